@@ -1,14 +1,18 @@
 import { KubeError } from '../kube/errors.ts'
 import { httpReadiness } from '../kube/http-readiness.ts'
 import { ALLOCATORS_CHECK, type Readiness } from '../kube/readiness.ts'
+import { apiVersionOf, pathOf } from '../kube/resources.ts'
 import type { ApiRequest, ApiResponse, Transport } from '../kube/transport.ts'
 import { type PortRange, parsePortRange } from '../net/host-port.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
-import { discoveryDocuments, Health } from './discovery.ts'
-import { Handlers, Routes } from './handlers.ts'
+import { aggregatedDiscovery, discoveryDocuments, Health } from './discovery.ts'
+import { Handlers } from './handlers.ts'
+import type { Kind } from './kind.ts'
+import { openApiDocuments } from './open-api.ts'
 import { Refusal } from './refusal.ts'
 import { Kinds } from './resources/kinds.ts'
+import { Routes } from './routes.ts'
 import { Store } from './store.ts'
 import { NamespaceContents } from './writes.ts'
 
@@ -31,6 +35,12 @@ export interface ApiServerOptions {
    */
   readonly serviceAllocators?: 'own' | 'none'
   /**
+   * `Warn`: fields that a kind does not have are dropped, with a Warning header, unless the request says otherwise by
+   * its `fieldValidation`, as in kube-apiserver. Left out, they are stored, which costs no time.
+   * @default 'Warn' for a server that listens
+   */
+  readonly fieldValidation?: 'Warn' | undefined
+  /**
    * At least this many changes of each kind are retained for watches and older pages.
    * @default 1000
    */
@@ -50,6 +60,8 @@ export interface ApiServer {
    * `signal`, which also ends a watch.
    */
   handle(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse>
+  /** The path of the collection of a kind; undefined if the kind is not served. */
+  collectionPath(apiVersion: string, kind: string, namespace: string | undefined): string | undefined
   /** The answer of /readyz. All checks are ok at first. */
   readonly health: Health
   /** The revision of the newest write: the resourceVersion of lists. */
@@ -66,11 +78,21 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
   const allocating = options.serviceAllocators !== 'none'
   const kinds = new Kinds({ store, clock, random, nodePortRange, families: options.serviceIpFamilies, allocating })
   const watch = { store, clock, random, bufferLimit: options.watchBufferLimit ?? 10_000 }
-  const handlers = new Handlers(kinds.context, watch)
-  const routes = new Routes(kinds.all)
-  const documents = discoveryDocuments(kinds.all)
+  const handlers = new Handlers(kinds.context, watch, options.fieldValidation)
+  const contents = new NamespaceContents(kinds.context)
+  let served: readonly Kind[] = []
+  let routes = new Routes([])
+  let documents: ReadonlyMap<string, object> | undefined
+  serveKinds()
+  kinds.onChange(serveKinds)
   const health = new Health(['ping', 'etcd', 'informer-sync', ...(allocating ? [ALLOCATORS_CHECK] : []), 'shutdown'])
-  new NamespaceContents(kinds.context, kinds.all)
+
+  function serveKinds(): void {
+    served = kinds.all
+    routes = new Routes(served)
+    documents = undefined
+    contents.include(served)
+  }
 
   function answer(request: ApiRequest, signal: AbortSignal): ApiResponse {
     const { method, path, query } = request
@@ -78,6 +100,10 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     if (route.to !== 'elsewhere') return handlers.answer(route, request, signal)
     if (method === 'GET' && (path === '/readyz' || path === '/livez' || path === '/healthz'))
       return health.answer(path, query)
+    const aggregated = method === 'GET' ? aggregatedDiscovery(served, request) : undefined
+    if (aggregated !== undefined) return aggregated
+    // Simulated servers are hardly ever asked for them.
+    documents ??= new Map([...discoveryDocuments(served), ...openApiDocuments(served)])
     const document = method === 'GET' ? documents.get(path) : undefined
     return document === undefined
       ? { status: 404, headers: { 'content-type': 'text/plain; charset=utf-8' }, body: '404 page not found\n' }
@@ -88,6 +114,10 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     health,
     get revision() {
       return store.revision
+    },
+    collectionPath(apiVersion, kind, namespace) {
+      const found = served.find(({ resource }) => resource.kind === kind && apiVersionOf(resource) === apiVersion)
+      return found === undefined ? undefined : pathOf(found.resource, { namespace })
     },
     compact: () => store.compact(store.revision),
     handle(request, signal) {

@@ -2,11 +2,11 @@ import type { Clock } from '../runtime/clock.ts'
 import { equalJson } from './decode.ts'
 import type { Draft, Kind } from './kind.ts'
 import {
+  appliedFields,
   changedFields,
   entriesOf,
   entry,
   type FieldSet,
-  fieldsOf,
   intersection,
   isBy,
   type ManagedEntry,
@@ -41,9 +41,9 @@ export function applyTo(
   const { manager, subresource, clock } = write
   const { schema } = kind
   const mine = ownable(wanted, subresource, kind.hasStatus)
-  const applied = fieldsOf(mine, schema)
+  const applied = appliedFields(mine, schema)
   const entries = entriesOf(live)
-  const own = entries.find((old) => isBy(old, manager, subresource))
+  const own = entries.find((old) => isBy(old, kind, manager, subresource))
   const others = entries.filter((old) => old !== own)
 
   const merged = mergeFields(ownable(live, subresource, kind.hasStatus), mine, schema)
@@ -68,7 +68,9 @@ export function applyTo(
 
 /** What the manager owns of an object that an apply creates. */
 export function ownedOnApply(kind: Kind, wanted: Draft, manager: Manager, clock: Clock): ManagedFields {
-  return [entry(kind, manager, undefined, fieldsOf(ownable(wanted, undefined, kind.hasStatus), kind.schema), clock)]
+  return [
+    entry(kind, manager, undefined, appliedFields(ownable(wanted, undefined, kind.hasStatus), kind.schema), clock),
+  ]
 }
 
 function minus(fields: FieldSet | undefined, other: ManagedEntry): FieldSet | undefined {

@@ -110,7 +110,10 @@ function decodeTime(value: unknown, path: string): unknown {
 function decodeMicroTime(value: unknown, path: string): unknown {
   if (typeof value !== 'string') mismatch(value, 'time', path)
   if (!/\.\d{6}(?:Z|[+-]\d{2}:\d{2})$/.test(value)) {
-    throw new DecodeError(`parsing time ${JSON.stringify(value)} as "2006-01-02T15:04:05.000000Z07:00"`)
+    const layout = `parsing time ${JSON.stringify(value)} as "2006-01-02T15:04:05.000000Z07:00"`
+    const [, fraction] = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(.*)$/.exec(value) ?? []
+    const what = fraction === undefined ? '' : `: cannot parse ${JSON.stringify(fraction)} as ".000000"`
+    throw new DecodeError(layout + what)
   }
   return decodeTime(value, path)
 }
@@ -131,8 +134,9 @@ function isOmitted(value: unknown, schema: Schema | undefined): boolean {
 }
 
 /** Assigning `__proto__` would set the prototype. */
-function setMember(target: Record<string, unknown>, key: string, value: unknown): void {
-  if (key === '__proto__') Object.defineProperty(target, key, { value, enumerable: true })
+export function setMember(target: Record<string, unknown>, key: string, value: unknown): void {
+  const descriptor = { value, enumerable: true, configurable: true, writable: true }
+  if (key === '__proto__') Object.defineProperty(target, key, descriptor)
   else target[key] = value
 }
 

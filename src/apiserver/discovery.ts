@@ -2,12 +2,20 @@ import type { ReadinessCheck } from '../kube/readiness.ts'
 import { apiVersionOf } from '../kube/resources.ts'
 import type { ApiRequest, ApiResponse } from '../kube/transport.ts'
 import type { Kind } from './kind.ts'
+import { mediaTypesOf } from './media-types.ts'
 import { parameter } from './query.ts'
 
+/** In upstream's order, which differs. */
+const customVerbs = ['delete', 'deletecollection', 'get', 'list', 'patch', 'create', 'update', 'watch']
 const verbs = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
 
+function verbsOf(kind: Kind): readonly string[] {
+  if (kind.isCustom) return customVerbs
+  return kind.review === undefined ? verbs : ['create']
+}
+
 /** The version that the embedded server gives itself out as. */
-const version = {
+export const version = {
   major: '1',
   minor: '36',
   gitVersion: 'v1.36.3',
@@ -21,7 +29,7 @@ export function discoveryDocuments(kinds: readonly Kind[]): ReadonlyMap<string, 
     ['/api', { kind: 'APIVersions', versions: ['v1'], serverAddressByClientCIDRs: [] }],
   ])
   const groups = [...new Set(kinds.map((kind) => kind.resource.group))].filter((group) => group !== '').sort()
-  const groupDocuments = groups.map(groupOf)
+  const groupDocuments = groups.map((group) => groupOf(group, versionsOf(group, kinds)))
   documents.set('/apis', { kind: 'APIGroupList', apiVersion: 'v1', groups: groupDocuments })
   for (const [index, group] of groups.entries()) {
     documents.set(`/apis/${group}`, { kind: 'APIGroup', apiVersion: 'v1', ...groupDocuments[index] })
@@ -35,20 +43,111 @@ export function discoveryDocuments(kinds: readonly Kind[]): ReadonlyMap<string, 
   return documents
 }
 
-function groupOf(group: string): object {
-  const served = { groupVersion: `${group}/v1`, version: 'v1' }
-  return { name: group, versions: [served], preferredVersion: served }
+function groupOf(group: string, versions: readonly string[]): object {
+  const served = versions.map((version) => ({ groupVersion: `${group}/${version}`, version }))
+  return { name: group, versions: served, preferredVersion: served[0] }
+}
+
+/** The versions of a group, the preferred one first. */
+function versionsOf(group: string, kinds: readonly Kind[]): readonly string[] {
+  const versions = kinds.filter(({ resource }) => resource.group === group).map(({ resource }) => resource.version)
+  return [...new Set(versions)].sort(byPriority)
+}
+
+/** Kubernetes' order: v2, v1, v2beta1, v1beta2, v1alpha1, then others as text. */
+function byPriority(a: string, b: string): number {
+  const [left, right] = [priorityOf(a), priorityOf(b)]
+  if (left === undefined || right === undefined) {
+    return left === right ? (a < b ? -1 : 1) : left === undefined ? 1 : -1
+  }
+  return right.stability - left.stability || right.major - left.major || right.minor - left.minor
+}
+
+function priorityOf(version: string): Readonly<Record<'stability' | 'major' | 'minor', number>> | undefined {
+  const [, major, stage, minor] = /^v(\d+)(?:(alpha|beta)(\d+))?$/.exec(version) ?? []
+  if (major === undefined) return undefined
+  const stability = stage === undefined ? 2 : stage === 'beta' ? 1 : 0
+  return { stability, major: Number(major), minor: Number(minor ?? 0) }
 }
 
 function resourcesOf(kind: Kind): readonly object[] {
   const { plural, kind: name, namespaced } = kind.resource
-  const shortNames = kind.shortNames === undefined ? {} : { shortNames: kind.shortNames }
-  const whole = { name: plural, singularName: kind.singular, namespaced, kind: name, verbs, ...shortNames }
+  const { singular, shortNames, categories } = kind
+  const whole = {
+    name: plural,
+    singularName: singular,
+    namespaced,
+    kind: name,
+    verbs: verbsOf(kind),
+    ...(shortNames === undefined ? {} : { shortNames }),
+    ...(categories === undefined ? {} : { categories }),
+  }
   if (!kind.hasStatus) return [whole]
   return [
     whole,
     { name: `${plural}/status`, singularName: '', namespaced, kind: name, verbs: ['get', 'patch', 'update'] },
   ]
+}
+
+/** The versions of aggregated discovery, by their parameter of the media type. kubectl 1.29 knows only the second. */
+const aggregatedVersions = ['v2', 'v2beta1'] as const
+
+/**
+ * The aggregated discovery document of /api or /apis in the version that a client accepts, with its content type;
+ * undefined if it accepts none. The parameters are compared exactly: a client that gets the other version finds no
+ * kinds at all.
+ */
+export function aggregatedDiscovery(kinds: readonly Kind[], request: ApiRequest): ApiResponse | undefined {
+  const { path } = request
+  if (path !== '/api' && path !== '/apis') return undefined
+  const accepted = mediaTypesOf(request.headers.accept ?? '')
+  const version = aggregatedVersions.find((version) =>
+    accepted.some(
+      ({ type, parameters }) =>
+        type === 'application/json' &&
+        parameters.g === 'apidiscovery.k8s.io' &&
+        parameters.v === version &&
+        parameters.as === 'APIGroupDiscoveryList',
+    ),
+  )
+  if (version === undefined) return undefined
+  const served = kinds.filter(({ resource }) => (resource.group === '') === (path === '/api'))
+  const groups = [...new Set(served.map(({ resource }) => resource.group))].sort()
+  const items = groups.map((group) =>
+    groupDiscovery(
+      group,
+      served.filter(({ resource }) => resource.group === group),
+    ),
+  )
+  const body = { kind: 'APIGroupDiscoveryList', apiVersion: `apidiscovery.k8s.io/${version}`, metadata: {}, items }
+  const contentType = `application/json;g=apidiscovery.k8s.io;v=${version};as=APIGroupDiscoveryList`
+  return { status: 200, headers: { 'content-type': contentType }, body }
+}
+
+function groupDiscovery(group: string, kinds: readonly Kind[]): object {
+  const resources = kinds.map((kind) => {
+    const { plural, kind: name, namespaced, version } = kind.resource
+    const responseKind = { group, version, kind: name }
+    const status = { subresource: 'status', responseKind, verbs: ['get', 'patch', 'update'] }
+    return {
+      resource: plural,
+      responseKind,
+      scope: namespaced ? 'Namespaced' : 'Cluster',
+      singularResource: kind.singular,
+      verbs: verbsOf(kind),
+      ...(kind.shortNames === undefined ? {} : { shortNames: kind.shortNames }),
+      ...(kind.categories === undefined ? {} : { categories: kind.categories }),
+      ...(kind.hasStatus ? { subresources: [status] } : {}),
+    }
+  })
+  return {
+    metadata: group === '' ? {} : { name: group },
+    versions: versionsOf(group, kinds).map((version) => ({
+      version,
+      resources: resources.filter(({ responseKind }) => responseKind.version === version),
+      freshness: 'Current',
+    })),
+  }
 }
 
 /** The health of an embedded server: whoever owns the server can let a check pass or fail. */

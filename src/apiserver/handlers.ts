@@ -1,30 +1,39 @@
+import { apiVersionOf, isRecord } from '../kube/resources.ts'
 import type { ApiRequest, ApiResponse } from '../kube/transport.ts'
-import { remembering } from '../runtime/memo.ts'
+import { decodedByGoType, GoTypeError } from '../protobuf/go-decode.ts'
 import { applyTo, ownedOnApply } from './apply.ts'
-import type { Kind } from './kind.ts'
+import { DecodeError, decode } from './decode.ts'
+import { type Draft, integer, type Kind, object, pointer, string, strings } from './kind.ts'
 import { listObjects } from './list.ts'
 import type { Manager } from './managed-fields.ts'
+import { tableRequestOf } from './media-types.ts'
 import { readBody, readDraft } from './object-meta.ts'
 import { patched, patchTypeOf } from './patches.ts'
 import { flag, parameter, parseListOptions } from './query.ts'
 import {
   badRequest,
+  cannotDecode,
   groupVersionKind,
+  internalError,
   invalid,
   methodNotAllowed,
+  noStrategicPatch,
   noSuchPath,
   notFound,
   resourceVersionTooLarge,
   successStatus,
   uidConflict,
 } from './refusal.ts'
+import type { Route } from './routes.ts'
 import type { StoredObject } from './store.ts'
-import { openWatch, type WatchContext } from './watch.ts'
+import { type TableRequest, tableEvents, tableOf } from './table.ts'
+import { openWatch, type WatchContext, type WatchEvent } from './watch.ts'
 import {
   createObject,
   type DeleteRequest,
   deleteObject,
   keyOf,
+  reviewed,
   type Target,
   updateObject,
   type WriteContext,
@@ -37,26 +46,83 @@ type ObjectRoute = Extract<Route, { to: 'object' }>
 export class Handlers {
   readonly #context: WriteContext
   readonly #watch: WatchContext
+  readonly #fieldValidation: 'Warn' | undefined
+  /** Of the present request. */
+  #warnings: string[] = []
 
-  constructor(context: WriteContext, watch: WatchContext) {
+  constructor(context: WriteContext, watch: WatchContext, fieldValidation: 'Warn' | undefined) {
     this.#context = context
     this.#watch = watch
+    this.#fieldValidation = fieldValidation
   }
 
   /** @throws Refusal */
   answer(route: Exclude<Route, { to: 'elsewhere' }>, request: ApiRequest, signal: AbortSignal): ApiResponse {
-    switch (route.to) {
-      case 'nothing':
-        throw noSuchPath()
-      case 'collection':
-        return this.#collection(route, request, signal)
-      case 'object':
-        return this.#object(route, request)
+    if (route.to === 'nothing') throw noSuchPath()
+    this.#warnings = []
+    const response = route.to === 'collection' ? this.#collection(route, request, signal) : this.#object(route, request)
+    const table = tableRequestOf(request)
+    const answer = table === undefined ? response : this.#asTable(route.kind, response, table)
+    return this.#withWarnings(route.kind, answer, isWrite(request) ? (response as { body?: unknown }).body : undefined)
+  }
+
+  /** With what kubectl prints beside the answer; `written` is the object of a write. */
+  #withWarnings(kind: Kind, answer: ApiResponse, written: unknown): ApiResponse {
+    const texts = [...(kind.deprecation === undefined ? [] : [kind.deprecation]), ...this.#warnings]
+    if (written !== undefined && kind.warnings !== undefined) texts.push(...kind.warnings(written as StoredObject))
+    if (texts.length === 0) return answer
+    return { ...answer, headers: { ...answer.headers, warning: warningHeader(texts) } }
+  }
+
+  /**
+   * The object without fields that its kind does not have, unless the request wants them refused.
+   * @throws Refusal 400 for a value of the wrong type
+   */
+  #known(kind: Kind, object: unknown, request: ApiRequest, refusal: (unknown: readonly string[]) => Error): unknown {
+    const level = parameter(request.query, 'fieldValidation') || this.#fieldValidation
+    if (level === undefined || !isRecord(object)) return object
+    const { known, unknown } = kind.withoutUnknown?.(object) ?? decodedAsGo(kind, object)
+    if (level === 'Strict' && unknown.length > 0) throw refusal(unknown)
+    if (level !== 'Ignore') this.#warnings.push(...unknown.slice(0, MAX_WARNINGS).map(unknownField))
+    return known
+  }
+
+  /** What is applied must be declared, whatever the request says. */
+  #declared(kind: Kind, object: unknown, refusal: (unknown: readonly string[]) => Error): unknown {
+    if (this.#fieldValidation === undefined) return object
+    const query = [['fieldValidation', 'Strict']] as const
+    return this.#known(kind, object, { method: 'PATCH', path: '/', query, headers: {} }, refusal)
+  }
+
+  /** The body of a POST or PUT as an object. */
+  #draft(kind: Kind, request: ApiRequest): Draft {
+    const refusal = (unknown: readonly string[]): Error => cannotDecode(kind.resource, strictError(unknown))
+    return readDraft(kind, this.#known(kind, request.body, request, refusal))
+  }
+
+  #asTable(kind: Kind, response: ApiResponse, table: TableRequest): ApiResponse {
+    const { clock } = this.#context
+    if ('stream' in response) {
+      const stream = tableEvents(kind, response.stream as AsyncIterable<WatchEvent>, table, clock)
+      return { ...response, stream }
     }
+    const body = response.body as StoredObject & {
+      readonly items?: readonly StoredObject[]
+      readonly metadata: { readonly continue?: string }
+    }
+    // A deletion is answered with a Status.
+    if (body.kind === 'Status') return response
+    const { items, metadata } = body
+    const contents =
+      items === undefined
+        ? { objects: [body], metadata: { resourceVersion: metadata.resourceVersion } }
+        : { objects: items, metadata: tableMetadata(metadata) }
+    return { ...response, body: tableOf({ kind, ...contents, nowMs: clock.wallMs() }, table) }
   }
 
   #collection(route: CollectionRoute, request: ApiRequest, signal: AbortSignal): ApiResponse {
     const { kind, namespace } = route
+    if (kind.review !== undefined && request.method !== 'POST') throw methodNotAllowed()
     switch (request.method) {
       case 'GET': {
         const options = parseListOptions(request.query, kind)
@@ -65,15 +131,19 @@ export class Handlers {
       }
       case 'POST':
         if (kind.resource.namespaced && namespace === undefined) throw methodNotAllowed()
-        return answered(
-          201,
-          createObject(this.#context, kind, namespace, readDraft(kind, request.body), writeOptions(request, 'Update')),
-        )
+        return answered(201, this.#create(route, request))
       case 'DELETE':
         return this.#deleteCollection(route, request)
       default:
         throw methodNotAllowed()
     }
+  }
+
+  #create({ kind, namespace }: CollectionRoute, request: ApiRequest): StoredObject {
+    const draft = this.#draft(kind, request)
+    const options = writeOptions(request, 'Update')
+    if (kind.review !== undefined) return reviewed(this.#context, kind, draft, options)
+    return createObject(this.#context, kind, namespace, draft, options)
   }
 
   #object(route: ObjectRoute, request: ApiRequest): ApiResponse {
@@ -103,7 +173,7 @@ export class Handlers {
 
   #update(route: ObjectRoute, request: ApiRequest): ApiResponse {
     const { kind, namespace, name } = route
-    const draft = readDraft(kind, request.body)
+    const draft = this.#draft(kind, request)
     const options = writeOptions(request, 'Update')
     if (draft.metadata?.name === undefined) throw nameless(name)
     if (kind.createOnUpdate && route.subresource === undefined && this.#live(route) === undefined) {
@@ -124,8 +194,15 @@ export class Handlers {
     const { kind } = route
     const type = patchTypeOf(request.headers['content-type'] ?? '')
     if (type === 'apply') return this.#apply(route, request)
+    if (type === 'strategic' && kind.isCustom) throw noStrategicPatch()
+    const refusal = (unknown: readonly string[]): Error => {
+      const message = `Invalid value: ${JSON.stringify(JSON.stringify(request.body))}: ${strictError(unknown)}`
+      // Upstream does not say of which object.
+      return invalid({ kind: '', group: '' }, '', [{ reason: 'FieldValueInvalid', message, field: 'patch' }])
+    }
     const change = (live: StoredObject) => {
-      const draft = readDraft(kind, patched(type, live, request.body))
+      const whole = patched(type, live, request.body, kind.schema)
+      const draft = readDraft(kind, this.#known(kind, whole, request, refusal))
       if (draft.metadata?.name === undefined) throw nameless(route.name)
       // A version that the patch does not name is the live object's own: no guard.
       return { draft }
@@ -142,7 +219,14 @@ export class Handlers {
     if (body?.apiVersion === undefined || body.kind !== kind.resource.kind) {
       throw badRequest(`invalid object type: ${groupVersionKind(body?.apiVersion ?? '', body?.kind ?? '')}`)
     }
-    const wanted = readBody(kind, body)
+    const { namespace: given = '', name: givenName = '' } = (body as Draft).metadata ?? {}
+    const type = `${kind.resource.group}/${kind.resource.version}, Kind=${kind.resource.kind}`
+    const undeclared = (unknown: readonly string[]): Error => {
+      const faults = unknown.map((path) => `.${path}: field not declared in schema`)
+      const list = faults.length === 1 ? faults[0] : `errors:\n  ${faults.join('\n  ')}`
+      return internalError(`failed to create typed patch object (${given}/${givenName}; ${type}): ${list}`)
+    }
+    const wanted = readBody(kind, this.#declared(kind, body, undeclared))
     if (wanted.metadata?.managedFields !== undefined) throw badRequest('metadata.managedFields must be nil')
     if (this.#live(route) === undefined) {
       if (subresource !== undefined) throw notFound(kind.resource, name)
@@ -185,40 +269,113 @@ export class Handlers {
   }
 
   #live({ kind, namespace, name }: Omit<Target, 'subresource'>): StoredObject | undefined {
-    return this.#context.store.collection(kind.resource.plural).get(keyOf(namespace, name))
+    return this.#context.store.objects(kind).get(keyOf(namespace, name))
   }
 }
 
+function unknownField(path: string): string {
+  return `unknown field ${JSON.stringify(path)}`
+}
+
+function strictError(unknown: readonly string[]): string {
+  return `strict decoding error: ${unknown.map(unknownField).join(', ')}`
+}
+
+/** More of them do not fit into headers that clients take. */
+const MAX_WARNINGS = 20
+
 const json = { 'content-type': 'application/json' }
+
+/** Only the list of custom resources has an empty token. */
+function tableMetadata({ continue: token, ...metadata }: { readonly continue?: string }): object {
+  return token ? { ...metadata, continue: token } : metadata
+}
+
+function isWrite({ method }: ApiRequest): boolean {
+  return method === 'POST' || method === 'PUT' || method === 'PATCH'
+}
 
 function answered(status: number, body: object): ApiResponse {
   return { status, headers: json, body }
 }
 
+/** @throws Refusal 400 */
+function decodedAsGo({ resource }: Kind, object: Draft): ReturnType<typeof decodedByGoType> {
+  try {
+    return decodedByGoType(apiVersionOf(resource), resource.kind, object)
+  } catch (error) {
+    throw error instanceof GoTypeError ? cannotDecode(resource, error.message) : error
+  }
+}
+
+/** kube-apiserver's limits: if all texts together are longer than the first, each is cut, and what is beyond goes. */
+const MAX_WARNINGS_LENGTH = 4096
+const MAX_CUT_WARNING_LENGTH = 256
+
+function warningHeader(texts: readonly string[]): string {
+  const whole = texts.map((text) => text.replaceAll(/\p{Cc}/gu, ' '))
+  const isTooLong = whole.reduce((length, text) => length + text.length, 0) > MAX_WARNINGS_LENGTH
+  const cut = whole
+    .slice(0, MAX_WARNINGS_LENGTH / MAX_CUT_WARNING_LENGTH)
+    .map((text) => text.slice(0, MAX_CUT_WARNING_LENGTH))
+  return (isTooLong ? cut : whole).map((text) => `299 - "${text.replaceAll(/["\\]/g, '\\$&')}"`).join(', ')
+}
+
+const managerOptions: Readonly<Partial<Record<ApiRequest['method'], string>>> = {
+  POST: 'CreateOptions',
+  PUT: 'UpdateOptions',
+  PATCH: 'PatchOptions',
+}
+const MAX_MANAGER_BYTES = 128
+
+/** @throws Refusal 422 */
+function checkManager(method: ApiRequest['method'], manager: string): void {
+  const kind = managerOptions[method]
+  if (kind === undefined || Buffer.byteLength(manager) <= MAX_MANAGER_BYTES) return
+  const message = `Too long: may not be more than ${MAX_MANAGER_BYTES} bytes`
+  throw invalid({ kind, group: 'meta.k8s.io' }, '', [{ reason: 'FieldValueTooLong', message, field: 'fieldManager' }])
+}
+
 function writeOptions(request: ApiRequest, operation: Manager['operation']): { manager: Manager; dryRun: boolean } {
   const agent = request.headers['user-agent']?.split('/')[0]
-  const name = parameter(request.query, 'fieldManager') || agent || 'unknown'
+  const given = parameter(request.query, 'fieldManager')
+  if (given) checkManager(request.method, given)
+  const name = given || agent?.slice(0, MAX_MANAGER_BYTES) || 'unknown'
   return { manager: { name, operation }, dryRun: parameter(request.query, 'dryRun') === 'All' }
 }
 
-/** Delete options come as the body, as parameters, or not at all. */
-function deleteRequest(request: ApiRequest): DeleteRequest {
-  const body = (request.body ?? {}) as {
+const deleteOptions = object({
+  preconditions: pointer({ uid: string, resourceVersion: string }),
+  gracePeriodSeconds: integer,
+  propagationPolicy: string,
+  dryRun: strings,
+})
+
+/** Delete options come as the body, as parameters, or not at all. @throws Refusal 400 */
+function deleteRequest({ body, query }: ApiRequest): DeleteRequest {
+  let options: {
     readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string }
     readonly gracePeriodSeconds?: number
     readonly propagationPolicy?: string
     readonly dryRun?: readonly string[]
   }
-  if (typeof body !== 'object' || Array.isArray(body)) throw badRequest('the body must be DeleteOptions')
-  const grace = body.gracePeriodSeconds ?? parameter(request.query, 'gracePeriodSeconds')
-  if (grace !== undefined && !/^\d+$/.test(String(grace))) throw badRequest('gracePeriodSeconds must be a whole number')
-  const policy = body.propagationPolicy ?? parameter(request.query, 'propagationPolicy')
+  try {
+    options = decode(body ?? {}, deleteOptions) as typeof options
+  } catch (error) {
+    throw error instanceof DecodeError ? badRequest(`the body must be DeleteOptions: ${error.message}`) : error
+  }
+  const grace = options.gracePeriodSeconds ?? parameter(query, 'gracePeriodSeconds')
+  // Ten digits are three hundred years: more would be no date.
+  if (grace !== undefined && !/^\d{1,10}$/.test(String(grace))) {
+    throw badRequest('gracePeriodSeconds must be a whole number of at most ten digits')
+  }
+  const policy = options.propagationPolicy ?? parameter(query, 'propagationPolicy')
   return {
-    uid: body.preconditions?.uid,
-    resourceVersion: body.preconditions?.resourceVersion,
+    uid: options.preconditions?.uid,
+    resourceVersion: options.preconditions?.resourceVersion,
     gracePeriodSeconds: grace === undefined ? undefined : Number(grace),
     finalizer: policy === 'Foreground' ? 'foregroundDeletion' : policy === 'Orphan' ? 'orphan' : undefined,
-    dryRun: body.dryRun?.includes('All') === true || parameter(request.query, 'dryRun') === 'All',
+    dryRun: options.dryRun?.includes('All') === true || parameter(query, 'dryRun') === 'All',
   }
 }
 
@@ -233,71 +390,4 @@ function fieldManagerRequired(): Error {
     field: 'fieldManager',
   }
   return invalid({ kind: 'PatchOptions', group: 'meta.k8s.io' }, '', [cause])
-}
-
-/** The target of a request. */
-type Route =
-  | { readonly to: 'collection'; readonly kind: Kind; readonly namespace: string | undefined }
-  | {
-      readonly to: 'object'
-      readonly kind: Kind
-      readonly namespace: string | undefined
-      readonly name: string
-      readonly subresource: 'status' | undefined
-    }
-  /** Below a served group version, but nothing exists there. */
-  | { readonly to: 'nothing' }
-  /** Not below a served group version: discovery, health, or an unknown path. */
-  | { readonly to: 'elsewhere' }
-
-/** Finds the kinds by their paths. */
-export class Routes {
-  readonly #kinds = new Map<string, ReadonlyMap<string, Kind>>()
-
-  constructor(kinds: readonly Kind[]) {
-    for (const kind of kinds) {
-      const { group, version, plural } = kind.resource
-      const root = group === '' ? `api/${version}` : `apis/${group}/${version}`
-      this.#kinds.set(root, new Map([...(this.#kinds.get(root) ?? []), [plural, kind]]))
-    }
-  }
-
-  /** The same few paths are asked for again and again. */
-  readonly find = remembering((path) => this.#find(path), 256)
-
-  #find(path: ApiRequest['path']): Route {
-    const parts = path.split('/')
-    // The part before the leading slash is empty.
-    const rootLength = parts[1] === 'api' ? 3 : 4
-    if (parts.length <= rootLength) return { to: 'elsewhere' }
-    const plurals = this.#kinds.get(parts.slice(1, rootLength).join('/'))
-    if (plurals === undefined) return { to: 'elsewhere' }
-    const rest = parts.slice(rootLength).map(decoded)
-    if (rest.some((part) => part === undefined || part === '')) return { to: 'nothing' }
-    return findBelow(plurals, rest as string[])
-  }
-}
-
-function findBelow(plurals: ReadonlyMap<string, Kind>, parts: readonly string[]): Route {
-  const inNamespace = parts[0] === 'namespaces' && parts.length > 2 && plurals.has(parts[2] as string)
-  const namespace = inNamespace ? parts[1] : undefined
-  const [plural = '', name, subresource, ...more] = inNamespace ? parts.slice(2) : parts
-  const kind = plurals.get(plural)
-  if (kind === undefined || more.length > 0) return { to: 'nothing' }
-  if (inNamespace && !kind.resource.namespaced) return { to: 'nothing' }
-  if (name === undefined) return { to: 'collection', kind, namespace }
-  if (kind.resource.namespaced && namespace === undefined) return { to: 'nothing' }
-  if (subresource === undefined) return { to: 'object', kind, namespace, name, subresource: undefined }
-  if (subresource === 'status' && kind.hasStatus) return { to: 'object', kind, namespace, name, subresource }
-  return { to: 'nothing' }
-}
-
-/** Undefined for broken percent-encoding. */
-function decoded(part: string): string | undefined {
-  if (!part.includes('%')) return part
-  try {
-    return decodeURIComponent(part)
-  } catch {
-    return undefined
-  }
 }

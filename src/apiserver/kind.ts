@@ -1,7 +1,8 @@
 import type { KubeObject, Resource } from '../kube/resources.ts'
+import type { Column } from './columns.ts'
 import type { FieldErrors } from './refusal.ts'
 import type { FieldGetters } from './selectors.ts'
-import type { StoredObject } from './store.ts'
+import type { Conversion, StoredObject } from './store.ts'
 
 /** An incoming object: decoded and frozen, but not yet in its stored form. */
 export type Draft = Readonly<Record<string, unknown>> & KubeObject
@@ -18,7 +19,30 @@ export interface Kind {
   readonly resource: Resource<KubeObject>
   readonly singular: string
   readonly shortNames?: readonly string[]
+  /** Names for several kinds together: `kubectl get all`. */
+  readonly categories?: readonly string[]
+  /** The text of a Warning header of every answer. */
+  readonly deprecation?: string
+  /** The object without the fields that the kind does not have, and their paths. @default by the Go type */
+  readonly withoutUnknown?: (object: Draft) => { readonly known: object; readonly unknown: readonly string[] }
+  /** The texts of Warning headers for a client that writes such an object. */
+  readonly warnings?: (object: Draft) => readonly string[]
+  /** What `kubectl get` prints. @default its name and age */
+  readonly columns?: readonly Column[]
   readonly schema: Schema
+  /** Its objects are those of another kind with the same plural, which this one shows in another form. */
+  readonly storedAs?: Conversion
+  /** Objects are answered, not stored: the answer to one that is created. Nothing else can be done with them. */
+  readonly review?: (draft: Draft) => Draft
+  /** The API group in the words of a 422, where upstream's internal type is of another one. */
+  readonly refusalGroup?: string
+  /**
+   * It is defined by a CustomResourceDefinition: its objects have their kind in lists too, and cannot be patched
+   * strategically.
+   */
+  readonly isCustom?: true
+  /** Aborts when another definition takes the place of this one, or none does: watches end. */
+  readonly replaced?: AbortSignal
   /** Whether `/status` is served; then `status` changes there only. */
   readonly hasStatus: boolean
   /** Whether PUT creates a missing object. */
@@ -72,10 +96,16 @@ export function listMember(
  * owner of each field in managedFields. Unknown fields are preserved.
  */
 export type Schema =
-  | { readonly type: 'string'; readonly omitEmpty?: boolean }
+  /** `default`: of a field that identifies an item of a list, where an applied item does not have it. */
+  | { readonly type: 'string'; readonly omitEmpty?: boolean; readonly default?: string }
   | { readonly type: 'integer' | 'boolean' | 'time' | 'microTime' | 'integerOrString' | 'any' }
-  /** A struct. */
-  | { readonly type: 'object'; readonly fields: Readonly<Record<string, Schema>>; readonly atomic?: boolean }
+  /** A struct; a pointer to one is a field of its own. */
+  | {
+      readonly type: 'object'
+      readonly fields: Readonly<Record<string, Schema>>
+      readonly atomic?: boolean
+      readonly pointer?: boolean
+    }
   /** Any keys, string values. */
   | { readonly type: 'map'; readonly atomic?: boolean }
   | {
@@ -103,6 +133,10 @@ export const stringSet: Schema = { type: 'list', items: string, keys: 'value' }
 
 export function object(fields: Readonly<Record<string, Schema>>): Schema {
   return { type: 'object', fields }
+}
+
+export function pointer(fields: Readonly<Record<string, Schema>>): Schema {
+  return { type: 'object', fields, pointer: true }
 }
 
 export function list(items: Schema, keys?: readonly string[]): Schema {

@@ -2,7 +2,7 @@ import { apiVersionOf } from '../kube/resources.ts'
 import type { Kind } from './kind.ts'
 import { type ListOptions, revisionOf } from './query.ts'
 import { badRequest, expired, resourceVersionTooLarge } from './refusal.ts'
-import { type Collection, Compacted, type Store, type StoredObject } from './store.ts'
+import { Compacted, type Objects, type Store, type StoredObject } from './store.ts'
 
 /**
  * Where a list goes on: at the state of `revision`, from the first key at or after `start` (relative to the namespace).
@@ -18,7 +18,7 @@ interface ContinueToken {
  * @throws Refusal
  */
 export function listObjects(store: Store, kind: Kind, namespace: string | undefined, options: ListOptions): object {
-  const collection = store.collection(kind.resource.plural)
+  const collection = store.objects(kind)
   const prefix = namespace === undefined ? '' : `${namespace}/`
   const page = options.continue === undefined ? undefined : parseToken(options)
   const revision = page?.rv ?? revisionToList(store, options)
@@ -29,11 +29,13 @@ export function listObjects(store: Store, kind: Kind, namespace: string | undefi
   let index = 0
   for (; index < keys.length && (limit === undefined || items.length < limit); index++) {
     const object = get(keys[index] as string) as StoredObject
-    if (options.matches?.(object) ?? true) items.push(listed(object))
+    if (options.matches?.(object) ?? true) items.push(kind.isCustom ? object : listed(object))
   }
   const rest = keys.length - index
   const metadata = {
     resourceVersion: String(revision),
+    // As Go writes the metadata of a list of unstructured objects.
+    ...(kind.isCustom ? { continue: '' } : {}),
     ...(rest > 0 ? { continue: token(revision, keys[index - 1] as string, prefix) } : {}),
     ...(rest > 0 && options.matches === undefined ? { remainingItemCount: rest } : {}),
   }
@@ -54,7 +56,7 @@ function listed(object: StoredObject): object {
 }
 
 function stateAt(
-  collection: Collection,
+  collection: Objects,
   revision: number,
   current: number,
   prefix: string,

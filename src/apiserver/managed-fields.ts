@@ -1,4 +1,4 @@
-import { apiVersionOf, type KubeObject } from '../kube/resources.ts'
+import { apiVersionOf, isRecord, type KubeObject } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import { equalJson } from './decode.ts'
@@ -47,14 +47,15 @@ export function ownedOnCreate(kind: Kind, draft: Draft, manager: Manager, clock:
   return Object.keys(fields).length === 0 ? [] : [entry(kind, manager, undefined, fields, clock)]
 }
 
-/** The owners after an update: the writer owns the changed fields, and removed fields have no owner. */
+/**
+ * The owners after an update: the writer owns the changed fields, and removed fields have no owner. `owners` are those
+ * before it.
+ */
 export function ownedOnUpdate(
   kind: Kind,
   live: StoredObject,
   next: Draft,
-  manager: Manager,
-  subresource: 'status' | undefined,
-  clock: Clock,
+  { manager, subresource, clock, owners }: Update,
 ): ManagedFields {
   const before = ownable(live, subresource, kind.hasStatus)
   const after = ownable(next, subresource, kind.hasStatus)
@@ -62,11 +63,11 @@ export function ownedOnUpdate(
   const removed = changedFields(after, before, kind.schema)
   const gone = removed === undefined ? undefined : without(removed, changed)
   const touched = changed === undefined ? gone : gone === undefined ? changed : union(changed, gone)
-  if (touched === undefined) return entriesOf(live)
+  if (touched === undefined) return owners
   const entries: ManagedEntry[] = []
   let mine = changed
-  for (const old of entriesOf(live)) {
-    if (isBy(old, manager, subresource)) {
+  for (const old of owners) {
+    if (isBy(old, kind, manager, subresource)) {
       const retained = without(old.fieldsV1, gone)
       mine = retained === undefined ? mine : mine === undefined ? retained : union(retained, mine)
       continue
@@ -79,9 +80,47 @@ export function ownedOnUpdate(
   return [...entries, entry(kind, manager, subresource, mine, clock)]
 }
 
+interface Update {
+  readonly manager: Manager
+  readonly subresource: 'status' | undefined
+  readonly clock: Clock
+  readonly owners: ManagedFields
+}
+
+/**
+ * The owners before an update: those that the update itself gives, as `kubectl apply --server-side` does to take over
+ * what `kubectl apply` owned, else those of the live object. `[{}]` stands for none.
+ */
+export function ownersBefore(draft: Draft, live: StoredObject): ManagedFields {
+  const given = draft.metadata?.managedFields ?? []
+  // Sent back as it was read, as most updates are.
+  if (given === live.metadata.managedFields) return entriesOf(live)
+  if (given.length === 1 && isRecord(given[0]) && Object.keys(given[0]).length === 0) return []
+  return given.length > 0 && given.every(isEntry) ? given : entriesOf(live)
+}
+
+function isEntry(value: unknown): value is ManagedEntry {
+  if (!isRecord(value)) return false
+  const { manager, operation, fieldsType, fieldsV1 } = value
+  const isWritten = operation === 'Apply' || operation === 'Update'
+  return typeof manager === 'string' && isWritten && fieldsType === 'FieldsV1' && isFieldSet(fieldsV1)
+}
+
+/** Any nesting of objects: decoding has bounded its depth. */
+function isFieldSet(value: unknown): boolean {
+  return isRecord(value) && Object.values(value).every(isFieldSet)
+}
+
 /** Whether an entry is the one that this write updates. */
-export function isBy(old: ManagedEntry, manager: Manager, subresource: 'status' | undefined): boolean {
-  return old.manager === manager.name && old.operation === manager.operation && old.subresource === subresource
+/** Whether an entry is that of a manager that writes such a kind: one entry for each version of it. */
+export function isBy(
+  old: ManagedEntry,
+  { resource }: Kind,
+  manager: Manager,
+  subresource: 'status' | undefined,
+): boolean {
+  const isSame = old.manager === manager.name && old.operation === manager.operation
+  return isSame && old.subresource === subresource && old.apiVersion === apiVersionOf(resource)
 }
 
 export function entry(
@@ -116,14 +155,28 @@ const whole: FieldSet = Object.freeze({})
 
 /** All fields of a value. */
 export function fieldsOf(value: unknown, schema: Schema | undefined): FieldSet {
+  return fieldsBelow(value, schema, true)
+}
+
+/** The fields of an applied value: whoever applies a map or list does not own it as a whole. */
+export function appliedFields(value: unknown, schema: Schema | undefined): FieldSet {
+  return fieldsBelow(value, schema, false)
+}
+
+function fieldsBelow(value: unknown, schema: Schema | undefined, withContainers: boolean): FieldSet {
   const parts = partsOf(value, schema)
   if (parts === undefined) return whole
-  const fields: Record<string, FieldSet> = parts.ownsContainer ? { '.': whole } : {}
+  const fields: Record<string, FieldSet> = withContainers && parts.ownsContainer ? { '.': whole } : {}
   for (const [step, part] of parts.steps) {
-    const below = fieldsOf(part.value, part.schema)
-    fields[step] = step.startsWith('k:') ? { '.': whole, ...below } : below
+    const below = fieldsBelow(part.value, part.schema, withContainers)
+    fields[step] = stepFields(step, below)
   }
   return fields
+}
+
+/** An item of a list is owned beside its fields, unless it is owned as a whole. */
+function stepFields(step: string, below: FieldSet): FieldSet {
+  return step.startsWith('k:') && below !== whole ? { '.': whole, ...below } : below
 }
 
 /** The fields that differ in `next` from `live`, or exist only in `next`. Undefined: none. */
@@ -138,9 +191,7 @@ export function changedFields(live: unknown, next: unknown, schema: Schema | und
     const old = before.steps.get(step)
     const below =
       old === undefined
-        ? step.startsWith('k:')
-          ? { '.': whole, ...fieldsOf(part.value, part.schema) }
-          : fieldsOf(part.value, part.schema)
+        ? stepFields(step, fieldsOf(part.value, part.schema))
         : changedFields(old.value, part.value, part.schema)
     if (below !== undefined) fields[step] = below
   }
@@ -201,6 +252,8 @@ export function removeFields(value: unknown, fields: FieldSet, schema: Schema | 
   const retained = new Map<string, unknown>()
   for (const [step, part] of parts.steps) {
     const below = fields[step]
+    // An item that nobody owns any more goes with its defaults, which nobody owned.
+    if (step.startsWith('k:') && below !== undefined && '.' in below) continue
     const left = below === undefined ? part.value : removeFields(part.value, below, part.schema)
     if (left !== undefined) retained.set(step, left)
   }
@@ -230,7 +283,7 @@ function isWhole(fields: FieldSet): boolean {
 
 interface Parts {
   readonly steps: ReadonlyMap<string, { readonly value: unknown; readonly schema: Schema | undefined }>
-  /** Whether the container is a field of its own, as maps and lists are and structs are not. */
+  /** Whether the container is a field of its own, as maps, lists and pointers are and structs are not. */
   readonly ownsContainer: boolean
 }
 
@@ -247,22 +300,26 @@ function partsOf(value: unknown, schema: Schema | undefined): Parts | undefined 
     const below = schema?.type === 'object' && Object.hasOwn(schema.fields, key) ? schema.fields[key] : undefined
     steps.set(`f:${key}`, { value: members[key], schema: below })
   }
-  return { steps, ownsContainer: schema?.type === 'map' }
+  return { steps, ownsContainer: schema?.type === 'map' || (schema?.type === 'object' && schema.pointer === true) }
 }
 
 function itemsOf(items: readonly unknown[], schema: Schema & { type: 'list' }): Parts {
   const steps = new Map<string, { value: unknown; schema: Schema | undefined }>()
   for (const item of items) {
-    const step =
-      schema.keys === 'value' ? `v:${JSON.stringify(item)}` : `k:${keysOf(item as Members, schema.keys ?? [])}`
+    const step = schema.keys === 'value' ? `v:${JSON.stringify(item)}` : `k:${keysOf(item as Members, schema)}`
     steps.set(step, { value: item, schema: schema.items })
   }
   return { steps, ownsContainer: true }
 }
 
-function keysOf(item: Members, keys: readonly string[]): string {
-  const present = keys.filter((key) => item[key] !== undefined)
-  return JSON.stringify(Object.fromEntries(present.map((key) => [key, item[key]])))
+function keysOf(item: Members, { keys = [], items }: Schema & { type: 'list' }): string {
+  const values = (keys as readonly string[]).map((key) => [key, item[key] ?? defaultIn(items, key)] as const)
+  return JSON.stringify(Object.fromEntries(values.filter(([, value]) => value !== undefined)))
+}
+
+function defaultIn(schema: Schema, field: string): string | undefined {
+  const member = schema.type === 'object' ? schema.fields[field] : undefined
+  return member?.type === 'string' ? member.default : undefined
 }
 
 function pathStep(step: string): string {

@@ -21,7 +21,14 @@ const labelValue = /^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$/
 export function dnsLabelFault(text: string): Fault {
   if (text.length > 63) return 'must be no more than 63 bytes'
   if (label.test(text)) return undefined
-  return "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name', or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+  return "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+}
+
+/** RFC 1035 label: as an RFC 1123 label, but it begins with a letter. */
+export function dns1035LabelFault(text: string): Fault {
+  if (text.length > 63) return 'must be no more than 63 bytes'
+  if (label.test(text) && !/^\d/.test(text)) return undefined
+  return "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
 }
 
 /** RFC 1123 subdomain: labels joined by dots, at most 253 characters. */
@@ -43,14 +50,14 @@ export function labelKeyFault(text: string): Fault {
   if (name === '') return 'name part must be non-empty'
   if (name.length > 63) return 'name part must be no more than 63 bytes'
   if (qualifiedPart.test(name)) return undefined
-  return "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName', or 'my.name', or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+  return "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 }
 
 /** The value of a label. */
 export function labelFault(text: string): Fault {
   if (text.length > 63) return 'must be no more than 63 bytes'
   if (labelValue.test(text)) return undefined
-  return "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue', or 'my_value', or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+  return "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 }
 
 /** The name of a port: at most 15 characters, with a letter (IANA service name). */

@@ -98,6 +98,7 @@ export function metaForUpdate(draft: Draft, live: StoredObject): StoredMeta {
     annotations: _annotations,
     finalizers: _finalizers,
     ownerReferences: _owners,
+    managedFields: _entries,
     ...fixed
   } = live.metadata
   return { ...fixed, ...given }

@@ -1,16 +1,21 @@
+import { isRecord } from '../kube/resources.ts'
 import { DEEPEST_NESTING } from '../kube/transport.ts'
-import { equalJson } from './decode.ts'
-import { badRequest, unprocessable, unsupportedMediaType } from './refusal.ts'
+import { equalJson, setMember } from './decode.ts'
+import type { Schema } from './kind.ts'
+import { badRequest, tooManyOperations, unprocessable, unsupportedMediaType } from './refusal.ts'
 import type { StoredObject } from './store.ts'
+import { strategicMergePatch } from './strategic-merge-patch.ts'
 
 /** The kinds of patch that are served, by media type. */
-type PatchType = 'merge' | 'json' | 'apply'
+type PatchType = 'merge' | 'strategic' | 'json' | 'apply'
 
 /** @throws Refusal 415 */
 export function patchTypeOf(contentType: string): PatchType {
   switch (contentType.split(';')[0]?.trim()) {
     case 'application/merge-patch+json':
       return 'merge'
+    case 'application/strategic-merge-patch+json':
+      return 'strategic'
     case 'application/json-patch+json':
       return 'json'
     // The body of a request is parsed by now, whichever it was.
@@ -22,13 +27,19 @@ export function patchTypeOf(contentType: string): PatchType {
   }
 }
 
-/** A stored object after a merge or JSON patch, not yet decoded. @throws Refusal 400 or 422 */
-export function patched(type: 'merge' | 'json', live: StoredObject, patch: unknown): unknown {
+/** A stored object after a patch, not yet decoded. `schema` is that of its kind. @throws Refusal 400 or 422 */
+export function patched(
+  type: Exclude<PatchType, 'apply'>,
+  live: StoredObject,
+  patch: unknown,
+  schema: Schema,
+): unknown {
   if (type === 'json') return jsonPatch(live, patch)
-  if (typeof patch !== 'object' || patch === null || Array.isArray(patch)) {
-    throw badRequest('error decoding patch: json: cannot unmarshal value into Go value of type map[string]interface {}')
+  if (!isRecord(patch)) {
+    const what = `json: cannot unmarshal ${jsonTypeOf(patch)} into Go value of type map[string]interface {}`
+    throw badRequest(type === 'merge' ? `error decoding patch: ${what}` : what)
   }
-  return mergePatch(live, patch)
+  return type === 'merge' ? mergePatch(live, patch) : strategicMergePatch(live, patch, schema)
 }
 
 type Members = Readonly<Record<string, unknown>>
@@ -38,9 +49,9 @@ type Members = Readonly<Record<string, unknown>>
  * @throws Refusal 400 where it nests too deep
  */
 export function mergePatch(document: unknown, patch: unknown, depth = 1): unknown {
-  if (!isObject(patch)) return patch
+  if (!isRecord(patch)) return patch
   if (depth > DEEPEST_NESTING) throw badRequest('error decoding patch: json: exceeded max depth')
-  const merged: Record<string, unknown> = isObject(document) ? { ...document } : {}
+  const merged: Record<string, unknown> = isRecord(document) ? { ...document } : {}
   for (const key of Object.keys(patch)) {
     if (patch[key] === null) delete merged[key]
     else if (patch[key] !== undefined) merged[key] = mergePatch(merged[key], patch[key], depth + 1)
@@ -50,76 +61,84 @@ export function mergePatch(document: unknown, patch: unknown, depth = 1): unknow
 
 /**
  * The document after a JSON patch (RFC 6902); the document itself is not changed.
- * @throws Refusal 400 where it is no list of operations, 422 where an operation does not apply
+ * @throws Refusal 400 where it is no list of operations, 413 for too many, 422 where one does not apply or what `copy`
+ *   copies is too large
  */
 export function jsonPatch(document: unknown, operations: unknown): unknown {
-  if (!Array.isArray(operations) || !operations.every(isObject)) {
-    throw badRequest('error decoding patch: json: cannot unmarshal value into Go value of type []handlers.jsonPatchOp')
+  if (!Array.isArray(operations) || !operations.every(isRecord)) {
+    const given = Array.isArray(operations) ? 'value' : jsonTypeOf(operations)
+    throw badRequest(
+      `error decoding patch: json: cannot unmarshal ${given} into Go value of type []handlers.jsonPatchOp`,
+    )
   }
-  return operations.reduce(applyOperation, document)
+  if (operations.length > MAX_OPERATIONS) throw tooManyOperations(MAX_OPERATIONS, operations.length)
+  let copiedBytes = 0
+  return operations.reduce((edited: unknown, operation: Members) => {
+    const path = pointer(operation.path)
+    switch (operation.op) {
+      case 'add':
+        return edit(edited, path, 'add', copied(operation.value))
+      case 'replace':
+        return edit(edited, path, 'replace', copied(operation.value))
+      case 'remove':
+        return edit(edited, path, 'remove', undefined)
+      case 'test':
+        if (!equalJson(valueAt(edited, path), copied(operation.value ?? null))) throw unprocessable()
+        return edited
+      case 'copy': {
+        const value = copied(valueAt(edited, pointer(operation.from)))
+        // A few operations that double a list would fill the memory.
+        copiedBytes += Buffer.byteLength(JSON.stringify(value))
+        if (copiedBytes > MAX_COPIED_BYTES) throw unprocessable()
+        return edit(edited, path, 'add', value)
+      }
+      case 'move': {
+        const from = pointer(operation.from)
+        const value = valueAt(edited, from)
+        return edit(edit(edited, from, 'remove', undefined), path, 'add', value)
+      }
+      default:
+        throw unprocessable()
+    }
+  }, copied(document))
 }
 
-function applyOperation(document: unknown, operation: Members): unknown {
-  const path = pointer(operation.path)
-  switch (operation.op) {
-    case 'add':
-      return edit(document, path, 'add', operation.value)
-    case 'replace':
-      return edit(document, path, 'replace', operation.value)
-    case 'remove':
-      return edit(document, path, 'remove', undefined)
-    case 'test':
-      if (!equalJson(valueAt(document, path), operation.value ?? null)) throw unprocessable()
-      return document
-    case 'copy':
-      return edit(document, path, 'add', valueAt(document, pointer(operation.from)))
-    case 'move': {
-      const from = pointer(operation.from)
-      const value = valueAt(document, from)
-      return edit(edit(document, from, 'remove', undefined), path, 'add', value)
-    }
-    default:
-      throw unprocessable()
-  }
+/** kube-apiserver's limits: maxJSONPatchOperations and --json-patch-max-copy-bytes. */
+const MAX_OPERATIONS = 10_000
+const MAX_COPIED_BYTES = 3 * 1024 * 1024
+
+/** @throws Refusal 400 where it nests too deep */
+function copied(value: unknown, depth = 1): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (depth > DEEPEST_NESTING) throw badRequest('error decoding patch: json: exceeded max depth')
+  if (Array.isArray(value)) return value.map((item) => copied(item, depth + 1))
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, copied(member, depth + 1)]))
 }
 
 type Edit = 'add' | 'replace' | 'remove'
 
-/** The container with one thing in it changed; only what lies on the path is copied. */
-function edit(container: unknown, path: readonly string[], how: Edit, value: unknown): unknown {
-  const [step, ...rest] = path
-  if (step === undefined) return how === 'remove' ? {} : value
-  if (Array.isArray(container)) return editList(container, step, rest, how, value)
-  if (!isObject(container)) throw unprocessable()
-  const present = Object.hasOwn(container, step)
-  if (!present && (rest.length > 0 || how !== 'add')) throw unprocessable()
-  if (rest.length > 0) return { ...container, [step]: edit(container[step], rest, how, value) }
-  if (how !== 'remove') return { ...container, [step]: value }
-  const { [step]: _removed, ...left } = container
-  return left
-}
-
-function editList(
-  items: readonly unknown[],
-  step: string,
-  rest: readonly string[],
-  how: Edit,
-  value: unknown,
-): unknown {
-  const index =
-    step === '-' && how === 'add' && rest.length === 0
-      ? items.length
-      : indexIn(items, step, how === 'add' && rest.length === 0)
-  if (rest.length > 0) return items.with(index, edit(items[index], rest, how, value))
-  if (how === 'add') return items.toSpliced(index, 0, value)
-  return how === 'remove' ? items.toSpliced(index, 1) : items.with(index, value)
+/** Changes one thing in a document that is not shared, and returns the document. */
+function edit(document: unknown, path: readonly string[], how: Edit, value: unknown): unknown {
+  const last = path.at(-1)
+  if (last === undefined) return how === 'remove' ? {} : value
+  const container = valueAt(document, path.slice(0, -1))
+  if (Array.isArray(container)) {
+    const index = last === '-' && how === 'add' ? container.length : indexIn(container, last, how === 'add')
+    if (how === 'replace') container[index] = value
+    else container.splice(index, how === 'remove' ? 1 : 0, ...(how === 'remove' ? [] : [value]))
+    return document
+  }
+  if (!isRecord(container) || (how !== 'add' && !Object.hasOwn(container, last))) throw unprocessable()
+  if (how === 'remove') Reflect.deleteProperty(container, last)
+  else setMember(container as Record<string, unknown>, last, value)
+  return document
 }
 
 function valueAt(document: unknown, path: readonly string[]): unknown {
   let value = document
   for (const step of path) {
     if (Array.isArray(value)) value = value[indexIn(value, step, false)]
-    else if (isObject(value) && Object.hasOwn(value, step)) value = value[step]
+    else if (isRecord(value) && Object.hasOwn(value, step)) value = value[step]
     else throw unprocessable()
   }
   return value
@@ -140,6 +159,8 @@ function pointer(path: unknown): readonly string[] {
   return steps.map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
-function isObject(value: unknown): value is Members {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+/** The type of a JSON value as Go's decoder calls it. */
+function jsonTypeOf(value: unknown): string {
+  if (Array.isArray(value)) return 'array'
+  return typeof value === 'boolean' ? 'bool' : typeof value
 }

@@ -1,6 +1,6 @@
 import type { ApiRequest } from '../kube/transport.ts'
 import type { Kind } from './kind.ts'
-import { badRequest, invalid } from './refusal.ts'
+import { badRequest, FieldErrors, invalid } from './refusal.ts'
 import { parseFieldSelector, parseLabelSelector } from './selectors.ts'
 import type { StoredObject } from './store.ts'
 
@@ -81,8 +81,7 @@ function checkCombination(options: ListOptions): void {
   const { watch, sendInitialEvents, resourceVersionMatch: match, resourceVersion } = options
   if (sendInitialEvents !== undefined) {
     if (!watch) throw refusedField('sendInitialEvents', 'sendInitialEvents is forbidden for list')
-    if (match !== 'NotOlderThan')
-      throw forbidden('sendInitialEvents requires setting resourceVersionMatch to NotOlderThan')
+    if (match !== 'NotOlderThan') throw withoutNotOlderThan(match)
     return
   }
   if (match === undefined) return
@@ -96,6 +95,14 @@ function checkCombination(options: ListOptions): void {
 
 function forbidden(why: string): Error {
   return refused('FieldValueForbidden', `Forbidden: ${why}`)
+}
+
+function withoutNotOlderThan(match: ListOptions['resourceVersionMatch']): Error {
+  const field = 'resourceVersionMatch'
+  const errors = new FieldErrors()
+  errors.forbidden(field, 'sendInitialEvents requires setting resourceVersionMatch to NotOlderThan')
+  if (match !== undefined) errors.notSupported(field, match, ['NotOlderThan'])
+  return invalid(listOptionsKind, '', errors.causes)
 }
 
 function refused(reason: string, message: string): Error {

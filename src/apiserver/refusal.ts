@@ -75,6 +75,43 @@ export function unsupportedMediaType(): Refusal {
   return new Refusal(415, 'UnsupportedMediaType', '415: Unsupported Media Type', {})
 }
 
+export function notAcceptable(): Refusal {
+  return new Refusal(406, 'NotAcceptable', 'only the following media types are accepted: application/json', {})
+}
+
+export function unauthorized(): Refusal {
+  return new Refusal(401, 'Unauthorized', 'Unauthorized')
+}
+
+export function entityTooLarge(limit: number): Refusal {
+  return new Refusal(413, 'RequestEntityTooLarge', `Request entity too large: limit is ${limit}`)
+}
+
+/** A JSON patch of too many operations. */
+export function tooManyOperations(limit: number, count: number): Refusal {
+  const message = `Request entity too large: The allowed maximum operations in a JSON patch is ${limit}, got ${count}`
+  return new Refusal(413, 'RequestEntityTooLarge', message, {})
+}
+
+/** More requests at once than this server takes. */
+export function tooManyRequests(): Refusal {
+  const message = 'Too many requests, please try again later.'
+  return new Refusal(429, 'TooManyRequests', message, { retryAfterSeconds: 1 })
+}
+
+/** A body of a type that cannot be read. */
+export function unknownBodyFormat(
+  accepted = 'application/json, application/yaml, application/vnd.kubernetes.protobuf',
+): Refusal {
+  const message = `the body of the request was in an unknown format - accepted media types include: ${accepted}`
+  return new Refusal(415, 'UnsupportedMediaType', message)
+}
+
+/** Strategic merge patches need the tags of Go types, which custom resources do not have. */
+export function noStrategicPatch(): Refusal {
+  return unknownBodyFormat('application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml')
+}
+
 export function alreadyExists(resource: Resource<KubeObject>, name: string): Refusal {
   return new Refusal(409, 'AlreadyExists', `${qualifiedPlural(resource)} ${JSON.stringify(name)} already exists`, {
     name,
@@ -124,7 +161,8 @@ export function invalid(qualified: { kind: string; group: string }, name: string
   const kind = qualified.group === '' ? qualified.kind : `${qualified.kind}.${qualified.group}`
   const lines = [...new Set(causes.map((cause) => `${cause.field}: ${cause.message}`))]
   const list = lines.length === 1 ? lines[0] : `[${lines.join(', ')}]`
-  const details = { ...(name === '' ? {} : { name }), ...groupOf(qualified), kind: qualified.kind, causes }
+  const named = { ...(name === '' ? {} : { name }), ...groupOf(qualified) }
+  const details = { ...named, ...(qualified.kind === '' ? {} : { kind: qualified.kind }), causes }
   return new Refusal(422, 'Invalid', `${kind} ${JSON.stringify(name)} is invalid: ${list}`, details)
 }
 
@@ -200,6 +238,10 @@ export class FieldErrors {
 
   forbidden(field: string, detail: string): void {
     this.#add('FieldValueForbidden', field, `Forbidden: ${detail}`)
+  }
+
+  tooLong(field: string, limitBytes: number): void {
+    this.#add('FieldValueTooLong', field, `Too long: may not be more than ${limitBytes} bytes`)
   }
 
   tooMany(field: string, count: number, limit: number): void {

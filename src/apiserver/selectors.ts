@@ -132,7 +132,7 @@ class Parser {
       } else if (token === ',') {
         values.push('')
       } else {
-        throw found(token, "',', ')' or identifier")
+        throw badRequest(`unable to parse requirement: found '${token}', expected: ',', ')' or identifier`)
       }
     }
   }

@@ -1,4 +1,4 @@
-import type { KubeObject, ObjectMeta } from '../kube/resources.ts'
+import { type KubeObject, type ObjectMeta, qualifiedPlural, type Resource } from '../kube/resources.ts'
 
 /** An object as the server stores it: frozen, with all the fields that the server sets. */
 export interface StoredObject extends KubeObject {
@@ -42,6 +42,7 @@ export class Compacted extends Error {
 export class Store {
   readonly #historyLimit: number
   readonly #collections = new Map<string, Collection>()
+  readonly #converted = new WeakMap<Conversion, Objects>()
   #revision = 1
 
   /** `historyLimit`: at least this many changes of each kind are retained for watches that start in the past. */
@@ -54,7 +55,24 @@ export class Store {
     return this.#revision
   }
 
-  /** The collection of this name; made on first use. */
+  /** The objects of a kind, in the form in which they are stored. */
+  stored(kind: { readonly resource: Resource<KubeObject>; readonly storedAs?: Conversion }): Collection {
+    return this.collection(qualifiedPlural(kind.storedAs?.resource ?? kind.resource))
+  }
+
+  /** The objects of a kind, in the form in which it shows them. */
+  objects(kind: { readonly resource: Resource<KubeObject>; readonly storedAs?: Conversion }): Objects {
+    const collection = this.stored(kind)
+    if (kind.storedAs === undefined) return collection
+    let converted = this.#converted.get(kind.storedAs)
+    if (converted === undefined) {
+      converted = new ConvertedCollection(collection, kind.storedAs)
+      this.#converted.set(kind.storedAs, converted)
+    }
+    return converted
+  }
+
+  /** The collection of this name, which is the kind's qualified plural; made on first use. */
   collection(name: string): Collection {
     let collection = this.#collections.get(name)
     if (collection === undefined) {
@@ -170,6 +188,75 @@ export class Collection {
       this.#history = this.#history.slice(dropped)
     }
     for (const listener of this.#listeners) listener(change)
+  }
+}
+
+/** The two forms of an object that two API groups serve. Pure; what comes out is frozen. */
+export interface Conversion {
+  /** The kind whose form is stored. */
+  readonly resource: Resource<KubeObject>
+  readonly toStored: (object: StoredObject) => StoredObject
+  readonly fromStored: (object: StoredObject) => StoredObject
+}
+
+/** What requests do with a collection, whichever form of its objects they see. */
+export type Objects = Pick<Collection, 'get' | 'keys' | 'put' | 'remove' | 'changesAfter' | 'at' | 'subscribe'>
+
+/** The objects of a collection in another form than the stored one. */
+class ConvertedCollection implements Objects {
+  readonly #stored: Collection
+  readonly #conversion: Conversion
+  /** Each object has one form, which is compared and remembered by its identity. */
+  readonly #forms = new WeakMap<StoredObject, StoredObject>()
+
+  constructor(stored: Collection, conversion: Conversion) {
+    this.#stored = stored
+    this.#conversion = conversion
+  }
+
+  get(key: string): StoredObject | undefined {
+    return this.#shown(this.#stored.get(key))
+  }
+
+  keys(prefix: string): readonly string[] {
+    return this.#stored.keys(prefix)
+  }
+
+  put(key: string, object: StoredObject): StoredObject {
+    return this.#form(this.#stored.put(key, this.#conversion.toStored(object)))
+  }
+
+  remove(key: string, last: StoredObject): StoredObject {
+    return this.#form(this.#stored.remove(key, this.#conversion.toStored(last)))
+  }
+
+  changesAfter(revision: number): readonly Change[] {
+    return this.#stored.changesAfter(revision).map((change) => this.#change(change))
+  }
+
+  at(revision: number): ReadonlyMap<string, StoredObject> {
+    return new Map([...this.#stored.at(revision)].map(([key, object]) => [key, this.#form(object)]))
+  }
+
+  subscribe(listener: (change: Change) => void): () => void {
+    return this.#stored.subscribe((change) => listener(this.#change(change)))
+  }
+
+  #change(change: Change): Change {
+    return { ...change, object: this.#form(change.object), previous: this.#shown(change.previous) }
+  }
+
+  #shown(object: StoredObject | undefined): StoredObject | undefined {
+    return object === undefined ? undefined : this.#form(object)
+  }
+
+  #form(object: StoredObject): StoredObject {
+    let form = this.#forms.get(object)
+    if (form === undefined) {
+      form = this.#conversion.fromStored(object)
+      this.#forms.set(object, form)
+    }
+    return form
   }
 }
 

@@ -32,7 +32,7 @@ export function openWatch(
 ): WatchStream {
   const { store, clock, random } = context
   const from = startOf(store, options)
-  const collection = store.collection(kind.resource.plural)
+  const collection = store.objects(kind)
   const prefix = namespace === undefined ? '' : `${namespace}/`
   const matches = (object: StoredObject): boolean => options.matches?.(object) ?? true
   const eventIn = (change: Change): WatchEvent | undefined =>
@@ -65,6 +65,9 @@ export function openWatch(
   }
   signal.addEventListener('abort', onAbort, { once: true })
   stream.onEnd(() => signal.removeEventListener('abort', onAbort))
+  const onReplaced = (): void => stream.end()
+  kind.replaced?.addEventListener('abort', onReplaced, { once: true })
+  stream.onEnd(() => kind.replaced?.removeEventListener('abort', onReplaced))
   return stream
 }
 
@@ -90,7 +93,7 @@ function presentState(
   matches: (object: StoredObject) => boolean,
   withBookmark: boolean,
 ): readonly WatchEvent[] {
-  const collection = store.collection(kind.resource.plural)
+  const collection = store.objects(kind)
   const objects = collection.keys(prefix).map((key) => collection.get(key) as StoredObject)
   const events = objects.filter(matches).map((object): WatchEvent => ({ type: 'ADDED', object }))
   return withBookmark ? [...events, bookmark(kind, store.revision, true)] : events
@@ -131,7 +134,7 @@ function everyMinute(clock: Clock, callback: () => void): () => void {
 }
 
 /** One event of a watch, as it is on the wire. */
-interface WatchEvent {
+export interface WatchEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR'
   readonly object: object
 }

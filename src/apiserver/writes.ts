@@ -1,10 +1,10 @@
-import { apiVersionOf, type ObjectMeta } from '../kube/resources.ts'
+import { apiVersionOf, type ObjectMeta, qualifiedPlural } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import { asDecoded, deepFrozen, equalJson } from './decode.ts'
 import { type Draft, type Kind, managedFields, type Reservation } from './kind.ts'
-import { entriesOf, type ManagedFields, type Manager, ownedOnCreate, ownedOnUpdate } from './managed-fields.ts'
+import { type ManagedFields, type Manager, ownedOnCreate, ownedOnUpdate, ownersBefore } from './managed-fields.ts'
 import { checkTarget, metaForCreate, metaForUpdate, validateMeta } from './object-meta.ts'
 import {
   alreadyExists,
@@ -18,7 +18,7 @@ import {
   uidConflict,
 } from './refusal.ts'
 import { namespaceKind } from './resources/plain-kinds.ts'
-import type { Collection, Store, StoredObject } from './store.ts'
+import type { Collection, Objects, Store, StoredObject } from './store.ts'
 
 /** What writes need; one per server. */
 export interface WriteContext {
@@ -81,7 +81,7 @@ export function createObject(
     throw internalError('resourceVersion should not be set on objects to be created')
   }
   const { object, take } = reserve(kind, prepared, undefined)
-  const collection = store.collection(resource.plural)
+  const collection = store.objects(kind)
   const key = keyOf(namespace, name)
   if (collection.get(key) !== undefined) throw alreadyExists(resource, name)
   const managed = options.managers ?? ownedOnCreate(kind, draft, options.manager, context.clock)
@@ -89,6 +89,15 @@ export function createObject(
   if (options.dryRun) return complete
   take()
   return collection.put(key, complete)
+}
+
+/** The answer to an object that is not stored. @throws Refusal */
+export function reviewed(context: WriteContext, kind: Kind, draft: Draft, { manager }: WriteOptions): StoredObject {
+  const errors = new FieldErrors()
+  kind.validate(draft, errors, undefined)
+  // Upstream has no kind for what was never stored.
+  if (errors.causes.length > 0) throw invalid({ kind: '', group: kind.resource.group }, '', errors.causes)
+  return completed(kind, kind.review?.(draft) ?? draft, ownedOnCreate(kind, draft, manager, context.clock))
 }
 
 /**
@@ -103,7 +112,7 @@ export function updateObject(
   options: WriteOptions & { readonly guarded?: boolean },
 ): StoredObject {
   const { kind, name } = target
-  const collection = context.store.collection(kind.resource.plural)
+  const collection = context.store.objects(kind)
   const key = keyOf(target.namespace, name)
   const live = collection.get(key)
   if (live === undefined) throw notFound(kind.resource, name)
@@ -128,10 +137,17 @@ export function updateObject(
   validate(kind, prepared, live)
   const { object, take } =
     target.subresource === undefined ? reserve(kind, prepared, live) : { object: prepared, take: () => {} }
-  const changed = !equalJson(completed(kind, object, entriesOf(live)), live)
+  const owners = ownersBefore(draft, live)
+  const changed = !equalJson(completed(kind, object, owners), live)
   if (!changed && managers === undefined) return live
   const managed =
-    managers?.(changed) ?? ownedOnUpdate(kind, live, prepared, options.manager, target.subresource, context.clock)
+    managers?.(changed) ??
+    ownedOnUpdate(kind, live, prepared, {
+      manager: options.manager,
+      subresource: target.subresource,
+      clock: context.clock,
+      owners,
+    })
   const next = completed(kind, object, managed)
   if (options.dryRun || (!changed && equalJson(next, live))) return next
   take()
@@ -151,7 +167,7 @@ export function deleteObject(
   request: DeleteRequest,
 ): { readonly object: StoredObject; readonly gone: boolean } {
   const { kind, name } = target
-  const collection = context.store.collection(kind.resource.plural)
+  const collection = context.store.objects(kind)
   const key = keyOf(target.namespace, name)
   const live = collection.get(key)
   if (live === undefined) throw notFound(kind.resource, name)
@@ -172,7 +188,7 @@ export function keyOf(namespace: string | undefined, name: string): string {
 }
 
 /** Removes an object from the store and releases its resources. Returns its last state. */
-export function removeObject(kind: Kind, collection: Collection, key: string, last: StoredObject): StoredObject {
+export function removeObject(kind: Kind, collection: Objects, key: string, last: StoredObject): StoredObject {
   const gone = collection.remove(key, last)
   kind.release?.(gone)
   return gone
@@ -243,7 +259,9 @@ function validate(kind: Kind, draft: Draft, live: StoredObject | undefined): voi
   const errors = new FieldErrors()
   validateMeta(kind, draft, errors, live)
   kind.validate(draft, errors, live)
-  if (errors.causes.length > 0) throw invalid(kind.resource, draft.metadata?.name ?? '', errors.causes)
+  if (errors.causes.length === 0) return
+  const { kind: name, group } = kind.resource
+  throw invalid({ kind: name, group: kind.refusalGroup ?? group }, draft.metadata?.name ?? '', errors.causes)
 }
 
 function reserve(kind: Kind, draft: Draft, live: StoredObject | undefined): Reservation {
@@ -288,17 +306,24 @@ function unguarded(kind: Kind, name: string): Error {
  */
 export class NamespaceContents {
   readonly #context: WriteContext
-  readonly #kinds: readonly Kind[]
   readonly #namespaces: Collection
   readonly #pending = new Set<string>()
+  /** One for each collection of objects in namespaces. */
+  readonly #kinds = new Map<Objects, Kind>()
 
-  constructor(context: WriteContext, kinds: readonly Kind[]) {
+  constructor(context: WriteContext) {
     this.#context = context
-    this.#kinds = kinds.filter((kind) => kind.resource.namespaced)
-    this.#namespaces = context.store.collection(namespaceKind.resource.plural)
+    this.#namespaces = context.store.collection(qualifiedPlural(namespaceKind.resource))
     this.#namespaces.subscribe(({ object }) => this.#schedule(object.metadata.name))
-    for (const kind of this.#kinds) {
-      context.store.collection(kind.resource.plural).subscribe((change) => {
+  }
+
+  /** From now on the objects of these kinds go with their namespaces too. */
+  include(kinds: readonly Kind[]): void {
+    for (const kind of kinds) {
+      const collection = this.#context.store.stored(kind)
+      if (!kind.resource.namespaced || this.#kinds.has(collection)) continue
+      this.#kinds.set(collection, kind)
+      collection.subscribe((change) => {
         if (change.type === 'DELETED') this.#schedule(change.object.metadata.namespace ?? '')
       })
     }
@@ -319,8 +344,7 @@ export class NamespaceContents {
     const live = this.#namespaces.get(namespace)
     if (live === undefined || !isTerminating(live)) return
     let left = 0
-    for (const kind of this.#kinds) {
-      const collection = this.#context.store.collection(kind.resource.plural)
+    for (const [collection, kind] of this.#kinds) {
       for (const key of [...collection.keys(`${namespace}/`)]) {
         const name = key.slice(namespace.length + 1)
         const { gone } = deleteObject(

@@ -42,11 +42,12 @@ export interface YamlDocument {
 
 /**
  * Reads one YAML document. `file` is only for messages. Throws an {@link InvalidInputError} that lists every mistake
- * with its line and column: syntax, tabs, more than one document, aliases without an anchor or without end. Duplicate
- * keys are in its `mistakes`, or in the error if there are other mistakes.
+ * with its line and column: syntax, tabs, keys that are no text, more than one document, aliases without an anchor or
+ * without end. Duplicate keys are in its `mistakes`, or in the error if there are other mistakes.
  */
-export function parseYaml(text: string, file: string): YamlDocument {
-  if (text.length > MAX_LENGTH) throw new InvalidInputError([{ where: file, message: 'is larger than 256 KiB' }])
+export function parseYaml(text: string, file: string, maxLength = MAX_LENGTH): YamlDocument {
+  if (text.length > maxLength)
+    throw new InvalidInputError([{ where: file, message: `is larger than ${maxLength / 1024} KiB` }])
   const lines = new LineCounter()
   const at = (offset: number): string => {
     const { line, col } = lines.linePos(offset)
@@ -58,7 +59,9 @@ export function parseYaml(text: string, file: string): YamlDocument {
   const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: false })
   const [document, second] = 'empty' in documents ? [] : documents
   if (document === undefined) throw new InvalidInputError([{ where: at(0), message: 'is empty' }])
-  const syntax = syntaxMistakes(text, document, (offset) => lines.linePos(offset).line)
+  const stumbles = syntaxMistakes(text, document, (offset) => lines.linePos(offset).line)
+  // What the parser makes of broken text can have odd keys too.
+  const syntax = stumbles.length > 0 ? stumbles : keysWithoutName(document.contents)
   const mistakes = [...syntax, ...duplicateKeys(text, document.contents)]
     .sort((a, b) => a.offset - b.offset)
     .map(({ offset, message }) => ({ where: at(offset), message }))
@@ -106,6 +109,27 @@ export function parseYaml(text: string, file: string): YamlDocument {
     }
     return at(offset)
   }
+}
+
+/**
+ * The values of all YAML documents in a text, without the empty ones.
+ * @throws InvalidInputError for each as {@link parseYaml}, and for duplicate keys
+ */
+export function parseYamlDocuments(text: string, file: string, maxLength: number): readonly unknown[] {
+  if (text.length > maxLength) {
+    throw new InvalidInputError([{ where: file, message: `is larger than ${maxLength / 1024} KiB` }])
+  }
+  let line = 0
+  return text.split(/^---(?=\s|$)/m).flatMap((part) => {
+    // Mistakes have their line in the whole file.
+    const padded = '\n'.repeat(line) + part
+    line += part.split('\n').length - 1
+    // Nothing but blank lines and comments.
+    if (!/^[^\S\n]*[^\s#]/m.test(part)) return []
+    const { value, mistakes } = parseYaml(padded, file, 2 * maxLength)
+    if (mistakes.length > 0) throw new InvalidInputError(mistakes)
+    return [value]
+  })
 }
 
 function childOf(
@@ -172,6 +196,20 @@ function duplicateKeys(text: string, contents: Node | null): readonly SyntaxMist
         const name = shortened(/^[^:\n]*/.exec(text.slice(offset, offset + 200))?.[0])
         if (before.has(key.value)) found.push({ offset, message: `${name} is given twice` })
         before.add(key.value)
+      }
+    },
+  })
+  return found
+}
+
+/** A mistake for each key that is a list, a mapping or an alias: no configuration and no Kubernetes object has one. */
+function keysWithoutName(contents: Node | null): readonly SyntaxMistake[] {
+  const found: SyntaxMistake[] = []
+  visit(contents, {
+    Map(_, { items }) {
+      for (const { key } of items) {
+        if (!isCollection(key) && !isAlias(key)) continue
+        found.push({ offset: key.range?.[0] ?? 0, message: 'a key must be text, not a list, a mapping or an alias' })
       }
     },
   })

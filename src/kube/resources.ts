@@ -1,4 +1,5 @@
 import type {
+  CoreV1Event,
   EventsV1Event,
   V1ConfigMap,
   V1EndpointSlice,
@@ -8,7 +9,10 @@ import type {
   V1Namespace,
   V1Node,
   V1Pod,
+  V1Secret,
+  V1SelfSubjectAccessReview,
   V1Service,
+  V1ServiceAccount,
   V1ServiceCIDR,
   V1SubjectAccessReview,
   V1TokenReview,
@@ -62,7 +66,25 @@ export const ipAddresses: Resource<IpAddress> = resource('networking.k8s.io', 'i
 export const leases: Resource<Lease> = resource('coordination.k8s.io', 'leases', 'Lease', true)
 export const events: Resource<KubeEvent> = resource('events.k8s.io', 'events', 'Event', true)
 
+/** The Events of `events`, as the core group serves them. */
+export const coreEvents: Resource<Json<CoreV1Event>> = resource('', 'events', 'Event', true)
+export const secrets: Resource<Json<V1Secret>> = resource('', 'secrets', 'Secret', true)
+export const serviceAccounts: Resource<Json<V1ServiceAccount>> = resource('', 'serviceaccounts', 'ServiceAccount', true)
+
+export const customResourceDefinitions: Resource<KubeObject> = resource(
+  'apiextensions.k8s.io',
+  'customresourcedefinitions',
+  'CustomResourceDefinition',
+  false,
+)
+
 /** Requests that are answered and not stored. */
+export const selfSubjectAccessReviews: Resource<Json<V1SelfSubjectAccessReview>> = resource(
+  'authorization.k8s.io',
+  'selfsubjectaccessreviews',
+  'SelfSubjectAccessReview',
+  false,
+)
 export const tokenReviews: Resource<TokenReview> = resource(
   'authentication.k8s.io',
   'tokenreviews',

@@ -59,10 +59,13 @@ export class Embedded {
     return { status: response.status, body: 'body' in response ? response.body : response.stream }
   }
 
-  /** Opens a watch of Endpoints and returns its events one by one. */
-  async watch(query: string, signal: AbortSignal = new AbortController().signal): Promise<AsyncIterator<WatchedEvent>> {
+  /** Opens a watch, of Endpoints if not said otherwise, and returns its events one by one. */
+  async watch(
+    query: string,
+    signal: AbortSignal = new AbortController().signal,
+    path = '/api/v1/namespaces/default/endpoints',
+  ): Promise<AsyncIterator<WatchedEvent>> {
     const parameters = [['watch', 'true'], ...new URLSearchParams(query)] as [string, string][]
-    const path = '/api/v1/namespaces/default/endpoints'
     const response = await this.server.handle(
       { method: 'GET', path, query: parameters, headers: {}, stream: true },
       signal,

@@ -102,3 +102,47 @@ for (const operation of refused) {
     assert.throws(() => jsonPatch(document, [operation]), { name: 'Refusal', httpStatus: 422 })
   })
 }
+
+test('a JSON patch changes its own copy only, also of the values that it adds', () => {
+  const live = { list: [{ a: 1 }] }
+  const value = { b: 1 }
+  const operations = [
+    { op: 'add', path: '/new', value },
+    { op: 'replace', path: '/new/b', value: 2 },
+    { op: 'copy', from: '/new', path: '/list/-' },
+    { op: 'replace', path: '/list/1/b', value: 3 },
+    { op: 'remove', path: '/list/0/a' },
+  ]
+  assert.deepEqual(jsonPatch(live, operations), { list: [{}, { b: 3 }], new: { b: 2 } })
+  assert.deepEqual([live, value], [{ list: [{ a: 1 }] }, { b: 1 }])
+})
+
+test('a member called __proto__ is one like others', () => {
+  const operations = [
+    { op: 'add', path: '/__proto__', value: { a: 1 } },
+    { op: 'replace', path: '/__proto__', value: { a: 2 } },
+    { op: 'copy', from: '/__proto__', path: '/b' },
+    { op: 'remove', path: '/__proto__' },
+  ]
+  assert.deepEqual(jsonPatch({}, operations), { b: { a: 2 } })
+})
+
+test('a JSON patch of more than 10,000 operations is refused, and so are more than 3 MiB of copies', () => {
+  const operation = { op: 'add', path: '/a', value: 1 }
+  assert.deepEqual(jsonPatch({}, new Array(10_000).fill(operation)), { a: 1 })
+  assert.throws(() => jsonPatch({}, new Array(10_001).fill(operation)), {
+    httpStatus: 413,
+    message: /10000, got 10001$/,
+  })
+  const doubled = { op: 'copy', from: '/list', path: '/list/-' }
+  const text = { list: ['x'.repeat(1000)] }
+  assert.ok(JSON.stringify(jsonPatch(text, new Array(10).fill(doubled))).length > 1_000_000)
+  assert.throws(() => jsonPatch(text, new Array(12).fill(doubled)), { httpStatus: 422 })
+})
+
+test('copies that nest each other deeper and deeper are refused', () => {
+  const nested = { a: {} as unknown }
+  for (let depth = 0; depth < 300; depth++) nested.a = { a: nested.a }
+  const copy = { op: 'copy', from: '/a', path: `${'/a'.repeat(299)}/b` }
+  assert.throws(() => jsonPatch(nested, [copy, { op: 'copy', from: '/a', path: '/c' }]), { httpStatus: 400 })
+})

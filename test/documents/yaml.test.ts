@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InvalidInputError } from '../../src/documents/validation.ts'
-import { parseYaml } from '../../src/documents/yaml.ts'
+import { parseYaml, parseYamlDocuments } from '../../src/documents/yaml.ts'
 
 /** The lines with which a text is refused. */
 function refusal(text: string): readonly string[] {
@@ -83,6 +83,8 @@ const slips: readonly (readonly [text: string, ...lines: readonly string[]])[] =
   ['a: - x\n', '1:4: a list begins on a line of its own, below its key'],
   ['a: &x &y 1\n', '1:7: is no YAML: a node can have at most one anchor'],
   [`a: it's: x\nb: 'don't'\n`, `1:4: ${second}`, `2:9: ${follows}`],
+  ['a:\n  ? [b]\n  : c\n', '2:5: a key must be text, not a list, a mapping or an alias'],
+  ['a: &a {b: c}\n*a : d\n', '2:1: a key must be text, not a list, a mapping or an alias'],
   ['a: 1\na: 2\nb: "x" y\n', '2:1: "a" is given twice', `3:8: ${follows}`],
 ]
 for (const [text, ...lines] of slips) {
@@ -150,4 +152,13 @@ test('a key cannot reach the prototype', () => {
   const { value } = parseYaml('__proto__: {polluted: true}\n', 'a.yaml')
   assert.equal((value as { polluted?: boolean }).polluted, undefined)
   assert.equal(({} as { polluted?: boolean }).polluted, undefined)
+})
+
+test('of several documents the empty ones are left out, and a mistake has its line in the whole file', () => {
+  const text = '# first\n---\na: 1\n---\n\n  # nothing\n---\n--- # b\nb: 2\n'
+  assert.deepEqual(parseYamlDocuments(text, 'a.yaml', 1000), [{ a: 1 }, { b: 2 }])
+  const blank = `${' \n'.repeat(50_000)} # ${' #'.repeat(1000)}\n`
+  assert.deepEqual(parseYamlDocuments(`${blank}---\na: 1\n`, 'a.yaml', 1_000_000), [{ a: 1 }])
+  assert.throws(() => parseYamlDocuments('a: 1\n---\nb: [\n', 'a.yaml', 1000), /a.yaml:3:4/)
+  assert.throws(() => parseYamlDocuments('a: 1\n', 'a.yaml', 4), /is larger than/)
 })

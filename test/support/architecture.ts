@@ -43,6 +43,7 @@ export const housePlan: readonly (readonly string[])[] = [
 /** The modules that touch the world: clocks, files, sockets, packages that do so, dynamic imports. */
 const adapters: readonly RegExp[] = [
   /^cli\.ts$/,
+  /^apiserver\/http-/,
   /^commands\//,
   /^config\/load-/,
   /^drill\/(?:scenario\/load-|live\/|campaign\/process-)/,

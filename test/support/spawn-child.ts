@@ -80,7 +80,7 @@ export async function spawnChild(
   t.after(async () => {
     await stop()
   })
-  const output = (pattern: RegExp, timeoutMs = 10_000): Promise<RegExpMatchArray> =>
+  const output = (pattern: RegExp, timeoutMs = 60_000): Promise<RegExpMatchArray> =>
     withTimeout(collected.match(pattern, exited), timeoutMs, `${pattern} in the output of ${command}`).catch(
       (error) => {
         throw new Error(`${(error as Error).message}\n${collected.stdout()}${collected.stderr()}`)

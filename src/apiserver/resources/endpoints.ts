@@ -1,5 +1,7 @@
 import { endpointSlices, endpoints } from '../../kube/resources.ts'
 import { tryParseAddress } from '../../net/address.ts'
+import { formatHostPort } from '../../net/host-port.ts'
+import { ageColumn, firstThree, nameColumn } from '../columns.ts'
 import { equalJson } from '../decode.ts'
 import {
   any,
@@ -24,6 +26,7 @@ import {
   labelFault,
 } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
+import type { StoredObject } from '../store.ts'
 
 type Members = Readonly<Record<string, unknown>>
 
@@ -34,7 +37,9 @@ export const protocols = ['SCTP', 'TCP', 'UDP']
 export const endpointsKind: Kind = {
   resource: endpoints,
   singular: 'endpoints',
+  deprecation: 'v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice',
   shortNames: ['ep'],
+  columns: [nameColumn(), { name: 'Endpoints', cell: endpointsText }, ageColumn()],
   schema: kindSchema({
     subsets: list(
       object({
@@ -52,6 +57,20 @@ export const endpointsKind: Kind = {
   validate(draft, errors) {
     for (const [index, subset] of subsetsOf(draft).entries()) validateSubset(subset, `subsets[${index}]`, errors)
   },
+}
+
+/** Addresses with each of their ports; those that are not ready are not shown. */
+function endpointsText(object: StoredObject): string {
+  const subsets = subsetsOf(object)
+  if (subsets.length === 0) return '<none>'
+  return firstThree(
+    subsets.flatMap((subset) => {
+      const ips = listMember(subset, 'addresses').map(({ ip }) => String(ip))
+      const ports = listMember(subset, 'ports')
+      if (ports.length === 0) return ips
+      return ports.flatMap(({ port }) => ips.map((ip) => formatHostPort({ host: ip, port: Number(port) })))
+    }),
+  )
 }
 
 function subsetsOf(draft: Draft): readonly Members[] {
@@ -82,6 +101,8 @@ function validateAddress(item: Members, path: string, errors: FieldErrors): void
   const parsed = tryParseAddress(ip)
   const fault = parsed === undefined ? ipFault(ip) : endpointAddressFault(parsed)
   if (fault !== undefined) errors.invalid(`${path}.ip`, ip, fault)
+  // Upstream's second check, for the ranges, repeats the finding of the first.
+  if (parsed === undefined) errors.invalid(`${path}.ip`, ip, 'must be a valid IP address')
   checkName(item.hostname, `${path}.hostname`, dnsLabelFault, errors)
   checkName(item.nodeName, `${path}.nodeName`, dnsSubdomainFault, errors)
 }
@@ -136,6 +157,18 @@ export const endpointSliceKind: Kind = {
     ports: list(object({ name: string, protocol: string, port: integer, appProtocol: string })),
   }),
   hasStatus: false,
+  columns: [
+    nameColumn(),
+    { name: 'AddressType', cell: (slice) => String(slice.addressType) },
+    { name: 'Ports', cell: slicePortsText },
+    {
+      name: 'Endpoints',
+      cell: (slice) =>
+        firstThree(listMember(slice, 'endpoints').flatMap(({ addresses }) => addresses as readonly string[])) ||
+        '<unset>',
+    },
+    ageColumn(),
+  ],
   createOnUpdate: false,
   nameFault: dnsSubdomainFault,
   withDefaults,
@@ -236,4 +269,9 @@ function validateSliceAddress(
   if (`IPv${address.family}` !== addressType) errors.invalid(path, text, `must be an ${addressType} address`)
   const unfit = endpointAddressFault(address)
   if (unfit !== undefined) errors.invalid(at, text, unfit)
+}
+
+function slicePortsText(slice: StoredObject): string {
+  const ports = listMember(slice, 'ports').map(({ port, name }) => String(port ?? name ?? '*'))
+  return firstThree(ports) || '<unset>'
 }

@@ -1,6 +1,17 @@
 import { ipAddresses, serviceCidrs } from '../../kube/resources.ts'
+import { ageColumn, nameColumn } from '../columns.ts'
 import { equalJson } from '../decode.ts'
-import { conditions, type Draft, type Kind, kindSchema, member, object, optionalString, strings } from '../kind.ts'
+import {
+  conditions,
+  type Draft,
+  type Kind,
+  kindSchema,
+  member,
+  object,
+  optionalString,
+  pointer,
+  strings,
+} from '../kind.ts'
 import { canonicalIpFault, cidrFault, dnsSubdomainFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
 
@@ -10,7 +21,7 @@ export const ipAddressKind: Kind = {
   shortNames: ['ip'],
   schema: kindSchema({
     spec: object({
-      parentRef: object({
+      parentRef: pointer({
         group: optionalString,
         resource: optionalString,
         namespace: optionalString,
@@ -20,12 +31,18 @@ export const ipAddressKind: Kind = {
   }),
   hasStatus: false,
   createOnUpdate: false,
-  selectableFields: {
-    'spec.parentRef.group': (object) => parentField(object, 'group'),
-    'spec.parentRef.resource': (object) => parentField(object, 'resource'),
-    'spec.parentRef.namespace': (object) => parentField(object, 'namespace'),
-    'spec.parentRef.name': (object) => parentField(object, 'name'),
-  },
+  columns: [
+    nameColumn(),
+    {
+      name: 'ParentRef',
+      cell: (address) =>
+        ['group', 'resource', 'namespace', 'name']
+          .map((field) => parentField(address, field))
+          .filter((part) => part !== '')
+          .join('/'),
+    },
+    ageColumn(),
+  ],
   nameFault: canonicalIpFault,
   validate(draft, errors, live) {
     const parent = member(draft, 'spec').parentRef as Readonly<Record<string, string>> | undefined
@@ -50,6 +67,7 @@ export const serviceCidrKind: Kind = {
   resource: serviceCidrs,
   singular: 'servicecidr',
   schema: kindSchema({ spec: object({ cidrs: strings }), status: object({ conditions }) }),
+  columns: [nameColumn(), { name: 'CIDRs', cell: (cidr) => cidrsOf(cidr).join() }, ageColumn()],
   hasStatus: true,
   createOnUpdate: false,
   nameFault: dnsSubdomainFault,

@@ -1,24 +1,49 @@
+import { setMaxListeners } from 'node:events'
+import {
+  customResourceDefinitions,
+  ipAddresses,
+  namespaces as namespaceResource,
+  qualifiedPlural,
+  serviceCidrs,
+} from '../../kube/resources.ts'
 import { parseAddress } from '../../net/address.ts'
 import type { PortRange } from '../../net/host-port.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Random } from '../../runtime/random.ts'
-import type { Draft, Kind } from '../kind.ts'
+import { equalJson } from '../decode.ts'
+import { type Draft, type Kind, member } from '../kind.ts'
 import { readDraft } from '../object-meta.ts'
-import type { Store } from '../store.ts'
+import type { Change, Store, StoredObject } from '../store.ts'
 import { createObject, removeObject, type WriteContext } from '../writes.ts'
 import { ClusterIps, ipAddressLabels, NodePorts } from './allocators.ts'
+import { customResourceDefinitionKind } from './custom-resource-definitions.ts'
+import { kindsOfDefinition } from './custom-resources.ts'
 import { endpointSliceKind, endpointsKind } from './endpoints.ts'
+import { coreEventKind, eventKind } from './events.ts'
 import { ipAddressKind, serviceCidrKind } from './ip-addresses.ts'
-import { configMapKind, eventKind, leaseKind, namespaceKind, nodeKind, podKind } from './plain-kinds.ts'
+import {
+  configMapKind,
+  leaseKind,
+  namespaceKind,
+  secretKind,
+  selfSubjectAccessReviewKind,
+  serviceAccountKind,
+} from './plain-kinds.ts'
+import { nodeKind, podKind } from './pods.ts'
 import { type ServiceAllocators, serviceKind } from './services.ts'
 
 /** The field manager of the IPAddresses of Services. */
 const allocator = { name: 'kube-apiserver', operation: 'Update' } as const
 
-/** The kinds that are served, over one store. */
+/** The kinds that are served, over one store: those of Kubernetes, and those of CustomResourceDefinitions. */
 export class Kinds {
-  readonly all: readonly Kind[]
   readonly context: WriteContext
+  readonly #builtIn: readonly Kind[]
+  /** By the name of their definition. */
+  readonly #custom = new Map<string, readonly Kind[]>()
+  /** Ends the watches of the kinds of a definition when it changes or goes. */
+  readonly #replaced = new Map<string, AbortController>()
+  #listener = (): void => {}
 
   constructor(parts: {
     readonly store: Store
@@ -30,10 +55,10 @@ export class Kinds {
     readonly allocating: boolean
   }) {
     const { store, clock, random } = parts
-    const namespaces = store.collection(namespaceKind.resource.plural)
-    const addresses = store.collection(ipAddressKind.resource.plural)
+    const namespaces = store.collection(qualifiedPlural(namespaceResource))
+    const addresses = store.collection(qualifiedPlural(ipAddresses))
     const context = { store, clock, random, namespace: (name: string) => namespaces.get(name), namespaceKind }
-    const clusterIps = new ClusterIps(store.collection(serviceCidrKind.resource.plural), addresses, random)
+    const clusterIps = new ClusterIps(store.collection(qualifiedPlural(serviceCidrs)), addresses, random)
     const families = (): readonly string[] => parts.families ?? familiesOf(clusterIps)
     const allocators: ServiceAllocators = {
       clusterIps,
@@ -49,19 +74,74 @@ export class Kinds {
     }
     const services = serviceKind({ families, allocators: parts.allocating ? allocators : undefined })
     this.context = context
-    this.all = [
+    this.#builtIn = [
       configMapKind,
       endpointsKind,
+      coreEventKind,
       namespaceKind,
       nodeKind,
       podKind,
+      secretKind,
+      serviceAccountKind,
       services,
+      selfSubjectAccessReviewKind,
       leaseKind,
       endpointSliceKind,
       eventKind,
       ipAddressKind,
       serviceCidrKind,
+      customResourceDefinitionKind,
     ]
+    store.collection(qualifiedPlural(customResourceDefinitions)).subscribe((change) => this.#define(change))
+  }
+
+  get all(): readonly Kind[] {
+    return [...this.#builtIn, ...[...this.#custom.values()].flat()]
+  }
+
+  /** Calls `listener` whenever the kinds have changed. There is one listener. */
+  onChange(listener: () => void): void {
+    this.#listener = listener
+  }
+
+  #define({ type, object, previous }: Change): void {
+    const { name } = object.metadata
+    const before = this.#custom.get(name) ?? []
+    const replaced = this.#replaced.get(name)
+    if (type === 'DELETED') this.#custom.delete(name)
+    else if (previous !== undefined && equalJson(member(previous, 'spec'), member(object, 'spec'))) return
+    else this.#custom.set(name, this.#kindsOf(object))
+    replaced?.abort()
+    this.#listener()
+    // In a turn of its own, so that a write is never nested in another.
+    if (type === 'DELETED') this.context.clock.schedule(0, () => this.#removeAll(before))
+  }
+
+  /** A kind whose names are those of another is not served. */
+  #kindsOf(definition: StoredObject): readonly Kind[] {
+    const { name } = definition.metadata
+    const others = [...this.#builtIn, ...[...this.#custom].flatMap(([other, kinds]) => (other === name ? [] : kinds))]
+    const isTaken = ({ resource: { group, plural, kind } }: Kind): boolean =>
+      others.some(({ resource }) => resource.group === group && (resource.plural === plural || resource.kind === kind))
+    const replaced = new AbortController()
+    // Each watch listens to it.
+    setMaxListeners(0, replaced.signal)
+    this.#replaced.set(name, replaced)
+    return kindsOfDefinition(definition)
+      .filter((kind) => !isTaken(kind))
+      .map((kind) => ({ ...kind, replaced: replaced.signal }))
+  }
+
+  /** The objects of a definition go with it, unless it is there again. */
+  #removeAll(kinds: readonly Kind[]): void {
+    const [kind] = kinds
+    if (
+      kind === undefined ||
+      this.all.some(({ resource }) => qualifiedPlural(resource) === qualifiedPlural(kind.resource))
+    )
+      return
+    const objects = this.context.store.objects(kind)
+    for (const key of [...objects.keys('')]) objects.remove(key, objects.get(key) as StoredObject)
   }
 }
 

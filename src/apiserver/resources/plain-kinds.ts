@@ -1,4 +1,12 @@
-import { configMaps, events, leases, namespaces, nodes, pods } from '../../kube/resources.ts'
+import {
+  configMaps,
+  leases,
+  namespaces,
+  secrets,
+  selfSubjectAccessReviews,
+  serviceAccounts,
+} from '../../kube/resources.ts'
+import { ageColumn, nameColumn } from '../columns.ts'
 import { equalJson } from '../decode.ts'
 import {
   any,
@@ -9,19 +17,18 @@ import {
   type Kind,
   kindSchema,
   list,
-  listMember,
   map,
   member,
   microTime,
   object,
+  optionalString,
+  pointer,
   string,
   strings,
-  time,
 } from '../kind.ts'
 import { dnsLabelFault, dnsSubdomainFault } from '../names.ts'
-import { forbidden } from '../refusal.ts'
+import { cannotDecode, type FieldErrors, forbidden } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
-import { checkName } from './endpoints.ts'
 
 /** What upstream's NamespaceLifecycle admission protects. kube-node-lease is not among them. */
 const immortal = ['default', 'kube-public', 'kube-system']
@@ -38,6 +45,11 @@ export const namespaceKind: Kind = {
   createOnUpdate: false,
   answersDeleted: true,
   selectableFields: { 'status.phase': (namespace) => String(member(namespace, 'status').phase ?? '') },
+  columns: [
+    nameColumn(),
+    { name: 'Status', cell: (namespace) => String(member(namespace, 'status').phase ?? '') },
+    ageColumn(),
+  ],
   nameFault: dnsLabelFault,
   withDefaults: (draft) => withNameLabel(draft),
   forCreate: (draft) => ({
@@ -66,84 +78,6 @@ function withNameLabel<T extends Parameters<NonNullable<Kind['withDefaults']>>[0
   return { ...draft, metadata: { ...draft.metadata, labels } }
 }
 
-export const nodeKind: Kind = {
-  resource: nodes,
-  singular: 'node',
-  shortNames: ['no'],
-  schema: kindSchema({
-    spec: object({ podCIDR: string, podCIDRs: strings, providerID: string, unschedulable: boolean, taints: list(any) }),
-    status: object({ conditions: list(any, ['type']), addresses: list(any) }),
-  }),
-  hasStatus: true,
-  createOnUpdate: false,
-  selectableFields: { 'spec.unschedulable': (node) => String(member(node, 'spec').unschedulable ?? false) },
-  nameFault: dnsSubdomainFault,
-  // The kubelet creates its Node with a status, which is preserved.
-  withDefaults: (draft) => (draft.spec === undefined ? { ...draft, spec: {} } : draft),
-  validate() {},
-}
-
-const DEFAULT_GRACE_SECONDS = 30
-
-/** Pods as far as Services need them: no scheduler, no kubelet, and no checks of the fields that only those read. */
-export const podKind: Kind = {
-  resource: pods,
-  singular: 'pod',
-  shortNames: ['po'],
-  schema: kindSchema({
-    spec: object({
-      nodeName: string,
-      hostname: string,
-      subdomain: string,
-      restartPolicy: string,
-      terminationGracePeriodSeconds: integer,
-      containers: list(any, ['name']),
-    }),
-    status: object({
-      phase: string,
-      podIP: string,
-      podIPs: list(object({ ip: string }), ['ip']),
-      conditions: list(any, ['type']),
-    }),
-  }),
-  hasStatus: true,
-  createOnUpdate: false,
-  answersDeleted: true,
-  selectableFields: {
-    'spec.nodeName': (pod) => String(member(pod, 'spec').nodeName ?? ''),
-    'status.phase': (pod) => String(member(pod, 'status').phase ?? ''),
-    'status.podIP': (pod) => String(member(pod, 'status').podIP ?? ''),
-  },
-  nameFault: dnsSubdomainFault,
-  withDefaults: (draft) => ({
-    ...draft,
-    spec: { restartPolicy: 'Always', terminationGracePeriodSeconds: DEFAULT_GRACE_SECONDS, ...member(draft, 'spec') },
-  }),
-  forCreate: (draft) => ({ ...draft, metadata: { ...draft.metadata, generation: 1 }, status: { phase: 'Pending' } }),
-  forUpdate(draft, live) {
-    if (equalJson(draft.spec, live.spec)) return draft
-    return { ...draft, metadata: { ...draft.metadata, generation: (live.metadata.generation ?? 0) + 1 } }
-  },
-  validate(draft, errors, live) {
-    const containers = listMember(member(draft, 'spec'), 'containers')
-    if (containers.length === 0) errors.required('spec.containers')
-    for (const [index, container] of containers.entries()) {
-      if (!container.name) errors.required(`spec.containers[${index}].name`)
-      checkName(container.name, `spec.containers[${index}].name`, dnsLabelFault, errors)
-      if (live === undefined && !container.image) errors.required(`spec.containers[${index}].image`)
-    }
-  },
-  graceSeconds,
-}
-
-/** A Pod on a Node stays until its kubelet deletes it with a grace period of 0; others go at once. */
-function graceSeconds(pod: StoredObject, asked: number | undefined): number {
-  const { nodeName, terminationGracePeriodSeconds } = member(pod as Draft, 'spec')
-  const { phase } = member(pod as Draft, 'status')
-  if (!nodeName || phase === 'Failed' || phase === 'Succeeded') return 0
-  return asked ?? Number(terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS)
-}
-
 export const configMapKind: Kind = {
   resource: configMaps,
   singular: 'configmap',
@@ -151,18 +85,191 @@ export const configMapKind: Kind = {
   schema: kindSchema({ data: map, binaryData: map, immutable: boolean }),
   hasStatus: false,
   createOnUpdate: false,
+  columns: [
+    nameColumn(),
+    {
+      name: 'Data',
+      cell: (map) => [...Object.keys(member(map, 'data')), ...Object.keys(member(map, 'binaryData'))].length,
+    },
+    ageColumn(),
+  ],
   nameFault: dnsSubdomainFault,
-  validate(draft, errors) {
-    for (const key of Object.keys({ ...(draft.data as object | undefined) })) {
-      if (!/^[-._a-zA-Z0-9]{1,253}$/.test(key)) {
-        errors.invalid(
-          `data[${key}]`,
-          key,
-          "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
-        )
+  validate(draft, errors, live) {
+    checkImmutable(draft, ['data', 'binaryData'], errors, live)
+    checkKeys(draft, 'data', errors)
+    checkKeys(draft, 'binaryData', errors)
+    for (const key of Object.keys(member(draft, 'data'))) {
+      if (Object.hasOwn(member(draft, 'binaryData'), key)) {
+        errors.invalid(`data[${key}]`, key, 'duplicate of key present in binaryData')
       }
     }
+    const texts = Object.values(member(draft, 'data')).map((text) => Buffer.byteLength(String(text)))
+    const bytes = Object.values(member(draft, 'binaryData')).map((text) => Buffer.byteLength(String(text), 'base64'))
+    checkSize([...texts, ...bytes], '[]', errors)
   },
+}
+
+/** All values together. */
+function checkSize(byteCounts: readonly number[], field: string, errors: FieldErrors): void {
+  const total = byteCounts.reduce((sum, count) => sum + count, 0)
+  if (total > MAX_DATA_BYTES) errors.tooLong(field, MAX_DATA_BYTES)
+}
+
+/** Upstream's MaxSecretSize, of ConfigMaps too. */
+const MAX_DATA_BYTES = 1024 * 1024
+
+/** The keys of a ConfigMap's or Secret's data are names of files. */
+function checkKeys(draft: Draft, field: string, errors: FieldErrors): void {
+  for (const key of Object.keys(member(draft, field))) {
+    if (!/^[-._a-zA-Z0-9]{1,253}$/.test(key)) {
+      errors.invalid(
+        `${field}[${key}]`,
+        key,
+        "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')",
+      )
+    }
+  }
+}
+
+/** A ConfigMap or Secret that is immutable stays so, and so do these fields of it. */
+function checkImmutable(
+  draft: Draft,
+  fields: readonly string[],
+  errors: FieldErrors,
+  live: StoredObject | undefined,
+): void {
+  if (live === undefined || (live as Draft).immutable !== true) return
+  const message = 'field is immutable when `immutable` is set'
+  if (draft.immutable !== true) errors.forbidden('immutable', message)
+  for (const field of fields) {
+    if (!equalJson(member(draft, field), member(live, field))) errors.forbidden(field, message)
+  }
+}
+
+/** What each type of Secret must hold. */
+const secretData: ReadonlyMap<string, readonly string[]> = new Map([
+  ['kubernetes.io/dockercfg', ['.dockercfg']],
+  ['kubernetes.io/dockerconfigjson', ['.dockerconfigjson']],
+  ['kubernetes.io/ssh-auth', ['ssh-privatekey']],
+  ['kubernetes.io/tls', ['tls.crt', 'tls.key']],
+])
+
+export const secretKind: Kind = {
+  resource: secrets,
+  singular: 'secret',
+  schema: kindSchema({ data: map, type: optionalString, immutable: boolean }),
+  hasStatus: false,
+  createOnUpdate: false,
+  selectableFields: { type: (secret) => String((secret as Draft).type ?? '') },
+  columns: [
+    nameColumn(),
+    { name: 'Type', cell: (secret) => String((secret as Draft).type ?? '') },
+    { name: 'Data', cell: (secret) => Object.keys(member(secret, 'data')).length },
+    ageColumn(),
+  ],
+  nameFault: dnsSubdomainFault,
+  withDefaults: withDataOfStrings,
+  validate(draft, errors, live) {
+    const data = member(draft, 'data')
+    if (live !== undefined && draft.type !== (live as Draft).type) {
+      errors.invalid('type', draft.type, 'field is immutable')
+    }
+    checkImmutable(draft, ['data'], errors, live)
+    checkKeys(draft, 'data', errors)
+    const bytes = Object.values(data).map((text) => Buffer.byteLength(String(text), 'base64'))
+    checkSize(bytes, 'data', errors)
+    const account = 'kubernetes.io/service-account.name'
+    if (draft.type === 'kubernetes.io/service-account-token' && !draft.metadata?.annotations?.[account]) {
+      errors.required(`metadata.annotations[${account}]`)
+    }
+    if (draft.type === 'kubernetes.io/basic-auth' && data.username === undefined && data.password === undefined) {
+      for (const key of ['username', 'password']) errors.required(`data[${key}]`)
+    }
+    for (const key of secretData.get(String(draft.type)) ?? []) {
+      if (data[key] === undefined) errors.required(`data[${key}]`)
+    }
+  },
+}
+
+/** @throws Refusal 400, in the words of Go's decoder */
+function checkBase64(text: string): void {
+  // Go passes over the ends of lines, but counts them.
+  const letters = /^[A-Za-z0-9+/\r\n]*/.exec(text)?.[0] ?? ''
+  const padding = text.slice(letters.length)
+  const used = letters.replaceAll(/[\r\n]/g, '').length
+  const wanted = (4 - (used % 4)) % 4
+  if (padding.replaceAll(/[\r\n]/g, '') === '='.repeat(wanted) && wanted < 3) return
+  const at = Math.min(letters.length, text.length)
+  throw cannotDecode(secrets, `illegal base64 data at input byte ${at}`)
+}
+
+/** The strings of `stringData` are stored as `data`, which is base64. @throws Refusal 400 */
+function withDataOfStrings(draft: Draft): Draft {
+  const { stringData, ...secret } = draft
+  const strings = (stringData ?? {}) as Readonly<Record<string, unknown>>
+  const texts = Object.entries(strings).map(
+    ([key, text]) => [key, Buffer.from(String(text)).toString('base64')] as const,
+  )
+  const data = { ...member(draft, 'data'), ...Object.fromEntries(texts) }
+  for (const value of Object.values(data)) checkBase64(String(value))
+  return { type: 'Opaque', ...secret, ...(Object.keys(data).length === 0 ? {} : { data }) }
+}
+
+export const serviceAccountKind: Kind = {
+  resource: serviceAccounts,
+  singular: 'serviceaccount',
+  shortNames: ['sa'],
+  schema: kindSchema({
+    secrets: list({ type: 'object', fields: {}, atomic: true }, ['name']),
+    imagePullSecrets: list(any),
+    automountServiceAccountToken: boolean,
+  }),
+  hasStatus: false,
+  createOnUpdate: false,
+  answersDeleted: true,
+  columns: [nameColumn(), ageColumn()],
+  nameFault: dnsSubdomainFault,
+  validate() {},
+}
+
+/** Whoever may ask this server anything may do everything with it. */
+export const selfSubjectAccessReviewKind: Kind = {
+  resource: selfSubjectAccessReviews,
+  singular: 'selfsubjectaccessreview',
+  schema: kindSchema({
+    spec: object({
+      resourceAttributes: pointer({
+        namespace: optionalString,
+        verb: optionalString,
+        group: optionalString,
+        version: optionalString,
+        resource: optionalString,
+        subresource: optionalString,
+        name: optionalString,
+      }),
+      nonResourceAttributes: pointer({ path: optionalString, verb: optionalString }),
+    }),
+  }),
+  hasStatus: false,
+  createOnUpdate: false,
+  nameFault: dnsSubdomainFault,
+  validate(draft, errors) {
+    const { resourceAttributes, nonResourceAttributes } = member(draft, 'spec')
+    if (resourceAttributes !== undefined && nonResourceAttributes !== undefined) {
+      errors.invalid(
+        'spec.nonResourceAttributes',
+        nonResourceAttributes,
+        'cannot be specified in combination with resourceAttributes',
+      )
+    } else if (resourceAttributes === undefined && nonResourceAttributes === undefined) {
+      errors.invalid(
+        'spec.resourceAttributes',
+        null,
+        'exactly one of nonResourceAttributes or resourceAttributes must be specified',
+      )
+    }
+  },
+  review: (draft) => ({ ...draft, status: { allowed: true } }),
 }
 
 export const leaseKind: Kind = {
@@ -182,6 +289,11 @@ export const leaseKind: Kind = {
   hasStatus: false,
   createOnUpdate: true,
   guardedUpdate: true,
+  columns: [
+    nameColumn(),
+    { name: 'Holder', cell: (lease) => String(member(lease, 'spec').holderIdentity ?? '') },
+    ageColumn(),
+  ],
   nameFault: dnsSubdomainFault,
   withDefaults: (draft) => (draft.spec === undefined ? { ...draft, spec: {} } : draft),
   validate(draft, errors) {
@@ -191,59 +303,6 @@ export const leaseKind: Kind = {
     }
     if (typeof leaseTransitions === 'number' && leaseTransitions < 0) {
       errors.invalid('spec.leaseTransitions', leaseTransitions, 'must be greater than or equal to 0')
-    }
-  },
-}
-
-const required = ['reportingController', 'reportingInstance', 'action', 'reason'] as const
-const immutable = [...required, 'regarding', 'related', 'note', 'type', 'eventTime'] as const
-const MAX_NOTE_LENGTH = 1024
-
-/** Where events about cluster-scoped objects are written. */
-const clusterScopedPlaces = ['default', 'kube-system']
-
-export const eventKind: Kind = {
-  resource: events,
-  singular: 'event',
-  shortNames: ['ev'],
-  schema: kindSchema({
-    eventTime: microTime,
-    series: object({ count: integer, lastObservedTime: microTime }),
-    reportingController: string,
-    reportingInstance: string,
-    action: string,
-    reason: string,
-    regarding: any,
-    related: any,
-    note: string,
-    type: string,
-    deprecatedSource: any,
-    deprecatedFirstTimestamp: time,
-    deprecatedLastTimestamp: time,
-    deprecatedCount: integer,
-  }),
-  hasStatus: false,
-  createOnUpdate: true,
-  nameFault: dnsSubdomainFault,
-  validate(draft, errors, live) {
-    const regarding = draft.regarding as { readonly namespace?: string } | undefined
-    const namespace = draft.metadata?.namespace ?? ''
-    if (!regarding?.namespace && !clusterScopedPlaces.includes(namespace)) {
-      errors.invalid('involvedObject.namespace', '', 'does not match event.namespace')
-    }
-    for (const field of required) if (!draft[field]) errors.required(field)
-    if (String(draft.note ?? '').length > MAX_NOTE_LENGTH) {
-      errors.invalid('message', '', `can have at most ${MAX_NOTE_LENGTH} characters`)
-    }
-    if (live !== undefined) {
-      for (const field of immutable) {
-        if (!equalJson(draft[field], live[field])) errors.invalid(field, draft[field] ?? null, 'field is immutable')
-      }
-      return
-    }
-    if (draft.eventTime === undefined) errors.required('eventTime')
-    if (draft.type !== 'Normal' && draft.type !== 'Warning') {
-      errors.invalid('type', '', `has invalid value: ${draft.type ?? ''}`)
     }
   },
 }

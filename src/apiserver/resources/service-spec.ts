@@ -12,6 +12,7 @@ import {
   member,
   object,
   optionalString,
+  pointer,
   string,
   strings,
 } from '../kind.ts'
@@ -27,7 +28,7 @@ export const serviceSchema = kindSchema({
     ports: list(
       object({
         name: optionalString,
-        protocol: optionalString,
+        protocol: { type: 'string', omitEmpty: true, default: 'TCP' },
         appProtocol: string,
         port: integer,
         targetPort: integerOrString,
@@ -47,7 +48,7 @@ export const serviceSchema = kindSchema({
     externalTrafficPolicy: optionalString,
     healthCheckNodePort: integer,
     publishNotReadyAddresses: boolean,
-    sessionAffinityConfig: object({ clientIP: object({ timeoutSeconds: integer }) }),
+    sessionAffinityConfig: pointer({ clientIP: pointer({ timeoutSeconds: integer }) }),
     ipFamilies: strings,
     ipFamilyPolicy: string,
     allocateLoadBalancerNodePorts: boolean,
@@ -94,12 +95,18 @@ export function needsNodePorts(spec: ServiceSpec): boolean {
   return spec.type === 'NodePort' || (spec.type === 'LoadBalancer' && spec.allocateLoadBalancerNodePorts !== false)
 }
 
+/** upstream's service.ExternallyAccessible. */
+export function isExternallyAccessible({ type, externalIPs }: Members): boolean {
+  if (type === 'NodePort' || type === 'LoadBalancer') return true
+  return type === 'ClusterIP' && Array.isArray(externalIPs) && externalIPs.length > 0
+}
+
 /** upstream's SetDefaults_Service. */
 export function withServiceDefaults(draft: Draft): Draft {
   const given = member(draft, 'spec')
   const type = given.type ?? 'ClusterIP'
   const affinity = given.sessionAffinity ?? 'None'
-  const external = type === 'NodePort' || type === 'LoadBalancer'
+  const external = isExternallyAccessible({ ...given, type })
   const ports = listMember(given, 'ports').map(withPortDefaults)
   const { sessionAffinityConfig: config, ...rest } = given
   const spec = {
@@ -247,6 +254,10 @@ export function validateService(draft: Draft, errors: FieldErrors, live: Draft |
   for (const [key, value] of Object.entries(spec.selector ?? {})) {
     checkName(key, 'spec.selector', labelKeyFault, errors)
     checkName(value, 'spec.selector', labelFault, errors)
+  }
+  for (const [index, ip] of ((spec.externalIPs ?? []) as readonly string[]).entries()) {
+    const fault = ipFault(ip)
+    if (fault !== undefined) errors.invalid(`spec.externalIPs[${index}]`, ip, fault)
   }
   oneOf(spec.sessionAffinity, affinities, 'spec.sessionAffinity', errors)
   checkClusterIps(spec, errors)

@@ -1,10 +1,13 @@
 import { services } from '../../kube/resources.ts'
-import { type Draft, type Kind, member, type Reservation } from '../kind.ts'
+import { ageColumn, type Column, nameColumn } from '../columns.ts'
+import { equalJson } from '../decode.ts'
+import { type Draft, type Kind, listMember, member, type Reservation } from '../kind.ts'
 import { dnsLabelFault } from '../names.ts'
 import { FieldErrors, invalid, Refusal } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
 import type { ClusterIps, NodePorts } from './allocators.ts'
 import {
+  isExternallyAccessible,
   needsClusterIp,
   needsNodePorts,
   type ServicePort,
@@ -37,7 +40,10 @@ export function serviceKind(options: ServiceKindOptions): Kind {
   return {
     resource: services,
     singular: 'service',
+    warnings: serviceWarnings,
     shortNames: ['svc'],
+    categories: ['all'],
+    columns,
     schema: serviceSchema,
     hasStatus: true,
     createOnUpdate: true,
@@ -197,20 +203,33 @@ function withNodePorts(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
 /** Fields that only the old type needs are removed, unless the update changed them (dropTypeDependentFields). */
 function withoutOtherTypesFields(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   let next = spec
-  if (needsClusterIp(old) && spec.type === 'ExternalName' && spec.clusterIP === old.clusterIP) {
-    const { clusterIP: _ip, clusterIPs: _ips, ipFamilies: _families, ipFamilyPolicy: _policy, ...rest } = next
-    next = rest as ServiceSpec
+  if (needsClusterIp(old) && spec.type === 'ExternalName') {
+    const isLeft = (field: string): boolean => !addressFields.includes(field) || !equalJson(spec[field], old[field])
+    next = Object.fromEntries(Object.entries(next).filter(([field]) => isLeft(field))) as ServiceSpec
   }
   if (needsNodePorts(old) && !needsNodePorts(spec) && [...portsOf(spec)].every((port) => portsOf(old).has(port))) {
     const ports = (next.ports ?? []).map(({ nodePort: _nodePort, ...port }) => port as ServicePort)
     next = { ...next, ...(ports.length === 0 ? {} : { ports }) }
   }
+  if (!isExternallyAccessible(spec)) {
+    const { externalTrafficPolicy: _policy, ...rest } = next
+    next = rest as ServiceSpec
+  }
   if (spec.type === 'ClusterIP' || spec.type === 'ExternalName') {
-    const { externalTrafficPolicy: _policy, allocateLoadBalancerNodePorts: _allocate, ...rest } = next
+    const { allocateLoadBalancerNodePorts: _allocate, ...rest } = next
     next = rest as ServiceSpec
   }
   return next
 }
+
+/** What goes with the address when a Service becomes an ExternalName, unless the update sets it anew. */
+const addressFields: readonly string[] = [
+  'clusterIP',
+  'clusterIPs',
+  'ipFamilies',
+  'ipFamilyPolicy',
+  'internalTrafficPolicy',
+]
 
 /** The allocated addresses of a Service. */
 function addressesOf(spec: ServiceSpec | undefined): ReadonlySet<string> {
@@ -219,4 +238,73 @@ function addressesOf(spec: ServiceSpec | undefined): ReadonlySet<string> {
 
 function portsOf(spec: ServiceSpec | undefined): ReadonlySet<number> {
   return new Set((spec?.ports ?? []).flatMap(({ nodePort }) => (nodePort === undefined ? [] : [nodePort])))
+}
+
+const columns: readonly Column[] = [
+  nameColumn(),
+  { name: 'Type', cell: (service) => specOf(service).type },
+  { name: 'Cluster-IP', cell: (service) => specOf(service).clusterIPs?.[0] ?? specOf(service).clusterIP ?? '<none>' },
+  { name: 'External-IP', cell: externalAddresses },
+  { name: 'Port(s)', cell: (service) => (specOf(service).ports ?? []).map(portText).join() || '<none>' },
+  ageColumn(),
+  { name: 'Selector', priority: 1, cell: (service) => selectorText(specOf(service).selector) },
+]
+
+function portText({ port, nodePort, protocol }: ServicePort): string {
+  return nodePort === undefined ? `${port}/${protocol}` : `${port}:${nodePort}/${protocol}`
+}
+
+function selectorText(selector: unknown): string {
+  const pairs = Object.entries((selector ?? {}) as Readonly<Record<string, string>>)
+  return (
+    pairs
+      .map(([key, value]) => `${key}=${value}`)
+      .sort()
+      .join() || '<none>'
+  )
+}
+
+function externalAddresses(service: StoredObject): string {
+  const {
+    type,
+    externalName,
+    externalIPs = [],
+  } = specOf(service) as ServiceSpec & {
+    readonly externalName?: string
+    readonly externalIPs?: readonly string[]
+  }
+  if (type === 'ExternalName') return externalName ?? ''
+  if (type !== 'LoadBalancer') return externalIPs.join() || '<none>'
+  const { loadBalancer } = member(service, 'status') as {
+    readonly loadBalancer?: { readonly ingress?: readonly { readonly ip?: string; readonly hostname?: string }[] }
+  }
+  const balanced = (loadBalancer?.ingress ?? []).map(({ ip, hostname }) => ip || hostname || '')
+  return [...balanced, ...externalIPs].join() || '<pending>'
+}
+
+/** What upstream's GetWarningsForService says of the fields; not of unusual notations of addresses. */
+function serviceWarnings(service: Draft): readonly string[] {
+  const spec = member(service, 'spec')
+  const isHeadless = spec.clusterIP === 'None'
+  const hasExternalIps = listMember(spec, 'externalIPs').length > 0
+  const isExternalName = spec.type === 'ExternalName'
+  const warnings: readonly (readonly [boolean, string])[] = [
+    [isHeadless && Boolean(spec.loadBalancerIP), 'spec.loadBalancerIP is ignored for headless services'],
+    [isHeadless && hasExternalIps, 'spec.externalIPs is ignored for headless services'],
+    [isHeadless && spec.sessionAffinity !== 'None', 'spec.SessionAffinity is ignored for headless services'],
+    [
+      hasExternalIps && !isHeadless && !isExternalName,
+      'spec.externalIPs is deprecated and may no longer be implemented in some clusters',
+    ],
+    [isExternalName && hasExternalIps, 'spec.externalIPs is ignored when spec.type is "ExternalName"'],
+    [
+      !isExternalName && Boolean(spec.externalName),
+      'spec.externalName is ignored when spec.type is not "ExternalName"',
+    ],
+    [
+      spec.trafficDistribution === 'PreferClose',
+      'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"',
+    ],
+  ]
+  return warnings.filter(([applies]) => applies).map(([, text]) => text)
 }

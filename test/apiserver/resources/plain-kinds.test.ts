@@ -80,3 +80,63 @@ test('a ConfigMap may have keys of letters, digits, dots, dashes and underlines,
     assert.deepEqual([status, body.reason, body.details.causes[0].field], [422, 'Invalid', `data[${key}]`])
   }
 })
+
+const secrets = '/api/v1/namespaces/default/secrets'
+const mergePatch = 'application/merge-patch+json'
+
+test('the strings of a Secret become data, and its type is Opaque unless it says another', async () => {
+  const embedded = await Embedded.started()
+  const stringData = { word: 'öffne', other: '' }
+  const { body } = await embedded.send('POST', secrets, { metadata: { name: 's' }, data: { b: 'Yg==' }, stringData })
+  assert.deepEqual(body.data, { b: 'Yg==', word: 'w7ZmZm5l', other: '' })
+  assert.equal(body.stringData, undefined)
+  assert.equal(body.type, 'Opaque')
+  const { body: changed } = await embedded.send('PATCH', `${secrets}/s`, { stringData: { b: 'c' } }, mergePatch)
+  assert.equal(changed.data.b, 'Yw==')
+})
+
+test('data of a Secret that is no base64 is refused, with the place', async () => {
+  const embedded = await Embedded.started()
+  for (const [text, at] of [
+    ['a b', 1],
+    ['YQ=', 2],
+    ['YWJj\n!', 5],
+    ['Y', 1],
+  ] as const) {
+    const { status, body } = await embedded.send('POST', secrets, { metadata: { name: 's' }, data: { a: text } })
+    assert.equal(status, 400)
+    assert.match(body.message, new RegExp(`illegal base64 data at input byte ${at}$`))
+  }
+  for (const text of ['', 'YQ==', 'YWI=', 'YWJj', 'YW\nJj\n']) {
+    const { status } = await embedded.send('POST', secrets, { metadata: { generateName: 's' }, data: { a: text } })
+    assert.equal(status, 201, text)
+  }
+})
+
+test('a Secret or ConfigMap that is immutable keeps its data, and stays immutable', async () => {
+  for (const path of [secrets, '/api/v1/namespaces/default/configmaps']) {
+    const embedded = await Embedded.started()
+    await embedded.send('POST', path, { metadata: { name: 'one' }, data: { a: 'YQ==' }, immutable: true })
+    const refused = await embedded.send('PATCH', `${path}/one`, { data: { a: 'Yg==' }, immutable: false }, mergePatch)
+    assert.deepEqual(
+      refused.body.details.causes.map(({ field }: { field: string }) => field),
+      ['immutable', 'data'],
+    )
+    const labels = { metadata: { labels: { a: 'b' } } }
+    assert.equal((await embedded.send('PATCH', `${path}/one`, labels, mergePatch)).status, 200)
+  }
+})
+
+test('an access review is answered, not stored', async () => {
+  const embedded = await Embedded.started()
+  const path = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
+  const { revision } = embedded.server
+  const spec = { resourceAttributes: { verb: 'get', resource: 'pods' } }
+  const { status, body } = await embedded.send('POST', path, { spec })
+  assert.equal(status, 201)
+  assert.deepEqual(body.status, { allowed: true })
+  assert.deepEqual(body.spec, spec)
+  assert.equal(embedded.server.revision, revision)
+  for (const method of ['GET', 'DELETE'] as const) assert.equal((await embedded.send(method, path)).status, 405)
+  assert.equal((await embedded.send('GET', `${path}/one`)).status, 404)
+})

@@ -1,0 +1,34 @@
+import { humanDuration } from '../documents/duration.ts'
+import { tryParseTime } from '../runtime/time-format.ts'
+import type { StoredObject } from './store.ts'
+
+/** A column of what `kubectl get` prints for a kind, as upstream's pkg/printers/internalversion declares it. */
+export interface Column {
+  readonly name: string
+  /** @default 'string' */
+  readonly type?: string
+  /** 1: only with `-o wide`. @default 0 */
+  readonly priority?: 0 | 1
+  readonly cell: (object: StoredObject, nowMs: number) => string | number | boolean | null
+}
+
+export function nameColumn(): Column {
+  return { name: 'Name', cell: ({ metadata }) => metadata.name }
+}
+
+export function ageColumn(): Column {
+  return { name: 'Age', cell: ({ metadata }, nowMs) => timeSince(metadata.creationTimestamp, nowMs) }
+}
+
+/** How long ago a time was, as upstream's TranslateTimestampSince prints it. */
+export function timeSince(time: string | undefined, nowMs: number): string {
+  const thenMs = time === undefined ? undefined : tryParseTime(time)
+  if (thenMs === undefined) return '<unknown>'
+  // A clock may be a little behind; by more the time lies in the future.
+  return nowMs - thenMs <= -2000 ? '<invalid>' : humanDuration(nowMs - thenMs)
+}
+
+/** The first three, and how many more there are, as upstream prints addresses and ports. */
+export function firstThree(items: readonly string[]): string {
+  return items.length > 3 ? `${items.slice(0, 3).join()} + ${items.length - 3} more...` : items.join()
+}

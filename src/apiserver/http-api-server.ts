@@ -1,0 +1,347 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { once } from 'node:events'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import { KubeError } from '../kube/errors.ts'
+import { isRecord } from '../kube/resources.ts'
+import type { ApiRequest, ApiResponse, Transport } from '../kube/transport.ts'
+import { isLoopbackName } from '../net/address.ts'
+import { formatHostPort } from '../net/host-port.ts'
+import { createServer, listen } from '../telemetry/http-bounded-server.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import type { KeyPair } from './http-certificate.ts'
+import { readRequestBody } from './http-request-body.ts'
+import { flag } from './query.ts'
+import { internalError, notAcceptable, Refusal, tooManyRequests, unauthorized } from './refusal.ts'
+import type { WatchEvent } from './watch.ts'
+
+/** What all clients of an embedded API server together may take of it. Times are in milliseconds. */
+export type ApiServerLimits = { readonly [limit in keyof typeof defaultLimits]: number }
+
+const defaultLimits = {
+  /** Open connections; a further one is closed. */
+  connections: 2000,
+  /** Requests that are being read or answered, as kube-apiserver's --max-requests-inflight; a further one gets 429. */
+  requests: 400,
+  /** Open watches; a further one gets 429. */
+  watches: 1000,
+  /** For the TLS handshake, and from then or the first byte of a later request to the last header. */
+  headersMs: 10_000,
+  /** To the last byte of a request. */
+  requestMs: 30_000,
+  /** For a client to take what was written to it; a slower one is cut off. */
+  answerMs: 30_000,
+  /** For running requests when the server closes. */
+  closeMs: 1000,
+} as const
+
+export interface ApiServingOptions {
+  /** Answers the requests: an embedded server, perhaps behind faults. */
+  readonly send: Transport['send']
+  /** An address of this machine, or a name for one. Without a `token` only loopback is accepted. */
+  readonly host: string
+  /** 0 selects a free one. */
+  readonly port: number
+  /** Undefined: plain HTTP. */
+  readonly tls: KeyPair | undefined
+  /** What clients must send as their bearer token. Undefined: nothing. */
+  readonly token: string | undefined
+  readonly limits?: Partial<ApiServerLimits> | undefined
+  readonly logger: Logger
+}
+
+export interface ApiServing {
+  /** `https://HOST:PORT`. */
+  readonly url: string
+  /** The port in use, even if 0 was requested. */
+  readonly port: number
+  /**
+   * Accepts no more requests and ends all watches, as kube-apiserver does at its end. Resolves when the running
+   * requests are answered; cuts them off after a second.
+   */
+  close(): Promise<void>
+}
+
+/**
+ * Serves an embedded API server over HTTP/1.1. Framing only: what a request means is decided behind `send`. Health and
+ * version are served to everybody, the rest to those with the token.
+ * @throws ListenError; TypeError for an address that is not loopback and has no token
+ */
+export async function serveApi(options: ApiServingOptions): Promise<ApiServing> {
+  const { host, port, tls, token } = options
+  if (token === undefined && !isLoopbackName(host)) {
+    throw new TypeError(`${host} is no loopback address: an API server without a token is served on loopback only`)
+  }
+  const limits = { ...defaultLimits, ...options.limits }
+  const times = {
+    headersTimeout: limits.headersMs,
+    requestTimeout: limits.requestMs,
+    connectionsCheckingInterval: 1000,
+  }
+  const closing = new AbortController()
+  const face = new HttpFace(options, limits, closing.signal)
+  const respond = (request: IncomingMessage, response: ServerResponse): void => void face.respond(request, response)
+  const server: Server =
+    tls === undefined
+      ? createServer(times, respond)
+      : createTlsServer({ ...times, handshakeTimeout: limits.headersMs, cert: tls.certificate, key: tls.key }, respond)
+  server.maxConnections = limits.connections
+  const { port: taken } = await listen(server, host, port)
+  return {
+    url: `${tls === undefined ? 'http' : 'https'}://${formatHostPort({ host, port: taken })}`,
+    port: taken,
+    close() {
+      closing.abort(new Error('the API server is closing'))
+      return closeWithin(server, limits.closeMs)
+    },
+  }
+}
+
+function closeWithin(server: Server, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const impatience = setTimeout(() => server.closeAllConnections(), ms)
+    server.close(() => {
+      clearTimeout(impatience)
+      resolve()
+    })
+    server.closeIdleConnections()
+  })
+}
+
+/** Turns HTTP requests into calls, and answers into HTTP. */
+class HttpFace {
+  readonly #options: ApiServingOptions
+  readonly #limits: ApiServerLimits
+  readonly #closing: AbortSignal
+  readonly #tokenHash: Buffer | undefined
+  #requests = 0
+  #watches = 0
+  /** The newest event of a watch, and its line. */
+  #newest: (WatchEvent & { readonly line: Buffer }) | undefined
+
+  constructor(options: ApiServingOptions, limits: ApiServerLimits, closing: AbortSignal) {
+    this.#options = options
+    this.#limits = limits
+    this.#closing = closing
+    this.#tokenHash = options.token === undefined ? undefined : hashOf(options.token)
+  }
+
+  /** Never rejects. */
+  async respond(message: IncomingMessage, response: ServerResponse): Promise<void> {
+    // A client that goes away in the middle is no fault of this server.
+    message.on('error', () => {})
+    response.on('error', () => {})
+    const gone = new AbortController()
+    response.once('close', () => gone.abort(new Error('the client has gone')))
+    this.#requests++
+    let isCounted = true
+    const release = (): void => {
+      if (isCounted) this.#requests--
+      isCounted = false
+    }
+    try {
+      const answer = await this.#answer(message, gone.signal)
+      if ('stream' in answer) {
+        release()
+        await this.#sendStream(response, answer, gone)
+      } else await this.#send(message, response, answer)
+    } catch (error) {
+      await this.#fail(message, response, error, gone.signal)
+    } finally {
+      release()
+    }
+  }
+
+  async #fail(message: IncomingMessage, response: ServerResponse, error: unknown, gone: AbortSignal): Promise<void> {
+    if (error instanceof Refusal && !response.headersSent) {
+      await this.#send(message, response, answerOf(error))
+      return
+    }
+    // The client has gone, or a fault between it and the server cuts the connection.
+    const isCut = gone.aborted || error instanceof KubeError
+    if (!isCut) this.#options.logger.error({ error, path: message.url }, 'a request failed')
+    if (isCut || response.headersSent) message.socket.destroy()
+    else await this.#send(message, response, answerOf(internalError('an internal error, which the log names')))
+  }
+
+  /** @throws Refusal */
+  async #answer(message: IncomingMessage, signal: AbortSignal): Promise<ApiResponse> {
+    const { method = 'GET', url = '/', headers } = message
+    const [path = '/', search = ''] = splitOnce(url, '?')
+    if (!this.#isAllowed(path, headers.authorization)) throw unauthorized()
+    if (this.#requests > this.#limits.requests) throw tooManyRequests()
+    if (!acceptsJson(headers.accept)) throw notAcceptable()
+    const body = await readRequestBody(message)
+    const query = [...new URLSearchParams(search)]
+    const request: ApiRequest = {
+      method: (method === 'HEAD' ? 'GET' : method) as ApiRequest['method'],
+      path,
+      query,
+      ...(flag(query, 'watch') === true ? { stream: true } : {}),
+      headers: singleHeaders(headers),
+      ...(body === undefined ? {} : { body }),
+    }
+    return this.#options.send(request, signal)
+  }
+
+  #isAllowed(path: string, authorization: string | undefined): boolean {
+    if (this.#tokenHash === undefined || publicPaths.has(path)) return true
+    const [, token] = /^Bearer +(.+)$/i.exec(authorization ?? '') ?? []
+    return token !== undefined && timingSafeEqual(hashOf(token), this.#tokenHash)
+  }
+
+  async #send(
+    message: IncomingMessage,
+    response: ServerResponse,
+    { status, headers, body }: Extract<ApiResponse, { body: unknown }>,
+  ): Promise<void> {
+    if (response.destroyed || response.headersSent) return
+    if (isLongList(body) && message.method !== 'HEAD') {
+      response.writeHead(status, { ...commonHeaders, ...bytesOf(headers) })
+      await this.#sendParts(response, listParts(body))
+      return
+    }
+    // With a text, Node writes the headers in the text's encoding instead of byte by byte.
+    const bytes = Buffer.from(typeof body === 'string' ? body : `${JSON.stringify(body)}\n`)
+    response.writeHead(status, {
+      ...commonHeaders,
+      ...bytesOf(headers),
+      'content-length': bytes.length,
+      // The rest of a request that was refused before its end is not read.
+      ...(message.complete ? {} : { connection: 'close' }),
+    })
+    if (message.method === 'HEAD') response.end()
+    else response.end(bytes)
+    await taken(response, this.#limits.answerMs)
+  }
+
+  /** Each when the client has taken the one before: a long answer neither fills the memory nor delays others. */
+  async #sendParts(response: ServerResponse, parts: Iterable<Buffer>): Promise<void> {
+    for (const part of parts) {
+      if (!response.write(part)) await taken(response, this.#limits.answerMs)
+      if (response.destroyed) return
+    }
+    response.end()
+    await taken(response, this.#limits.answerMs)
+  }
+
+  /** Until the watch ends, the client goes or this server closes. */
+  async #sendStream(
+    response: ServerResponse,
+    answer: Extract<ApiResponse, { stream: unknown }>,
+    gone: AbortController,
+  ): Promise<void> {
+    if (this.#watches >= this.#limits.watches) {
+      await answer.stream[Symbol.asyncIterator]().return?.()
+      throw tooManyRequests()
+    }
+    this.#watches++
+    const end = (): void => gone.abort(this.#closing.reason)
+    if (this.#closing.aborted) end()
+    else this.#closing.addEventListener('abort', end, { once: true })
+    try {
+      response.writeHead(answer.status, { ...commonHeaders, ...bytesOf(answer.headers) })
+      response.flushHeaders()
+      for await (const event of answer.stream) {
+        if (!response.write(this.#lineOf(event as WatchEvent))) await taken(response, this.#limits.answerMs)
+        if (response.destroyed) return
+      }
+    } catch (error) {
+      if (!this.#closing.aborted) throw error
+    } finally {
+      this.#closing.removeEventListener('abort', end)
+      this.#watches--
+    }
+    response.end()
+  }
+
+  /** All watches get a change in one turn, so its line is made once. Objects of events are frozen. */
+  #lineOf({ type, object }: WatchEvent): Buffer {
+    if (this.#newest?.type !== type || this.#newest.object !== object) {
+      this.#newest = { type, object, line: Buffer.from(`${jsonLine({ type, object })}\n`) }
+    }
+    return this.#newest.line
+  }
+}
+
+/** Served without a token, as kube-apiserver's public-info-viewer and its probes are. */
+const publicPaths: ReadonlySet<string> = new Set(['/healthz', '/livez', '/readyz', '/version'])
+
+const commonHeaders = { 'cache-control': 'no-cache, private', 'x-content-type-options': 'nosniff' }
+
+/** Headers in UTF-8, which Node would refuse. */
+function bytesOf(headers: ApiResponse['headers']): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name, Buffer.from(value, 'utf8').toString('latin1')]),
+  )
+}
+
+/** How many items of a list are sent at once. */
+const ITEMS_IN_PART = 100
+
+interface List {
+  readonly items: readonly unknown[]
+}
+
+function isLongList(body: unknown): body is List {
+  return isRecord(body) && Array.isArray(body.items) && body.items.length > ITEMS_IN_PART
+}
+
+/** The JSON of a list in parts. Its items are made into text only when their part is wanted. */
+function* listParts({ items, ...rest }: List): Generator<Buffer, void, undefined> {
+  yield Buffer.from(JSON.stringify({ ...rest, items: [] }).slice(0, -'[]}'.length))
+  for (let from = 0; from < items.length; from += ITEMS_IN_PART) {
+    // Brackets are exchanged in the bytes: cutting the text costs more than making it.
+    const bytes = Buffer.from(JSON.stringify(items.slice(from, from + ITEMS_IN_PART)))
+    if (from > 0) bytes.write(',')
+    yield bytes.subarray(0, -1)
+  }
+  yield Buffer.from(']}\n')
+}
+
+/** Resolves when the client has taken what was written; cuts it off after a time. */
+async function taken(response: ServerResponse, withinMs: number): Promise<void> {
+  if (response.destroyed || response.writableFinished) return
+  const impatience = setTimeout(() => response.destroy(), withinMs)
+  const done = new AbortController()
+  try {
+    const event = response.writableEnded ? 'finish' : 'drain'
+    await Promise.race([once(response, event, done), once(response, 'close', done)])
+  } catch {
+    // It broke instead: the next write finds it destroyed.
+  } finally {
+    done.abort()
+    clearTimeout(impatience)
+  }
+}
+
+function answerOf(refusal: Refusal): Extract<ApiResponse, { body: unknown }> {
+  const { retryAfterSeconds } = (refusal.body.details ?? {}) as { readonly retryAfterSeconds?: number }
+  const retry = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
+  return { status: refusal.httpStatus, headers: { 'content-type': 'application/json', ...retry }, body: refusal.body }
+}
+
+/** JSON on one line also for readers who take U+2028 and U+2029 for ends of lines, as client-node's do. */
+function jsonLine(value: unknown): string {
+  return JSON.stringify(value).replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')
+}
+
+/** Answers are JSON. A client that says nothing, or anything, gets it; one that only reads protobuf gets 406. */
+function acceptsJson(accept: string | undefined): boolean {
+  return accept === undefined || accept === '' || /application\/(?:json|\*)|\*\/\*|text\/(?:plain|html)/.test(accept)
+}
+
+function singleHeaders(headers: IncomingMessage['headers']): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) => (typeof value === 'string' ? [[name, value]] : [])),
+  )
+}
+
+function hashOf(token: string): Buffer {
+  return createHash('sha256').update(token).digest()
+}
+
+function splitOnce(text: string, separator: string): readonly string[] {
+  const index = text.indexOf(separator)
+  return index === -1 ? [text] : [text.slice(0, index), text.slice(index + 1)]
+}

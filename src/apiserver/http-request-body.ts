@@ -1,0 +1,65 @@
+import type { IncomingMessage } from 'node:http'
+import { jsonOfProtobuf, ProtobufError } from '../protobuf/go-json.ts'
+import { messageOf } from '../runtime/errors.ts'
+import { badRequest, entityTooLarge, unknownBodyFormat } from './refusal.ts'
+
+/** kube-apiserver's limit on the body of a write, in bytes. */
+const MAX_BODY_BYTES = 3 * 1024 * 1024
+/** YAML costs much more than JSON to read; objects that people write are smaller than this, in characters. */
+const MAX_YAML_LENGTH = 256 * 1024
+
+const PROTOBUF = 'application/vnd.kubernetes.protobuf'
+
+/**
+ * The parsed body of a request: JSON, YAML or protobuf; undefined if it has none.
+ * @throws Refusal 400, 413 or 415
+ */
+export async function readRequestBody(message: IncomingMessage): Promise<unknown> {
+  const bytes = await readBytes(message)
+  if (bytes.length === 0) return undefined
+  const type = message.headers['content-type']?.split(';')[0]?.trim() ?? 'application/json'
+  if (type === PROTOBUF) return readProtobuf(bytes)
+  const text = bytes.toString('utf8')
+  // kubectl sends JSON as apply-patch+yaml: valid YAML, but read as what it is.
+  const isYaml = type.endsWith('yaml') && !/^\s*[{[]/.test(text)
+  if (isYaml) return readYaml(text)
+  if (!type.endsWith('json') && !type.endsWith('yaml')) throw unknownBodyFormat()
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw badRequest(`the object provided is unrecognized (must be valid JSON): ${messageOf(error)}`)
+  }
+}
+
+function readProtobuf(bytes: Buffer): unknown {
+  try {
+    return jsonOfProtobuf(bytes)
+  } catch (error) {
+    if (error instanceof ProtobufError) throw badRequest(error.message)
+    throw error
+  }
+}
+
+async function readYaml(text: string): Promise<unknown> {
+  if (text.length > MAX_YAML_LENGTH) throw entityTooLarge(MAX_YAML_LENGTH)
+  // Most clients send JSON.
+  const { parseYaml } = await import('../documents/yaml.ts')
+  try {
+    return parseYaml(text, 'body').value
+  } catch (error) {
+    throw badRequest(`the object provided is unrecognized (must be valid YAML): ${messageOf(error)}`)
+  }
+}
+
+async function readBytes(message: IncomingMessage): Promise<Buffer> {
+  if (Number(message.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw entityTooLarge(MAX_BODY_BYTES)
+  const chunks: Buffer[] = []
+  let bytes = 0
+  // Whoever sends too much still gets an answer.
+  for await (const chunk of message.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > MAX_BODY_BYTES) throw entityTooLarge(MAX_BODY_BYTES)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}

@@ -1,0 +1,198 @@
+import { randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { networkInterfaces } from 'node:os'
+import type { KubeObject } from '../kube/resources.ts'
+import { isLoopbackName } from '../net/address.ts'
+import { systemClock, systemRandom } from '../runtime/system-clock.ts'
+import { type Logger, silentLogger } from '../telemetry/logger.ts'
+import { type ApiServer, type ApiServerOptions, createApiServer, inProcessTransport } from './api-server.ts'
+import { type Faults, faultyTransport } from './faults.ts'
+import { type ApiServerLimits, serveApi } from './http-api-server.ts'
+import { selfSignedCertificate } from './http-certificate.ts'
+import { NOT_ENFORCED } from './resources/custom-resource-definitions.ts'
+import { type ObjectReference, type WaitOptions, waitForObject } from './wait-for.ts'
+
+export interface StartApiServerOptions extends Partial<ApiServerOptions> {
+  /** An address of this machine, or a name for one. @default '127.0.0.1' */
+  readonly host?: string
+  /** @default 0, which selects a free one */
+  readonly port?: number
+  /**
+   * Objects that exist from the start, in this order. A refused one is an error.
+   * @default the namespace `default`
+   */
+  readonly objects?: readonly object[]
+  /**
+   * CustomResourceDefinitions, whose kinds are served from the start. Neither validation nor CEL rules nor conversion
+   * of them are enforced, which the log says of each.
+   */
+  readonly crds?: readonly object[]
+  /** What clients may take of it. @default enough for hundreds of clients */
+  readonly limits?: Partial<ApiServerLimits>
+  /** @default silent */
+  readonly logger?: Logger
+}
+
+/** An embedded API server that listens. */
+export interface StartedApiServer extends AsyncDisposable {
+  /** `https://HOST:PORT`; with HOST `localhost` if it listens on all addresses. */
+  readonly url: string
+  readonly port: number
+  /** The bearer token that every client needs. */
+  readonly token: string
+  /** The server's certificate, which is its own authority, as PEM. */
+  readonly certificate: string
+  /** A kubeconfig as text: for client-node's `loadFromString`, and as a file for kubectl and Go. */
+  readonly kubeconfig: string
+  /** Requests without HTTP, and the health checks. */
+  readonly server: ApiServer
+  /** What goes wrong between clients and the server. Nothing, at first. */
+  readonly faults: Faults
+  /**
+   * Resolves to the first state of an object for which `condition` is true, from the present one on; at once if it is.
+   * No state in between is missed. The state is undefined while the object does not exist, so `(object) => object ===
+   * undefined` waits for a deletion. Faults do not matter. The object is frozen; its times are texts.
+   * @param condition by default, that the object exists
+   * @throws ConditionNotMet after `timeoutMs`, with the last state; TypeError for a kind that is not served; what
+   * `condition` throws; the reason of `signal`. Rejects also when the server closes.
+   */
+  waitFor<T extends object = KubeObject>(
+    object: ObjectReference,
+    condition?: (object: T | undefined) => boolean,
+    options?: WaitOptions,
+  ): Promise<T | undefined>
+  /** Writes the kubeconfig to a new file that only its owner can read. Rejects with EEXIST if there is one. */
+  writeKubeconfig(file: string): Promise<void>
+  /** Ends all watches and connections; the port is free afterwards. May be called twice. */
+  close(): Promise<void>
+}
+
+const YEAR_MS = 365 * 24 * 3_600_000
+const WAIT_MS = 4000
+
+/**
+ * Starts an embedded API server with TLS and a token, both made for it, on a free port of loopback: for tests,
+ * development and drills. It has no controllers, keeps everything in memory and forgets it at its end.
+ * @throws ListenError; RefusedObject
+ */
+export async function startApiServer(options: StartApiServerOptions = {}): Promise<StartedApiServer> {
+  const {
+    host = '127.0.0.1',
+    port = 0,
+    logger = silentLogger,
+    objects = [defaultNamespace],
+    crds = [],
+    limits,
+    ...rest
+  } = options
+  const clock = rest.clock ?? systemClock
+  const random = rest.random ?? systemRandom()
+  const server = createApiServer({ fieldValidation: 'Warn', ...rest, clock, random })
+  for (const definition of crds) {
+    const { metadata } = (await seed(server, definition)) as KubeObject
+    logger.info({ definition: metadata?.name }, NOT_ENFORCED)
+  }
+  for (const object of objects) await seed(server, object)
+  const transport = faultyTransport(inProcessTransport(server), { clock, random })
+  const token = randomBytes(32).toString('base64url')
+  const isEverywhere = ['0.0.0.0', '::'].includes(host)
+  const others = isEverywhere ? ownAddresses() : isLoopbackName(host) ? [] : [host]
+  const names = ['localhost', '127.0.0.1', '::1', ...others]
+  const tls = selfSignedCertificate(names, YEAR_MS)
+  const send = transport.send.bind(transport)
+  const serving = await serveApi({ send, host, port, tls, token, limits, logger })
+  // Nobody can connect to "all addresses".
+  const url = isEverywhere ? `https://localhost:${serving.port}` : serving.url
+  const kubeconfig = kubeconfigOf(url, tls.certificate, token)
+  const closing = new AbortController()
+  let closed: Promise<void> | undefined
+  const close = (): Promise<void> => {
+    closing.abort(new Error('the API server is closing'))
+    closed ??= serving.close().then(() => transport.close())
+    return closed
+  }
+  return {
+    url,
+    port: serving.port,
+    token,
+    certificate: tls.certificate,
+    kubeconfig,
+    server,
+    faults: transport.faults,
+    waitFor: <T extends object>(
+      reference: ObjectReference,
+      condition: (object: T | undefined) => boolean = (object) => object !== undefined,
+      { timeoutMs = WAIT_MS, signal }: WaitOptions = {},
+    ) =>
+      waitForObject(server, reference, condition as (object: object | undefined) => boolean, {
+        // The clients are real, also where the server's own time is simulated.
+        clock: systemClock,
+        timeoutMs,
+        signals: [closing.signal, signal],
+      }) as Promise<T | undefined>,
+    writeKubeconfig: (file) => writeFile(file, kubeconfig, { mode: 0o600, flag: 'wx' }),
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+/** Of every interface, without the zone of a link-local one. */
+function ownAddresses(): readonly string[] {
+  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? [])
+  return [...new Set(all.filter(({ internal }) => !internal).map(({ address }) => address.split('%')[0] ?? ''))]
+}
+
+/** What exists in a server that is started without other objects. */
+export const defaultNamespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } }
+
+/** An object that should exist from the start is refused. */
+export class RefusedObject extends Error {
+  override readonly name = 'RefusedObject'
+  readonly code = 'RefusedObject'
+}
+
+/** @throws RefusedObject */
+async function seed(server: ApiServer, object: object): Promise<unknown> {
+  const {
+    apiVersion = '',
+    kind = '',
+    metadata,
+  } = object as {
+    readonly apiVersion?: string
+    readonly kind?: string
+    readonly metadata?: { readonly name?: string; readonly namespace?: string }
+  }
+  const name = `${kind} ${metadata?.namespace === undefined ? '' : `${metadata.namespace}/`}${metadata?.name ?? ''}`
+  const path = server.collectionPath(apiVersion, kind, metadata?.namespace)
+  if (path === undefined)
+    throw new RefusedObject(`cannot create ${name}: the kind ${kind} of ${apiVersion} is not served`)
+  const request = { method: 'POST', path, query: [], headers: {}, body: object } as const
+  const response = await server.handle(request, new AbortController().signal)
+  const body = 'body' in response ? response.body : undefined
+  if (response.status === 201) return body
+  const { message } = body as { readonly message?: string }
+  throw new RefusedObject(`cannot create ${name}: ${message}`)
+}
+
+/** JSON is YAML, but people read this one. */
+function kubeconfigOf(url: string, certificate: string, token: string): string {
+  const name = 'apiserver-bootstrap'
+  return `apiVersion: v1
+kind: Config
+clusters:
+  - name: ${name}
+    cluster:
+      server: ${url}
+      certificate-authority-data: ${Buffer.from(certificate).toString('base64')}
+contexts:
+  - name: ${name}
+    context:
+      cluster: ${name}
+      user: ${name}
+current-context: ${name}
+users:
+  - name: ${name}
+    user:
+      token: ${token}
+`
+}

@@ -1,0 +1,230 @@
+import { customResourceDefinitions, isRecord } from '../../kube/resources.ts'
+import { nameColumn } from '../columns.ts'
+import { equalJson } from '../decode.ts'
+import { parseJsonPath } from '../json-path.ts'
+import {
+  any,
+  boolean,
+  type Draft,
+  integer,
+  type Kind,
+  kindSchema,
+  list,
+  member,
+  object,
+  pointer,
+  string,
+  strings,
+} from '../kind.ts'
+import { dns1035LabelFault, dnsSubdomainFault } from '../names.ts'
+import type { FieldErrors } from '../refusal.ts'
+import type { StoredObject } from '../store.ts'
+
+/** What is read of a CustomResourceDefinition. */
+export interface DefinitionSpec {
+  readonly group: string
+  readonly scope: 'Namespaced' | 'Cluster'
+  readonly names: {
+    readonly plural: string
+    readonly singular: string
+    readonly kind: string
+    readonly listKind: string
+    readonly shortNames?: readonly string[]
+    readonly categories?: readonly string[]
+  }
+  readonly versions: readonly DefinitionVersion[]
+}
+
+export interface DefinitionVersion {
+  readonly name: string
+  readonly served: boolean
+  readonly storage: boolean
+  readonly schema?: { readonly openAPIV3Schema?: JsonSchema }
+  readonly subresources?: { readonly status?: object }
+  readonly additionalPrinterColumns?: readonly PrinterColumn[]
+  readonly selectableFields?: readonly { readonly jsonPath: string }[]
+}
+
+export interface PrinterColumn {
+  readonly name: string
+  readonly type: string
+  readonly jsonPath: string
+  readonly priority?: number
+}
+
+/** A structural schema, as far as it says what an object consists of. */
+export interface JsonSchema {
+  readonly type?: string
+  readonly properties?: Readonly<Record<string, JsonSchema>>
+  readonly additionalProperties?: JsonSchema | boolean
+  readonly items?: JsonSchema
+  readonly default?: unknown
+  readonly 'x-kubernetes-preserve-unknown-fields'?: boolean
+  readonly 'x-kubernetes-embedded-resource'?: boolean
+  readonly 'x-kubernetes-list-type'?: 'atomic' | 'set' | 'map'
+  readonly 'x-kubernetes-list-map-keys'?: readonly string[]
+  readonly 'x-kubernetes-map-type'?: 'atomic' | 'granular'
+}
+
+export const NOT_ENFORCED =
+  'validation, CEL rules and conversion between versions are not enforced by the embedded API server'
+
+/** CustomResourceDefinitions. The kinds that they define are served as long as they are there. */
+export const customResourceDefinitionKind: Kind = {
+  resource: customResourceDefinitions,
+  singular: 'customresourcedefinition',
+  shortNames: ['crd', 'crds'],
+  categories: ['api-extensions'],
+  schema: kindSchema({
+    spec: object({
+      group: string,
+      scope: string,
+      conversion: pointer({ strategy: string }),
+      names: object({
+        plural: string,
+        singular: string,
+        kind: string,
+        listKind: string,
+        shortNames: strings,
+        categories: strings,
+      }),
+      versions: list(
+        object({
+          name: string,
+          served: boolean,
+          storage: boolean,
+          schema: pointer({ openAPIV3Schema: any }),
+          subresources: pointer({ status: pointer({}) }),
+          additionalPrinterColumns: list(object({ name: string, type: string, jsonPath: string, priority: integer })),
+          selectableFields: list(object({ jsonPath: string })),
+        }),
+      ),
+    }),
+  }),
+  hasStatus: true,
+  createOnUpdate: false,
+  answersDeleted: false,
+  columns: [nameColumn(), { name: 'Created At', cell: ({ metadata }) => metadata.creationTimestamp ?? '' }],
+  nameFault: dnsSubdomainFault,
+  withDefaults(draft) {
+    const spec = member(draft, 'spec')
+    const names = isRecord(spec.names) ? spec.names : {}
+    const kind = String(names.kind ?? '')
+    const named = { singular: kind.toLowerCase(), listKind: `${kind}List`, ...names }
+    return { ...draft, spec: { conversion: { strategy: 'None' }, ...spec, names: named } }
+  },
+  forCreate(draft) {
+    const { names } = specOf(draft)
+    const { creationTimestamp: lastTransitionTime } = draft.metadata ?? {}
+    const conditions = [
+      ['NamesAccepted', 'NoConflicts', 'no conflicts found'],
+      ['Established', 'InitialNamesAccepted', 'the initial names have been accepted'],
+    ].map(([type, reason, message]) => ({ lastTransitionTime, message, reason, status: 'True', type }))
+    const status = { conditions, acceptedNames: names, storedVersions: storageVersions(draft) }
+    return { ...draft, metadata: { ...draft.metadata, generation: 1 }, status }
+  },
+  forUpdate(draft, live) {
+    const { storedVersions = [], ...status } = member(live, 'status') as { readonly storedVersions?: readonly string[] }
+    const stored = [...storedVersions, ...storageVersions(draft)]
+    return withNextGeneration({ ...draft, status: { ...status, storedVersions: [...new Set(stored)] } }, live)
+  },
+  validate: validateDefinition,
+  warnings: () => [NOT_ENFORCED],
+}
+
+export function specOf(definition: Draft): DefinitionSpec {
+  return definition.spec as DefinitionSpec
+}
+
+function storageVersions(definition: Draft): readonly string[] {
+  const { versions = [] } = specOf(definition) as Partial<DefinitionSpec>
+  return versions.filter(({ storage }) => storage).map(({ name }) => name)
+}
+
+function validateDefinition(draft: Draft, errors: FieldErrors, live: StoredObject | undefined): void {
+  const { group, scope, names, versions = [] } = specOf(draft) as Partial<DefinitionSpec>
+  if (!group) errors.required('spec.group')
+  if (!names?.plural) errors.required('spec.names.plural')
+  if (!names?.kind) errors.required('spec.names.kind')
+  if (scope !== 'Cluster' && scope !== 'Namespaced') {
+    errors.notSupported('spec.scope', scope ?? '', ['Cluster', 'Namespaced'])
+  }
+  const name = draft.metadata?.name
+  if (group && names?.plural && name !== `${names.plural}.${group}`) {
+    errors.invalid('metadata.name', name, 'must be spec.names.plural+"."+spec.group')
+  }
+  const labels = [
+    ['plural', names?.plural],
+    ['singular', names?.singular],
+    ['kind', names?.kind?.toLowerCase()],
+    ['listKind', names?.listKind?.toLowerCase()],
+  ] as const
+  for (const [field, text] of labels) checkLabel(`spec.names.${field}`, text, errors)
+  const groupFault = group ? dnsSubdomainFault(group) : undefined
+  if (groupFault !== undefined) errors.invalid('spec.group', group, groupFault)
+  else if (group && !group.includes('.'))
+    errors.invalid('spec.group', group, 'should be a domain with at least one dot')
+  if (live !== undefined) checkFixed(specOf(draft), specOf(live), errors)
+  if (versions.filter(({ storage }) => storage).length !== 1) {
+    errors.invalid('spec.versions', versions, 'must have exactly one version marked as storage version')
+    if (versions.length === 0) errors.invalid('status.storedVersions', null, 'must have at least one stored version')
+  }
+  for (const [index, version] of versions.entries()) {
+    validateVersion(version, `spec.versions[${index}]`, errors)
+    const isTwice = versions.findIndex(({ name }) => name === version.name) < index
+    if (isTwice) errors.invalid('spec.versions', versions, 'must contain unique version names')
+  }
+}
+
+function validateVersion(version: DefinitionVersion, path: string, errors: FieldErrors): void {
+  if (!version.name) errors.required(`${path}.name`)
+  checkLabel(`${path}.name`, version.name, errors)
+  if (!isRecord(version.schema?.openAPIV3Schema)) {
+    errors.required(`${path}.schema.openAPIV3Schema`, 'schemas are required')
+  }
+  for (const [index, column] of (version.additionalPrinterColumns ?? []).entries()) {
+    const at = `${path}.additionalPrinterColumns[${index}]`
+    if (!column.name) errors.required(`${at}.name`)
+    if (!column.type) errors.required(`${at}.type`)
+    else if (!columnTypes.includes(column.type)) errors.notSupported(`${at}.type`, column.type, columnTypes)
+    checkPath(`${at}.jsonPath`, column.jsonPath, errors)
+  }
+  for (const [index, { jsonPath }] of (version.selectableFields ?? []).entries()) {
+    checkPath(`${path}.selectableFields[${index}].jsonPath`, jsonPath, errors)
+  }
+}
+
+const columnTypes = ['boolean', 'date', 'integer', 'number', 'string']
+
+function checkPath(field: string, path: string | undefined, errors: FieldErrors): void {
+  if (!path) errors.required(field)
+  else if (parseJsonPath(path) === undefined) errors.invalid(field, path, 'is an invalid or unsupported JSON path')
+}
+
+/** Names are parts of paths. */
+function checkLabel(field: string, text: string | undefined, errors: FieldErrors): void {
+  const fault = text ? dns1035LabelFault(text) : undefined
+  if (fault !== undefined) errors.invalid(field, text, fault)
+}
+
+/** What stays as it is once objects may be stored. */
+function checkFixed(spec: DefinitionSpec, live: DefinitionSpec, errors: FieldErrors): void {
+  const fields = [
+    ['spec.group', spec.group, live.group],
+    ['spec.names.plural', spec.names?.plural, live.names.plural],
+    ['spec.scope', spec.scope, live.scope],
+    ['spec.names.kind', spec.names?.kind, live.names.kind],
+  ] as const
+  for (const [field, text, before] of fields) {
+    if (text !== before) errors.invalid(field, text ?? '', 'field is immutable')
+  }
+}
+
+/** Each change but those of metadata and status is a generation. */
+export function withNextGeneration(draft: Draft, live: StoredObject): Draft {
+  const { metadata: _metadata, status: _status, ...content } = draft
+  const { metadata: _liveMetadata, status: _liveStatus, ...liveContent } = live
+  const { kind, apiVersion } = live
+  if (equalJson({ ...content, kind, apiVersion }, liveContent)) return draft
+  return { ...draft, metadata: { ...draft.metadata, generation: (live.metadata.generation ?? 0) + 1 } }
+}

@@ -1,0 +1,178 @@
+import { apiVersionOf, isRecord, type KubeObject, type Resource } from '../../kube/resources.ts'
+import { ageColumn, type Column, nameColumn, timeSince } from '../columns.ts'
+import { parseJsonPath } from '../json-path.ts'
+import { any, type Draft, type Kind, kindSchema, pointer, type Schema } from '../kind.ts'
+import { dnsSubdomainFault } from '../names.ts'
+import type { StoredObject } from '../store.ts'
+import {
+  type DefinitionSpec,
+  type DefinitionVersion,
+  type JsonSchema,
+  type PrinterColumn,
+  specOf,
+  withNextGeneration,
+} from './custom-resource-definitions.ts'
+
+type Members = Readonly<Record<string, unknown>>
+
+/** The kinds that a stored definition defines, one for each served version. */
+export function kindsOfDefinition(definition: Draft): readonly Kind[] {
+  const { versions, ...rest } = specOf(definition)
+  const storage = versions.find((version) => version.storage) as DefinitionVersion
+  const stored = resourceOf(rest, storage)
+  const kinds = versions.filter(({ served }) => served).map((version) => kindOf(rest, version))
+  // An object may have been stored as another version, also as one that is gone.
+  return kinds.map((kind) => ({ ...kind, storedAs: asVersion(kind.resource, stored) }))
+}
+
+function resourceOf(
+  { group, scope, names }: Omit<DefinitionSpec, 'versions'>,
+  { name }: DefinitionVersion,
+): Resource<Draft> {
+  return { group, version: name, plural: names.plural, kind: names.kind, namespaced: scope === 'Namespaced' }
+}
+
+function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersion): Kind {
+  const { names } = spec
+  const resource = resourceOf(spec, version)
+  const openApi = version.schema?.openAPIV3Schema ?? {}
+  const hasStatus = version.subresources?.status !== undefined
+  const { metadata: _metadata, apiVersion: _apiVersion, kind: _kind, ...properties } = openApi.properties ?? {}
+  const ownSchema: JsonSchema = { ...openApi, type: 'object', properties }
+  return {
+    resource,
+    singular: names.singular,
+    ...(names.shortNames === undefined ? {} : { shortNames: names.shortNames }),
+    ...(names.categories === undefined ? {} : { categories: names.categories }),
+    schema: kindSchema(fieldsOf(ownSchema)),
+    isCustom: true,
+    hasStatus,
+    createOnUpdate: true,
+    guardedUpdate: true,
+    selectableFields: Object.fromEntries(
+      (version.selectableFields ?? []).flatMap(({ jsonPath }) => {
+        const read = parseJsonPath(jsonPath)
+        return read === undefined ? [] : [[jsonPath.slice(1), (object: StoredObject) => String(read(object) ?? '')]]
+      }),
+    ),
+    columns: [nameColumn(), ...columnsOf(version.additionalPrinterColumns)],
+    nameFault: dnsSubdomainFault,
+    withDefaults: (draft) => completed(draft, ownSchema, []),
+    withoutUnknown(object) {
+      const unknown: string[] = []
+      completed(object, ownSchema, unknown)
+      // They go with the defaults.
+      return { known: object, unknown }
+    },
+    forCreate(draft) {
+      const { status: _status, ...withoutStatus } = draft
+      return { ...(hasStatus ? withoutStatus : draft), metadata: { ...draft.metadata, generation: 1 } }
+    },
+    forUpdate: withNextGeneration,
+    validate() {},
+  }
+}
+
+/** Without a webhook, versions differ in their name alone. */
+function asVersion(resource: Resource<KubeObject>, stored: Resource<Draft>): NonNullable<Kind['storedAs']> {
+  const as = (apiVersion: string) => (object: StoredObject) => Object.freeze({ ...object, apiVersion })
+  return { resource: stored, toStored: as(apiVersionOf(stored)), fromStored: as(apiVersionOf(resource)) }
+}
+
+function columnsOf(columns: readonly PrinterColumn[] | undefined): readonly Column[] {
+  return columns === undefined ? [ageColumn()] : columns.flatMap(columnOf)
+}
+
+function columnOf({ name, type, jsonPath, priority = 0 }: PrinterColumn): readonly Column[] {
+  const read = parseJsonPath(jsonPath)
+  if (read === undefined) return []
+  const cell: Column['cell'] = (object, nowMs) => cellOf(type, read(object), nowMs)
+  return [{ name, type, priority: priority > 0 ? 1 : 0, cell }]
+}
+
+function cellOf(type: string, value: unknown, nowMs: number): ReturnType<Column['cell']> {
+  if (value === undefined || value === null) return null
+  switch (type) {
+    case 'string':
+      return typeof value === 'string' ? value : JSON.stringify(value)
+    case 'integer':
+      return typeof value === 'number' ? Math.trunc(value) : null
+    case 'number':
+      return typeof value === 'number' ? value : null
+    case 'boolean':
+      return typeof value === 'boolean' ? value : null
+    case 'date':
+      return typeof value === 'string' ? timeSince(value, nowMs) : null
+    default:
+      return null
+  }
+}
+
+/** A definition is checked as far as it must be; what is no schema in it says nothing. */
+function propertiesOf({ properties }: JsonSchema): readonly (readonly [string, JsonSchema])[] {
+  return isRecord(properties) ? Object.entries(properties).filter(([, schema]) => isRecord(schema)) : []
+}
+
+function textsOf(items: readonly string[]): readonly string[] {
+  return Array.isArray(items) ? items.filter((item) => typeof item === 'string') : []
+}
+
+/** What managedFields know of an object: its members and the keys of its lists. Types are not enforced. */
+function fieldsOf(openApi: JsonSchema): Readonly<Record<string, Schema>> {
+  return Object.fromEntries(propertiesOf(openApi).map(([name, schema]) => [name, schemaOf(schema)]))
+}
+
+function schemaOf(openApi: JsonSchema): Schema {
+  if (openApi.type === 'object') {
+    const isAtomic = openApi['x-kubernetes-map-type'] === 'atomic'
+    return { ...pointer(fieldsOf(openApi)), ...(isAtomic ? { atomic: true } : {}) } as Schema
+  }
+  if (openApi.type !== 'array') return any
+  const items = schemaOf(isRecord(openApi.items) ? openApi.items : {})
+  const mapKeys = openApi['x-kubernetes-list-map-keys']
+  const keys = openApi['x-kubernetes-list-type'] === 'set' ? 'value' : mapKeys && textsOf(mapKeys)
+  return { type: 'list', items, preserveEmpty: true, ...(keys === undefined ? {} : { keys }) }
+}
+
+/** An object without the fields that its schema does not have, and with the defaults of those that it has. */
+function completed(draft: Draft, openApi: JsonSchema, unknown: string[]): Draft {
+  const { metadata, apiVersion, kind, ...content } = draft
+  const head = { ...(kind === undefined ? {} : { kind }), ...(apiVersion === undefined ? {} : { apiVersion }) }
+  return {
+    ...head,
+    ...(metadata === undefined ? {} : { metadata }),
+    ...(completedValue(content, openApi, '', unknown) as object),
+  }
+}
+
+/** `unknown` takes the paths of the fields that are left out. */
+function completedValue(value: unknown, openApi: JsonSchema, path: string, unknown: string[]): unknown {
+  if (Array.isArray(value)) {
+    const { items } = openApi
+    if (!isRecord(items)) return value
+    return value.map((item, index) => completedValue(item, items, `${path}[${index}]`, unknown))
+  }
+  if (!isRecord(value) || (openApi.type !== 'object' && openApi.properties === undefined)) return value
+  const properties = new Map(propertiesOf(openApi))
+  const { additionalProperties } = openApi
+  const keepsUnknown =
+    openApi['x-kubernetes-preserve-unknown-fields'] === true || openApi['x-kubernetes-embedded-resource'] === true
+  const known = Object.entries(value).flatMap(([name, item]) => {
+    const schema = properties.get(name) ?? additionalSchema(additionalProperties, keepsUnknown)
+    const here = path === '' ? name : `${path}.${name}`
+    if (schema !== undefined) return [[name, completedValue(item, schema, here, unknown)] as const]
+    unknown.push(here)
+    return []
+  })
+  const defaults = [...properties].flatMap(([name, schema]) =>
+    schema.default === undefined || Object.hasOwn(value, name)
+      ? []
+      : [[name, completedValue(schema.default, schema, name, [])] as const],
+  )
+  return Object.fromEntries([...known, ...defaults]) as Members
+}
+
+function additionalSchema(additional: JsonSchema | boolean | undefined, keepsUnknown: boolean): JsonSchema | undefined {
+  if (isRecord(additional)) return additional as JsonSchema
+  return additional === true || keepsUnknown ? { 'x-kubernetes-preserve-unknown-fields': true } : undefined
+}

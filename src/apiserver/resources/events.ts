@@ -1,0 +1,238 @@
+import { coreEvents, events } from '../../kube/resources.ts'
+import { type Column, nameColumn, timeSince } from '../columns.ts'
+import { equalJson } from '../decode.ts'
+import {
+  any,
+  type Draft,
+  integer,
+  type Kind,
+  kindSchema,
+  member,
+  microTime,
+  object,
+  optionalString,
+  type Schema,
+  string,
+  time,
+} from '../kind.ts'
+import { dnsSubdomainFault, labelKeyFault } from '../names.ts'
+import type { FieldErrors } from '../refusal.ts'
+import type { FieldGetters } from '../selectors.ts'
+import type { StoredObject } from '../store.ts'
+
+/** An ObjectReference: owned as a whole. */
+const atomicReference: Schema = { type: 'object', fields: {}, atomic: true }
+
+const columns: readonly Column[] = [
+  { name: 'Last Seen', cell: (event, nowMs) => timeSince(timesOf(event).last, nowMs) },
+  { name: 'Type', cell: (event) => String(event.type ?? '') },
+  { name: 'Reason', cell: (event) => String(event.reason ?? '') },
+  { name: 'Object', cell: (event) => regarded(event) },
+  { name: 'Subobject', priority: 1, cell: (event) => String(regarding(event).fieldPath ?? '') },
+  { name: 'Source', priority: 1, cell: (event) => sourceOf(event) },
+  { name: 'Message', cell: (event) => String(event.note ?? '').trim() },
+  { name: 'First Seen', priority: 1, cell: (event, nowMs) => timeSince(timesOf(event).first, nowMs) },
+  { name: 'Count', priority: 1, cell: (event) => timesOf(event).count },
+  { ...nameColumn(), priority: 1 },
+]
+
+/** The fields of an ObjectReference by which Events can be selected. */
+function referenceFields(name: string): FieldGetters {
+  const fields = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath']
+  return Object.fromEntries(
+    fields.map((field) => [`${name}.${field}`, (event) => String(member(event, name)[field] ?? '')]),
+  )
+}
+
+export const eventKind: Kind = {
+  resource: events,
+  singular: 'event',
+  shortNames: ['ev'],
+  schema: kindSchema({
+    eventTime: microTime,
+    series: object({ count: integer, lastObservedTime: microTime }),
+    reportingController: string,
+    reportingInstance: string,
+    action: string,
+    reason: string,
+    regarding: atomicReference,
+    related: atomicReference,
+    note: string,
+    type: string,
+    deprecatedSource: any,
+    deprecatedFirstTimestamp: time,
+    deprecatedLastTimestamp: time,
+    deprecatedCount: integer,
+  }),
+  hasStatus: false,
+  createOnUpdate: true,
+  selectableFields: {
+    ...referenceFields('regarding'),
+    reason: (event: StoredEvent) => String(event.reason ?? ''),
+    reportingController: (event: StoredEvent) => String(event.reportingController ?? ''),
+    type: (event: StoredEvent) => String(event.type ?? ''),
+  },
+  columns,
+  nameFault: dnsSubdomainFault,
+  refusalGroup: '',
+  validate(draft, errors, live) {
+    checkEvent(draft, 'reportingController', errors)
+    if (live === undefined) checkNewEvent(draft, errors)
+    else checkUnchanged(draft, live, errors)
+  },
+}
+
+/** What events.k8s.io/v1 calls the fields of a core Event. */
+const names: Readonly<Record<string, string>> = {
+  involvedObject: 'regarding',
+  message: 'note',
+  source: 'deprecatedSource',
+  firstTimestamp: 'deprecatedFirstTimestamp',
+  lastTimestamp: 'deprecatedLastTimestamp',
+  count: 'deprecatedCount',
+  reportingComponent: 'reportingController',
+}
+const deprecated = Object.values(names).filter((name) => name.startsWith('deprecated'))
+const coreNames: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(names).map(([core, name]) => [name, core]),
+)
+
+function renamed<T extends object>(object: T, by: Readonly<Record<string, string>>): T {
+  return Object.fromEntries(Object.entries(object).map(([name, value]) => [by[name] ?? name, value])) as T
+}
+
+function toStored(event: StoredObject): StoredObject {
+  const { reportingController, reportingInstance, ...rest } = renamed(event, names) as StoredEvent
+  return Object.freeze({
+    ...rest,
+    ...(reportingController ? { reportingController } : {}),
+    ...(reportingInstance ? { reportingInstance } : {}),
+    apiVersion: 'events.k8s.io/v1',
+  })
+}
+
+function fromStored(event: StoredObject): StoredObject {
+  // Go writes these three also where they are empty.
+  const empty = { source: {}, reportingComponent: '', reportingInstance: '' }
+  return Object.freeze({ ...empty, ...renamed(event, coreNames), apiVersion: 'v1' })
+}
+
+/** The same Events, as the core group serves them and kubectl reads them. */
+export const coreEventKind: Kind = {
+  resource: coreEvents,
+  singular: 'event',
+  shortNames: ['ev'],
+  schema: kindSchema({
+    involvedObject: atomicReference,
+    reason: string,
+    message: string,
+    source: object({ component: optionalString, host: optionalString }),
+    firstTimestamp: time,
+    lastTimestamp: time,
+    count: integer,
+    type: string,
+    eventTime: microTime,
+    series: object({ count: integer, lastObservedTime: microTime }),
+    action: string,
+    related: atomicReference,
+    reportingComponent: string,
+    reportingInstance: string,
+  }),
+  storedAs: { resource: events, toStored, fromStored },
+  hasStatus: false,
+  createOnUpdate: true,
+  refusalGroup: '',
+  selectableFields: {
+    ...referenceFields('involvedObject'),
+    reason: (event: StoredEvent) => String(event.reason ?? ''),
+    reportingComponent: (event: StoredEvent) => String(event.reportingComponent ?? ''),
+    source: (event: StoredEvent) => String(member(event, 'source').component || event.reportingComponent || ''),
+    type: (event: StoredEvent) => String(event.type ?? ''),
+  },
+  columns: columns.map((column) => ({ ...column, cell: (event, nowMs) => column.cell(toStored(event), nowMs) })),
+  nameFault: dnsSubdomainFault,
+  validate: (draft, errors) => checkEvent(renamed(draft, names), 'reportingComponent', errors),
+}
+
+/** What each Event must be; only one with an eventTime is of the newer kind. In the form of events.k8s.io/v1. */
+function checkEvent(event: Draft, controllerField: string, errors: FieldErrors): void {
+  const { namespace: about = '' } = member(event, 'regarding')
+  const { namespace = '' } = event.metadata ?? {}
+  const isNewer = event.eventTime !== undefined
+  const isInPlace =
+    about === '' ? namespace === 'default' || (isNewer && namespace === 'kube-system') : isNewer || about === namespace
+  if (!isInPlace) errors.invalid('involvedObject.namespace', about, 'does not match event.namespace')
+  if (!isNewer) return
+  const controller = String(event.reportingController ?? '')
+  const controllerFault = labelKeyFault(controller)
+  if (controller === '') errors.required(controllerField)
+  if (controllerFault !== undefined) errors.invalid(controllerField, controller, controllerFault)
+  for (const field of ['reportingInstance', 'action', 'reason']) {
+    if (!event[field]) errors.required(field)
+    checkLength(event, field, 128, field, errors)
+  }
+  checkLength(event, 'note', 1024, 'message', errors)
+}
+
+function checkLength(event: Draft, field: string, most: number, name: string, errors: FieldErrors): void {
+  if (Buffer.byteLength(String(event[field] ?? '')) > most) {
+    errors.invalid(name, '', `can have at most ${most} characters`)
+  }
+}
+
+/** What upstream asks beyond that of an Event that is created as events.k8s.io/v1. */
+function checkNewEvent(event: Draft, errors: FieldErrors): void {
+  if (event.eventTime === undefined) errors.required('eventTime')
+  if (event.type !== 'Normal' && event.type !== 'Warning') {
+    errors.invalid('type', '', `has invalid value: ${event.type ?? ''}`)
+  }
+  for (const field of deprecated) {
+    if (event[field] !== undefined) errors.invalid(coreNames[field] ?? field, '', 'needs to be unset')
+  }
+}
+
+/** An Event that is updated as events.k8s.io/v1 keeps all but its series. */
+function checkUnchanged(event: Draft, live: StoredObject, errors: FieldErrors): void {
+  const before = live as StoredEvent
+  const inOrder = ['regarding', 'reason', 'note', ...deprecated, 'type', 'eventTime', 'action', 'related']
+  for (const field of [...inOrder, 'reportingController', 'reportingInstance']) {
+    const name = field === 'reportingController' ? field : (coreNames[field] ?? field)
+    if (!equalJson(event[field], before[field])) errors.invalid(name, event[field] ?? null, 'field is immutable')
+  }
+}
+
+/** A stored Event, of which the fields of events.k8s.io/v1 are read. */
+type StoredEvent = StoredObject & Readonly<Record<string, unknown>>
+
+function regarding(event: StoredEvent): Readonly<Record<string, unknown>> {
+  return member(event, 'regarding')
+}
+
+function regarded(event: StoredEvent): string {
+  const { kind = '', name = '' } = regarding(event)
+  return name === '' ? String(kind).toLowerCase() : `${String(kind).toLowerCase()}/${name}`
+}
+
+function sourceOf(event: StoredEvent): string {
+  const { component, host } = member(event, 'deprecatedSource')
+  const parts = component === undefined ? [event.reportingController, event.reportingInstance] : [component, host]
+  return parts.filter((part) => part !== undefined && part !== '').join(', ')
+}
+
+/** When it happened first and last, and how often. */
+function timesOf(event: StoredEvent): { readonly first?: string; readonly last?: string; readonly count: number } {
+  const { series, eventTime, deprecatedFirstTimestamp, deprecatedLastTimestamp, deprecatedCount } = event as {
+    readonly series?: { readonly count?: number; readonly lastObservedTime?: string }
+    readonly eventTime?: string
+    readonly deprecatedFirstTimestamp?: string
+    readonly deprecatedLastTimestamp?: string
+    readonly deprecatedCount?: number
+  }
+  const first = deprecatedFirstTimestamp ?? eventTime
+  const last = series?.lastObservedTime ?? deprecatedLastTimestamp ?? first
+  return {
+    ...(first === undefined ? {} : { first }),
+    ...(last === undefined ? {} : { last }),
+    count: series?.count ?? deprecatedCount ?? (eventTime === undefined ? 0 : 1),
+  }
+}

@@ -1,0 +1,206 @@
+import { nodes, pods } from '../../kube/resources.ts'
+import { ageColumn, nameColumn } from '../columns.ts'
+import { equalJson } from '../decode.ts'
+import {
+  any,
+  boolean,
+  integer,
+  type Kind,
+  kindSchema,
+  list,
+  listMember,
+  member,
+  object,
+  string,
+  strings,
+} from '../kind.ts'
+import { dnsLabelFault, dnsSubdomainFault } from '../names.ts'
+import type { StoredObject } from '../store.ts'
+import { checkName } from './endpoints.ts'
+
+type Members = Readonly<Record<string, unknown>>
+
+export const nodeKind: Kind = {
+  resource: nodes,
+  singular: 'node',
+  shortNames: ['no'],
+  schema: kindSchema({
+    spec: object({ podCIDR: string, podCIDRs: strings, providerID: string, unschedulable: boolean, taints: list(any) }),
+    status: object({ conditions: list(any, ['type']), addresses: list(any) }),
+  }),
+  hasStatus: true,
+  createOnUpdate: false,
+  selectableFields: { 'spec.unschedulable': (node) => String(member(node, 'spec').unschedulable ?? false) },
+  columns: [
+    nameColumn(),
+    { name: 'Status', cell: nodeStatus },
+    { name: 'Roles', cell: nodeRoles },
+    ageColumn(),
+    { name: 'Version', cell: (node) => nodeInfo(node, 'kubeletVersion', '') },
+    { name: 'Internal-IP', priority: 1, cell: (node) => nodeAddress(node, 'InternalIP') },
+    { name: 'External-IP', priority: 1, cell: (node) => nodeAddress(node, 'ExternalIP') },
+    { name: 'OS-Image', priority: 1, cell: (node) => nodeInfo(node, 'osImage', '<unknown>') },
+    { name: 'Kernel-Version', priority: 1, cell: (node) => nodeInfo(node, 'kernelVersion', '<unknown>') },
+    { name: 'Container-Runtime', priority: 1, cell: (node) => nodeInfo(node, 'containerRuntimeVersion', '<unknown>') },
+  ],
+  nameFault: dnsSubdomainFault,
+  // The kubelet creates its Node with a status, which is preserved.
+  withDefaults: (draft) => (draft.spec === undefined ? { ...draft, spec: {} } : draft),
+  validate() {},
+}
+
+function nodeStatus(node: StoredObject): string {
+  const ready = listMember(member(node, 'status'), 'conditions').find(({ type }) => type === 'Ready')
+  const status = ready === undefined ? 'Unknown' : ready.status === 'True' ? 'Ready' : 'NotReady'
+  return member(node, 'spec').unschedulable === true ? `${status},SchedulingDisabled` : status
+}
+
+function nodeRoles({ metadata }: StoredObject): string {
+  const roles = Object.entries(metadata.labels ?? {}).flatMap(([key, value]) => {
+    if (key.startsWith('node-role.kubernetes.io/')) return [key.slice('node-role.kubernetes.io/'.length)]
+    return key === 'kubernetes.io/role' && value !== '' ? [value] : []
+  })
+  return (
+    [...new Set(roles)]
+      .filter((role) => role !== '')
+      .sort()
+      .join() || '<none>'
+  )
+}
+
+function nodeInfo(node: StoredObject, field: string, unknown: string): string {
+  const info = member(node, 'status').nodeInfo as Members | undefined
+  return String(info?.[field] ?? '') || unknown
+}
+
+function nodeAddress(node: StoredObject, type: string): string {
+  const found = listMember(member(node, 'status'), 'addresses').find((address) => address.type === type)
+  return String(found?.address ?? '<none>')
+}
+
+const DEFAULT_GRACE_SECONDS = 30
+/** Beyond the year 9999 there is no time of deletion. */
+const MAX_GRACE_SECONDS = 200_000_000_000
+
+/** Pods as far as Services need them: no scheduler, no kubelet, and no checks of the fields that only those read. */
+export const podKind: Kind = {
+  resource: pods,
+  singular: 'pod',
+  shortNames: ['po'],
+  categories: ['all'],
+  schema: kindSchema({
+    spec: object({
+      nodeName: string,
+      hostname: string,
+      subdomain: string,
+      restartPolicy: string,
+      terminationGracePeriodSeconds: integer,
+      containers: list(any, ['name']),
+    }),
+    status: object({
+      phase: string,
+      podIP: string,
+      podIPs: list(object({ ip: string }), ['ip']),
+      conditions: list(any, ['type']),
+    }),
+  }),
+  hasStatus: true,
+  createOnUpdate: false,
+  answersDeleted: true,
+  selectableFields: {
+    'spec.nodeName': (pod) => String(member(pod, 'spec').nodeName ?? ''),
+    'status.phase': (pod) => String(member(pod, 'status').phase ?? ''),
+    'status.podIP': (pod) => String(member(pod, 'status').podIP ?? ''),
+  },
+  columns: [
+    nameColumn(),
+    { name: 'Ready', cell: readyContainers },
+    { name: 'Status', cell: podStatus },
+    { name: 'Restarts', cell: restarts },
+    ageColumn(),
+    { name: 'IP', priority: 1, cell: podIp },
+    { name: 'Node', priority: 1, cell: (pod) => String(member(pod, 'spec').nodeName ?? '<none>') },
+    {
+      name: 'Nominated Node',
+      priority: 1,
+      cell: (pod) => String(member(pod, 'status').nominatedNodeName ?? '<none>'),
+    },
+    { name: 'Readiness Gates', priority: 1, cell: readinessGates },
+  ],
+  nameFault: dnsSubdomainFault,
+  withDefaults: (draft) => ({
+    ...draft,
+    spec: { restartPolicy: 'Always', terminationGracePeriodSeconds: DEFAULT_GRACE_SECONDS, ...member(draft, 'spec') },
+  }),
+  forCreate: (draft) => ({ ...draft, metadata: { ...draft.metadata, generation: 1 }, status: { phase: 'Pending' } }),
+  forUpdate(draft, live) {
+    if (equalJson(draft.spec, live.spec)) return draft
+    return { ...draft, metadata: { ...draft.metadata, generation: (live.metadata.generation ?? 0) + 1 } }
+  },
+  validate(draft, errors, live) {
+    const containers = listMember(member(draft, 'spec'), 'containers')
+    if (containers.length === 0) errors.required('spec.containers')
+    for (const [index, container] of containers.entries()) {
+      if (!container.name) errors.required(`spec.containers[${index}].name`)
+      checkName(container.name, `spec.containers[${index}].name`, dnsLabelFault, errors)
+      if (live === undefined && !container.image) errors.required(`spec.containers[${index}].image`)
+    }
+  },
+  graceSeconds,
+}
+
+/** A Pod on a Node stays until its kubelet deletes it with a grace period of 0; others go at once. */
+function graceSeconds(pod: StoredObject, asked: number | undefined): number {
+  const { nodeName, terminationGracePeriodSeconds } = member(pod, 'spec')
+  const { phase } = member(pod, 'status')
+  if (!nodeName || phase === 'Failed' || phase === 'Succeeded') return 0
+  const grace = asked ?? Number(terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS)
+  return Math.max(0, Math.min(grace, MAX_GRACE_SECONDS))
+}
+
+function containerStatuses(pod: StoredObject): readonly Members[] {
+  return listMember(member(pod, 'status'), 'containerStatuses')
+}
+
+function readyContainers(pod: StoredObject): string {
+  const all = listMember(member(pod, 'spec'), 'containers')
+  const ready = containerStatuses(pod).filter((status) => status.ready === true)
+  return `${ready.length}/${all.length}`
+}
+
+/** Its deletion, else the reason of its first container that does not run, else its phase. */
+function podStatus(pod: StoredObject): string {
+  const { phase, reason } = member(pod, 'status')
+  const whole = String(reason || phase || '')
+  if (pod.metadata.deletionTimestamp !== undefined) return reason === 'NodeLost' ? 'Unknown' : 'Terminating'
+  const reasons = containerStatuses(pod).flatMap((status) => {
+    const { waiting, terminated } = (status.state ?? {}) as {
+      readonly waiting?: Members
+      readonly terminated?: Members
+    }
+    if (waiting?.reason) return [String(waiting.reason)]
+    if (terminated === undefined) return []
+    if (terminated.reason) return [String(terminated.reason)]
+    return [terminated.signal ? `Signal:${terminated.signal}` : `ExitCode:${terminated.exitCode ?? 0}`]
+  })
+  return reasons[0] ?? whole
+}
+
+function restarts(pod: StoredObject): string {
+  return String(containerStatuses(pod).reduce((sum, status) => sum + Number(status.restartCount ?? 0), 0))
+}
+
+function podIp(pod: StoredObject): string {
+  const { podIP, podIPs } = member(pod, 'status') as { podIP?: string; podIPs?: readonly { ip?: string }[] }
+  return podIPs?.[0]?.ip || podIP || '<none>'
+}
+
+function readinessGates(pod: StoredObject): string {
+  const gates = listMember(member(pod, 'spec'), 'readinessGates')
+  if (gates.length === 0) return '<none>'
+  const conditions = listMember(member(pod, 'status'), 'conditions')
+  const passed = gates.filter((gate) =>
+    conditions.some(({ type, status }) => type === gate.conditionType && status === 'True'),
+  )
+  return `${passed.length}/${gates.length}`
+}

@@ -1,0 +1,71 @@
+import type { ApiRequest } from '../kube/transport.ts'
+import { remembering } from '../runtime/memo.ts'
+import type { Kind } from './kind.ts'
+
+/** The target of a request. */
+export type Route =
+  | { readonly to: 'collection'; readonly kind: Kind; readonly namespace: string | undefined }
+  | {
+      readonly to: 'object'
+      readonly kind: Kind
+      readonly namespace: string | undefined
+      readonly name: string
+      readonly subresource: 'status' | undefined
+    }
+  /** Below a served group version, but nothing exists there. */
+  | { readonly to: 'nothing' }
+  /** Not below a served group version: discovery, health, or an unknown path. */
+  | { readonly to: 'elsewhere' }
+
+/** Finds the kinds by their paths. */
+export class Routes {
+  readonly #kinds = new Map<string, ReadonlyMap<string, Kind>>()
+
+  constructor(kinds: readonly Kind[]) {
+    for (const kind of kinds) {
+      const { group, version, plural } = kind.resource
+      const root = group === '' ? `api/${version}` : `apis/${group}/${version}`
+      this.#kinds.set(root, new Map([...(this.#kinds.get(root) ?? []), [plural, kind]]))
+    }
+  }
+
+  /** The same few paths are asked for again and again. */
+  readonly find = remembering((path) => this.#find(path), 256)
+
+  #find(path: ApiRequest['path']): Route {
+    const parts = path.split('/')
+    // The part before the leading slash is empty.
+    const rootLength = parts[1] === 'api' ? 3 : 4
+    if (parts.length <= rootLength) return { to: 'elsewhere' }
+    const plurals = this.#kinds.get(parts.slice(1, rootLength).join('/'))
+    if (plurals === undefined) return { to: 'elsewhere' }
+    const rest = parts.slice(rootLength).map(decoded)
+    if (rest.some((part) => part === undefined || part === '')) return { to: 'nothing' }
+    return findBelow(plurals, rest as string[])
+  }
+}
+
+function findBelow(plurals: ReadonlyMap<string, Kind>, parts: readonly string[]): Route {
+  const inNamespace = parts[0] === 'namespaces' && parts.length > 2 && plurals.has(parts[2] as string)
+  const namespace = inNamespace ? parts[1] : undefined
+  const [plural = '', name, subresource, ...more] = inNamespace ? parts.slice(2) : parts
+  const kind = plurals.get(plural)
+  if (kind === undefined || more.length > 0) return { to: 'nothing' }
+  if (inNamespace && !kind.resource.namespaced) return { to: 'nothing' }
+  if (name === undefined) return { to: 'collection', kind, namespace }
+  if (kind.resource.namespaced && namespace === undefined) return { to: 'nothing' }
+  if (kind.review !== undefined) return { to: 'nothing' }
+  if (subresource === undefined) return { to: 'object', kind, namespace, name, subresource: undefined }
+  if (subresource === 'status' && kind.hasStatus) return { to: 'object', kind, namespace, name, subresource }
+  return { to: 'nothing' }
+}
+
+/** Undefined for broken percent-encoding. */
+function decoded(part: string): string | undefined {
+  if (!part.includes('%')) return part
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return undefined
+  }
+}

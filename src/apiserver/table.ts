@@ -1,0 +1,87 @@
+import { apiVersionOf } from '../kube/resources.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { ageColumn, type Column, nameColumn } from './columns.ts'
+import type { Kind } from './kind.ts'
+import type { StoredObject } from './store.ts'
+import type { WatchEvent } from './watch.ts'
+
+/** A metav1.Table: what a client gets that asks for one instead of objects. */
+interface Table {
+  readonly kind: 'Table'
+  readonly apiVersion: 'meta.k8s.io/v1'
+  readonly metadata: object
+  readonly columnDefinitions: readonly object[] | null
+  readonly rows: readonly object[]
+}
+
+/** What is asked for in place of the objects themselves. `includeObject` says what comes with each row. */
+export interface TableRequest {
+  readonly includeObject: 'None' | 'Metadata' | 'Object'
+}
+
+/** Without columns of its own, a kind has these, as a CustomResourceDefinition has. */
+const plainColumns: readonly Column[] = [nameColumn(), ageColumn()]
+
+/** The events of a watch with Tables of one row instead of objects; only the first has columns. */
+export async function* tableEvents(
+  kind: Kind,
+  events: AsyncIterable<WatchEvent>,
+  request: TableRequest,
+  clock: Clock,
+): AsyncIterable<WatchEvent> {
+  let withColumns = true
+  for await (const event of events) {
+    if (event.type === 'ERROR') {
+      yield event
+      continue
+    }
+    const object = event.object as StoredObject
+    const objects = event.type === 'BOOKMARK' ? [] : [object]
+    const metadata = { resourceVersion: object.metadata.resourceVersion }
+    const table = tableOf({ kind, objects, metadata, nowMs: clock.wallMs() }, request, withColumns)
+    yield { type: event.type, object: table }
+    withColumns = false
+  }
+}
+
+/**
+ * The Table of some objects. `metadata` is that of their list; of one object, its resourceVersion. The events of a
+ * watch after the first have no columns.
+ */
+export function tableOf(
+  { kind, objects, metadata, nowMs }: TableContents,
+  { includeObject }: TableRequest,
+  withColumns = true,
+): Table {
+  const columns = kind.columns ?? plainColumns
+  return {
+    kind: 'Table',
+    apiVersion: 'meta.k8s.io/v1',
+    metadata,
+    columnDefinitions: withColumns ? columns.map(definitionOf) : null,
+    rows: objects.map((object) => ({
+      cells: columns.map(({ cell }) => cell(object, nowMs)),
+      object: includeObject === 'None' ? null : includeObject === 'Object' ? complete(kind, object) : partial(object),
+    })),
+  }
+}
+
+interface TableContents {
+  readonly kind: Kind
+  readonly objects: readonly StoredObject[]
+  readonly metadata: object
+  readonly nowMs: number
+}
+
+function definitionOf({ name, type = 'string', priority = 0 }: Column): object {
+  return { name, type, format: name === 'Name' ? 'name' : '', description: '', priority }
+}
+
+/** Items of a list do not say what they are; those of a Table do. */
+function complete({ resource }: Kind, object: StoredObject): object {
+  return { ...object, kind: resource.kind, apiVersion: apiVersionOf(resource) }
+}
+
+function partial({ metadata }: StoredObject): object {
+  return { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata }
+}

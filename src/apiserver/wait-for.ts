@@ -1,0 +1,105 @@
+import type { Clock } from '../runtime/clock.ts'
+import { linkedController } from '../runtime/signals.ts'
+import type { ApiServer } from './api-server.ts'
+
+/** Names one object. */
+export interface ObjectReference {
+  readonly apiVersion: string
+  readonly kind: string
+  /** Of a namespaced kind. */
+  readonly namespace?: string
+  readonly name: string
+}
+
+export interface WaitOptions {
+  /** In milliseconds of real time. @default 4000, less than the time limit of a test in vitest and jest */
+  readonly timeoutMs?: number
+  /** Ends the wait early; it rejects with the signal's reason. */
+  readonly signal?: AbortSignal
+}
+
+/** An object did not fulfil a condition in time. The message has its last state. */
+export class ConditionNotMet extends Error {
+  override readonly name = 'ConditionNotMet'
+  readonly code = 'ConditionNotMet'
+}
+
+/** Objects are longer in rare cases only; a message stays readable. */
+const MAX_STATE_CHARACTERS = 2000
+
+/**
+ * Resolves to the first state of an object for which `condition` is true, from the present one on: no state in between
+ * is missed. The state is undefined while the object does not exist. Reads the server itself, so that neither faults
+ * nor health matter.
+ * @throws ConditionNotMet; TypeError for a kind that is not served; what `condition` throws; the reason of a signal
+ */
+export async function waitForObject(
+  server: ApiServer,
+  reference: ObjectReference,
+  condition: (object: object | undefined) => boolean,
+  options: {
+    readonly clock: Clock
+    readonly timeoutMs: number
+    readonly signals: readonly (AbortSignal | undefined)[]
+  },
+): Promise<object | undefined> {
+  const { clock, timeoutMs, signals } = options
+  let latest: object | undefined
+  const { controller, unlink } = linkedController(...signals)
+  const cancel = clock.schedule(timeoutMs, () => {
+    controller.abort(new ConditionNotMet(`${titleOf(reference)} ${stateOf(latest)}, after ${timeoutMs} ms`))
+  })
+  try {
+    for await (const state of statesOf(server, reference, controller.signal)) {
+      latest = state
+      if (condition(state)) return state
+    }
+    throw controller.signal.reason
+  } finally {
+    cancel()
+    unlink()
+    // Ends the watch.
+    controller.abort()
+  }
+}
+
+/** The present state of an object and then each new one; undefined where it does not exist. Ends with the signal. */
+async function* statesOf(
+  server: ApiServer,
+  reference: ObjectReference,
+  signal: AbortSignal,
+): AsyncGenerator<object | undefined, void, undefined> {
+  const { apiVersion, kind, namespace, name } = reference
+  // Again after a watch that ended: its history is compacted, or the definition of its kind has changed.
+  while (!signal.aborted) {
+    const path = server.collectionPath(apiVersion, kind, namespace)
+    if (path === undefined) throw new TypeError(`the kind ${kind} of ${apiVersion} is not served`)
+    const resourceVersion = String(server.revision)
+    const read = await server.handle({ method: 'GET', path: `${path}/${name}`, query: [], headers: {} }, signal)
+    yield read.status === 200 && 'body' in read ? (read.body as object) : undefined
+    const query = [
+      ['watch', 'true'],
+      ['fieldSelector', `metadata.name=${name}`],
+      ['resourceVersion', resourceVersion],
+    ] as const
+    if (signal.aborted) return
+    const watch = await server.handle({ method: 'GET', path, query, headers: {}, stream: true }, signal)
+    if (!('stream' in watch)) throw new TypeError(`cannot watch ${titleOf(reference)}: status ${watch.status}`)
+    for await (const event of watch.stream) {
+      const { type, object } = event as { readonly type: string; readonly object: object }
+      if (type === 'ERROR') break
+      yield type === 'DELETED' ? undefined : object
+    }
+  }
+}
+
+function titleOf({ kind, namespace, name }: ObjectReference): string {
+  return namespace === undefined ? `${kind} ${name}` : `${kind} ${namespace}/${name}`
+}
+
+function stateOf(object: object | undefined): string {
+  if (object === undefined) return 'does not exist'
+  const { metadata, ...rest } = object as { readonly metadata?: { readonly managedFields?: unknown } }
+  const { managedFields: _, ...shown } = metadata ?? {}
+  return `does not meet the condition: ${JSON.stringify({ metadata: shown, ...rest }).slice(0, MAX_STATE_CHARACTERS)}`
+}

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { startApiServer } from '../../src/apiserver/http-start.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
+
+const pods = '/api/v1/namespaces/default/pods'
+const nodes = '/api/v1/nodes'
+const maps = '/api/v1/namespaces/default/configmaps'
+const secrets = '/api/v1/namespaces/default/secrets'
+const merge = 'application/merge-patch+json'
+const json = 'application/json'
+const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
+const pod = { metadata: { name: 'p' }, spec: { containers: [{ name: 'c', image: 'i' }], nodeName: 'n' } }
+
+/** Requests that clients can send, and the statuses with which they are answered. */
+const requests: readonly (readonly [method: string, path: string, type: string, body: unknown, status: number])[] = [
+  ['PATCH', `${pods}/p/status`, merge, { status: { containerStatuses: 'x' } }, 400],
+  ['PATCH', `${pods}/p/status`, merge, { status: { containerStatuses: [null] } }, 200],
+  ['PATCH', `${pods}/p/status`, merge, { status: { conditions: [null] } }, 200],
+  ['PATCH', `${pods}/p/status`, merge, { status: { startTime: 'yesterday' } }, 400],
+  ['PATCH', `${nodes}/n/status`, merge, { status: { addresses: [null], conditions: [null] } }, 200],
+  ['PATCH', `${nodes}/n/status`, merge, { status: { nodeInfo: [1] } }, 400],
+  ['POST', secrets, json, { metadata: { name: 's' }, type: 'constructor' }, 201],
+  ['POST', secrets, json, { metadata: { name: 't' }, stringData: { a: 1 } }, 400],
+  ['POST', secrets, json, { metadata: { name: 't' }, stringData: 'x' }, 400],
+  ['POST', secrets, json, { metadata: { name: 't' }, data: { a: 'A'.repeat(1_400_000) } }, 422],
+  ['POST', maps, json, { metadata: { name: 'm' }, data: { a: 'a'.repeat(1_048_577) } }, 422],
+  ['POST', maps, json, { metadata: { name: 'm' }, data: { a: 'a'.repeat(1_048_576) } }, 201],
+  ['POST', maps, json, `{"metadata":{"name":"d"},"data":${deep}}`, 400],
+  ['PATCH', `${maps}/m`, 'application/json-patch+json', `[{"op":"add","path":"/data","value":${deep}}]`, 400],
+  ['PATCH', `${maps}/m`, 'application/strategic-merge-patch+json', `{"metadata":{"finalizers":[${deep}]}}`, 400],
+  ['POST', maps, json, { metadata: { name: 'é' }, dätä: 1, ['x'.repeat(100_000)]: 1, 'a\u0000\u009f"\\': 1 }, 422],
+  ['POST', `${maps}?fieldManager=${'m'.repeat(129)}`, json, { metadata: { name: 'f' } }, 422],
+  ['DELETE', `${pods}/p?gracePeriodSeconds=99999999999999999`, json, '', 400],
+  ['DELETE', `${pods}/p`, json, { dryRun: {} }, 400],
+  ['DELETE', `${pods}/p`, json, { preconditions: 'x' }, 400],
+  ['DELETE', `${pods}/p`, json, [], 400],
+  ['PATCH', `${pods}/p`, merge, { spec: { terminationGracePeriodSeconds: Number.MAX_SAFE_INTEGER } }, 200],
+  ['DELETE', `${pods}/p`, json, '', 200],
+]
+
+test('bodies of wrong types, depths and sizes are refused, and nothing that is stored breaks a list', async (t) => {
+  const logger = memoryLogger()
+  const server = await startApiServer({ logger })
+  t.after(() => server.close())
+  const token = `Bearer ${server.token}`
+  const { Agent, fetch } = await import('undici')
+  const dispatcher = new Agent({ connect: { ca: server.certificate } })
+  t.after(() => dispatcher.close())
+  const send = async (
+    method: string,
+    path: string,
+    type: string,
+    body?: unknown,
+  ): Promise<[number, string, string]> => {
+    const headers = { authorization: token, 'content-type': type, accept: `${json};as=Table;v=v1;g=meta.k8s.io` }
+    const text = typeof body === 'string' ? body : JSON.stringify(body)
+    const answer = await fetch(`${server.url}${path}`, {
+      method,
+      headers,
+      dispatcher,
+      ...(text ? { body: text } : {}),
+    })
+    return [answer.status, await answer.text(), answer.headers.get('warning') ?? '']
+  }
+  assert.equal((await send('POST', pods, json, pod))[0], 201)
+  assert.equal((await send('POST', nodes, json, { metadata: { name: 'n' } }))[0], 201)
+  for (const [method, path, type, body, expected] of requests) {
+    const what = `${method} ${path.slice(0, 80)} ${JSON.stringify(body).slice(0, 80)}`
+    const [status, answer] = await send(method, path, type, body)
+    assert.equal(status, expected, `${what}: ${answer.slice(0, 300)}`)
+    for (const list of [pods, nodes, maps, secrets]) {
+      const [listed] = await send('GET', list, json)
+      assert.equal(listed, 200, `${list} after ${what}`)
+    }
+  }
+  assert.deepEqual(logger.lines, [])
+  const unknown = { metadata: { name: 'w' }, dätä: 1, 'a\u009f"\\': 1, ['x'.repeat(10_000)]: 1 }
+  const [status, , warning] = await send('POST', maps, json, unknown)
+  assert.equal(status, 201)
+  const sent = Buffer.from(warning, 'latin1').toString('utf8')
+  assert.ok(sent.startsWith('299 - "unknown field \\"dätä\\"", '), sent)
+  assert.ok(sent.length < 4500, `${sent.length} characters`)
+})

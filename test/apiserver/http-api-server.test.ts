@@ -1,0 +1,430 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { request } from 'node:https'
+import { connect } from 'node:net'
+import { createInterface } from 'node:readline'
+import { type TestContext, test } from 'node:test'
+import { CoreV1Api, KubeConfig } from '@kubernetes/client-node'
+import { serveApi } from '../../src/apiserver/http-api-server.ts'
+import {
+  defaultNamespace,
+  type StartApiServerOptions,
+  type StartedApiServer,
+  startApiServer,
+} from '../../src/apiserver/http-start.ts'
+import { memoryLogger, silentLogger } from '../../src/telemetry/logger.ts'
+
+async function started(t: TestContext, options: StartApiServerOptions = {}): Promise<StartedApiServer> {
+  const server = await startApiServer(options)
+  t.after(() => server.close())
+  return server
+}
+
+interface Sent {
+  readonly method?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+  readonly token?: string | undefined
+}
+
+/** The answer to one request, before its body is read. */
+async function open(server: StartedApiServer, path: string, sent: Sent = {}): Promise<IncomingMessage> {
+  const { method = 'GET', headers = {}, body, token = server.token } = sent
+  const authorization = token === '' ? {} : { authorization: `Bearer ${token}` }
+  const outgoing = request(`${server.url}${path}`, {
+    method,
+    ca: server.certificate,
+    agent: false,
+    headers: { ...authorization, ...headers },
+  })
+  outgoing.on('error', () => {})
+  outgoing.end(body)
+  const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+  return response
+}
+
+interface Answer {
+  readonly status: number | undefined
+  readonly headers: IncomingMessage['headers']
+  // biome-ignore lint/suspicious/noExplicitAny: bodies are JSON of many kinds
+  readonly body: any
+}
+
+async function send(server: StartedApiServer, path: string, sent: Sent = {}): Promise<Answer> {
+  const response = await open(server, path, sent)
+  let text = ''
+  for await (const chunk of response.setEncoding('utf8')) text += chunk
+  const isJson = response.headers['content-type']?.startsWith('application/json') === true && text !== ''
+  return { status: response.statusCode, headers: response.headers, body: isJson ? JSON.parse(text) : text }
+}
+
+const maps = '/api/v1/namespaces/default/configmaps'
+const json = { 'content-type': 'application/json' }
+
+function configMap(name: string, data: object = {}): string {
+  return JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name }, data })
+}
+
+test('a long list is sent in parts, which are together what is sent at once', async (t) => {
+  const objects = Array.from({ length: 250 }, (_, index) => {
+    const metadata = { name: `map-${index}`, namespace: 'default' }
+    return { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { key: '[é,]' } }
+  })
+  const server = await started(t, { objects: [defaultNamespace, ...objects] })
+  for (const limit of [1, 100, 101, 200, 250]) {
+    const path = `${maps}?limit=${limit}`
+    const response = await open(server, path)
+    let text = ''
+    for await (const chunk of response.setEncoding('utf8')) text += chunk
+    const query = [['limit', String(limit)]] as const
+    const whole = await server.server.handle({ method: 'GET', path: maps, query, headers: {} }, t.signal)
+    assert.equal(text, `${JSON.stringify((whole as { body: unknown }).body)}\n`)
+    const head = await send(server, path, { method: 'HEAD' })
+    assert.equal(head.headers['content-length'], String(Buffer.byteLength(text)))
+  }
+})
+
+test('a body in protobuf is stored as its JSON is, one that is broken is refused, and the answer is JSON', async (t) => {
+  const server = await started(t)
+  const headers = {
+    'content-type': 'application/vnd.kubernetes.protobuf',
+    accept: 'application/vnd.kubernetes.protobuf,*/*',
+  }
+  // ConfigMap one of v1, with data a: 1, as Go sends it.
+  const body = 'k8s\0\n\x0f\n\x02v1\x12\tConfigMap\x12\x0f\n\x05\n\x03one\x12\x06\n\x01a\x12\x011\x1a\0"\0'
+  const created = await send(server, maps, { method: 'POST', headers, body })
+  assert.equal(created.status, 201)
+  assert.match(String(created.headers['content-type']), /^application\/json/)
+  assert.deepEqual((await send(server, `${maps}/one`)).body.data, { a: '1' })
+  const refused = await send(server, maps, { method: 'POST', headers, body: body.slice(0, -8) })
+  assert.equal(refused.status, 400)
+  assert.match(refused.body.message, /ends early/)
+  const patched = await send(server, `${maps}/one`, { method: 'PATCH', headers, body })
+  assert.equal(patched.status, 415)
+})
+
+test('a field that a kind does not have is dropped with a warning, or refused', async (t) => {
+  const server = await started(t)
+  const body = JSON.stringify({ metadata: { name: 'one', lables: {} }, data: { a: '1' }, dta: {} })
+  const created = await send(server, maps, { method: 'POST', headers: json, body })
+  assert.equal(created.status, 201)
+  assert.equal(created.headers.warning, '299 - "unknown field \\"metadata.lables\\"", 299 - "unknown field \\"dta\\""')
+  assert.equal(created.body.dta, undefined)
+  const strict = await send(server, `${maps}?fieldValidation=Strict`, { method: 'POST', headers: json, body })
+  assert.equal(strict.status, 400)
+  assert.match(strict.body.message, /strict decoding error: unknown field "metadata.lables", unknown field "dta"$/)
+  const ignored = await send(server, `${maps}/one?fieldValidation=Ignore`, { method: 'PUT', headers: json, body })
+  assert.deepEqual([ignored.status, ignored.headers.warning], [200, undefined])
+})
+
+test('objects are served to who has the token; health and version to everybody', async (t) => {
+  const server = await started(t)
+  const created = await send(server, maps, { method: 'POST', headers: json, body: configMap('one') })
+  assert.equal(created.status, 201)
+  const listed = await send(server, maps)
+  assert.deepEqual(
+    listed.body.items.map((item: { metadata: { name: string } }) => item.metadata.name),
+    ['one'],
+  )
+  for (const token of ['', 'wrong', `${server.token}x`]) {
+    const refused = await send(server, maps, { token })
+    assert.deepEqual([refused.status, refused.body.reason], [401, 'Unauthorized'], token)
+    for (const path of ['/readyz', '/livez', '/healthz', '/version']) {
+      assert.equal((await send(server, path, { token })).status, 200, path)
+    }
+  }
+})
+
+test('without a token it is served on loopback only', async () => {
+  const options = { send: async () => assert.fail(), port: 0, tls: undefined, token: undefined, logger: silentLogger }
+  await assert.rejects(serveApi({ ...options, host: '0.0.0.0' }), /without a token is served on loopback only/)
+})
+
+test('a defect of the server is a 500 that the log explains, and the server goes on', async (t) => {
+  const logger = memoryLogger()
+  const send = async (): Promise<never> => {
+    throw new TypeError('a defect')
+  }
+  const serving = await serveApi({ send, host: '127.0.0.1', port: 0, tls: undefined, token: undefined, logger })
+  t.after(() => serving.close())
+  for (let i = 0; i < 2; i++) {
+    const response = await fetch(`${serving.url}${maps}`)
+    assert.deepEqual([response.status, ((await response.json()) as { code: number }).code], [500, 500])
+  }
+  assert.equal(logger.lines.filter(({ level }) => level === 'error').length, 2)
+})
+
+test('bodies are JSON or YAML of at most 3 MiB', async (t) => {
+  const server = await started(t)
+  const post = (body: string, contentType = 'application/json'): Promise<Answer> =>
+    send(server, maps, { method: 'POST', headers: { 'content-type': contentType }, body })
+  const yaml = 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: yaml}\ndata:\n  a: "1"\n'
+  assert.deepEqual((await post(yaml, 'application/yaml')).body.data, { a: '1' })
+  assert.equal((await post('{"kind":', 'application/json')).status, 400)
+  assert.equal((await post('a: [', 'application/yaml')).status, 400)
+  assert.equal((await post('{}', 'text/plain')).status, 415)
+  assert.equal((await post(configMap('big', { a: 'x'.repeat(3 * 1024 * 1024) }))).status, 413)
+  assert.equal((await post(`a: ${'x'.repeat(300_000)}`, 'application/yaml')).status, 413)
+  const bomb = `a: &a [x,x,x,x,x,x,x,x,x]\n${'bcdefgh'.replaceAll(/./g, (name) => `${name}: &${name} [${Array(9).fill(`*${String.fromCharCode(name.charCodeAt(0) - 1)}`)}]\n`)}`
+  assert.equal((await post(bomb, 'application/yaml')).status, 400)
+})
+
+test('a body without a length is cut off at 3 MiB, with an answer', async (t) => {
+  const server = await started(t)
+  const outgoing = request(`${server.url}${maps}`, {
+    method: 'POST',
+    ca: server.certificate,
+    agent: false,
+    headers: { authorization: `Bearer ${server.token}`, 'transfer-encoding': 'chunked' },
+  })
+  outgoing.on('error', () => {})
+  const answered = once(outgoing, 'response') as Promise<[IncomingMessage]>
+  const chunk = 'x'.repeat(64 * 1024)
+  for (let i = 0; i < 64 && !outgoing.destroyed; i++) outgoing.write(chunk)
+  const [response] = await answered
+  assert.deepEqual([response.statusCode, response.headers.connection], [413, 'close'])
+  response.resume()
+  outgoing.destroy()
+})
+
+test('answers are JSON: a client that only reads protobuf gets 406', async (t) => {
+  const server = await started(t)
+  const accepting = async (accept: string): Promise<number | undefined> =>
+    (await send(server, maps, { headers: { accept } })).status
+  assert.equal(await accepting('application/vnd.kubernetes.protobuf'), 406)
+  assert.equal(await accepting('application/vnd.kubernetes.protobuf,application/json'), 200)
+  assert.equal(await accepting('*/*'), 200)
+})
+
+test('HEAD is answered as GET, without the body', async (t) => {
+  const server = await started(t)
+  const { status, headers, body } = await send(server, maps, { method: 'HEAD' })
+  assert.deepEqual([status, body], [200, ''])
+  assert.ok(Number(headers['content-length']) > 0)
+})
+
+test('a watch is one line per event, also for a text with U+2028, and ends cleanly when the server closes', async (t) => {
+  const server = await started(t)
+  const response = await open(server, `${maps}?watch=true`)
+  const lines: string[] = []
+  const ended = (async () => {
+    for await (const line of createInterface({ input: response })) lines.push(line)
+  })()
+  const text = 'a\u2028b\u2029c'
+  await send(server, maps, { method: 'POST', headers: json, body: configMap('one', { text }) })
+  while (lines.length === 0) await once(response, 'data')
+  await server.close()
+  await ended
+  assert.equal(response.complete, true, 'the stream has its end')
+  assert.equal(lines.length, 1)
+  assert.doesNotMatch(lines[0] ?? '', /[\u2028\u2029]/)
+  assert.equal(JSON.parse(lines[0] ?? '').object.data.text, text)
+  await assert.rejects(open(server, maps), /ECONNREFUSED|socket hang up|ECONNRESET/)
+})
+
+test('a watch of a client that has gone is forgotten', async (t) => {
+  const server = await started(t)
+  for (let i = 0; i < 20; i++) {
+    const response = await open(server, `${maps}?watch=true`)
+    response.destroy()
+    await once(response, 'close')
+  }
+  const { status } = await send(server, maps, { method: 'POST', headers: json, body: configMap('one') })
+  assert.equal(status, 201)
+})
+
+test('beyond its limit of watches a client gets 429, and one that ends makes room', async (t) => {
+  const server = await started(t, { limits: { watches: 3 } })
+  const responses = await Promise.all(['a', 'b', 'c'].map(() => open(server, `${maps}?watch=true`)))
+  assert.ok(responses.every(({ statusCode }) => statusCode === 200))
+  const refused = await send(server, `${maps}?watch=true`)
+  assert.deepEqual([refused.status, refused.headers['retry-after']], [429, '1'])
+  responses[0]?.destroy()
+  for (;;) {
+    const next = await open(server, `${maps}?watch=true`)
+    next.destroy()
+    if (next.statusCode === 200) break
+  }
+  for (const response of responses) response.destroy()
+})
+
+test('beyond its limit of requests at once a client gets 429', async (t) => {
+  const server = await started(t, { limits: { requests: 1 } })
+  const slow = request(`${server.url}${maps}`, {
+    method: 'POST',
+    ca: server.certificate,
+    agent: false,
+    headers: { ...json, authorization: `Bearer ${server.token}` },
+  })
+  slow.on('error', () => {})
+  slow.write('{')
+  for (;;) {
+    const { status, headers } = await send(server, maps)
+    if (status === 429) {
+      assert.equal(headers['retry-after'], '1')
+      break
+    }
+  }
+  slow.destroy()
+  while ((await send(server, maps)).status !== 200);
+})
+
+test('a client that takes nothing of its watch is cut off', async (t) => {
+  const server = await started(t, { limits: { answerMs: 200 } })
+  const response = await open(server, `${maps}?watch=true`)
+  const broken = assert.rejects(once(response.pause(), 'close'), /aborted/)
+  const data = { a: 'x'.repeat(1024 * 1024) }
+  for (let i = 0; i < 40; i++) {
+    await send(server, maps, { method: 'POST', headers: json, body: configMap(`map-${i}`, data) })
+  }
+  response.resume()
+  await broken
+})
+
+test('what no client would send is refused, and the server goes on', async (t) => {
+  const server = await started(t)
+  const paths = [
+    '/api/v1/namespaces/%zz/configmaps',
+    '//',
+
+    '/apis//v1',
+    '/%00',
+    `/${'a'.repeat(8000)}`,
+  ]
+  for (const path of paths) {
+    const { status } = await send(server, path)
+    assert.ok(status === 404 || status === 400, `${path.slice(0, 40)}: ${status}`)
+  }
+  for (const method of ['OPTIONS', 'TRACE', 'PROPFIND']) {
+    const { status } = await send(server, maps, { method })
+    assert.equal(status, 405, method)
+  }
+  const socket = connect(server.port, '127.0.0.1').on('error', () => {})
+  socket.end('GET / HTTP/1.1\r\n\r\n')
+  await once(socket, 'close')
+  assert.equal((await send(server, maps)).status, 200)
+})
+
+test('faults are seen by clients: a refusal, and a cut connection', async (t) => {
+  const server = await started(t)
+  const undo = server.faults.add({ fault: { type: 'status', status: 503 } })
+  assert.equal((await send(server, maps)).status, 503)
+  undo()
+  server.faults.add({ fault: { type: 'refuse' } })
+  await assert.rejects(send(server, maps), /socket hang up|ECONNRESET/)
+  server.faults.clear()
+  assert.equal((await send(server, maps)).status, 200)
+})
+
+test('objects exist from the start; a refused one is an error that names it', async (t) => {
+  const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'blue' } }
+  const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'one', namespace: 'blue' } }
+  const server = await started(t, { objects: [namespace, object] })
+  assert.equal((await send(server, '/api/v1/namespaces/blue/configmaps/one')).status, 200)
+  await assert.rejects(
+    startApiServer({ objects: [object] }),
+    /cannot create ConfigMap blue\/one: namespaces "blue" not found/,
+  )
+  await assert.rejects(
+    startApiServer({ objects: [{ ...object, kind: 'Unicorn' }] }),
+    /cannot create Unicorn blue\/one: the kind Unicorn of v1 is not served/,
+  )
+})
+
+test('a server on all addresses is reached by a name that its certificate has', async (t) => {
+  const server = await started(t, { host: '0.0.0.0' })
+  assert.match(server.url, /^https:\/\/localhost:\d+$/)
+  assert.match(server.kubeconfig, /server: https:\/\/localhost:/)
+  assert.equal((await send(server, maps)).status, 200)
+})
+
+const blue = { apiVersion: 'v1', kind: 'ConfigMap', namespace: 'default', name: 'blue' }
+type Data = { readonly data?: Readonly<Record<string, string>> }
+
+test('a wait ends with the first state that meets the condition, whether it is there already or comes', async (t) => {
+  const server = await started(t)
+  const post = (name: string): Promise<Answer> =>
+    send(server, maps, { method: 'POST', headers: json, body: configMap(name, { size: '1' }) })
+  const put = (size: string): Promise<Answer> =>
+    send(server, `${maps}/blue`, { method: 'PUT', headers: json, body: configMap('blue', { size }) })
+  const exists = server.waitFor<Data>(blue)
+  const grown = server.waitFor<Data>(blue, (object) => object?.data?.size === '2')
+  const gone = server.waitFor(blue, (object) => object === undefined)
+  assert.equal(await gone, undefined)
+  await post('red')
+  await post('blue')
+  // States that come and go before anybody reads them.
+  await Promise.all([put('2'), put('3')])
+  await send(server, `${maps}/blue`, { method: 'DELETE' })
+  assert.equal((await exists)?.data?.size, '1')
+  assert.equal((await grown)?.data?.size, '2')
+  await post('blue')
+  const present = server.waitFor<Data>(blue)
+  const deleted = server.waitFor(blue, (object) => object === undefined)
+  assert.equal((await present)?.data?.size, '1')
+  await send(server, `${maps}/blue`, { method: 'DELETE' })
+  assert.equal(await deleted, undefined)
+})
+
+test('a wait misses nothing when the history is compacted, and faults between clients and the server do not end it', async (t) => {
+  const server = await started(t, { historyLimit: 2 })
+  server.faults.add({ fault: { type: 'refuse' }, methods: ['GET'] })
+  const first = server.waitFor<Data>(blue, (object) => object?.data?.size === '9')
+  for (const name of ['a', 'b', 'c', 'd']) {
+    await send(server, maps, { method: 'POST', headers: json, body: configMap(name) })
+    server.server.compact()
+  }
+  const second = server.waitFor<Data>(blue, (object) => object?.data?.size === '9')
+  // Before its watch begins.
+  const body = JSON.parse(configMap('e'))
+  void server.server.handle(
+    { method: 'POST', path: maps, query: [], headers: json, body },
+    new AbortController().signal,
+  )
+  server.server.compact()
+  await send(server, maps, { method: 'POST', headers: json, body: configMap('blue', { size: '9' }) })
+  assert.deepEqual([(await first)?.data, (await second)?.data], [{ size: '9' }, { size: '9' }])
+})
+
+test('a wait that ends without its condition says why', async (t) => {
+  const server = await started(t)
+  await assert.rejects(server.waitFor(blue, undefined, { timeoutMs: 10 }), {
+    code: 'ConditionNotMet',
+    message: 'ConfigMap default/blue does not exist, after 10 ms',
+  })
+  await send(server, maps, { method: 'POST', headers: json, body: configMap('blue', { size: '1' }) })
+  const expired = server.waitFor(blue, () => false, { timeoutMs: 10 })
+  await assert.rejects(expired, /blue does not meet the condition: .*"data":\{"size":"1"\}.*, after 10 ms$/)
+  const thrown = server.waitFor(blue, () => assert.fail('no such size'))
+  await assert.rejects(thrown, /no such size/)
+  await assert.rejects(server.waitFor({ ...blue, kind: 'Unicorn' }), {
+    name: 'TypeError',
+    message: 'the kind Unicorn of v1 is not served',
+  })
+  const stop = new AbortController()
+  const stopped = server.waitFor(blue, () => false, { signal: stop.signal })
+  stop.abort(new Error('enough'))
+  await assert.rejects(stopped, /enough/)
+  const open = assert.rejects(
+    server.waitFor(blue, () => false),
+    /the API server is closing/,
+  )
+  await server.close()
+  await open
+  await assert.rejects(server.waitFor(blue), /the API server is closing/)
+})
+
+test('client-node works with the kubeconfig', async (t) => {
+  await using server = await startApiServer()
+  const config = new KubeConfig()
+  config.loadFromString(server.kubeconfig)
+  const api = config.makeApiClient(CoreV1Api)
+  await api.createNamespacedConfigMap({ namespace: 'default', body: { metadata: { name: 'one' }, data: { a: '1' } } })
+  const { items } = await api.listNamespacedConfigMap({ namespace: 'default' })
+  assert.deepEqual(
+    items.map(({ data }) => data),
+    [{ a: '1' }],
+  )
+  t.diagnostic(server.url)
+})

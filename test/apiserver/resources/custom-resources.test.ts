@@ -1,0 +1,269 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { startApiServer } from '../../../src/apiserver/http-start.ts'
+import { memoryLogger } from '../../../src/telemetry/logger.ts'
+import { drain, Embedded } from '../embedded.ts'
+
+// Compared with kube-apiserver: test/conformance/scenarios/custom-resources.ts.
+
+const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+const widgets = '/apis/example.com/v1/namespaces/default/widgets'
+const mergePatch = 'application/merge-patch+json'
+
+interface Version {
+  readonly name?: string
+  readonly storage?: boolean
+  readonly served?: boolean
+  readonly spec?: object
+  readonly more?: object
+}
+
+function version({ name = 'v1', storage = true, served = true, spec = {}, more = {} }: Version = {}): object {
+  const properties = { spec: { type: 'object', properties: spec } }
+  return { name, storage, served, schema: { openAPIV3Schema: { type: 'object', properties } }, ...more }
+}
+
+function definition(versions: readonly object[] = [version()], more: object = {}): object {
+  const names = { plural: 'widgets', kind: 'Widget' }
+  const spec = { group: 'example.com', scope: 'Namespaced', names, versions, ...more }
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: 'widgets.example.com' },
+    spec,
+  }
+}
+
+async function defined(...versions: readonly object[]): Promise<Embedded> {
+  const embedded = await Embedded.started()
+  const { status } = await embedded.send('POST', definitions, definition(versions))
+  assert.equal(status, 201)
+  return embedded
+}
+
+test('a defined kind is served at once, and no longer when its definition is gone, with its objects', async () => {
+  const embedded = await Embedded.started()
+  assert.equal((await embedded.send('GET', widgets)).status, 404)
+  await embedded.send('POST', definitions, definition())
+  await embedded.send('POST', widgets, { metadata: { name: 'one' } })
+  assert.equal((await embedded.send('GET', `${widgets}/one`)).body.kind, 'Widget')
+  await embedded.send('DELETE', `${definitions}/widgets.example.com`)
+  assert.equal((await embedded.send('GET', widgets)).status, 404)
+  await embedded.time.advance(1)
+  await embedded.send('POST', definitions, definition())
+  assert.deepEqual((await embedded.send('GET', widgets)).body.items, [])
+})
+
+test('unknown fields go, and defaults come, also of an update', async () => {
+  const item = { type: 'object', properties: { count: { type: 'integer', default: 1 } } }
+  const embedded = await defined(
+    version({
+      spec: {
+        size: { type: 'integer', default: 3 },
+        nested: { type: 'object', default: {}, properties: { on: { type: 'boolean', default: true } } },
+        list: { type: 'array', items: item },
+        free: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
+      },
+    }),
+  )
+  const spec = { other: 1, list: [{}, { count: 2, more: 3 }], free: { any: { thing: [null, 1] } } }
+  const { body } = await embedded.send('POST', widgets, { metadata: { name: 'one' }, spec, extra: 1 })
+  const expected = {
+    list: [{ count: 1 }, { count: 2 }],
+    free: { any: { thing: [null, 1] } },
+    size: 3,
+    nested: { on: true },
+  }
+  assert.deepEqual(body.spec, expected)
+  assert.equal(body.extra, undefined)
+  assert.equal(body.metadata.generation, 1)
+  const { body: patched } = await embedded.send(
+    'PATCH',
+    `${widgets}/one`,
+    { spec: { size: null, free: null } },
+    mergePatch,
+  )
+  assert.equal(patched.spec.size, 3)
+  assert.equal(patched.metadata.generation, 2)
+})
+
+test('an object of one version is served as the others, and stored once', async () => {
+  const embedded = await defined(
+    version({ name: 'v1beta1', storage: false }),
+    version(),
+    version({ name: 'v2', storage: false, served: false }),
+  )
+  const older = widgets.replace('/v1/', '/v1beta1/')
+  await embedded.send('POST', older, { apiVersion: 'example.com/v1beta1', kind: 'Widget', metadata: { name: 'one' } })
+  assert.equal((await embedded.send('GET', `${widgets}/one`)).body.apiVersion, 'example.com/v1')
+  assert.equal((await embedded.send('GET', older)).body.items[0].apiVersion, 'example.com/v1beta1')
+  assert.equal((await embedded.send('GET', widgets.replace('/v1/', '/v2/'))).status, 404)
+  const { body: group } = await embedded.send('GET', '/apis/example.com')
+  assert.equal(group.preferredVersion.version, 'v1')
+  assert.deepEqual(
+    group.versions.map((served: { version: string }) => served.version),
+    ['v1', 'v1beta1'],
+  )
+  await embedded.send('DELETE', `${widgets}/one`)
+  assert.equal((await embedded.send('GET', `${older}/one`)).status, 404)
+})
+
+test('columns, short names and selectable fields are those of the definition', async () => {
+  const more = {
+    additionalPrinterColumns: [
+      { name: 'Size', type: 'integer', jsonPath: '.spec.size' },
+      { name: 'Since', type: 'date', jsonPath: '.metadata.creationTimestamp', priority: 1 },
+    ],
+    selectableFields: [{ jsonPath: '.spec.color' }],
+  }
+  const embedded = await defined(version({ spec: { size: { type: 'integer' }, color: { type: 'string' } }, more }))
+  await embedded.send('POST', widgets, { metadata: { name: 'one' }, spec: { size: 2, color: 'red' } })
+  await embedded.send('POST', widgets, { metadata: { name: 'two' } })
+  const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io'
+  const request = { method: 'GET', path: widgets as `/${string}`, query: [], headers: { accept } } as const
+  const answer = await embedded.server.handle(request, new AbortController().signal)
+  const table =
+    'body' in answer ? (answer.body as { columnDefinitions: object[]; rows: { cells: unknown[] }[] }) : undefined
+  assert.deepEqual(
+    table?.rows.map(({ cells }) => cells),
+    [
+      ['one', 2, '0s'],
+      ['two', null, '0s'],
+    ],
+  )
+  const selected = async (field: string): Promise<number> =>
+    (await embedded.send('GET', `${widgets}?fieldSelector=${encodeURIComponent(field)}`)).body.items.length
+  assert.equal(await selected('spec.color=red'), 1)
+  assert.equal(await selected('spec.color!=red'), 1)
+})
+
+test('a status is written at its subresource alone, if there is one', async () => {
+  const embedded = await defined(version({ more: { subresources: { status: {} } } }))
+  const { body: created } = await embedded.send('POST', widgets, { metadata: { name: 'one' }, status: { a: 1 } })
+  assert.equal(created.status, undefined)
+  const without = await defined(version())
+  assert.equal((await without.send('POST', widgets, { metadata: { name: 'one' } })).status, 201)
+  assert.equal((await without.send('GET', `${widgets}/one/status`)).status, 404)
+})
+
+test('the objects of a namespace that is deleted go with it', async () => {
+  const embedded = await defined(version())
+  await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'blue' } })
+  const path = widgets.replace('default', 'blue')
+  await embedded.send('POST', path, { metadata: { name: 'one' } })
+  await embedded.send('DELETE', '/api/v1/namespaces/blue')
+  await embedded.time.advance(10)
+  assert.deepEqual((await embedded.send('GET', path)).body.items, [])
+  assert.equal((await embedded.send('GET', '/api/v1/namespaces/blue')).status, 404)
+})
+
+test('a definition cannot take the place of a kind that the server has itself', async () => {
+  const embedded = await Embedded.started()
+  const names = { plural: 'leases', kind: 'Lease' }
+  const mine = definition([version()], { group: 'coordination.k8s.io', names })
+  await embedded.send('POST', definitions, { ...mine, metadata: { name: 'leases.coordination.k8s.io' } })
+  const path = '/apis/coordination.k8s.io/v1/namespaces/default/leases'
+  const { status } = await embedded.send('POST', path, { metadata: { name: 'a' }, spec: { leaseDurationSeconds: 0 } })
+  assert.equal(status, 422)
+})
+
+for (const [what, versions] of [
+  [
+    'a schema whose parts are of wrong types',
+    [version({ more: { schema: { openAPIV3Schema: { properties: 'x' } } } })],
+  ],
+  ['lists with keys that are none', [version({ spec: { a: { type: 'array', 'x-kubernetes-list-map-keys': 5 } } })]],
+] as const) {
+  test(`${what}: taken, and says nothing`, async () => {
+    const embedded = await defined(...versions)
+    const spec = { a: [{ b: 1 }] }
+    assert.equal((await embedded.send('POST', widgets, { metadata: { name: 'one' }, spec })).status, 201)
+    assert.equal((await embedded.send('GET', widgets)).status, 200)
+  })
+}
+
+test('definitions that are given at the start are served, and what is not enforced of them is said', async (t) => {
+  const logger = memoryLogger()
+  const objects = [
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } },
+    { apiVersion: 'example.com/v1', kind: 'Widget', metadata: { name: 'one', namespace: 'default' } },
+  ]
+  const server = await startApiServer({ crds: [definition()], objects, logger })
+  t.after(() => server.close())
+  assert.equal(logger.lines.filter(({ message }) => /CEL rules .* not enforced/.test(message)).length, 1)
+})
+
+test('a definition whose names are none is refused, and one that could not be served', async () => {
+  const embedded = await Embedded.started()
+  const wrong: readonly (readonly [object, RegExp])[] = [
+    [definition([version({ name: 'v%zz' })]), /spec.versions\[0\].name: Invalid value/],
+    [definition([version(), version({ storage: false })]), /must contain unique version names/],
+    [definition([version()], { names: { plural: 'widgets', kind: 'Wid get' } }), /spec.names.kind: Invalid value/],
+    [definition([version()], { names: { plural: 'widgets', kind: 'Widget', singular: 'a/b' } }), /spec.names.singular/],
+    [
+      definition([version({ more: { additionalPrinterColumns: [{ name: 'A', type: 'text' }] } })]),
+      /additionalPrinterColumns\[0\].type: Unsupported value.*\[0\].jsonPath: Required value/,
+    ],
+    [definition([version({ more: { selectableFields: [{ jsonPath: 'x' }] } })]), /selectableFields\[0\].jsonPath/],
+  ]
+  for (const [body, message] of wrong) {
+    const answer = await embedded.send('POST', definitions, body)
+    assert.equal(answer.status, 422, String(message))
+    assert.match(answer.body.message, message)
+  }
+  const malformed = [
+    definition([version(), null as unknown as object]),
+    definition([version()], { group: 5 }),
+    definition([version()], { names: { plural: 'widgets', kind: {} } }),
+    definition([version({ more: { additionalPrinterColumns: { a: 1 } } })]),
+    definition([version({ more: { additionalPrinterColumns: [{ jsonPath: 1 }] } })]),
+  ]
+  for (const body of malformed) assert.equal((await embedded.send('POST', definitions, body)).status, 400)
+  assert.equal((await embedded.send('GET', '/openapi/v3')).status, 200)
+})
+
+test('what objects rest on cannot be changed', async () => {
+  const embedded = await defined(version())
+  for (const change of [{ scope: 'Cluster' }, { names: { kind: 'Gadget' } }]) {
+    const answer = await embedded.send('PATCH', `${definitions}/widgets.example.com`, { spec: change }, mergePatch)
+    assert.equal(answer.status, 422)
+    assert.match(answer.body.message, /field is immutable/)
+  }
+})
+
+test('objects of a version that goes are served as the one that stays', async () => {
+  const embedded = await defined(version(), version({ name: 'v2', storage: false }))
+  await embedded.send('POST', widgets, { metadata: { name: 'one' } })
+  const path = `${definitions}/widgets.example.com`
+  const turned = { spec: { versions: [version({ storage: false }), version({ name: 'v2' })] } }
+  const { body } = await embedded.send('PATCH', path, turned, mergePatch)
+  assert.deepEqual(body.status.storedVersions, ['v1', 'v2'])
+  await embedded.send('PATCH', path, { spec: { versions: [version({ name: 'v2' })] } }, mergePatch)
+  const newer = widgets.replace('/v1/', '/v2/')
+  assert.equal((await embedded.send('GET', `${newer}/one`)).body.apiVersion, 'example.com/v2')
+  const change = { metadata: { labels: { a: 'b' } } }
+  assert.equal((await embedded.send('PATCH', `${newer}/one`, change, mergePatch)).status, 200)
+  assert.equal((await embedded.send('GET', `${widgets}/one`)).status, 404)
+})
+
+test('watches end when their definition changes or goes, and not when only its labels change', async () => {
+  const embedded = await defined(version())
+  const path = `${definitions}/widgets.example.com`
+  const first = await embedded.watch('', undefined, widgets)
+  await embedded.send('PATCH', path, { metadata: { labels: { a: 'b' } } }, mergePatch)
+  await embedded.send('POST', widgets, { metadata: { name: 'one' } })
+  assert.equal((await first.next()).value.object.metadata.name, 'one')
+  await embedded.send('PATCH', path, { spec: { names: { shortNames: ['wd'] } } }, mergePatch)
+  assert.equal((await first.next()).done, true)
+  const second = await embedded.watch('', undefined, widgets)
+  await embedded.send('DELETE', path)
+  assert.deepEqual(await drain(second), ['ADDED one', 'END'])
+})
+
+test('of two definitions with the same kind the first is served', async () => {
+  const embedded = await defined(version())
+  const other = definition([version()], { names: { plural: 'gadgets', kind: 'Widget' } })
+  await embedded.send('POST', definitions, { ...other, metadata: { name: 'gadgets.example.com' } })
+  assert.equal((await embedded.send('GET', widgets)).status, 200)
+  assert.equal((await embedded.send('GET', widgets.replace('widgets', 'gadgets'))).status, 404)
+})

@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Embedded } from '../embedded.ts'
+
+const core = '/api/v1/namespaces/default/events'
+const grouped = '/apis/events.k8s.io/v1/namespaces/default/events'
+const involvedObject = { kind: 'Pod', name: 'web', namespace: 'default' }
+const event = { metadata: { name: 'web.1' }, involvedObject, reason: 'Started', message: 'it runs', type: 'Normal' }
+
+test('an Event of the core group is the same one in events.k8s.io, each in its own words', async () => {
+  const embedded = await Embedded.started()
+  const { body: created } = await embedded.send('POST', core, event)
+  assert.equal(created.apiVersion, 'v1')
+  assert.equal(created.reportingComponent, '')
+  const { body: read } = await embedded.send('GET', `${grouped}/web.1`)
+  assert.equal(read.apiVersion, 'events.k8s.io/v1')
+  assert.deepEqual(read.regarding, involvedObject)
+  assert.equal(read.note, 'it runs')
+  assert.equal(read.involvedObject, undefined)
+  assert.equal(read.reportingController, undefined)
+  assert.equal(read.metadata.uid, created.metadata.uid)
+  assert.equal(read.metadata.resourceVersion, created.metadata.resourceVersion)
+})
+
+test('a watch of the one group tells what is written in the other', async () => {
+  const embedded = await Embedded.started()
+  const events = await embedded.watch('', undefined, core)
+  await embedded.send('POST', core, event)
+  await embedded.send('PATCH', `${core}/web.1`, { count: 2 }, 'application/merge-patch+json')
+  await embedded.send('DELETE', `${grouped}/web.1`)
+  for (const expected of [
+    ['ADDED', 'v1', 'it runs', undefined],
+    ['MODIFIED', 'v1', 'it runs', 2],
+    ['DELETED', 'v1', 'it runs', 2],
+  ]) {
+    const { type, object } = (await events.next()).value
+    assert.deepEqual([type, object.apiVersion, object.message, object.count], expected)
+  }
+})
+
+test('an Event that is not changed is not written', async () => {
+  const embedded = await Embedded.started()
+  const { body: created } = await embedded.send('POST', core, event)
+  const { body: again } = await embedded.send(
+    'PATCH',
+    `${core}/web.1`,
+    { reason: 'Started' },
+    'application/merge-patch+json',
+  )
+  assert.equal(again.metadata.resourceVersion, created.metadata.resourceVersion)
+})
+
+test('the fields by which kubectl describe selects Events', async () => {
+  const embedded = await Embedded.started()
+  await embedded.send('POST', core, event)
+  const select = async (selector: string): Promise<number> =>
+    (await embedded.send('GET', `${core}?fieldSelector=${encodeURIComponent(selector)}`)).body.items.length
+  assert.equal(await select('involvedObject.name=web,involvedObject.namespace=default'), 1)
+  assert.equal(await select('involvedObject.uid=other'), 0)
+  assert.equal(await select('source=kubelet'), 0)
+})
+
+test('the Events of a namespace that is deleted go with it', async () => {
+  const embedded = await Embedded.started()
+  await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'blue' } })
+  const path = core.replace('default', 'blue')
+  await embedded.send('POST', path, { ...event, involvedObject: { ...involvedObject, namespace: 'blue' } })
+  await embedded.send('DELETE', '/api/v1/namespaces/blue')
+  await embedded.time.advance(10)
+  assert.equal((await embedded.send('GET', '/api/v1/namespaces/blue')).status, 404)
+  assert.deepEqual((await embedded.send('GET', path)).body.items, [])
+})

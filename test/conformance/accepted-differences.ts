@@ -1,0 +1,99 @@
+/** A place where the embedded API server knowingly differs from kube-apiserver, and the reason. */
+interface AcceptedDifference {
+  /** Matches the difference as the test prints it: method, path, and where in the answer. */
+  readonly where: RegExp
+  readonly why: string
+}
+
+/** All of them. One that no longer exists fails the test, as a new difference does. */
+export const acceptedDifferences: readonly AcceptedDifference[] = [
+  {
+    where: /^POST .*\/endpoints\.warning: real .*deprecated/,
+    why: 'a refusal is not accompanied by the warning that the kind is deprecated',
+  },
+  {
+    where: /^POST .*\/customresourcedefinitions\.warning:/,
+    why: 'it says what is not enforced',
+  },
+  {
+    where:
+      /^PATCH .*\?fieldValidation=Strict\.body\.(?:message|details\.causes\[0\]\.message): .*strict decoding error/,
+    why: 'the patch is named, instead of the whole patched object, or of the patch as Go prints it',
+  },
+  {
+    where: /^POST .*\/customresourcedefinitions\.body\.status\.(?:acceptedNames|conditions)/,
+    why: 'a definition is established at once, instead of a little later',
+  },
+  {
+    where: /^DELETE .*\/customresourcedefinitions\/widgets\.NS\.example\.com\.body/,
+    why: 'a definition goes at once, and its objects with it, instead of when a finalizer has removed them',
+  },
+  {
+    where: /^GET \/api\.body\.items\[0\]\.versions\[0\]\.resources:/,
+    why: 'a real server serves more kinds',
+  },
+  {
+    where: /^GET \/api\.body\.serverAddressByClientCIDRs:/,
+    why: 'the embedded server has no address to advertise; clients stay with the one that they have',
+  },
+  {
+    where:
+      /\/pods(?:\/one|\/one\/status)?\.body\.(?:rows\[\d\]\.object\.)?metadata\.managedFields\[\d\]\.fieldsV1\.f:spec/,
+    why: 'defaults that only the scheduler and the kubelet read are not set',
+  },
+  {
+    where: /\/pods(?:\/one|\/one\/status)?\.body\.spec\./,
+    why: 'defaults that only the scheduler and the kubelet read are not set',
+  },
+  { where: /\/pods(?:\/one|\/one\/status)?\.body\.status\.qosClass:/, why: 'only the kubelet reads the QoS class' },
+  {
+    where: /\/pods\/one(?:\/status)?\.body\..*last(?:Probe|Transition)Time:/,
+    why: "Go writes the empty times of a Pod's conditions as null; client libraries read null and nothing alike",
+  },
+  {
+    where: /\/events.*(?:irstTimestamp|astTimestamp|deprecatedSource|eventTime): real (?:null|\{\}), embedded nothing/,
+    why: 'Go writes the empty values of the older API as null and {}; client libraries read them and nothing alike',
+  },
+  {
+    where: /^POST .*\/events\.body\.(?:message|details\.causes): .*name part must be non-empty/,
+    why: 'of the two faults of an empty name the first is told',
+  },
+  {
+    where: /\/servicecidrs\.body\.rows\[0\]\.object\.metadata\.managedFields/,
+    why: 'nothing here bootstraps the ServiceCIDR; the test has created it',
+  },
+  {
+    where: /\/ipaddresses\/10\.96\.0\.1\.body\.columnDefinitions:/,
+    why: 'upstream sends the age, but declares no column for it',
+  },
+  {
+    where: /^PATCH .*\/ipaddresses\/192\.0\.2\.77\.body\..*message:/,
+    why: "the refused value is printed as JSON instead of as Go's struct",
+  },
+  {
+    where: /^PATCH .*\/services\/web\.body\.metadata\.managedFields\[0\]\.fieldsV1\.f:spec\.f:internalTrafficPolicy:/,
+    why: 'upstream drops the policy of an ExternalName after it has noted the owners',
+  },
+  {
+    where: /\?continue=nonsense\.body\.message:/,
+    why: "what Go's JSON decoder says of the token is left out",
+  },
+  {
+    where: /^POST .*\/configmaps\.body\.message: real "(?:ConfigMap|Secret) in version/,
+    why: "the words of Go's decoder, which differ by how it was generated",
+  },
+  {
+    where: /^PUT .*\/configmaps\/map\.body\.message: real ".*StorageError/,
+    why: "etcd's key and error code are left out",
+  },
+  {
+    where:
+      /^(?:PATCH|GET) .*\/configmaps\/map(?:\?fieldManager=one)?\.body\.metadata\.managedFields\[\d\]\.fieldsV1\.f:data: real \{\}/,
+    why: 'an applied empty map is left out, as an empty map of any other write is',
+  },
+  {
+    where:
+      /^PATCH .*\/configmaps\/map\.(?:status: real 422|body\.(?:code|reason|details|message): real .*(?:422|Invalid|FieldValueInvalid|invalid: patch))/,
+    why: 'a patch that makes a field of a wrong type is refused with 400, as a body with it is',
+  },
+]

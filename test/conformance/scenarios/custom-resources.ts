@@ -1,0 +1,119 @@
+import { asTable, get, patch, post, put, remove, type Scenario, type Step } from '../scenario.ts'
+
+const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+const group = 'NS.example.com'
+const widgets = `/apis/${group}/v1/namespaces/NS/widgets`
+const older = `/apis/${group}/v1beta1/namespaces/NS/widgets`
+
+const text = { type: 'string' }
+const schema = {
+  type: 'object',
+  properties: {
+    spec: {
+      type: 'object',
+      properties: {
+        size: { type: 'integer', default: 3 },
+        color: text,
+        free: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
+        labels: { type: 'object', additionalProperties: text },
+        parts: {
+          type: 'array',
+          'x-kubernetes-list-type': 'map',
+          'x-kubernetes-list-map-keys': ['name'],
+          items: {
+            type: 'object',
+            required: ['name'],
+            properties: { name: text, count: { type: 'integer', default: 1 } },
+          },
+        },
+      },
+    },
+    status: { type: 'object', properties: { ready: { type: 'boolean' } } },
+  },
+}
+const columns = [
+  { name: 'Size', type: 'integer', jsonPath: '.spec.size' },
+  { name: 'Color', type: 'string', jsonPath: '.spec.color' },
+  { name: 'Ready', type: 'boolean', jsonPath: '.status.ready', priority: 1 },
+  { name: 'First', type: 'string', jsonPath: '.spec.parts[0].name' },
+  { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+]
+
+function definition(fields: object = {}): object {
+  const version = {
+    served: true,
+    storage: false,
+    schema: { openAPIV3Schema: schema },
+    subresources: { status: {} },
+    additionalPrinterColumns: columns,
+    selectableFields: [{ jsonPath: '.spec.color' }],
+  }
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `widgets.${group}` },
+    spec: {
+      group,
+      scope: 'Namespaced',
+      names: { plural: 'widgets', kind: 'Widget', shortNames: ['wd'], categories: ['all'] },
+      versions: [
+        { name: 'v1', ...version, storage: true },
+        { name: 'v1beta1', ...version },
+      ],
+      ...fields,
+    },
+  }
+}
+
+function widget(spec: object, name = 'one', version = 'v1'): object {
+  return { apiVersion: `${group}/${version}`, kind: 'Widget', metadata: { name }, spec }
+}
+
+/** A definition is established a little after it was made, and then some more until it is served. */
+const served: Step = { ...get(widgets), untilStatus: 200 }
+
+export const customResourceScenarios: readonly Scenario[] = [
+  {
+    name: 'custom resources',
+    steps: [
+      post(definitions, definition()),
+      served,
+      post(
+        widgets,
+        widget({ color: 'red', unknown: 1, free: { any: [1] }, labels: { a: 'b' }, parts: [{ name: 'p' }] }),
+      ),
+      get(`${widgets}/one`),
+      get(`${older}/one`),
+      get(widgets, asTable),
+      post(older, widget({ size: 5 }, 'two', 'v1beta1')),
+      get(`${widgets}/two`),
+      put(`${widgets}/two`, widget({ size: 6 }, 'two')),
+      patch('merge', `${widgets}/two`, { spec: { color: 'blue' }, status: { ready: true } }),
+      patch('merge', `${widgets}/two`, { metadata: { labels: { a: 'b' } } }),
+      patch('merge', `${widgets}/two/status`, { status: { ready: true }, spec: { color: 'green' } }),
+      patch('json', `${widgets}/two`, [{ op: 'replace', path: '/spec/size', value: 7 }]),
+      patch('strategic', `${widgets}/two`, { spec: { size: 8 } }),
+      patch(
+        'apply',
+        `${widgets}/two?fieldManager=one`,
+        widget({ parts: [{ name: 'a' }, { name: 'b', count: 2 }] }, 'two'),
+      ),
+      patch('apply', `${widgets}/two?fieldManager=two`, widget({ parts: [{ name: 'b', count: 3 }] }, 'two')),
+      patch('apply', `${widgets}/two?fieldManager=one`, widget({ parts: [{ name: 'a' }] }, 'two')),
+      get(`${widgets}?fieldSelector=spec.color%3Dblue`),
+      get(`${widgets}?labelSelector=a%3Db`),
+      get(`/apis/${group}`),
+      get(`/apis/${group}/v1`),
+      remove(`${widgets}/one`),
+      remove(`${definitions}/widgets.${group}`),
+    ],
+  },
+  {
+    name: 'definitions that are refused',
+    steps: [
+      post(definitions, definition({ group: 'other.example.com' })),
+      post(definitions, definition({ scope: 'Everywhere' })),
+      post(definitions, definition({ versions: [] })),
+    ],
+  },
+]

@@ -1,0 +1,103 @@
+import { configMap, get, inNamespace, patch, pod, post, put, remove, type Scenario, service } from '../scenario.ts'
+
+const maps = inNamespace('configmaps')
+const map = inNamespace('configmaps', 'map')
+const web = inNamespace('services', 'web')
+const services = inNamespace('services')
+/** Of a ConfigMap, with two mistakes. */
+const unknown = { ...configMap('unknown', { a: '1' }), dta: { b: '2' }, metadata: { name: 'unknown', anotations: {} } }
+
+export const writeScenarios: readonly Scenario[] = [
+  {
+    name: 'create',
+    steps: [
+      post(maps, configMap('map')),
+      post(maps, configMap('map')),
+      post(maps, configMap('Not a name')),
+      post(maps, { ...configMap('x'), data: { 'a b': '1' } }),
+      post(maps, { ...configMap('x'), data: { a: 1 } }),
+      post(maps, { ...configMap('x'), kind: 'Secret' }),
+      post(maps, { ...configMap('x'), apiVersion: 'v2' }),
+      post(maps, configMap('x', {}, { labels: { 'bad key!': 'x' } })),
+      post(maps, configMap('x', {}, { namespace: 'other' })),
+      post(maps, { apiVersion: 'v1', kind: 'ConfigMap', metadata: {} }),
+      post('/api/v1/namespaces/nowhere/configmaps', configMap('x')),
+      post(`${maps}?dryRun=All`, configMap('dry')),
+      get(inNamespace('configmaps', 'dry')),
+      post('/api/v1/configmaps', configMap('x')),
+      { method: 'POST', path: maps, body: configMap('x'), contentType: 'text/plain' },
+    ],
+  },
+  {
+    name: 'update',
+    steps: [
+      post(maps, configMap('map')),
+      put(map, configMap('map', { a: '2' })),
+      put(map, configMap('map', { a: '3' }, { resourceVersion: '1' })),
+      put(map, configMap('other', { a: '3' })),
+      put(map, configMap('map', { a: '3' }, { uid: '00000000-0000-0000-0000-000000000000' })),
+      put(inNamespace('configmaps', 'nobody'), configMap('nobody')),
+      put(`${map}?dryRun=All`, configMap('map', { a: '4' })),
+      get(map),
+      post(inNamespace('pods'), pod('one')),
+      put(inNamespace('pods', 'one', 'status'), { ...pod('one'), status: { phase: 'Running' } }),
+      post(inNamespace('services'), service('web')),
+      put(web, service('web', { ports: [{ name: 'web', port: 81 }] })),
+    ],
+  },
+  {
+    name: 'delete',
+    steps: [
+      post(maps, configMap('map', {}, { finalizers: ['example.com/hold'] })),
+      remove(map, { preconditions: { uid: '00000000-0000-0000-0000-000000000000' } }),
+      remove(map),
+      remove(map),
+      patch('merge', map, { metadata: { finalizers: null } }),
+      remove(map),
+      get(map),
+      post(maps, configMap('a', {}, { labels: { x: '1' } })),
+      post(maps, configMap('b')),
+      remove(`${maps}?labelSelector=x%3D1`),
+      get(`${maps}?fieldSelector=metadata.name%3Da`),
+      remove(`${inNamespace('configmaps', 'b')}?dryRun=All`),
+      remove(inNamespace('configmaps', 'b')),
+      remove('/api/v1/namespaces/default'),
+    ],
+  },
+  {
+    name: 'server-side apply',
+    steps: [
+      patch('apply', `${map}?fieldManager=one`, configMap('map', { a: '1', b: '1' })),
+      patch('apply', `${map}?fieldManager=two`, configMap('map', { b: '2' })),
+      patch('apply', `${map}?fieldManager=two&force=true`, configMap('map', { b: '2' })),
+      patch('apply', `${map}?fieldManager=one`, configMap('map', {})),
+      patch('apply', map, configMap('map', {})),
+      get(map),
+      patch('apply', `${web}?fieldManager=one`, service('web', { ports: [{ name: 'a', port: 80, protocol: 'TCP' }] })),
+      patch('apply', `${web}?fieldManager=two`, {
+        apiVersion: 'v1',
+        kind: 'Service',
+        metadata: { name: 'web' },
+        spec: { ports: [{ name: 'b', port: 443, protocol: 'TCP' }] },
+      }),
+    ],
+  },
+  {
+    name: 'fields that a kind does not have',
+    steps: [
+      post(maps, unknown),
+      post(`${maps}?fieldValidation=Strict`, { ...unknown, metadata: { name: 'strict', lables: {} } }),
+      post(`${maps}?fieldValidation=Ignore`, { ...unknown, metadata: { name: 'ignored' } }),
+      post(`${services}?fieldValidation=Strict`, service('web', { ports: [{ port: 80, prot: 'TCP' }], selectr: {} })),
+      post(`${services}?fieldValidation=Warn`, service('web', { ports: [{ port: 80, prot: 'TCP' }], selectr: {} })),
+      put(`${maps}/unknown`, { ...unknown, data: { a: '2' } }),
+      patch('merge', `${maps}/unknown?fieldValidation=Strict`, { extra: 1, data: { a: '3' } }),
+      patch('merge', `${maps}/unknown`, { extra: 1, data: { a: '3' } }),
+      patch('json', `${maps}/unknown?fieldValidation=Strict`, [{ op: 'add', path: '/extra', value: 1 }]),
+      patch('strategic', `${services}/web?fieldValidation=Strict`, { spec: { ports: [{ port: 80, prot: 'x' }] } }),
+      patch('apply', `${maps}/unknown?fieldManager=one`, { ...configMap('unknown'), dta: { b: '2' } }),
+      get(`${maps}/unknown`),
+      get(`${maps}/ignored`),
+    ],
+  },
+]

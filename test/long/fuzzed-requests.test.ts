@@ -1,0 +1,10 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { surviveFuzzedRequests } from '../apiserver/fuzzed-requests.ts'
+
+const seed = Number(process.env.FUZZ_SEED ?? 1)
+
+test('100,000 fuzzed requests break nothing, and nothing of them stays in memory', async (t) => {
+  const { grownMiB } = await surviveFuzzedRequests(t, { seed, count: 100_000 })
+  assert.ok(grownMiB < 20, `${grownMiB} MiB`)
+})

@@ -12,6 +12,8 @@ export {
   inProcessTransport,
 } from './apiserver/api-server.ts'
 export { faultyTransport } from './apiserver/faults.ts'
+export { type StartApiServerOptions, type StartedApiServer, startApiServer } from './apiserver/http-start.ts'
+export type { ObjectReference, WaitOptions } from './apiserver/wait-for.ts'
 export type { DrillEvent } from './drill/event.ts'
 export { randomScenario } from './drill/random/random-scenario.ts'
 export { renderJunit } from './drill/report/junit.ts'

@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { measureDamage } from '../test/bench/damage.ts'
+import { measureEmbedded } from '../test/bench/embedded.ts'
 import { measureEndlessAnswers } from '../test/bench/endless.ts'
 import { measureFlood } from '../test/bench/flood.ts'
 import { measureMemory } from '../test/bench/memory.ts'
@@ -39,6 +40,7 @@ const benches: Readonly<Record<string, () => Promise<Report>>> = {
   'repair-core': () => measureRepairCore({ rounds: rounds(5) }),
   'repair-mass': () => measureRepairMass({ minutes: positive(values.minutes) }),
   'repair-damage': () => measureRepairDamage({ rounds: rounds(10) }),
+  embedded: () => measureEmbedded({ rounds: rounds(20) }),
   endpoints: () => measureWorkloads({ rounds: rounds(3) }),
   verify: () => measureVerify({ rounds: rounds(5) }),
   'endpoints-growth': () => measureWorkloadGrowth({ rounds: rounds(3) }),

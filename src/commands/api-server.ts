@@ -1,4 +1,5 @@
 import { userInfo } from 'node:os'
+import type { ApiServer as EmbeddedServer } from '../apiserver/api-server.ts'
 import type { Configuration } from '../config/configuration.ts'
 import type { Resolved } from '../config/resolve.ts'
 import { InvalidInputError } from '../documents/validation.ts'
@@ -27,6 +28,8 @@ export interface ApiServer {
   readonly user: string | undefined
   readonly api: KubeApi
   readonly discovery: Discovery
+  /** The kubeconfig file of an embedded API server that is served to others. */
+  readonly kubeconfigFile?: string
   /** The readiness of this master's own API server. */
   readonly readiness: Readiness
   close(): Promise<void>
@@ -49,27 +52,47 @@ interface Opened extends Omit<ApiServer, 'api' | 'discovery'> {
 /**
  * Opens the configured API server, and contacts nothing. Throws an InvalidInputError for an unusable kubeconfig and,
  * with `gated`, if the URL of this master's own readiness is unknown. With `awaitsCredentials` the user's files may be
- * missing.
+ * missing; with `servesEmbedded` an embedded API server listens, for kubectl and other clients.
  */
 export async function openApiServer(
   resolved: Resolved,
   surroundings: Surroundings,
-  options: { readonly gated: boolean; readonly awaitsCredentials?: boolean },
+  options: { readonly gated: boolean; readonly awaitsCredentials?: boolean; readonly servesEmbedded?: boolean },
 ): Promise<ApiServer> {
   const opened = resolved.configuration.embedded
-    ? await openEmbedded(resolved, surroundings)
+    ? await openEmbedded(resolved, surroundings, options.servesEmbedded === true)
     : await openRemote(resolved, surroundings, options)
   const { transport, ...server } = opened
   return { ...server, api: restKubeApi({ transport, ...surroundings }), discovery: restDiscovery(transport) }
 }
 
-async function openEmbedded({ configuration }: Resolved, surroundings: Surroundings): Promise<Opened> {
+async function openEmbedded(
+  { configuration }: Resolved,
+  surroundings: Surroundings,
+  isServed: boolean,
+): Promise<Opened> {
   const { createApiServer, inProcessReadiness, inProcessTransport } = await import('../apiserver/api-server.ts')
   const { serviceNodePortRange } = configuration
-  const server = createApiServer({ ...surroundings, serviceNodePortRange })
-  const transport = inProcessTransport(server)
-  const readiness = inProcessReadiness(server)
-  return { name: 'embedded', user: undefined, transport, readiness, close: () => transport.close() }
+  const options = { ...surroundings, serviceNodePortRange }
+  const opened = (server: EmbeddedServer) => {
+    const transport = inProcessTransport(server)
+    const readiness = inProcessReadiness(server)
+    return { name: 'embedded', user: undefined, transport, readiness, close: () => transport.close() }
+  }
+  if (!isServed) return opened(createApiServer(options))
+  const { startApiServer } = await import('../apiserver/http-start.ts')
+  const { writtenKubeconfig } = await import('./kubeconfig-file.ts')
+  const started = await startApiServer(options)
+  const kubeconfig = await writtenKubeconfig(started, undefined)
+  const inside = opened(started.server)
+  return {
+    ...inside,
+    name: started.url,
+    kubeconfigFile: kubeconfig.file,
+    async close() {
+      await Promise.all([inside.close(), started.close(), kubeconfig[Symbol.asyncDispose]()])
+    },
+  }
 }
 
 async function openRemote(

@@ -12,6 +12,7 @@ import {
   drillReportOptions,
   evictionOptions,
   mastersOptions,
+  serveOptions,
   verifyOptions,
 } from './options.ts'
 
@@ -107,6 +108,13 @@ export const commands: readonly CommandDeclaration[] = [
     groups: [printOptions, ...all],
     examples: ['apiserver-bootstrap config print --config sidecar.yaml --output json'],
     load: () => import('./config-print.ts'),
+  },
+  {
+    path: ['serve'],
+    summary: 'serve an API server in this process to kubectl and other clients, for development and tests',
+    groups: [serveOptions],
+    examples: ['apiserver-bootstrap serve', 'apiserver-bootstrap serve --allocate --write-kubeconfig kubeconfig'],
+    load: () => import('./serve.ts'),
   },
   {
     path: ['completion'],

@@ -100,10 +100,10 @@ export class EmbeddedScreen {
 /** The displayed kinds, in the order of display. */
 const viewKinds = ['Namespace', 'ServiceCIDR', 'Service', 'Endpoints', 'EndpointSlice', 'Lease'] as const
 
-type ViewKind = (typeof viewKinds)[number]
+export type ViewKind = (typeof viewKinds)[number]
 
 /** The displayed fields of one object. Two rows are equal when a person would see no difference. */
-interface ViewRow {
+export interface ViewRow {
   readonly kind: ViewKind
   /** With its namespace, where it has one. */
   readonly name: string
@@ -139,7 +139,7 @@ export function renderView(view: {
   const kindWidth = Math.max(...table.map((row) => row.kind.length)) + 2
   const nameWidth = Math.max(...table.map((row) => row.name.length)) + 2
   const lines = [
-    view.head,
+    ...view.head.split('\n'),
     '',
     ...table.map((row) => `${row.kind.padEnd(kindWidth)}${row.name.padEnd(nameWidth)}${row.detail}`),
   ].slice(0, view.rows)
@@ -194,7 +194,8 @@ function portNumbers(ports: readonly { readonly port?: number }[] | undefined): 
   return ports?.map(({ port }) => `:${port}`).join() ?? ''
 }
 
-function compareRows(a: ViewRow, b: ViewRow): number {
+/** The order of display. */
+export function compareRows(a: ViewRow, b: ViewRow): number {
   const byKind = viewKinds.indexOf(a.kind) - viewKinds.indexOf(b.kind)
   return byKind !== 0 ? byKind : a.name < b.name ? -1 : a.name > b.name ? 1 : 0
 }

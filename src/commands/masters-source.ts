@@ -14,7 +14,7 @@ import { endpoints, leases } from '../kube/resources.ts'
 import { addressesIn, KUBERNETES_SERVICE } from '../kubernetes-service/identity.ts'
 import { searchedPlace } from '../kubernetes-service/leases/kubernetes.ts'
 import type { InspectedLease, LeaseInspector } from '../kubernetes-service/masters/inspection.ts'
-import { LeaseWatch, type Verdict } from '../kubernetes-service/masters/masters.ts'
+import { LeaseWatch, type MasterRow, mastersRows, type Verdict } from '../kubernetes-service/masters/masters.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { RemoteError } from '../runtime/errors.ts'
 import { linkedController } from '../runtime/signals.ts'
@@ -39,6 +39,11 @@ export interface MastersReading {
   /** Why not, in one line. */
   readonly unlistedReason: string | undefined
   verdict(lease: InspectedLease): Verdict
+}
+
+/** A reading as rows for a person. */
+export function rowsOf({ leases, listed, verdict }: MastersReading, { clock }: MastersSource): readonly MasterRow[] {
+  return mastersRows({ leases, listed, verdict, nowMs: clock.wallMs() })
 }
 
 /** Where removals are recorded. A recorder of Events writes them before the source is closed. */
@@ -70,6 +75,11 @@ export class MastersSource {
     this.leaseStore = parts.leaseStore
     this.place = parts.place
     this.#parts = parts
+  }
+
+  /** The API server; where only etcd is in reach, the reason why there is none. */
+  get api(): KubeApi | string {
+    return this.#parts.api
   }
 
   /**

@@ -1,11 +1,15 @@
 import { type Flags, takeOwnOptions } from '../config/resolve.ts'
 import { humanDuration } from '../documents/duration.ts'
-import { type MasterRow, mastersRows } from '../kubernetes-service/masters/masters.ts'
+import { InvalidInputError } from '../documents/validation.ts'
+import type { MasterRow } from '../kubernetes-service/masters/masters.ts'
+import type { HostPort } from '../net/host-port.ts'
 import { sleep } from '../runtime/clock.ts'
 import { printable, printableLines } from '../runtime/errors.ts'
-import { type MastersReading, type MastersSource, openMasters, READ_INTERVAL_MS } from './masters-source.ts'
+import { aborted } from '../runtime/signals.ts'
+import { systemRandom } from '../runtime/system-clock.ts'
+import { type MastersReading, type MastersSource, openMasters, READ_INTERVAL_MS, rowsOf } from './masters-source.ts'
 import { mastersOptions } from './options.ts'
-import { clip, presentable, redraw, type Screen, watchOutput } from './output.ts'
+import { clip, presentable, print, redraw, type Screen, watchOutput } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 
 /**
@@ -14,12 +18,17 @@ import { stopSignals } from './stop-signals.ts'
  */
 export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(mastersOptions, flags)
+  if (own.web !== undefined && (own.watch || own.output !== 'table')) {
+    throw new InvalidInputError([{ where: '--web', message: 'shows a page instead of --watch and --output' }])
+  }
   const stop = stopSignals()
   const source = await openMasters(rest)
   const render = own.output === 'json' ? renderJson(source, own.watch) : renderTable
   const { gone } = watchOutput()
   try {
-    if (own.watch) {
+    if (own.web !== undefined) {
+      await showPage(own.web, source, AbortSignal.any([stop.signal, gone]))
+    } else if (own.watch) {
       await watch(source, render, AbortSignal.any([stop.signal, gone]))
     } else {
       const reading = await source.read(stop.signal)
@@ -28,11 +37,24 @@ export async function execute(flags: Flags): Promise<number> {
     }
     return 0
   } catch (error) {
-    if (own.watch && (stop.signal.aborted || gone.aborted)) return 0
+    if ((own.watch || own.web !== undefined) && (stop.signal.aborted || gone.aborted)) return 0
     throw error
   } finally {
     await source.close()
     stop.release()
+  }
+}
+
+async function showPage(address: HostPort, masters: MastersSource, signal: AbortSignal): Promise<void> {
+  const { openStatusPage } = await import('./status-page/open-status-page.ts')
+  const { StatusSource } = await import('./status-page/status-source.ts')
+  const page = await openStatusPage(address)
+  page.start(async () => new StatusSource({ masters, clock: masters.clock, random: systemRandom() }))
+  try {
+    await print(`page: ${page.url} (Ctrl-C ends it)\n`)
+    await aborted(signal)
+  } finally {
+    await page.close()
   }
 }
 
@@ -81,10 +103,6 @@ async function watch(source: MastersSource, render: Render, signal: AbortSignal)
     printed = current
     await sleep(source.clock, READ_INTERVAL_MS, signal)
   }
-}
-
-function rowsOf({ leases, listed, verdict }: MastersReading, { clock }: MastersSource): readonly MasterRow[] {
-  return mastersRows({ leases, listed, verdict, nowMs: clock.wallMs() })
 }
 
 /** Notes for a person beside the masters, a line each. */

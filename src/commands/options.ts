@@ -3,10 +3,15 @@ import { duration } from '../documents/duration.ts'
 import { fileName, type OptionGroup, parsedText, type ValuesOf, wholeNumber } from '../documents/option.ts'
 import { etcdOptions } from '../etcd/options.ts'
 import { connectionOptions } from '../kube/options.ts'
-import { type Address, parseAddress } from '../net/address.ts'
+import { type Address, isLoopbackName, parseAddress } from '../net/address.ts'
 import { formatHostPort, type HostPort, parseHostPort, parsePortRange } from '../net/host-port.ts'
 import { serviceCidrOptions } from '../service-cidr/options.ts'
 import { checkIds } from '../verify/cluster/check-ids.ts'
+import { faultText } from './serve-faults.ts'
+
+const loopbackAddress = parsedText(parseHostPort, formatHostPort).check(
+  z.refine(({ host }) => isLoopbackName(host), 'must be a loopback address, such as 127.0.0.1:0'),
+)
 
 /** For `masters` alone. */
 export const mastersOptions = {
@@ -22,6 +27,12 @@ export const mastersOptions = {
       schema: z.boolean(),
       description: 'go on, and show each change, until SIGINT or SIGTERM',
       default: false,
+    },
+    web: {
+      schema: loopbackAddress,
+      metavar: 'HOST:PORT',
+      description: 'serve a page that shows them, live, to browsers on this machine; port 0 selects a free one',
+      unset: 'no page',
     },
   },
 } as const satisfies OptionGroup
@@ -144,6 +155,61 @@ export const expectationOptions = {
 
 /** The head of that file. */
 export const expectationHead = { apiVersion: 'apiserver-bootstrap/v1alpha1', kind: 'VerifyExpectations' } as const
+
+/** For `serve` alone. */
+export const serveOptions = {
+  title: 'The API server',
+  options: {
+    bindAddress: {
+      schema: z.string().check(z.minLength(1, 'needs an address of this machine')),
+      metavar: 'HOST',
+      description: 'address of this machine, or a name for one',
+      default: '127.0.0.1',
+    },
+    port: {
+      schema: wholeNumber(0, 65_535),
+      metavar: 'PORT',
+      description: 'port; 0 selects a free one',
+      default: 0,
+    },
+    writeKubeconfig: {
+      schema: fileName,
+      metavar: 'FILE',
+      description: 'write the kubeconfig there; it is deleted at the end',
+      unset: 'a file in a new temporary directory',
+    },
+    crd: {
+      schema: z.array(fileName),
+      metavar: 'FILES',
+      description: 'YAML files with CustomResourceDefinitions, comma-separated; their kinds are served from the start',
+      unset: 'none',
+    },
+    allocate: {
+      schema: z.boolean(),
+      description: 'allocate ClusterIPs (10.96.0.0/16) and node ports for Services, as kube-apiserver does',
+      default: false,
+    },
+    fault: {
+      schema: faultText,
+      metavar: 'FAULT',
+      description:
+        'what goes wrong with requests: status=503, delay=200ms, refuse, lose-request, lose-answer, garbage, cut-watch=EVENTS or lose-events',
+      unset: 'nothing',
+    },
+    faultPercent: {
+      schema: wholeNumber(1, 100),
+      metavar: 'N',
+      description: 'how many of a hundred requests have the --fault; of lose-events, how many of a hundred events',
+      default: 100,
+    },
+    faultPath: {
+      schema: z.string().check(z.startsWith('/', 'must begin with /')),
+      metavar: 'PREFIX',
+      description: 'only requests whose path begins so have the --fault, as /api/v1/namespaces/default/endpoints',
+      default: '/',
+    },
+  },
+} as const satisfies OptionGroup
 
 /** For `drill`, on any target. */
 export const drillOptions = {

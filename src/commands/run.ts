@@ -19,6 +19,7 @@ import { auditUser, openApiServer, openSurroundings, type Surroundings } from '.
 import { EmbeddedScreen } from './embedded.ts'
 import { checkCertificates, healthFiles, openEtcd } from './etcd-store.ts'
 import { watchOutput } from './output.ts'
+import type { StatusPage } from './status-page/http-status-page.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
@@ -35,7 +36,7 @@ export async function execute(flags: Flags): Promise<number> {
   const surroundings = await openSurroundings(configuration, process.stdout.isTTY ? screen : undefined)
   const { clock, logger, metrics } = surroundings
   const gated = isSelected(configuration.controllers, 'kubernetes-service')
-  const server = await openApiServer(resolved, surroundings, { gated, awaitsCredentials: true })
+  const server = await openApiServer(resolved, surroundings, { gated, awaitsCredentials: true, servesEmbedded: true })
   const etcd = await openEtcd(resolved, surroundings)
   dieOfUnhandled((error) => logger.error({ error }, 'unhandled error'))
   const ends = [watchEventLoop({ clock, logger, metrics }), releaseMemory(clock)]
@@ -56,10 +57,15 @@ export async function execute(flags: Flags): Promise<number> {
     const exposure = exposureOf(configuration)
     if (exposure !== undefined) logger.warn({ address: health.address }, exposure)
     logger.info({ server: server.name, health: health.address, dryRun: configuration.dryRun }, 'started')
+    const page = server.kubeconfigFile === undefined ? undefined : await openPage(api, configuration)
     const screenEnd = new AbortController()
     const shown = screen?.run(
       { ...surroundings, api, logger: silentLogger },
-      `Embedded API server. Health: ${configuration.healthTlsCertFile === undefined ? 'http' : 'https'}://${health.address}/readyz?verbose. Ctrl-C ends it.`,
+      greeting(
+        `${configuration.healthTlsCertFile === undefined ? 'http' : 'https'}://${health.address}`,
+        server.kubeconfigFile,
+        page?.url,
+      ),
       screenEnd.signal,
     )
     try {
@@ -67,6 +73,7 @@ export async function execute(flags: Flags): Promise<number> {
     } finally {
       screenEnd.abort()
       await shown
+      await page?.close()
       await health.close()
     }
     return 0
@@ -80,6 +87,26 @@ export async function execute(flags: Flags): Promise<number> {
     await Promise.all([server.close(), etcd?.kv.close()])
     stop.release()
   }
+}
+
+/** Loaded only where it is shown. */
+async function openPage(api: KubeApi, { leaseNamespace }: Configuration): Promise<StatusPage> {
+  const { openStatusPage } = await import('./status-page/open-status-page.ts')
+  const page = await openStatusPage({ host: '127.0.0.1', port: 0 })
+  page.start(async () => {
+    const { embeddedSource } = await import('./status-page/embedded-source.ts')
+    return embeddedSource(api, leaseNamespace)
+  })
+  return page
+}
+
+/** What a person can do with an embedded API server; one of the commands damages something. */
+function greeting(health: string, kubeconfigFile: string | undefined, page: string | undefined): string {
+  return `Embedded API server. Ctrl-C ends it. Health: ${health}/readyz?verbose. Live page: ${page}. To try it:
+  export KUBECONFIG=${kubeconfigFile}
+  kubectl get services,endpointslices
+  kubectl delete endpointslice kubernetes
+  kubectl get events --sort-by=.metadata.creationTimestamp`
 }
 
 /** Where this process serves its health and metrics, and which callers may read them. */

@@ -22,7 +22,7 @@ printf '%s\\n' "\${COMPREPLY[@]}"`
 }
 
 const cases: readonly (readonly [words: readonly string[], offered: readonly string[]])[] = [
-  [[''], ['run', 'withdraw', 'verify', 'masters', 'drill', 'config', 'completion']],
+  [[''], ['run', 'withdraw', 'verify', 'masters', 'drill', 'config', 'serve', 'completion']],
   [['ver'], ['verify']],
   [['--'], ['--help', '--version']],
   [

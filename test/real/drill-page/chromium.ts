@@ -20,14 +20,20 @@ export interface Opened {
   readonly requests: readonly string[]
 }
 
-/** Debian's Chromium, without a window, with an empty profile, and cut off from every network; it ends with its owner. */
-export async function startChromium(owner: Owner): Promise<(url: string, look: Look) => Promise<Opened>> {
+/**
+ * Debian's Chromium, without a window and with an empty profile; it ends with its owner. It is cut off from every
+ * network, loopback included, unless it is `online`.
+ */
+export async function startChromium(
+  owner: Owner,
+  { online = false } = {},
+): Promise<(url: string, look: Look) => Promise<Opened>> {
   const executablePath = await whereIs('chromium')
   if (executablePath === undefined) throw new Error('chromium is not on the PATH: npm run peers')
   const home = temporaryDirectory(owner, 'chromium')
   const context = await chromium.launchPersistentContext(home, {
     executablePath,
-    offline: true,
+    offline: !online,
     args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking'],
     env: { PATH: process.env.PATH ?? '', HOME: home, TMPDIR: home },
   })

@@ -1,0 +1,52 @@
+import type { FaultRule } from '../apiserver/faults.ts'
+import { parseDuration } from '../documents/duration.ts'
+import { parsedText } from '../documents/option.ts'
+
+type Fault = FaultRule['fault']
+
+const EXPECTED =
+  'must be status=CODE, delay=DURATION, refuse, lose-request, lose-answer, garbage, cut-watch=EVENTS or lose-events'
+
+/** Reads a fault as `serve --fault` has it. @throws Error with one line */
+export function parseFault(text: string): Fault {
+  const [name = '', value] = text.split('=', 2)
+  const number = /^\d{1,6}$/.test(value ?? '') ? Number(value) : undefined
+  if (value === undefined) {
+    switch (name) {
+      case 'refuse':
+      case 'garbage':
+        return { type: name }
+      case 'lose-request':
+        return { type: 'drop', lost: 'request' }
+      case 'lose-answer':
+        return { type: 'drop', lost: 'answer' }
+      case 'lose-events':
+        return { type: 'lose' }
+    }
+  }
+  if (name === 'status' && number !== undefined && number >= 400 && number <= 599) {
+    return { type: 'status', status: number }
+  }
+  if (name === 'delay' && value !== undefined) return { type: 'delay', ms: parseDuration(value) }
+  if (name === 'cut-watch' && number !== undefined) return { type: 'cut', afterEvents: number }
+  throw new Error(EXPECTED)
+}
+
+function formatFault(fault: Fault): string {
+  switch (fault.type) {
+    case 'status':
+      return `status=${fault.status}`
+    case 'delay':
+      return `delay=${fault.ms}ms`
+    case 'drop':
+      return fault.lost === 'request' ? 'lose-request' : 'lose-answer'
+    case 'lose':
+      return 'lose-events'
+    case 'cut':
+      return `cut-watch=${fault.afterEvents}`
+    default:
+      return fault.type
+  }
+}
+
+export const faultText = parsedText(parseFault, formatFault)

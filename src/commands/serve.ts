@@ -1,0 +1,121 @@
+import { readFile } from 'node:fs/promises'
+import { inProcessTransport } from '../apiserver/api-server.ts'
+import { defaultNamespace, RefusedObject, type StartedApiServer, startApiServer } from '../apiserver/http-start.ts'
+import { NOT_ENFORCED } from '../apiserver/resources/custom-resource-definitions.ts'
+import { type Flags, takeOwnOptions } from '../config/resolve.ts'
+import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
+import { isRecord } from '../kube/resources.ts'
+import { aborted } from '../runtime/signals.ts'
+import { systemClock, systemRandom } from '../runtime/system-clock.ts'
+import { limitHeap } from '../runtime/system-heap.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import { writtenKubeconfig } from './kubeconfig-file.ts'
+import { serveOptions } from './options.ts'
+import { print, watchOutput } from './output.ts'
+import { type OpenedStatusPage, openStatusPage } from './status-page/open-status-page.ts'
+import type { StatusSource } from './status-page/status-source.ts'
+import { stopSignals } from './stop-signals.ts'
+
+const serviceCidr = {
+  apiVersion: 'networking.k8s.io/v1',
+  kind: 'ServiceCIDR',
+  metadata: { name: 'kubernetes' },
+  spec: { cidrs: ['10.96.0.0/16'] },
+}
+
+/**
+ * Serves an embedded API server until SIGTERM or SIGINT; then ends its watches and resolves with 0. Throws a
+ * ListenError if it cannot listen, an InvalidInputError if a file cannot be read or the kubeconfig not be written.
+ */
+export async function execute(flags: Flags): Promise<number> {
+  limitHeap()
+  const { own } = takeOwnOptions(serveOptions, flags)
+  const stop = stopSignals()
+  let server: StartedApiServer | undefined
+  let kubeconfig: Awaited<ReturnType<typeof writtenKubeconfig>> | undefined
+  let page: OpenedStatusPage | undefined
+  try {
+    const crds = (await Promise.all((own.crd ?? []).map(definitionsIn))).flat()
+    server = await startApiServer({
+      host: own.bindAddress,
+      port: own.port,
+      logger: defectLogger,
+      serviceAllocators: own.allocate ? 'own' : 'none',
+      crds,
+      objects: own.allocate ? [defaultNamespace, serviceCidr] : [defaultNamespace],
+    })
+    if (own.fault !== undefined) {
+      server.faults.add({ fault: own.fault, probability: own.faultPercent / 100, pathPrefix: own.faultPath })
+    }
+    kubeconfig = await writtenKubeconfig(server, own.writeKubeconfig)
+    page = await openStatusPage({ host: '127.0.0.1', port: 0 })
+    await print(
+      greeting(server, kubeconfig.file, page.url) +
+        (crds.length === 0 ? '' : `\nOf the definitions: ${NOT_ENFORCED}.\n`),
+    )
+    page.start(() => loadPageSource(server as StartedApiServer))
+    await aborted(AbortSignal.any([stop.signal, watchOutput().gone]))
+    return 0
+  } catch (cause) {
+    if (!(cause instanceof RefusedObject)) throw cause
+    throw new InvalidInputError([{ where: '--crd', message: cause.message }], { cause })
+  } finally {
+    // Node 22 has no `await using`.
+    await page?.close()
+    await kubeconfig?.[Symbol.asyncDispose]()
+    await server?.close()
+    stop.release()
+  }
+}
+
+/** Definitions are named in the greeting; what remains are defects, for which alone pino is loaded. */
+const defectLogger: Logger = {
+  debug() {},
+  info() {},
+  warn: (fields, message) => log('warn', fields, message),
+  error: (fields, message) => log('error', fields, message),
+  child: () => defectLogger,
+}
+
+function log(level: 'warn' | 'error', ...line: Parameters<Logger['warn']>): void {
+  void import('../telemetry/pino-logger.ts')
+    .then(({ createPinoLogger }) => createPinoLogger({ level: 'warn' }))
+    .then((logger) => logger[level](...line))
+}
+
+/** Loaded after the greeting: it is of no use to a client. */
+async function loadPageSource({ server }: StartedApiServer): Promise<StatusSource> {
+  const [{ embeddedSource }, { restKubeApi }] = await Promise.all([
+    import('./status-page/embedded-source.ts'),
+    import('../kube/rest-api.ts'),
+  ])
+  const transport = inProcessTransport(server)
+  return embeddedSource(restKubeApi({ transport, clock: systemClock, random: systemRandom() }))
+}
+
+/** A definition of many versions is long. */
+const MAX_CRD_LENGTH = 4 * 1024 * 1024
+
+/** The CustomResourceDefinitions in a YAML file. @throws InvalidInputError */
+async function definitionsIn(file: string): Promise<readonly object[]> {
+  const { parseYamlDocuments } = await import('../documents/yaml.ts')
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    throw new InvalidInputError([{ where: '--crd', message: `${file}: ${unreadableReason(cause)}` }], { cause })
+  })
+  const definitions = parseYamlDocuments(text, file, MAX_CRD_LENGTH)
+  for (const definition of definitions) {
+    if (isRecord(definition) && definition.kind === 'CustomResourceDefinition') continue
+    throw new InvalidInputError([{ where: file, message: 'holds something else than CustomResourceDefinitions' }])
+  }
+  return definitions as readonly object[]
+}
+
+function greeting({ url }: StartedApiServer, file: string, page: string): string {
+  return `Embedded API server at ${url}, in memory, without controllers: for development and tests. Ctrl-C ends it.
+What happens in it, live: ${page}
+
+  export KUBECONFIG=${file}
+  kubectl get namespaces
+  kubectl create configmap example --from-literal=a=b
+`
+}

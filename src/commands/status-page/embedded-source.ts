@@ -1,0 +1,14 @@
+import type { KubeApi } from '../../kube/api.ts'
+import { KubernetesLeaseInspector } from '../../kubernetes-service/masters/inspection.ts'
+import { systemClock, systemRandom } from '../../runtime/system-clock.ts'
+import { MastersSource } from '../masters-source.ts'
+import { StatusSource } from './status-source.ts'
+
+/** What the page of an embedded API server shows: masters whose leases are Leases there. */
+export function embeddedSource(api: KubeApi, namespace = 'kube-system'): StatusSource {
+  const inspector = new KubernetesLeaseInspector({ api, clock: systemClock, namespace })
+  const close = async (): Promise<void> => {}
+  const place = `in ${namespace}`
+  const masters = new MastersSource({ clock: systemClock, leaseStore: 'kubernetes', place, inspector, api, close })
+  return new StatusSource({ masters, clock: systemClock, random: systemRandom() })
+}

@@ -1,0 +1,166 @@
+import { createHash } from 'node:crypto'
+import { type Html, html, markup, type Part, table } from '../../drill/report/page/html.ts'
+import { styles } from '../../drill/report/page/styles.ts'
+import type { MasterRow } from '../../kubernetes-service/masters/masters.ts'
+import { formatTime } from '../../runtime/time-format.ts'
+import type { Status } from './status-source.ts'
+
+/** The parts of the page that change, as HTML, by the ids of their elements. Pure. */
+export function statusSections(status: Status): Readonly<Record<string, string>> {
+  const sections = {
+    faults: html`${status.faults.map((fault) => html`<p class="broken">${fault}</p>`)}`,
+    masters: mastersTable(status),
+    objects: table({
+      label: 'Objects',
+      caption: 'The objects that the masters maintain',
+      columns: [{ name: 'Kind' }, { name: 'Name' }, { name: 'State' }],
+      groups: [{ rows: status.objects.map(({ kind, name, detail }) => [kind, name, detail]) }],
+    }),
+    happenings: happeningsTable(status),
+  }
+  return Object.fromEntries(Object.entries(sections).map(([id, section]) => [id, section.toString()]))
+}
+
+function mastersTable({ masters, observedMs, place }: Status): Html {
+  if (masters.length === 0) return html`<p>No address is listed, and there are no leases of masters ${place}.</p>`
+  return table({
+    label: 'Masters',
+    caption: 'The masters, and until when the lease of each lasts',
+    columns: ['Address', 'Host', 'State', 'Lease left', 'Listed', 'Conflicts'].map((name) => ({ name })),
+    groups: [{ rows: masters.map((row) => masterCells(row, observedMs)) }],
+  })
+}
+
+function masterCells(row: MasterRow, observedMs: number) {
+  const { address, holder, listed, conflicts } = row
+  return [
+    html`<span class="address">${address ?? '-'}</span>`,
+    holder?.host ?? '-',
+    holder?.state ?? '-',
+    leaseLeft(row, observedMs),
+    { text: listed === undefined ? '-' : listed ? 'yes' : 'no', broken: listed === false },
+    { text: conflicts.map(({ message }) => message).join('; ') || '-', broken: conflicts.length > 0 },
+  ]
+}
+
+function leaseLeft({ life, verdict, leased }: MasterRow, observedMs: number): Part {
+  if (life === undefined || !leased) return '-'
+  if (life.type === 'never') return 'never ends'
+  if (life.type === 'renewed' && verdict === 'stale') return 'over'
+  const { leftMs } = life
+  // The page counts down by itself.
+  return leftMs === undefined
+    ? '-'
+    : html`<time data-ends="${Math.round(observedMs + leftMs)}">${secondsLeft(leftMs)}</time>`
+}
+
+function secondsLeft(ms: number): string {
+  return `${Math.max(0, Math.ceil(ms / 1000))} s`
+}
+
+const kindWords = {
+  created: 'created',
+  changed: 'changed',
+  deleted: 'deleted',
+  Normal: 'Event',
+  Warning: 'Warning',
+} as const
+
+function happeningsTable({ happenings }: Status): Html {
+  if (happenings.length === 0) return html`<p>Nothing has happened since this page was started.</p>`
+  return table({
+    label: 'What happened',
+    caption: 'The latest first. An Event is what a master says that it did, and why.',
+    columns: [{ name: 'Time (UTC)' }, { name: 'What' }, { name: 'Details' }],
+    groups: [
+      {
+        rows: happenings.map(({ atMs, kind, text }) => [
+          formatTime(atMs).slice(11, 19),
+          { text: kindWords[kind], broken: kind === 'Warning' },
+          text,
+        ]),
+      },
+    ],
+    tall: true,
+  })
+}
+
+/** Puts new sections into the page, and counts down the leases. It asks nobody but the page's own server. */
+const script = `
+const say = text => { document.getElementById('connection').textContent = text }
+const shown = {}
+const source = new EventSource('events')
+source.onopen = () => say('the present state, live')
+source.onerror = () => say('the last state that was received; the connection is lost, trying again')
+source.onmessage = ({ data }) => {
+  for (const [id, html] of Object.entries(JSON.parse(data))) {
+    if (shown[id] === html) continue
+    shown[id] = html
+    const element = document.getElementById(id)
+    const before = element.querySelector('[tabindex]')
+    const hadFocus = before !== null && before === document.activeElement
+    const scrolled = before && [before.scrollLeft, before.scrollTop]
+    element.innerHTML = html
+    const after = element.querySelector('[tabindex]')
+    if (after === null || before === null) continue
+    after.scrollTo(...scrolled)
+    if (hadFocus) after.focus({ preventScroll: true })
+  }
+}
+setInterval(() => {
+  for (const time of document.querySelectorAll('[data-ends]')) {
+    const left = Math.max(0, Math.ceil((time.dataset.ends - Date.now()) / 1000)) + ' s'
+    if (time.textContent !== left) time.textContent = left
+  }
+}, 250)
+`
+
+function hashOf(text: string): string {
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`
+}
+
+/** Allows the page's own style sheet, script and events, and nothing from elsewhere. */
+export const contentSecurityPolicy = [
+  "default-src 'none'",
+  `style-src ${hashOf(styles)}`,
+  `script-src ${hashOf(script)}`,
+  "connect-src 'self'",
+  'img-src data:',
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+/** The whole page. Without scripts it shows the present state, and is loaded again every two seconds. */
+export function statusDocument(status: Status): string {
+  const sections = statusSections(status)
+  const card = (id: string, title: string): Html =>
+    html`<section class="card" aria-labelledby="${id}-title"><h2 id="${id}-title">${title}</h2><div id="${id}">${markup(sections[id] ?? '')}</div></section>\n`
+  const page = html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<noscript><meta http-equiv="refresh" content="2"></noscript>
+<link rel="icon" href="data:,">
+<title>default/kubernetes</title>
+<style>${markup(styles)}</style>
+</head>
+<body>
+<a class="skip" href="#main">Skip to the masters</a>
+<header>
+<h1>default/kubernetes</h1>
+<p>This page shows: <span id="connection" role="status">the state when it was loaded</span></p>
+<div id="faults">${markup(sections.faults ?? '')}</div>
+</header>
+<main id="main" tabindex="-1">
+${card('masters', 'Masters')}${card('objects', 'Objects')}${card('happenings', 'What happened')}
+</main>
+<footer>This page reads only.</footer>
+<script>${markup(script)}</script>
+</body>
+</html>
+`
+  return page.toString()
+}

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { parseFault } from '../../src/commands/serve-faults.ts'
+
+for (const [text, fault] of [
+  ['status=503', { type: 'status', status: 503 }],
+  ['delay=200ms', { type: 'delay', ms: 200 }],
+  ['refuse', { type: 'refuse' }],
+  ['garbage', { type: 'garbage' }],
+  ['lose-request', { type: 'drop', lost: 'request' }],
+  ['lose-answer', { type: 'drop', lost: 'answer' }],
+  ['lose-events', { type: 'lose' }],
+  ['cut-watch=0', { type: 'cut', afterEvents: 0 }],
+] as const) {
+  test(`--fault ${text}`, () => {
+    assert.deepEqual(parseFault(text), fault)
+  })
+}
+
+for (const text of [
+  '',
+  'status',
+  'status=200',
+  'status=x',
+  'refuse=1',
+  'cut-watch',
+  'cut-watch=-1',
+  'delay',
+  'other',
+]) {
+  test(`--fault ${text || '(empty)'} is refused in one line that says what is taken`, () => {
+    assert.throws(() => parseFault(text), /^Error: must be status=CODE, .* or lose-events$/)
+  })
+}

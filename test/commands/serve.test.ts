@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import { CoreV1Api, CustomObjectsApi, KubeConfig } from '@kubernetes/client-node'
+import type { Cleanup } from '../support/cleanup.ts'
+import type { Child } from '../support/spawn-child.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { runProgram, startProgram } from './command-line.ts'
+
+async function served(t: Cleanup, ...flags: readonly string[]): Promise<{ child: Child; kubeconfig: string }> {
+  const child = await startProgram(t, ['serve', ...flags])
+  const [, kubeconfig = ''] = await child.output(/export KUBECONFIG=(.+)/)
+  return { child, kubeconfig }
+}
+
+function definition(plural: string): string {
+  return `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ${plural}.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: ${plural}, kind: ${plural}}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`
+}
+
+function clientOf(kubeconfig: string): CoreV1Api {
+  const config = new KubeConfig()
+  config.loadFromFile(kubeconfig)
+  return config.makeApiClient(CoreV1Api)
+}
+
+suite('serve', { concurrency: 2 }, () => {
+  test('it prints a kubeconfig with which clients work, and ends with 0 and without it on SIGTERM', async (t) => {
+    const { child, kubeconfig } = await served(t)
+    assert.equal(statSync(kubeconfig).mode & 0o777, 0o600)
+    const { items } = await clientOf(kubeconfig).listNamespace()
+    assert.deepEqual(
+      items.map(({ metadata }) => metadata?.name),
+      ['default'],
+    )
+    child.kill('SIGTERM')
+    assert.deepEqual(await child.exited, { code: 0, signal: null })
+    assert.equal(existsSync(kubeconfig), false)
+    assert.equal(child.stderr(), '')
+  })
+
+  test('two at once work: one allocates addresses for Services, the other does not', async (t) => {
+    const [plain, allocating] = await Promise.all([served(t), served(t, '--allocate')])
+    const body = { metadata: { name: 'web' }, spec: { ports: [{ port: 80 }] } }
+    const [without, withAddress] = await Promise.all(
+      [plain, allocating].map(({ kubeconfig }) =>
+        clientOf(kubeconfig).createNamespacedService({ namespace: 'default', body }),
+      ),
+    )
+    assert.equal(without?.spec?.clusterIP, undefined)
+    assert.match(withAddress?.spec?.clusterIP ?? '', /^10\.96\./)
+  })
+
+  test('--write-kubeconfig never replaces a file, and names a directory that is missing', async (t) => {
+    const directory = await tempDir(t)
+    const file = join(directory, 'kubeconfig')
+    writeFileSync(file, 'mine')
+    const { code, stderr } = await runProgram(t, ['serve', '--write-kubeconfig', file])
+    assert.deepEqual([code, stderr], [2, [`--write-kubeconfig: ${file} exists; it is not replaced`]])
+    assert.equal(readFileSync(file, 'utf8'), 'mine')
+    const missing = join(directory, 'none', 'kubeconfig')
+    const second = await runProgram(t, ['serve', '--write-kubeconfig', missing])
+    const message = `--write-kubeconfig: ${join(directory, 'none')}: no such directory`
+    assert.deepEqual([second.code, second.stderr], [2, [message]])
+  })
+
+  test('--crd serves the kinds of its definitions, and says what is not enforced of them', async (t) => {
+    const file = join(await tempDir(t), 'crds.yaml')
+    writeFileSync(file, `# two\n---\n${definition('widgets')}---\n${definition('gadgets')}`)
+    const { child, kubeconfig } = await served(t, '--crd', file)
+    await child.output(/CEL rules and conversion between versions are not enforced/)
+    const config = new KubeConfig()
+    config.loadFromFile(kubeconfig)
+    const custom = config.makeApiClient(CustomObjectsApi)
+    for (const plural of ['widgets', 'gadgets']) {
+      const where = { group: 'example.com', version: 'v1', namespace: 'default', plural }
+      const body = { apiVersion: 'example.com/v1', kind: plural, metadata: { name: 'one' } }
+      await custom.createNamespacedCustomObject({ ...where, body })
+      const { items } = (await custom.listNamespacedCustomObject(where)) as { readonly items: readonly object[] }
+      assert.equal(items.length, 1)
+    }
+  })
+
+  for (const [what, text, message] of [
+    ['is broken', `${definition('widgets')}---\nkind: [\n`, /crds\.yaml:\d+:\d+: /],
+    ['holds another kind', 'kind: Pod\n', /crds\.yaml: holds something else than CustomResourceDefinitions$/],
+    [
+      'is refused',
+      definition('widgets').replace('widgets.', 'gadgets.'),
+      /^--crd: cannot create .* must be spec\.names/,
+    ],
+  ] as const) {
+    test(`a file of --crd that ${what} ends it with one line and 2`, async (t) => {
+      const file = join(await tempDir(t), 'crds.yaml')
+      writeFileSync(file, text)
+      const { code, stderr } = await runProgram(t, ['serve', '--crd', file])
+      assert.deepEqual([code, stderr.length], [2, 1])
+      assert.match(stderr[0] ?? '', message)
+    })
+  }
+
+  test('a file of --crd that is missing is named', async (t) => {
+    const { code, stderr } = await runProgram(t, ['serve', '--crd', '/nowhere.yaml'])
+    assert.deepEqual([code, stderr], [2, ['--crd: /nowhere.yaml: no such file']])
+  })
+
+  test('--fault goes wrong with the requests that it names, and with no other', async (t) => {
+    const path = '/api/v1/namespaces/default/configmaps'
+    const { kubeconfig } = await served(t, '--fault=status=503', `--fault-path=${path}`)
+    const client = clientOf(kubeconfig)
+    await assert.rejects(client.listNamespacedConfigMap({ namespace: 'default' }), { code: 503 })
+    assert.equal((await client.listNamespace()).items.length, 1)
+  })
+
+  test('a port that is in use is named', async (t) => {
+    const { child } = await served(t)
+    const [, port = ''] = await child.output(/https:\/\/127\.0\.0\.1:(\d+)/)
+    const { code, stderr } = await runProgram(t, ['serve', '--port', port])
+    const message = `apiserver-bootstrap: cannot listen on 127.0.0.1:${port}: the port is in use`
+    assert.deepEqual([code, stderr], [1, [message]])
+  })
+})

@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { after, before, suite, type TestContext, test } from 'node:test'
+import { startCluster } from '../peers/cluster.ts'
+import { kubectlFor } from '../peers/kubectl.ts'
+import { listedIn, readState } from '../peers/kubernetes-service.ts'
+import { openOwner, temporaryDirectory } from '../peers/owner.ts'
+import { type Program, programPath, startMaster } from '../peers/program.ts'
+import { untilPasses } from '../peers/until.ts'
+import { spawnChild } from '../support/spawn-child.ts'
+import { type Look, type Opened, startChromium } from './drill-page/chromium.ts'
+import { clippedTexts, faintTexts } from './drill-page/looks.ts'
+
+const artefacts = resolve(import.meta.dirname, '../artefacts')
+const addresses = [1, 2, 3, 4, 5].map((number) => `192.0.2.${number}`)
+const withinMs = 60_000
+/** On a quiet machine it takes a tenth of a second; this only says that it is no accident. */
+const seenWithinMs = 5000
+
+suite('the page of a fleet, in a browser', () => {
+  const owner = openOwner({ after })
+  let cluster: Awaited<ReturnType<typeof startCluster>>
+  let masters: readonly Program[]
+  let url: string
+  let open: (url: string, look: Look) => Promise<Opened>
+  let kubectl: ReturnType<typeof kubectlFor>
+
+  before(async () => {
+    cluster = await startCluster(owner, { kind: 'bare' })
+    const { server, etcd } = cluster
+    const flags = [`--etcd-servers=${etcd.url}`, '--lease-ttl=5s', '--reconcile-interval=2s']
+    masters = await Promise.all(
+      addresses.map((address) => startMaster(owner, server, { address, flags, host: `m-${address.at(-1)}` })),
+    )
+    const shown = await spawnChild(
+      owner,
+      process.execPath,
+      [
+        programPath(),
+        'masters',
+        '--web=127.0.0.1:0',
+        `--kubeconfig=${server.kubeconfig}`,
+        `--etcd-servers=${etcd.url}`,
+      ],
+      { env: { HOME: temporaryDirectory(owner, 'home') } },
+    )
+    const [, page = ''] = await shown.output(/page: (\S+)/)
+    url = page
+    kubectl = kubectlFor(owner, server.kubeconfig)
+    mkdirSync(artefacts, { recursive: true })
+    open = await startChromium(owner, { online: true })
+    await listed(addresses)
+  })
+
+  async function listed(expected: readonly string[]): Promise<void> {
+    await untilPasses(
+      `the addresses ${expected.join()}`,
+      async () => assert.deepEqual(listedIn((await readState(cluster.server.api)).endpoints), expected),
+      { withinMs },
+    )
+  }
+
+  async function opened(t: TestContext, look: Look): Promise<Opened> {
+    const shown = await open(url, look)
+    t.after(() => shown.page.close())
+    await shown.page.getByText('the present state, live').waitFor()
+    return shown
+  }
+
+  /** The rows of a table as texts, the cells with bars between. */
+  function rowsOf({ page }: Opened, id: string): Promise<readonly string[]> {
+    return page
+      .locator(`#${id} tbody tr`)
+      .evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent.trim()).join(' | ')))
+  }
+
+  /** How long it takes until a row matches. */
+  async function shows(shown: Opened, id: string, pattern: RegExp): Promise<number> {
+    const startMs = performance.now()
+    await untilPasses(
+      `a row of ${id} that matches ${pattern}`,
+      async () => {
+        const rows = await rowsOf(shown, id)
+        assert.ok(
+          rows.some((row) => pattern.test(row)),
+          rows.join('\n'),
+        )
+      },
+      { withinMs: seenWithinMs, everyMs: 20 },
+    )
+    return performance.now() - startMs
+  }
+
+  test('an EndpointSlice that kubectl spoils is seen, with what was done about it', async (t) => {
+    const shown = await opened(t, { width: 1440, scheme: 'light' })
+    assert.deepEqual(
+      (await rowsOf(shown, 'masters')).map((row) =>
+        row
+          .split(' | ')
+          .filter((_, index) => [0, 1, 2, 4].includes(index))
+          .join(),
+      ),
+      addresses.map((address) => `${address},m-${address.at(-1)},ready,yes`),
+    )
+    const patch = '[{"op":"replace","path":"/endpoints","value":[{"addresses":["198.51.100.9"]}]}]'
+    const { code, stderr } = await kubectl('patch', 'endpointslice', 'kubernetes', '--type=json', '-p', patch)
+    assert.equal(code, 0, stderr)
+    const seenMs = await shows(
+      shown,
+      'happenings',
+      /changed \| EndpointSlice default\/kubernetes: IPv4 198\.51\.100\.9 /,
+    )
+    const toldMs = await shows(
+      shown,
+      'happenings',
+      /Event \| KubernetesServiceReset EndpointSlice default\/kubernetes: .*kubectl/,
+    )
+    t.diagnostic(
+      `seen ${Math.round(seenMs)} ms and explained ${Math.round(seenMs + toldMs)} ms after kubectl had ended`,
+    )
+    await shows(shown, 'objects', /EndpointSlice \| default\/kubernetes \| IPv4 192\.0\.2\.1,192\.0\.2\.2,/)
+    assert.deepEqual(shown.heard, [])
+    assert.deepEqual([...new Set(shown.requests.map((request) => new URL(request).origin))], [new URL(url).origin])
+  })
+
+  test('a master that is killed is seen to lose its lease and then its place, and why', async (t) => {
+    const shown = await opened(t, { width: 1440, scheme: 'dark' })
+    await masters[1]?.kill()
+    const left = addresses.filter((address) => address !== addresses[1])
+    await listed(left)
+    const seenMs = await shows(
+      shown,
+      'happenings',
+      /changed \| Endpoints default\/kubernetes: 192\.0\.2\.1,192\.0\.2\.3,192/,
+    )
+    const toldMs = await shows(
+      shown,
+      'happenings',
+      /Event \| MasterRemoved .*192\.0\.2\.2 \(m-2\).*its lease has ended/,
+    )
+    t.diagnostic(
+      `seen ${Math.round(seenMs)} ms and explained ${Math.round(seenMs + toldMs)} ms after the list had changed`,
+    )
+    const rows = await rowsOf(shown, 'masters')
+    assert.deepEqual(
+      rows.filter((row) => / \| yes \| /.test(row)).map((row) => row.split(' | ')[0]),
+      left,
+    )
+    assert.deepEqual(shown.heard, [])
+  })
+
+  test('names with HTML in them are text', async (t) => {
+    const shown = await opened(t, { width: 1440, scheme: 'light' })
+    const event = {
+      apiVersion: 'v1',
+      kind: 'Event',
+      metadata: { name: 'hostile' },
+      involvedObject: { kind: '<b>Endpoints</b>', namespace: 'default', name: '<img src=x onerror=document.title=1>' },
+      reason: '<i>Hostile</i>',
+      message: '</td><script>document.title=1</script>',
+      type: 'Normal',
+      eventTime: new Date().toISOString().replace('Z', '000Z'),
+      action: 'a',
+      reportingComponent: 'apiserver-bootstrap',
+      reportingInstance: 'x',
+    }
+    const file = join(temporaryDirectory(owner, 'event'), 'event.json')
+    writeFileSync(file, JSON.stringify(event))
+    const { code, stderr } = await kubectl('create', '-f', file)
+    assert.equal(code, 0, stderr)
+    await shows(shown, 'happenings', /<i>Hostile<\/i> <b>Endpoints<\/b> .*<img src=x onerror=.*<script>/)
+    assert.equal(await shown.page.locator('img, i, td b').count(), 0)
+    assert.notEqual(await shown.page.title(), '1')
+    assert.deepEqual(shown.heard, [])
+  })
+
+  for (const scheme of ['light', 'dark'] as const) {
+    test(`in the ${scheme} scheme, also at 360 px, texts stand out and none is cut off, and keys reach each table`, async (t) => {
+      for (const width of [1440, 360]) {
+        const shown = await opened(t, { width, scheme })
+        await shown.page.screenshot({ path: join(artefacts, `status-page-${scheme}-${width}.png`), fullPage: true })
+        const { faint, looked } = await faintTexts(shown.page)
+        assert.ok(looked > 30, String(looked))
+        assert.deepEqual(faint, [])
+        assert.deepEqual(await clippedTexts(shown.page), [])
+        const stops: string[] = []
+        for (let presses = 0; presses < 4; presses++) {
+          await shown.page.keyboard.press('Tab')
+          stops.push(
+            await shown.page
+              .locator(':focus')
+              .evaluate((element) => element.getAttribute('aria-label') ?? element.textContent),
+          )
+        }
+        assert.deepEqual(stops, ['Skip to the masters', 'Masters', 'Objects', 'What happened'])
+        await shown.page.waitForTimeout(2500)
+        assert.equal(await shown.page.locator(':focus').getAttribute('aria-label'), 'What happened', 'the focus stays')
+      }
+    })
+  }
+})

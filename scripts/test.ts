@@ -49,6 +49,7 @@ const tiers: Readonly<Record<string, Tier>> = {
       'test/drill/{random-schedules,mutants}.test.ts',
       'test/drill/scenario/built-in.test.ts',
       'test/model/model.test.ts',
+      'test/apiserver/fuzz.test.ts',
       'test/floor/*.test.ts',
     ],
     except: [],
@@ -60,7 +61,7 @@ const tiers: Readonly<Record<string, Tier>> = {
     // Most of a file is waiting.
     concurrency: 4,
     timed: [
-      'test/real/{fault-matrix,fleet*,drill-*,members,outage*,shutdown,credentials,etcd-*,flow-control,sidecar-kit*}.test.ts',
+      'test/real/{fault-matrix,fleet*,drill-*,members,outage*,shutdown,credentials,etcd-*,flow-control,sidecar-kit*,testing-*}.test.ts',
     ],
     ...withPeers,
   },

@@ -18,6 +18,8 @@ const internal = new Set([
   'KubeError',
   'EtcdError',
   'RemoteError',
+  'ProtobufError',
+  'GoTypeError',
 ])
 
 test('docs/errors.md names every error class with its code, and no other', () => {

@@ -11,6 +11,9 @@ const pages = ['README.md', ...globSync('docs/guides/*.md').sort()].map((file) =
   text: readFileSync(file, 'utf8'),
 }))
 
+/** An example that is a package of its own. */
+const controllers = 'testing-controllers'
+
 function blocks(text: string, language: string): readonly string[] {
   return [...text.matchAll(new RegExp(`^ *\`\`\`${language}\n(.*?)\n *\`\`\``, 'gms'))].map((match) => match[1] ?? '')
 }
@@ -43,7 +46,13 @@ function flagsOf(words: readonly string[]): Readonly<Record<string, string>> {
 }
 
 test('the examples of the README and the guides are the ones that the tests run', () => {
-  const examples = ['embed', 'drill', 'in-process'].map((name) =>
+  const names = [
+    'embed',
+    'drill',
+    'in-process',
+    ...['copier', 'node-test/copier.spec'].map((name) => `${controllers}/${name}`),
+  ]
+  const examples = names.map((name) =>
     readFileSync(`test/examples/${name}.ts`, 'utf8')
       .trim()
       .replaceAll("'../../src/index.ts'", "'apiserver-bootstrap'")
@@ -52,10 +61,28 @@ test('the examples of the README and the guides are the ones that the tests run'
   assert.deepEqual(pages.flatMap(({ text }) => blocks(text, 'ts')).sort(), examples.sort())
 })
 
+test('the example of testing controllers has one test, but for the import of its runner, and the guide has these', () => {
+  const guide = readFileSync('docs/guides/testing-controllers.md', 'utf8')
+  const { scripts } = JSON.parse(readFileSync(`test/examples/${controllers}/package.json`, 'utf8')) as {
+    readonly scripts: Readonly<Record<string, string>>
+  }
+  const rows = [...guide.matchAll(/^\| ([\w:]+) \| `(import .+)` \| `(.+)` \|$/gm)]
+  const bodies = rows.map(([, runner = '', line = '', command = '']) => {
+    const folder = runner === 'node:test' ? 'node-test' : runner
+    const lines = readFileSync(`test/examples/${controllers}/${folder}/copier.spec.ts`, 'utf8').split('\n')
+    assert.ok(lines.includes(line), `${folder}: ${line}`)
+    assert.ok(scripts[`test:${folder.replace('-test', '')}`]?.startsWith(command), command)
+    return lines.filter((other) => other !== line).join('\n')
+  })
+  assert.equal(bodies.length, 3)
+  assert.equal(new Set(bodies).size, 1)
+})
+
 test('the documents and manifests name the version of package.json', () => {
   const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string }
   for (const [file, text] of [
     ['README.md', `./apiserver-bootstrap-${version}.tgz`],
+    ['docs/guides/testing-controllers.md', `./apiserver-bootstrap-${version}.tgz`],
     ['config/kustomize/in-a-pod/kustomization.yaml', `newTag: ${version}\n`],
     ['config/kustomize/endpoints-controllers/kustomization.yaml', `newTag: ${version}\n`],
     ['config/kustomize/static-pod/pod.yaml', `apiserver-bootstrap:${version}\n`],

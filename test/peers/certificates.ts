@@ -8,9 +8,9 @@ import {
   sequence,
   signed,
   tlv,
-} from '../../src/drill/live/certificate.ts'
+} from '../../src/apiserver/http-certificate.ts'
 
-export type { KeyPair } from '../../src/drill/live/certificate.ts'
+export type { KeyPair } from '../../src/apiserver/http-certificate.ts'
 
 /** The purpose of a certificate: `ips` and `dnsNames` for a server, a user name and its groups for a client. */
 export interface CertificateRequest {

@@ -14,7 +14,7 @@ export const endpointControllers = [
 /** Starts kube-controller-manager with these controllers alone and more `flags`; resolves when the caches of each are filled. */
 export function startControllerManager(
   owner: Owner,
-  server: Apiserver,
+  server: Pick<Apiserver, 'kubeconfig'>,
   controllers: readonly string[] = endpointControllers,
   flags: readonly string[] = [],
 ): Promise<RunningProcess> {

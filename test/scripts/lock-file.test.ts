@@ -13,6 +13,17 @@ test('the lock file has no faults, and an integrity for all that is shipped', ()
   for (const [path, { integrity }] of shipped) assert.match(integrity ?? '', /^sha512-/, path)
 })
 
+test('the lock file of an example that is a package of its own has no faults, and fits its package.json', () => {
+  const read = (name: string) => JSON.parse(readFileSync(join(root, 'test/examples/testing-controllers', name), 'utf8'))
+  const [lock, manifest] = [read('package-lock.json'), read('package.json')]
+  assert.deepEqual(lockFileFaults(lock), [])
+  const pinned: Record<string, string> = { ...manifest.dependencies, ...manifest.devDependencies }
+  assert.deepEqual({ ...lock.packages[''].dependencies, ...lock.packages[''].devDependencies }, pinned)
+  for (const [name, version] of Object.entries(pinned)) {
+    assert.equal(lock.packages[`node_modules/${name}`].version, version, name)
+  }
+})
+
 test('what is locked by its version alone is a fault, but for tools of other platforms', () => {
   const faultsOf = (locked: LockedPackage): string[] => lockFileFaults({ packages: { 'node_modules/a': locked } })
   for (const locked of [{}, { dev: true }, { optional: true }]) {

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
+import { selfSignedCertificate } from '../../apiserver/http-certificate.ts'
 import type { ObservedRequest } from '../../verify/observation.ts'
 import { type Datastore, ServerStore } from '../datastore.ts'
 import { RequestFaults, type RequestRule, silencesProbe } from '../request-faults.ts'
-import { selfSignedCertificate } from './certificate.ts'
 import type { Cluster } from './cluster.ts'
 import { FaultProxy } from './fault-proxy.ts'
 import { type ReadyzAnswer, ReadyzResponder } from './readyz-responder.ts'
@@ -73,7 +73,7 @@ export class ServerFront {
     const faults = new RequestFaults()
     const readyz = await ReadyzResponder.open({ real: cluster.readyz, onAnswer, faults })
     // Always TLS: tokens pass here, and must not go to a process that takes the port after the drill.
-    const tls = selfSignedCertificate('127.0.0.1')
+    const tls = selfSignedCertificate(['127.0.0.1'])
     const token = shown && newToken()
     const credential = token === undefined ? undefined : { token, ...shown }
     const requests = await FaultProxy.open({ server, tls, credential, faults, onRequest })

@@ -7,12 +7,16 @@ import { checkNode } from './node-binary.ts'
 
 // usage: node scripts/check.ts: everything that can be said about the sources without running them.
 
+/** The tests that only read the sources and the documents. */
+const readersOfSources = ['architecture', 'words', 'documents', 'errors']
+
 const ok = await runSteps(
   {
     Node: () => checkNode(),
     Biome: () => output('biome', ['check', '--error-on-warnings', '--colors=off']),
     TypeScript: () => output('tsc', ['--pretty', 'false']),
-    architecture: () => output(process.execPath, ['scripts/test.ts', 'unit', 'test/architecture.test.ts']),
+    'architecture, words, documents': () =>
+      output(process.execPath, ['scripts/test.ts', 'unit', ...readersOfSources.map((name) => `test/${name}.test.ts`)]),
     'lock file': async () => {
       const faults = lockFileFaults(JSON.parse(await readFile(join(root, 'package-lock.json'), 'utf8')))
       if (faults.length > 0) throw new Error(faults.join('\n'))

@@ -7,6 +7,7 @@ import { sleep } from '../runtime/clock.ts'
 import { printable, printableLines } from '../runtime/errors.ts'
 import { aborted } from '../runtime/signals.ts'
 import { systemRandom } from '../runtime/system-clock.ts'
+import { silentLogger } from '../telemetry/logger.ts'
 import { type MastersReading, type MastersSource, openMasters, READ_INTERVAL_MS, rowsOf } from './masters-source.ts'
 import { mastersOptions } from './options.ts'
 import { clip, presentable, print, redraw, type Screen, watchOutput } from './output.ts'
@@ -48,7 +49,7 @@ export async function execute(flags: Flags): Promise<number> {
 async function showPage(address: HostPort, masters: MastersSource, signal: AbortSignal): Promise<void> {
   const { openStatusPage } = await import('./status-page/open-status-page.ts')
   const { StatusSource } = await import('./status-page/status-source.ts')
-  const page = await openStatusPage(address)
+  const page = await openStatusPage(address, silentLogger)
   page.start(async () => new StatusSource({ masters, clock: masters.clock, random: systemRandom() }))
   try {
     await print(`page: ${page.url} (Ctrl-C ends it)\n`)

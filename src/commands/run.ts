@@ -13,7 +13,7 @@ import { limitHeap, releaseMemory } from '../runtime/system-heap.ts'
 import { type HealthEndpoint, isAlwaysAllowed } from '../telemetry/health.ts'
 import { ListenError } from '../telemetry/http-bounded-server.ts'
 import { type HealthServerOptions, serveHealth } from '../telemetry/http-health-server.ts'
-import { silentLogger } from '../telemetry/logger.ts'
+import { type Logger, silentLogger } from '../telemetry/logger.ts'
 import { observeProcess, watchEventLoop } from '../telemetry/process-metrics.ts'
 import { auditUser, openApiServer, openSurroundings, type Surroundings } from './api-server.ts'
 import { EmbeddedScreen } from './embedded.ts'
@@ -57,18 +57,20 @@ export async function execute(flags: Flags): Promise<number> {
     const exposure = exposureOf(configuration)
     if (exposure !== undefined) logger.warn({ address: health.address }, exposure)
     logger.info({ server: server.name, health: health.address, dryRun: configuration.dryRun }, 'started')
-    const page = server.kubeconfigFile === undefined ? undefined : await openPage(api, configuration)
     const screenEnd = new AbortController()
-    const shown = screen?.run(
-      { ...surroundings, api, logger: silentLogger },
-      greeting(
-        `${configuration.healthTlsCertFile === undefined ? 'http' : 'https'}://${health.address}`,
-        server.kubeconfigFile,
-        page?.url,
-      ),
-      screenEnd.signal,
-    )
+    let page: StatusPage | undefined
+    let shown: Promise<void> | undefined
     try {
+      if (server.kubeconfigFile !== undefined) page = await openPage(api, configuration, logger)
+      shown = screen?.run(
+        { ...surroundings, api, logger: silentLogger },
+        greeting(
+          `${configuration.healthTlsCertFile === undefined ? 'http' : 'https'}://${health.address}`,
+          server.kubeconfigFile,
+          page?.url,
+        ),
+        screenEnd.signal,
+      )
       await master.run(AbortSignal.any([stop.signal, watchOutput().gone]))
     } finally {
       screenEnd.abort()
@@ -90,9 +92,9 @@ export async function execute(flags: Flags): Promise<number> {
 }
 
 /** Loaded only where it is shown. */
-async function openPage(api: KubeApi, { leaseNamespace }: Configuration): Promise<StatusPage> {
+async function openPage(api: KubeApi, { leaseNamespace }: Configuration, logger: Logger): Promise<StatusPage> {
   const { openStatusPage } = await import('./status-page/open-status-page.ts')
-  const page = await openStatusPage({ host: '127.0.0.1', port: 0 })
+  const page = await openStatusPage({ host: '127.0.0.1', port: 0 }, logger)
   page.start(async () => {
     const { embeddedSource } = await import('./status-page/embedded-source.ts')
     return embeddedSource(api, leaseNamespace)

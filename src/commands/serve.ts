@@ -48,7 +48,7 @@ export async function execute(flags: Flags): Promise<number> {
       server.faults.add({ fault: own.fault, probability: own.faultPercent / 100, pathPrefix: own.faultPath })
     }
     kubeconfig = await writtenKubeconfig(server, own.writeKubeconfig)
-    page = await openStatusPage({ host: '127.0.0.1', port: 0 })
+    page = await openStatusPage({ host: '127.0.0.1', port: 0 }, defectLogger)
     await print(
       greeting(server, kubeconfig.file, page.url) +
         (crds.length === 0 ? '' : `\nOf the definitions: ${NOT_ENFORCED}.\n`),

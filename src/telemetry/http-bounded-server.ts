@@ -47,7 +47,7 @@ export interface BoundedServerOptions {
   /** Called at each reading of the files with the expiry of those in use. @default none */
   readonly onExpiry?: ExpiryReporter | undefined
   /** Its rejections are logged and answered with 500. */
-  readonly respond: (request: IncomingMessage) => Promise<HttpAnswer>
+  readonly respond: (request: IncomingMessage) => Promise<HttpAnswer | HttpStream>
   readonly logger: Logger
 }
 
@@ -57,6 +57,12 @@ export interface HttpAnswer {
   readonly contentType: string
   readonly body: string | Buffer
   readonly headers?: Readonly<Record<string, string>>
+}
+
+/** An answer without an end of its own, such as server-sent events. */
+export interface HttpStream {
+  /** Writes the answer, and ends it before the server is closed. Must not throw. */
+  stream(response: ServerResponse): void
 }
 
 export interface BoundedServer {
@@ -185,9 +191,9 @@ function answerOneAtATime(server: Server, { respond, logger }: BoundedServerOpti
     answering.add(socket)
     response.once('close', () => answering.delete(socket))
     respond(request).then(
-      (result) => send(request, response, result),
+      (result) => ('stream' in result ? result.stream(response) : send(request, response, result)),
       (error: unknown) => {
-        logger.error({ error, path: request.url }, 'a health request failed')
+        logger.error({ error, path: request.url }, 'a request failed')
         send(request, response, {
           status: 500,
           contentType: 'text/plain; charset=utf-8',

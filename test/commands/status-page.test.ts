@@ -6,18 +6,20 @@ import { request } from 'undici'
 import { faultyTransport } from '../../src/apiserver/faults.ts'
 import { MastersSource } from '../../src/commands/masters-source.ts'
 import { serveStatusPage } from '../../src/commands/status-page/http-status-page.ts'
+import { openStatusPage } from '../../src/commands/status-page/open-status-page.ts'
 import { contentSecurityPolicy, statusDocument, statusSections } from '../../src/commands/status-page/status-html.ts'
 import { type Status, StatusSource } from '../../src/commands/status-page/status-source.ts'
 import { coreEvents, endpointSlices, events, namespaces } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { KubernetesLeaseInspector } from '../../src/kubernetes-service/masters/inspection.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
+import { silentLogger } from '../../src/telemetry/logger.ts'
 import { Embedded } from '../apiserver/embedded.ts'
 
 const hostile = '<img src=x onerror="alert(1)">&</script>\u202e'
 const status: Status = {
   place: hostile,
-  observedMs: 1000,
+  ageMs: 1000,
   masters: [
     {
       address: hostile,
@@ -43,7 +45,8 @@ test('whatever comes from a cluster is text on the page', () => {
   assert.equal(page.includes('\u202e'), false)
   const empty = statusSections({ ...status, masters: [], happenings: [], place: 'in <b>' })
   assert.match(empty.masters ?? '', /no leases of masters in &lt;b&gt;/)
-  assert.match(page, /<time data-ends="13345">13 s<\/time>/)
+  assert.match(page, /<span data-left="11345">12 s<\/span>/)
+  assert.match(statusSections({ ...status, masters: undefined }).masters ?? '', /have not been read yet/)
 })
 
 /** A source whose status a test sets. */
@@ -68,7 +71,12 @@ class ScriptedSource {
 
 async function served(t: TestContext) {
   const source = new ScriptedSource()
-  const page = await serveStatusPage({ host: '127.0.0.1', port: 0 }, Promise.resolve(source))
+  const page = await serveStatusPage({
+    host: '127.0.0.1',
+    port: 0,
+    source: Promise.resolve(source),
+    logger: silentLogger,
+  })
   t.after(() => page.close())
   return { source, page }
 }
@@ -150,89 +158,213 @@ test('a page that takes nothing misses states in between, and one page too many 
   assert.equal(await last(), 200)
 })
 
-test('what was damaged, what masters say that they did about it, and what cannot be read', async () => {
+test('a page that takes nothing for a while makes room for others', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const { page, source } = await served(t)
+  const { port } = new URL(page.url)
+  const socket = connect(Number(port), '127.0.0.1')
+  t.after(() => socket.destroy())
+  socket.on('error', () => {})
+  socket.write('GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n')
+  await once(socket, 'readable')
+  const closed = once(socket, 'close')
+  const text = 'x'.repeat(8 << 20)
+  for (let turn = 0; turn < 3; turn++) {
+    source.change({ faults: [`${turn} ${text}`] })
+    await new Promise((resolve) => setTimeout(resolve, 60))
+  }
+  t.mock.timers.tick(15_000)
+  assert.equal(socket.closed, false)
+  t.mock.timers.tick(15_000)
+  socket.resume()
+  await closed
+})
+
+test('who sends requests without taking the answers is cut off', async (t) => {
+  const { page } = await served(t)
+  const { port } = new URL(page.url)
+  const socket = connect(Number(port), '127.0.0.1')
+  socket.on('error', () => {})
+  let answers = 0
+  socket.on('data', (data) => {
+    answers += String(data).match(/HTTP\/1\.1 200/g)?.length ?? 0
+  })
+  const closed = new Promise((resolve) => socket.once('close', resolve))
+  socket.write('GET / HTTP/1.1\r\nhost: localhost\r\n\r\n'.repeat(10_000))
+  await closed
+  assert.ok(answers < 10, String(answers))
+})
+
+test('another site can neither follow the page nor take the room of those who do', async (t) => {
+  const { page } = await served(t)
+  const statusOf = async (site: string): Promise<number> => {
+    const { statusCode, body } = await request(`${page.url}events`, { headers: { 'sec-fetch-site': site } })
+    body.on('error', () => {}).destroy()
+    return statusCode
+  }
+  assert.equal(await statusOf('cross-site'), 403)
+  assert.equal(await statusOf('same-site'), 403)
+  assert.equal(await statusOf('same-origin'), 200)
+})
+
+test('what cannot be loaded or shown ends nothing but the answer', async () => {
+  const logged: string[] = []
+  const logger = { ...silentLogger, error: (_: unknown, message: string) => void logged.push(message) }
+  const page = await openStatusPage({ host: '127.0.0.1', port: 0 }, logger)
+  page.start(() => Promise.reject(new Error('no source')))
+  const { statusCode, body } = await request(page.url)
+  assert.deepEqual([statusCode, await body.text()], [500, 'internal server error\n'])
+  await page.close()
+  assert.match(logged[0] ?? '', /^the page at http:.* has ended: no source$/)
+  const unloaded = Promise.withResolvers<ScriptedSource>()
+  const closed = await serveStatusPage({ host: '127.0.0.1', port: 0, source: unloaded.promise, logger })
+  await closed.close()
+  const source = new ScriptedSource()
+  unloaded.resolve(source)
+  await unloaded.promise
+  assert.equal(source.listeners, 0)
+})
+
+/** A source that follows an embedded API server in simulated time, through a transport with faults. */
+async function followed(t: TestContext) {
   const embedded = await Embedded.started()
   const { clock } = embedded
   const random = seededRandom(1, 'page')
-  const transport = faultyTransport(embedded.transport, { clock, random })
+  const { faults, ...transport } = faultyTransport(embedded.transport, { clock, random })
   const api = restKubeApi({ transport, clock, random })
   const inspector = new KubernetesLeaseInspector({ api, clock, namespace: 'kube-system' })
-  const masters = new MastersSource({
-    clock,
-    leaseStore: 'kubernetes',
-    place: 'here',
-    inspector,
-    api,
-    close: async () => {},
-  })
+  const close = async (): Promise<void> => {}
+  const masters = new MastersSource({ clock, leaseStore: 'kubernetes', place: 'here', inspector, api, close })
   await embedded.time.advance(5000)
   const source = new StatusSource({ masters, clock, random })
   const end = new AbortController()
   const running = source.run(end.signal)
+  t.after(async () => {
+    end.abort()
+    await running
+  })
   await embedded.time.advance(100)
-  assert.deepEqual(source.status.happenings, [], 'what was there before is no news')
-  const slice = {
-    metadata: { name: 'kubernetes', namespace: 'default' },
-    addressType: 'IPv4',
-    endpoints: [{ addresses: ['192.0.2.1'] }],
-    ports: [{ port: 6443 }],
-  } as const
+  return { api, faults, source, clock, advance: (ms: number) => embedded.time.advance(ms) }
+}
+
+const slice = {
+  metadata: { name: 'kubernetes', namespace: 'default' },
+  addressType: 'IPv4',
+  endpoints: [{ addresses: ['192.0.2.1'] }],
+  ports: [{ port: 6443 }],
+} as const
+const event = {
+  metadata: { name: 'one', namespace: 'default' },
+  eventTime: '2026-01-01T00:00:05.000000Z',
+  type: 'Normal',
+  action: 'Create',
+  reason: 'KubernetesServiceReset',
+  note: 'it was deleted and created again',
+  regarding: { kind: 'EndpointSlice', namespace: 'default', name: 'kubernetes' },
+  reportingController: 'apiserver-bootstrap',
+  reportingInstance: 'here',
+}
+/** Of the older kind, which may hold almost anything. */
+const coreEvent = {
+  metadata: { name: 'old', namespace: 'default' },
+  reportingComponent: 'apiserver-bootstrap',
+  involvedObject: {},
+}
+
+function linesOf({ status: { happenings } }: StatusSource): readonly string[] {
+  return happenings.map(({ kind, text }) => `${kind} ${text}`)
+}
+
+test('what was damaged, and what masters say that they did about it', async (t) => {
+  const { api, source, advance } = await followed(t)
+  assert.deepEqual(linesOf(source), [], 'what was there before has not happened')
   await api.create(endpointSlices, slice as never)
   await api.create(namespaces, { metadata: { name: 'of-a-user' } })
-  await embedded.time.advance(10)
+  await advance(10)
   await api.delete(endpointSlices, { namespace: 'default', name: 'kubernetes' })
-  const said = {
-    metadata: { name: 'one', namespace: 'default' },
-    eventTime: '2026-01-01T00:00:05.000000Z',
-    type: 'Normal',
-    action: 'Create',
-    reason: 'KubernetesServiceReset',
-    note: 'it was deleted and created again',
-    regarding: { kind: 'EndpointSlice', namespace: 'default', name: 'kubernetes' },
-    reportingInstance: 'here',
-  }
-  await api.create(events, { ...said, reportingController: 'apiserver-bootstrap' } as never)
-  await api.create(events, {
-    ...said,
-    metadata: { ...said.metadata, name: 'two' },
-    reportingController: 'other/x',
-  } as never)
-  await embedded.time.advance(10)
-  const told = source.status.happenings.map(({ kind, text }) => `${kind} ${text}`)
-  assert.deepEqual(told, [
+  await api.create(events, event as never)
+  const others = { ...event, metadata: { ...event.metadata, name: 'two' }, reportingController: 'other/x' }
+  await api.create(events, others as never)
+  await advance(10)
+  assert.deepEqual(linesOf(source), [
     'deleted EndpointSlice default/kubernetes',
     'created EndpointSlice default/kubernetes: IPv4 192.0.2.1 :6443',
     'Normal KubernetesServiceReset EndpointSlice default/kubernetes: it was deleted and created again',
   ])
-  const long = { ...said, metadata: { ...said.metadata, name: 'three' }, reportingController: 'apiserver-bootstrap' }
-  const toCore = {
-    involvedObject: said.regarding,
-    message: 'x'.repeat(100_000),
-    reportingComponent: 'apiserver-bootstrap',
-  }
-  await api.create(coreEvents, {
-    ...long,
-    regarding: undefined,
-    note: undefined,
-    ...toCore,
-    eventTime: undefined,
-  } as never)
-  await embedded.time.advance(10)
-  const [latest] = source.status.happenings as Status['happenings']
-  assert.equal(latest?.text.length, 1024)
   for (let count = 0; count < 300; count++) {
     await api.create(endpointSlices, slice as never)
     await api.delete(endpointSlices, { namespace: 'default', name: 'kubernetes' })
   }
-  await embedded.time.advance(10)
+  await advance(10)
   assert.equal(source.status.happenings.length, 200)
   assert.deepEqual(source.status.faults, [])
-  transport.faults.add({ fault: { type: 'status', status: 503 } })
-  await embedded.time.advance(400_000)
-  assert.match(source.status.faults.join('\n'), /^the leases cannot be read: .*\n.+ cannot be read: /)
-  transport.faults.clear()
-  await embedded.time.advance(120_000)
+})
+
+test('the slice of the second address family is shown like the first', async (t) => {
+  const { api, source, advance } = await followed(t)
+  const labels = { 'kubernetes.io/service-name': 'kubernetes' }
+  const second = { ...slice, metadata: { ...slice.metadata, name: 'kubernetes-ipv6', labels } }
+  await api.create(endpointSlices, slice as never)
+  await api.create(endpointSlices, {
+    ...second,
+    addressType: 'IPv6',
+    endpoints: [{ addresses: ['2001:db8::1'] }],
+  } as never)
+  await advance(10)
+  const shown = source.status.objects.filter(({ kind }) => kind === 'EndpointSlice').map(({ name }) => name)
+  assert.deepEqual(shown, ['default/kubernetes', 'default/kubernetes-ipv6'])
+})
+
+test('an Event is one row, however often it happens, and whatever stands in it', async (t) => {
+  const { api, source, clock, advance } = await followed(t)
+  const created = await api.create(coreEvents, { ...coreEvent, reason: 'R', message: 'm' } as never)
+  await advance(10)
+  assert.deepEqual(linesOf(source), ['Normal R  : m'])
+  await api.update(coreEvents, { ...created, count: 7 } as never)
+  await advance(10)
+  assert.deepEqual(linesOf(source), ['Normal R  : m (7 times)'])
+  // An Event of events.k8s.io need not say what it is about.
+  await api.create(events, { ...event, regarding: undefined } as never)
+  for (const [name, lastTimestamp] of Object.entries({ late: '9999-12-31T23:59:59Z', early: '0001-01-01T00:00:00Z' })) {
+    await api.create(coreEvents, { ...coreEvent, metadata: { name, namespace: 'default' }, lastTimestamp } as never)
+  }
+  const long = { ...coreEvent, metadata: { name: 'long', namespace: 'default' }, message: 'x'.repeat(100_000) }
+  await advance(10)
+  await api.create(coreEvents, long as never)
+  await advance(10)
+  const { happenings } = source.status
+  assert.equal(happenings.length, 5)
+  assert.ok(happenings.every(({ atMs }) => atMs >= 0 && atMs <= clock.wallMs()))
+  assert.equal(happenings[0]?.text.length, 1024)
+  assert.match(statusDocument(source.status), /KubernetesServiceReset/)
+})
+
+test('what cannot be read, and how old the rest is', async (t) => {
+  const { source, faults, advance } = await followed(t)
+  faults.add({ fault: { type: 'status', status: 503 } })
+  await advance(400_000)
+  assert.match(
+    source.status.faults.join('\n'),
+    /^the masters are shown as they were \d+ s ago\nthe leases cannot be read: .*\n.+ cannot be read: /,
+  )
+  faults.clear()
+  await advance(120_000)
   assert.deepEqual(source.status.faults, [])
-  end.abort()
-  await running
+  faults.partition()
+  let changes = 0
+  source.subscribe(() => changes++)
+  await advance(8000)
+  assert.match(source.status.faults.join('\n'), /^the masters are shown as they were 8 s ago/)
+  assert.ok(source.status.ageMs >= 7000 && changes >= 5, `${source.status.ageMs} ms, ${changes} changes`)
+  faults.heal()
+  await advance(3000)
+  assert.ok(source.status.ageMs < 2000)
+})
+
+test('a resource that an older server does not serve is no fault', async (t) => {
+  const { source, faults, advance } = await followed(t)
+  faults.add({ fault: { type: 'status', status: 404 }, pathPrefix: '/apis/networking.k8s.io/' })
+  faults.resetStreams()
+  await advance(60_000)
+  assert.deepEqual(source.status.faults, [])
 })

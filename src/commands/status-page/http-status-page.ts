@@ -1,17 +1,14 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isLoopbackName } from '../../net/address.ts'
-import { formatHostPort, type HostPort } from '../../net/host-port.ts'
-import { listen } from '../../telemetry/http-bounded-server.ts'
+import type { HostPort } from '../../net/host-port.ts'
+import { type HttpAnswer, type HttpStream, serveBounded } from '../../telemetry/http-bounded-server.ts'
+import type { Logger } from '../../telemetry/logger.ts'
 import { contentSecurityPolicy, statusDocument, statusSections } from './status-html.ts'
 import type { StatusSource } from './status-source.ts'
 
 const limits = {
-  /** A further connection is closed. */
-  connections: 64,
   /** Pages that are open; a further one gets 503. */
   viewers: 32,
-  headersMs: 5000,
-  requestMs: 10_000,
   /** Changes within this time are sent together. */
   gatherMs: 50,
   /** A comment that shows the viewer, and this server, that the connection lives. */
@@ -20,115 +17,161 @@ const limits = {
 
 type Source = Pick<StatusSource, 'status' | 'subscribe'>
 
+interface StatusPageOptions extends HostPort {
+  /** Requests wait for it; its rejection is their answer. */
+  readonly source: Promise<Source>
+  readonly logger: Logger
+}
+
 export interface StatusPage {
   readonly url: string
   close(): Promise<void>
 }
 
 /**
- * Serves the page at `/` and its changes at `/events` (server-sent events), to browsers on this machine alone.
- * @param address - on loopback; port 0 selects a free one.
- * @param source - requests wait for it.
+ * Serves the page at `/` and its changes at `/events` (server-sent events), to browsers on this machine alone. `host`
+ * is on loopback; port 0 selects a free one.
  * @throws ListenError
  */
-export async function serveStatusPage({ host, port }: HostPort, source: Promise<Source>): Promise<StatusPage> {
-  const viewing = source.then((opened) => new Viewers(opened))
-  let viewers: Viewers | undefined
-  void viewing.then((opened) => {
-    viewers = opened
+export async function serveStatusPage({ host, port, source, logger }: StatusPageOptions): Promise<StatusPage> {
+  const viewers = new Viewers()
+  const loaded = source.then((opened) => viewers.follow(opened))
+  // It is the answer to each request.
+  loaded.catch(() => {})
+  const server = await serveBounded({
+    host,
+    port,
+    logger,
+    respond: async (request) => {
+      const refused = refusal(request)
+      if (refused !== undefined) return refused
+      await loaded
+      return request.url?.split('?')[0] === '/' ? answer(200, viewers.document, 'text/html') : viewers.join()
+    },
   })
-  const server = createServer(
-    { headersTimeout: limits.headersMs, requestTimeout: limits.requestMs, connectionsCheckingInterval: 1000 },
-    (request, response) => void viewing.then((opened) => respond(request, response, opened)),
-  )
-  server.maxConnections = limits.connections
-  const { port: taken } = await listen(server, host, port)
   return {
-    url: `http://${formatHostPort({ host, port: taken })}/`,
+    url: `http://${server.address}/`,
     close() {
-      viewers?.close()
-      return new Promise((resolve) => {
-        server.close(() => resolve())
-        server.closeAllConnections()
-      })
+      viewers.close()
+      return server.close()
     },
   }
 }
 
-function respond(request: IncomingMessage, response: ServerResponse, viewers: Viewers): void {
-  response.on('error', () => {})
-  response.setHeader('content-security-policy', contentSecurityPolicy)
-  response.setHeader('x-content-type-options', 'nosniff')
-  response.setHeader('referrer-policy', 'no-referrer')
-  response.setHeader('cache-control', 'no-store')
-  const end = (status: number, text: string, type = 'text/plain'): void => {
-    response.writeHead(status, {
-      'content-type': `${type}; charset=utf-8`,
-      ...(status === 200 ? {} : { connection: 'close' }),
-    })
-    response.end(text)
-  }
+function refusal({ method, headers, url }: IncomingMessage): HttpAnswer | undefined {
   // A site elsewhere whose name resolves to this machine would be allowed to read the answer.
-  const host = URL.parse(`http://${request.headers.host ?? ''}`)?.hostname.replaceAll(/[[\]]/g, '') ?? ''
-  const path = request.url?.split('?')[0]
-  if (request.method !== 'GET') end(405, 'method not allowed\n')
-  else if (!isLoopbackName(host)) end(403, 'this page is for this machine alone: open it by a loopback address\n')
-  else if (path === '/') end(200, statusDocument(viewers.source.status), 'text/html')
-  else if (path !== '/events') end(404, 'not found\n')
-  else if (!viewers.add(response)) end(503, 'too many pages are open\n')
+  const host = URL.parse(`http://${headers.host ?? ''}`)?.hostname.replaceAll(/[[\]]/g, '') ?? ''
+  const site = headers['sec-fetch-site']
+  const path = url?.split('?')[0]
+  if (method !== 'GET') return answer(405, 'method not allowed\n')
+  if (!isLoopbackName(host)) return answer(403, 'this page is for this machine alone: open it by a loopback address\n')
+  if (path !== '/' && path !== '/events') return answer(404, 'not found\n')
+  // It could read nothing, but leave no room for others.
+  const isOfOtherSite = path === '/events' && (site === 'cross-site' || site === 'same-site')
+  return isOfOtherSite ? answer(403, 'the events are for this page alone\n') : undefined
 }
 
-/** The open pages. A slow one misses states in between, never the latest. */
+function answer(status: number, body: string, type = 'text/plain'): HttpAnswer {
+  return { status, contentType: `${type}; charset=utf-8`, body, headers: { ...headers } }
+}
+
+const headers = {
+  'content-security-policy': contentSecurityPolicy,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cache-control': 'no-store',
+} as const
+
+/** A page that is open. */
+interface Viewer {
+  /** It has not taken the last message yet; a newer one waits for it. */
+  waiting?: string
+  /** Since the heartbeat before the last. */
+  isStuck?: boolean
+}
+
+/** The open pages. A slow one misses states in between, never the latest; one that takes nothing is closed. */
 class Viewers {
-  readonly source: Source
-  /** With the message that each has not taken yet. */
-  readonly #waiting = new Map<ServerResponse, string | undefined>()
-  readonly #heartbeat: NodeJS.Timeout
-  readonly #unsubscribe: () => void
+  readonly #viewers = new Map<ServerResponse, Viewer>()
+  #source: Source | undefined
+  /** What was rendered since the last change: any number of requests costs little. */
+  #rendered: { document?: string; message?: string } = {}
+  #end = (): void => {}
+  #isClosed = false
   #gathering: NodeJS.Timeout | undefined
 
-  constructor(source: Source) {
-    this.source = source
-    this.#unsubscribe = source.subscribe(() => {
-      if (this.#waiting.size > 0) this.#gathering ??= setTimeout(() => this.#sendAll(), limits.gatherMs)
+  follow(source: Source): void {
+    if (this.#isClosed) return
+    this.#source = source
+    const unsubscribe = source.subscribe(() => {
+      this.#rendered = {}
+      if (this.#viewers.size > 0) this.#gathering ??= setTimeout(() => this.#sendAll(), limits.gatherMs)
     })
-    this.#heartbeat = setInterval(() => {
-      for (const viewer of this.#waiting.keys()) if (!viewer.writableNeedDrain) viewer.write(':\n\n')
-    }, limits.heartbeatMs)
+    const heartbeat = setInterval(() => this.#beat(), limits.heartbeatMs)
+    this.#end = () => {
+      unsubscribe()
+      clearInterval(heartbeat)
+    }
   }
 
-  /** Returns whether there is room for another. */
-  add(viewer: ServerResponse): boolean {
-    if (this.#waiting.size >= limits.viewers) return false
-    this.#waiting.set(viewer, undefined)
-    viewer.once('close', () => this.#waiting.delete(viewer))
-    viewer.on('drain', () => {
-      const message = this.#waiting.get(viewer)
-      this.#waiting.set(viewer, undefined)
-      if (message !== undefined) viewer.write(message)
-    })
-    viewer.writeHead(200, { 'content-type': 'text/event-stream' })
-    viewer.write(messageOf(this.source.status))
-    return true
+  get document(): string {
+    this.#rendered.document ??= statusDocument(this.#status)
+    return this.#rendered.document
+  }
+
+  /** A stream for one more page; an answer where there are too many. */
+  join(): HttpAnswer | HttpStream {
+    if (this.#isClosed || this.#viewers.size >= limits.viewers) return answer(503, 'too many pages are open\n')
+    const message = this.#message
+    return { stream: (response) => this.#add(response, message) }
   }
 
   close(): void {
-    this.#unsubscribe()
-    clearInterval(this.#heartbeat)
+    this.#isClosed = true
+    this.#end()
     clearTimeout(this.#gathering)
-    for (const viewer of this.#waiting.keys()) viewer.end()
+    for (const response of this.#viewers.keys()) response.end()
+  }
+
+  get #status(): StatusSource['status'] {
+    if (this.#source === undefined) throw new Error('the page was closed before it was loaded')
+    return this.#source.status
+  }
+
+  get #message(): string {
+    this.#rendered.message ??= `data: ${JSON.stringify(statusSections(this.#status))}\n\n`
+    return this.#rendered.message
+  }
+
+  #add(response: ServerResponse, message: string): void {
+    const viewer: Viewer = {}
+    this.#viewers.set(response, viewer)
+    response.on('error', () => {})
+    response.once('close', () => this.#viewers.delete(response))
+    response.on('drain', () => {
+      const { waiting } = viewer
+      delete viewer.waiting
+      delete viewer.isStuck
+      if (waiting !== undefined) response.write(waiting)
+    })
+    response.writeHead(200, { ...headers, 'content-type': 'text/event-stream' })
+    response.write(message)
   }
 
   #sendAll(): void {
     this.#gathering = undefined
-    const message = messageOf(this.source.status)
-    for (const viewer of this.#waiting.keys()) {
-      if (viewer.writableNeedDrain) this.#waiting.set(viewer, message)
-      else viewer.write(message)
+    const message = this.#message
+    for (const [response, viewer] of this.#viewers) {
+      if (response.writableNeedDrain) viewer.waiting = message
+      else response.write(message)
     }
   }
-}
 
-function messageOf(status: StatusSource['status']): string {
-  return `data: ${JSON.stringify(statusSections(status))}\n\n`
+  #beat(): void {
+    for (const [response, viewer] of this.#viewers) {
+      if (!response.writableNeedDrain) response.write(':\n\n')
+      else if (viewer.isStuck) response.destroy()
+      else viewer.isStuck = true
+    }
+  }
 }

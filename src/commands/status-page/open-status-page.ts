@@ -1,4 +1,6 @@
 import type { HostPort } from '../../net/host-port.ts'
+import { messageOf } from '../../runtime/errors.ts'
+import type { Logger } from '../../telemetry/logger.ts'
 import { type StatusPage, serveStatusPage } from './http-status-page.ts'
 import type { StatusSource } from './status-source.ts'
 
@@ -9,25 +11,31 @@ export interface OpenedStatusPage extends StatusPage {
 
 /**
  * Listens for browsers; what the page shows is loaded when it is started, so that a command can do first what it is
- * for. Failures of the observed servers are shown on the page.
+ * for. Failures of the observed servers are shown on the page, and none ends the command.
  * @param address - on loopback; port 0 selects a free one.
  * @throws ListenError
  */
-export async function openStatusPage(address: HostPort): Promise<OpenedStatusPage> {
+export async function openStatusPage(address: HostPort, logger: Logger): Promise<OpenedStatusPage> {
   const source = Promise.withResolvers<StatusSource>()
-  const page = await serveStatusPage(address, source.promise)
+  const page = await serveStatusPage({ ...address, source: source.promise, logger })
   const end = new AbortController()
   let running: Promise<void> | undefined
   return {
     url: page.url,
     start(load) {
-      running = load().then((loaded) => {
+      const run = async (): Promise<void> => {
+        const loaded = await load()
         source.resolve(loaded)
-        return loaded.run(end.signal)
+        await loaded.run(end.signal)
+      }
+      running = run().catch((error: unknown) => {
+        source.reject(error)
+        logger.error({ error }, `the page at ${page.url} has ended: ${messageOf(error)}`)
       })
     },
     async close() {
       end.abort()
+      source.reject(new Error('the page is closed'))
       await page.close()
       await running
     },

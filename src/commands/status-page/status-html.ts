@@ -21,41 +21,37 @@ export function statusSections(status: Status): Readonly<Record<string, string>>
   return Object.fromEntries(Object.entries(sections).map(([id, section]) => [id, section.toString()]))
 }
 
-function mastersTable({ masters, observedMs, place }: Status): Html {
+function mastersTable({ masters, ageMs, place }: Status): Html {
+  if (masters === undefined) return html`<p>The masters have not been read yet.</p>`
   if (masters.length === 0) return html`<p>No address is listed, and there are no leases of masters ${place}.</p>`
   return table({
     label: 'Masters',
     caption: 'The masters, and until when the lease of each lasts',
     columns: ['Address', 'Host', 'State', 'Lease left', 'Listed', 'Conflicts'].map((name) => ({ name })),
-    groups: [{ rows: masters.map((row) => masterCells(row, observedMs)) }],
+    groups: [{ rows: masters.map((row) => masterCells(row, ageMs)) }],
   })
 }
 
-function masterCells(row: MasterRow, observedMs: number) {
+function masterCells(row: MasterRow, ageMs: number) {
   const { address, holder, listed, conflicts } = row
   return [
     html`<span class="address">${address ?? '-'}</span>`,
     holder?.host ?? '-',
     holder?.state ?? '-',
-    leaseLeft(row, observedMs),
+    leaseLeft(row, ageMs),
     { text: listed === undefined ? '-' : listed ? 'yes' : 'no', broken: listed === false },
     { text: conflicts.map(({ message }) => message).join('; ') || '-', broken: conflicts.length > 0 },
   ]
 }
 
-function leaseLeft({ life, verdict, leased }: MasterRow, observedMs: number): Part {
+function leaseLeft({ life, verdict, leased }: MasterRow, ageMs: number): Part {
   if (life === undefined || !leased) return '-'
   if (life.type === 'never') return 'never ends'
   if (life.type === 'renewed' && verdict === 'stale') return 'over'
-  const { leftMs } = life
-  // The page counts down by itself.
-  return leftMs === undefined
-    ? '-'
-    : html`<time data-ends="${Math.round(observedMs + leftMs)}">${secondsLeft(leftMs)}</time>`
-}
-
-function secondsLeft(ms: number): string {
-  return `${Math.max(0, Math.ceil(ms / 1000))} s`
+  if (life.leftMs === undefined) return '-'
+  const leftMs = Math.max(0, Math.round(life.leftMs - ageMs))
+  // The page counts down by itself, from when it gets this: the clocks of two machines may differ.
+  return html`<span data-left="${leftMs}">${Math.ceil(leftMs / 1000)} s</span>`
 }
 
 const kindWords = {
@@ -89,10 +85,9 @@ function happeningsTable({ happenings }: Status): Html {
 const script = `
 const say = text => { document.getElementById('connection').textContent = text }
 const shown = {}
-const source = new EventSource('events')
-source.onopen = () => say('the present state, live')
-source.onerror = () => say('the last state that was received; the connection is lost, trying again')
-source.onmessage = ({ data }) => {
+let receivedMs = performance.now()
+const show = ({ data }) => {
+  receivedMs = performance.now()
   for (const [id, html] of Object.entries(JSON.parse(data))) {
     if (shown[id] === html) continue
     shown[id] = html
@@ -107,10 +102,22 @@ source.onmessage = ({ data }) => {
     if (hadFocus) after.focus({ preventScroll: true })
   }
 }
+const follow = () => {
+  const source = new EventSource('events')
+  source.onopen = () => say('the present state, live')
+  source.onmessage = show
+  source.onerror = () => {
+    say('the last state that was received; the connection is lost, trying again')
+    // A browser does not try again by itself when it was refused.
+    if (source.readyState === EventSource.CLOSED) setTimeout(follow, 5000)
+  }
+}
+follow()
 setInterval(() => {
-  for (const time of document.querySelectorAll('[data-ends]')) {
-    const left = Math.max(0, Math.ceil((time.dataset.ends - Date.now()) / 1000)) + ' s'
-    if (time.textContent !== left) time.textContent = left
+  const passedMs = performance.now() - receivedMs
+  for (const element of document.querySelectorAll('[data-left]')) {
+    const left = Math.max(0, Math.ceil((element.dataset.left - passedMs) / 1000)) + ' s'
+    if (element.textContent !== left) element.textContent = left
   }
 }, 250)
 `

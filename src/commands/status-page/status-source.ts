@@ -1,4 +1,7 @@
+import type { KubeApi } from '../../kube/api.ts'
+import { isKubeError } from '../../kube/errors.ts'
 import { type Change, SharedInformers } from '../../kube/informer.ts'
+import type { Selection } from '../../kube/reflector.ts'
 import {
   coreEvents,
   endpointSlices,
@@ -24,9 +27,10 @@ import { type MastersSource, READ_INTERVAL_MS, rowsOf } from '../masters-source.
 export interface Status {
   /** Where the leases are. */
   readonly place: string
-  /** When it was observed, in wall time: what time is left of a lease counts from here. */
-  readonly observedMs: number
-  readonly masters: readonly MasterRow[]
+  /** How long ago the masters were read: by so much less is left of each lease. */
+  readonly ageMs: number
+  /** Undefined before the first read. */
+  readonly masters: readonly MasterRow[] | undefined
   readonly objects: readonly ViewRow[]
   /** The latest, the newest first; at most {@link MAX_HAPPENINGS}. */
   readonly happenings: readonly Happening[]
@@ -39,9 +43,13 @@ export interface Happening {
   readonly atMs: number
   readonly kind: 'created' | 'changed' | 'deleted' | 'Normal' | 'Warning'
   readonly text: string
+  /** Of the Event: when that happens again, it is one row still. */
+  readonly uid?: string | undefined
 }
 
 const MAX_HAPPENINGS = 200
+/** Masters that were read longer ago than this, in milliseconds, are marked as old. */
+const OLD_MS = 3_000
 const REPORTER = 'apiserver-bootstrap'
 const systemNamespaces: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease'])
 
@@ -49,13 +57,20 @@ const kubernetes = {
   namespace: KUBERNETES_SERVICE.namespace,
   fieldSelector: `metadata.name=${KUBERNETES_SERVICE.name}`,
 }
+/** The slice of the second address family. The label alone would lose the first one when somebody removes that. */
+const otherSlices = {
+  namespace: KUBERNETES_SERVICE.namespace,
+  labelSelector: `kubernetes.io/service-name=${KUBERNETES_SERVICE.name}`,
+  fieldSelector: `metadata.name!=${KUBERNETES_SERVICE.name}`,
+}
 const followed = [
   ['Namespace', namespaces, {}],
   ['ServiceCIDR', serviceCidrs, {}],
   ['Service', services, kubernetes],
   ['Endpoints', endpoints, kubernetes],
   ['EndpointSlice', endpointSlices, kubernetes],
-] as const satisfies readonly (readonly [ViewKind, Resource<KubeObject>, object])[]
+  ['EndpointSlice', endpointSlices, otherSlices],
+] as const satisfies readonly (readonly [ViewKind, Resource<KubeObject>, Selection])[]
 
 type CoreEvent = NonNullable<(typeof coreEvents)['object']>
 
@@ -65,13 +80,31 @@ interface StatusSourceParts {
   readonly random: Random
 }
 
-/** As long as an Event's note may be. Whoever may create Events could write more. */
+/** As long as an Event's note may be. Whoever may write objects could write more. */
 const MAX_TEXT_LENGTH = 1024
+/** Of any other text of an Event. */
+const MAX_NAME_LENGTH = 253
 
+/** A copy: a slice of a long string would hold the whole of it in memory. */
+function clipped(text: unknown, limit = MAX_NAME_LENGTH): string {
+  if (typeof text !== 'string') return ''
+  return text.length <= limit ? text : Buffer.from(text.slice(0, limit)).toString()
+}
+
+/** Only what is shown of an Event. Its fields may be absent, or of any type: whoever may create Events wrote them. */
 function shortened(event: CoreEvent): CoreEvent {
-  const { metadata, reason, message, type, involvedObject, series, eventTime, lastTimestamp } = event
-  const clipped = { metadata, reason, message: message?.slice(0, MAX_TEXT_LENGTH), type, involvedObject, series }
-  return { ...clipped, eventTime, lastTimestamp } as CoreEvent
+  const { name = '', namespace = '', uid = '', resourceVersion = '' } = event.metadata ?? {}
+  const { series, count } = event
+  const about: Partial<CoreEvent['involvedObject']> = event.involvedObject ?? {}
+  return {
+    metadata: { name, namespace, uid, resourceVersion },
+    reason: clipped(event.reason),
+    message: clipped(event.message, MAX_TEXT_LENGTH),
+    type: clipped(event.type),
+    involvedObject: { kind: clipped(about.kind), namespace: clipped(about.namespace), name: clipped(about.name) },
+    count: Number(series?.count ?? count ?? 1),
+    lastTimestamp: clipped(series?.lastObservedTime ?? event.eventTime ?? event.lastTimestamp),
+  }
 }
 
 /** Follows a fleet: its leases by a read each second, the bootstrapped objects and the masters' Events by watches. */
@@ -82,26 +115,32 @@ export class StatusSource {
   readonly #happenings: Happening[] = []
   readonly #watchFaults = new Map<string, string>()
   readonly #listeners = new Set<() => void>()
-  #masters: readonly MasterRow[] = []
+  #masters: readonly MasterRow[] | undefined
   #readFaults: readonly string[] = []
-  #observedMs: number
-  readonly #startedMs: number
+  /** The beginning of the last successful read, by the monotonic clock. */
+  #readMs: number
 
   constructor(parts: StatusSourceParts) {
     this.#parts = parts
-    this.#startedMs = parts.clock.wallMs()
-    this.#observedMs = this.#startedMs
+    this.#readMs = parts.clock.monotonicMs()
   }
 
   get status(): Status {
+    const ageMs = this.#ageMs
+    const isOld = this.#masters !== undefined && ageMs > OLD_MS
+    const old = isOld ? [`the masters are shown as they were ${Math.round(ageMs / 1000)} s ago`] : []
     return {
       place: this.#parts.masters.place,
-      observedMs: this.#observedMs,
+      ageMs,
       masters: this.#masters,
       objects: [...this.#objects.values()].sort(compareRows),
       happenings: this.#happenings.toReversed(),
-      faults: [...this.#readFaults, ...this.#watchFaults.values()],
+      faults: [...old, ...this.#readFaults, ...this.#watchFaults.values()],
     }
+  }
+
+  get #ageMs(): number {
+    return this.#parts.clock.monotonicMs() - this.#readMs
   }
 
   /** Calls `listener` after each change. Returns a function that ends it. */
@@ -112,10 +151,15 @@ export class StatusSource {
 
   /** Until `signal` is aborted; nothing that the servers do ends it. */
   async run(signal: AbortSignal): Promise<void> {
-    const { masters, clock, random } = this.#parts
-    const { api } = masters
+    const { api } = this.#parts.masters
+    const parts = [this.#readMasters(signal), this.#reportAge(signal)]
     // The leases can be read without an API server.
-    if (typeof api === 'string') return this.#readMasters(signal)
+    if (typeof api !== 'string') parts.push(this.#follow(api, signal))
+    await Promise.all(parts)
+  }
+
+  async #follow(api: KubeApi, signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.#parts
     const availability = {
       failed: (source: string, error: unknown) => this.#onFault(source, error),
       succeeded: (source: string) => this.#onFault(source, undefined),
@@ -124,20 +168,33 @@ export class StatusSource {
     }
     const informers = new SharedInformers({ api, clock, random, logger: silentLogger, availability })
     for (const [kind, resource, query] of followed) {
-      informers.get<KubeObject>(resource, { query }).subscribe((change) => this.#onObject(kind, change))
+      const informer = informers.get<KubeObject>(resource, { query })
+      const begin = (): void => {
+        let isFirst = true
+        informer.subscribe((change) => this.#onObject(kind, change, isFirst))
+        isFirst = false
+      }
+      void informer.whenSynced(signal).then(begin, () => {})
     }
-    informers
-      .get(coreEvents, { query: { fieldSelector: `reportingComponent=${REPORTER}` }, transform: shortened })
-      .subscribe((change) => this.#onEvent(change))
-    await Promise.all([informers.run(signal), this.#readMasters(signal)])
+    const query = { fieldSelector: `reportingComponent=${REPORTER}` }
+    informers.get(coreEvents, { query, transform: shortened }).subscribe((change) => this.#onEvent(change))
+    try {
+      await informers.run(signal)
+    } catch (error) {
+      // A mistake of this page must not end the command that shows it.
+      this.#watchFaults.set('', `the objects are shown as they were: ${messageOf(error)}`)
+      this.#changed()
+    }
   }
 
   async #readMasters(signal: AbortSignal): Promise<void> {
     const { masters, clock } = this.#parts
     while (!signal.aborted) {
+      const beganMs = clock.monotonicMs()
       try {
         const reading = await masters.read(signal)
         this.#masters = rowsOf(reading, masters)
+        this.#readMs = beganMs
         const { unlistedReason } = reading
         this.#readFaults =
           unlistedReason === undefined ? [] : [`the listed addresses cannot be read: ${unlistedReason}`]
@@ -145,55 +202,69 @@ export class StatusSource {
         if (signal.aborted) return
         this.#readFaults = [`the leases cannot be read: ${messageOf(error)}`]
       }
-      this.#observedMs = clock.wallMs()
       this.#changed()
       await sleep(clock, READ_INTERVAL_MS, signal).catch(() => {})
     }
   }
 
-  #onObject(kind: ViewKind, change: Change<KubeObject>): void {
+  /** While a read hangs, less and less is left of each lease. */
+  async #reportAge(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await sleep(this.#parts.clock, READ_INTERVAL_MS, signal).catch(() => {})
+      if (this.#ageMs > 2 * READ_INTERVAL_MS) this.#changed()
+    }
+  }
+
+  #onObject(kind: ViewKind, change: Change<KubeObject>, isFirst: boolean): void {
     const object = change.type === 'deleted' ? change.old : change.object
     if (kind === 'Namespace' && !systemNamespaces.has(object.metadata?.name ?? '')) return
     const key = `${kind} ${keyOfObject(object)}`
-    const row = change.type === 'deleted' ? undefined : rowOf(kind, object)
+    const { name, detail } = rowOf(kind, object)
+    const row = change.type === 'deleted' ? undefined : { kind, name, detail: clipped(detail, MAX_TEXT_LENGTH) }
     const before = this.#objects.get(key)
     if (row === undefined) this.#objects.delete(key)
     else this.#objects.set(key, row)
-    const createdMs = tryParseTime(object.metadata?.creationTimestamp ?? '') ?? 0
-    const isOld = change.type === 'added' && createdMs < this.#startedMs - 1000
+    if (before?.detail !== row?.detail && !isFirst) {
+      this.#note({
+        atMs: this.#parts.clock.wallMs(),
+        kind: row === undefined ? 'deleted' : before === undefined ? 'created' : 'changed',
+        text: row === undefined ? `${kind} ${name}` : `${kind} ${name}: ${row.detail}`,
+      })
+    }
     this.#changed()
-    if (before?.detail === row?.detail || isOld) return
-    this.#note({
-      atMs: this.#parts.clock.wallMs(),
-      kind: row === undefined ? 'deleted' : before === undefined ? 'created' : 'changed',
-      text: row === undefined ? `${kind} ${before?.name}` : `${kind} ${row.name}: ${row.detail}`,
-    })
   }
 
   /** Events from before the start of the page are shown too. */
   #onEvent(change: Change<CoreEvent>): void {
     if (change.type === 'deleted') return
-    const { reason, message = '', type, involvedObject, series, eventTime, lastTimestamp } = change.object
-    const atMs = tryParseTime(series?.lastObservedTime ?? eventTime ?? lastTimestamp ?? '')
+    const { metadata, reason, message, type, involvedObject, count = 1, lastTimestamp = '' } = change.object
+    const nowMs = this.#parts.clock.wallMs()
     const name = [involvedObject.namespace, involvedObject.name].filter(Boolean).join('/')
-    const times = series === undefined ? '' : ` (${series.count} times)`
+    const times = count > 1 ? ` (${count} times)` : ''
     this.#note({
-      atMs: atMs ?? this.#parts.clock.wallMs(),
+      // One from the future would hide what comes after it.
+      atMs: Math.min(Math.max(tryParseTime(lastTimestamp) ?? nowMs, 0), nowMs),
       kind: type === 'Warning' ? 'Warning' : 'Normal',
-      text: printable(`${reason} ${involvedObject.kind} ${name}: ${message}${times}`).slice(0, MAX_TEXT_LENGTH),
+      text: clipped(printable(`${reason} ${involvedObject.kind} ${name}: ${message}${times}`), MAX_TEXT_LENGTH),
+      uid: metadata?.uid || undefined,
     })
     this.#changed()
   }
 
   #note(happening: Happening): void {
+    const { atMs, uid } = happening
+    const before = uid === undefined ? -1 : this.#happenings.findIndex((other) => other.uid === uid)
+    if (before >= 0) this.#happenings.splice(before, 1)
     // An Event arrives after the change that it is about, perhaps a long time.
-    const index = this.#happenings.findLastIndex(({ atMs }) => atMs <= happening.atMs)
+    const index = this.#happenings.findLastIndex((other) => other.atMs <= atMs)
     this.#happenings.splice(index + 1, 0, happening)
     this.#happenings.splice(0, this.#happenings.length - MAX_HAPPENINGS)
   }
 
   #onFault(source: string, error: unknown): void {
-    if (error !== undefined) this.#watchFaults.set(source, `${source} cannot be read: ${messageOf(error)}`)
+    // Older servers do not serve each of the resources.
+    const isFault = error !== undefined && !isKubeError(error, 'NotFound')
+    if (isFault) this.#watchFaults.set(source, `${source} cannot be read: ${messageOf(error)}`)
     else if (!this.#watchFaults.delete(source)) return
     this.#changed()
   }

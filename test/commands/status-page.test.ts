@@ -9,7 +9,7 @@ import { serveStatusPage } from '../../src/commands/status-page/http-status-page
 import { openStatusPage } from '../../src/commands/status-page/open-status-page.ts'
 import { contentSecurityPolicy, statusDocument, statusSections } from '../../src/commands/status-page/status-html.ts'
 import { type Status, StatusSource } from '../../src/commands/status-page/status-source.ts'
-import { coreEvents, endpointSlices, events, namespaces } from '../../src/kube/resources.ts'
+import { coreEvents, endpointSlices, endpoints, events, namespaces } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { KubernetesLeaseInspector } from '../../src/kubernetes-service/masters/inspection.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
@@ -337,6 +337,17 @@ test('an Event is one row, however often it happens, and whatever stands in it',
   assert.ok(happenings.every(({ atMs }) => atMs >= 0 && atMs <= clock.wallMs()))
   assert.equal(happenings[0]?.text.length, 1024)
   assert.match(statusDocument(source.status), /KubernetesServiceReset/)
+})
+
+test('the masters are read again as soon as the list changes', async (t) => {
+  const { api, source, advance } = await followed(t)
+  const subsets = [{ addresses: [{ ip: '192.0.2.1' }], ports: [{ port: 6443 }] }]
+  await api.create(endpoints, { metadata: slice.metadata, subsets } as never)
+  await advance(150)
+  assert.deepEqual(
+    source.status.masters?.map(({ address }) => address),
+    ['192.0.2.1'],
+  )
 })
 
 test('what cannot be read, and how old the rest is', async (t) => {

@@ -142,10 +142,17 @@ suite('the page of a fleet, in a browser', () => {
     t.diagnostic(
       `seen ${Math.round(seenMs)} ms and explained ${Math.round(seenMs + toldMs)} ms after the list had changed`,
     )
-    const rows = await rowsOf(shown, 'masters')
-    assert.deepEqual(
-      rows.filter((row) => / \| yes \| /.test(row)).map((row) => row.split(' | ')[0]),
-      left,
+    await untilPasses(
+      'the masters that are listed',
+      async () => {
+        const rows = await rowsOf(shown, 'masters')
+        const isListed = rows.filter((row) => / \| yes \| /.test(row))
+        assert.deepEqual(
+          isListed.map((row) => row.split(' | ')[0]),
+          left,
+        )
+      },
+      { withinMs: seenWithinMs, everyMs: 20 },
     )
     assert.deepEqual(shown.heard, [])
   })

@@ -19,6 +19,7 @@ import { type Clock, sleep } from '../../runtime/clock.ts'
 import { messageOf, printable } from '../../runtime/errors.ts'
 import type { Random } from '../../runtime/random.ts'
 import { tryParseTime } from '../../runtime/time-format.ts'
+import { Trigger } from '../../runtime/trigger.ts'
 import { silentLogger } from '../../telemetry/logger.ts'
 import { compareRows, rowOf, type ViewKind, type ViewRow } from '../embedded.ts'
 import { type MastersSource, READ_INTERVAL_MS, rowsOf } from '../masters-source.ts'
@@ -50,6 +51,8 @@ export interface Happening {
 const MAX_HAPPENINGS = 200
 /** Masters that were read longer ago than this, in milliseconds, are marked as old. */
 const OLD_MS = 3_000
+/** Reads of the masters are no closer together than this, in milliseconds, however often the list changes. */
+const REST_MS = 100
 const REPORTER = 'apiserver-bootstrap'
 const systemNamespaces: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease'])
 
@@ -117,6 +120,7 @@ export class StatusSource {
   readonly #listeners = new Set<() => void>()
   #masters: readonly MasterRow[] | undefined
   #readFaults: readonly string[] = []
+  readonly #read = new Trigger<'due' | 'listed'>()
   /** The beginning of the last successful read, by the monotonic clock. */
   #readMs: number
 
@@ -203,7 +207,11 @@ export class StatusSource {
         this.#readFaults = [`the leases cannot be read: ${messageOf(error)}`]
       }
       this.#changed()
-      await sleep(clock, READ_INTERVAL_MS, signal).catch(() => {})
+      const cancel = clock.schedule(READ_INTERVAL_MS, () => this.#read.fire('due'))
+      await sleep(clock, REST_MS, signal)
+        .then(() => this.#read.take(signal))
+        .catch(() => {})
+      cancel()
     }
   }
 
@@ -231,6 +239,8 @@ export class StatusSource {
         text: row === undefined ? `${kind} ${name}` : `${kind} ${name}: ${row.detail}`,
       })
     }
+    // The masters say who is listed, too.
+    if (kind === 'Endpoints') this.#read.fire('listed')
     this.#changed()
   }
 

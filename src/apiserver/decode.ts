@@ -133,6 +133,11 @@ function isOmitted(value: unknown, schema: Schema | undefined): boolean {
   }
 }
 
+/** A member of the object itself; undefined for what it has from its prototype, such as `__proto__`. */
+export function ownMember(container: Members, key: string): unknown {
+  return Object.hasOwn(container, key) ? container[key] : undefined
+}
+
 /** Assigning `__proto__` would set the prototype. */
 export function setMember(target: Record<string, unknown>, key: string, value: unknown): void {
   const descriptor = { value, enumerable: true, configurable: true, writable: true }

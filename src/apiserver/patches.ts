@@ -1,6 +1,6 @@
 import { isRecord } from '../kube/resources.ts'
 import { DEEPEST_NESTING } from '../kube/transport.ts'
-import { equalJson, setMember } from './decode.ts'
+import { equalJson, ownMember, setMember } from './decode.ts'
 import type { Schema } from './kind.ts'
 import { badRequest, tooManyOperations, unprocessable, unsupportedMediaType } from './refusal.ts'
 import type { StoredObject } from './store.ts'
@@ -54,13 +54,14 @@ export function mergePatch(document: unknown, patch: unknown, depth = 1): unknow
   const merged: Record<string, unknown> = isRecord(document) ? { ...document } : {}
   for (const key of Object.keys(patch)) {
     if (patch[key] === null) delete merged[key]
-    else if (patch[key] !== undefined) merged[key] = mergePatch(merged[key], patch[key], depth + 1)
+    else if (patch[key] !== undefined) setMember(merged, key, mergePatch(ownMember(merged, key), patch[key], depth + 1))
   }
   return merged
 }
 
 /**
- * The document after a JSON patch (RFC 6902); the document itself is not changed.
+ * The document after a JSON patch (RFC 6902), as gopkg.in/evanphx/json-patch.v4 applies it: a member that is not there
+ * counts as `null`, `replace` adds it, and negative indices count from the end. The document itself is not changed.
  * @throws Refusal 400 where it is no list of operations, 413 for too many, 422 where one does not apply or what `copy`
  *   copies is too large
  */
@@ -72,40 +73,54 @@ export function jsonPatch(document: unknown, operations: unknown): unknown {
     )
   }
   if (operations.length > MAX_OPERATIONS) throw tooManyOperations(MAX_OPERATIONS, operations.length)
-  let copiedBytes = 0
-  return operations.reduce((edited: unknown, operation: Members) => {
-    const path = pointer(operation.path)
-    switch (operation.op) {
-      case 'add':
-        return edit(edited, path, 'add', copied(operation.value))
-      case 'replace':
-        return edit(edited, path, 'replace', copied(operation.value))
-      case 'remove':
-        return edit(edited, path, 'remove', undefined)
-      case 'test':
-        if (!equalJson(valueAt(edited, path), copied(operation.value ?? null))) throw unprocessable()
-        return edited
-      case 'copy': {
-        const value = copied(valueAt(edited, pointer(operation.from)))
-        // A few operations that double a list would fill the memory.
-        copiedBytes += Buffer.byteLength(JSON.stringify(value))
-        if (copiedBytes > MAX_COPIED_BYTES) throw unprocessable()
-        return edit(edited, path, 'add', value)
-      }
-      case 'move': {
-        const from = pointer(operation.from)
-        const value = valueAt(edited, from)
-        return edit(edit(edited, from, 'remove', undefined), path, 'add', value)
-      }
-      default:
-        throw unprocessable()
-    }
-  }, copied(document))
+  const copies = { bytes: 0 }
+  return operations.reduce((edited: unknown, operation) => applied(edited, operation, copies), copied(document))
 }
 
 /** kube-apiserver's limits: maxJSONPatchOperations and --json-patch-max-copy-bytes. */
 const MAX_OPERATIONS = 10_000
 const MAX_COPIED_BYTES = 3 * 1024 * 1024
+
+/** Changes a document that is not shared, and returns it, or what replaces it as a whole. */
+function applied(document: unknown, operation: Members, copies: { bytes: number }): unknown {
+  const { op, path, from } = operation
+  const value = (): unknown => copied(operation.value ?? null)
+  switch (op) {
+    case 'add':
+      add(placeAt(document, path), value())
+      return document
+    case 'replace': {
+      if (path !== '') {
+        replace(placeAt(document, path), value())
+        return document
+      }
+      const whole = value()
+      return isContainer(whole) ? whole : refused()
+    }
+    case 'remove':
+      remove(placeAt(document, path))
+      return document
+    case 'test':
+      return equalJson(path === '' ? document : valueAt(placeAt(document, path)), value()) ? document : refused()
+    case 'copy': {
+      const copy = copied(valueAt(placeAt(document, from)))
+      // A few operations that double a list would fill the memory.
+      copies.bytes += Buffer.byteLength(JSON.stringify(copy))
+      if (copies.bytes > MAX_COPIED_BYTES) throw unprocessable()
+      add(placeAt(document, path), copy)
+      return document
+    }
+    case 'move': {
+      const source = placeAt(document, from)
+      const moved = valueAt(source)
+      remove(source)
+      add(placeAt(document, path), moved)
+      return document
+    }
+    default:
+      return refused()
+  }
+}
 
 /** @throws Refusal 400 where it nests too deep */
 function copied(value: unknown, depth = 1): unknown {
@@ -115,48 +130,68 @@ function copied(value: unknown, depth = 1): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, copied(member, depth + 1)]))
 }
 
-type Edit = 'add' | 'replace' | 'remove'
+type Container = unknown[] | Record<string, unknown>
 
-/** Changes one thing in a document that is not shared, and returns the document. */
-function edit(document: unknown, path: readonly string[], how: Edit, value: unknown): unknown {
-  const last = path.at(-1)
-  if (last === undefined) return how === 'remove' ? {} : value
-  const container = valueAt(document, path.slice(0, -1))
-  if (Array.isArray(container)) {
-    const index = last === '-' && how === 'add' ? container.length : indexIn(container, last, how === 'add')
-    if (how === 'replace') container[index] = value
-    else container.splice(index, how === 'remove' ? 1 : 0, ...(how === 'remove' ? [] : [value]))
-    return document
-  }
-  if (!isRecord(container) || (how !== 'add' && !Object.hasOwn(container, last))) throw unprocessable()
-  if (how === 'remove') Reflect.deleteProperty(container, last)
-  else setMember(container as Record<string, unknown>, last, value)
-  return document
+/** Where a value is, or would be: in a container, under a key. */
+interface Place {
+  readonly container: Container
+  readonly key: string
 }
 
-function valueAt(document: unknown, path: readonly string[]): unknown {
-  let value = document
-  for (const step of path) {
-    if (Array.isArray(value)) value = value[indexIn(value, step, false)]
-    else if (isRecord(value) && Object.hasOwn(value, step)) value = value[step]
-    else throw unprocessable()
-  }
-  return value
+/** @throws Refusal 422 where there is no such container; the whole document is in none */
+function placeAt(document: unknown, path: unknown): Place {
+  const steps = stepsOf(path)
+  const key = steps.at(-1)
+  const container = steps.slice(0, -1).reduce((outer, step) => {
+    return isContainer(outer) ? valueAt({ container: outer, key: step }) : refused()
+  }, document)
+  return key !== undefined && isContainer(container) ? { container, key } : refused()
 }
 
-function indexIn(items: readonly unknown[], step: string, mayBeEnd: boolean): number {
-  const index = /^(0|[1-9]\d*)$/.test(step) ? Number(step) : -1
-  if (index < 0 || index > items.length || (index === items.length && !mayBeEnd)) throw unprocessable()
-  return index
+function isContainer(value: unknown): value is Container {
+  return Array.isArray(value) || isRecord(value)
 }
 
-/** The steps of a JSON pointer (RFC 6901). */
-function pointer(path: unknown): readonly string[] {
-  if (path === '') return []
-  if (typeof path !== 'string' || !path.startsWith('/')) throw unprocessable()
-  const steps = path.slice(1).split('/')
+/** A member that is not there counts as null, an item that is not there is refused. */
+function valueAt({ container, key }: Place): unknown {
+  if (Array.isArray(container)) return container[indexOf(key, container.length)]
+  return ownMember(container, key) ?? null
+}
+
+function add({ container, key }: Place, value: unknown): void {
+  if (!Array.isArray(container)) setMember(container, key, value)
+  else container.splice(key === '-' ? container.length : indexOf(key, container.length + 1), 0, value)
+}
+
+function replace({ container, key }: Place, value: unknown): void {
+  if (Array.isArray(container)) container[indexOf(key, container.length)] = value
+  else setMember(container, key, value)
+}
+
+function remove({ container, key }: Place): void {
+  if (Array.isArray(container)) container.splice(indexOf(key, container.length), 1)
+  else if (Object.hasOwn(container, key)) Reflect.deleteProperty(container, key)
+  else throw unprocessable()
+}
+
+/** The index that a key names in a list of `count`, as Go's Atoi reads it: a negative one counts from the end. */
+function indexOf(key: string, count: number): number {
+  if (!/^[+-]?\d+$/.test(key)) throw unprocessable()
+  const number = Number(key)
+  const index = number < 0 ? number + count : number
+  return index >= 0 && index < count ? Math.abs(index) : refused()
+}
+
+/** The steps of a JSON pointer (RFC 6901). What is before its first slash does not count. */
+function stepsOf(path: unknown): readonly string[] {
+  if (typeof path !== 'string') throw unprocessable()
+  const [, ...steps] = path.split('/')
   if (steps.length > DEEPEST_NESTING) throw unprocessable()
   return steps.map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+}
+
+function refused(): never {
+  throw unprocessable()
 }
 
 /** The type of a JSON value as Go's decoder calls it. */

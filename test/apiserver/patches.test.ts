@@ -62,7 +62,56 @@ const patches: readonly (readonly [operation: object, result: unknown])[] = [
     { op: 'remove', path: '/x~1y/~0z' },
     { ...document, 'x/y': {} },
   ],
-  [{ op: 'replace', path: '', value: 7 }, 7],
+  [{ op: 'replace', path: '', value: { b: 2 } }, { b: 2 }],
+  [{ op: 'replace', path: '', value: [7] }, [7]],
+  [
+    { op: 'replace', path: '/new', value: 7 },
+    { ...document, new: 7 },
+  ],
+  [
+    { op: 'add', path: '/a' },
+    { ...document, a: null },
+  ],
+  [
+    { op: 'replace', path: '/a' },
+    { ...document, a: null },
+  ],
+  [
+    { op: 'copy', from: '/nothing', path: '/b' },
+    { ...document, b: null },
+  ],
+  [
+    { op: 'add', path: 'ignored/b', value: 1 },
+    { ...document, b: 1 },
+  ],
+  [
+    { op: 'add', path: '/list/-1', value: 9 },
+    { ...document, list: [1, 2, 3, 9] },
+  ],
+  [
+    { op: 'add', path: '/list/-4', value: 9 },
+    { ...document, list: [9, 1, 2, 3] },
+  ],
+  [
+    { op: 'replace', path: '/list/-1', value: 9 },
+    { ...document, list: [1, 2, 9] },
+  ],
+  [
+    { op: 'remove', path: '/list/-3' },
+    { ...document, list: [2, 3] },
+  ],
+  [
+    { op: 'add', path: '/list/01', value: 9 },
+    { ...document, list: [1, 9, 2, 3] },
+  ],
+  [
+    { op: 'add', path: '/list/+1', value: 9 },
+    { ...document, list: [1, 9, 2, 3] },
+  ],
+  [{ op: 'test', path: '/list/-0', value: 1 }, document],
+  [{ op: 'test', path: '/nothing' }, document],
+  [{ op: 'test', path: '/nothing', value: null }, document],
+  [{ op: 'test', path: '', value: document }, document],
   [
     { op: 'move', from: '/list/0', path: '/list/2' },
     { ...document, list: [2, 3, 1] },
@@ -82,7 +131,19 @@ for (const [operation, result] of patches) {
 
 const refused = [
   { op: 'add', path: '/list/4', value: 1 },
-  { op: 'add', path: '/list/01', value: 1 },
+  { op: 'add', path: '/list/-5', value: 1 },
+  { op: 'replace', path: '/list/-4', value: 1 },
+  { op: 'remove', path: '/list/-4' },
+  { op: 'remove', path: '/list/1.0' },
+  { op: 'remove', path: '/list/' },
+  { op: 'replace', path: '', value: 7 },
+  { op: 'replace', path: '' },
+  { op: 'add', path: '', value: {} },
+  { op: 'test', path: '/nothing', value: 1 },
+  { op: 'test', path: '/nothing/more', value: null },
+  { op: 'test', path: '/a' },
+  { op: 'copy', from: '', path: '/b' },
+  { op: 'move', from: '', path: '/b' },
   { op: 'replace', path: '/list/-', value: 1 },
   { op: 'remove', path: '/list/3' },
   { op: 'remove', path: '/nothing' },
@@ -90,7 +151,8 @@ const refused = [
   { op: 'add', path: '/nothing/more', value: 1 },
   { op: 'add', path: '/a/more', value: 1 },
   { op: 'test', path: '/a', value: 2 },
-  { op: 'copy', from: '/nothing', path: '/b' },
+  { op: 'copy', from: '/nothing/more', path: '/b' },
+  { op: 'move', from: '/nothing', path: '/b' },
   { op: 'move', path: '/b' },
   { op: 'add', path: 'a', value: 1 },
   { op: 'jump', path: '/a' },
@@ -125,6 +187,17 @@ test('a member called __proto__ is one like others', () => {
     { op: 'remove', path: '/__proto__' },
   ]
   assert.deepEqual(jsonPatch({}, operations), { b: { a: 2 } })
+  const merged = mergePatch(JSON.parse('{"__proto__":{"a":1}}'), JSON.parse('{"__proto__":{"b":2}}'))
+  assert.equal(JSON.stringify(merged), '{"__proto__":{"a":1,"b":2}}')
+  assert.equal(JSON.stringify(mergePatch({}, JSON.parse('{"__proto__":{}}'))), '{"__proto__":{}}')
+})
+
+test('a value that is left out is null, and can be copied', () => {
+  const operations = [
+    { op: 'add', path: '/a' },
+    { op: 'copy', from: '/a', path: '/b' },
+  ]
+  assert.deepEqual(jsonPatch({}, operations), { a: null, b: null })
 })
 
 test('a JSON patch of more than 10,000 operations is refused, and so are more than 3 MiB of copies', () => {

@@ -1,111 +1,211 @@
 import { isRecord } from '../kube/resources.ts'
 import { DEEPEST_NESTING } from '../kube/transport.ts'
+import { ownMember, setMember } from './decode.ts'
 import type { Schema } from './kind.ts'
-import { badRequest, internalError } from './refusal.ts'
+import { badRequest, internalError, unprocessable } from './refusal.ts'
 
 type Members = Readonly<Record<string, unknown>>
+type List = readonly unknown[]
 
 /** The names of directives: how a part of the object is merged. */
 const PATCH = '$patch'
 const RETAIN_KEYS = '$retainKeys'
-const ELEMENT_ORDER = '$setElementOrder/'
-const DELETE_VALUES = '$deleteFromPrimitiveList/'
+/** The first part of a name; the second, after a slash, is that of a list. */
+const ELEMENT_ORDER = '$setElementOrder'
+const DELETE_VALUES = '$deleteFromPrimitiveList'
 
 /**
  * The document after a strategic merge patch (k8s.io/apimachinery/pkg/util/strategicpatch), as `kubectl apply`, `patch`
  * and `edit` send it: a merge patch in which the items of a list are merged by their key. The key is the first one by
  * which the schema identifies items; a list without keys is replaced.
- * @throws Refusal 400 or, as kube-apiserver, 500 for a malformed patch
+ * @throws Refusal 400, 422 or, as kube-apiserver, 500 for a malformed patch
  */
-export function strategicMergePatch(document: unknown, patch: Members, schema: Schema | undefined, depth = 1): unknown {
-  if (depth > DEEPEST_NESTING) throw badRequest('error decoding patch: json: exceeded max depth')
-  const { [PATCH]: directive, [RETAIN_KEYS]: retained, ...members } = patch
-  if (directive === 'replace') return members
-  if (directive === 'delete') return {}
-  if (directive !== undefined && directive !== 'merge') {
-    throw internalError(`unknown patch type: ${String(directive)} in map: ${goText(patch)}`)
-  }
-  const live: Members = isRecord(document) ? document : {}
-  const merged: Record<string, unknown> = { ...live }
-  if (retained !== undefined) dropOthers(merged, retained, members)
-  for (const [key, value] of Object.entries(members)) {
-    if (key.startsWith(ELEMENT_ORDER)) continue
-    if (key.startsWith(DELETE_VALUES)) {
-      const name = key.slice(DELETE_VALUES.length)
-      const gone = new Set(listOf(value).map((item) => identityOf(item)))
-      merged[name] = listOf(merged[name]).filter((item) => !gone.has(identityOf(item)))
-    } else if (value === null) delete merged[key]
-    else merged[key] = mergedMember(merged[key], value, fieldOf(schema, key), depth)
-  }
-  for (const [key, order] of Object.entries(members)) {
+export function strategicMergePatch(document: unknown, patch: Members, schema: Schema | undefined, depth = 1): Members {
+  checkDepth(depth)
+  if (Object.hasOwn(patch, PATCH)) return replacement(patch)
+  const merged: Record<string, unknown> = isRecord(document) ? { ...document } : {}
+  const left = new Map(Object.entries(patch))
+  if (left.has(RETAIN_KEYS)) dropOthers(merged, left)
+  for (const [key, order] of Object.entries(patch)) {
     if (!key.startsWith(ELEMENT_ORDER)) continue
-    const name = key.slice(ELEMENT_ORDER.length)
-    const items = merged[name]
-    const itemKey = mergeKey(fieldOf(schema, name))
-    if (Array.isArray(items)) merged[name] = inOrder(items, listOf(order), listOf(live[name]), itemKey)
+    const wanted = asList(order)
+    const name = nameIn(key, ELEMENT_ORDER, 'invalid patch format of setElementOrder list')
+    if (schema?.type === 'map') {
+      throw internalError('merging an object in json but data type is not struct, instead is: map')
+    }
+    const list = orderedList(ownMember(merged, name), left.get(name), wanted, fieldOf(schema, name), depth)
+    left.delete(key)
+    left.delete(name)
+    if (list !== undefined) setMember(merged, name, list)
+  }
+  for (const [key, value] of left) {
+    if (key.startsWith(DELETE_VALUES)) {
+      const name = nameIn(key, DELETE_VALUES, 'invalid patch format of primitive list')
+      setMember(merged, name, withoutValues(ownMember(merged, name), value))
+    } else if (value === null) delete merged[key]
+    else {
+      const next = mergedMember(ownMember(merged, key), value, fieldOf(schema, key), depth)
+      if (next === undefined) delete merged[key]
+      else setMember(merged, key, next)
+    }
   }
   return merged
 }
 
-/** Keeps only the named members; the patch may not set others. */
-function dropOthers(merged: Record<string, unknown>, retained: unknown, patch: Members): void {
+/** What a patch with a directive for the whole map makes of it. */
+function replacement({ [PATCH]: directive, ...members }: Members): Members {
+  if (directive === 'replace') return members
+  if (directive === 'delete') return {}
+  throw unknownDirective(directive, { [PATCH]: directive, ...members })
+}
+
+function unknownDirective(directive: unknown, patch: Members): Error {
+  return internalError(`unknown patch type: ${goText(directive)} in map: ${goText(patch)}`)
+}
+
+/** The name of a list in that of a directive for it. @throws Refusal 400 */
+function nameIn(key: string, directive: string, fault: string): string {
+  if (!key.startsWith(`${directive}/`)) throw badRequest(fault)
+  return key.slice(directive.length + 1)
+}
+
+/** Retains only the named members; the patch may not set others. */
+function dropOthers(merged: Record<string, unknown>, patch: Map<string, unknown>): void {
+  const retained = patch.get(RETAIN_KEYS)
+  patch.delete(RETAIN_KEYS)
+  const isDirective = (key: string): boolean => key.startsWith(ELEMENT_ORDER) || key.startsWith(DELETE_VALUES)
   const isNamed = (key: string): boolean => Array.isArray(retained) && retained.includes(key)
-  if (!Array.isArray(retained) || Object.keys(patch).some((key) => patch[key] !== null && !isNamed(key))) {
-    throw badRequest('invalid patch format of retainKeys')
-  }
+  const others = [...patch].filter(([key, value]) => value !== null && !isDirective(key) && !isNamed(key))
+  if (!Array.isArray(retained) || others.length > 0) throw badRequest('invalid patch format of retainKeys')
   for (const key of Object.keys(merged)) if (!isNamed(key)) delete merged[key]
 }
 
-function mergedMember(live: unknown, value: unknown, schema: Schema | undefined, depth: number): unknown {
-  if (isRecord(value)) return strategicMergePatch(live, value, schema, depth + 1)
-  if (!Array.isArray(value)) return value
+/** A list after a patch that gives its order. Undefined: there is no list to order. */
+function orderedList(
+  live: unknown,
+  patch: unknown,
+  order: List,
+  schema: Schema | undefined,
+  depth: number,
+): List | undefined {
   const key = mergeKey(schema)
-  if (key === undefined) return value
-  if (key !== 'value') return mergedItems(listOf(live), value, key, schema, depth)
-  const present = new Set(listOf(live).map((item) => identityOf(item)))
-  const added = value.filter((item) => !present.has(identityOf(item)))
-  return inOrder([...listOf(live), ...added], value, listOf(live), key)
+  const before = live === undefined ? undefined : asList(live)
+  const items = patch === undefined ? undefined : asList(patch)
+  if (schema !== undefined && schema.type !== 'list' && schema.type !== 'any') {
+    // It is the type of what has the field.
+    throw internalError('expected slice or array type, but got: struct')
+  }
+  if (items !== undefined) checkOrder(items, order, key)
+  if (before === undefined && items === undefined) return undefined
+  const merged =
+    items === undefined
+      ? (before ?? [])
+      : before === undefined
+        ? (withoutDirectives(items, depth + 1) as List)
+        : mergedList(before, items, schema, depth)
+  if (key !== undefined && key !== 'value') for (const item of [...merged, ...order]) keyOf(item, key)
+  return inOrder(merged, order, before ?? [], key)
+}
+
+/**
+ * The items of a patch must be in the order that it gives (upstream's validatePatchWithSetOrderList). A list without a
+ * key may be one whose key the schema does not have.
+ */
+function checkOrder(patch: List, order: List, key: string | undefined): void {
+  if (patch.length === 0 || order.length === 0 || key === undefined) return
+  const field = key === 'value' ? undefined : key
+  const present = field === undefined ? patch : patch.filter((item) => asMap(item)[PATCH] !== 'delete')
+  let next = 0
+  let position = 0
+  while (next < present.length && position < order.length) {
+    const item = present[next]
+    if (isRecord(item) && Object.hasOwn(item, PATCH)) next++
+    else if (keyOf(item, field) === keyOf(order[position++], field)) next++
+  }
+  if (next < present.length) {
+    const lists = `in patch list:\n${goText(patch)}\n doesn't match ${ELEMENT_ORDER} list:\n${goText(order)}\n`
+    throw internalError(`The order ${lists}`)
+  }
+}
+
+/** A list without some values. A directive that is no list is ignored, as upstream ignores it. */
+function withoutValues(live: unknown, values: unknown): unknown {
+  if (values === null) return undefined
+  if (!Array.isArray(live) || !Array.isArray(values)) return live
+  checkElements(live, values)
+  const gone = new Set(values.map((item) => identityOf(item)))
+  return live.filter((item) => !gone.has(identityOf(item)))
+}
+
+/** Undefined: the patch removes the member. */
+function mergedMember(live: unknown, value: unknown, schema: Schema | undefined, depth: number): unknown {
+  if (isRecord(value) && isRecord(live)) return strategicMergePatch(live, value, schema, depth + 1)
+  if (Array.isArray(value) && Array.isArray(live)) return mergedList(live, value, schema, depth)
+  return withoutDirectives(value, depth + 1)
+}
+
+/** What a patch adds: without its null members and the parts with a directive. Undefined: it is such a part itself. */
+function withoutDirectives(value: unknown, depth: number): unknown {
+  checkDepth(depth)
+  if (Array.isArray(value))
+    return value.map((item) => withoutDirectives(item, depth + 1)).filter((item) => item !== undefined)
+  if (!isRecord(value)) return value
+  if (Object.hasOwn(value, PATCH)) return undefined
+  const members = Object.entries(value)
+    .map(([name, member]) => [name, withoutDirectives(member, depth + 1)] as const)
+    .filter(([, member]) => member !== undefined && member !== null)
+  return Object.fromEntries(members)
+}
+
+function mergedList(live: List, patch: List, schema: Schema | undefined, depth: number): List {
+  const key = mergeKey(schema)
+  if (key === undefined) return patch
+  if (live.length === 0 && patch.length === 0) return live
+  checkElements(live, patch)
+  if (key !== 'value') return mergedItems(live, patch, key, schema, depth)
+  const present = new Set(live.map((item) => identityOf(item)))
+  const added = patch.filter((item) => !present.has(identityOf(item)))
+  return inOrder([...live, ...added], patch, live, key)
+}
+
+/** All elements must be of one type, and none a list (upstream's sliceElementType). */
+function checkElements(...lists: readonly List[]): void {
+  const types = new Set(lists.flat().map((item) => goTypeOf(item)))
+  const [first] = types
+  if (first === goTypeOf([])) throw unprocessable()
+  if (types.size > 1) throw internalError(`list element types are not identical: ${goText(lists)}`)
 }
 
 /** The items of a list after those of a patch were merged into those with the same key, or added. */
-function mergedItems(
-  live: readonly unknown[],
-  patch: readonly unknown[],
-  key: string,
-  schema: Schema | undefined,
-  depth: number,
-): readonly unknown[] {
+function mergedItems(live: List, patch: List, key: string, schema: Schema | undefined, depth: number): List {
   const items = schema?.type === 'list' ? schema.items : undefined
-  const isReplaced = patch.some((item) => isRecord(item) && item[PATCH] === 'replace')
-  if (isReplaced) return patch.filter((item) => !isRecord(item) || item[PATCH] === undefined)
-  const result: unknown[] = [...live]
-  // Several items may have the same key, as the ports 53 of a Service: the first is merged, all are deleted.
-  const indices = new Map<string, number[]>()
-  for (const [index, item] of live.entries()) {
-    if (!isRecord(item)) continue
-    const identity = identityOf(item[key])
-    indices.set(identity, [...(indices.get(identity) ?? []), index])
+  const deleted = new Set<string>()
+  const present: Members[] = []
+  let isReplaced = false
+  for (const item of patch.map(asMap)) {
+    const directive = item[PATCH]
+    if (!Object.hasOwn(item, PATCH)) present.push(item)
+    else if (directive === 'delete') deleted.add(keyOf(item, key))
+    else if (directive === 'replace') isReplaced = true
+    else if (directive === 'merge') throw internalError('merging lists cannot yet be specified in the patch')
+    else throw unknownDirective(directive, item)
   }
-  const deleted = new Set<number>()
-  const present: unknown[] = []
-  for (const item of patch) {
-    if (!isRecord(item) || item[key] === undefined) {
-      throw internalError(`map: ${goText(item)} does not contain declared merge key: ${key}`)
-    }
-    const identity = identityOf(item[key])
-    const found = indices.get(identity) ?? []
-    if (item[PATCH] === 'delete') {
-      for (const index of found) deleted.add(index)
-      indices.delete(identity)
-      continue
-    }
-    present.push(item)
-    const [index = result.length] = found
-    if (index === result.length) indices.set(identity, [index])
-    result[index] = strategicMergePatch(result[index] ?? {}, item, items, depth + 1)
+  if (isReplaced) {
+    for (const item of present) keyOf(item, key)
+    return present
   }
-  const left = result.filter((_, index) => !deleted.has(index))
-  return inOrder(left, present, live, key)
+  const result: unknown[] = live.filter((item) => !isRecord(item) || !deleted.has(identityOf(item[key])))
+  // Several items may have the same key, as the ports 53 of a Service: the first is merged.
+  const indices = new Map<string, number>()
+  const note = (identity: string, index: number): void => void (indices.has(identity) || indices.set(identity, index))
+  for (const [index, item] of result.entries()) if (isRecord(item)) note(identityOf(item[key]), index)
+  for (const item of present) {
+    const identity = keyOf(item, key)
+    const index = indices.get(identity)
+    if (index !== undefined) result[index] = strategicMergePatch(result[index], item, items, depth + 1)
+    else note(identity, result.push(item) - 1)
+  }
+  return inOrder(result, present, live, key)
 }
 
 /**
@@ -151,13 +251,13 @@ function mergeKey(schema: Schema | undefined): string | undefined {
 }
 
 function fieldOf(schema: Schema | undefined, name: string): Schema | undefined {
-  return schema?.type === 'object' ? schema.fields[name] : undefined
+  return schema?.type === 'object' && Object.hasOwn(schema.fields, name) ? schema.fields[name] : undefined
 }
 
 /** A text that only equal JSON values have. @throws Refusal 400 where the value nests too deep */
 function identityOf(value: unknown, depth = 1): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
-  if (depth > DEEPEST_NESTING) throw badRequest('error decoding patch: json: exceeded max depth')
+  checkDepth(depth)
   if (Array.isArray(value)) return `[${value.map((item) => identityOf(item, depth + 1)).join()}]`
   const members = Object.entries(value).filter(([, member]) => member !== undefined)
   return `{${members
@@ -166,14 +266,47 @@ function identityOf(value: unknown, depth = 1): string {
     .join()}}`
 }
 
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : []
+/** What identifies an item: its value under a key, or without one the item itself. @throws Refusal 500 */
+function keyOf(item: unknown, key: string | undefined): string {
+  if (key === undefined) return identityOf(item)
+  const members = asMap(item)
+  if (!Object.hasOwn(members, key)) {
+    throw internalError(`map: ${goText(members)} does not contain declared merge key: ${key}`)
+  }
+  return identityOf(members[key])
+}
+
+function asMap(value: unknown): Members {
+  return isRecord(value) ? value : wrongType({}, value)
+}
+
+function asList(value: unknown): List {
+  return Array.isArray(value) ? value : wrongType([], value)
+}
+
+function wrongType(expected: object, value: unknown): never {
+  throw internalError(`expected a ${goTypeOf(expected)}, but received a ${goTypeOf(value)}`)
+}
+
+/** The Go type to which JSON decodes, as `%s` prints it. */
+function goTypeOf(value: unknown): string {
+  if (value === null || value === undefined) return '%!s(<nil>)'
+  if (Array.isArray(value)) return '[]interface {}'
+  if (typeof value === 'object') return 'map[string]interface {}'
+  if (typeof value === 'number') return Number.isInteger(value) ? 'int64' : 'float64'
+  return typeof value === 'boolean' ? 'bool' : typeof value
+}
+
+/** @throws Refusal 400 */
+function checkDepth(depth: number): void {
+  if (depth > DEEPEST_NESTING) throw badRequest('error decoding patch: json: exceeded max depth')
 }
 
 /** A value as Go's `%v` prints it, for messages in kube-apiserver's words. */
-function goText(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(goText).join(' ')}]`
+function goText(value: unknown, depth = 1): string {
+  checkDepth(depth)
+  if (Array.isArray(value)) return `[${value.map((item) => goText(item, depth + 1)).join(' ')}]`
   if (!isRecord(value)) return value === null ? '<nil>' : String(value)
   const members = Object.keys(value).sort()
-  return `map[${members.map((key) => `${key}:${goText(value[key])}`).join(' ')}]`
+  return `map[${members.map((key) => `${key}:${goText(value[key], depth + 1)}`).join(' ')}]`
 }

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { any, list, object, string, stringSet } from '../../src/apiserver/kind.ts'
+import { any, list, map, object, string, stringSet } from '../../src/apiserver/kind.ts'
 import { strategicMergePatch } from '../../src/apiserver/strategic-merge-patch.ts'
 
 const schema = object({
   ports: list(object({ port: any, name: string }), ['port', 'protocol']),
   finalizers: stringSet,
   addresses: list(any),
+  annotations: map,
+  spec: object({}),
 })
 
 const live = {
@@ -73,17 +75,74 @@ for (const [name, patch, expected] of [
   test(name, () => assert.deepEqual(changed(patch), expected))
 }
 
-for (const [patch, code] of [
-  [{ ports: [{ name: 'keyless' }] }, 500],
-  [{ ports: ['text'] }, 500],
-  [{ labels: { $patch: 'sideways' } }, 500],
-  [{ labels: { $retainKeys: ['two'], three: '3' } }, 400],
-  [{ labels: { $retainKeys: 'two' } }, 400],
+const unidentical = /^list element types are not identical: \[\[map\[name:a port:1\] .*\] \[text\]\]$/
+const notThatOrder =
+  /^The order in patch list:\n\[map\[port:1\] .*\]\n doesn't match \$setElementOrder list:\n\[map\[.*\]\]\n$/
+
+for (const [patch, code, message] of [
+  [{ ports: [{ name: 'keyless' }] }, 500, 'map: map[name:keyless] does not contain declared merge key: port'],
+  [{ ports: [{ $patch: 'delete' }] }, 500, 'map: map[$patch:delete] does not contain declared merge key: port'],
+  [{ ports: ['text'] }, 500, unidentical],
+  [{ ports: [{ port: 1, $patch: 'merge' }] }, 500, 'merging lists cannot yet be specified in the patch'],
+  [{ ports: [{ port: 1, $patch: 'x' }] }, 500, 'unknown patch type: x in map: map[$patch:x port:1]'],
+  [{ labels: { $patch: 'sideways' } }, 500, 'unknown patch type: sideways in map: map[$patch:sideways]'],
+  [{ labels: { $patch: 'merge' } }, 500, 'unknown patch type: merge in map: map[$patch:merge]'],
+  [{ labels: { $retainKeys: ['two'], three: '3' } }, 400, 'invalid patch format of retainKeys'],
+  [{ labels: { $retainKeys: 'two' } }, 400, 'invalid patch format of retainKeys'],
+  [{ '$setElementOrder/ports': 'x' }, 500, 'expected a []interface {}, but received a string'],
+  [{ '$setElementOrder/ports': { a: 1 } }, 500, 'expected a []interface {}, but received a map[string]interface {}'],
+  [{ '$setElementOrder/ports': null }, 500, 'expected a []interface {}, but received a %!s(<nil>)'],
+  [{ '$setElementOrder/labels': [] }, 500, 'expected a []interface {}, but received a map[string]interface {}'],
+  [{ '$setElementOrder/spec': [] }, 500, 'expected slice or array type, but got: struct'],
+  [{ $setElementOrder: [] }, 400, 'invalid patch format of setElementOrder list'],
+  [{ '$setElementOrder/ports': ports(2), ports: ports(1, 2) }, 500, notThatOrder],
+  [{ '$setElementOrder/ports': ports(2, 1), ports: ports(1, 2) }, 500, notThatOrder],
+  [{ '$setElementOrder/ports': ports(1), ports: 5 }, 500, 'expected a []interface {}, but received a int64'],
+  [{ '$setElementOrder/ports': [1], ports: ports(1) }, 500, 'expected a map[string]interface {}, but received a int64'],
+  [{ $deleteFromPrimitiveList: [] }, 400, 'invalid patch format of primitive list'],
+  [{ '$deleteFromPrimitiveList/finalizers': [1] }, 500, 'list element types are not identical: [[x y] [1]]'],
+  [{ finalizers: [['x']] }, 500, 'list element types are not identical: [[x y] [[x]]]'],
 ] as const) {
   test(`${JSON.stringify(patch)} is refused with ${code}`, () => {
-    assert.throws(() => strategicMergePatch(live, patch, schema), { name: 'Refusal', httpStatus: code })
+    assert.throws(() => strategicMergePatch(live, patch, schema), { name: 'Refusal', httpStatus: code, message })
   })
 }
+
+test('the order of a list in a map of strings is refused', () => {
+  const patch = { annotations: { '$setElementOrder/x': [] } }
+  assert.throws(() => strategicMergePatch({ annotations: { a: '1' } }, patch, schema), {
+    httpStatus: 500,
+    message: 'merging an object in json but data type is not struct, instead is: map',
+  })
+})
+
+for (const [name, patch, expected] of [
+  ['a directive for values that is no list is ignored', { '$deleteFromPrimitiveList/finalizers': 'x' }, {}],
+  ['values of a list that is not there are ignored', { '$deleteFromPrimitiveList/none': ['x'] }, {}],
+  ['the order of a list that is not there is ignored', { '$setElementOrder/none': ['x'] }, {}],
+  [
+    'other directives may stand beside the names to retain',
+    { $retainKeys: ['finalizers'], '$deleteFromPrimitiveList/finalizers': ['x'] },
+    { ports: undefined, finalizers: ['y'], addresses: undefined, labels: undefined },
+  ],
+] as const) {
+  test(name, () => assert.deepEqual(changed(patch), expected))
+}
+
+test('what a patch adds has no null members and no parts with a directive', () => {
+  const patch = {
+    map: { a: null, b: { $patch: 'delete' }, c: '3' },
+    ports: [{ name: 'keyless' }, { $patch: 'delete' }],
+  }
+  assert.deepEqual(strategicMergePatch({}, patch, schema), { map: { c: '3' }, ports: [{ name: 'keyless' }] })
+})
+
+test('a member called __proto__ is one like others', () => {
+  const before = JSON.parse('{"__proto__":{"a":"1","__proto__":[1]}}')
+  const after = strategicMergePatch(before, JSON.parse('{"__proto__":{"b":"2"}}'), schema)
+  assert.equal(JSON.stringify(after), '{"__proto__":{"a":"1","__proto__":[1],"b":"2"}}')
+  assert.equal(JSON.stringify(strategicMergePatch({}, before, schema)), JSON.stringify(before))
+})
 
 test('too deep a patch is refused', () => {
   let patch: Readonly<Record<string, unknown>> = {}

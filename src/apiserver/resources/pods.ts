@@ -26,7 +26,7 @@ export const nodeKind: Kind = {
   shortNames: ['no'],
   schema: kindSchema({
     spec: object({ podCIDR: string, podCIDRs: strings, providerID: string, unschedulable: boolean, taints: list(any) }),
-    status: object({ conditions: list(any, ['type']), addresses: list(any) }),
+    status: object({ conditions: list(any, ['type']), addresses: list(any, ['type']) }),
   }),
   hasStatus: true,
   createOnUpdate: false,

@@ -5,7 +5,7 @@ import { applyTo, ownedOnApply } from './apply.ts'
 import { DecodeError, decode } from './decode.ts'
 import { type Draft, integer, type Kind, object, pointer, string, strings } from './kind.ts'
 import { listObjects } from './list.ts'
-import type { Manager } from './managed-fields.ts'
+import { applyFaults, type Manager } from './managed-fields.ts'
 import { tableRequestOf } from './media-types.ts'
 import { readBody, readDraft } from './object-meta.ts'
 import { patched, patchTypeOf } from './patches.ts'
@@ -221,13 +221,16 @@ export class Handlers {
     }
     const { namespace: given = '', name: givenName = '' } = (body as Draft).metadata ?? {}
     const type = `${kind.resource.group}/${kind.resource.version}, Kind=${kind.resource.kind}`
-    const undeclared = (unknown: readonly string[]): Error => {
-      const faults = unknown.map((path) => `.${path}: field not declared in schema`)
+    const untyped = (faults: readonly string[]): Error => {
       const list = faults.length === 1 ? faults[0] : `errors:\n  ${faults.join('\n  ')}`
       return internalError(`failed to create typed patch object (${given}/${givenName}; ${type}): ${list}`)
     }
+    const undeclared = (unknown: readonly string[]): Error =>
+      untyped(unknown.map((path) => `.${path}: field not declared in schema`))
     const wanted = readBody(kind, this.#declared(kind, body, undeclared))
     if (wanted.metadata?.managedFields !== undefined) throw badRequest('metadata.managedFields must be nil')
+    const faults = applyFaults(wanted, kind.schema)
+    if (faults.length > 0) throw untyped(faults)
     if (this.#live(route) === undefined) {
       if (subresource !== undefined) throw notFound(kind.resource, name)
       const draft = readDraft(kind, {

@@ -111,7 +111,6 @@ function isFieldSet(value: unknown): boolean {
   return isRecord(value) && Object.values(value).every(isFieldSet)
 }
 
-/** Whether an entry is the one that this write updates. */
 /** Whether an entry is that of a manager that writes such a kind: one entry for each version of it. */
 export function isBy(
   old: ManagedEntry,
@@ -276,6 +275,49 @@ export function mergeFields(value: unknown, over: unknown, schema: Schema | unde
   return Object.fromEntries([...merged].map(([step, part]) => [step.slice(2), part]))
 }
 
+/**
+ * Why a value cannot be applied: items of a list that are the same, or that nothing identifies. In the words of
+ * structured-merge-diff's `typed.ValidationErrors`, each with its path.
+ */
+export function applyFaults(value: unknown, schema: Schema | undefined, path = ''): readonly string[] {
+  if (Array.isArray(value)) return schema?.type === 'list' ? itemFaults(value, schema, path) : []
+  if (!isRecord(value) || schema?.type !== 'object') return []
+  return Object.entries(value).flatMap(([name, member]) => {
+    return Object.hasOwn(schema.fields, name) ? applyFaults(member, schema.fields[name], `${path}.${name}`) : []
+  })
+}
+
+function itemFaults(items: readonly unknown[], schema: Schema & { type: 'list' }, path: string): readonly string[] {
+  const { keys } = schema
+  if (keys === undefined) return items.flatMap((item, index) => applyFaults(item, schema.items, `${path}[${index}]`))
+  const faults: string[] = []
+  const seen = new Set<string>()
+  for (const [index, item] of items.entries()) {
+    const fault = identityFault(item, schema)
+    // Without an identity there is no path to what is below.
+    if (fault !== undefined) return [...faults, `${path}: element ${index}: ${fault}`]
+    const step = stepOf(item, schema)
+    if (seen.has(step)) faults.push(`${path}: duplicate entries for key ${pathStep(step)}`)
+    seen.add(step)
+    faults.push(...applyFaults(item, schema.items, path + pathStep(step)))
+  }
+  return faults
+}
+
+function identityFault(item: unknown, schema: Schema & { type: 'list' }): string | undefined {
+  const { keys = [] } = schema
+  if (keys === 'value') {
+    if (Array.isArray(item)) return 'not supported: associative list with lists as elements'
+    if (item === null) return "associative list without keys has an element that's an explicit null"
+    return typeof item === 'object' ? "associative list without keys has an element that's a map type" : undefined
+  }
+  if (item === null) return 'associative list with keys may not have a null element'
+  if (!isRecord(item)) return 'associative list with keys may not have non-map elements'
+  if (keysOf(item, schema) !== '{}') return undefined
+  const names = keys.map((key) => JSON.stringify(key)).join(' ')
+  return `associative list with keys has an element that omits all key fields [${names}] (and doesn't have default values for any key fields)`
+}
+
 function isWhole(fields: FieldSet): boolean {
   for (const _ in fields) return false
   return true
@@ -306,14 +348,19 @@ function partsOf(value: unknown, schema: Schema | undefined): Parts | undefined 
 function itemsOf(items: readonly unknown[], schema: Schema & { type: 'list' }): Parts {
   const steps = new Map<string, { value: unknown; schema: Schema | undefined }>()
   for (const item of items) {
-    const step = schema.keys === 'value' ? `v:${JSON.stringify(item)}` : `k:${keysOf(item as Members, schema)}`
-    steps.set(step, { value: item, schema: schema.items })
+    steps.set(stepOf(item, schema), { value: item, schema: schema.items })
   }
   return { steps, ownsContainer: true }
 }
 
+function stepOf(item: unknown, schema: Schema & { type: 'list' }): string {
+  return schema.keys === 'value' ? `v:${JSON.stringify(item)}` : `k:${keysOf(item as Members, schema)}`
+}
+
 function keysOf(item: Members, { keys = [], items }: Schema & { type: 'list' }): string {
-  const values = (keys as readonly string[]).map((key) => [key, item[key] ?? defaultIn(items, key)] as const)
+  const values = [...(keys as readonly string[])]
+    .sort()
+    .map((key) => [key, item[key] ?? defaultIn(items, key)] as const)
   return JSON.stringify(Object.fromEntries(values.filter(([, value]) => value !== undefined)))
 }
 

@@ -51,3 +51,19 @@ test('the owners that an update gives are taken, [{}] stands for none, and malfo
   assert.deepEqual(await owners([]), ['two'])
   assert.deepEqual(await owners([{}]), [])
 })
+
+test('items that are the same are refused, each by its path and key', async () => {
+  const embedded = await Embedded.started()
+  for (const [ports, list] of [
+    [[{ port: 80 }, { port: 80, protocol: 'TCP' }], '.spec.ports: duplicate entries for key [port=80,protocol="TCP"]'],
+    [
+      [{ port: 80 }, { port: 80 }, { port: 81 }, { port: 81 }],
+      'errors:\n  .spec.ports: duplicate entries for key [port=80,protocol="TCP"]\n  .spec.ports: duplicate entries for key [port=81,protocol="TCP"]',
+    ],
+  ] as const) {
+    const { status, body } = await embedded.send('PATCH', `${path}?fieldManager=one`, service(...ports), applyPatch)
+    assert.equal(status, 500)
+    assert.equal(body.message, `failed to create typed patch object (/web; /v1, Kind=Service): ${list}`)
+  }
+  assert.equal((await embedded.send('GET', path)).status, 404)
+})

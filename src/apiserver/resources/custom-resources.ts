@@ -129,8 +129,8 @@ function schemaOf(openApi: JsonSchema): Schema {
   }
   if (openApi.type !== 'array') return any
   const items = schemaOf(isRecord(openApi.items) ? openApi.items : {})
-  const mapKeys = openApi['x-kubernetes-list-map-keys']
-  const keys = openApi['x-kubernetes-list-type'] === 'set' ? 'value' : mapKeys && textsOf(mapKeys)
+  const { 'x-kubernetes-list-type': listType, 'x-kubernetes-list-map-keys': mapKeys = [] } = openApi
+  const keys = listType === 'set' ? 'value' : listType === 'map' ? textsOf(mapKeys) : undefined
   return { type: 'list', items, preserveEmpty: true, ...(keys === undefined ? {} : { keys }) }
 }
 

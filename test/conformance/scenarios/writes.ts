@@ -83,6 +83,32 @@ export const writeScenarios: readonly Scenario[] = [
     ],
   },
   {
+    name: 'server-side apply of items that are the same',
+    steps: [
+      ...[
+        [{ port: 80, protocol: 'TCP' }, { port: 81, protocol: 'TCP' }, { port: 80 }],
+        [{ port: 80 }, { port: 80, protocol: 'UDP' }, { port: 80, protocol: 'UDP' }, { port: 80 }],
+      ].map((ports) =>
+        patch('apply', `${web}?fieldManager=one`, {
+          apiVersion: 'v1',
+          kind: 'Service',
+          metadata: { name: 'web' },
+          spec: { ports },
+        }),
+      ),
+      patch(
+        'apply',
+        `${map}?fieldManager=one`,
+        configMap('map', {}, { finalizers: ['example.com/a', 'example.com/a'] }),
+      ),
+      patch(
+        'apply',
+        `${map}?fieldManager=one`,
+        configMap('map', {}, { finalizers: ['example.com/a', 'example.com/b'] }),
+      ),
+    ],
+  },
+  {
     name: 'fields that a kind does not have',
     steps: [
       post(maps, unknown),

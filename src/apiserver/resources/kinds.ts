@@ -39,10 +39,8 @@ const allocator = { name: 'kube-apiserver', operation: 'Update' } as const
 export class Kinds {
   readonly context: WriteContext
   readonly #builtIn: readonly Kind[]
-  /** By the name of their definition. */
-  readonly #custom = new Map<string, readonly Kind[]>()
-  /** Ends the watches of the kinds of a definition when it changes or goes. */
-  readonly #replaced = new Map<string, AbortController>()
+  /** By the name of their definition, in the order in which they were defined. */
+  readonly #defined = new Map<string, Definition>()
   #listener = (): void => {}
 
   constructor(parts: {
@@ -95,8 +93,11 @@ export class Kinds {
     store.collection(qualifiedPlural(customResourceDefinitions)).subscribe((change) => this.#define(change))
   }
 
+  /** Of kinds of a group with the same names the first is served; the next when the first is gone. */
   get all(): readonly Kind[] {
-    return [...this.#builtIn, ...[...this.#custom.values()].flat()]
+    const served = [...this.#builtIn]
+    for (const { kinds } of this.#defined.values()) served.push(...kinds.filter((kind) => !isTaken(kind, served)))
+    return served
   }
 
   /** Calls `listener` whenever the kinds have changed. There is one listener. */
@@ -106,30 +107,14 @@ export class Kinds {
 
   #define({ type, object, previous }: Change): void {
     const { name } = object.metadata
-    const before = this.#custom.get(name) ?? []
-    const replaced = this.#replaced.get(name)
-    if (type === 'DELETED') this.#custom.delete(name)
+    const before = this.#defined.get(name)
+    if (type === 'DELETED') this.#defined.delete(name)
     else if (previous !== undefined && equalJson(member(previous, 'spec'), member(object, 'spec'))) return
-    else this.#custom.set(name, this.#kindsOf(object))
-    replaced?.abort()
+    else this.#defined.set(name, defined(object))
+    before?.replaced.abort()
     this.#listener()
     // In a turn of its own, so that a write is never nested in another.
-    if (type === 'DELETED') this.context.clock.schedule(0, () => this.#removeAll(before))
-  }
-
-  /** A kind whose names are those of another is not served. */
-  #kindsOf(definition: StoredObject): readonly Kind[] {
-    const { name } = definition.metadata
-    const others = [...this.#builtIn, ...[...this.#custom].flatMap(([other, kinds]) => (other === name ? [] : kinds))]
-    const isTaken = ({ resource: { group, plural, kind } }: Kind): boolean =>
-      others.some(({ resource }) => resource.group === group && (resource.plural === plural || resource.kind === kind))
-    const replaced = new AbortController()
-    // Each watch listens to it.
-    setMaxListeners(0, replaced.signal)
-    this.#replaced.set(name, replaced)
-    return kindsOfDefinition(definition)
-      .filter((kind) => !isTaken(kind))
-      .map((kind) => ({ ...kind, replaced: replaced.signal }))
+    if (type === 'DELETED') this.context.clock.schedule(0, () => this.#removeAll(before?.kinds ?? []))
   }
 
   /** The objects of a definition go with it, unless it is there again. */
@@ -143,6 +128,26 @@ export class Kinds {
     const objects = this.context.store.objects(kind)
     for (const key of [...objects.keys('')]) objects.remove(key, objects.get(key) as StoredObject)
   }
+}
+
+/** What a definition defines, whether it is served or not. `replaced` ends the watches when it changes or goes. */
+interface Definition {
+  readonly kinds: readonly Kind[]
+  readonly replaced: AbortController
+}
+
+function defined(definition: StoredObject): Definition {
+  const replaced = new AbortController()
+  // Each watch listens to it.
+  setMaxListeners(0, replaced.signal)
+  const kinds = kindsOfDefinition(definition).map((kind) => ({ ...kind, replaced: replaced.signal }))
+  return { kinds, replaced }
+}
+
+function isTaken({ resource: { group, plural, kind } }: Kind, others: readonly Kind[]): boolean {
+  return others.some(
+    ({ resource }) => resource.group === group && (resource.plural === plural || resource.kind === kind),
+  )
 }
 
 function familiesOf(clusterIps: ClusterIps): readonly string[] {

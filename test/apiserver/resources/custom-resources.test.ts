@@ -146,6 +146,58 @@ test('a status is written at its subresource alone, if there is one', async () =
   assert.equal((await without.send('GET', `${widgets}/one/status`)).status, 404)
 })
 
+for (const [type, code] of [
+  ['map', 500],
+  ['atomic', 201],
+] as const) {
+  test(`the keys of a list that is ${type} answer applied items without them with ${code}`, async () => {
+    const list = { type: 'array', 'x-kubernetes-list-type': type, 'x-kubernetes-list-map-keys': ['name'] }
+    const embedded = await defined(version({ spec: { parts: { ...list, items: { type: 'object' } } } }))
+    const parts = [{ count: 1 }, { count: 1 }]
+    const body = { apiVersion: 'example.com/v1', kind: 'Widget', metadata: { name: 'one' }, spec: { parts } }
+    const path = `${widgets}/one?fieldManager=one`
+    const answer = await embedded.send('PATCH', path, body, 'application/apply-patch+yaml')
+    assert.equal(answer.status, code)
+    if (code === 500) assert.match(answer.body.message, /element 0: .* omits all key fields \["name"\] \(and/)
+    else assert.deepEqual(answer.body.metadata.managedFields[0].fieldsV1, { 'f:spec': { 'f:parts': {} } })
+  })
+}
+
+test('the second definition of a kind is served when the first is gone, and not before', async () => {
+  const embedded = await defined(version())
+  const other = definition([version()], { names: { plural: 'gadgets', kind: 'Widget' } })
+  await embedded.send('POST', definitions, { ...other, metadata: { name: 'gadgets.example.com' } })
+  const gadgets = widgets.replace('widgets', 'gadgets')
+  await embedded.send(
+    'PATCH',
+    `${definitions}/gadgets.example.com`,
+    { spec: { names: { shortNames: ['gd'] } } },
+    mergePatch,
+  )
+  assert.equal((await embedded.send('GET', gadgets)).status, 404)
+  await embedded.send('DELETE', `${definitions}/widgets.example.com`)
+  assert.equal((await embedded.send('GET', gadgets)).status, 200)
+  assert.equal((await embedded.send('GET', widgets)).status, 404)
+  const watch = await embedded.watch('', undefined, gadgets)
+  await embedded.send('POST', definitions, definition())
+  assert.equal((await embedded.send('GET', widgets)).status, 404)
+  await embedded.send('POST', gadgets, { metadata: { name: 'one' } })
+  assert.equal((await watch.next()).value.object.metadata.name, 'one')
+  await watch.return?.()
+})
+
+test('a definition in the place of a kind of the server goes without the objects of that kind', async () => {
+  const embedded = await Embedded.started()
+  const names = { plural: 'leases', kind: 'Lease' }
+  const mine = definition([version()], { group: 'coordination.k8s.io', names })
+  await embedded.send('POST', definitions, { ...mine, metadata: { name: 'leases.coordination.k8s.io' } })
+  const path = '/apis/coordination.k8s.io/v1/namespaces/default/leases'
+  await embedded.send('POST', path, { metadata: { name: 'a' } })
+  await embedded.send('DELETE', `${definitions}/leases.coordination.k8s.io`)
+  await embedded.time.advance(1)
+  assert.equal((await embedded.send('GET', `${path}/a`)).status, 200)
+})
+
 test('the objects of a namespace that is deleted go with it', async () => {
   const embedded = await defined(version())
   await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'blue' } })

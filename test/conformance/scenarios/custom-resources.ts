@@ -3,6 +3,7 @@ import { asTable, get, patch, post, put, remove, type Scenario, type Step } from
 const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 const group = 'NS.example.com'
 const widgets = `/apis/${group}/v1/namespaces/NS/widgets`
+const gadgets = `/apis/${group}/v1/namespaces/NS/gadgets`
 const older = `/apis/${group}/v1beta1/namespaces/NS/widgets`
 
 const text = { type: 'string' }
@@ -26,6 +27,7 @@ const schema = {
             properties: { name: text, count: { type: 'integer', default: 1 } },
           },
         },
+        tags: { type: 'array', 'x-kubernetes-list-type': 'set', items: text },
       },
     },
     status: { type: 'object', properties: { ready: { type: 'boolean' } } },
@@ -100,12 +102,30 @@ export const customResourceScenarios: readonly Scenario[] = [
       ),
       patch('apply', `${widgets}/two?fieldManager=two`, widget({ parts: [{ name: 'b', count: 3 }] }, 'two')),
       patch('apply', `${widgets}/two?fieldManager=one`, widget({ parts: [{ name: 'a' }] }, 'two')),
+      patch('apply', `${widgets}/two?fieldManager=one`, widget({ parts: [{ name: 'a' }, { name: 'a' }] }, 'two')),
+      patch('apply', `${widgets}/two?fieldManager=one`, widget({ parts: [{ count: 2 }], tags: ['x', 'x'] }, 'two')),
       get(`${widgets}?fieldSelector=spec.color%3Dblue`),
       get(`${widgets}?labelSelector=a%3Db`),
       get(`/apis/${group}`),
       get(`/apis/${group}/v1`),
       remove(`${widgets}/one`),
       remove(`${definitions}/widgets.${group}`),
+    ],
+  },
+  {
+    name: 'two definitions of one kind',
+    steps: [
+      post(definitions, definition()),
+      served,
+      post(definitions, {
+        ...definition({ names: { plural: 'gadgets', kind: 'Widget' } }),
+        metadata: { name: `gadgets.${group}` },
+      }),
+      get(gadgets),
+      remove(`${definitions}/widgets.${group}`),
+      { ...get(gadgets), untilStatus: 200 },
+      post(gadgets, widget({ size: 2 })),
+      remove(`${definitions}/gadgets.${group}`),
     ],
   },
   {

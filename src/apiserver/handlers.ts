@@ -2,10 +2,9 @@ import { apiVersionOf, isRecord } from '../kube/resources.ts'
 import type { ApiRequest, ApiResponse } from '../kube/transport.ts'
 import { decodedByGoType, GoTypeError } from '../protobuf/go-decode.ts'
 import { applyTo, ownedOnApply } from './apply.ts'
-import { DecodeError, decode } from './decode.ts'
-import { type Draft, integer, type Kind, object, pointer, string, strings } from './kind.ts'
+import type { Draft, Kind } from './kind.ts'
 import { listObjects } from './list.ts'
-import { applyFaults, type Manager } from './managed-fields.ts'
+import { applyFaults } from './managed-fields.ts'
 import { tableRequestOf } from './media-types.ts'
 import { readBody, readDraft } from './object-meta.ts'
 import { patched, patchTypeOf } from './patches.ts'
@@ -24,20 +23,12 @@ import {
   successStatus,
   uidConflict,
 } from './refusal.ts'
+import { deleteRequest, writeOptions } from './request-options.ts'
 import type { Route } from './routes.ts'
 import type { StoredObject } from './store.ts'
 import { type TableRequest, tableEvents, tableOf } from './table.ts'
 import { openWatch, type WatchContext, type WatchEvent } from './watch.ts'
-import {
-  createObject,
-  type DeleteRequest,
-  deleteObject,
-  keyOf,
-  reviewed,
-  type Target,
-  updateObject,
-  type WriteContext,
-} from './writes.ts'
+import { createObject, deleteObject, keyOf, reviewed, type Target, updateObject, type WriteContext } from './writes.ts'
 
 type CollectionRoute = Extract<Route, { to: 'collection' }>
 type ObjectRoute = Extract<Route, { to: 'object' }>
@@ -140,8 +131,8 @@ export class Handlers {
   }
 
   #create({ kind, namespace }: CollectionRoute, request: ApiRequest): StoredObject {
-    const draft = this.#draft(kind, request)
     const options = writeOptions(request, 'Update')
+    const draft = this.#draft(kind, request)
     if (kind.review !== undefined) return reviewed(this.#context, kind, draft, options)
     return createObject(this.#context, kind, namespace, draft, options)
   }
@@ -173,8 +164,8 @@ export class Handlers {
 
   #update(route: ObjectRoute, request: ApiRequest): ApiResponse {
     const { kind, namespace, name } = route
-    const draft = this.#draft(kind, request)
     const options = writeOptions(request, 'Update')
+    const draft = this.#draft(kind, request)
     if (draft.metadata?.name === undefined) throw nameless(name)
     if (kind.createOnUpdate && route.subresource === undefined && this.#live(route) === undefined) {
       const { resourceVersion: _version, ...metadata } = draft.metadata
@@ -195,6 +186,7 @@ export class Handlers {
     const type = patchTypeOf(request.headers['content-type'] ?? '')
     if (type === 'apply') return this.#apply(route, request)
     if (type === 'strategic' && kind.isCustom) throw noStrategicPatch()
+    const options = writeOptions(request, 'Update')
     const refusal = (unknown: readonly string[]): Error => {
       const message = `Invalid value: ${JSON.stringify(JSON.stringify(request.body))}: ${strictError(unknown)}`
       // Upstream does not say of which object.
@@ -207,14 +199,12 @@ export class Handlers {
       // A version that the patch does not name is the live object's own: no guard.
       return { draft }
     }
-    return answered(200, updateObject(this.#context, route, change, writeOptions(request, 'Update')))
+    return answered(200, updateObject(this.#context, route, change, options))
   }
 
   #apply(route: ObjectRoute, request: ApiRequest): ApiResponse {
     const { kind, namespace, name, subresource } = route
     const options = writeOptions(request, 'Apply')
-    const manager = parameter(request.query, 'fieldManager')
-    if (!manager) throw fieldManagerRequired()
     const body = request.body as { readonly apiVersion?: string; readonly kind?: string } | undefined
     if (body?.apiVersion === undefined || body.kind !== kind.resource.kind) {
       throw badRequest(`invalid object type: ${groupVersionKind(body?.apiVersion ?? '', body?.kind ?? '')}`)
@@ -265,8 +255,9 @@ export class Handlers {
     if (kind.resource.namespaced ? namespace === undefined : kind === this.#context.namespaceKind)
       throw methodNotAllowed()
     const list = listObjects(this.#context.store, kind, namespace, parseListOptions(request.query, kind))
+    const options = deleteRequest(request)
     for (const { metadata } of (list as { readonly items: readonly StoredObject[] }).items) {
-      deleteObject(this.#context, { kind, namespace, name: metadata.name }, deleteRequest(request))
+      deleteObject(this.#context, { kind, namespace, name: metadata.name }, options)
     }
     return answered(200, list)
   }
@@ -324,73 +315,6 @@ function warningHeader(texts: readonly string[]): string {
   return (isTooLong ? cut : whole).map((text) => `299 - "${text.replaceAll(/["\\]/g, '\\$&')}"`).join(', ')
 }
 
-const managerOptions: Readonly<Partial<Record<ApiRequest['method'], string>>> = {
-  POST: 'CreateOptions',
-  PUT: 'UpdateOptions',
-  PATCH: 'PatchOptions',
-}
-const MAX_MANAGER_BYTES = 128
-
-/** @throws Refusal 422 */
-function checkManager(method: ApiRequest['method'], manager: string): void {
-  const kind = managerOptions[method]
-  if (kind === undefined || Buffer.byteLength(manager) <= MAX_MANAGER_BYTES) return
-  const message = `Too long: may not be more than ${MAX_MANAGER_BYTES} bytes`
-  throw invalid({ kind, group: 'meta.k8s.io' }, '', [{ reason: 'FieldValueTooLong', message, field: 'fieldManager' }])
-}
-
-function writeOptions(request: ApiRequest, operation: Manager['operation']): { manager: Manager; dryRun: boolean } {
-  const agent = request.headers['user-agent']?.split('/')[0]
-  const given = parameter(request.query, 'fieldManager')
-  if (given) checkManager(request.method, given)
-  const name = given || agent?.slice(0, MAX_MANAGER_BYTES) || 'unknown'
-  return { manager: { name, operation }, dryRun: parameter(request.query, 'dryRun') === 'All' }
-}
-
-const deleteOptions = object({
-  preconditions: pointer({ uid: string, resourceVersion: string }),
-  gracePeriodSeconds: integer,
-  propagationPolicy: string,
-  dryRun: strings,
-})
-
-/** Delete options come as the body, as parameters, or not at all. @throws Refusal 400 */
-function deleteRequest({ body, query }: ApiRequest): DeleteRequest {
-  let options: {
-    readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string }
-    readonly gracePeriodSeconds?: number
-    readonly propagationPolicy?: string
-    readonly dryRun?: readonly string[]
-  }
-  try {
-    options = decode(body ?? {}, deleteOptions) as typeof options
-  } catch (error) {
-    throw error instanceof DecodeError ? badRequest(`the body must be DeleteOptions: ${error.message}`) : error
-  }
-  const grace = options.gracePeriodSeconds ?? parameter(query, 'gracePeriodSeconds')
-  // Ten digits are three hundred years: more would be no date.
-  if (grace !== undefined && !/^\d{1,10}$/.test(String(grace))) {
-    throw badRequest('gracePeriodSeconds must be a whole number of at most ten digits')
-  }
-  const policy = options.propagationPolicy ?? parameter(query, 'propagationPolicy')
-  return {
-    uid: options.preconditions?.uid,
-    resourceVersion: options.preconditions?.resourceVersion,
-    gracePeriodSeconds: grace === undefined ? undefined : Number(grace),
-    finalizer: policy === 'Foreground' ? 'foregroundDeletion' : policy === 'Orphan' ? 'orphan' : undefined,
-    dryRun: options.dryRun?.includes('All') === true || parameter(query, 'dryRun') === 'All',
-  }
-}
-
 function nameless(name: string): Error {
   return badRequest(`the name of the object (${name} based on URL) was undeterminable: name must be provided`)
-}
-
-function fieldManagerRequired(): Error {
-  const cause = {
-    reason: 'FieldValueRequired',
-    message: 'Required value: is required for apply patch',
-    field: 'fieldManager',
-  }
-  return invalid({ kind: 'PatchOptions', group: 'meta.k8s.io' }, '', [cause])
 }

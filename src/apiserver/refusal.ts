@@ -1,4 +1,5 @@
 import { apiVersionOf, type KubeObject, qualifiedPlural, type Resource } from '../kube/resources.ts'
+import { goQuoted } from './go-text.ts'
 
 /** Why one field of an object is refused: a cause in a Status. */
 interface Cause {
@@ -211,6 +212,10 @@ function groupOf(resource: { readonly group: string }): { readonly group?: strin
   return resource.group === '' ? {} : { group: resource.group }
 }
 
+function valueText(value: unknown): string {
+  return typeof value === 'string' ? goQuoted(value) : JSON.stringify(value)
+}
+
 /** Collects the faults of an object, field by field, in the words of apimachinery's `field.Error`. */
 export class FieldErrors {
   readonly causes: Cause[] = []
@@ -220,20 +225,16 @@ export class FieldErrors {
   }
 
   invalid(field: string, value: unknown, detail: string): void {
-    this.#add('FieldValueInvalid', field, `Invalid value: ${JSON.stringify(value)}: ${detail}`)
+    this.#add('FieldValueInvalid', field, `Invalid value: ${valueText(value)}: ${detail}`)
   }
 
   notSupported(field: string, value: unknown, supported: readonly string[]): void {
     const values = supported.map((text) => JSON.stringify(text)).join(', ')
-    this.#add(
-      'FieldValueNotSupported',
-      field,
-      `Unsupported value: ${JSON.stringify(value)}: supported values: ${values}`,
-    )
+    this.#add('FieldValueNotSupported', field, `Unsupported value: ${valueText(value)}: supported values: ${values}`)
   }
 
   duplicate(field: string, value: unknown): void {
-    this.#add('FieldValueDuplicate', field, `Duplicate value: ${JSON.stringify(value)}`)
+    this.#add('FieldValueDuplicate', field, `Duplicate value: ${valueText(value)}`)
   }
 
   forbidden(field: string, detail: string): void {

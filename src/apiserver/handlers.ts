@@ -5,8 +5,9 @@ import { applyTo, ownedOnApply } from './apply.ts'
 import type { Draft, Kind } from './kind.ts'
 import { listObjects } from './list.ts'
 import { applyFaults } from './managed-fields.ts'
-import { tableRequestOf } from './media-types.ts'
+import { formRequested } from './media-types.ts'
 import { readBody, readDraft } from './object-meta.ts'
+import { partialResponse } from './partial-metadata.ts'
 import { patched, patchTypeOf } from './patches.ts'
 import { flag, parameter, parseListOptions } from './query.ts'
 import {
@@ -52,8 +53,7 @@ export class Handlers {
     if (route.to === 'nothing') throw noSuchPath()
     this.#warnings = []
     const response = route.to === 'collection' ? this.#collection(route, request, signal) : this.#object(route, request)
-    const table = tableRequestOf(request)
-    const answer = table === undefined ? response : this.#asTable(route.kind, response, table)
+    const answer = this.#inForm(route.kind, response, formRequested(request))
     return this.#withWarnings(route.kind, answer, isWrite(request) ? (response as { body?: unknown }).body : undefined)
   }
 
@@ -89,6 +89,11 @@ export class Handlers {
   #draft(kind: Kind, request: ApiRequest): Draft {
     const refusal = (unknown: readonly string[]): Error => cannotDecode(kind.resource, strictError(unknown))
     return readDraft(kind, this.#known(kind, request.body, request, refusal))
+  }
+
+  #inForm(kind: Kind, response: ApiResponse, form: ReturnType<typeof formRequested>): ApiResponse {
+    if (form === undefined) return response
+    return form.as === 'Table' ? this.#asTable(kind, response, form) : partialResponse(response, form)
   }
 
   #asTable(kind: Kind, response: ApiResponse, table: TableRequest): ApiResponse {

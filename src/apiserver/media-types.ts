@@ -1,4 +1,5 @@
 import type { ApiRequest } from '../kube/transport.ts'
+import type { PartialRequest } from './partial-metadata.ts'
 import { parameter } from './query.ts'
 import type { TableRequest } from './table.ts'
 
@@ -16,17 +17,21 @@ export function mediaTypesOf(accept: string): readonly MediaType[] {
   })
 }
 
-/** The Table that a client prefers to the objects; undefined if it asks for none. */
-export function tableRequestOf(request: ApiRequest): TableRequest | undefined {
+/** What a client prefers to the objects themselves; undefined if it asks for nothing else. */
+export function formRequested(request: ApiRequest): TableRequest | PartialRequest | undefined {
   const { accept } = request.headers
   if (accept === undefined) return undefined
   for (const { type, parameters } of mediaTypesOf(accept)) {
     if (type !== 'application/json' && type !== '*/*') continue
     const { as, g, v } = parameters
     if (as === undefined) return undefined
-    if (as !== 'Table' || g !== 'meta.k8s.io' || v !== 'v1') continue
-    const included = parameter(request.query, 'includeObject')
-    return { includeObject: included === 'None' || included === 'Object' ? included : 'Metadata' }
+    if (g !== 'meta.k8s.io') continue
+    if (as === 'Table' && v === 'v1') {
+      const included = parameter(request.query, 'includeObject')
+      return { as, includeObject: included === 'None' || included === 'Object' ? included : 'Metadata' }
+    }
+    const isPartial = as === 'PartialObjectMetadata' || as === 'PartialObjectMetadataList'
+    if (isPartial && (v === 'v1' || v === 'v1beta1')) return { as, apiVersion: `${g}/${v}` }
   }
   return undefined
 }

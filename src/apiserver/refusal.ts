@@ -80,6 +80,11 @@ export function notAcceptable(): Refusal {
   return new Refusal(406, 'NotAcceptable', 'only the following media types are accepted: application/json', {})
 }
 
+/** A form that an object does not have: metadata of one object where it is a list, or the other way round. */
+export function notInThisForm(form: string, what: string): Refusal {
+  return new Refusal(406, 'NotAcceptable', `you requested ${form}, but the requested object is ${what}`)
+}
+
 export function unauthorized(): Refusal {
   return new Refusal(401, 'Unauthorized', 'Unauthorized')
 }

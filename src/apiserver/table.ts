@@ -2,6 +2,7 @@ import { apiVersionOf } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { ageColumn, type Column, nameColumn } from './columns.ts'
 import type { Kind } from './kind.ts'
+import { partialObject } from './partial-metadata.ts'
 import type { StoredObject } from './store.ts'
 import type { WatchEvent } from './watch.ts'
 
@@ -16,6 +17,7 @@ interface Table {
 
 /** What is asked for in place of the objects themselves. `includeObject` says what comes with each row. */
 export interface TableRequest {
+  readonly as: 'Table'
   readonly includeObject: 'None' | 'Metadata' | 'Object'
 }
 
@@ -61,7 +63,12 @@ export function tableOf(
     columnDefinitions: withColumns ? columns.map(definitionOf) : null,
     rows: objects.map((object) => ({
       cells: columns.map(({ cell }) => cell(object, nowMs)),
-      object: includeObject === 'None' ? null : includeObject === 'Object' ? complete(kind, object) : partial(object),
+      object:
+        includeObject === 'None'
+          ? null
+          : includeObject === 'Object'
+            ? complete(kind, object)
+            : partialObject(object, 'meta.k8s.io/v1'),
     })),
   }
 }
@@ -80,8 +87,4 @@ function definitionOf({ name, type = 'string', priority = 0 }: Column): object {
 /** Items of a list do not say what they are; those of a Table do. */
 function complete({ resource }: Kind, object: StoredObject): object {
   return { ...object, kind: resource.kind, apiVersion: apiVersionOf(resource) }
-}
-
-function partial({ metadata }: StoredObject): object {
-  return { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata }
 }

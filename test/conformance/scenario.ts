@@ -63,6 +63,12 @@ export const patchTypes = {
 
 export const asTable = 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json'
 
+/** As client-go's metadata client asks. */
+export function asMetadata(kind: 'PartialObjectMetadata' | 'PartialObjectMetadataList', version = 'v1'): string {
+  const form = `as=${kind};g=meta.k8s.io;v=${version}`
+  return `application/json;${form},application/json`
+}
+
 export function get(path: string, accept?: string): Step {
   return { method: 'GET', path, ...(accept === undefined ? {} : { accept }) }
 }

@@ -1,4 +1,16 @@
-import { asTable, configMap, get, inNamespace, pod, post, type Scenario, service } from '../scenario.ts'
+import {
+  asMetadata,
+  asTable,
+  configMap,
+  get,
+  inNamespace,
+  patch,
+  pod,
+  post,
+  remove,
+  type Scenario,
+  service,
+} from '../scenario.ts'
 
 const slice = {
   apiVersion: 'discovery.k8s.io/v1',
@@ -88,6 +100,28 @@ export const readScenarios: readonly Scenario[] = [
       get('/api/v1/nodes', asTable),
       get('/apis/networking.k8s.io/v1/servicecidrs', asTable),
       get('/apis/networking.k8s.io/v1/ipaddresses/10.96.0.1', asTable),
+    ],
+  },
+  {
+    name: 'metadata alone',
+    steps: [
+      get(inNamespace('leases'), asMetadata('PartialObjectMetadataList')),
+      post(inNamespace('configmaps'), configMap('a', {}, { labels: { app: 'web' }, annotations: { note: 'x' } })),
+      post(inNamespace('configmaps'), configMap('b')),
+      get(inNamespace('configmaps', 'a'), asMetadata('PartialObjectMetadata')),
+      get(inNamespace('configmaps', 'a'), asMetadata('PartialObjectMetadata', 'v1beta1')),
+      get(inNamespace('configmaps', 'a'), asMetadata('PartialObjectMetadata', 'v2')),
+      get(inNamespace('configmaps', 'a'), asMetadata('PartialObjectMetadataList')),
+      get(inNamespace('configmaps', 'nobody'), asMetadata('PartialObjectMetadata')),
+      get(inNamespace('configmaps'), asMetadata('PartialObjectMetadata')),
+      get(`${inNamespace('configmaps')}?fieldSelector=metadata.name%3Da`, asMetadata('PartialObjectMetadataList')),
+      get(`${inNamespace('configmaps')}?limit=1`, asMetadata('PartialObjectMetadataList')),
+      get(`${inNamespace('configmaps')}?limit=1&continue=CONTINUE`, asMetadata('PartialObjectMetadataList', 'v1beta1')),
+      {
+        ...patch('merge', inNamespace('configmaps', 'a'), { metadata: { labels: { app: 'blue' } } }),
+        accept: asMetadata('PartialObjectMetadata'),
+      },
+      { ...remove(inNamespace('configmaps', 'a')), accept: asMetadata('PartialObjectMetadata') },
     ],
   },
   {

@@ -1,4 +1,4 @@
-import { asTable, configMap, get, inNamespace, patch, post, remove, type Scenario } from '../scenario.ts'
+import { asMetadata, asTable, configMap, get, inNamespace, patch, post, remove, type Scenario } from '../scenario.ts'
 
 const maps = inNamespace('configmaps')
 
@@ -18,6 +18,12 @@ export const watchScenarios: readonly Scenario[] = [
       watch('&labelSelector=app%3Dweb'),
       watch('&fieldSelector=metadata.name%3Db'),
       watch('', asTable),
+      watch('', asMetadata('PartialObjectMetadata')),
+      watch(
+        '&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true',
+        asMetadata('PartialObjectMetadata'),
+      ),
+      watch('', asMetadata('PartialObjectMetadataList')),
       watch('&resourceVersion=0&labelSelector=none%3Dhere'),
       watch('&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true'),
       watch('&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=0'),

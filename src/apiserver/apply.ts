@@ -1,6 +1,6 @@
 import type { Clock } from '../runtime/clock.ts'
 import { equalJson } from './decode.ts'
-import type { Draft, Kind } from './kind.ts'
+import type { Draft, Kind, Subresource } from './kind.ts'
 import {
   appliedFields,
   changedFields,
@@ -33,7 +33,7 @@ export function applyTo(
   wanted: Draft,
   write: {
     readonly manager: Manager
-    readonly subresource: 'status' | undefined
+    readonly subresource: Subresource
     readonly force: boolean
     readonly clock: Clock
   },

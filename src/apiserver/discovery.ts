@@ -70,6 +70,22 @@ function priorityOf(version: string): Readonly<Record<'stability' | 'major' | 'm
   return { stability, major: Number(major), minor: Number(minor ?? 0) }
 }
 
+interface SubresourceDiscovery {
+  readonly subresource: string
+  readonly responseKind: { readonly group: string; readonly version: string; readonly kind: string }
+  readonly verbs: readonly string[]
+}
+
+function subresourcesOf({ resource, hasStatus, scale }: Kind): readonly SubresourceDiscovery[] {
+  const { group, version, kind } = resource
+  const verbs = ['get', 'patch', 'update']
+  const autoscaling = { group: 'autoscaling', version: 'v1', kind: 'Scale' }
+  return [
+    ...(hasStatus ? [{ subresource: 'status', responseKind: { group, version, kind }, verbs }] : []),
+    ...(scale === undefined ? [] : [{ subresource: 'scale', responseKind: autoscaling, verbs }]),
+  ]
+}
+
 function resourcesOf(kind: Kind): readonly object[] {
   const { plural, kind: name, namespaced } = kind.resource
   const { singular, shortNames, categories } = kind
@@ -82,11 +98,11 @@ function resourcesOf(kind: Kind): readonly object[] {
     ...(shortNames === undefined ? {} : { shortNames }),
     ...(categories === undefined ? {} : { categories }),
   }
-  if (!kind.hasStatus) return [whole]
-  return [
-    whole,
-    { name: `${plural}/status`, singularName: '', namespaced, kind: name, verbs: ['get', 'patch', 'update'] },
-  ]
+  const parts = subresourcesOf(kind).map(({ subresource, responseKind: { kind: shown, ...own }, verbs }) => {
+    const group = subresource === 'scale' ? own : {}
+    return { name: `${plural}/${subresource}`, singularName: '', namespaced, ...group, kind: shown, verbs }
+  })
+  return [whole, ...parts]
 }
 
 /** The versions of aggregated discovery, by their parameter of the media type. kubectl 1.29 knows only the second. */
@@ -128,7 +144,7 @@ function groupDiscovery(group: string, kinds: readonly Kind[]): object {
   const resources = kinds.map((kind) => {
     const { plural, kind: name, namespaced, version } = kind.resource
     const responseKind = { group, version, kind: name }
-    const status = { subresource: 'status', responseKind, verbs: ['get', 'patch', 'update'] }
+    const subresources = subresourcesOf(kind)
     return {
       resource: plural,
       responseKind,
@@ -137,7 +153,7 @@ function groupDiscovery(group: string, kinds: readonly Kind[]): object {
       verbs: verbsOf(kind),
       ...(kind.shortNames === undefined ? {} : { shortNames: kind.shortNames }),
       ...(kind.categories === undefined ? {} : { categories: kind.categories }),
-      ...(kind.hasStatus ? { subresources: [status] } : {}),
+      ...(subresources.length === 0 ? {} : { subresources }),
     }
   })
   return {

@@ -1,3 +1,6 @@
+import { isRecord } from '../kube/resources.ts'
+import { DEEPEST_NESTING } from '../kube/transport.ts'
+
 /** Go's unicode.IsPrint: of the spaces only the one of ASCII. */
 export function isPrintable(character: string): boolean {
   return /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u.test(character)
@@ -27,4 +30,22 @@ function quotedCharacter(character: string): string {
   const hex = code.toString(16)
   if (code < 0x80) return `\\x${hex.padStart(2, '0')}`
   return code < 0x10000 ? `\\u${hex.padStart(4, '0')}` : `\\U${hex.padStart(8, '0')}`
+}
+
+/** The Go type to which JSON decodes, as `%s` prints it. */
+export function goTypeOf(value: unknown): string {
+  if (value === null || value === undefined) return '%!s(<nil>)'
+  if (Array.isArray(value)) return '[]interface {}'
+  if (typeof value === 'object') return 'map[string]interface {}'
+  if (typeof value === 'number') return Number.isInteger(value) ? 'int64' : 'float64'
+  return typeof value === 'boolean' ? 'bool' : typeof value
+}
+
+/** A value as Go's `%v` prints it, for messages in kube-apiserver's words; what nests too deep is left out. */
+export function goText(value: unknown, depth = 1): string {
+  if (depth > DEEPEST_NESTING) return '...'
+  if (Array.isArray(value)) return `[${value.map((item) => goText(item, depth + 1)).join(' ')}]`
+  if (!isRecord(value)) return value === null ? '<nil>' : String(value)
+  const members = Object.keys(value).sort()
+  return `map[${members.map((key) => `${key}:${goText(value[key], depth + 1)}`).join(' ')}]`
 }

@@ -2,7 +2,7 @@ import { apiVersionOf, isRecord } from '../kube/resources.ts'
 import type { ApiRequest, ApiResponse } from '../kube/transport.ts'
 import { decodedByGoType, GoTypeError } from '../protobuf/go-decode.ts'
 import { applyTo, ownedOnApply } from './apply.ts'
-import type { Draft, Kind } from './kind.ts'
+import type { Draft, Kind, ScalePaths } from './kind.ts'
 import { listObjects } from './list.ts'
 import { applyFaults } from './managed-fields.ts'
 import { formRequested } from './media-types.ts'
@@ -20,11 +20,14 @@ import {
   noStrategicPatch,
   noSuchPath,
   notFound,
+  notSupported,
   resourceVersionTooLarge,
   successStatus,
   uidConflict,
+  unsupportedMediaType,
 } from './refusal.ts'
 import { deleteRequest, writeOptions } from './request-options.ts'
+import { scaled, scaleKind, scaleOf, scaleToPatch } from './resources/scale.ts'
 import type { Route } from './routes.ts'
 import type { StoredObject } from './store.ts'
 import { type TableRequest, tableEvents, tableOf } from './table.ts'
@@ -33,6 +36,7 @@ import { createObject, deleteObject, keyOf, reviewed, type Target, updateObject,
 
 type CollectionRoute = Extract<Route, { to: 'collection' }>
 type ObjectRoute = Extract<Route, { to: 'object' }>
+type ScaleRoute = Extract<Route, { to: 'scale' }>
 
 /** Answers requests for objects and collections: reads the request, calls what does the work, wraps what came out. */
 export class Handlers {
@@ -52,6 +56,7 @@ export class Handlers {
   answer(route: Exclude<Route, { to: 'elsewhere' }>, request: ApiRequest, signal: AbortSignal): ApiResponse {
     if (route.to === 'nothing') throw noSuchPath()
     this.#warnings = []
+    if (route.to === 'scale') return this.#scaleInForm(route, request)
     const response = route.to === 'collection' ? this.#collection(route, request, signal) : this.#object(route, request)
     const answer = this.#inForm(route.kind, response, formRequested(request))
     return this.#withWarnings(route.kind, answer, isWrite(request) ? (response as { body?: unknown }).body : undefined)
@@ -165,6 +170,42 @@ export class Handlers {
     const live = this.#live(route)
     if (live === undefined) throw notFound(route.kind.resource, route.name)
     return live
+  }
+
+  #scaleInForm(route: ScaleRoute, request: ApiRequest): ApiResponse {
+    const answer = this.#inForm(scaleKind, answered(200, this.#scale(route, request)), formRequested(request))
+    return this.#withWarnings(route.kind, answer, undefined)
+  }
+
+  #scale({ kind, namespace, name }: ScaleRoute, request: ApiRequest): StoredObject {
+    const paths = kind.scale as ScalePaths
+    const route = { kind, namespace, name, subresource: 'scale' } as const
+    const update = (change: (live: StoredObject) => Draft, guarded: boolean): StoredObject => {
+      const options = { ...writeOptions(request, 'Update'), guarded }
+      const changed = (live: StoredObject) => ({ draft: scaled(paths, live, change(live)) })
+      return scaleOf(paths, updateObject(this.#context, route, changed, options))
+    }
+    switch (request.method) {
+      case 'GET':
+        return scaleOf(paths, this.#get({ to: 'object', ...route, subresource: undefined }, request))
+      case 'PUT':
+        return update(() => {
+          const draft = this.#draft(scaleKind, request)
+          if (draft.metadata?.name === undefined) throw nameless(name)
+          return draft
+        }, true)
+      case 'PATCH': {
+        const type = patchTypeOf(request.headers['content-type'] ?? '')
+        if (type === 'strategic') throw noStrategicPatch()
+        if (type === 'apply') throw unsupportedMediaType()
+        const patch = (live: StoredObject): unknown =>
+          patched(type, scaleToPatch(paths, live), request.body, scaleKind.schema)
+        const refusal = (unknown: readonly string[]): Error => badRequest(strictError(unknown))
+        return update((live) => readDraft(scaleKind, this.#known(scaleKind, patch(live), request, refusal)), false)
+      }
+      default:
+        throw notSupported(kind.resource, request.method === 'POST' ? 'create' : 'delete')
+    }
   }
 
   #update(route: ObjectRoute, request: ApiRequest): ApiResponse {

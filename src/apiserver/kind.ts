@@ -45,6 +45,8 @@ export interface Kind {
   readonly replaced?: AbortSignal
   /** Whether `/status` is served; then `status` changes there only. */
   readonly hasStatus: boolean
+  /** Where the replicas are that `/scale` serves. Left out: it is not served. */
+  readonly scale?: ScalePaths
   /** Whether PUT creates a missing object. */
   readonly createOnUpdate: boolean
   /** Whether PUT must name a resourceVersion. */
@@ -77,6 +79,16 @@ export interface Kind {
   /** How long a deleted object stays, in seconds. `asked` is from the request. Left out: it is removed at once. */
   readonly graceSeconds?: (live: StoredObject, asked: number | undefined) => number
 }
+
+/** The members, from the object down, that a Scale shows. */
+export interface ScalePaths {
+  readonly specReplicas: readonly string[]
+  readonly statusReplicas: readonly string[]
+  readonly labelSelector?: readonly string[]
+}
+
+/** The part of an object at which a write is. */
+export type Subresource = 'status' | 'scale' | undefined
 
 /** A member of a draft that is an object; `{}` where it is not there. */
 export function member(draft: Draft, name: string): Readonly<Record<string, unknown>> {

@@ -2,7 +2,7 @@ import { apiVersionOf, isRecord, type KubeObject } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import { equalJson } from './decode.ts'
-import type { Draft, Kind, Schema } from './kind.ts'
+import type { Draft, Kind, Schema, Subresource } from './kind.ts'
 import type { StoredObject } from './store.ts'
 
 /** Who writes, and how. */
@@ -19,7 +19,7 @@ export interface ManagedEntry {
   readonly time: string
   readonly fieldsType: 'FieldsV1'
   readonly fieldsV1: FieldSet
-  readonly subresource?: 'status'
+  readonly subresource?: NonNullable<Subresource>
 }
 
 export type ManagedFields = readonly ManagedEntry[]
@@ -33,7 +33,7 @@ export function entriesOf(object: KubeObject): ManagedFields {
  * The part of an object that a write can own: without its identity, the fields that only the server sets, and those of
  * another subresource.
  */
-export function ownable(object: KubeObject, subresource: 'status' | undefined, hasStatus: boolean): Draft {
+export function ownable(object: KubeObject, subresource: Subresource, hasStatus: boolean): Draft {
   const { kind: _kind, apiVersion: _apiVersion, metadata, status, ...rest } = object as Draft
   const { labels, annotations, finalizers, ownerReferences, generateName } = metadata ?? {}
   const meta = { labels, annotations, finalizers, ownerReferences, generateName }
@@ -82,7 +82,7 @@ export function ownedOnUpdate(
 
 interface Update {
   readonly manager: Manager
-  readonly subresource: 'status' | undefined
+  readonly subresource: Subresource
   readonly clock: Clock
   readonly owners: ManagedFields
 }
@@ -112,12 +112,7 @@ function isFieldSet(value: unknown): boolean {
 }
 
 /** Whether an entry is that of a manager that writes such a kind: one entry for each version of it. */
-export function isBy(
-  old: ManagedEntry,
-  { resource }: Kind,
-  manager: Manager,
-  subresource: 'status' | undefined,
-): boolean {
+export function isBy(old: ManagedEntry, { resource }: Kind, manager: Manager, subresource: Subresource): boolean {
   const isSame = old.manager === manager.name && old.operation === manager.operation
   return isSame && old.subresource === subresource && old.apiVersion === apiVersionOf(resource)
 }
@@ -125,7 +120,7 @@ export function isBy(
 export function entry(
   kind: Kind,
   manager: Manager,
-  subresource: 'status' | undefined,
+  subresource: Subresource,
   fieldsV1: FieldSet,
   clock: Clock,
 ): ManagedEntry {

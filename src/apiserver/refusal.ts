@@ -72,6 +72,12 @@ export function methodNotAllowed(): Refusal {
   return new Refusal(405, 'MethodNotAllowed', 'the server does not allow this method on the requested resource', {})
 }
 
+/** The same of a custom resource, in the words of apimachinery's NewMethodNotSupported. */
+export function notSupported(resource: Resource<KubeObject>, verb: string): Refusal {
+  const message = `${verb} is not supported on resources of kind ${JSON.stringify(qualifiedPlural(resource))}`
+  return new Refusal(405, 'MethodNotAllowed', message, { ...groupOf(resource), kind: resource.plural })
+}
+
 export function unsupportedMediaType(): Refusal {
   return new Refusal(415, 'UnsupportedMediaType', '415: Unsupported Media Type', {})
 }
@@ -193,6 +199,11 @@ export function resourceVersionTooLarge(wanted: string, current: number): Refusa
 /** An error that kube-apiserver answers without a reason. */
 export function internalError(message: string): Refusal {
   return new Refusal(500, '', message)
+}
+
+/** The same in the words of apimachinery's NewInternalError, with a reason. */
+export function internalErrorOccurred(what: string): Refusal {
+  return new Refusal(500, 'InternalError', `Internal error occurred: ${what}`, { causes: [{ message: what }] })
 }
 
 /** `Service`, `Lease.coordination.k8s.io`. */

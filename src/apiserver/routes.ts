@@ -12,6 +12,7 @@ export type Route =
       readonly name: string
       readonly subresource: 'status' | undefined
     }
+  | { readonly to: 'scale'; readonly kind: Kind; readonly namespace: string | undefined; readonly name: string }
   /** Below a served group version, but nothing exists there. */
   | { readonly to: 'nothing' }
   /** Not below a served group version: discovery, health, or an unknown path. */
@@ -57,6 +58,7 @@ function findBelow(plurals: ReadonlyMap<string, Kind>, parts: readonly string[])
   if (kind.review !== undefined) return { to: 'nothing' }
   if (subresource === undefined) return { to: 'object', kind, namespace, name, subresource: undefined }
   if (subresource === 'status' && kind.hasStatus) return { to: 'object', kind, namespace, name, subresource }
+  if (subresource === 'scale' && kind.scale !== undefined) return { to: 'scale', kind, namespace, name }
   return { to: 'nothing' }
 }
 

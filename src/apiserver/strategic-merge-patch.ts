@@ -1,6 +1,7 @@
 import { isRecord } from '../kube/resources.ts'
 import { DEEPEST_NESTING } from '../kube/transport.ts'
 import { ownMember, setMember } from './decode.ts'
+import { goText, goTypeOf } from './go-text.ts'
 import type { Schema } from './kind.ts'
 import { badRequest, internalError, unprocessable } from './refusal.ts'
 
@@ -288,25 +289,7 @@ function wrongType(expected: object, value: unknown): never {
   throw internalError(`expected a ${goTypeOf(expected)}, but received a ${goTypeOf(value)}`)
 }
 
-/** The Go type to which JSON decodes, as `%s` prints it. */
-function goTypeOf(value: unknown): string {
-  if (value === null || value === undefined) return '%!s(<nil>)'
-  if (Array.isArray(value)) return '[]interface {}'
-  if (typeof value === 'object') return 'map[string]interface {}'
-  if (typeof value === 'number') return Number.isInteger(value) ? 'int64' : 'float64'
-  return typeof value === 'boolean' ? 'bool' : typeof value
-}
-
 /** @throws Refusal 400 */
 function checkDepth(depth: number): void {
   if (depth > DEEPEST_NESTING) throw badRequest('error decoding patch: json: exceeded max depth')
-}
-
-/** A value as Go's `%v` prints it, for messages in kube-apiserver's words. */
-function goText(value: unknown, depth = 1): string {
-  checkDepth(depth)
-  if (Array.isArray(value)) return `[${value.map((item) => goText(item, depth + 1)).join(' ')}]`
-  if (!isRecord(value)) return value === null ? '<nil>' : String(value)
-  const members = Object.keys(value).sort()
-  return `map[${members.map((key) => `${key}:${goText(value[key], depth + 1)}`).join(' ')}]`
 }

@@ -3,7 +3,7 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import { asDecoded, deepFrozen, equalJson } from './decode.ts'
-import { type Draft, type Kind, managedFields, type Reservation } from './kind.ts'
+import { type Draft, type Kind, managedFields, type Reservation, type Subresource } from './kind.ts'
 import { type ManagedFields, type Manager, ownedOnCreate, ownedOnUpdate, ownersBefore } from './managed-fields.ts'
 import { checkTarget, metaForCreate, metaForUpdate, validateMeta } from './object-meta.ts'
 import {
@@ -35,7 +35,7 @@ export interface Target {
   readonly kind: Kind
   readonly namespace: string | undefined
   readonly name: string
-  readonly subresource: 'status' | undefined
+  readonly subresource: Subresource
 }
 
 interface WriteOptions {
@@ -249,9 +249,9 @@ function admitToNamespace(context: WriteContext, kind: Kind, namespace: string, 
 }
 
 /** A write to the object leaves its status alone, a write to the status leaves the rest alone. */
-function onlyOwnPart(kind: Kind, draft: Draft, live: StoredObject, subresource: 'status' | undefined): Draft {
+function onlyOwnPart(kind: Kind, draft: Draft, live: StoredObject, subresource: Subresource): Draft {
   if (!kind.hasStatus) return draft
-  if (subresource === undefined) return { ...draft, status: live.status }
+  if (subresource !== 'status') return { ...draft, status: live.status }
   return { ...live, metadata: draft.metadata, status: draft.status ?? {} }
 }
 

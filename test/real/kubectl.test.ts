@@ -83,6 +83,14 @@ const lines: readonly string[] = [
   'auth can-i get /version',
   'get events',
   'get pods -o yaml -l none=here',
+  'create -f WIDGET',
+  'scale widget one --replicas=3',
+  'scale widget one --replicas=4 --current-replicas=2',
+  'scale widget one --replicas=4 --current-replicas=3',
+  'get widget one --subresource=scale',
+  'get widget one -o jsonpath={.spec}',
+  'scale widget nobody --replicas=1',
+  'delete widget one',
   'delete configmap,secret,serviceaccount,service literal password builder made open outside copy --ignore-not-found',
   'delete configmap map',
   'delete configmap map',
@@ -91,6 +99,28 @@ const lines: readonly string[] = [
   'get endpointslices',
   'get leases -n kube-system -l none=here',
 ]
+
+/** A kind with replicas, which both servers have before. */
+const definition = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: 'widgets.example.com' },
+  spec: {
+    group: 'example.com',
+    scope: 'Namespaced',
+    names: { plural: 'widgets', kind: 'Widget' },
+    versions: [
+      {
+        name: 'v1',
+        served: true,
+        storage: true,
+        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
+        subresources: { scale: { specReplicasPath: '.spec.replicas', statusReplicasPath: '.status.replicas' } },
+      },
+    ],
+  },
+}
+const widget = { apiVersion: 'example.com/v1', kind: 'Widget', metadata: { name: 'one' }, spec: { replicas: 1 } }
 
 describe('kubectl prints the same on the embedded API server as on a real one', () => {
   const owner = openOwner({ after })
@@ -107,6 +137,7 @@ describe('kubectl prints the same on the embedded API server as on a real one', 
     )
     const { server } = await startCluster(owner, { kind: 'stock' })
     const started = await startApiServer({
+      crds: [definition],
       objects: [
         ...bootstrapped,
         { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-system' } },
@@ -125,6 +156,10 @@ describe('kubectl prints the same on the embedded API server as on a real one', 
     await started.writeKubeconfig(file)
     real = kubectlFor(owner, server.kubeconfig)
     embedded = kubectlFor(owner, file)
+    writeFileSync(join(directory, 'widget.json'), JSON.stringify(widget))
+    writeFileSync(join(directory, 'definition.json'), JSON.stringify(definition))
+    await real('create', '-f', join(directory, 'definition.json'))
+    await real('wait', '--for=condition=Established', 'crd/widgets.example.com', '--timeout=20s')
   })
 
   for (const [index, line] of lines.entries()) {
@@ -132,7 +167,10 @@ describe('kubectl prints the same on the embedded API server as on a real one', 
       const args = line
         .split(' ')
         .map((word) =>
-          word.replace('FILE', join(directory, 'objects.yaml')).replace('CHANGED', join(directory, 'changed.yaml')),
+          word
+            .replace('FILE', join(directory, 'objects.yaml'))
+            .replace('CHANGED', join(directory, 'changed.yaml'))
+            .replace('WIDGET', join(directory, 'widget.json')),
         )
       const [expected, actual] = await Promise.all([real(...args), embedded(...args)])
       assert.deepEqual(comparable(actual), comparable(expected))

@@ -40,9 +40,15 @@ export interface DefinitionVersion {
   readonly served: boolean
   readonly storage: boolean
   readonly schema?: { readonly openAPIV3Schema?: JsonSchema }
-  readonly subresources?: { readonly status?: object }
+  readonly subresources?: { readonly status?: object; readonly scale?: ScaleSubresource }
   readonly additionalPrinterColumns?: readonly PrinterColumn[]
   readonly selectableFields?: readonly { readonly jsonPath: string }[]
+}
+
+export interface ScaleSubresource {
+  readonly specReplicasPath: string
+  readonly statusReplicasPath: string
+  readonly labelSelectorPath?: string
 }
 
 export interface PrinterColumn {
@@ -94,7 +100,10 @@ export const customResourceDefinitionKind: Kind = {
           served: boolean,
           storage: boolean,
           schema: pointer({ openAPIV3Schema: any }),
-          subresources: pointer({ status: pointer({}) }),
+          subresources: pointer({
+            status: pointer({}),
+            scale: pointer({ specReplicasPath: string, statusReplicasPath: string, labelSelectorPath: string }),
+          }),
           additionalPrinterColumns: list(object({ name: string, type: string, jsonPath: string, priority: integer })),
           selectableFields: list(object({ jsonPath: string })),
         }),
@@ -169,7 +178,13 @@ function validateDefinition(draft: Draft, errors: FieldErrors, live: StoredObjec
     errors.invalid('spec.versions', versions, 'must have exactly one version marked as storage version')
     if (versions.length === 0) errors.invalid('status.storedVersions', null, 'must have at least one stored version')
   }
+  // What all versions have in common upstream checks once, where an older API has it.
+  const [first] = versions
+  const isCommon = versions.every(({ subresources }) => equalJson(subresources, first?.subresources))
   for (const [index, version] of versions.entries()) {
+    const { scale } = version.subresources ?? {}
+    const at = isCommon ? 'spec' : `spec.versions[${index}]`
+    if (scale !== undefined && (!isCommon || index === 0)) validateScale(scale, `${at}.subresources.scale`, errors)
     validateVersion(version, `spec.versions[${index}]`, errors)
     const isTwice = versions.findIndex(({ name }) => name === version.name) < index
     if (isTwice) errors.invalid('spec.versions', versions, 'must contain unique version names')
@@ -191,6 +206,30 @@ function validateVersion(version: DefinitionVersion, path: string, errors: Field
   }
   for (const [index, { jsonPath }] of (version.selectableFields ?? []).entries()) {
     checkPath(`${path}.selectableFields[${index}].jsonPath`, jsonPath, errors)
+  }
+}
+
+function validateScale(scale: Partial<ScaleSubresource>, path: string, errors: FieldErrors): void {
+  const { specReplicasPath, statusReplicasPath, labelSelectorPath } = scale
+  checkPathBelow(`${path}.specReplicasPath`, specReplicasPath, ['.spec.'], 'under .spec', errors)
+  checkPathBelow(`${path}.statusReplicasPath`, statusReplicasPath, ['.status.'], 'under .status', errors)
+  if (!labelSelectorPath) return
+  const either = 'under either .spec or .status'
+  checkPathBelow(`${path}.labelSelectorPath`, labelSelectorPath, ['.spec.', '.status.'], either, errors)
+}
+
+/** A path of the dot notation, below one of some members. */
+function checkPathBelow(
+  field: string,
+  path: string | undefined,
+  roots: readonly string[],
+  where: string,
+  errors: FieldErrors,
+): void {
+  if (!path) errors.required(field)
+  else if (!path.startsWith('.')) errors.invalid(field, path, 'must be a simple json path starting with .')
+  else if (!roots.some((root) => path.startsWith(root))) {
+    errors.invalid(field, path, `should be a json path ${where}`)
   }
 }
 

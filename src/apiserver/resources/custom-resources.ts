@@ -1,7 +1,7 @@
 import { apiVersionOf, isRecord, type KubeObject, type Resource } from '../../kube/resources.ts'
 import { ageColumn, type Column, nameColumn, timeSince } from '../columns.ts'
 import { parseJsonPath } from '../json-path.ts'
-import { any, type Draft, type Kind, kindSchema, pointer, type Schema } from '../kind.ts'
+import { any, type Draft, type Kind, kindSchema, pointer, type ScalePaths, type Schema } from '../kind.ts'
 import { dnsSubdomainFault } from '../names.ts'
 import type { StoredObject } from '../store.ts'
 import {
@@ -9,6 +9,7 @@ import {
   type DefinitionVersion,
   type JsonSchema,
   type PrinterColumn,
+  type ScaleSubresource,
   specOf,
   withNextGeneration,
 } from './custom-resource-definitions.ts'
@@ -37,6 +38,7 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
   const resource = resourceOf(spec, version)
   const openApi = version.schema?.openAPIV3Schema ?? {}
   const hasStatus = version.subresources?.status !== undefined
+  const scale = version.subresources?.scale
   const { metadata: _metadata, apiVersion: _apiVersion, kind: _kind, ...properties } = openApi.properties ?? {}
   const ownSchema: JsonSchema = { ...openApi, type: 'object', properties }
   return {
@@ -47,6 +49,7 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
     schema: kindSchema(fieldsOf(ownSchema)),
     isCustom: true,
     hasStatus,
+    ...(scale === undefined ? {} : { scale: scalePathsOf(scale) }),
     createOnUpdate: true,
     guardedUpdate: true,
     selectableFields: Object.fromEntries(
@@ -70,6 +73,15 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
     },
     forUpdate: withNextGeneration,
     validate() {},
+  }
+}
+
+function scalePathsOf({ specReplicasPath, statusReplicasPath, labelSelectorPath }: ScaleSubresource): ScalePaths {
+  const namesIn = (path: string): readonly string[] => path.replace(/^\./, '').split('.')
+  return {
+    specReplicas: namesIn(specReplicasPath),
+    statusReplicas: namesIn(statusReplicasPath),
+    ...(labelSelectorPath ? { labelSelector: namesIn(labelSelectorPath) } : {}),
   }
 }
 

@@ -198,6 +198,64 @@ test('a definition in the place of a kind of the server goes without the objects
   assert.equal((await embedded.send('GET', `${path}/a`)).status, 200)
 })
 
+test('the replicas of an object are read and written as a Scale', async () => {
+  const scale = {
+    specReplicasPath: '.spec.replicas',
+    statusReplicasPath: '.status.seen.replicas',
+    labelSelectorPath: '.spec.selector',
+  }
+  const spec = { replicas: { type: 'integer' }, selector: { type: 'string' } }
+  const embedded = await defined(version({ spec, more: { subresources: { scale } } }))
+  await embedded.send('POST', widgets, { metadata: { name: 'one' }, spec: { replicas: 1, selector: 'app=web' } })
+  const path = `${widgets}/one/scale`
+  const { body: first } = await embedded.send('GET', path)
+  assert.deepEqual([first.kind, first.apiVersion], ['Scale', 'autoscaling/v1'])
+  assert.deepEqual([first.spec, first.status], [{ replicas: 1 }, { replicas: 0, selector: 'app=web' }])
+  const { body: written } = await embedded.send('PUT', path, { ...first, spec: { replicas: 3 } })
+  assert.equal(written.spec.replicas, 3)
+  assert.equal((await embedded.send('PUT', path, { ...first, spec: { replicas: 4 } })).status, 409)
+  const { body: patched } = await embedded.send('PATCH', path, { spec: { replicas: 5 } }, mergePatch)
+  assert.equal(patched.spec.replicas, 5)
+  const { body: one } = await embedded.send('GET', `${widgets}/one`)
+  assert.deepEqual([one.spec.replicas, one.metadata.generation], [5, 3])
+  const owner = one.metadata.managedFields.find(({ subresource }: { subresource?: string }) => subresource === 'scale')
+  assert.deepEqual(owner.fieldsV1, { 'f:spec': { 'f:replicas': {} } })
+  const { body: resources } = await embedded.send('GET', '/apis/example.com/v1')
+  assert.deepEqual(resources.resources.at(-1), {
+    name: 'widgets/scale',
+    singularName: '',
+    namespaced: true,
+    group: 'autoscaling',
+    version: 'v1',
+    kind: 'Scale',
+    verbs: ['get', 'patch', 'update'],
+  })
+})
+
+test('a Scale of what has no replicas, or none that are a number, is refused', async () => {
+  const scale = { specReplicasPath: '.spec.inner.replicas', statusReplicasPath: '.status.replicas' }
+  const inner = { 'x-kubernetes-preserve-unknown-fields': true }
+  const embedded = await defined(version({ spec: { inner }, more: { subresources: { scale } } }))
+  const refusal = async (name: string, spec: object, method: 'GET' | 'PATCH', body?: object): Promise<string> => {
+    await embedded.send('POST', widgets, { metadata: { name }, spec })
+    const answer = await embedded.send(method, `${widgets}/${name}/scale`, body, mergePatch)
+    return `${answer.status} ${answer.body.message}`
+  }
+  assert.match(await refusal('a', {}, 'GET'), /^500 .* field ".spec.inner.replicas" does not exist$/)
+  assert.match(await refusal('b', {}, 'PATCH', {}), /^400 .* field ".spec.inner.replicas" cannot be empty$/)
+  assert.match(
+    await refusal('c', { inner: { replicas: 'x' } }, 'GET'),
+    /^500 .spec.inner.replicas accessor error: x is of the type string, expected int64$/,
+  )
+  assert.match(
+    await refusal('d', { inner: 5 }, 'PATCH', { spec: { replicas: 1 } }),
+    /^500 .spec.inner accessor error: 5 is of the type int64, expected map\[string\]interface{}$/,
+  )
+  assert.match(await refusal('e', {}, 'PATCH', { spec: { replicas: 2 ** 31 } }), /^400 .* of type int32$/)
+  const { body } = await embedded.send('PATCH', `${widgets}/a/scale`, { spec: { replicas: 2 } }, mergePatch)
+  assert.equal(body.spec.replicas, 2)
+})
+
 test('the objects of a namespace that is deleted go with it', async () => {
   const embedded = await defined(version())
   await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'blue' } })
@@ -255,6 +313,13 @@ test('a definition whose names are none is refused, and one that could not be se
     [
       definition([version({ more: { additionalPrinterColumns: [{ name: 'A', type: 'text' }] } })]),
       /additionalPrinterColumns\[0\].type: Unsupported value.*\[0\].jsonPath: Required value/,
+    ],
+    [definition([version({ more: { subresources: { scale: {} } } })]), /scale.specReplicasPath: Required value/],
+    [
+      definition([
+        version({ more: { subresources: { scale: { specReplicasPath: '.x', statusReplicasPath: 'status.x' } } } }),
+      ]),
+      /specReplicasPath.*".x": should be a json path under .spec.*statusReplicasPath.*must be a simple json path/,
     ],
     [definition([version({ more: { selectableFields: [{ jsonPath: 'x' }] } })]), /selectableFields\[0\].jsonPath/],
   ]

@@ -74,6 +74,24 @@ function widget(spec: object, name = 'one', version = 'v1'): object {
 /** A definition is established a little after it was made, and then some more until it is served. */
 const served: Step = { ...get(widgets), untilStatus: 200 }
 
+/** A definition whose objects have replicas. */
+function scalable(scale: object): object {
+  const numbers = { type: 'object', properties: { replicas: { type: 'integer' }, selector: text, size: text } }
+  const openAPIV3Schema = { type: 'object', properties: { spec: numbers, status: numbers } }
+  const version = { name: 'v1', served: true, storage: true, schema: { openAPIV3Schema } }
+  return definition({ versions: [{ ...version, subresources: { status: {}, scale } }] })
+}
+
+const paths = {
+  specReplicasPath: '.spec.replicas',
+  statusReplicasPath: '.status.replicas',
+  labelSelectorPath: '.status.selector',
+}
+
+function scale(replicas: number, metadata: object = {}): object {
+  return { apiVersion: 'autoscaling/v1', kind: 'Scale', metadata: { name: 'scaled', ...metadata }, spec: { replicas } }
+}
+
 export const customResourceScenarios: readonly Scenario[] = [
   {
     name: 'custom resources',
@@ -130,8 +148,53 @@ export const customResourceScenarios: readonly Scenario[] = [
     ],
   },
   {
+    name: 'the scale of custom resources',
+    steps: [
+      post(definitions, scalable(paths)),
+      served,
+      post(widgets, widget({ replicas: 1, size: 'big' }, 'scaled')),
+      get(`${widgets}/scaled/scale`),
+      get(`${widgets}/scaled/scale`, asTable),
+      get(`${widgets}/nobody/scale`),
+      put(`${widgets}/scaled/scale`, scale(3)),
+      get(`${widgets}/scaled`),
+      put(`${widgets}/scaled/scale`, scale(3)),
+      put(`${widgets}/scaled/scale`, scale(4, { resourceVersion: '1' })),
+      put(`${widgets}/scaled/scale`, scale(4, { uid: '00000000-0000-0000-0000-000000000000' })),
+      put(`${widgets}/scaled/scale`, scale(4, { name: 'other' })),
+      put(`${widgets}/scaled/scale`, { ...scale(4), metadata: {} }),
+      put(`${widgets}/scaled/scale`, { ...scale(4), kind: 'Widget' }),
+      put(`${widgets}/scaled/scale`, scale(9_999_999_999)),
+      put(`${widgets}/scaled/scale?dryRun=All`, scale(7)),
+      put(`${widgets}/scaled/scale?fieldManager=a%0Ab`, scale(7)),
+      put(`${widgets}/nobody/scale`, { ...scale(1), metadata: { name: 'nobody' } }),
+      patch('merge', `${widgets}/scaled/scale?fieldManager=other`, { spec: { replicas: 5 } }),
+      patch('json', `${widgets}/scaled/scale`, [{ op: 'replace', path: '/spec/replicas', value: 6 }]),
+      patch('strategic', `${widgets}/scaled/scale`, { spec: { replicas: 7 } }),
+      patch('merge', `${widgets}/scaled/scale`, { metadata: { resourceVersion: '1' }, spec: { replicas: 8 } }),
+      patch('merge', `${widgets}/scaled/scale`, { spec: { replicas: 0 } }),
+      patch('merge', `${widgets}/scaled/status`, { status: { replicas: 2, selector: 'app=web' } }),
+      get(`${widgets}/scaled/scale`),
+      get(`${widgets}/scaled`),
+      post(`${widgets}/scaled/scale`, scale(1)),
+      remove(`${widgets}/scaled/scale`),
+      post(widgets, widget({ size: 'none' }, 'bare')),
+      get(`${widgets}/bare/scale`),
+      patch('merge', `${widgets}/bare/scale`, { metadata: { labels: {} } }),
+      patch('merge', `${widgets}/bare/scale`, { spec: { replicas: 2 } }),
+      put(`${widgets}/bare/scale`, { ...scale(0), metadata: { name: 'bare' } }),
+      get(`${widgets}/bare`),
+      get(`/apis/${group}/v1`),
+      remove(`${definitions}/widgets.${group}`),
+    ],
+  },
+  {
     name: 'definitions that are refused',
     steps: [
+      post(definitions, scalable({})),
+      post(definitions, scalable({ ...paths, specReplicasPath: 'spec.replicas' })),
+      post(definitions, scalable({ ...paths, specReplicasPath: '.status.replicas' })),
+      post(definitions, scalable({ ...paths, statusReplicasPath: '.spec.replicas', labelSelectorPath: '.metadata.x' })),
       post(definitions, definition({ group: 'other.example.com' })),
       post(definitions, definition({ scope: 'Everywhere' })),
       post(definitions, definition({ versions: [] })),

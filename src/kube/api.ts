@@ -1,3 +1,4 @@
+import type { TrimmedReader } from '../protobuf/trimmed-objects.ts'
 import type { KubeList, KubeObject, Resource } from './resources.ts'
 
 /** Names one object. `namespace` is left out for cluster-scoped kinds. */
@@ -28,6 +29,11 @@ export interface ListQuery {
   readonly continue?: string | undefined
   /** For lists alone: the caller reads no `metadata.managedFields`, so they may be missing or empty. @default false */
   readonly dropsManagedFields?: boolean | undefined
+  /**
+   * The caller reads only the fields that this reads, so a server that has protobuf may send it. @default JSON, with all
+   * fields
+   */
+  readonly protobuf?: TrimmedReader | undefined
 }
 
 export interface WatchQuery extends Omit<ListQuery, 'limit' | 'continue'> {

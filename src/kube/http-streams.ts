@@ -10,7 +10,7 @@ import { DEEPEST_NESTING } from './transport.ts'
 export class EventStream implements AsyncIterableIterator<unknown, undefined> {
   readonly #body: Readable
   readonly #chunks: AsyncIterator<Uint8Array>
-  readonly #lines: JsonLines
+  readonly #frames: Frames
   readonly #explain: (error: unknown) => unknown
   readonly #finish: () => void
   #values: Iterator<unknown> = [].values()
@@ -19,7 +19,7 @@ export class EventStream implements AsyncIterableIterator<unknown, undefined> {
   constructor(
     body: Readable,
     options: {
-      readonly maxEventBytes: number
+      readonly frames: Frames
       /** Converts an error of the body into the error that the caller gets. */
       readonly explain: (error: unknown) => unknown
       readonly finish: () => void
@@ -27,7 +27,7 @@ export class EventStream implements AsyncIterableIterator<unknown, undefined> {
   ) {
     this.#body = body
     this.#chunks = body[Symbol.asyncIterator]()
-    this.#lines = new JsonLines(options.maxEventBytes)
+    this.#frames = options.frames
     this.#explain = options.explain
     this.#finish = options.finish
     // An error of a body that nothing reads must not become an uncaught exception; the next read reports it.
@@ -44,9 +44,9 @@ export class EventStream implements AsyncIterableIterator<unknown, undefined> {
         const value = this.#values.next()
         if (!value.done) return value
         const chunk = await this.#chunks.next()
-        if (!chunk.done) this.#values = this.#lines.push(chunk.value)
+        if (!chunk.done) this.#values = this.#frames.push(chunk.value)
         else if (this.#open) {
-          this.#lines.end()
+          this.#frames.end()
           this.#close()
         }
       }
@@ -65,31 +65,43 @@ export class EventStream implements AsyncIterableIterator<unknown, undefined> {
   #close(): void {
     if (!this.#open) return
     this.#open = false
-    this.#lines.clear()
+    this.#frames.clear()
     this.#body.destroy()
     this.#finish()
   }
 }
 
+/** Cuts a stream of bytes into values, one for each event. Each byte is read once, however the stream is chopped. */
+export interface Frames {
+  /**
+   * The values that `chunk` completes. Throws a BadResponse for an event that cannot be read, TooLarge for one that is
+   * too long.
+   */
+  push(chunk: Uint8Array): Iterator<unknown, void, undefined>
+  /** Throws a BadResponse if the stream ended inside an event. */
+  end(): void
+  /** Forgets an event that has begun. */
+  clear(): void
+}
+
+function tooLong(limit: number): never {
+  throw new KubeError('TooLarge', `an event is longer than the limit of ${limit} bytes`)
+}
+
+function endedInside(): never {
+  throw new KubeError('BadResponse', 'the stream ended inside an event')
+}
+
 const NEWLINE = 0x0a
 
-/**
- * Cuts a stream of bytes into JSON values, one a line. Only the byte 0x0A ends a line: strings may contain U+2028 and
- * U+2029. Each byte is read once, however the stream is chopped.
- */
-export class JsonLines {
+/** JSON values, one a line. Only the byte 0x0A ends a line: strings may contain U+2028 and U+2029. */
+export class JsonLines implements Frames {
   readonly #begun: HttpBytes
 
   constructor(maxLineBytes: number) {
-    this.#begun = new HttpBytes(maxLineBytes, () => {
-      throw new KubeError('TooLarge', `an event is longer than the limit of ${maxLineBytes} bytes`)
-    })
+    this.#begun = new HttpBytes(maxLineBytes, () => tooLong(maxLineBytes))
   }
 
-  /**
-   * The values that `chunk` completes. Throws a BadResponse for a line that is not JSON, TooLarge for one that is too
-   * long.
-   */
   *push(chunk: Uint8Array): Generator<unknown, void, undefined> {
     let start = 0
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
@@ -100,12 +112,10 @@ export class JsonLines {
     if (start < chunk.length) this.#begun.add(chunk.subarray(start))
   }
 
-  /** Throws a BadResponse if the stream ended inside a line. */
   end(): void {
-    if (!this.#begun.take(isBlank)) throw new KubeError('BadResponse', 'the stream ended inside an event')
+    if (!this.#begun.take(isBlank)) endedInside()
   }
 
-  /** Forgets a line that has begun. */
   clear(): void {
     this.#begun.clear()
   }
@@ -116,6 +126,61 @@ export class JsonLines {
     if (this.#begun.length === 0) return parse(last)
     this.#begun.add(last)
     return this.#begun.take(parse)
+  }
+}
+
+const LENGTH_BYTES = 4
+
+/** Values of any form, each after its length in four bytes, big-endian: apimachinery's length-delimited framer. */
+export class LengthDelimitedFrames implements Frames {
+  readonly #limit: number
+  readonly #read: (bytes: Uint8Array) => unknown
+  readonly #begun: HttpBytes
+  readonly #header = Buffer.alloc(LENGTH_BYTES)
+  #headerLength = 0
+  /** The bytes of the event that have not come. */
+  #left = 0
+
+  /** `read` must not hold on to the bytes. */
+  constructor(limit: number, read: (bytes: Uint8Array) => unknown) {
+    this.#limit = limit
+    this.#read = read
+    this.#begun = new HttpBytes(limit, () => tooLong(limit))
+  }
+
+  *push(chunk: Uint8Array): Generator<unknown, void, undefined> {
+    for (let at = 0; at < chunk.length; ) {
+      if (this.#headerLength < LENGTH_BYTES) {
+        this.#header[this.#headerLength++] = chunk[at++] ?? 0
+        if (this.#headerLength < LENGTH_BYTES) continue
+        this.#left = this.#header.readUInt32BE(0)
+        if (this.#left > this.#limit) tooLong(this.#limit)
+      }
+      const part = chunk.subarray(at, at + this.#left)
+      at += part.length
+      this.#left -= part.length
+      if (this.#left > 0) {
+        this.#begun.add(part)
+        return
+      }
+      this.#headerLength = 0
+      yield this.#valueOf(part)
+    }
+  }
+
+  end(): void {
+    if (this.#headerLength > 0) endedInside()
+  }
+
+  clear(): void {
+    this.#begun.clear()
+  }
+
+  /** The value of the event that ends with `last`. */
+  #valueOf(last: Uint8Array): unknown {
+    if (this.#begun.length === 0) return this.#read(last)
+    this.#begun.add(last)
+    return this.#begun.take(this.#read)
   }
 }
 

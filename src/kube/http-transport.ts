@@ -2,10 +2,11 @@ import { Socket } from 'node:net'
 import { checkServerIdentity } from 'node:tls'
 import { Agent, buildConnector, type Dispatcher, ProxyAgent } from 'undici'
 import { certificateFault, failureCode, shortMessage, socketReason } from '../net/host-port.ts'
+import { messageOf } from '../runtime/errors.ts'
 import { Semaphore, type Slot } from '../runtime/request-limit.ts'
 import { abortable, linkedController } from '../runtime/signals.ts'
 import { KubeError } from './errors.ts'
-import { EventStream, HttpBytes, parseJson } from './http-streams.ts'
+import { EventStream, type Frames, HttpBytes, JsonLines, LengthDelimitedFrames, parseJson } from './http-streams.ts'
 import { type ApiRequest, type ApiResponse, answerLimits, type Transport } from './transport.ts'
 
 /** The TLS settings of the client; all texts are PEM. */
@@ -115,7 +116,8 @@ export class HttpTransport implements Transport {
       if (encoding !== 'identity') refuse('BadResponse', 'is compressed, which was not asked for')
       if (request.stream === true && succeeded) {
         streaming = true
-        return { ...answer, stream: new EventStream(body, { maxEventBytes: maxBytes, explain, finish }) }
+        const frames = framesOf(answer.headers['content-type'] ?? '', maxBytes, request)
+        return { ...answer, stream: new EventStream(body, { frames, explain, finish }) }
       }
       if (Number(announced) > maxBytes) refuse('TooLarge', `has ${announced} bytes, more than the limit of ${maxBytes}`)
       bytes = new HttpBytes(maxBytes, () => refuse('TooLarge', `is longer than the limit of ${maxBytes} bytes`))
@@ -259,8 +261,27 @@ function flatten(headers: Record<string, string | string[] | undefined>): Record
   return flat
 }
 
-function decode(bytes: Uint8Array, contentType: string, { dropsManagedFields }: ApiRequest): unknown {
+function decode(bytes: Uint8Array, contentType: string, { dropsManagedFields, protobuf }: ApiRequest): unknown {
+  if (protobuf !== undefined && isProtobuf(contentType)) return readProtobuf(() => protobuf.answer(bytes))
   return /[/+]json\b/i.test(contentType) ? parseJson(bytes, dropsManagedFields) : Buffer.from(bytes).toString('utf8')
+}
+
+function framesOf(contentType: string, maxBytes: number, { protobuf }: ApiRequest): Frames {
+  return protobuf !== undefined && isProtobuf(contentType)
+    ? new LengthDelimitedFrames(maxBytes, (bytes) => readProtobuf(() => protobuf.event(bytes)))
+    : new JsonLines(maxBytes)
+}
+
+function isProtobuf(contentType: string): boolean {
+  return /^application\/vnd\.kubernetes\.protobuf\s*(;|$)/i.test(contentType)
+}
+
+function readProtobuf(read: () => unknown): unknown {
+  try {
+    return read()
+  } catch (cause) {
+    throw new KubeError('BadResponse', messageOf(cause), { cause })
+  }
 }
 
 /** A server that speaks TLS says so, in Go's words, to a client that does not: no API server has answered. */

@@ -5,7 +5,7 @@ import type { Logger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import type { KubeApi } from './api.ts'
 import { Availability, type AvailabilityReporter } from './availability.ts'
-import { describeSelection, Reflector, type Selection } from './reflector.ts'
+import { describeSelection, Reflector, type Selection, type Transform } from './reflector.ts'
 import type { KubeObject, Resource } from './resources.ts'
 import type { ServedResources } from './served-resources.ts'
 import { type Change, Store } from './store.ts'
@@ -30,7 +30,7 @@ interface InformerOptions<T extends KubeObject> extends InformerContext {
   /** @default all objects of all namespaces */
   readonly query?: Selection | undefined
   /** Reduces an object to the needed fields when it arrives; name, namespace, uid and resourceVersion must stay. */
-  readonly transform?: ((object: T) => T) | undefined
+  readonly transform?: Transform<T> | undefined
 }
 
 /** `absent`: the server answered that it does not serve the resource; the informer keeps asking. */
@@ -158,7 +158,7 @@ export type Followed<T extends KubeObject> = Pick<
 export interface Informers {
   get<T extends KubeObject>(
     resource: Resource<T>,
-    options?: { readonly transform?: ((object: T) => T) | undefined },
+    options?: { readonly transform?: Transform<T> | undefined },
   ): Followed<T>
   /** Resolves when all informers requested so far have synced. Rejects with the signal's reason. */
   whenSynced(signal?: AbortSignal): Promise<void>
@@ -241,7 +241,7 @@ export class InformerScope implements Informers {
 
   get<T extends KubeObject>(
     resource: Resource<T>,
-    options: { readonly transform?: ((object: T) => T) | undefined } = {},
+    options: { readonly transform?: Transform<T> | undefined } = {},
   ): Followed<T> {
     const informer = this.#informers.get(resource, options)
     this.#asked.add(informer)

@@ -1,3 +1,4 @@
+import type { TrimmedReader } from '../protobuf/trimmed-objects.ts'
 import { type Backoff, exponentialBackoff } from '../runtime/backoff.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { type Random, randomInteger } from '../runtime/random.ts'
@@ -23,6 +24,9 @@ import { keyOfObject } from './store.ts'
 /** Which objects of a resource; all when left out. */
 export type Selection = Pick<ListQuery, 'namespace' | 'labelSelector' | 'fieldSelector'>
 
+/** Reduces an object when it arrives. `protobuf`, where it is, reads all the fields that the function reads. */
+export type Transform<T> = ((object: T) => T) & { readonly protobuf?: TrimmedReader }
+
 /** Receives what a reflector reads, synchronously and in order. An error that it throws ends the reflector. */
 export interface ReflectorSink<T> {
   /** The complete present state. The receiver computes the differences from the state before. */
@@ -41,7 +45,7 @@ export interface ReflectorOptions<T extends KubeObject> {
    * Reduces an object when it arrives: a list of many is never held whole. Name, namespace, uid and resourceVersion
    * must stay.
    */
-  readonly transform?: ((object: T) => T) | undefined
+  readonly transform?: Transform<T> | undefined
   readonly sink: ReflectorSink<T>
   readonly clock: Clock
   readonly random: Random
@@ -82,7 +86,7 @@ const LONGEST_RETRY_AFTER_MS = 10_000
  */
 export class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T>
-  readonly #transform: (object: T) => T
+  readonly #transform: Transform<T>
   readonly #source: string
   readonly #logger: Logger
   readonly #short: Backoff
@@ -144,7 +148,7 @@ export class Reflector<T extends KubeObject> {
     if (token === undefined) this.#seen.clear()
     this.#lists?.add({ resource: resource.plural })
     const page = await api
-      .list(resource, { ...query, limit, continue: token, signal })
+      .list(resource, { ...query, limit, continue: token, signal, protobuf: this.#transform.protobuf })
       .then((page) => ({ ...page, next: nextPage(this.#source, page, this.#seen) }))
       .catch(onlyKubeError)
     if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, watchError: false }
@@ -180,7 +184,8 @@ export class Reflector<T extends KubeObject> {
     ;(streaming ? this.#lists : this.#watches)?.add({ resource: resource.plural })
     let watchError: KubeError | undefined
     try {
-      const request = { ...query, ...this.#watchQuery(), onOpen, signal: guard.signal }
+      const { protobuf } = this.#transform
+      const request = { ...query, ...this.#watchQuery(), onOpen, signal: guard.signal, protobuf }
       for await (const event of api.watch(resource, request)) {
         onOpen()
         guard.received()

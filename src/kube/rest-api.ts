@@ -13,7 +13,7 @@ import type {
   WatchQuery,
   WriteOptions,
 } from './api.ts'
-import { KubeError } from './errors.ts'
+import { isKubeError, KubeError } from './errors.ts'
 import { type KubeList, type KubeObject, pathOf, type Resource } from './resources.ts'
 import {
   asList,
@@ -70,6 +70,8 @@ class RestKubeApi implements KubeApi {
   readonly #retry: RetryPolicy
   readonly #metrics: RestMetrics | undefined
   readonly #warn: (header: string | undefined) => void
+  /** The resources whose protobuf somebody refused or spoiled: a server, or a proxy that passes only JSON on. */
+  readonly #jsonOnly = new Set<string>()
 
   constructor(options: RestKubeApiOptions) {
     this.#options = options
@@ -85,13 +87,16 @@ class RestKubeApi implements KubeApi {
   }
 
   async list<T extends KubeObject>(resource: Resource<T>, query: ListQuery & CallOptions = {}): Promise<KubeList<T>> {
-    const call = this.#call('GET', callName('list', resource, query), pathOf(resource, query), {
-      query: queryOf(query),
-      timeoutMs: LIST_TIMEOUT_MS,
-      ...(query.dropsManagedFields && { dropsManagedFields: true }),
-      maxBytes: query.limit === undefined ? answerLimits.list : answerLimits.page,
+    return this.#inProtobuf(resource, query, async (format) => {
+      const call = this.#call('GET', callName('list', resource, query), pathOf(resource, query), {
+        query: queryOf(query),
+        timeoutMs: LIST_TIMEOUT_MS,
+        ...(query.dropsManagedFields && { dropsManagedFields: true }),
+        maxBytes: query.limit === undefined ? answerLimits.list : answerLimits.page,
+        ...format,
+      })
+      return asList<T>(call.name, await this.#unary(call, query))
     })
-    return asList<T>(call.name, await this.#unary(call, query))
   }
 
   async create<T extends KubeObject>(resource: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {
@@ -144,19 +149,22 @@ class RestKubeApi implements KubeApi {
     query: WatchQuery & { readonly signal: AbortSignal },
   ): AsyncGenerator<WatchEvent<T>, void, undefined> {
     const { signal } = query
-    const call = this.#call('GET', callName('watch', resource, query), pathOf(resource, query), {
-      query: [['watch', 'true'], ...queryOf(query)],
-      stream: true,
-      maxBytes: answerLimits.event,
-    })
+    const name = callName('watch', resource, query)
     let response: ApiResponse
     try {
-      response = await this.#exchange(call, signal)
+      response = await this.#inProtobuf(resource, query, (format) => {
+        const more = {
+          query: [['watch', 'true'], ...queryOf(query)],
+          stream: true,
+          maxBytes: answerLimits.event,
+        } as const
+        return this.#exchange(this.#call('GET', name, pathOf(resource, query), { ...more, ...format }), signal)
+      })
     } catch (error) {
       if (signal.aborted) return
       throw error
     }
-    if (!('stream' in response)) throw badResponse(call.name, 'the answer is not a stream')
+    if (!('stream' in response)) throw badResponse(name, 'the answer is not a stream')
     try {
       query.onOpen?.()
       for await (const frame of response.stream) {
@@ -165,7 +173,30 @@ class RestKubeApi implements KubeApi {
       }
     } catch (error) {
       if (signal.aborted) return
-      throw named(call.name, error)
+      if (query.protobuf !== undefined && isKubeError(error, 'BadResponse')) this.#jsonOnly.add(pathOf(resource))
+      throw named(name, error)
+    }
+  }
+
+  /** Makes a call that accepts protobuf, or JSON alone where protobuf has failed; once more if it fails now. */
+  async #inProtobuf<R>(
+    resource: Resource<KubeObject>,
+    { protobuf }: Pick<ListQuery, 'protobuf'>,
+    make: (format: Partial<ApiRequest>) => Promise<R>,
+  ): Promise<R> {
+    const key = pathOf(resource)
+    if (protobuf === undefined || this.#jsonOnly.has(key)) return make({})
+    try {
+      return await make({ protobuf, headers: acceptProtobuf })
+    } catch (error) {
+      if (
+        !isKubeError(error) ||
+        !(error.httpStatus === 406 || error.httpStatus === 415 || error.code === 'BadResponse')
+      ) {
+        throw error
+      }
+      this.#jsonOnly.add(key)
+      return make({})
     }
   }
 
@@ -236,6 +267,7 @@ class RestKubeApi implements KubeApi {
 }
 
 const acceptJson = { accept: 'application/json' }
+const acceptProtobuf = { accept: 'application/vnd.kubernetes.protobuf, application/json' }
 
 const patchContentTypes = {
   merge: 'application/merge-patch+json',

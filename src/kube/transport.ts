@@ -1,3 +1,5 @@
+import type { TrimmedReader } from '../protobuf/trimmed-objects.ts'
+
 /** One request to an API server, before it is encoded. */
 export interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -16,6 +18,8 @@ export interface ApiRequest {
   readonly maxBytes?: number | undefined
   /** Nobody reads the managedFields of the answer, a third of most objects: they may be missing or empty. */
   readonly dropsManagedFields?: boolean | undefined
+  /** Reads answers in protobuf, which `headers` accepts beside JSON. A transport may answer in JSON always. */
+  readonly protobuf?: TrimmedReader | undefined
   /**
    * The request only reads whether the server lives: while there are no credentials it is sent without, and does not
    * wait for them. @default false

@@ -97,7 +97,7 @@ function readField(reader: BinaryReader, wireType: WireType, field: Field, into:
 }
 
 /** A value of this type; undefined where Go writes null. */
-function readValue(reader: BinaryReader, type: string): unknown {
+export function readValue(reader: BinaryReader, type: string): unknown {
   switch (type) {
     case 'string':
       return reader.string()
@@ -190,7 +190,7 @@ function isVarint(type: string): boolean {
   return type === 'bool' || type === 'int'
 }
 
-function isEmpty(value: unknown): boolean {
+export function isEmpty(value: unknown): boolean {
   return value === '' || value === 0 || value === false || (typeof value === 'object' && isEmptyObject(value))
 }
 
@@ -209,11 +209,11 @@ function ownObject(into: Json, name: string): Json {
 }
 
 /** Assigning `__proto__` would set the prototype. */
-function define(into: Json, name: string, value: unknown): void {
+export function define(into: Json, name: string, value: unknown): void {
   Object.defineProperty(into, name, { value, enumerable: true, configurable: true, writable: true })
 }
 
-function damaged(): ProtobufError {
+export function damaged(): ProtobufError {
   return new ProtobufError('the protobuf message ends early or is damaged')
 }
 

@@ -1,4 +1,5 @@
 import type { EndpointSlice, Endpoints, Node, Pod, Service } from '../kube/resources.ts'
+import { trimmedReader } from '../protobuf/trimmed-objects.ts'
 import { readyCondition } from './pod-rules.ts'
 import type { Labels } from './selector-index.ts'
 
@@ -45,6 +46,24 @@ export function trimPod(pod: Pod): Pod {
     },
   } as Pod
 }
+
+const ports = { name: true, protocol: true, containerPort: true } as const
+trimPod.protobuf = trimmedReader('core/v1.Pod', {
+  metadata: { name: true, namespace: true, uid: true, resourceVersion: true, labels: true, deletionTimestamp: true },
+  spec: {
+    nodeName: true,
+    hostname: true,
+    subdomain: true,
+    containers: { ports },
+    initContainers: { restartPolicy: true, ports },
+  },
+  status: {
+    phase: true,
+    podIP: true,
+    podIPs: { ip: true },
+    conditions: { type: true, status: true, lastTransitionTime: true },
+  },
+})
 
 /**
  * Stores one of many equal values, so that thousands of objects can share it. When it holds too many it forgets all,
@@ -123,6 +142,11 @@ export function trimNode(node: Node): Node {
   } as Node
 }
 
+trimNode.protobuf = trimmedReader('core/v1.Node', {
+  metadata: { name: true, uid: true, resourceVersion: true, labels: true },
+  status: { conditions: { type: true, status: true }, allocatable: true },
+})
+
 const hintAnnotations = ['service.kubernetes.io/topology-aware-hints', 'service.kubernetes.io/topology-mode'] as const
 
 /**
@@ -162,6 +186,30 @@ export function trimService(service: Service): Service {
     },
   } as Service
 }
+
+trimService.protobuf = trimmedReader('core/v1.Service', {
+  metadata: {
+    name: true,
+    namespace: true,
+    uid: true,
+    resourceVersion: true,
+    labels: true,
+    annotations: true,
+    creationTimestamp: true,
+    deletionTimestamp: true,
+  },
+  spec: {
+    type: true,
+    selector: true,
+    clusterIP: true,
+    clusterIPs: true,
+    ipFamilies: true,
+    ipFamilyPolicy: true,
+    publishNotReadyAddresses: true,
+    trafficDistribution: true,
+    ports: { name: true, protocol: true, port: true, targetPort: true, appProtocol: true },
+  },
+})
 
 /** Everything except managedFields: the server preserves them if an update has none. */
 export function trimEndpoints(endpoints: Endpoints): Endpoints {

@@ -1,44 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import fc from 'fast-check'
 import { decodedByGoType, GoTypeError } from '../../src/protobuf/go-decode.ts'
 import { kindMessages, messageFields } from '../../src/protobuf/go-fields.ts'
 import { jsonOfMessage, jsonOfProtobuf, ProtobufError } from '../../src/protobuf/go-json.ts'
+import { enveloped, message, type Part } from './message.ts'
 
 // Random objects of every kind, made by Go: test/real/stored-bytes.test.ts.
-
-/** A message: each field is its number and its value; a list of fields is a message in it. */
-type Part = readonly [number, string | number | Buffer | readonly Part[]]
-
-function message(...parts: readonly Part[]): Buffer {
-  const writer = new BinaryWriter()
-  for (const [number, value] of parts) {
-    if (typeof value === 'number') writer.tag(number, WireType.Varint).int64(value)
-    else if (typeof value === 'string') writer.tag(number, WireType.LengthDelimited).string(value)
-    else {
-      const bytes = Buffer.isBuffer(value) ? value : message(...(value as readonly Part[]))
-      writer.tag(number, WireType.LengthDelimited).bytes(bytes)
-    }
-  }
-  return Buffer.from(writer.finish())
-}
-
-function enveloped(apiVersion: string, kind: string, raw: Buffer): Buffer {
-  return Buffer.concat([
-    Buffer.from('k8s\0'),
-    message(
-      [
-        1,
-        [
-          [1, apiVersion],
-          [2, kind],
-        ],
-      ],
-      [2, raw],
-    ),
-  ])
-}
 
 test('a ConfigMap is read as Go would print it', () => {
   const metadata: readonly Part[] = [

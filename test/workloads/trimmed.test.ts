@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Pod } from '../../src/kube/resources.ts'
-import { SharedValues, sharedLabels, sharedString, trimPod } from '../../src/workloads/trimmed.ts'
+import { fieldsOf } from '../../src/protobuf/go-json.ts'
+import type { FieldTree } from '../../src/protobuf/trimmed-objects.ts'
+import {
+  SharedValues,
+  sharedLabels,
+  sharedString,
+  trimNode,
+  trimPod,
+  trimService,
+} from '../../src/workloads/trimmed.ts'
 
 test('a value is made once for a key', () => {
   const values = new SharedValues<object>(2)
@@ -42,3 +51,63 @@ test('labels that Go wrote as null are none, and are not taken for empty ones', 
   assert.equal(labels(null), undefined)
   assert.deepEqual(labels({}), {})
 })
+
+/** An object with a value in every field of a message, and of the messages in it. */
+function fullObject(message: string, depth = 0): object {
+  const fields = [...fieldsOf(message).values()].filter(({ name }) => name !== '')
+  return Object.fromEntries(
+    fields.map(({ name, type, holds }) => {
+      const value = type.includes('/') ? (depth > 4 ? {} : fullObject(type, depth + 1)) : sample(name, type)
+      return [name, holds === 'list' ? [value] : holds === 'map' ? { [keyIn(name)]: value } : value]
+    }),
+  )
+}
+
+function sample(name: string, type: string): unknown {
+  if (type === 'int') return 1
+  if (type === 'bool') return true
+  // Of the init containers only those with this policy are read, of the conditions only this one.
+  return name === 'restartPolicy' ? 'Always' : name === 'type' ? 'Ready' : name === 'status' ? 'True' : 'text'
+}
+
+/** A key that the functions read. */
+function keyIn(map: string): string {
+  if (map === 'annotations') return 'service.kubernetes.io/topology-mode'
+  return map === 'labels' ? 'topology.kubernetes.io/zone' : 'cpu'
+}
+
+/** The paths to the leaves of a tree. */
+function pathsOf(tree: FieldTree, path: readonly string[] = []): readonly (readonly string[])[] {
+  return Object.entries(tree).flatMap(([name, inner]) =>
+    inner === true ? [[...path, name]] : pathsOf(inner, [...path, name]),
+  )
+}
+
+/** The object with only the fields of the tree; `without`: but not this one. */
+function pruned(object: unknown, tree: FieldTree, without: readonly string[] = []): unknown {
+  if (Array.isArray(object)) return object.map((item) => pruned(item, tree, without))
+  const [first, ...rest] = without
+  return Object.fromEntries(
+    Object.entries(object as object).flatMap(([name, value]) => {
+      const inner = tree[name]
+      if (inner === undefined || (name === first && rest.length === 0)) return []
+      return [[name, inner === true ? value : pruned(value, inner, name === first ? rest : [])]]
+    }),
+  )
+}
+
+for (const [message, trim] of [
+  ['core/v1.Pod', trimPod],
+  ['core/v1.Node', trimNode],
+  ['core/v1.Service', trimService],
+] as const) {
+  test(`the fields of a ${message} that are read from protobuf are those that its copy needs`, () => {
+    const { fields } = trim.protobuf
+    const trimmed = (object: unknown): object => trim(structuredClone(object) as never)
+    const whole = fullObject(message)
+    assert.deepEqual(trimmed(pruned(whole, fields)), trimmed(whole))
+    for (const path of pathsOf(fields)) {
+      assert.notDeepEqual(trimmed(pruned(whole, fields, path)), trimmed(whole), `${path.join('.')} is not needed`)
+    }
+  })
+}

@@ -66,9 +66,13 @@ func writeFields(out io.Writer) error {
 		}
 		kinds = append(kinds, fmt.Sprintf("  '%s': '%s',", keyOf(versions[0]), nameOf(message)))
 	}
-	options := reflect.TypeFor[metav1.DeleteOptions]()
-	if err := describe(options, messages); err != nil {
-		return err
+	// What every resource has in common.
+	for _, common := range []reflect.Type{
+		reflect.TypeFor[metav1.DeleteOptions](), reflect.TypeFor[metav1.ListMeta](), reflect.TypeFor[metav1.Status](),
+	} {
+		if err := describe(common, messages); err != nil {
+			return err
+		}
 	}
 	lines := []string{}
 	for message, fields := range messages {

@@ -1,0 +1,264 @@
+import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
+import { damaged, define, type Field, fieldsOf, isEmpty, jsonOfMessage, ProtobufError, readValue } from './go-json.ts'
+import { protobufPrefix } from './object-prefix.ts'
+
+/**
+ * Which fields of a message are read, by their names in JSON: `true` for a scalar, or for a list or map of scalars; a
+ * tree for a message, or for a list of messages.
+ */
+export interface FieldTree {
+  readonly [name: string]: true | FieldTree
+}
+
+/**
+ * Reads objects in Kubernetes' protobuf (`application/vnd.kubernetes.protobuf`), of each only some fields, as the JSON
+ * that Go would write of them. Other fields cost neither objects nor strings.
+ *
+ * The methods throw a {@link ProtobufError}. What they return shares no memory with the bytes.
+ */
+export interface TrimmedReader {
+  readonly fields: FieldTree
+  /** An answer to a list: the list, or a Status. */
+  answer(bytes: Uint8Array): unknown
+  /** One frame of a watch, without its length: the event. Of a bookmark's metadata all annotations are read. */
+  event(bytes: Uint8Array): unknown
+}
+
+/**
+ * @param message - as in go-fields.ts: `core/v1.Pod`.
+ * @throws TypeError where a message has no such field.
+ */
+export function trimmedReader(message: string, fields: FieldTree): TrimmedReader {
+  const object = stepsOf(message, fields)
+  const bookmark = stepsOf(message, { metadata: { resourceVersion: true, annotations: true } })
+  return {
+    fields,
+    answer: (bytes) =>
+      reading(bytes, (source) => {
+        const { kind, raw } = source.envelope(0, source.length)
+        if (kind === 'Status') return source.status(raw)
+        if (!kind.endsWith('List')) throw new ProtobufError(`the answer is of kind ${JSON.stringify(kind)}, not a list`)
+        return source.list(raw, object)
+      }),
+    event: (bytes) =>
+      reading(bytes, (source) => {
+        const { type = '', raw } = source.watchEvent()
+        const { apiVersion, kind, raw: inner } = source.envelope(raw.at, raw.end)
+        if (type === 'ERROR') return { type, object: source.status(inner) }
+        const steps = type === 'BOOKMARK' ? bookmark : object
+        return { type, object: source.message(inner, steps, { apiVersion, kind }) }
+      }),
+  }
+}
+
+type Json = Record<string, unknown>
+
+/** How one field is read. `inner`: of a message, its own fields. */
+interface Step {
+  readonly field: Field
+  readonly inner: Steps | undefined
+}
+
+/** By the numbers of the fields. */
+type Steps = readonly (Step | undefined)[]
+
+function stepsOf(message: string, tree: FieldTree): Steps {
+  const steps: (Step | undefined)[] = []
+  const left = new Set(Object.keys(tree))
+  for (const [number, field] of fieldsOf(message)) {
+    const wanted = tree[field.name]
+    if (wanted === undefined) continue
+    left.delete(field.name)
+    const isMessage = field.type.includes('/')
+    if (isMessage === (wanted === true) || (isMessage && field.holds === 'map')) {
+      throw new TypeError(`the field ${field.name} of ${message} cannot be read ${isMessage ? 'whole' : 'in parts'}`)
+    }
+    steps[number] = { field, inner: wanted === true ? undefined : stepsOf(field.type, wanted) }
+  }
+  for (const name of left) throw new TypeError(`${message} has no field ${name}`)
+  return steps
+}
+
+const listMetadata = stepsOf('meta/v1.ListMeta', { resourceVersion: true, continue: true })
+
+function reading<T>(bytes: Uint8Array, read: (source: Source) => T): T {
+  try {
+    return read(new Source(bytes))
+  } catch (error) {
+    throw error instanceof ProtobufError ? error : damaged()
+  }
+}
+
+/** A part of the bytes. */
+interface Part {
+  readonly at: number
+  readonly end: number
+}
+
+const nothing: Part = { at: 0, end: 0 }
+
+/** One reader for all messages in an answer: a reader, or a view of the bytes, for each would take most of the time. */
+class Source {
+  readonly #bytes: Buffer
+  readonly #reader: BinaryReader
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    this.#reader = new BinaryReader(bytes)
+  }
+
+  get length(): number {
+    return this.#bytes.length
+  }
+
+  /** An object of apimachinery's runtime.Unknown, after its prefix. */
+  envelope(at: number, end: number): { readonly apiVersion: string; readonly kind: string; readonly raw: Part } {
+    const start = at + protobufPrefix.length
+    if (start > end || !this.#bytes.subarray(at, start).equals(protobufPrefix)) {
+      throw new ProtobufError('the answer does not begin as an object in protobuf')
+    }
+    const parts = this.#parts({ at: start, end })
+    const type = this.#parts(parts.get(1) ?? nothing)
+    return { apiVersion: this.#text(type.get(1)), kind: this.#text(type.get(2)), raw: parts.get(2) ?? nothing }
+  }
+
+  /** A metav1.WatchEvent; `raw` is the object, with its own prefix. */
+  watchEvent(): { readonly type: string; readonly raw: Part } {
+    const parts = this.#parts({ at: 0, end: this.length })
+    return { type: this.#text(parts.get(1)), raw: this.#parts(parts.get(2) ?? nothing).get(1) ?? nothing }
+  }
+
+  /** Any list: its metadata is field 1, its items are field 2. */
+  list({ at, end }: Part, object: Steps): { readonly metadata: Json; readonly items: readonly Json[] } {
+    const reader = this.#reader
+    let metadata: Json = {}
+    const items: Json[] = []
+    reader.pos = at
+    while (reader.pos < end) {
+      const tag = reader.uint32()
+      if (tag >>> 3 > 2) this.#skip(tag & 7, end)
+      else if ((tag & 7) !== WireType.LengthDelimited) throw damaged()
+      else if (tag >>> 3 === 1) metadata = this.#next(end, listMetadata)
+      else items.push(this.#next(end, object))
+    }
+    return { metadata, items }
+  }
+
+  message({ at, end }: Part, steps: Steps, into: Json): Json {
+    this.#reader.pos = at
+    this.#read(end, steps, into)
+    return into
+  }
+
+  status({ at, end }: Part): Readonly<Json> {
+    return { apiVersion: 'v1', kind: 'Status', ...jsonOfMessage('meta/v1.Status', this.#bytes.subarray(at, end)) }
+  }
+
+  /** The message whose length comes next. */
+  #next(end: number, steps: Steps): Json {
+    const into: Json = {}
+    this.#read(this.#endOfNext(end), steps, into)
+    return into
+  }
+
+  #read(end: number, steps: Steps, into: Json): void {
+    const reader = this.#reader
+    while (reader.pos < end) {
+      const tag = reader.uint32()
+      const step = steps[tag >>> 3]
+      if (step === undefined) this.#skip(tag & 7, end)
+      else this.#readField(tag & 7, step, end, into)
+    }
+    if (reader.pos !== end) throw damaged()
+  }
+
+  #readField(wireType: number, { field, inner }: Step, end: number, into: Json): void {
+    const { name, type, holds, omitEmpty } = field
+    const isVarint = holds !== 'map' && (type === 'bool' || type === 'int')
+    if (wireType !== (isVarint ? WireType.Varint : WireType.LengthDelimited)) throw damaged()
+    if (holds === 'map') {
+      const map = (into[name] ?? {}) as Json
+      into[name] = map
+      this.#readEntry(this.#endOfNext(end), type, map)
+      return
+    }
+    const value = inner !== undefined ? this.#next(end, inner) : this.#scalar(type, end)
+    if (holds === 'list') {
+      const list = into[name] as unknown[] | undefined
+      if (list === undefined) into[name] = [value]
+      else list.push(value)
+    } else if (value !== undefined && !(omitEmpty && isEmpty(value))) into[name] = value
+  }
+
+  /** An entry of a map: its key is field 1, its value field 2. Go leaves out neither, unless the value is nil. */
+  #readEntry(end: number, type: string, into: Json): void {
+    const reader = this.#reader
+    let key = ''
+    let value: unknown = type === 'string' ? '' : undefined
+    while (reader.pos < end) {
+      const tag = reader.uint32()
+      if ((tag & 7) !== WireType.LengthDelimited) throw damaged()
+      if (tag >>> 3 === 1) key = this.#string(end)
+      else if (tag >>> 3 === 2) value = this.#scalar(type, end)
+      else this.#skip(tag & 7, end)
+    }
+    if (reader.pos !== end) throw damaged()
+    if (key === '__proto__') define(into, key, value)
+    else into[key] = value
+  }
+
+  #scalar(type: string, end: number): unknown {
+    if (type === 'string') return this.#string(end)
+    const value = readValue(this.#reader, type)
+    if (this.#reader.pos > end) throw damaged()
+    return value
+  }
+
+  #string(end: number): string {
+    const to = this.#endOfNext(end)
+    const text = this.#bytes.toString('utf8', this.#reader.pos, to)
+    this.#reader.pos = to
+    return text
+  }
+
+  /** Reads a length; the end of what it is the length of. */
+  #endOfNext(end: number): number {
+    const length = this.#reader.uint32()
+    const to = this.#reader.pos + length
+    if (to > end) throw damaged()
+    return to
+  }
+
+  #skip(wireType: number, end: number): void {
+    const reader = this.#reader
+    if (wireType === WireType.LengthDelimited) reader.pos = this.#endOfNext(end)
+    else if (wireType === WireType.Varint) reader.int64()
+    else if (wireType === WireType.Bit64) reader.pos += 8
+    else if (wireType === WireType.Bit32) reader.pos += 4
+    // Nobody writes groups any more, and they nest without end.
+    else throw damaged()
+    if (reader.pos > end) throw damaged()
+  }
+
+  /** The parts of a short message, by the numbers of their fields. */
+  #parts({ at, end }: Part): ReadonlyMap<number, Part> {
+    const parts = new Map<number, Part>()
+    const reader = this.#reader
+    reader.pos = at
+    while (reader.pos < end) {
+      const tag = reader.uint32()
+      if ((tag & 7) !== WireType.LengthDelimited) {
+        this.#skip(tag & 7, end)
+        continue
+      }
+      const to = this.#endOfNext(end)
+      parts.set(tag >>> 3, { at: reader.pos, end: to })
+      reader.pos = to
+    }
+    return parts
+  }
+
+  #text(part: Part | undefined): string {
+    return part === undefined ? '' : this.#bytes.toString('utf8', part.at, part.end)
+  }
+}

@@ -29,10 +29,7 @@ export interface ListQuery {
   readonly continue?: string | undefined
   /** For lists alone: the caller reads no `metadata.managedFields`, so they may be missing or empty. @default false */
   readonly dropsManagedFields?: boolean | undefined
-  /**
-   * The caller reads only the fields that this reads, so a server that has protobuf may send it. @default JSON, with all
-   * fields
-   */
+  /** The caller needs only the fields that this reads, and a server that has protobuf may send it. @default JSON */
   readonly protobuf?: TrimmedReader | undefined
 }
 

@@ -87,6 +87,7 @@ const LONGEST_RETRY_AFTER_MS = 10_000
 export class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T>
   readonly #transform: Transform<T>
+  readonly #format: Pick<ListQuery, 'protobuf'>
   readonly #source: string
   readonly #logger: Logger
   readonly #short: Backoff
@@ -102,6 +103,7 @@ export class Reflector<T extends KubeObject> {
   constructor(options: ReflectorOptions<T>) {
     this.#options = options
     this.#transform = options.transform ?? ((object) => object)
+    this.#format = this.#transform.protobuf === undefined ? {} : { protobuf: this.#transform.protobuf }
     this.#source = describeSelection(options.resource, options.query)
     this.#logger = options.logger.child({ resource: this.#source })
     this.#short = exponentialBackoff(shortWaits, options.random)
@@ -148,7 +150,7 @@ export class Reflector<T extends KubeObject> {
     if (token === undefined) this.#seen.clear()
     this.#lists?.add({ resource: resource.plural })
     const page = await api
-      .list(resource, { ...query, limit, continue: token, signal, protobuf: this.#transform.protobuf })
+      .list(resource, { ...query, limit, continue: token, signal, ...this.#format })
       .then((page) => ({ ...page, next: nextPage(this.#source, page, this.#seen) }))
       .catch(onlyKubeError)
     if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, watchError: false }
@@ -184,8 +186,7 @@ export class Reflector<T extends KubeObject> {
     ;(streaming ? this.#lists : this.#watches)?.add({ resource: resource.plural })
     let watchError: KubeError | undefined
     try {
-      const { protobuf } = this.#transform
-      const request = { ...query, ...this.#watchQuery(), onOpen, signal: guard.signal, protobuf }
+      const request = { ...query, ...this.#watchQuery(), ...this.#format, onOpen, signal: guard.signal }
       for await (const event of api.watch(resource, request)) {
         onOpen()
         guard.received()

@@ -11,17 +11,21 @@ import { asGoWrites } from '../../src/protobuf/go-message.ts'
 import { decodeMasterLease, encodeMasterLease } from '../../src/protobuf/master-lease.ts'
 import { decodeRangeAllocation, encodeRangeAllocation } from '../../src/protobuf/range-allocation.ts'
 import { decodeStored, encodeStored, type StoredKind } from '../../src/protobuf/stored-object.ts'
+import { trimNode, trimPod, trimService } from '../../src/workloads/trimmed.ts'
 import { type Cluster, startCluster } from '../peers/cluster.ts'
 import { listedIn, paths } from '../peers/kubernetes-service.ts'
 import { openOwner } from '../peers/owner.ts'
 import { goFields, goMakes, goReads } from '../peers/stored-bytes.ts'
 import { storedValues, storeValue } from '../peers/stored-values.ts'
 import { untilPasses } from '../peers/until.ts'
+import { message } from '../protobuf/message.ts'
 import { randomEndpoints, randomRangeAllocations } from '../protobuf/random-objects.ts'
 import { servedObject, withoutEmpty } from '../protobuf/served-object.ts'
 
 const seed = 20_260_801
 const count = 1000
+/** Of each kind that is read as protobuf. */
+const trimmedCount = Number(process.env.TRIMMED_OBJECTS ?? 1000)
 
 const endpoints: StoredKind<typeof EndpointsSchema> = { apiVersion: 'v1', kind: 'Endpoints', schema: EndpointsSchema }
 const rangeAllocation: StoredKind<typeof RangeAllocationSchema> = {
@@ -76,6 +80,20 @@ describe('values and the code that Kubernetes itself reads and writes them with'
       for (const [index, reading] of (await goReads(openOwner(t), values)).entries()) {
         if (reading.error !== undefined) assert.fail(reading.error)
         assert.deepEqual(withoutNothing(jsonOfProtobuf(values[index] as Buffer)), withoutNothing(reading.object))
+      }
+    })
+  }
+
+  for (const [kind, trim] of Object.entries({ 'v1 Pod': trimPod, 'v1 Node': trimNode, 'v1 Service': trimService })) {
+    test(`the copies of ${trimmedCount} random ${kind} are the same, read as protobuf and as JSON`, async (t) => {
+      for (let batch = 0; batch < trimmedCount / 500; batch++) {
+        const values = await goMakes(openOwner(t), kind, seed + batch, 500)
+        for (const [index, reading] of (await goReads(openOwner(t), values)).entries()) {
+          if (reading.error !== undefined) assert.fail(reading.error)
+          const event = message([1, 'ADDED'], [2, [[1, values[index] as Buffer]]])
+          const { object } = trim.protobuf.event(event) as { readonly object: never }
+          assert.deepEqual(withoutNothing(trim(object)), withoutNothing(trim(reading.object as never)))
+        }
       }
     })
   }

@@ -21,9 +21,9 @@ import { InvalidInputError, type Mistake } from './validation.ts'
 
 /** Every real configuration is shorter; a longer file was given by mistake. */
 const MAX_LENGTH = 256 << 10
-/** Aliases in a file, and their copies of a value. Configurations hardly have any, and resolving many takes long. */
+/** Limits the aliases of a file, and their copies. Configurations hardly have any, and resolving many takes long. */
 const MAX_ALIASES = 20
-/** A file with more of them is no YAML, and describing one can take a walk too. */
+/** A file with more bad lines is not YAML, and to describe each of them may take a walk through the document. */
 const MAX_BAD_LINES = 100
 
 /** A YAML document with the position of each of its values. */
@@ -31,7 +31,7 @@ export interface YamlDocument {
   readonly file: string
   /** Plain data, by YAML 1.2's core schema: `yes` is text, `0o17` a number. */
   readonly value: unknown
-  /** Duplicate keys, of which the last counts. A caller that refuses the document reports them too. */
+  /** Duplicate keys: `value` has the last one. A caller that refuses the document reports them too. */
   readonly mistakes: readonly Mistake[]
   /**
    * `FILE:LINE:COLUMN`, from 1, of the value at `path`, or of its key; if there is no such value, of the nearest
@@ -42,8 +42,9 @@ export interface YamlDocument {
 
 /**
  * Reads one YAML document. `file` is only for messages. Throws an {@link InvalidInputError} that lists every mistake
- * with its line and column: syntax, tabs, keys that are no text, more than one document, aliases without an anchor or
- * without end. Duplicate keys are in its `mistakes`, or in the error if there are other mistakes.
+ * with its line and column: syntax, tabs, keys that are not text, more than one document, aliases that have no anchor
+ * or that contain themselves. Duplicate keys alone do not throw: they are the `mistakes` of the result. If there are
+ * other mistakes, the error lists them too.
  */
 export function parseYaml(text: string, file: string, maxLength = MAX_LENGTH): YamlDocument {
   if (text.length > maxLength)
@@ -59,9 +60,9 @@ export function parseYaml(text: string, file: string, maxLength = MAX_LENGTH): Y
   const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: false })
   const [document, second] = 'empty' in documents ? [] : documents
   if (document === undefined) throw new InvalidInputError([{ where: at(0), message: 'is empty' }])
-  const stumbles = syntaxMistakes(text, document, (offset) => lines.linePos(offset).line)
-  // What the parser makes of broken text can have odd keys too.
-  const syntax = stumbles.length > 0 ? stumbles : keysWithoutName(document.contents)
+  const errors = syntaxMistakes(text, document, (offset) => lines.linePos(offset).line)
+  // Broken text can parse to odd keys, which are not mistakes of their own.
+  const syntax = errors.length > 0 ? errors : keysWithoutName(document.contents)
   const mistakes = [...syntax, ...duplicateKeys(text, document.contents)]
     .sort((a, b) => a.offset - b.offset)
     .map(({ offset, message }) => ({ where: at(offset), message }))
@@ -113,7 +114,7 @@ export function parseYaml(text: string, file: string, maxLength = MAX_LENGTH): Y
 
 /**
  * The values of all YAML documents in a text, without the empty ones.
- * @throws InvalidInputError for each as {@link parseYaml}, and for duplicate keys
+ * @throws InvalidInputError for the first document that {@link parseYaml} refuses, or that has duplicate keys
  */
 export function parseYamlDocuments(text: string, file: string, maxLength: number): readonly unknown[] {
   if (text.length > maxLength) {
@@ -121,10 +122,10 @@ export function parseYamlDocuments(text: string, file: string, maxLength: number
   }
   let line = 0
   return text.split(/^---(?=\s|$)/m).flatMap((part) => {
-    // Mistakes have their line in the whole file.
+    // So that positions count from the start of the file.
     const padded = '\n'.repeat(line) + part
     line += part.split('\n').length - 1
-    // Nothing but blank lines and comments.
+    // It has nothing but blank lines and comments.
     if (!/^[^\S\n]*[^\s#]/m.test(part)) return []
     const { value, mistakes } = parseYaml(padded, file, 2 * maxLength)
     if (mistakes.length > 0) throw new InvalidInputError(mistakes)
@@ -150,7 +151,7 @@ function childOf(
 
 const pairsByKey = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>()
 
-/** Of pairs with the same key the last. */
+/** The pairs of a mapping by key: the last pair, if several have the same key. */
 function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
   const known = pairsByKey.get(map)
   if (known !== undefined) return known
@@ -159,7 +160,7 @@ function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
   return pairs
 }
 
-/** The aliases in the order of the text, each with its node: the last before it with an anchor of that name. */
+/** The aliases in the order of the text, each with the node that it repeats; undefined where no anchor precedes it. */
 function aliasesOf(document: Document.Parsed<ParsedNode>): ReadonlyMap<Alias, Node | undefined> {
   const found = new Map<Alias, Node | undefined>()
   const anchors = new Map<string, Node>()
@@ -184,7 +185,7 @@ interface SyntaxMistake {
   readonly message: string
 }
 
-/** A mistake for each key that its mapping has already. Takes linear time, which the parser's own check does not. */
+/** A mistake for each key that repeats one of its mapping. Takes linear time, unlike the parser's own check. */
 function duplicateKeys(text: string, contents: Node | null): readonly SyntaxMistake[] {
   const found: SyntaxMistake[] = []
   visit(contents, {
@@ -218,7 +219,8 @@ function keysWithoutName(contents: Node | null): readonly SyntaxMistake[] {
 
 /**
  * The syntax mistakes of a document in plain words, in the order of the text. One mistake can cause several errors of
- * the parser: the first mistake of each line is reported, up to a hundred lines. Without the text nothing is quoted.
+ * the parser, so only the first in each line is reported, for at most a hundred lines. Without `text` no message quotes
+ * anything.
  */
 function syntaxMistakes(
   text: string | undefined,
@@ -248,31 +250,30 @@ function syntaxMistakes(
   })
 }
 
-/**
- * Where the parser stumbles: its message, the text from there on if it may be quoted, and whether it took several lines
- * for one key.
- */
-interface Stumble {
+/** An error of the parser. */
+interface ParserError {
   readonly message: string
+  /** The text from the error on; undefined if it must not be quoted. */
   readonly rest: string | undefined
+  /** Whether the parser took several lines for one key. */
   readonly isMultiline: boolean
 }
 
 const isFlow = (node: unknown): boolean => isCollection(node) && node.flow === true
 const isQuoted = (node: unknown): boolean => isScalar(node) && /^QUOTE/.test(node.type ?? '')
-const isNoSetting = ({ rest }: Stumble): string =>
+const isNoSetting = ({ rest }: ParserError): string =>
   `${rest === undefined ? 'this line' : shortened(rest.split('\n', 1)[0])} is no setting: write NAME: VALUE, with a blank behind the colon`
 const INDENTED = 'is indented neither as its neighbours nor as what contains them'
 const ANY = /(?:)/
 
 /**
- * The parser's errors in plain words; the first match counts. With `opensHere` the mistake is where the innermost such
- * node around the error begins.
+ * The parser's errors in plain words; the first match counts. With `opensHere` the mistake is reported at the start of
+ * the innermost node around the error for which `opensHere` is true.
  */
 const wordings: readonly (readonly [
   code: YAMLError['code'],
   message: RegExp,
-  words: string | ((stumble: Stumble) => string),
+  words: string | ((error: ParserError) => string),
   opensHere?: (node: unknown) => boolean,
 ])[] = [
   ['TAB_AS_INDENT', ANY, 'a tab indents this line; YAML takes blanks only'],
@@ -290,7 +291,7 @@ const wordings: readonly (readonly [
         ? 'the next line is indented as if it belonged to this value; begin it in the column of its neighbours'
         : 'a second ": " in one line; put the value in quotation marks, or on lines of its own',
   ],
-  ['BLOCK_IN_FLOW', ANY, 'a comma is missing: between [ and ], { and } all that is listed has commas between'],
+  ['BLOCK_IN_FLOW', ANY, 'a comma is missing: commas separate what stands between [ and ] or { and }'],
   ['MULTILINE_IMPLICIT_KEY', ANY, isNoSetting],
   ['MISSING_CHAR', /closing ["']quote/, 'the quotation mark that begins here is not closed', isQuoted],
   ['MISSING_CHAR', /followed by map values/, isNoSetting],
@@ -308,7 +309,7 @@ const wordings: readonly (readonly [
     ({ message, rest }) =>
       `${rest === undefined ? 'a backslash' : message.split(' ').at(-1)} means nothing between " and "; write \\\\ for a backslash, or use ' and '`,
   ],
-  ['TAG_RESOLVE_FAILED', ANY, 'a value that begins with ! must be in quotation marks; tags are not taken'],
+  ['TAG_RESOLVE_FAILED', ANY, 'a value that begins with ! must be in quotation marks; tags are not supported'],
   ['UNEXPECTED_TOKEN', /node end$/, 'nothing may follow the value on this line but a comment'],
   ['UNEXPECTED_TOKEN', /same line with key$/, 'a list begins on a line of its own, below its key'],
   ['UNEXPECTED_TOKEN', /^Unexpected (,|empty item) in/, 'a comma too many, or an item is missing'],
@@ -326,13 +327,13 @@ export function firstSyntaxMistake(document: Pick<Document.Parsed, 'errors' | 'c
   return syntaxMistakes(undefined, { ...document, warnings: [] }, (offset) => offset)[0]
 }
 
-/** The start of the last of these nodes that extends to `offset`; `offset` where there is none. */
-function startOf(contents: Node | null, offset: number, isMeant: (node: unknown) => boolean): number {
+/** The start of the innermost node around `offset` that `accepts` accepts; `offset` where there is none. */
+function startOf(contents: Node | null, offset: number, accepts: (node: unknown) => boolean): number {
   let start = offset
   visit(contents, (_, node) => {
-    // A pair whose value is missing has null for it.
+    // The value of a pair without one is null.
     const range = isNode(node) ? node.range : undefined
-    if (isMeant(node) && range && range[0] <= offset && range[2] >= offset) start = range[0]
+    if (accepts(node) && range && range[0] <= offset && range[2] >= offset) start = range[0]
   })
   return start
 }

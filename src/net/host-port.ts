@@ -56,9 +56,9 @@ export interface PortRange {
 }
 
 /**
- * Reads `A-B`, `A+N` (A and the N ports after it) or a single `A`: what kube-apiserver's `--service-node-port-range`
- * accepts (k8s.io/apimachinery/pkg/util/net/port_range.go), except for an empty text, spaces, leading zeros and port
- * 0, which are refused.
+ * Reads `A-B`, `A+N` (A and the N ports after it) or a single `A`, as kube-apiserver's `--service-node-port-range` does
+ * (k8s.io/apimachinery/pkg/util/net/port_range.go). Unlike upstream it refuses an empty text, spaces, leading zeros and
+ * port 0.
  * @throws AddressError
  */
 export function parsePortRange(text: string): PortRange {
@@ -91,7 +91,7 @@ const reasons: Readonly<Record<string, string>> = {
   ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak TLS on this port',
 }
 
-/** Faults of a server's certificate, as the end of a sentence that begins with it. */
+/** Faults of a server's certificate: each completes a sentence that begins with "the certificate". */
 const certificateFaults: Readonly<Record<string, string>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: 'is self-signed',
   SELF_SIGNED_CERT_IN_CHAIN: 'is signed by an unknown authority',
@@ -119,8 +119,8 @@ export function certificateFault(code: string): string | undefined {
 }
 
 /**
- * The system's or Node's code, searched along the chain of causes, including those of several addresses; empty where
- * there is none.
+ * The system's or Node's code of the first error in the chain of causes that has one; empty where none has. After
+ * failures at several addresses, that of the first address.
  */
 export function failureCode(error: unknown): string {
   for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth++) {

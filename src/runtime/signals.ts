@@ -1,7 +1,6 @@
 /**
- * A controller that is aborted, with the same reason, as soon as one of `signals` is; at once, if one already was.
- * Unlike `AbortSignal.any` it is settled by nothing but its sources and leaves nothing behind: call `unlink` when the
- * work is over.
+ * A controller that is aborted as soon as one of `signals` is, with the same reason; at once, if one already was. Call
+ * `unlink` when the work is over: it removes the listeners, which `AbortSignal.any` leaves to the garbage collector.
  */
 export function linkedController(...signals: readonly (AbortSignal | undefined)[]): {
   readonly controller: AbortController

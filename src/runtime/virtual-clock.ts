@@ -3,7 +3,7 @@ import type { Cancel, Clock } from './clock.ts'
 /** More events than this at one instant mean that the simulated program spins without letting time pass. */
 const MAX_EVENTS_AT_ONE_INSTANT = 10_000
 
-/** A few milliseconds of real time: the simulating process still receives signals and messages. */
+/** After this many events Node's event loop gets a turn, every few milliseconds, to deliver signals and messages. */
 const EVENTS_PER_TURN = 250
 
 /** Time as one simulated process sees it. */
@@ -34,8 +34,8 @@ interface Event {
  * Simulated time, shared by any number of processes: it stands still until {@link advance} is called, and moves from
  * event to event.
  *
- * Events happen in the order of (due time, sequence of scheduling). Before the next one begins, all code that waited
- * for a promise which the event settled has run: what a process does at an instant is complete.
+ * Events happen in the order of (due time, sequence of scheduling). Before the next event begins, the code that waited
+ * for promises of this one has run, as far as it can without letting time pass.
  *
  * ```ts
  * const time = new VirtualClock()
@@ -71,8 +71,8 @@ export class VirtualClock {
   }
 
   /**
-   * The clock of one more process. Its monotonic time has an origin of its own, so that a comparison of two processes'
-   * monotonic times is noticed.
+   * Creates the clock of one more process. Each clock has its own origin of monotonic time: code that compares the
+   * monotonic times of two processes gets absurd results, so a test notices it.
    */
   view(options: { readonly skewMs?: number } = {}): ClockView {
     const originMs = this.#nowMs - ++this.#views * 1_000_003
@@ -129,22 +129,22 @@ export class VirtualClock {
     }
   }
 
-  /** Without a promise for each event: there are thousands of them. */
+  /** Creates no promise per event: there are thousands of events. */
   #until(endMs: number, enough: () => boolean): Promise<boolean> {
     return new Promise((resolve, reject) => {
       const go = (): void => {
         try {
           if (enough()) resolve(true)
-          else if (!this.#happens(endMs)) resolve(enough())
+          else if (!this.#runNext(endMs)) resolve(enough())
           else if (this.#events % EVENTS_PER_TURN === 0) setImmediate(go)
           else settle()
         } catch (error) {
           reject(error)
         }
       }
-      // Node reaches its next tick only when no microtask is left, and then runs the callbacks of other ticks before
-      // this continues: every promise that can settle without time passing has settled. A turn of the event loop would
-      // do the same, and costs more.
+      // Node calls `nextTick` callbacks only when no microtask is left, and continues this promise only when no such
+      // callback is left. So before `go` runs, every promise that can settle without letting time pass has settled. A
+      // turn of the event loop would do the same, but costs more.
       const goOn = (): void => void RESOLVED.then(go)
       const tick = (): void => process.nextTick(goOn)
       const settle = (): void => void RESOLVED.then(tick)
@@ -153,9 +153,10 @@ export class VirtualClock {
   }
 
   /**
-   * Moves to the next event and runs it, or holds it back; without an event by `endMs`, moves there and returns false.
+   * Moves to the next event and runs it, or holds it while its process is frozen. If no event is due by `endMs`, moves
+   * to `endMs` and returns false.
    */
-  #happens(endMs: number): boolean {
+  #runNext(endMs: number): boolean {
     for (;;) {
       const event = this.#next(endMs)
       if (event === undefined) {

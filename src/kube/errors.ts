@@ -23,7 +23,7 @@ export type KubeErrorCode =
   | 'NoCredentials'
   /** The answer is not what the protocol allows: not JSON, torn, of another kind. */
   | 'BadResponse'
-  /** The answer is longer than what is read of its kind (answer-limits.ts): ask for less. */
+  /** The answer exceeds the limit for its kind (answer-limits.ts): request less. */
   | 'TooLarge'
   /** Any other refusal (405, 415, …). */
   | 'Refused'

@@ -32,11 +32,11 @@ export interface LeaderElectorOptions extends Partial<LeaderElectionTiming>, Inf
   /** The Lease: its namespace must exist. */
   readonly namespace: string
   readonly name: string
-  /** Of this process alone: two that share it both lead. */
+  /** Unique to this process: two processes that share it both lead. */
   readonly identity: string
 }
 
-/** Waits of candidates are lengthened by up to this share of themselves, as in client-go. */
+/** A candidate's wait is longer by a random share of up to this much, as in client-go. */
 const RETRY_JITTER = 1.2
 
 /** The mistake in a timing, in one line; undefined when it is valid. The rules are client-go's. */
@@ -57,8 +57,8 @@ export function leaderElectionProblem(timing: LeaderElectionTiming): string | un
  * it *saw* the last one, each on its own monotonic clock. So no two lead at once, whatever the wall clocks and whatever
  * the network loses, if the clocks run at about the same speed and nobody deletes the Lease under its holder.
  *
- * A frozen process cannot be stopped: when it thaws it continues before any of its timers fires. A caller that must be
- * sure checks {@link isLeader} right before a write; between the two there is still no fence.
+ * A frozen process cannot stop leading: when it thaws, it continues before any of its timers fires. A caller that must
+ * be sure checks {@link isLeader} right before a write. That is not a fence: the process may freeze between the two.
  */
 export class LeaderElector {
   readonly #options: LeaderElectorOptions & LeaderElectionTiming
@@ -99,10 +99,10 @@ export class LeaderElector {
   /**
    * Waits for leadership and calls `lead`; after leadership is lost and `lead` has ended, starts again.
    *
-   * The signal given to `lead` is aborted when leadership is lost, which leaves `leaseDurationMs - renewDeadlineMs` to
-   * end in, and when `signal` is aborted; then the lease stays held until `lead` has ended, and is handed over.
-   * Resolves once `signal` is aborted or `lead` resolved of its own accord. Rejects with the error of `lead`, unless
-   * that is the reason of its signal.
+   * The signal given to `lead` is aborted in two cases. When leadership is lost, `lead` must end within
+   * `leaseDurationMs - renewDeadlineMs`. When `signal` is aborted, this process renews the lease until `lead` has
+   * ended, and then hands it over. Resolves once `signal` is aborted or `lead` has resolved of its own accord. Rejects
+   * with the error of `lead`, unless that is the reason of its signal.
    */
   async run(signal: AbortSignal, lead: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const { name, availability } = this.#options
@@ -119,7 +119,7 @@ export class LeaderElector {
     }
   }
 
-  /** Resolves with true as leader, with false when the signal was aborted. */
+  /** Resolves with true when this process leads, with false when the signal is aborted. */
   async #acquire(signal: AbortSignal): Promise<boolean> {
     const { clock, random, retryPeriodMs } = this.#options
     while (!signal.aborted) {
@@ -131,7 +131,7 @@ export class LeaderElector {
     return false
   }
 
-  /** One term of office, from gaining leadership until `lead` has ended. */
+  /** One term, from gaining leadership until `lead` has ended. */
   async #serve(signal: AbortSignal, lead: (signal: AbortSignal) => Promise<void>): Promise<'lost' | 'done'> {
     const { controller: term, unlink } = linkedController(signal)
     const ended = new AbortController()
@@ -145,7 +145,7 @@ export class LeaderElector {
       if (!term.signal.aborted || error !== term.signal.reason) throw error
     })
     try {
-      // Whichever fails first: a mistake in renewing must not wait for `lead`, nor the other way round.
+      // Rejects as soon as one of them does: a failed renewal must not wait for `lead` to end, nor the reverse.
       await Promise.all([leading.finally(() => ended.abort()), renewing])
     } finally {
       ended.abort()
@@ -170,7 +170,7 @@ export class LeaderElector {
     }
   }
 
-  /** Tries once to get or renew the lease, within half the deadline and the rest of the term. */
+  /** Tries once to get or renew the lease, for at most half the deadline, and not beyond the end of the term. */
   async #attempt(signal: AbortSignal): Promise<void> {
     const { availability, clock, renewDeadlineMs } = this.#options
     const leftMs = this.isLeader ? this.#leadsUntilMs - clock.monotonicMs() : Number.POSITIVE_INFINITY

@@ -24,8 +24,8 @@ interface ReconcileLoopOptions<Own extends string> {
   /** Each interval is longer or shorter by a random share of up to this much. @default 0 */
   readonly spread?: number | undefined
   /**
-   * Whether a reconciliation covers several objects: when one of them is permanently refused, a request may concern
-   * another and does not wait until the refused one is tried again. @default false
+   * Whether a reconciliation covers several objects. If so, a request ends the wait after a permanent refusal, because
+   * it may concern another object than the refused one. @default false
    */
   readonly severalObjects?: boolean | undefined
   /** The longest wait after a failed reconciliation, in milliseconds. @default as in {@link WriteRetry} */
@@ -98,22 +98,22 @@ export class ReconcileLoop<Own extends string> {
         const uninterruptedMs = severalObjects && nature === 'lasting' ? Math.min(waitMs, REFUSED_MS) : waitMs
         await sleep(clock, uninterruptedMs, signal)
         if (waitMs > uninterruptedMs)
-          reasons = new Set([...reasons, ...(await this.#askedWithin(waitMs - uninterruptedMs, signal))])
+          reasons = new Set([...reasons, ...(await this.#requestedWithin(waitMs - uninterruptedMs, signal))])
       }
     }
   }
 
-  /** Waits for a request, but no longer than that. */
-  async #askedWithin(ms: number, signal: AbortSignal): Promise<ReadonlySet<ReconcileReason<Own>>> {
+  /** Waits at most `ms` for a request; resolves with the reasons, none if there was no request. */
+  async #requestedWithin(ms: number, signal: AbortSignal): Promise<ReadonlySet<ReconcileReason<Own>>> {
     const cancel = this.#options.clock.schedule(ms, () => this.#requests.wake())
     return this.#requests.take(signal).finally(cancel)
   }
 }
 
 /**
- * A refusal because of the state of the object or its surroundings is often resolved a moment later (the address of a
- * deleted Service is free after 2 ms), and after an outage everything must be in sync within 2 s of the server's own
- * first write: short first waits, at most 1 s.
+ * A refusal because of the state of an object often passes a moment later: the address of a deleted Service is free
+ * after 2 ms. So the first waits are short. After an outage everything must be in sync within 2 s of the server's own
+ * first write, so no wait exceeds 1 s.
  */
 const passing = { firstMs: 2, maxMs: 1_000 }
 /** Missing rights and invalid requests last until somebody changes the configuration. */

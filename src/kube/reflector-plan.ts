@@ -5,7 +5,7 @@ import { smallerPage } from './transport.ts'
 
 /** The state of a reflector. Each state is one request, or (streaming, then watching) one part of a request. */
 export type ReflectorState<T> =
-  /** Receives the present state as events, by key. */
+  /** Receives the present state as events: `objects` has those received so far, by key. */
   | { readonly phase: 'streaming'; readonly objects: Map<string, T> }
   /** Lists page by page; `limit` is undefined when it requests all objects at once. */
   | {
@@ -15,8 +15,8 @@ export type ReflectorState<T> =
       readonly limit: number | undefined
     }
   /**
-   * Knows the state at `resourceVersion` and follows changes from there. `silences`: how many watches from there had no
-   * event. `shared`: several changes had that resourceVersion, and there may be more.
+   * Knows the state at `resourceVersion` and follows changes from there. `silences`: how many watches from there ended
+   * because no event came. `shared`: several changes had that resourceVersion, and there may be more.
    */
   | {
       readonly phase: 'watching'
@@ -25,7 +25,7 @@ export type ReflectorState<T> =
       readonly shared?: boolean | undefined
     }
 
-/** How a request ended. `proven`: as a watch it had worked for a while. */
+/** How a request ended. `proven`: as a watch, it had shown that the server serves it. */
 export type Ending =
   /** The server closed the watch normally. */
   | { readonly kind: 'closed'; readonly proven: boolean }
@@ -76,8 +76,8 @@ export function planRetry<T>(state: ReflectorState<T>, ending: Ending, context: 
       return ending.kind === 'failed' ? planPaging(state, ending.error) : { next: state, wait: 'short' }
     case 'watching': {
       const plan: RetryPlan<T> = planWatching<T>(state, ending, context)
-      // Removing a prefix from etcd changes many objects at one revision, and a watch from that revision misses the
-      // rest. So does a list until the server itself has processed all of them.
+      // Deleting a prefix from etcd changes many objects at one revision. A watch from that revision misses the changes
+      // that were not received yet, and so does a list until the server itself has processed them: list after a wait.
       if (state.shared !== true || plan.next.phase !== 'watching') return plan
       return { next: startState(context.streaming), wait: 'short' }
     }
@@ -115,8 +115,8 @@ function planPaging<T>(
   state: Extract<ReflectorState<T>, { readonly phase: 'paging' }>,
   error: KubeError,
 ): RetryPlan<T> {
-  // A list in one request cannot expire between its pages: this ends even where listing outlasts the server's
-  // history, unless it exceeds the answer limit.
+  // A list in one request cannot expire between its pages. It succeeds even where paging takes longer than the server
+  // retains its history, unless the answer is too large.
   const whole: ReflectorState<T> = { phase: 'paging', items: [], continue: undefined, limit: undefined }
   switch (error.code) {
     case 'Expired':
@@ -152,7 +152,7 @@ function planWatching<T>(
   }
   if (ending.kind === 'closed') return { next: state, wait: ending.proven ? 'none' : 'short' }
   const { code } = ending.error
-  // A restarted server knows no history: recovery from an outage passes here, and must be quick.
+  // A restarted server has no history. So this happens in the recovery from every outage, which must be quick.
   if (code === 'Expired') return { next: start, wait: context.justListed ? 'short' : 'none' }
   if (ending.watchError && code !== 'TooManyRequests') return { next: start, wait: 'short' }
   switch (code) {
@@ -172,7 +172,7 @@ function planWatching<T>(
   }
 }
 
-/** Whether the parameter is forbidden, not the resource. */
+/** Whether the server refuses the parameter `sendInitialEvents`, and not the resource. */
 function refusesParameter(error: KubeError): boolean {
   const parameter = 'sendInitialEvents'
   return error.message.includes(parameter) || error.status?.details?.causes?.some((c) => c.field === parameter) === true
@@ -188,8 +188,8 @@ interface Patience {
 }
 
 /**
- * Guards one watch request: ends it when it is silent for longer than its patience, and notes when it has proven
- * itself. Holds at most two timers and one listener, none after {@link end}.
+ * Guards one watch request: ends it when its patience is over, and notes when the server has shown that it serves the
+ * watch. Holds at most two timers and one listener, and none after {@link end}.
  */
 export class WatchGuard {
   readonly #clock: Clock
@@ -221,7 +221,7 @@ export class WatchGuard {
     this.#cancelQuiet = this.#arm(options.patience.quietMs)
   }
 
-  /** Ends the request: when the watch's caller aborts, or when the patience is over. */
+  /** Aborted when the caller aborts the watch, or when the patience is over. */
   get signal(): AbortSignal {
     return this.#link.controller.signal
   }
@@ -256,7 +256,7 @@ export class WatchGuard {
     this.#lastReceivedMs = this.#clock.monotonicMs()
   }
 
-  /** A working server sent something. */
+  /** The server has shown that it serves the watch. */
   prove(): void {
     this.#cancelProof()
     if (this.#proven) return

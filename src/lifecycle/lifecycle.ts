@@ -3,15 +3,15 @@ import { messageOf } from '../runtime/errors.ts'
 import { type HealthCheck, type HealthEndpoint, healthEndpoints, ping } from '../telemetry/health.ts'
 import type { Logger } from '../telemetry/logger.ts'
 
-/** Work that lasts as long as the program: ends only when `signal` is aborted, after its cleanup. */
+/** Work that lasts as long as the program. It ends only after `signal` is aborted, and cleans up before it ends. */
 export type Part = (signal: AbortSignal) => Promise<void>
 
-/** What must be done once after the start. `signal` is aborted when the shutdown begins. */
+/** Work to be done once after the start. `signal` is aborted when the shutdown begins. */
 type PostStartHook = (signal: AbortSignal) => Promise<void>
 
 /**
  * Work to be done once before the end, while all parts still run. `signal` is aborted when its time is up. `failure` is
- * why the program ends, undefined when it was requested.
+ * the reason why the program ends; undefined after a request to stop.
  */
 type PreShutdownHook = (signal: AbortSignal, failure: Error | undefined) => Promise<void>
 
@@ -60,10 +60,10 @@ type State = 'composing' | 'running' | 'stopping' | 'ended'
  * The start: every part, in the order of registration, then all post-start hooks at once. If a hook fails, or a part
  * ends by itself, the shutdown begins and `run` rejects when it is over.
  *
- * The shutdown: readyz fails at once (check `shutdown`) and post-start hooks still under way are aborted; then the
- * pre-shutdown hooks run, all at once; then the shutdown delay passes, for those who still come; then the parts are
- * ended one by one, last registered first, so that a part may count on those registered before it until its own end.
- * Each step is bounded: what does not end in time is abandoned with one logged line.
+ * The shutdown: readyz fails at once (check `shutdown`), and post-start hooks that still run are aborted. Then the
+ * pre-shutdown hooks run, all at once. Then the shutdown delay passes, in which late clients are still served. Then the
+ * parts are ended one by one, last registered first: a part can use those registered before it until it has ended. Each
+ * step has a time limit: a hook or part that exceeds it is abandoned, with one log line.
  */
 export class Lifecycle {
   readonly #clock: Clock
@@ -72,7 +72,7 @@ export class Lifecycle {
   readonly #parts = new Map<string, Part>()
   readonly #postStart = new Map<string, PostStartEntry>()
   readonly #preShutdown = new Map<string, PreShutdownHook>()
-  /** A name is in it more than once for different endpoints only. */
+  /** Two checks may share a name only if they have different endpoints. */
   readonly #checks: { readonly check: HealthCheck; readonly endpoints: readonly HealthEndpoint[] }[] = [
     { check: ping, endpoints: healthEndpoints },
     // Lines are written synchronously: a blocked log blocks this answer too, which is what upstream's check detects.
@@ -137,8 +137,8 @@ export class Lifecycle {
   }
 
   /**
-   * The checks of an endpoint: `ping`, `log`, those of hooks and those that were added in their order, and on readyz
-   * `shutdown`.
+   * The checks of an endpoint: `ping`, `log`, then those of hooks and those of {@link healthCheck} in the order of
+   * registration, and on readyz `shutdown`.
    */
   checks(endpoint: HealthEndpoint): readonly HealthCheck[] {
     const checks = this.#checks.filter(({ endpoints }) => endpoints.includes(endpoint)).map(({ check }) => check)
@@ -146,8 +146,8 @@ export class Lifecycle {
   }
 
   /**
-   * Lives until `signal` is aborted, `shutdown` is called or something fails, shuts down and resolves; after a failure
-   * it rejects with it. A pre-shutdown hook that rejects is such a failure too. Only once.
+   * Runs until `signal` is aborted, `shutdown` is called or something fails. Then it shuts down, and resolves, or
+   * rejects with the first failure. A rejection of a pre-shutdown hook is a failure too. May be called once.
    */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#state !== 'composing') throw new Error('a lifecycle runs once')
@@ -281,7 +281,7 @@ export class Lifecycle {
   }
 }
 
-/** Turns a synchronous throw into a rejection, which is handled when everything else has started. */
+/** Turns a synchronous throw into a rejection, so that it is handled only after everything else has started. */
 async function attempt(work: () => Promise<void>): Promise<void> {
   await work()
 }

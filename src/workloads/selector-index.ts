@@ -7,7 +7,7 @@ interface Bucket<Selecting, Labelled> {
 }
 
 interface KeyIndex<Selecting, Labelled> {
-  /** How many selectors are indexed by this key: without any it needs no index. */
+  /** How many selectors are indexed by this key. Without any, the index of the key is deleted. */
   selectors: number
   readonly buckets: Map<string, Bucket<Selecting, Labelled>>
 }
@@ -16,16 +16,16 @@ interface KeyIndex<Selecting, Labelled> {
  * Finds the selectors that match given labels, and the objects whose labels match a given selector, without trying
  * each.
  *
- * A selector is indexed under one of its labels, the one with the fewest others. An object is indexed under those of
- * its labels whose key has a selector: other keys cost nothing.
+ * A selector is indexed under one of its labels: the one that has the fewest other selectors. An object is indexed
+ * under those of its labels whose key has a selector. Its other labels cost nothing.
  */
 export class SelectorIndex<
   Selecting extends { readonly selector: Labels },
   Labelled extends { readonly labels: Labels | undefined },
 > {
   readonly #keys = new Map<string, KeyIndex<Selecting, Labelled>>()
-  /** The label under which each selector is indexed; none for one that matches everything. */
-  readonly #filed = new Map<Selecting, string | undefined>()
+  /** The label key by which each selector is indexed; undefined for a selector that matches everything. */
+  readonly #indexKeys = new Map<Selecting, string | undefined>()
   readonly #matchAll = new Set<Selecting>()
   readonly #labelled: () => Iterable<Labelled>
 
@@ -36,13 +36,13 @@ export class SelectorIndex<
 
   /** How many selectors there are. */
   get size(): number {
-    return this.#filed.size
+    return this.#indexKeys.size
   }
 
   /** Adds a selector, which must not change afterwards. */
   addSelector(selecting: Selecting): void {
     const key = this.#keyFor(selecting.selector)
-    this.#filed.set(selecting, key)
+    this.#indexKeys.set(selecting, key)
     if (key === undefined) {
       this.#matchAll.add(selecting)
       return
@@ -53,9 +53,9 @@ export class SelectorIndex<
   }
 
   deleteSelector(selecting: Selecting): void {
-    if (!this.#filed.has(selecting)) return
-    const key = this.#filed.get(selecting)
-    this.#filed.delete(selecting)
+    if (!this.#indexKeys.has(selecting)) return
+    const key = this.#indexKeys.get(selecting)
+    this.#indexKeys.delete(selecting)
     this.#matchAll.delete(selecting)
     const index = key === undefined ? undefined : this.#keys.get(key)
     if (key === undefined || index === undefined) return
@@ -99,8 +99,8 @@ export class SelectorIndex<
 
   /** The objects that match an indexed selector. */
   matching(selecting: Selecting): readonly Labelled[] {
-    const key = this.#filed.get(selecting)
-    if (key === undefined) return this.#filed.has(selecting) ? [...this.#labelled()] : []
+    const key = this.#indexKeys.get(selecting)
+    if (key === undefined) return this.#indexKeys.has(selecting) ? [...this.#labelled()] : []
     const bucket = this.#keys.get(key)?.buckets.get(selecting.selector[key] as string)
     return [...(bucket?.labelled ?? [])].filter(({ labels }) => matches(selecting.selector, labels))
   }
@@ -135,7 +135,7 @@ export function matches(selector: Labels, labels: Labels | undefined): boolean {
   return true
 }
 
-/** Whether labels are the same, in whatever order; absent ones are the same as none. */
+/** Whether labels are the same, in any order; undefined is the same as no labels. */
 export function sameLabels(a: Labels | undefined, b: Labels | undefined): boolean {
   if (a === b) return true
   let more = 0

@@ -253,9 +253,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['documents/yaml.test.ts'],
   },
   'workloads-selector-index-branch': {
-    broken: 'matching: always takes the second of this.#filed.has(selecting) ? [...this.#labelled()] : [].',
+    broken: 'matching: always takes the second of this.#indexKeys.has(selecting) ? [...this.#labelled()] : [].',
     file: 'workloads/selector-index.ts',
-    text: 'if (key === undefined) return this.#filed.has(selecting) ? [...this.#labelled()] : []',
+    text: 'if (key === undefined) return this.#indexKeys.has(selecting) ? [...this.#labelled()] : []',
     instead: 'if (key === undefined) return []',
     tests: ['workloads/service-members-model.test.ts'],
   },

@@ -73,8 +73,8 @@ export class Announcements {
   /** Another apiserver-bootstrap, with another lease store. */
   readonly #otherStore = new OtherReconciler()
   /**
-   * For each object the last write whose answer was lost; the same write again, on the same found state, is not
-   * reported again.
+   * For each object the last write whose answer was lost. A repetition of the same write on the same observed state is
+   * not reported again.
    */
   readonly #unanswered = new Map<string, string>()
 
@@ -82,7 +82,10 @@ export class Announcements {
     this.#options = options
   }
 
-  /** A write succeeded, or its answer was lost. A fight was reported by an Event when it began. */
+  /**
+   * Reports a write that succeeded, or whose answer was lost. A correction in a fight has no Event of its own: one was
+   * recorded when the fight began.
+   */
   written(write: Written): void {
     const { resource, found, stored, reasons, correction, error } = write
     const isList = resource.plural === endpoints.plural && error === undefined
@@ -98,7 +101,7 @@ export class Announcements {
     if (wrong.length > 0) this.#record('KubernetesServiceReset', resource, stored ?? found, resetNote(write, wrong))
   }
 
-  /** This master has created its lease, and these are all leases. Another host with the same address is reported. */
+  /** Reports other hosts with this master's address, after it has created its lease. `leases` are all leases. */
   announced(own: Holder, leases: readonly MasterLease[]): void {
     const address = addressOf(own)
     const hosts = leases.flatMap((lease) =>
@@ -107,7 +110,7 @@ export class Announcements {
         : [],
     )
     if (hosts.length === 0) return
-    const note = `${address} is now held by ${own.host}, and still by ${hosts.join(', ')}: a shared address, or one of a host that is gone`
+    const note = `${address} is now held by ${own.host}, and still by ${hosts.join(', ')}: they share the address, or the earlier holder is gone`
     this.#record('LeaseTakenOver', endpoints, { metadata: KUBERNETES_SERVICE }, note)
   }
 
@@ -123,10 +126,10 @@ export class Announcements {
 
   /** Each write is one line, including those of slices: most clients follow the slices. */
   #log({ resource, verb, found, stored, reasons, correction, error }: Written, change: ListChange | undefined): void {
-    const [before, after] = [clientsAreSentTo(found), clientsAreSentTo(stored)]
+    const [before, after] = [destinationsIn(found), destinationsIn(stored)]
     const portsDiffer = JSON.stringify(before.ports) !== JSON.stringify(after.ports)
     const entry = {
-      message: doneTo(resource, verb),
+      message: auditMessage(resource, verb),
       verb,
       objectRef: objectRefOf(resource, error === undefined ? (stored ?? found) : (found ?? stored)),
       reasons,
@@ -145,8 +148,8 @@ export class Announcements {
   }
 
   /**
-   * Detects a writer that uses other leases: a kube-apiserver, or a master that lists addresses without a lease here,
-   * and not this one.
+   * Detects a writer that does not use this lease store: a kube-apiserver with its own reconciler, or an
+   * apiserver-bootstrap that lists addresses without a lease here and does not list this master.
    */
   #noticeOthers({ found, stored, reasons, correction }: Written): void {
     const { fleet, address, clock, logger } = this.#options
@@ -164,7 +167,7 @@ export class Announcements {
     const others = listed.filter((each) => !fleet.isLive(each))
     if (others.length === 0 || listed.includes(address) || !this.#otherStore.overwrote(nowMs)) return
     const note =
-      `another apiserver-bootstrap lists ${others.join(', ')}, which no lease in this master's store stands for, and takes this master off: it has ` +
+      `another apiserver-bootstrap lists ${others.join(', ')} without a lease in this master's store, and removes this master: it uses ` +
       'another lease store. Give all masters the same --lease-store, --etcd-servers, --etcd-prefix and --lease-namespace; docs/lease-stores.md describes how to change them without a gap'
     logger.warn({ others }, note)
     this.#record('OtherLeaseStore', endpoints, found, note)
@@ -207,13 +210,13 @@ function resetNote({ resource, found, stored, correction }: Written, wrong: read
   return `${what} was ${correction === undefined ? 'found wrong' : `changed${by}`} (${wrong.join(', ')}) and corrected`
 }
 
-function doneTo({ kind }: Resource<KubeObject>, verb: Written['verb']): string {
+function auditMessage({ kind }: Resource<KubeObject>, verb: Written['verb']): string {
   if (kind !== 'Service') return 'resetting endpoints of the kubernetes service'
   return verb === 'create' ? 'created the kubernetes service' : 'resetting the kubernetes service'
 }
 
-/** The addresses and ports in a Service, Endpoints or a slice; none without an object. */
-function clientsAreSentTo(object: KubeObject | undefined) {
+/** The addresses and ports to which a Service, Endpoints or a slice sends clients; none without an object. */
+function destinationsIn(object: KubeObject | undefined) {
   const { spec } = (object ?? {}) as Partial<Service>
   const { subsets = [] } = (object ?? {}) as Partial<Endpoints>
   const slice = (object ?? {}) as Partial<EndpointSlice>
@@ -233,7 +236,7 @@ interface LeaseTelemetryOptions extends ContentionReportsOptions {
   /** Of this master. */
   readonly address: string
   readonly leaseTtlMs: number
-  /** Of the server that holds the leases. @default none that is known */
+  /** Of the server that holds the leases. @default none */
   readonly outages?: Outages | undefined
   /** When the last successful renewal was sent, on the monotonic clock; undefined while there is no lease. */
   readonly renewedMs: () => number | undefined
@@ -293,13 +296,14 @@ function contestedLease(address: string): Contested {
   return {
     kind: 'Lease',
     fields: { address },
-    backingOff: "somebody keeps taking this master's lease away; backing off",
-    calmAgain: "no other client deletes this master's lease any more; it is created again at once if it goes",
+    backingOff: "another client keeps deleting this master's lease; backing off",
+    calmAgain:
+      "no other client deletes this master's lease any more; if it is deleted again, it is created again at once",
     event({ corrections, withinMs }) {
       const regarding = referenceIn(endpoints, { metadata: KUBERNETES_SERVICE })
       const note =
-        `The lease of ${address} was taken away and made again ${corrections} times in ${formatDuration(withinMs)}; from now on it is ` +
-        'created again at growing intervals, and the master is listed in between only. Find out what deletes it: see the audit log of the ' +
+        `The lease of ${address} was deleted and created again ${corrections} times in ${formatDuration(withinMs)}; from now on it is ` +
+        'created again at growing intervals, and without it the master is not listed. Find out what deletes it: see the audit log of the ' +
         'API server or of etcd.'
       return eventOf('LeaseContested', { regarding, note })
     },

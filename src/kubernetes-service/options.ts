@@ -126,7 +126,7 @@ export const kubernetesServiceOptions = {
       schema: z.enum(['withdraw', 'always', 'keep']),
       metavar: 'MODE',
       description:
-        'withdraw: take the address out, but not the last one of a server that still answers; always: take it out; keep: leave it listed until its lease ends',
+        'withdraw: take the address off the list, unless it is the last one and its server still answers; always: take it off; keep: leave it listed until its lease ends',
       default: 'withdraw',
     },
   },
@@ -135,8 +135,9 @@ export const kubernetesServiceOptions = {
 export type KubernetesServiceValues = ValuesOf<typeof kubernetesServiceOptions>
 
 /**
- * Why a lease would not survive one missed renewal, or would outlive its master for too long, in milliseconds both;
- * `interval` names the latter. The time limit of one request for the lease is a share of the difference.
+ * Why the TTL is too short for the interval, so that one missed renewal would end the lease, or so long that a dead
+ * master would stay listed for too long; undefined if it is valid. `interval` is the name of the interval in the
+ * message. The time limit of a request for the lease is a share of TTL minus interval.
  */
 export function ttlFault(leaseTtlMs: number, reconcileIntervalMs: number, interval: string): string | undefined {
   const leastMs = 1.5 * reconcileIntervalMs
@@ -200,7 +201,7 @@ export const kubernetesServiceRules: readonly Rule<
     needs: ['advertiseAddress', 'endpointReconcilerType'],
     breach: ({ advertiseAddress = [], endpointReconcilerType: type }) =>
       advertiseAddress.length > 1 && type === 'master-count'
-        ? 'takes one address with --endpoint-reconciler-type=master-count: without leases a master cannot know which others have two'
+        ? 'takes one address with --endpoint-reconciler-type=master-count: without leases a master cannot know which other masters have two'
         : undefined,
   },
   {
@@ -239,7 +240,7 @@ export const kubernetesServiceRules: readonly Rule<
     needs: ['readyzUrl', 'embedded'],
     breach: ({ readyzUrl, embedded }) =>
       readyzUrl !== undefined && embedded
-        ? 'has no use with --embedded: that API server is asked in this process'
+        ? 'has no use with --embedded: the program asks that API server without a URL'
         : undefined,
   },
 ]

@@ -247,7 +247,7 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   [{ readyzUrl: 'https://127.0.0.1/readyz?verbose' }, '--readyz-url: must end with its path, not with "?verbose"'],
   [
     { kubeconfig: none, embedded: 'true', readyzUrl: 'https://127.0.0.1:6443' },
-    '--readyz-url: has no use with --embedded: that API server is asked in this process',
+    '--readyz-url: has no use with --embedded: the program asks that API server without a URL',
   ],
 
   // Duties.
@@ -341,6 +341,6 @@ test('a second address needs a range of its family, and leases', () => {
   const serviceClusterIpRange = '10.96.0.0/12,fd00::/108'
   assert.deepEqual(mistakes({ advertiseAddress, serviceClusterIpRange }), [])
   assert.deepEqual(mistakes({ advertiseAddress, serviceClusterIpRange, endpointReconcilerType: 'master-count' }), [
-    '--advertise-address: takes one address with --endpoint-reconciler-type=master-count: without leases a master cannot know which others have two',
+    '--advertise-address: takes one address with --endpoint-reconciler-type=master-count: without leases a master cannot know which other masters have two',
   ])
 })

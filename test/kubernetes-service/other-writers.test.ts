@@ -223,7 +223,7 @@ test('another master that follows other leases is told of as such', async (t) =>
   for (const note of notes)
     assert.match(note, /overwritten each time by another apiserver-bootstrap;.*the same lease store/)
   for (const master of masters) assert.deepEqual(master.said(/lost|refuses|not done/), [])
-  const others = masters.map((master) => master.said(/has another lease store.*docs\/lease-stores\.md/))
+  const others = masters.map((master) => master.said(/uses another lease store.*docs\/lease-stores\.md/))
   assert.deepEqual(
     others.map((lines) => lines.map(({ fields }) => fields.others)),
     [[['192.0.2.2']], [['192.0.2.1']]],
@@ -360,7 +360,7 @@ for (const [store, { settings, takeAway }] of Object.entries(leaseStores)) {
     assert.deepEqual(master.said(/lost|refuses|not done/), [])
     const [event, ...more] = await world.told('LeaseContested')
     assert.deepEqual(more, [])
-    assert.match(event?.note ?? '', /^The lease of 192\.0\.2\.1 was taken away and made again 10 times in /)
+    assert.match(event?.note ?? '', /^The lease of 192\.0\.2\.1 was deleted and created again 10 times in /)
     assert.equal(await master.sample('apiserver_bootstrap_backing_off{kind="Lease"}'), 1)
     // At most a third of the lease's time apart.
     await time.advance(5_100)

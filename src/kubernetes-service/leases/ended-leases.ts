@@ -8,9 +8,9 @@ import { within } from '../../runtime/request-limit.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { Holder } from './master-leases.ts'
 
-/** How long a list of the leases waits for a deletion, in milliseconds. */
+/** How long one deletion may delay the caller that listed the leases, in milliseconds. */
 const DELETE_LIMIT_MS = 1_000
-/** How many are deleted at once; the others at a later list. */
+/** How many Leases are deleted after one list. The others are deleted after later lists. */
 const MAX_AT_ONCE = 100
 /** Between two attempts to delete the same Lease. */
 const pauses = { firstMs: 2_000, maxMs: 60_000, jitter: 0.1 } as const
@@ -29,33 +29,36 @@ export interface HeldLease {
 }
 
 /** The attempts to delete one Lease. */
-interface Tries {
+interface Attempts {
   readonly backoff: Backoff
   dueMs: number
   failed: boolean
 }
 
 /**
- * Deletes Leases that this observer has found over, guarded by uid and resourceVersion, so that all masters agree,
- * including those that start later. One that cannot be deleted is over all the same: that is logged once, and retried
- * with back-off.
+ * Deletes Leases that this observer has found expired, so that all masters agree, including those that start later.
+ * Each deletion is guarded by uid and resourceVersion. A Lease counts as expired even if it cannot be deleted: the
+ * failure is logged once, and the deletion retried with back-off.
  */
 export class EndedLeases {
   readonly #options: EndedLeasesOptions
   /** By the name of the Lease. */
-  #tries = new Map<string, Tries>()
+  #attempts = new Map<string, Attempts>()
 
   constructor(options: EndedLeasesOptions) {
     this.#options = options
   }
 
-  /** Takes all Leases that are over. Resolves, within a second, with those that were written since they were listed. */
-  async collect(over: readonly HeldLease[], signal: AbortSignal): Promise<ReadonlySet<HeldLease>> {
-    const names = new Set(over.map(({ lease }) => nameOf(lease)))
-    this.#tries = new Map([...this.#tries].filter(([name]) => names.has(name)))
+  /**
+   * Takes all expired Leases. Resolves within a second with those that did not expire: somebody wrote them after they
+   * were listed.
+   */
+  async collect(expired: readonly HeldLease[], signal: AbortSignal): Promise<ReadonlySet<HeldLease>> {
+    const names = new Set(expired.map(({ lease }) => nameOf(lease)))
+    this.#attempts = new Map([...this.#attempts].filter(([name]) => names.has(name)))
     const nowMs = this.#options.clock.monotonicMs()
-    const due = over
-      .filter(({ lease }) => nowMs >= (this.#tries.get(nameOf(lease))?.dueMs ?? nowMs))
+    const due = expired
+      .filter(({ lease }) => nowMs >= (this.#attempts.get(nameOf(lease))?.dueMs ?? nowMs))
       .slice(0, MAX_AT_ONCE)
     const isWritten = await Promise.all(due.map((held) => this.#isWritten(held, signal)))
     return new Set(due.filter((_, index) => isWritten[index]))
@@ -64,19 +67,19 @@ export class EndedLeases {
   async #isWritten({ lease, holder }: HeldLease, signal: AbortSignal): Promise<boolean> {
     const { clock, random, logger } = this.#options
     const name = nameOf(lease)
-    const known = this.#tries.get(name)
-    const tries = known ?? { backoff: exponentialBackoff(pauses, random), dueMs: clock.monotonicMs(), failed: false }
+    const known = this.#attempts.get(name)
+    const attempts = known ?? { backoff: exponentialBackoff(pauses, random), dueMs: clock.monotonicMs(), failed: false }
     const error = await this.#delete(lease, signal)
     signal.throwIfAborted()
     if (isKubeError(error, 'Conflict')) return true
     const who = { address: holder.addresses[0], host: holder.host }
     if (known === undefined) logger.info(who, 'lease ended without renewal')
-    this.#tries.set(name, tries)
-    // A deleted one may remain for longer, because of a finalizer.
-    tries.dueMs = clock.monotonicMs() + tries.backoff.next()
+    this.#attempts.set(name, attempts)
+    // Even a deleted Lease may remain for some time, because of a finalizer.
+    attempts.dueMs = clock.monotonicMs() + attempts.backoff.next()
     if (error === undefined || isKubeError(error, 'NotFound')) return false
-    if (!tries.failed) logger.warn({ ...who, error }, 'a lease that ended cannot be deleted: here it counts as gone')
-    tries.failed = true
+    if (!attempts.failed) logger.warn({ ...who, error }, 'an expired lease cannot be deleted; this master ignores it')
+    attempts.failed = true
     return false
   }
 

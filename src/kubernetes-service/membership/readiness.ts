@@ -19,7 +19,7 @@ export type ReadinessState =
   | {
       readonly phase: 'unready'
       readonly failures: number
-      /** Since when it has been failing in the same manner, silent or answering; undefined while it recovers. */
+      /** Since when it has been failing in the same way: silent, or with answers. Undefined while it recovers. */
       readonly failingSinceMs: number | undefined
       readonly silent: boolean
       readonly recoveringSinceMs: number | undefined
@@ -35,7 +35,7 @@ const ready: ReadinessState = { phase: 'ready', failures: 0, failingSinceMs: und
  *
  * Ready at the first success after the start; unready after three failures over at least three seconds; ready again
  * after two seconds of success. A failing `etcd` check counts like any other: a server whose own etcd is dead serves
- * nobody, and one that fails together with all others stays listed, because nobody confirms its departure.
+ * nobody. If all servers fail together, all stay listed, because no master confirms a departure.
  */
 export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, nowMs: number): ReadinessState {
   const serving = isServing(answer)
@@ -74,8 +74,8 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
 }
 
 /**
- * Whether the failure is a reason to leave the list: it has had the same manner for the number and time that make a
- * server unready. A server that was silent and now answers is most likely starting, and gets the full time again. Pure.
+ * Whether the failure is a reason to leave the list: enough probes have failed in the same way, for long enough. A
+ * server that was silent and now answers is most likely starting, and gets the full time again. Pure.
  */
 export function isFailing(state: ReadinessState, nowMs: number): boolean {
   if (state.phase === 'ready' || state.failingSinceMs === undefined) return false
@@ -92,7 +92,7 @@ function failingIn(answer: ReadinessAnswer, failures: number, failingSinceMs: nu
   }
 }
 
-/** Whether the server is ready by its last answer, or lives and does not report its readiness. */
+/** Whether the server answers that it is ready, or answers without reporting its readiness. */
 export function isServing(answer: ReadinessAnswer): boolean {
   return answer.answered && (answer.ready || answer.refused !== undefined)
 }

@@ -3,7 +3,7 @@ import type { Address } from '../../net/address.ts'
 import type { EndpointPort } from '../identity.ts'
 
 /**
- * Whether to correct ports that differ from those that a master wants. `agreed`: only if no other member wants other
+ * Whether to correct ports that differ from those that this master wants. `agreed`: only if no other member wants other
  * ports, according to the reads in the same call.
  */
 export type ReconcilePorts = boolean | 'agreed'
@@ -12,21 +12,21 @@ export type ReconcilePorts = boolean | 'agreed'
 export type Departure = 'left' | 'last-one'
 
 /**
- * The objects of `default/kubernetes`, read or watched. Watched ones may be old, but suffice to see that nothing is to
- * be done.
+ * The objects of `default/kubernetes`, read or watched. Watched ones may be old, but suffice to decide that nothing
+ * needs to change.
  */
 export interface ObservedEndpoints {
   readonly endpoints: Endpoints | undefined
   readonly slice: EndpointSlice | undefined
-  /** Those with the name of a slice of a second family. */
+  /** The slices that have the name of a second family's slice. */
   readonly secondSlices: readonly EndpointSlice[]
 }
 
 /**
  * Decides which addresses `default/kubernetes` lists, and writes them, while this master runs.
  *
- * Calls never overlap. A rejected call is repeated, at once after a conflict, otherwise with a growing delay; after a
- * permanent refusal also as soon as something changes, but not within a quarter of a second.
+ * Calls never overlap. A rejected call is repeated: at once after a conflict, otherwise after a growing delay. After a
+ * permanent refusal, a change shortens that delay, but not below a quarter of a second.
  */
 export interface ListReconciler {
   /**

@@ -29,7 +29,7 @@ for (const [what, fault] of [
       lines.map(({ level, message, fields }) => [level, message, fields.address]),
       [
         ['info', 'lease ended without renewal', '192.0.2.2'],
-        ['warn', 'a lease that ended cannot be deleted: here it counts as gone', '192.0.2.2'],
+        ['warn', 'an expired lease cannot be deleted; this master ignores it', '192.0.2.2'],
       ],
     )
     assert.match(seen.at(-1) ?? '', / $/)

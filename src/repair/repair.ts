@@ -9,7 +9,7 @@ import type { RepairReporter } from './reporter.ts'
 
 /** A repair loop, as a master runs it. */
 export interface Repair {
-  /** Follows and repairs until the signal is aborted; then resolves. Once. */
+  /** Repairs until the signal is aborted, then resolves. May be called once. */
   run(signal: AbortSignal): Promise<void>
   /** Resolves after the first full pass that left everything in sync, or found nothing to repair on this server. */
   readonly settled: Promise<void>
@@ -20,14 +20,14 @@ export interface Repair {
 /** Whether a repair may write. */
 export interface WritePermit {
   /**
-   * `report`: a server does the repair itself; full passes report the findings, and leave them to it. The mode can
-   * change to that at any time; a later return to `repair` needs a new loop.
+   * `report`: a server does the repair itself, so full passes only report the findings. The mode can change to
+   * `report` at any time. If it changes back to `repair`, the loop must be started anew.
    */
   readonly mode: 'repair' | 'report'
   /**
-   * Checks the answering server before each round of writes: the last one may have been replaced by one that repairs
-   * itself, and that exits when another is faster. False: write nothing. Rejects with a RemoteError when no server
-   * answers.
+   * Asks the server, before each round of writes, whether it does the repair itself: a new server may have replaced the
+   * previous one. A server that repairs exits if another writer is faster. False: write nothing. Rejects with a
+   * RemoteError when no server answers.
    */
   granted(signal: AbortSignal): Promise<boolean>
 }
@@ -43,7 +43,7 @@ export interface RepairContext {
   readonly permit: WritePermit
   /** All Services, reduced by `trimService`. Its owner runs it. */
   readonly services: Followed<Service>
-  /** Between two full passes, in milliseconds; upstream's is three minutes. Each is spread by up to a tenth. */
+  /** Between two full passes, in milliseconds, plus or minus a random tenth. Upstream's is three minutes. */
   readonly intervalMs: number
 }
 
@@ -53,11 +53,14 @@ export interface RepairContext {
  */
 export const REQUEST_TIMEOUT_MS = 60_000
 
-/** A server may release an allocation up to this long after it stored the Service that gives it up, in milliseconds. */
+/**
+ * When an update of a Service gives up an allocation, the server may release it up to this long after it stored the
+ * Service, in milliseconds.
+ */
 export const MAX_RELEASE_DELAY_MS = 2_000
 
 /**
- * A server may store the Service up to this long after it released its allocation, in milliseconds. A Service that has
- * one for longer gives it up in a later request.
+ * A server that releases an allocation first may store the Service up to this long afterwards, in milliseconds. If a
+ * Service still has the allocation after this time, only a later request gives it up.
  */
 export const MAX_STORE_DELAY_MS = 10_000

@@ -88,8 +88,8 @@ interface Redistribution {
 
 /**
  * How many endpoints of each zone get a hint for another zone, so that each zone has about its share. Fractions are
- * ignored: zones keep their own endpoints as long as no zone lacks a whole one. Of zones with the same surplus or lack
- * the first by name counts, where upstream's choice is random.
+ * ignored: zones keep their own endpoints as long as no zone lacks a whole one. If several zones have the same surplus
+ * or the same lack, the first by name is chosen; upstream chooses at random.
  */
 export function planRedistribution(
   allocations: ReadonlyMap<string, Pick<Allocation, 'desired'>>,
@@ -116,8 +116,9 @@ export function planRedistribution(
 }
 
 /**
- * The zones for which the endpoints of `zones`, in this order, get a hint outside their own zone, by their index. A
- * zone gives its first ones to the receiving zones in the order of their names.
+ * The endpoints that get a hint for another zone than their own: the index of each in `zones`, and the zone of its
+ * hint. `zones` has the zone of each endpoint. A zone gives its first endpoints to the receiving zones, in the order of
+ * their names.
  */
 export function redistribute(
   zones: readonly string[],

@@ -42,7 +42,7 @@ export class TopologyCache {
     return overloaded
   }
 
-  /** Whether the Service has had hints since they were last removed for one of its address types. */
+  /** Whether hints were added to the Service, and since then not removed for any of its address types. */
   hasPopulatedHints(serviceKey: string): boolean {
     return this.#populated.has(serviceKey)
   }
@@ -56,9 +56,9 @@ export class TopologyCache {
   }
 
   /**
-   * Gives each ready endpoint a hint for a zone, so that each zone's share of the endpoints is about its share of the
-   * CPU: for its own zone wherever possible. If that is impossible all hints are removed, and an Event has the reason.
-   * Slices whose hints are still valid are left alone.
+   * Gives each ready endpoint a hint for a zone, its own wherever possible, so that each zone's share of the endpoints
+   * is about its share of the CPU. If that is impossible, removes all hints and returns an Event with the reason. Does
+   * not change slices whose hints are still valid.
    */
   addHints(info: SliceInfo): HintedSlices {
     const { serviceKey, addressType, toCreate, toUpdate, unchanged } = info

@@ -10,7 +10,7 @@ import { RangeHoldings } from './holdings.ts'
 import { planPass } from './plan.ts'
 import { RangeWriter, SETTLING_MS } from './range-writer.ts'
 
-/** How long the first pass waits for the watch of the ranges: observations before the watch do not count. */
+/** How long the first pass waits for the watch of the ranges: only what the watch delivers proves a leak. */
 const WATCHING_MS = 1_000
 /** Full passes are spread by up to this part of their interval. */
 const SPREAD = 0.1
@@ -28,10 +28,11 @@ export interface RangeRepairOptions extends RepairContext {
  *
  * Changes of Services and of the bitmaps cause a check, which only adds. Full passes, at the start and after each
  * interval, also free. No pass frees a number of a Service that is being created. kube-apiserver allocates a number
- * before it stores the Service and aborts a request after 60 s. A number is freed when it was continuously allocated
- * for two minutes: the registry's watch delivers every state, and a write is a compare-and-put on a state up to which
- * it has. So its Service was stored a minute ago, and the list that is read before the write contains it; or there is
- * none. Upstream: pkg/registry/core/service/{ipallocator,portallocator}/controller/repair.go.
+ * before it stores the Service, and aborts a request after 60 s. A pass frees a number only after it was allocated for
+ * two minutes without a break. The watch proves that: it delivers every state, and the write is a compare-and-put on a
+ * state that it has reached. So if a Service holds the number, it was stored at least a minute ago, and the list that
+ * is read before the write contains it. Upstream:
+ * pkg/registry/core/service/{ipallocator,portallocator}/controller/repair.go.
  */
 export class RangeRepair implements Repair {
   readonly #options: RangeRepairOptions
@@ -106,7 +107,7 @@ export class RangeRepair implements Repair {
     const wasWithheld = this.#withheld() !== undefined
     if (change === undefined) for (const { state } of this.#writers) state.interrupted()
     else this.#writers.find(({ range }) => range.name === change.name)?.state.watched(change.stored)
-    // No pass has seen a range that was withheld until now.
+    // Passes skip a withheld range, so this one needs a pass as soon as it is released.
     this.#loop.request(wasWithheld && this.#withheld() === undefined ? 'released' : 'changed')
   }
 
@@ -176,11 +177,11 @@ export class RangeRepair implements Repair {
     reporter.report([...reported, ...left], { full: true })
     if (counts) for (const writer of this.#writers) writer.seen()
     if (withheld === undefined) metrics.passed()
-    // Waiting does not repair a withheld range: that was reported, and is this repair's fault from now on.
+    // A withheld range does not delay this: it was reported, and `fault` returns it until it is released.
     this.#settled.resolve()
   }
 
-  /** The plan from the present copies. */
+  /** Plans from the Services and ranges in the caches. */
   #plan() {
     const { claims, services, clock } = this.#options
     return planPass({

@@ -19,7 +19,7 @@ export interface EtcdRangeRegistryOptions {
   readonly prefix: string
 }
 
-/** The state that a compare-and-put compares. */
+/** What a compare-and-put compares, and the stored object that it rewrites. */
 class EtcdVersion {
   readonly modRevision: bigint
   /** Undefined for JSON. */
@@ -33,7 +33,7 @@ class EtcdVersion {
 
 /**
  * The bitmaps of the kube-apiservers on this etcd, or kine, in their own keys: RangeAllocations under
- * `<prefix>/ranges/<name>`. Written by comparing the mod revision; an old cluster's JSON is read and never rewritten.
+ * `<prefix>/ranges/<name>`. Each write compares the mod revision. An old cluster's JSON is read and never rewritten.
  *
  * Upstream: pkg/registry/core/service/allocator/storage/storage.go.
  */
@@ -89,13 +89,13 @@ export class EtcdRangeRegistry implements RangeRegistry {
     onChange({ name, stored: type === 'deleted' ? { type: 'absent' } : decoded(value, modRevision) })
   }
 
-  /** Undefined where nothing must exist yet. */
+  /** What the write compares; undefined if the key must not exist yet. */
   #beforeOf(name: RangeName, previous: StoredRange): EtcdVersion | undefined {
     if (previous.type === 'absent') return undefined
     if (previous.type === 'unreadable') throw new TypeError(`${this.where(name)} ${previous.reason}`)
     if (previous.fixed !== undefined) throw new EtcdError('Refused', `${this.where(name)} ${previous.fixed}`)
     if (previous.version instanceof EtcdVersion) return previous.version
-    throw new TypeError(`the previous value of ${this.where(name)} was not read there`)
+    throw new TypeError(`the previous value of ${this.where(name)} comes from another registry`)
   }
 }
 

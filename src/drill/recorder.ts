@@ -6,7 +6,7 @@ import type { DrillTarget, TargetObserver } from './target.ts'
 /** The fields of a {@link DrillEvent} without its time. */
 export type Happening = DrillEvent extends infer Each ? (Each extends unknown ? Omit<Each, 'atMs'> : never) : never
 
-/** Writes the history of one run, and has the invariants checked at each event. */
+/** Records the history of one run, and checks the invariants at each event. */
 export class DrillRecorder implements TargetObserver {
   readonly events: DrillEvent[] = []
   readonly #target: DrillTarget
@@ -74,8 +74,7 @@ export class DrillRecorder implements TargetObserver {
   }
 
   /**
-   * The fleet has started: this moment is time 0. Earlier events are reported now, and from now on the invariants are
-   * checked.
+   * The fleet has started: this moment is time 0. Reports the earlier events, and checks the invariants from now on.
    */
   begin(): void {
     this.#beginMs = this.#target.clock.monotonicMs()
@@ -91,7 +90,7 @@ export class DrillRecorder implements TargetObserver {
     return () => this.#checkHandlers.delete(handler)
   }
 
-  /** Takes in the state of the members, and checks the invariants since the last check. */
+  /** Records changed states of members, and checks the invariants for the time since the last check. */
   check(): void {
     for (const member of this.#target.members) {
       const status = statusOf(member)

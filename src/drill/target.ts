@@ -7,7 +7,7 @@ import type { DamageName, MasterPlan, MasterSettings } from './scenario/scenario
 
 /** One action on a fleet. Every one may be repeated; a meaningless one changes nothing. */
 export type Primitive =
-  /** `start` begins another life of the sidecar, beside one that still runs. */
+  /** `start` begins a new life of the sidecar. If an earlier life still runs, both run side by side. */
   | {
       readonly type: 'start' | 'kill' | 'terminate' | 'freeze' | 'thaw'
       readonly master: string
@@ -65,21 +65,21 @@ export interface DrillTarget {
   readonly members: readonly MemberState[]
   /** The names of masters that are not expected back. */
   readonly retired: ReadonlySet<string>
-  /** No lease can expire at this moment. */
+  /** Whether no lease can expire now. */
   readonly leasesStandStill: boolean
   /**
-   * The greatest lateness of the host's timers so far, in milliseconds. @default time is simulated, and no timer is
+   * The greatest lateness of the host's timers so far, in milliseconds. @default undefined: simulated timers are never
    * late
    */
   readonly latenessMs?: number
   /** Begins to observe. No process of the fleet runs yet. */
   open(observer: TargetObserver, signal: AbortSignal): Promise<void>
   /**
-   * Resolves when it is done, not when it has had its effect. Rejects when it is impossible here, in one line for
-   * people.
+   * Resolves when the action is done; the fleet may react later. Rejects with a one-line message for people if this
+   * target cannot perform the action.
    */
   perform(primitive: Primitive, signal: AbortSignal): Promise<void>
-  /** Lets time pass until `work` is done; settles as it does. */
+  /** Lets time pass until `work` settles, and settles as it does. */
   drive<T>(work: Promise<T>): Promise<T>
   /** Ends every process, and restores the objects. May be called at any moment, and twice. */
   close(): Promise<void>

@@ -100,7 +100,7 @@ test('nothing is known of lease', () => {
 
 test('master-count is known to take living masters off the list', () => {
   const figures = figuresOf(...begin(3), slice(15_000, [1, 2, 4]))
-  assert.deepEqual(seen('master-count', figures), ['1: a living master is taken off the list'])
+  assert.deepEqual(seen('master-count', figures), ['1: a living master is removed from the list'])
 })
 
 test('none is known to leave clients with masters that have been told to stop', () => {

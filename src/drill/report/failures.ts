@@ -26,30 +26,30 @@ const neverAdded =
   ({ timeToAddAgain }: Figures): number =>
     timeToAddAgain.samples.filter(({ cause, tookMs }) => tookMs === undefined && wanted(cause)).length
 
-/** What each reconciler is known for, and how often figures show it, in the order of the report. */
+/** The known failures of each reconciler, in the order of the report, and how often they occurred by the figures. */
 const known: Readonly<Record<Reconciler, readonly (readonly [sentence: string, (figures: Figures) => number])[]>> = {
   lease: [],
   'master-count': [
     [
-      'a dead master stays listed: master-count has no leases, and takes addresses away only when there are more than --apiserver-count',
+      'a dead master stays listed: master-count has no leases, and removes addresses only if there are more than --apiserver-count',
       ({ deadListedTooLong }) => deadListedTooLong,
     ],
     [
-      'a living master is taken off the list: master-count makes room for one at the cost of another, and takes out an address that others share',
+      'a living master is removed from the list: master-count removes another address to make room for a new one, and a master that stops removes an address that others share',
       ({ flaps }) => flaps,
     ],
   ],
   none: [
     [
-      'a dead master stays listed: none keeps no list, its author must remove dead masters',
+      'a dead master stays listed: none maintains no list, so somebody else must remove dead masters',
       ({ deadListedTooLong }) => deadListedTooLong,
     ],
     [
-      'connections to a stopped master fail: none does not remove it from the list before it ends',
+      'connections to a stopped master fail: none does not remove it from the list before it stops',
       ({ connections }) => connections.notServedAfterStop,
     ],
     [
-      'a master that serves is not listed: none keeps no list, its author must add new masters',
+      'a master that serves is not listed: none maintains no list, so somebody else must add new masters',
       neverAdded((cause) => cause !== 'damage'),
     ],
     [
@@ -59,14 +59,14 @@ const known: Readonly<Record<Reconciler, readonly (readonly [sentence: string, (
   ],
 }
 
-/** The known failures of a reconciler, as far as these figures show them. */
+/** The known failures of a reconciler that occurred according to these figures. */
 export function knownFailures(reconciler: Reconciler, figures: Figures): VariantReport['knownFailures'] {
   return known[reconciler]
     .map(([sentence, countIn]) => ({ sentence, count: countIn(figures) }))
     .filter(({ count }) => count > 0)
 }
 
-/** Whether nothing failed but reconcilers that did what they are known for. */
+/** Whether each variant that failed has a known failure of its reconciler. */
 export function failedAsKnown(variants: readonly VariantReport[]): boolean {
   return variants.every(({ held, knownFailures }) => held || knownFailures.length > 0)
 }

@@ -2,8 +2,8 @@ import { invariantNames, sentenceOf } from '../../verify/invariants.ts'
 import type { DrillReport, Figures, VariantReport } from './report.ts'
 
 /**
- * The report as JUnit XML: a suite for each variant, in it a case for each invariant, failed where it did not hold, and
- * the figures as properties. Ends with a newline.
+ * The report as JUnit XML: one suite per variant, with one case per invariant, which fails if the invariant was broken.
+ * The figures are properties of the suite. Ends with a newline.
  */
 export function renderJunit(report: DrillReport): string {
   const suites = report.variants.map((variant) => suite(report, variant))
@@ -23,7 +23,7 @@ export function renderJunit(report: DrillReport): string {
 interface Suite {
   readonly tests: number
   readonly failures: number
-  /** Of the drill's own time. */
+  /** The duration of the scenario, times the runs. */
   readonly seconds: number
   readonly lines: readonly string[]
 }
@@ -90,7 +90,7 @@ export function escapeText(text: string): string {
   return withoutControls(text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }
 
-/** A parser makes spaces of line ends and tabs that are not references. */
+/** Writes line ends and tabs as references: otherwise a parser turns them into spaces. */
 function escapeAttribute(text: string): string {
   return escapeText(text)
     .replaceAll('"', '&quot;')
@@ -99,9 +99,9 @@ function escapeAttribute(text: string): string {
     .replaceAll('\r', '&#13;')
 }
 
-/** XML 1.0 has no way to write most control characters, nor half a surrogate pair. */
+/** XML 1.0 cannot express most control characters, nor lone surrogates. */
 function withoutControls(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are to be found
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must match them
   return text.toWellFormed().replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd')
 }
 

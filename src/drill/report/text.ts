@@ -4,13 +4,13 @@ import { sentenceOf } from '../../verify/invariants.ts'
 import { brokenInvariants, failedAsKnown } from './failures.ts'
 import type { Distribution, DrillReport, Figures, VariantReport } from './report.ts'
 
-/** What a terminal shows. */
+/** The columns of a terminal. */
 const WIDTH = 100
 
 /**
- * The report for a terminal: what did not hold first, then what the reconcilers are known for and what could not be
- * judged, then the table of figures, the reconcilers side by side; the last line says whether all held, and how to see
- * it again. At most 100 columns, but for names and details that are longer. Ends without a newline.
+ * The report for a terminal. First the broken invariants, then the known failures of the reconcilers and what could not
+ * be checked, then the table of figures, with the reconcilers side by side. The last line says whether all invariants
+ * held, and how to repeat the drill. At most 100 columns, except for longer names and details. Ends without a newline.
  */
 export function renderText(report: DrillReport): string {
   const { scenario, variants, unchecked, hostLate, command, seed } = report
@@ -43,7 +43,7 @@ function describeRuns({ target, seed, variants, scenario: { fleet, durationMs } 
   return `${target}, ${formatDuration(durationMs)}, ${often}, ${fleet.masters.length} masters, ${times}`
 }
 
-/** Each invariant once for each variant: where it was seen first, and how often besides. */
+/** Each broken invariant with its first violation, and how many more there were. */
 function describeViolations(variant: VariantReport): readonly string[] {
   return brokenInvariants(variant).flatMap(({ invariant, first, times, seeds }) => {
     const more = times === 1 ? '' : `, and ${times - 1} more${seeds.length === 1 ? '' : ` in ${seeds.length} runs`}`
@@ -73,13 +73,13 @@ function wrap(text: string, indent: string): readonly string[] {
 }
 
 /**
- * One figure in words, with its unit in the name; names have at most 20 characters, so that four columns fit a
- * terminal.
+ * One row of the table of figures. Its name contains the unit, and has at most 20 characters, so that four columns fit
+ * a terminal.
  */
 interface FigureRow {
   readonly name: string
   readonly cell: (figures: Figures) => string
-  /** It says nothing where it is nought for everybody. */
+  /** The row is left out unless this is true for the figures of at least one column. @default always true */
   readonly onlyIf?: (figures: Figures) => boolean
 }
 
@@ -105,8 +105,8 @@ export const figureRows: readonly FigureRow[] = [
 ]
 
 /**
- * The figures as a table: a row for each figure, a column for each of those whose figures they are. Columns for which
- * there is no room within `width` come in a table of their own below. Lines without newlines.
+ * The figures as a table: one row per figure, one column per entry of `columns`. Columns that do not fit `width` are in
+ * a further table below. Returns lines without newlines.
  */
 export function renderFigureTable(
   columns: readonly { readonly name: string; readonly figures: Figures }[],
@@ -157,7 +157,7 @@ function distributionRows(name: string, of: (figures: Figures) => Distribution):
   ]
 }
 
-/** Milliseconds as seconds with three digits that matter, and no more than hundredths. */
+/** Milliseconds as seconds, with three significant digits and at most two decimals. */
 function seconds(ms: number | undefined = 0): string {
   const value = ms / 1000
   return value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0)
@@ -167,7 +167,7 @@ function shareOf(count: (connections: Figures['connections']) => number): (figur
   return ({ connections }) => percent(connections.total === 0 ? 0 : count(connections) / connections.total)
 }
 
-/** A share as a percentage in hundredths; what is too little for that is not nothing. */
+/** A share as a percentage with two decimals. One that is too small for them is `<0.01`, not zero. */
 function percent(share: number): string {
   return share > 0 && share < 0.00005 ? '<0.01' : (share * 100).toFixed(2)
 }

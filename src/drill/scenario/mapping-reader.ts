@@ -14,7 +14,7 @@ export class MappingReader {
     this.#document = document
   }
 
-  /** In the order in which they stand in the file. */
+  /** All mistakes, in the order of the file. */
   get mistakes(): readonly Mistake[] {
     const placeOf = ({ where }: Mistake): readonly number[] =>
       where
@@ -29,8 +29,8 @@ export class MappingReader {
   }
 
   /**
-   * The fields of a mapping by its keys, and of the mappings in it. A key without a value is left out. After a mistake
-   * the result is not complete.
+   * Reads a mapping, and the mappings in it, into fields. A key without a value is left out. After a mistake the result
+   * is incomplete.
    * @param what - what the mapping is, for messages: `fleet`, `the action kill`.
    */
   read<Of extends Keys>(value: unknown, path: Path, keys: Of, what: string): FieldsOf<Of> {
@@ -59,7 +59,7 @@ export class MappingReader {
     return fields as FieldsOf<Of>
   }
 
-  /** Notes a mistake of a value; the name of its key stands before the message. */
+  /** Notes a mistake in a value; the message begins with the name of its key. */
   wrong(path: Path, message: string): void {
     const key = path.findLast((step) => typeof step === 'string')
     this.#note(path, key === undefined ? message : `${key}: ${message}`)
@@ -82,7 +82,7 @@ export class MappingReader {
     if (input === undefined) return undefined
     const { success, data, error } = z.safeParse(key.schema, input)
     if (success) return data
-    // Of a text that should be a list, zod also counts the letters.
+    // If a text was given for a list, zod also checks its length, as if the letters were the items.
     const ofType = error.issues.find(({ code }) => code === 'invalid_type')
     for (const issue of ofType === undefined ? error.issues : [ofType]) {
       const within = issue.path.filter((step) => typeof step !== 'symbol')

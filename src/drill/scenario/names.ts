@@ -1,18 +1,18 @@
 import type { Chosen, FleetPlan, MasterPlan, MasterSettings, Scenario } from './scenario.ts'
 
-/** The master that takes the place of another. */
+/** The name of the master that replaces `name`. */
 export function successorName(name: string): string {
   return `${name}-anew`
 }
 
-/** Whether whoever comes in the place of `name`, or of its successors, is called so. */
+/** Whether `candidate` is the name of a master that replaces `name`, or that replaces one of its successors. */
 export function isSuccessorName(candidate: string, name: string): boolean {
   return candidate.startsWith(name) && /^(?:-anew)+$/.test(candidate.slice(name.length))
 }
 
 /**
- * Whether a master is among those chosen: by its name, or by that of somebody in whose place it came, or who came in
- * its.
+ * Whether a step that names `chosen` may mean a master: by its own name, by that of a predecessor, or by that of a
+ * successor.
  */
 export function isAmong(chosen: Chosen, name: string): boolean {
   if (chosen === 'all' || chosen.includes(name)) return true
@@ -21,7 +21,7 @@ export function isAmong(chosen: Chosen, name: string): boolean {
 
 /**
  * The names of all masters that steps may name: those of the fleet, and those that `replace` and `scale` add. The steps
- * are in the order of their times. Masters that `random` steps add are not known yet. Pure.
+ * must be in the order of their times. Masters that `random` steps add are missing. Pure.
  */
 export function namesIn({ fleet, steps }: { readonly fleet: FleetPlan } & Pick<Scenario, 'steps'>): readonly string[] {
   const roster = new Roster()
@@ -46,18 +46,18 @@ export function namesIn({ fleet, steps }: { readonly fleet: FleetPlan } & Pick<S
   return roster.names
 }
 
-/** Who is in a fleet while it is drilled: names of steps to members, and the plans of those who are yet to come. */
+/** The masters of a fleet during a drill: resolves the names in steps to masters, and plans new masters. */
 export class Roster {
   readonly #plans = new Map<string, MasterPlan>()
   readonly #successors = new Map<string, string>()
   readonly #retired = new Set<string>()
 
-  /** Somebody comes. */
+  /** Adds a master. */
   add(plan: MasterPlan): void {
     this.#plans.set(plan.name, plan)
   }
 
-  /** Somebody goes, and is not expected back. */
+  /** Removes a master for good. */
   retire(name: string): void {
     this.#retired.add(name)
   }
@@ -66,30 +66,30 @@ export class Roster {
     return this.#retired.has(name)
   }
 
-  /** Everybody who is there or expected back, in the order in which they came. */
+  /** The plans of all masters that are not retired, in the order in which they were added. */
   get present(): readonly MasterPlan[] {
     return [...this.#plans.values()].filter(({ name }) => !this.#retired.has(name))
   }
 
-  /** The names of everybody who ever came. */
+  /** The names of all masters that were ever added. */
   get names(): readonly string[] {
     return [...this.#plans.keys()]
   }
 
-  /** The plan of its present settings. */
+  /** The plan of a master, with its present settings. */
   plan(name: string): MasterPlan | undefined {
     return this.#plans.get(name)
   }
 
-  /** From its next life on it has these settings. */
+  /** Changes the settings of a master; they apply from its next life on. */
   configure(name: string, settings: MasterSettings): void {
     const plan = this.#plans.get(name)
     if (plan !== undefined) this.#plans.set(name, { ...plan, settings: { ...plan.settings, ...settings } })
   }
 
   /**
-   * Whom a step means now: in the place of somebody who was replaced, whoever came. Those who are gone, or not there
-   * yet, are left out.
+   * The masters that a step means now. The name of a replaced master means its last successor. Masters that are
+   * retired, or not added yet, are left out.
    */
   resolve(chosen: Chosen): readonly string[] {
     if (chosen === 'all') return this.present.map(({ name }) => name)
@@ -104,8 +104,8 @@ export class Roster {
   }
 
   /**
-   * Another one at the address of somebody who has gone. Its clock is ahead, so that its life is the later one by any
-   * clock.
+   * The plan of a new master at the address of a retired one. Its wall clock is one minute ahead, so that by any clock
+   * it started later.
    */
   successorOf(plan: MasterPlan): MasterPlan {
     let name = successorName(plan.name)
@@ -114,7 +114,7 @@ export class Roster {
     return { ...plan, name, skewMs: plan.skewMs + 60_000 }
   }
 
-  /** One more, like `pattern`, with a name and addresses of its own. */
+  /** The plan of one more master like `pattern`, with a name and addresses of its own. */
   another(pattern: MasterPlan): MasterPlan {
     const taken = new Set(
       [...this.#plans.values()].flatMap(({ addresses, settings }) => [...addresses, ...(settings.addresses ?? [])]),

@@ -14,12 +14,12 @@ export interface Key extends Option {
 
 export type Keys = Readonly<Record<string, Key>>
 
-/** What the fields of a scenario end with, by the metavar of their keys. */
+/** The units at the end of the names of fields, by the metavar of their keys. */
 const units = { DURATION: 'Ms', PPM: 'Ppm' } as const
 
 type Units = typeof units
 
-/** The field of a scenario for a key names the unit, where its value has one: `for` is `forMs`. */
+/** The name of the field for a key. It ends with the unit of the value, if that has one: `forMs` for `for`. */
 export function fieldOf(name: string, { metavar }: Key): string {
   return `${name}${units[metavar as keyof Units] ?? ''}`
 }
@@ -58,7 +58,7 @@ export type Flat<Type> = { [Name in keyof Type]: Type[Name] }
 export const apiVersion = 'apiserver-bootstrap/v1alpha1'
 export const kind = 'Drill'
 
-/** More would not fit the documentation's addresses, 192.0.2.N, and is no fleet of API servers. */
+/** Each master needs a documentation address, 192.0.2.N; and no fleet of API servers is larger. */
 export const MAX_MASTERS = 100
 const LONGEST_MS = 24 * 3_600_000
 
@@ -86,14 +86,14 @@ export function mapping<Inner extends Keys>(
   return { schema: z.unknown(), metavar: 'MAPPING', description, keys }
 }
 
-/** At most a day either way. */
+/** A duration of at most one day, positive or negative. */
 export const signedDuration = parsedText((text) => {
   const ms = parseDuration(text)
   if (Math.abs(ms) > LONGEST_MS) throw new RangeError(`must be at most ${formatDuration(LONGEST_MS)} either way`)
   return ms
 }, formatDuration)
 
-/** A key with a duration of at least so much. */
+/** A key whose value is a duration of at least `minMs`. */
 export function time<More extends Pick<Key, 'required' | 'default' | 'unset'>>(
   minMs: number,
   description: string,
@@ -102,7 +102,7 @@ export function time<More extends Pick<Key, 'required' | 'default' | 'unset'>>(
   return { schema: duration({ minMs }), metavar: 'DURATION', description, ...(more as More) }
 }
 
-/** Of `fleet`. Names, forms and defaults are those of `run`, where it has them. */
+/** The keys of `fleet`. Where `run` has a flag for the same, name, form and default are the flag's. */
 export const fleetKeys = {
   masters: {
     schema: z.union(
@@ -123,17 +123,17 @@ export const fleetKeys = {
     metavar: 'LIST',
     description: 'addresses that several masters share; every other one belongs to one master',
   },
-  reconciler: { ...options.endpointReconcilerType, description: 'who is listed: --endpoint-reconciler-type of run' },
+  reconciler: { ...options.endpointReconcilerType, description: 'who is listed, as --endpoint-reconciler-type of run' },
   apiserverCount: {
     schema: options.apiserverCount.schema,
     metavar: 'N',
-    description: 'how many places master-count has',
+    description: 'how many masters master-count lists at most',
     unset: 'the number of masters',
   },
   leaseStore: {
     schema: z.enum(['etcd', 'kine', 'kubernetes', 'memory']),
     metavar: 'STORE',
-    description: 'where the leases are; live, kine means that --etcd-servers leads to kine, and memory is refused',
+    description: 'where the leases are. A live drill refuses memory, and with kine --etcd-servers must name a kine',
     default: 'etcd',
   },
   leaseTtl: options.leaseTtl,
@@ -148,7 +148,7 @@ export const fleetKeys = {
   },
 } as const satisfies Keys
 
-/** What a master has otherwise than the fleet: of its `settings`. */
+/** The keys of a master's `settings`, which override those of the fleet. */
 export const masterSettingsKeys = {
   reconciler: optional(fleetKeys.reconciler),
   leaseTtl: optional(fleetKeys.leaseTtl),
@@ -158,19 +158,19 @@ export const masterSettingsKeys = {
   securePort: optional(options.securePort),
 } as const satisfies Keys
 
-/** What a later life of a master may have otherwise: of the `settings` of `roll-config`. */
+/** The keys of the `settings` of `roll-config`, which apply from the next life of a master on. */
 export const settingsKeys = {
   ...masterSettingsKeys,
   addresses: {
     schema: addresses,
     metavar: 'LIST',
-    description: 'only of roll-config: its new addresses',
+    description: 'only in roll-config: the new addresses',
   },
 } as const satisfies Keys
 
-/** Of one master in the list. */
+/** The keys of one master in the list. */
 export const masterKeys = {
-  name: { schema: nameSchema, metavar: 'NAME', description: 'what steps call it', unset: 'master-N, by its place' },
+  name: { schema: nameSchema, metavar: 'NAME', description: 'its name in steps', unset: 'master-N, by its place' },
   addresses: {
     schema: addresses,
     metavar: 'LIST',
@@ -180,7 +180,7 @@ export const masterKeys = {
   kind: {
     schema: z.enum(['apiserver-bootstrap', 'kube-apiserver']),
     metavar: 'KIND',
-    description: 'our sidecar, or a kube-apiserver with its own reconciler, 15s and 10s',
+    description: 'our sidecar, or a kube-apiserver with its own reconciler, TTL 15s and interval 10s',
     default: 'apiserver-bootstrap',
   },
   skew: {
@@ -195,12 +195,12 @@ export const masterKeys = {
     description: 'in the simulator: how much faster its clocks run, in parts per million',
     default: 0,
   },
-  settings: mapping(masterSettingsKeys, 'where it differs from the fleet'),
+  settings: mapping(masterSettingsKeys, 'what differs from the fleet'),
 } as const satisfies Keys
 
 export const defaultClients = { count: 20, intervalMs: 250, watchDelayMs: 100, timeoutMs: 2_000 }
 
-/** Of `clients`. */
+/** The keys of `clients`. */
 export const clientsKeys = {
   count: {
     schema: wholeNumber(1, 1000),
@@ -217,12 +217,12 @@ export const clientsKeys = {
   }),
 } as const satisfies Keys
 
-/** Of `bounds`. */
+/** The keys of `bounds`. */
 export const boundsKeys = {
   removalMargin: time(0, "how much later than its lease's end a dead master may still be listed", {
     default: formatDuration(defaultBounds.removalMarginMs),
   }),
-  listed: time(0, 'until a master that has recovered is listed', {
+  listed: time(0, 'how soon a master that has recovered must be listed', {
     default: formatDuration(defaultBounds.listedMs),
   }),
   agreement: time(0, 'how long Endpoints and EndpointSlice may differ', {
@@ -230,7 +230,7 @@ export const boundsKeys = {
   }),
   recovery: time(
     0,
-    "after the last fault, from the API server's own first successful write, until everything is in sync",
+    "how soon everything must be in sync after the last fault, from the API server's own first successful write on",
     {
       default: formatDuration(defaultBounds.recoveryMs),
     },
@@ -243,9 +243,9 @@ export const boundsKeys = {
   },
 } as const satisfies Keys
 
-/** Of the whole file. */
+/** The keys of the whole file. */
 export const drillKeys = {
-  apiVersion: { schema: z.literal(apiVersion), description: 'the form of the file', required: true },
+  apiVersion: { schema: z.literal(apiVersion), description: 'the version of the file format', required: true },
   kind: { schema: z.literal(kind), description: 'what the file holds', required: true },
   name: { schema: nameSchema, metavar: 'NAME', description: 'lower case letters, digits and dashes', required: true },
   description: { schema: sentence, metavar: 'TEXT', description: 'what is drilled, in one sentence', required: true },
@@ -263,7 +263,7 @@ export const drillKeys = {
   },
 } as const satisfies Keys
 
-/** Without its default: left out, the value is as elsewhere. */
+/** The option without its default: if it is left out, the value of the fleet applies. */
 function optional<Of extends Option & { readonly metavar: string }>({
   schema,
   metavar,

@@ -35,15 +35,15 @@ const part = choice(['sidecar', 'server', 'both'], 'which of the two processes o
 const undone = time(1, 'how long until it is undone; left out, it stays')
 const undoneRequired = time(1, 'how long until it is undone', { required: true })
 const settings = { ...mapping(settingsKeys, 'what changes'), required: true } as const
-const between = time(0, 'after each, once it is listed again', { default: '5s' })
+const between = time(0, 'how long to wait after a master is listed again', { default: '5s' })
 
-/** Of every step: when. */
+/** The keys of every step that say when it happens. */
 export const timeKeys = {
   at: time(0, 'when, from the moment that everybody is listed', { required: true }),
   jitter: time(1, 'it happens up to this much later; the seed of each run decides'),
 } as const satisfies Keys
 
-/** Of every step. */
+/** The keys of every step. */
 export const stepKeys = {
   ...timeKeys,
   action: { schema: z.string(), metavar: 'ACTION', description: 'what happens', required: true },
@@ -108,7 +108,7 @@ export const actions = {
       requests: {
         schema: wholeNumber(1, 1000),
         metavar: 'N',
-        description: 'with `status`, `hang` and `delay`: over after this many requests',
+        description: 'with `status`, `hang` and `delay`: how many requests it affects',
         unset: 'all',
       },
       resource: {
@@ -127,7 +127,7 @@ export const actions = {
   },
   'own-etcd-dead': {
     description:
-      'the etcd member beside an API server is dead, while the sidecar reaches another: the checks of etcd fail; undone by `heal`',
+      'the etcd member beside an API server is dead, so its etcd checks fail; the sidecar reaches another member; undone by `heal`',
     keys: {
       masters,
       how: choice(
@@ -145,7 +145,7 @@ export const actions = {
   },
   'reset-connections': { description: 'all connections of the sidecar are reset', keys: { masters } },
   replace: {
-    description: 'the master dies for good, and another comes with its address, `NAME-anew`',
+    description: 'the master dies for good, and a new one starts at its address, `NAME-anew`',
     keys: { masters, pause: time(0, 'from the death to the new master', { default: '5s' }) },
   },
   'clock-skew': {
@@ -187,13 +187,13 @@ export const actions = {
       damage: {
         schema: z.enum(Object.keys(damages) as [DamageName, ...DamageName[]]),
         metavar: 'DAMAGE',
-        description: 'how',
+        description: 'which damage',
         required: true,
       },
     },
   },
   'rolling-restart': {
-    description: 'one after the other is terminated, started, and listed again, for which it has 30 s',
+    description: 'one master after the other is terminated and started, and has 30 s to be listed again',
     keys: { masters: mastersOrAll, part, pause: between },
   },
   'roll-config': {
@@ -207,7 +207,7 @@ export const actions = {
       to: {
         schema: wholeNumber(1, MAX_MASTERS),
         metavar: 'N',
-        description: 'how many masters after it',
+        description: 'how many masters there are afterwards',
         required: true,
       },
     },

@@ -8,15 +8,15 @@ import type { VirtualClock } from '../../runtime/virtual-clock.ts'
 import { type ProcessClock, StoreClock } from './process.ts'
 
 /**
- * What a message needs from one process to another, in milliseconds. Fixed, so that what was predicted can be compared
+ * The latency of one message between two processes, in milliseconds. It is fixed, so that predictions can be compared
  * with real runs.
  */
 export const simulatedLatency = { fromMs: 1, toMs: 4 }
 
-/** One for all: an error for each would cost a stack trace. */
+/** Shared by all resets, because a new error for each would cost a stack trace. */
 const RESET = new Error('connection reset')
 
-/** The way to a server, as one master finds it. */
+/** The connections of one master to a server. */
 export class Route {
   /** Black-holed: requests and events are neither refused nor answered. */
   cut = false
@@ -37,7 +37,7 @@ export class Route {
     for (const connection of [...this.#connections]) connection.abort(RESET)
   }
 
-  /** Connections that are open: watches, and requests that are black-holed. */
+  /** How many connections are open: watches, and requests that are black-holed. */
   get streams(): number {
     return this.#connections.size
   }
@@ -47,7 +47,7 @@ export class Route {
     return () => this.#connections.delete(connection)
   }
 
-  /** What becomes of a request that is sent into a black hole: `reset` when the connection is, else `timeout`. */
+  /** Black-holes a request. Resolves with `reset` if its connection is reset, otherwise with `timeout`. */
   async swallow(clock: Clock, timeoutMs: number, signal: AbortSignal): Promise<'reset' | 'timeout'> {
     const { controller, unlink } = linkedController(signal)
     const forget = this.addStream(controller)
@@ -65,9 +65,10 @@ export class Route {
 }
 
 /**
- * The way there and back of one request, and `slowMs` on each of them; with `spikes`, once in a while up to a fifth of
- * a second more. A request takes effect when it is sent, and all of its time is spent before the answer arrives: one
- * event of the simulator, with the same races, since whatever was read is as old when it is acted on.
+ * Waits for the latency of a request and of its answer, each with `slowMs` more; with `spikes`, once in a while up to a
+ * fifth of a second more. The simulated request takes effect when it is sent, and all of the latency passes before the
+ * answer. That costs one event instead of two and has the same races: what a process has read is just as old when the
+ * process acts on it.
  */
 export function roundTrip(
   clock: Clock,
@@ -79,7 +80,7 @@ export function roundTrip(
   return sleep(clock, messageMs(random, spikes) + messageMs(random, spikes) + 2 * slowMs, signal)
 }
 
-/** A few milliseconds for one message, and `slowMs`; with `spikes`, once in a while up to a fifth of a second more. */
+/** Waits for the latency of one message, with `slowMs` more; `spikes` as for {@link roundTrip}. */
 export function latency(clock: Clock, random: Random, spikes: boolean, signal: AbortSignal, slowMs = 0): Promise<void> {
   return sleep(clock, messageMs(random, spikes) + slowMs, signal)
 }
@@ -90,15 +91,15 @@ function messageMs(random: Random, spikes: boolean): number {
   return fromMs + random.next() * (toMs - fromMs) + spikeMs
 }
 
-/** How often etcd checks which leases are over, in milliseconds: it expires them up to this much late. */
+/** How often etcd checks which leases have expired, in milliseconds: it ends them up to this much late. */
 const LEASE_END_STEP_MS = 500
-/** More than any fleet writes while a list is on its way. */
+/** How many revisions the store retains: more than any fleet writes between a list and the watch after it. */
 const REVISIONS = 1_000
 
-/** What all masters of a fleet store their leases in. */
+/** The etcd in which all masters of a fleet store their leases. */
 export class SimulatedEtcd {
   readonly store: MemoryEtcd
-  /** The database is full: what would make it larger is refused. */
+  /** The database is full: writes that would make it larger are refused. */
   full = false
   readonly #clock: StoreClock
   readonly #routes: EtcdRoute[] = []
@@ -115,7 +116,7 @@ export class SimulatedEtcd {
     return this.#down
   }
 
-  /** Ends its process. What is stored stays, and no lease ends meanwhile. */
+  /** Stops the process of etcd. The data stays, and no lease ends while it is stopped. */
   stop(): void {
     this.#down = true
     this.#clock.stop()
@@ -129,7 +130,7 @@ export class SimulatedEtcd {
     this.store.startLeasesOver()
   }
 
-  /** One master's way to it, the same for each life of its process. */
+  /** Creates the route of one master, which all lives of its process share. */
   route(): EtcdRoute {
     const route = new EtcdRoute(this)
     this.#routes.push(route)
@@ -137,9 +138,9 @@ export class SimulatedEtcd {
   }
 }
 
-/** The way from one host to etcd. */
+/** The connections of one host to etcd. */
 export class EtcdRoute extends Route {
-  /** This host's endpoint of it refuses connections. */
+  /** The etcd endpoint of this host refuses connections. */
   refused = false
   readonly #etcd: SimulatedEtcd
   readonly #connected = new Set<() => void>()
@@ -149,7 +150,7 @@ export class EtcdRoute extends Route {
     this.#etcd = etcd
   }
 
-  /** Whether it finds the database full. */
+  /** Whether the database of etcd is full. */
   get full(): boolean {
     return this.#etcd.full
   }
@@ -158,7 +159,7 @@ export class EtcdRoute extends Route {
     return this.cut || this.refused
   }
 
-  /** Whether whoever goes this way can read and write. */
+  /** Whether clients on this route can read and write. */
   get open(): boolean {
     return !this.broken && !this.#etcd.down && !this.#etcd.full
   }
@@ -174,14 +175,14 @@ export class EtcdRoute extends Route {
   }
 
   /**
-   * What one process sees of it: each call and each change takes a few milliseconds of that process' time, so a frozen
-   * process neither sends nor hears.
+   * Connects one process to etcd. Each call and each change takes a few milliseconds on the clock of that process, so a
+   * frozen process neither sends nor receives.
    */
   connect(options: {
     readonly clock: ProcessClock
     readonly random: Random
     readonly spikes: boolean
-    /** Stands at the store itself, behind all that happens on the way. */
+    /** Wraps the client of the store itself, so it sees only the calls that reach the store. */
     readonly tap?: ((kv: EtcdKv) => EtcdKv) | undefined
   }): EtcdKv {
     const { clock, random, spikes, tap = (kv: EtcdKv) => kv } = options
@@ -191,7 +192,7 @@ export class EtcdRoute extends Route {
       this.refused || etcd.down || this.cut ? stop(call, signal) : undefined
     const stop = async (call: EtcdCall, signal: AbortSignal): Promise<void> => {
       if (this.refused || etcd.down) throw new EtcdError('Unreachable', 'connection refused')
-      // A watch waits for ever: it does not notice that nothing comes.
+      // A watch has no timeout, because a server without changes is silent too.
       const end = await this.swallow(clock, call.method === 'watch' ? 1e9 : 5_000, signal)
       throw end === 'reset' ? new EtcdError('Unreachable', 'connection reset') : new EtcdError('Timeout', 'no answer')
     }
@@ -209,12 +210,12 @@ export class EtcdRoute extends Route {
       },
       after: (call, signal) => {
         if (call.method !== 'watch') return back(signal).then(() => pass(call, signal))
-        // Delivered at once, in its order: it causes no action, and there are many.
+        // Renewals are delivered at once, in their order: there are many, and they cause no action.
         if (!clock.frozen && this.slowMs === 0 && call.changes?.every(isRenewal)) return pass(call, signal)
         return latency(clock, random, spikes, signal, this.slowMs).then(() => pass(call, signal))
       },
     })
-    // By the process' own clock: one that is frozen hears of it when it goes on.
+    // On the clock of the process: a frozen process notices the reset when it thaws.
     this.#connected.add(() =>
       clock.schedule(0, () => kv.breakWatches(new EtcdError('Unreachable', 'connection reset'))),
     )
@@ -223,7 +224,7 @@ export class EtcdRoute extends Route {
 }
 
 /**
- * Whether a change says no more than that somebody still lives: a lease renewed, or a record written again as it was.
+ * Whether a change only shows that a master is alive: it renews a lease, or writes a record again unchanged.
  */
 function isRenewal({ type, key, value, previousValue }: KeyChange): boolean {
   if (type !== 'modified') return false

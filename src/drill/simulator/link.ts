@@ -11,11 +11,11 @@ import { isMet, RequestFaults, type RequestRule, type SentRequest } from '../req
 import { latency, Route, roundTrip } from './etcd-link.ts'
 import type { ProcessClock } from './process.ts'
 
-/** One for all: an error for each would cost a stack trace. */
+/** Shared by all connections, because a new error for each would cost a stack trace. */
 const OVER = new Error('over')
 const RESET = new Error('connection reset')
 
-/** How long a request waits that names no time of its own, in milliseconds, as `HttpTransport` does. */
+/** How long a request waits that has no timeout of its own, in milliseconds, as in `HttpTransport`. */
 const TIMEOUT_MS = 10_000
 /**
  * How long the two checks of etcd of a /readyz take where etcd does not answer, in seconds: two each, one after the
@@ -24,22 +24,22 @@ const TIMEOUT_MS = 10_000
 const ETCD_CHECKS_S = 4
 
 /**
- * How one master's API server fares, and the way to it. Several masters' servers share one store. What ails it has
- * causes that are apart from each other: whoever heals one leaves the others.
+ * The state of one master's API server, and the connections to it. The servers of several masters share one store. The
+ * faults are independent: to heal one leaves the others.
  */
 export class SimulatedServer extends Route {
   #serving = true
   ready = true
-  /** What its /readyz says of its etcd; alone, it is no reason to withdraw anybody. */
+  /** Whether the etcd check of /readyz succeeds. */
   etcdCheck = true
   /** Its /readyz hangs, while the rest of it answers. */
   silent = false
   #unreachable = false
   #frozen = false
   readonly #goingOn = new Set<() => void>()
-  /** What it stores into, as it finds it. */
+  /** The store, as this server reaches it. */
   readonly store: ServerStore
-  /** What its sidecar's requests meet. */
+  /** The faults of the requests of its sidecar. */
   readonly faults = new RequestFaults()
   readonly #watches = new Map<AbortController, SentRequest>()
   /** The rest of it hangs, while its /readyz answers. */
@@ -54,17 +54,17 @@ export class SimulatedServer extends Route {
     return this.#serving
   }
 
-  /** Whether requests that go this way are answered. */
+  /** Whether requests to this server are answered. */
   get reachable(): boolean {
     return this.#serving && !this.cut && !this.#frozen
   }
 
-  /** It does not reach what it stores into. */
+  /** It does not reach its store. */
   get storeless(): boolean {
     return this.store.state !== 'ok'
   }
 
-  /** Its own etcd member fails, or does no more: it answers, and refuses. */
+  /** Whether its own etcd member fails: it answers every request with a refusal. */
   set storeless(storeless: boolean) {
     this.store.own = storeless ? 'fails' : 'ok'
   }
@@ -94,14 +94,14 @@ export class SimulatedServer extends Route {
     this.#goOn()
   }
 
-  /** Neither it nor what it stores into does anything: what it was sent waits. */
+  /** It or its store does nothing: requests wait. */
   get stalled(): boolean {
     return this.#frozen || this.store.state === 'hangs'
   }
 
   /**
-   * Waits, with what was sent to it, for a stalled server to go on: `goes on`, or `reset` when it has died instead, or
-   * `timeout`. At most so long; for ever, where no limit is given.
+   * Waits until a stalled server continues (`goes on`), its connections are reset (`reset`), or `timeoutMs` has passed
+   * (`timeout`). Without `timeoutMs` it waits without limit.
    */
   async untilGoesOn(
     clock: Clock,
@@ -121,14 +121,14 @@ export class SimulatedServer extends Route {
     }
   }
 
-  /** From now on what its sidecar sends meets this. */
+  /** Applies a fault to the requests of its sidecar, from now on. */
   apply(rule: RequestRule): void {
     this.faults.add(rule)
     if (rule.fault.type !== 'cut-watches') return
     for (const [watch, request] of [...this.#watches]) if (isMet(rule, request)) watch.abort(RESET)
   }
 
-  /** A watch that stands from now on, until the returned function is called. */
+  /** Registers an open watch, until the returned function is called. */
   watch(request: SentRequest, connection: AbortController, clock: Clock): () => void {
     this.#watches.set(connection, request)
     const limitMs = this.faults.watchLimitMs(request)
@@ -139,10 +139,10 @@ export class SimulatedServer extends Route {
     }
   }
 
-  /** Its process is gone, by whichever signal: connections are refused. */
+  /** Ends its process: connections are refused. */
   kill(): void {
     this.#serving = false
-    // Whatever runs next is not stopped.
+    // The next process is not frozen.
     this.#frozen = false
     this.breakStreams()
   }
@@ -159,8 +159,8 @@ export class SimulatedServer extends Route {
 }
 
 /**
- * The way from one process to its API server: every request and every event takes a few milliseconds of that process'
- * time, so a frozen process neither sends nor hears.
+ * Connects one process to its API server. Every request and every event takes a few milliseconds on the clock of that
+ * process, so a frozen process neither sends nor receives.
  */
 export function simulatedLink(
   inner: Transport,
@@ -175,13 +175,13 @@ export function simulatedLink(
   const back = (signal: AbortSignal): Promise<void> => roundTrip(clock, random, spikes, signal, server.slowMs)
   /** Whether a message gets through at this moment. */
   const isOpen = (): boolean => server.reachable && !server.hanging
-  /** What becomes of a message that does not get through at this moment. */
+  /** Delays or fails a message that does not get through at this moment. */
   const pass = async (request: ApiRequest, signal: AbortSignal, isStalled = server.frozen): Promise<void> => {
     if (isStalled) {
       const end = await server.untilGoesOn(clock, request.timeoutMs ?? TIMEOUT_MS, signal)
       if (end === 'reset') throw new KubeError('Unreachable', 'connection reset')
       if (end === 'timeout') throw new KubeError('Timeout', 'no answer')
-      // By the process' own clock: one that is frozen too hears of it when it goes on.
+      // On the clock of the process: if it is frozen too, it receives this when it thaws.
       await latency(clock, random, spikes, signal, server.slowMs)
     }
     if (!server.serving) throw new KubeError('Unreachable', 'connection refused')
@@ -191,7 +191,7 @@ export function simulatedLink(
     const end = await server.swallow(clock, request.timeoutMs ?? TIMEOUT_MS, signal)
     throw end === 'reset' ? new KubeError('Unreachable', 'connection reset') : new KubeError('Timeout', 'no answer')
   }
-  /** What a rule answers; undefined when the request goes on its way. */
+  /** The answer of a fault; undefined if the request reaches the server. */
   const meet = async (request: ApiRequest, signal: AbortSignal): Promise<ApiResponse | undefined> => {
     const { delayMs, end } = server.faults.meet(sentOf(request))
     const { timeoutMs = TIMEOUT_MS } = request
@@ -217,13 +217,13 @@ export function simulatedLink(
       if (request.stream !== true) {
         const response = await inner.send(request, signal)
         await back(signal)
-        // What was done is done, although nobody may hear of it.
+        // The request has taken effect, even if its answer is lost.
         if (!isOpen()) await pass(request, signal)
         return response
       }
       const { controller, unlink } = linkedController(signal)
       const forget = server.addStream(controller)
-      // Whoever gives up before the first event never begins to read.
+      // A caller that gives up before the first event never begins to read.
       controller.signal.addEventListener('abort', forget, { once: true })
       const opened = async (): Promise<ApiResponse> => {
         const response = await inner.send(request, controller.signal)
@@ -246,7 +246,7 @@ export function simulatedLink(
       const forgetWatch = server.watch(sent, controller, clock)
       return { ...response, stream: relay(response.stream) }
 
-      /** Whoever was killed hears nothing any more, not even that its connection has ended. */
+      /** A killed process receives nothing more, not even the end of its connection. */
       function hangUp(): Promise<never> {
         forget()
         forgetWatch()

@@ -12,12 +12,12 @@ interface ClockFaults {
 
 /** One process' clock. */
 export interface ProcessClock extends ClockView {
-  /** Ends the process as SIGKILL does: nothing of it ever happens again. */
+  /** Ends the process as SIGKILL does: none of its callbacks runs again. */
   kill(): void
   readonly killed: boolean
 }
 
-/** What a timer of a drifting clock is late at most, in milliseconds: rounding must not let it ring before its time. */
+/** How late a timer of a drifting clock fires, in milliseconds: without this, rounding could make it fire early. */
 const ROUNDING_MS = 1e-6
 
 /** The clock of one more process of the simulation. */
@@ -51,7 +51,7 @@ export function processClock(time: VirtualClock, { skewMs = 0, driftPpm = 0 }: C
   }
 }
 
-/** The clock of a store that can be stopped for a while: its time then stands still, as if it had not been. */
+/** The clock of a store. While the store is stopped, its monotonic time stands still. */
 export class StoreClock {
   readonly #view: ClockView
   #stoppedAtMs: number | undefined
@@ -84,8 +84,8 @@ export class StoreClock {
 }
 
 /**
- * Leases in a shared memory, as one process reaches them: by its own clock, so that one that is frozen or dead neither
- * reads nor writes nor hears anything.
+ * Leases in shared memory, as one process uses them. Every request and notification waits for a timer of that process,
+ * so a frozen or dead process neither reads nor writes nor is notified.
  */
 export class ProcessLeases implements MasterLeases {
   readonly #inner: MasterLeases

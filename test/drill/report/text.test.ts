@@ -12,8 +12,8 @@ test('a report that held tells the drill, the figures side by side, and how to s
 sim, 1m0s, seed 1, 3 masters, TTL 15s, interval 10s
 
 Known failures:
-  master-count: a dead master stays listed: master-count has no leases, and takes addresses away
-  only when there are more than --apiserver-count (seen 1x)
+  master-count: a dead master stays listed: master-count has no leases, and removes addresses only
+  if there are more than --apiserver-count (seen 1x)
 
 Figures, times as p50 / p99 / max:
                             lease (etcd)  master-count

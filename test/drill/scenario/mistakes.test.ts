@@ -4,7 +4,7 @@ import { base, mistakesIn, replaced } from './mistakes.ts'
 
 /** Instead of something in the file something else, and what is said of it. */
 const inTheFile: readonly (readonly [from: string, to: string, mistake: string])[] = [
-  ['apiVersion: apiserver-bootstrap/v1alpha1\n', '', '1:1: a drill needs "apiVersion": the form of the file'],
+  ['apiVersion: apiserver-bootstrap/v1alpha1\n', '', '1:1: a drill needs "apiVersion": the version of the file format'],
   ['v1alpha1', 'v1', '1:13: apiVersion: must be apiserver-bootstrap/v1alpha1, not "apiserver-bootstrap/v1"'],
   ['kind: Drill\n', '', '1:1: a drill needs "kind": what the file holds'],
   ['kind: Drill', 'kind: Configuration', '2:7: kind: must be Drill, not "Configuration"'],

@@ -129,7 +129,7 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
     '11:10: how: must be one of unready, hangs, etcd, not "slowly"',
   ],
   ['at: 5s\naction: compact\nmasters: all', '10:5: the action compact has no "masters"; it takes at, jitter, action'],
-  ['at: 5s\naction: damage', '8:5: the action damage needs "damage": how'],
+  ['at: 5s\naction: damage', '8:5: the action damage needs "damage": which damage'],
   [
     'at: 5s\naction: damage\ndamage: slice-delete',
     '10:13: damage: there is no "slice-delete"; did you mean slice-deleted?',
@@ -163,7 +163,7 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
     'at: 5s\naction: roll-config\nsettings: {leaseTtl: soon}',
     '10:26: leaseTtl: "soon" is not a duration (a duration is written like 10s or 1m30s)',
   ],
-  ['at: 5s\naction: scale', '8:5: the action scale needs "to": how many masters after it'],
+  ['at: 5s\naction: scale', '8:5: the action scale needs "to": how many masters there are afterwards'],
   ['at: 5s\naction: scale\nto: 0', '10:9: to: must be a whole number from 1 to 100, not 0'],
   ['at: 5s\naction: scale\nto: many', '10:9: to: must be a whole number from 1 to 100, not "many"'],
   ['at: 5s\naction: random', '8:5: the action random needs "for": how long'],

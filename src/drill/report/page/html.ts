@@ -1,4 +1,4 @@
-/** Markup that may stand on the page as it is. Only {@link html} and {@link markup} make it. */
+/** Markup that goes on the page unescaped. Only {@link html} and {@link markup} make it. */
 export class Html {
   readonly #text: string
 
@@ -14,22 +14,21 @@ export class Html {
 export type Part = string | number | Html | undefined | readonly Part[]
 
 /**
- * Markup from a template. Whatever is put into it is text, of an element or of a quoted attribute, and is escaped;
- * markup stays markup, lists are joined, and undefined is nothing.
+ * Markup from a template. Texts and numbers are escaped, so they are safe in an element and in a quoted attribute.
+ * Markup is inserted as it is, lists are joined, and undefined inserts nothing.
  */
 export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
   return new Html(strings.map((string, index) => string + render(parts[index])).join(''))
 }
 
-/** What was written here, not read from anywhere. */
+/** Markup that this program has written itself: nothing in it may come from outside. */
 export function markup(text: string): Html {
   return new Html(text)
 }
 
 /**
- * Text as it may stand in an element or a quoted attribute. Characters that are no text (control characters, halves of
- * pairs) or that turn the direction of what follows become U+FFFD, so that nothing from outside changes what stands
- * around it.
+ * Escapes text for an element or a quoted attribute. Control characters, lone surrogates and characters that change the
+ * direction of text become U+FFFD, so that text from outside cannot change how the text around it is shown.
  */
 function escapeHtml(text: string): string {
   return text
@@ -46,7 +45,7 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are to be found.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must match them.
 const notText = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u202A-\u202E\u2066-\u2069]/g
 
 function render(part: Part): string {
@@ -58,11 +57,11 @@ function render(part: Part): string {
 
 export interface Column {
   readonly name: Part
-  /** Numbers stand to the right. */
+  /** Whether the column has numbers, which are aligned to the right. */
   readonly numbers?: boolean
 }
 
-/** A cell that is not just its text. */
+/** A cell with more than its text. */
 export interface Cell {
   readonly text: Part
   readonly broken?: boolean
@@ -75,8 +74,8 @@ export interface Group {
 }
 
 /**
- * A table with a caption and headers of columns and rows, in a region of its own that scrolls by keyboard where the
- * page is narrow. `label` says in words what the region is; it must differ from those of other tables.
+ * A table with a caption, column headers and row headers, in a region that the keyboard can scroll where the page is
+ * narrow. `label` names the region for screen readers; each table on a page needs another one.
  */
 export function table(options: {
   readonly label: string
@@ -87,7 +86,7 @@ export function table(options: {
 }): Html {
   const { label, caption, columns, groups, tall = false } = options
   const classOf = (index: number): Html | undefined => (columns[index]?.numbers === true ? html` class="n"` : undefined)
-  // End tags that HTML lets one leave out are left out: there may be thousands of rows.
+  // Omits the end tags that HTML does not require: there may be thousands of rows.
   const cell = (content: Part | Cell, index: number): Html => {
     const { text, broken = false } = isCell(content) ? content : { text: content }
     if (index === 0) return html`<th scope="row">${text}`
@@ -106,19 +105,19 @@ function isCell(content: Part | Cell): content is Cell {
   return typeof content === 'object' && 'text' in content
 }
 
-/** A time or a duration in seconds, to the millisecond: `17.734 s`, never torn; a dash for what was not measured. */
+/** A time or a duration in seconds, to the millisecond, without a line break: `17.734 s`; a dash for undefined. */
 export function seconds(ms: number | undefined): string {
   return ms === undefined ? '–' : `${minus((ms / 1000).toFixed(3))}\u00A0s`
 }
 
-/** A count, its thousands apart: `12,345`. */
+/** A count with a separator of thousands: `12,345`. */
 export function count(number: number): string {
   const [whole = '', fraction] = minus(String(number)).split('.')
   const grouped = whole.replaceAll(/\B(?=(?:\d{3})+$)/g, ',')
   return fraction === undefined ? grouped : `${grouped}.${fraction}`
 }
 
-/** A share of 0 to 1: `1.250 %`. */
+/** A share from 0 to 1 as a percentage: `1.250 %`. */
 export function share(part: number): string {
   return `${minus((part * 100).toFixed(3))}\u00A0%`
 }
@@ -133,12 +132,12 @@ export function listed(texts: readonly string[]): string {
   return texts.length < 2 ? texts.join('') : `${texts.slice(0, -1).join(', ')} and ${texts.at(-1)}`
 }
 
-/** A place along an axis as SVG and CSS take it, to a hundredth of a percent. */
+/** A position on an axis for SVG and CSS, from 0 to 1, to a hundredth of a percent. */
 export function percent(share: number): string {
   return `${Number((share * 100).toFixed(2))}%`
 }
 
-/** A minus sign, and none before what rounds to zero. */
+/** Writes a typographic minus sign; drops it where the number rounds to zero. */
 function minus(text: string): string {
   return /^-[0.]*$/.test(text) ? text.slice(1) : text.replace('-', '\u2212')
 }

@@ -13,7 +13,7 @@ const internal = new Set([
   'Compacted',
   'Refusal',
   'StopRequest',
-  'NotAsked',
+  'NotRequested',
   'TooManyReviews',
   'KubeError',
   'EtcdError',

@@ -110,7 +110,7 @@ export interface ViewRow {
   readonly detail: string
 }
 
-/** The row of an object. Insignificant changes, such as a lease's renewTime, are not in it. */
+/** The row of an object. It leaves out insignificant fields, such as a lease's renewTime. */
 export function rowOf(kind: ViewKind, object: KubeObject): ViewRow {
   const { namespace, name = '' } = object.metadata ?? {}
   const fullName = namespace === undefined ? name : `${namespace}/${name}`

@@ -10,8 +10,8 @@ import { type PemFailure, readPemFile, usePem } from '../runtime/system-pem.ts'
 import type { Surroundings } from './api-server.ts'
 
 /**
- * Opens the configured etcd, if any; contacts nothing yet. Its code is loaded only if needed. Throws an
- * InvalidInputError for unreadable or unusable certificates. etcd/ reports later changes of the files.
+ * Opens the configured etcd, if any, without contacting it. Loads the code of the client only if needed. Throws an
+ * InvalidInputError for unreadable or unusable certificates. Later changes of the files are reported by the client.
  */
 export async function openEtcd(resolved: Resolved, surroundings: Surroundings): Promise<EtcdStore | undefined> {
   const { etcdServers, etcdCafile: cafile, etcdCertfile: certfile, etcdKeyfile: keyfile } = resolved.configuration
@@ -49,9 +49,9 @@ const failure: PemFailure = (message, cause) => new Error(message, { cause })
 type CertificateFiles = typeof etcdFiles | typeof healthFiles
 
 /**
- * The own certificates among these files, in their order, undefined where none is given. Throws an InvalidInputError
- * that names each given file that is unreadable or unusable. Later changes of the files are reported by the code that
- * uses them.
+ * The program's own certificate in each of these groups of files, in their order; undefined where none is given. Throws
+ * an InvalidInputError that names each given file that is unreadable or unusable. Later changes of the files are
+ * reported by the code that uses them.
  */
 export async function checkCertificates(
   resolved: Resolved,

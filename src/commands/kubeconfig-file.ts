@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import type { StartedApiServer } from '../apiserver/http-start.ts'
 import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
 
-/** A kubeconfig file that exists as long as the server. One that exists already is never replaced. */
+/** Writes a kubeconfig file for `server`, and deletes it when the result is disposed of. Never replaces a file. */
 export async function writtenKubeconfig(
   server: StartedApiServer,
   wanted: string | undefined,
@@ -25,7 +25,7 @@ export async function writtenKubeconfig(
   return {
     file,
     async [Symbol.asyncDispose]() {
-      // Alone it would be useless, since its port and token end with the server.
+      // Its port and its token are useless without the server.
       await rm(wanted === undefined ? dirname(file) : file, { recursive: wanted === undefined, force: true })
     },
   }

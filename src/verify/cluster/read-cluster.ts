@@ -31,15 +31,15 @@ import { watchWrites } from './watch-writes.ts'
 /** Where the state of a cluster is read. */
 export interface ClusterSource {
   readonly api: KubeApi
-  /** Of the same API server. @default it is not asked */
+  /** Probes /readyz of the same API server. @default /readyz is not read */
   readonly readiness?: Readiness | undefined
   /** The etcd of the API servers. `prefix`: without a slash at the end. */
   readonly etcd?: { readonly kv: EtcdKv; readonly prefix: string } | undefined
-  /** Where the leases of masters are. @default etcd, if that is known */
+  /** Where the leases of masters are. @default etcd if `etcd` is given, else kubernetes */
   readonly leaseStore?: 'etcd' | 'kubernetes' | undefined
   /** The namespace of the Leases of masters. @default kube-system */
   readonly leaseNamespace?: string | undefined
-  /** How each listed address is probed. @default none is */
+  /** How each listed address is probed. @default no address is probed */
   readonly probe?: Probing | undefined
   /** How long default/kubernetes is watched for writers, in milliseconds. @default not at all */
   readonly watchMs?: number | undefined
@@ -49,7 +49,7 @@ interface TimedSource extends ClusterSource {
   readonly clock: Clock
 }
 
-/** Reads one part. A KubeError `Forbidden` or `NotFound` is the reason why there is none. */
+/** Reads one part. Rejects with a KubeError `Forbidden` or `NotFound` if the user or the server does not have it. */
 type Reader<T> = (source: TimedSource, signal: AbortSignal) => Promise<T>
 
 const named = `metadata.name=${KUBERNETES_SERVICE.name}`
@@ -92,7 +92,7 @@ const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
   services: (source, signal) => listed(source, services, {}, trimmedService, signal),
   ipAddresses: (source, signal) => listed(source, ipAddresses, {}, trimmedIpAddress, signal),
   async readinessChecks({ readiness }, signal) {
-    if (readiness === undefined) throw new NotAsked('/readyz is not known')
+    if (readiness === undefined) throw new NotRequested('/readyz is not known')
     const answer = await readiness.probe(signal)
     return answer.answered ? answer.checks : []
   },
@@ -111,7 +111,7 @@ const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
     return { store: 'kubernetes', leases: await inspector.inspect(signal) }
   },
   async rangeAllocations({ etcd }, signal) {
-    if (etcd === undefined) throw new NotAsked('give --etcd-servers')
+    if (etcd === undefined) throw new NotRequested('give --etcd-servers')
     const registry = new EtcdRangeRegistry({ etcd: etcd.kv, prefix: etcd.prefix })
     return Promise.all(
       rangeNames.map(async (name) => ({
@@ -122,21 +122,21 @@ const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
     )
   },
   async serverProbes(source, signal) {
-    if (source.probe === undefined) throw new NotAsked('give --probe')
+    if (source.probe === undefined) throw new NotRequested('give --probe')
     return probeServers(source.probe, await listedServers(source, signal), signal)
   },
   async objectWrites(source, signal) {
-    if (source.watchMs === undefined) throw new NotAsked('give --watch-writers')
+    if (source.watchMs === undefined) throw new NotRequested('give --watch-writers')
     return watchWrites(source, source.watchMs, signal)
   },
 }
 
-/** A part that nobody asked for; the message says how. */
-class NotAsked extends Error {}
+/** The source lacks what this part needs; the message says what. */
+class NotRequested extends Error {}
 
 /**
- * Reads these parts of a cluster, each as of a moment of its own. A part that the user may not read, or that the server
- * does not have, is `unread`. Rejects with a KubeError if the cluster cannot be asked.
+ * Reads these parts of a cluster, each at a moment of its own. A part that the user may not read, or that the server or
+ * `source` does not have, is `unread`. Any other failure rejects.
  */
 export async function readCluster(
   source: TimedSource,
@@ -151,9 +151,9 @@ async function readPart(source: TimedSource, name: PartName, signal: AbortSignal
   try {
     return { type: 'read', value: await readers[name](source, signal) }
   } catch (error) {
-    // An admission webhook may not support dry runs.
+    // A dry run is a BadRequest where an admission webhook does not support dry runs.
     const isWithheld = isKubeError(error, 'Forbidden', 'BadRequest') || isEtcdError(error, 'PermissionDenied')
-    if (isWithheld || error instanceof NotAsked) return { type: 'unread', reason: error.message }
+    if (isWithheld || error instanceof NotRequested) return { type: 'unread', reason: error.message }
     if (isKubeError(error, 'NotFound')) {
       return { type: 'unread', reason: `the server does not have it: ${error.message}`, isServed: false }
     }
@@ -161,7 +161,7 @@ async function readPart(source: TimedSource, name: PartName, signal: AbortSignal
   }
 }
 
-/** What must be known of default/kubernetes to probe its servers; its Service and slices may be unreadable. */
+/** Reads the objects that list the servers to probe. The Service and the slices may be unreadable. */
 async function listedServers(source: TimedSource, signal: AbortSignal): Promise<ListedServers> {
   const endpoints = await readers.kubernetesEndpoints(source, signal)
   const state = await readCluster(source, ['kubernetesService', 'kubernetesSlices'], signal)
@@ -173,7 +173,7 @@ async function listedServers(source: TimedSource, signal: AbortSignal): Promise<
   }
 }
 
-/** A page becomes garbage as soon as its objects are trimmed: small ones need less memory. */
+/** Small pages need less memory: a page becomes garbage as soon as its objects are trimmed. */
 const PAGE_SIZE = 100
 
 async function listed<T extends KubeObject>(
@@ -199,7 +199,7 @@ function trimmedMeta<T extends KubeObject>({ metadata }: T): T {
   return { metadata: { name, ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }) } } as T
 }
 
-/** What Endpoints and allocations need of a Service. */
+/** The fields of a Service that the checks of Endpoints and allocations need. */
 function trimmedService(service: Service): Service {
   const { ports, healthCheckNodePort, externalTrafficPolicy } = service.spec ?? {}
   const trimmed = trimService(service)
@@ -216,7 +216,7 @@ function trimmedIpAddress({ metadata, spec }: IpAddress): IpAddress {
   return { metadata: { name, labels, creationTimestamp }, spec } as IpAddress
 }
 
-/** Hints are another question than who is listed, and only a controller with its memory can answer it. */
+/** Drops hints: the checks judge who is listed, and which hints are right depends on the memory of the controller. */
 function trimmedSlice(slice: EndpointSlice): EndpointSlice {
   const trimmed = trimEndpointSlice(slice)
   const { endpoints: listedIn, ...rest } = trimmed
@@ -224,7 +224,7 @@ function trimmedSlice(slice: EndpointSlice): EndpointSlice {
   return { ...rest, endpoints: listedIn.map(({ hints: _hints, ...endpoint }) => endpoint) } as EndpointSlice
 }
 
-/** Creates a Service without storing it. Every other failure than that of its allocation rejects. */
+/** Creates a Service without storing it. Rejects unless it is accepted, or its allocation is refused. */
 async function dryRun(api: KubeApi, spec: object, signal: AbortSignal): Promise<DryRun> {
   const metadata = { ...inDefault, generateName: 'apiserver-bootstrap-verify-' }
   const service = { apiVersion: 'v1', kind: 'Service', metadata, spec: { ...spec, ports: [{ port: 80 }] } } as Service

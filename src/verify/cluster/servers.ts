@@ -18,7 +18,7 @@ function isAnswered(server: ProbedServer): server is Answered {
   return server.answer.type === 'answer'
 }
 
-/** `192.0.2.1 at 127.0.0.1:6443`, where it was dialled elsewhere. */
+/** `API server 192.0.2.1 at 127.0.0.1:6443`, where another address than the listed one was dialled. */
 function objectOf({ address, dialled }: ProbedServer): string {
   return dialled.includes(address) ? `API server ${dialled}` : `API server ${address} at ${dialled}`
 }
@@ -35,7 +35,7 @@ export function judgeAnswers({ serverProbes }: Probes, about: About): Verdict {
   return verdictOf(findings, serverProbes.map(({ address }) => address).join(', '))
 }
 
-/** Its lease goes only if nobody renews it: evict watches that. The list never becomes empty. */
+/** Takes the address of a dead server off the list, but not the last one. `evict` refuses a lease that is renewed. */
 function withoutServer(address: string, about: About): readonly Command[] {
   const start = `start the API server at ${address}, port ${securePortOf(about) ?? 'unknown'}`
   const listed = [...addressesIn(partOf(about, 'kubernetesEndpoints')), ...addressesInSlice(ownSlice(about))]
@@ -45,7 +45,7 @@ function withoutServer(address: string, about: About): readonly Command[] {
   return [evict(address), ...relist(others, about)]
 }
 
-/** Whether the certificate of each server that answered is one that its clients accept. */
+/** Whether each server that answered has a certificate that its clients accept. */
 export function judgeCertificates({ serverProbes }: Probes, _about: About): Verdict {
   const answered = serverProbes.filter(isAnswered)
   if (answered.length === 0) return skipped('no API server answered: see server-answers')
@@ -82,13 +82,13 @@ export function judgeReadiness({ serverProbes }: Probes, _about: About): Verdict
   return verdictOf(findings, `${answered.length} are ready`)
 }
 
-/** One clock against this machine's. `offsetMs` is what it is ahead at least; behind if negative. */
+/** One clock. `offsetMs`: it is at least this far ahead of the median, in milliseconds; behind if negative. */
 interface ClockReading {
   readonly object: string
   readonly offsetMs: number
 }
 
-/** The clocks of the masters against each other and this machine's: of several the median is right. */
+/** Compares the clocks of the masters with each other and with this machine's. Their median counts as right. */
 export function judgeClocks(_parts: Pick<Parts, never>, about: About): Verdict {
   const probed = (partOf(about, 'serverProbes') ?? []).filter(isAnswered).flatMap((server) => {
     const { clock } = server.answer
@@ -100,7 +100,7 @@ export function judgeClocks(_parts: Pick<Parts, never>, about: About): Verdict {
     const apart = offsetMs - median
     return { object, offsetMs: Math.sign(apart) * Math.max(0, Math.abs(apart) - toleranceMs) }
   })
-  // It was renewed before it was read.
+  // A lease was renewed before it was read. So if the renewal seems to be in the future, its clock is ahead.
   const leases = (partOf(about, 'masterLeases')?.leases ?? []).flatMap(({ id, life }): readonly ClockReading[] =>
     life.type === 'renewed' && life.leftMs !== undefined
       ? [{ object: `the renewal of ${id}`, offsetMs: Math.max(0, life.leftMs - life.ttlMs - median) }]
@@ -109,7 +109,7 @@ export function judgeClocks(_parts: Pick<Parts, never>, about: About): Verdict {
   const readings = [...servers, ...leases]
   if (readings.length === 0) {
     const isProbed = partOf(about, 'serverProbes') !== undefined
-    const reason = isProbed ? 'no API server answered with its time' : 'with --probe their clocks are read'
+    const reason = isProbed ? 'no API server answered with its time' : 'give --probe to read their clocks'
     return skipped(`nothing states the time of an API server: ${reason}`)
   }
   const findings = readings
@@ -123,7 +123,7 @@ export function judgeClocks(_parts: Pick<Parts, never>, about: About): Verdict {
   return verdictOf(findings, `${readings.length} clocks${own}`)
 }
 
-/** Of an even number the one nearer to zero: with a single server, this machine's clock. */
+/** The median; of two middle values the one nearer to zero. So beside one server, this machine's clock is right. */
 function medianOf(offsets: readonly number[]): number {
   const sorted = offsets.toSorted((a, b) => a - b)
   const [low = 0, high = 0] = [sorted[Math.floor((sorted.length - 1) / 2)], sorted[Math.ceil((sorted.length - 1) / 2)]]

@@ -190,13 +190,15 @@ function duplicateKeys(text: string, contents: Node | null): readonly SyntaxMist
   const found: SyntaxMistake[] = []
   visit(contents, {
     Map(_, { items }) {
-      const before = new Set<unknown>()
+      const before = new Set<string>()
       for (const { key } of items) {
         if (!isScalar(key)) continue
         const offset = key.range?.[0] ?? 0
         const name = shortened(/^[^:\n]*/.exec(text.slice(offset, offset + 200))?.[0])
-        if (before.has(key.value)) found.push({ offset, message: `${name} is given twice` })
-        before.add(key.value)
+        // The document becomes an object, whose keys are text.
+        const member = String(key.value)
+        if (before.has(member)) found.push({ offset, message: `${name} is given twice` })
+        before.add(member)
       }
     },
   })

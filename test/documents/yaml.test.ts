@@ -105,6 +105,15 @@ test('a key that is given twice leaves the rest to be read; the last counts', ()
   assert.deepEqual([value, positionOf(['a'])], [{ a: 3, b: 4 }, 'a.yaml:3:4'])
 })
 
+test('a number and its text are one key', () => {
+  const { value, mistakes } = parseYaml('1: a\n"1": b\ntrue: c\n"true": d\n', 'a.yaml')
+  assert.deepEqual(value, { 1: 'b', true: 'd' })
+  assert.deepEqual(
+    mistakes.map(({ where }) => where),
+    ['a.yaml:2:1', 'a.yaml:4:1'],
+  )
+})
+
 test('one document is read, not none and not two', () => {
   assert.deepEqual(refusal(''), ['a.yaml:1:1: is empty'])
   assert.deepEqual(refusal('# only a remark\n'), ['a.yaml:1:1: is empty'])

@@ -129,7 +129,8 @@ export class Roster {
   }
 }
 
-/** A documentation address of the same family. */
+/** An address of the same family that belongs to nobody: for documentation, of many masters for benchmarks. */
 function numbered(like: string, number: number): string {
-  return like.includes(':') ? `2001:db8::${number.toString(16)}` : `192.0.2.${number}`
+  if (like.includes(':')) return `2001:db8::${number.toString(16)}`
+  return number < 255 ? `192.0.2.${number}` : `198.18.${number >> 8}.${number & 255}`
 }

@@ -20,7 +20,8 @@ function isAnswered(server: ProbedServer): server is Answered {
 
 /** `API server 192.0.2.1 at 127.0.0.1:6443`, where another address than the listed one was dialled. */
 function objectOf({ address, dialled }: ProbedServer): string {
-  return dialled.includes(address) ? `API server ${dialled}` : `API server ${address} at ${dialled}`
+  const isOwn = dialled.startsWith(`${address}:`) || dialled.startsWith(`[${address}]:`)
+  return isOwn ? `API server ${dialled}` : `API server ${address} at ${dialled}`
 }
 
 /** Whether each listed address answers. */

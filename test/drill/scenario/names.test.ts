@@ -5,6 +5,7 @@ import { runDrill } from '../../../src/drill/run-drill.ts'
 import { builtInScenarios } from '../../../src/drill/scenario/load-scenario.ts'
 import { namesIn, Roster } from '../../../src/drill/scenario/names.ts'
 import type { MasterPlan, Scenario, Step } from '../../../src/drill/scenario/scenario.ts'
+import { parseAddress } from '../../../src/net/address.ts'
 import { scenario } from '../report/reports.ts'
 import { masterPlan } from '../simulator/fleet-under-test.ts'
 
@@ -102,4 +103,13 @@ test('addresses that masters were rolled to are taken too', () => {
   const roster = rosterOf(masterPlan(1), masterPlan(2))
   roster.configure('master-1', { addresses: ['192.0.2.3'] })
   assert.equal(roster.another(masterPlan(1)).name, 'master-4')
+})
+
+test('the thousandth master has an address that exists, as all before it', () => {
+  const roster = rosterOf(masterPlan(1))
+  const first = roster.plan('master-1') as MasterPlan
+  for (let count = 1; count < 1000; count++) roster.add(roster.another(first))
+  const addresses = roster.present.flatMap((plan) => plan.addresses)
+  assert.equal(new Set(addresses).size, 1000)
+  for (const address of addresses) assert.doesNotThrow(() => parseAddress(address))
 })

@@ -67,6 +67,19 @@ test('with --probe the reason does not demand it, and a map of an unlisted addre
   assert.deepEqual(unlisted, ['192.0.2.7'])
 })
 
+test('an address that begins like the one that was dialled is named beside it', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const ask: ServerProbe = async () => ({ type: 'none', reason: 'refused' })
+  const objects = async (host: string): Promise<readonly string[]> => {
+    const targets = new Map([['192.0.2.1', { host, port: 6443 }]])
+    return findingsOf(await verify({ source: { api, probe: { ask, targets } }, only: ['server-answers'] })).map(
+      ({ object }) => object,
+    )
+  }
+  assert.deepEqual(await objects('192.0.2.10'), ['API server 192.0.2.1 at 192.0.2.10:6443'])
+  assert.deepEqual(await objects('192.0.2.1'), ['API server 192.0.2.1:6443'])
+})
+
 test('nothing is dialled without a request', async () => {
   const { asked, api, verify } = await probing({})
   await verify({ source: { api } })

@@ -13,7 +13,12 @@ const usualNames = [
 ] as const
 
 /** Those of a kube-controller-manager, for clusters without one: only if they are named. */
-export const workloadControllerNames = ['endpoints', 'endpointslice', 'endpointslice-mirroring'] as const
+export const workloadControllerNames = [
+  'endpoints',
+  'endpointslice',
+  'endpointslice-mirroring',
+  'service-cidr',
+] as const
 
 /** The duties that a master can have. */
 const controllerNames = [...usualNames, ...workloadControllerNames] as const

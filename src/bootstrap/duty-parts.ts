@@ -1,5 +1,5 @@
 import { describeSelection } from '../kube/reflector.ts'
-import { endpointSlices, endpoints, nodes, pods, services } from '../kube/resources.ts'
+import { endpointSlices, endpoints, ipAddresses, nodes, pods, serviceCidrs, services } from '../kube/resources.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { SystemNamespacesController } from '../namespaces/controller.ts'
 import { aborted } from '../runtime/signals.ts'
@@ -21,13 +21,14 @@ import { UnservedDuties } from './unserved-duties.ts'
 import { composeWorkloads } from './workload-parts.ts'
 
 /**
- * The resources that the controllers of Endpoints and EndpointSlices follow, as the sources in the availability of the
+ * The resources that the controllers of a kube-controller-manager follow, as the sources in the availability of the
  * servers.
  */
 const followed: Readonly<Record<WorkloadControllerName, readonly string[]>> = {
   endpoints: [services, pods, endpoints].map((resource) => describeSelection(resource)),
   endpointslice: [services, pods, nodes, endpointSlices].map((resource) => describeSelection(resource)),
   'endpointslice-mirroring': [services, pods, endpoints, endpointSlices].map((resource) => describeSelection(resource)),
+  'service-cidr': [serviceCidrs, ipAddresses].map((resource) => describeSelection(resource)),
 }
 
 /**

@@ -23,7 +23,7 @@ export const masterOptions = {
       schema: controllers,
       metavar: 'LIST',
       description:
-        'duties: NAME turns one on, -NAME off; auto: kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair and node-port-repair, except those that the server performs itself (such repairs report only); endpoints, endpointslice and endpointslice-mirroring, for clusters without a kube-controller-manager, by name only',
+        'duties: NAME turns one on, -NAME off; auto: kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair and node-port-repair, except those that the server performs itself (such repairs report only); endpoints, endpointslice, endpointslice-mirroring and service-cidr, for clusters without a kube-controller-manager, by name only',
       default: ['auto'],
     },
     dryRun: {

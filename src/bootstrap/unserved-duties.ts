@@ -1,6 +1,7 @@
 import {
   endpointSlices,
   endpoints,
+  ipAddresses,
   type KubeObject,
   namespaces,
   nodes,
@@ -24,6 +25,7 @@ const needs: Readonly<Record<ControllerName, readonly Resource<KubeObject>[]>> =
   endpoints: [services, pods, endpoints],
   endpointslice: [services, pods, nodes, endpointSlices],
   'endpointslice-mirroring': [services, endpoints, endpointSlices],
+  'service-cidr': [serviceCidrs, ipAddresses],
 }
 
 /** What a duty does about resources that appear and disappear. */

@@ -13,6 +13,7 @@ import { keyOf } from '../kube/store.ts'
 import { KUBERNETES_SERVICE, SKIP_MIRROR_LABEL } from '../kubernetes-service/identity.ts'
 import { randomUuid } from '../runtime/random.ts'
 import { together } from '../runtime/signals.ts'
+import { SERVICE_CIDR_CONTROLLER, ServiceCidrProtectionController } from '../service-cidr/protection/controller.ts'
 import { type Gauge, workQueueMetrics } from '../telemetry/metrics.ts'
 import { ServiceMembers } from '../workloads/service-members.ts'
 import type { WorkloadContext, WorkloadController, WritePause } from '../workloads/service-queue.ts'
@@ -43,7 +44,14 @@ interface Maker {
   make(term: Term): WorkloadController
 }
 
-/** The requested controllers of Endpoints and EndpointSlices, composed. */
+/** Whether a controller works with Services and their Pods; otherwise its term has no members. */
+function usesMembers(name: WorkloadControllerName): boolean {
+  return name !== 'service-cidr'
+}
+
+const noMembers: Term['members'] = { podsOf: () => [], subscribe: () => () => {} }
+
+/** The requested controllers of a kube-controller-manager, composed. */
 export interface Workloads {
   /** Works, while this process leads, until the signal is aborted. */
   run(signal: AbortSignal): Promise<void>
@@ -52,7 +60,7 @@ export interface Workloads {
 /** Takes in the results of each controller. */
 export type WorkloadHealth = (name: WorkloadControllerName) => Pick<DutyHealth, 'begun' | 'crashed'>
 
-/** Composes the requested controllers of Endpoints and EndpointSlices; undefined without any. */
+/** Composes the requested controllers of a kube-controller-manager; undefined without any. */
 export function composeWorkloads(
   options: MasterOptions,
   ports: PartPorts,
@@ -103,19 +111,23 @@ async function runTerm(
 ): Promise<void> {
   const informers = new SharedInformers(ports)
   // Before the controllers: it must receive each change first.
-  const members = new ServiceMembers({
-    services: informers.get(services, { transform: trimService }),
-    pods: informers.get(pods, { transform: trimPod }),
-  })
+  const members = makers.some(({ name }) => usesMembers(name))
+    ? new ServiceMembers({
+        services: informers.get(services, { transform: trimService }),
+        pods: informers.get(pods, { transform: trimPod }),
+      })
+    : noMembers
   const controllers = new Set<WorkloadController>()
   const unsubscribe = ports.availability.subscribe((available) => {
     if (available) for (const controller of controllers) controller.expedite()
   })
   const termOf = (maker: Maker): DutyTerm => {
     const scope = new InformerScope(informers)
-    // The inputs of the members: no controller may begin before.
-    scope.get(services, { transform: trimService })
-    scope.get(pods, { transform: trimPod })
+    if (usesMembers(maker.name)) {
+      // The inputs of the members: no controller may begin before.
+      scope.get(services, { transform: trimService })
+      scope.get(pods, { transform: trimPod })
+    }
     const controller = maker.make({
       informers: scope,
       members: {
@@ -149,15 +161,22 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
     isOfMasters(key, isMastersEndpoints(current))
   switch (name) {
     case 'endpoints': {
-      const context = contextOf('endpoint', 'endpoint-controller', name, workloads.endpoints, ports)
+      const context = contextOf('endpoint', 'endpoint-controller', name, ports)
       return {
         name,
-        make: (term) => new EndpointsController({ ...context(), ...term, isLeftOut, writePause: endpointsPause }),
+        make: (term) =>
+          new EndpointsController({
+            ...context(),
+            ...workloads.endpoints,
+            ...term,
+            isLeftOut,
+            writePause: endpointsPause,
+          }),
       }
     }
     case 'endpointslice': {
-      const { maxEndpointsPerSlice } = workloads.endpointSlice
-      const context = contextOf('endpoint_slice', 'endpoint-slice-controller', name, workloads.endpointSlice, ports)
+      const { maxEndpointsPerSlice, ...sync } = workloads.endpointSlice
+      const context = contextOf('endpoint_slice', 'endpoint-slice-controller', name, ports)
       const metrics = new EndpointSliceMetrics({ metrics: ports.metrics, maxEndpointsPerSlice })
       return {
         name,
@@ -165,6 +184,7 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
           new EndpointSliceController({
             isLeftOut: (key) => isOfMasters(key, hasMastersSlice(term)),
             ...context(),
+            ...sync,
             ...term,
             metrics,
             maxEndpointsPerSlice,
@@ -173,15 +193,25 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
       }
     }
     case 'endpointslice-mirroring': {
-      const { maxEndpointsPerSubset } = workloads.mirroring
-      const reporter = 'endpoint-slice-mirroring-controller'
-      const context = contextOf('endpoint_slice_mirroring', reporter, name, workloads.mirroring, ports)
+      const { maxEndpointsPerSubset, ...sync } = workloads.mirroring
+      const context = contextOf('endpoint_slice_mirroring', 'endpoint-slice-mirroring-controller', name, ports)
       const metrics = new MirroringMetrics(ports.metrics)
       return {
         name,
         make: (term) =>
-          new EndpointSliceMirroringController({ ...context(), ...term, metrics, maxEndpointsPerSubset, isLeftOut }),
+          new EndpointSliceMirroringController({
+            ...context(),
+            ...sync,
+            ...term,
+            metrics,
+            maxEndpointsPerSubset,
+            isLeftOut,
+          }),
       }
+    }
+    case 'service-cidr': {
+      const context = contextOf('ipaddresses', SERVICE_CIDR_CONTROLLER, name, ports)
+      return { name, make: ({ informers }) => new ServiceCidrProtectionController({ ...context(), informers }) }
     }
   }
 }
@@ -191,16 +221,15 @@ function contextOf(
   queue: string,
   reporter: string,
   controller: WorkloadControllerName,
-  sync: SyncOptions,
   ports: PartPorts,
-): () => Omit<WorkloadContext, keyof Term> {
+): () => Omit<WorkloadContext, keyof Term | keyof SyncOptions> {
   const { metrics, clock } = ports
   const observer = workQueueMetrics({ metrics, clock, name: queue })
   const logger = ports.logger.child({ controller })
   const events = recordingAs(reporter, ports.events)
   return () => {
     observer.restart()
-    return { ...ports, ...sync, logger, events, observer }
+    return { ...ports, logger, events, observer }
   }
 }
 

@@ -130,6 +130,7 @@ export const eventReasons = {
   ServiceRangeAdopted: { type: 'Normal', action: 'RangeAllocation' },
   KubernetesDefaultServiceCIDRError: { type: 'Warning', action: 'DefaultServiceCIDR' },
   KubernetesDefaultServiceCIDRInconsistent: { type: 'Warning', action: 'DefaultServiceCIDR' },
+  KubernetesServiceCIDRError: { type: 'Warning', action: 'Sync' },
   FailedToCreateEndpoint: { type: 'Warning', action: 'Sync' },
   FailedToUpdateEndpoint: { type: 'Warning', action: 'Sync' },
   FailedToUpdateEndpointSlices: { type: 'Warning', action: 'Sync' },

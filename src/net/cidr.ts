@@ -1,4 +1,4 @@
-import { type Address, AddressError, addressOf, bitsOf, parseAddress } from './address.ts'
+import { type Address, AddressError, addressOf, bitsOf, parseAddress, tryParseAddress } from './address.ts'
 import { type PortRange, portRangeContains } from './host-port.ts'
 
 /** A range of addresses that share their first `prefix` bits. */
@@ -37,6 +37,17 @@ export function parseCidr(text: string): Cidr {
   return cidr
 }
 
+/**
+ * Reads a stored range as ServiceCIDRs have it. Undefined if it is malformed. Host bits are cut off, as upstream does
+ * with `netip.ParsePrefix` and `Masked`.
+ */
+export function tryParseStoredCidr(text: string): Cidr | undefined {
+  const [, start = '', length = ''] = /^([^/]+)\/(0|[1-9]\d{0,2})$/.exec(text) ?? []
+  const address = tryParseAddress(start)
+  const prefix = Number(length)
+  return address === undefined || prefix > bitsOf(address.family) ? undefined : cidrOf(address, prefix)
+}
+
 /** The range of this prefix length that `address` lies in. @throws RangeError if the length does not fit the family. */
 export function cidrOf(address: Address, prefix: number): Cidr {
   const bits = bitsOf(address.family)
@@ -63,6 +74,11 @@ export function indexOf(cidr: Cidr, address: Address): bigint | undefined {
 export function cidrContains(cidr: Cidr, address: Address): boolean {
   const offset = address.value - cidr.network.value
   return cidr.family === address.family && offset >= 0n && offset < cidr.size
+}
+
+/** Whether every address of `inner` lies in `outer`. Two ranges that do not include one another have none in common. */
+export function cidrIncludes(outer: Cidr, inner: Cidr): boolean {
+  return outer.prefix <= inner.prefix && cidrContains(outer, inner.network)
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { EventReason } from '../kube/event-object.ts'
 import type { ServiceCidr } from '../kube/resources.ts'
+import { readyConditionBody, readyConditionOf } from './ready-condition.ts'
 
 /** The ServiceCIDR that corresponds to the flags of the API server. */
 export const DEFAULT_SERVICE_CIDR = 'kubernetes'
@@ -43,7 +44,7 @@ export function planServiceCidr(current: ServiceCidr | undefined, cidrs: readonl
   if (found.length !== cidrs.length || found.some((cidr, index) => cidr !== cidrs[index])) {
     return { type: 'complain', complaint: { reason: INCONSISTENT, note: inconsistentNote(found, cidrs) } }
   }
-  const ready = current.status?.conditions?.find((condition) => condition.type === 'Ready')
+  const ready = readyConditionOf(current)
   switch (ready?.status) {
     case 'True':
       return { type: 'none' }
@@ -59,21 +60,11 @@ export function planServiceCidr(current: ServiceCidr | undefined, cidrs: readonl
 
 /** The body of the server-side apply that makes it Ready. `now` is RFC 3339 in whole seconds. */
 export function readyStatus(now: string): unknown {
-  return {
-    apiVersion: 'networking.k8s.io/v1',
-    kind: 'ServiceCIDR',
-    metadata: { name: DEFAULT_SERVICE_CIDR },
-    status: {
-      conditions: [
-        {
-          type: 'Ready',
-          status: 'True',
-          message: 'Kubernetes default Service CIDR is ready',
-          lastTransitionTime: now,
-        },
-      ],
-    },
-  }
+  return readyConditionBody(
+    DEFAULT_SERVICE_CIDR,
+    { status: 'True', message: 'Kubernetes default Service CIDR is ready' },
+    now,
+  )
 }
 
 /** The report of a refused write, in upstream's terms. */

@@ -14,6 +14,7 @@ import {
   nodes,
   type Pod,
   pods,
+  serviceCidrs,
   services,
 } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
@@ -223,4 +224,74 @@ test('a dry run of them writes nothing, no Lease either, and says what it would 
     .map(({ fields }) => `${fields.verb} ${fields.kind} ${fields.object}`)
   assert.deepEqual(planned.sort(), ['create EndpointSlice default/web-', 'create Endpoints default/web'])
   await one.end()
+})
+
+test('service-cidr alone needs no Pods and Services, and works by turns like the others', async () => {
+  const { time, api, start } = await setUp()
+  await api.create(serviceCidrs, { metadata: { name: 'more' }, spec: { cidrs: ['10.1.0.0/24'] } })
+  const [one, two] = ['one', 'two'].map((name) => start(name, { controllers: 'service-cidr' })) as [
+    ReturnType<typeof start>,
+    ReturnType<typeof start>,
+  ]
+  for (const { transport } of [one, two]) {
+    for (const pathPrefix of ['/api/v1/pods', '/api/v1/services']) {
+      transport.faults.add({ fault: { type: 'status', status: 403 }, pathPrefix })
+    }
+  }
+  await time.advance(5_000)
+  const { metadata, status } = await api.get(serviceCidrs, { name: 'more' })
+  assert.deepEqual(metadata?.finalizers, ['networking.k8s.io/service-cidr-finalizer'])
+  assert.equal(status?.conditions?.[0]?.status, 'True')
+  const { spec } = await api.get(leases, { namespace: 'kube-system', name: 'apiserver-bootstrap' })
+  const [leader, other] = spec?.holderIdentity?.startsWith('one_') ? [one, two] : [two, one]
+  assert.match(await leader.metrics.expose(), /duty_active\{duty="service-cidr"\} 1/)
+  assert.match(await other.metrics.expose(), /duty_active\{duty="service-cidr"\} 0/)
+  await leader.end()
+  await api.delete(serviceCidrs, { name: 'more' })
+  await time.advance(15_000)
+  assert.deepEqual((await api.list(serviceCidrs)).items, [])
+  await other.end()
+})
+
+test('service-cidr and default-service-cidr in one process agree about the default ServiceCIDR', async () => {
+  const { time, server, api, start } = await setUp()
+  const one = start('one', { controllers: 'default-service-cidr,service-cidr', leaderElect: 'false' })
+  await time.advance(5_000)
+  const { metadata, status } = await api.get(serviceCidrs, { name: 'kubernetes' })
+  assert.deepEqual(metadata?.finalizers, ['networking.k8s.io/service-cidr-finalizer'])
+  assert.deepEqual(
+    status?.conditions?.map(({ status, message }) => [status, message]),
+    [['True', 'Kubernetes Service CIDR is ready']],
+  )
+  const before = server.revision
+  await time.advance(600_000)
+  assert.equal(server.revision, before)
+  await one.end()
+})
+
+test('a dry run of service-cidr writes nothing, and logs what it would write', async () => {
+  const { time, server, api, start } = await setUp()
+  await api.create(serviceCidrs, { metadata: { name: 'more' }, spec: { cidrs: ['10.1.0.0/24'] } })
+  const before = server.revision
+  const one = start('one', { controllers: 'service-cidr', dryRun: 'true' })
+  await time.advance(60_000)
+  assert.equal(server.revision, before)
+  const planned = one.logger.lines.map(({ message }) => message).filter((message) => message.startsWith('dry run'))
+  assert.deepEqual(planned, [
+    'dry run: would write',
+    'dry run: would set the finalizer of a ServiceCIDR',
+    'dry run: would write',
+    'dry run: would set a ServiceCIDR to Ready',
+  ])
+  await one.end()
+})
+
+test('a controller of ServiceCIDRs that may not list IPAddresses is degraded', async () => {
+  const { time, start } = await setUp()
+  const { master, transport, end } = start('one', { controllers: 'service-cidr' })
+  transport.faults.add({ fault: { type: 'status', status: 403 }, pathPrefix: '/apis/networking.k8s.io/v1/ipaddresses' })
+  await time.advance(90_000)
+  const check = master.lifecycle.checks('readyz').find(({ name }) => name === 'service-cidr')
+  assert.match(String(await check?.fault()), /ipaddresses/)
+  await end()
 })

@@ -273,11 +273,11 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   [{ controllers: 'kubernetes-service' }],
   [
     { controllers: 'auto,-system-namespace' },
-    '--controllers: there is no controller "system-namespace" (did you mean system-namespaces?); known are auto, kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair, node-port-repair, endpoints, endpointslice, endpointslice-mirroring',
+    '--controllers: there is no controller "system-namespace" (did you mean system-namespaces?); known are auto, kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair, node-port-repair, endpoints, endpointslice, endpointslice-mirroring, service-cidr',
   ],
   [
     { controllers: 'auto,,' },
-    '--controllers: there is no controller ""; known are auto, kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair, node-port-repair, endpoints, endpointslice, endpointslice-mirroring',
+    '--controllers: there is no controller ""; known are auto, kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair, node-port-repair, endpoints, endpointslice, endpointslice-mirroring, service-cidr',
   ],
   [{ controllers: '' }, '--controllers: turns nothing on: without auto, only what is named is on'],
   [{ controllers: '-kubernetes-service' }, '--controllers: turns nothing on: without auto, only what is named is on'],

@@ -26,6 +26,15 @@ export function isManagedByAllocator({ metadata }: IpAddress): boolean {
   return metadata?.labels?.[managedByLabel] === allocator
 }
 
+const ofAllocator = { [managedByLabel]: allocator }
+
+/** Its identity, and whether the allocator manages it, for who follows a million of them. All share their labels. */
+export function trimIpAddress(ipAddress: IpAddress): IpAddress {
+  const { name, uid, resourceVersion } = ipAddress.metadata ?? {}
+  const labels = isManagedByAllocator(ipAddress) ? ofAllocator : undefined
+  return { metadata: { name, uid, resourceVersion, labels } } as Partial<IpAddress> as IpAddress
+}
+
 /** Whether it has the labels that the allocator gives (`verifyIPAddressLabels`). */
 export function hasAllocatorLabels(ipAddress: IpAddress): boolean {
   const { name = '', labels } = ipAddress.metadata ?? {}

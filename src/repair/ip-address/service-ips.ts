@@ -1,7 +1,6 @@
 import type { Service, ServiceCidr } from '../../kube/resources.ts'
 import { type Change, keyOfObject } from '../../kube/store.ts'
-import { bitsOf, tryParseAddress } from '../../net/address.ts'
-import { type Cidr, cidrOf, usableSize } from '../../net/cidr.ts'
+import { type Cidr, tryParseStoredCidr, usableSize } from '../../net/cidr.ts'
 import { clusterIpsOf } from '../service-claims.ts'
 import { groupsOf, ipAddressNameOf, isCanonicalIPv4, valueOfIPv4 } from './ip-address.ts'
 
@@ -98,7 +97,7 @@ export class ServiceIpRanges {
   readonly #places = new Map<string, number>()
 
   constructor(serviceCidrs: readonly ServiceCidr[]) {
-    const all = serviceCidrs.flatMap(({ spec }) => spec?.cidrs ?? []).flatMap(readCidr)
+    const all = serviceCidrs.flatMap(rangesOf)
     this.#ranges = [...new Map(all.map((cidr) => [cidr.text, cidr])).values()].map(ready)
   }
 
@@ -129,18 +128,37 @@ export class ServiceIpRanges {
   }
 
   #placeOf(name: string): number {
-    if (!name.includes(':')) {
-      if (!isCanonicalIPv4(name)) return -1
-      const value = valueOfIPv4(name)
-      return this.#ranges.findIndex(({ allotsIPv4 }) => allotsIPv4(value))
-    }
+    if (!name.includes(':')) return placeIn(this.#ranges, name)
     const known = this.#places.get(name)
     if (known !== undefined) return known
-    const groups = groupsOf(name)
-    const place = groups === undefined ? -1 : this.#ranges.findIndex(({ allotsIPv6 }) => allotsIPv6(groups))
+    const place = placeIn(this.#ranges, name)
     this.#places.set(name, place)
     return place
   }
+}
+
+/** The ranges of a ServiceCIDR, without malformed ones. */
+export function rangesOf({ spec }: ServiceCidr): readonly Cidr[] {
+  return (spec?.cidrs ?? []).map(tryParseStoredCidr).filter((cidr) => cidr !== undefined)
+}
+
+/**
+ * A test whether Services may have the address of a canonical name from these ranges, as {@link ServiceIpRanges} does
+ * it, that remembers no names.
+ */
+export function addressTest(ranges: readonly Cidr[]): (name: string) => boolean {
+  const all = ranges.map(ready)
+  return (name) => placeIn(all, name) >= 0
+}
+
+function placeIn(ranges: readonly ReadyRange[], name: string): number {
+  if (!name.includes(':')) {
+    if (!isCanonicalIPv4(name)) return -1
+    const value = valueOfIPv4(name)
+    return ranges.findIndex(({ allotsIPv4 }) => allotsIPv4(value))
+  }
+  const groups = groupsOf(name)
+  return groups === undefined ? -1 : ranges.findIndex(({ allotsIPv6 }) => allotsIPv6(groups))
 }
 
 function ready(cidr: Cidr): ReadyRange {
@@ -166,12 +184,4 @@ function ready(cidr: Cidr): ReadyRange {
     return !isNetwork
   }
   return { cidr, allotsIPv4: never, allotsIPv6 }
-}
-
-/** Host bits are cut off, as upstream does. */
-function readCidr(text: string): readonly Cidr[] {
-  const [, start = '', length = ''] = /^([^/]+)\/(0|[1-9]\d{0,2})$/.exec(text) ?? []
-  const address = tryParseAddress(start)
-  const prefix = Number(length)
-  return address === undefined || length === '' || prefix > bitsOf(address.family) ? [] : [cidrOf(address, prefix)]
 }

@@ -1,0 +1,74 @@
+import type { IpAddress, ServiceCidr } from '../../kube/resources.ts'
+import type { Change, Store } from '../../kube/store.ts'
+import { isManagedByAllocator } from '../../repair/ip-address/ip-address.ts'
+import { addressTest } from '../../repair/ip-address/service-ips.ts'
+import { coverageOf } from './coverage.ts'
+
+/** The state of one ServiceCIDR that is being deleted. */
+interface Entry {
+  /** The ranges from which it was made, as text. */
+  readonly madeOf: string
+  /** Whether an IPAddress of this name would be in no ServiceCIDR without this one. */
+  readonly isBlocking: (name: string) => boolean
+  /** A set and not a number: the store may be ahead of the changes that {@link BlockingAddresses.apply} receives. */
+  readonly names: Set<string>
+}
+
+/**
+ * The IPAddresses that would be in no ServiceCIDR any more, for each ServiceCIDR that is being deleted.
+ *
+ * The IPAddresses, of which there may be a million, are all read once when a deletion begins, and once when a
+ * ServiceCIDR appears or goes that overlaps one that is being deleted. Otherwise a change of an IPAddress costs a few
+ * comparisons, and while no ServiceCIDR is being deleted nothing.
+ */
+export class BlockingAddresses {
+  readonly #ipAddresses: Pick<Store<IpAddress>, 'list'>
+  readonly #entries = new Map<string, Entry>()
+
+  constructor(ipAddresses: Pick<Store<IpAddress>, 'list'>) {
+    this.#ipAddresses = ipAddresses
+  }
+
+  /** Whether an IPAddress needs this ServiceCIDR, which is being deleted. `all` are the present ServiceCIDRs. */
+  isBlocked(serviceCidr: ServiceCidr, all: readonly ServiceCidr[]): boolean {
+    const { name = '' } = serviceCidr.metadata ?? {}
+    const { needed, others } = coverageOf(serviceCidr, all)
+    const madeOf = [needed, others].map((ranges) => ranges.map(({ text }) => text).join()).join(' ')
+    const entry = this.#entries.get(name)
+    if (entry?.madeOf === madeOf) return entry.names.size > 0
+    const [isIn, isInOther] = [addressTest(needed), addressTest(others)]
+    const isBlocking = (address: string): boolean => isIn(address) && !isInOther(address)
+    const names = new Set<string>()
+    if (needed.length > 0) {
+      for (const ipAddress of this.#ipAddresses.list()) {
+        const address = nameOf(ipAddress)
+        if (isManagedByAllocator(ipAddress) && isBlocking(address)) names.add(address)
+      }
+    }
+    this.#entries.set(name, { madeOf, isBlocking, names })
+    return names.size > 0
+  }
+
+  /** Forgets a ServiceCIDR that is not being deleted or is gone. */
+  forget(name: string): void {
+    this.#entries.delete(name)
+  }
+
+  /** Takes in a change of an IPAddress. Returns the ServiceCIDRs that it blocks or unblocks. */
+  apply(change: Change<IpAddress>): readonly string[] {
+    const address = nameOf(change.type === 'deleted' ? change.old : change.object)
+    const isPresent = change.type !== 'deleted' && isManagedByAllocator(change.object)
+    const changed: string[] = []
+    for (const [name, { isBlocking, names }] of this.#entries) {
+      const wasBlocked = names.size > 0
+      if (!isPresent) names.delete(address)
+      else if (isBlocking(address)) names.add(address)
+      if (names.size > 0 !== wasBlocked) changed.push(name)
+    }
+    return changed
+  }
+}
+
+function nameOf({ metadata }: IpAddress): string {
+  return metadata?.name ?? ''
+}

@@ -1,0 +1,202 @@
+import type { KubeApi } from '../../kube/api.ts'
+import { isKubeError } from '../../kube/errors.ts'
+import { type EventSink, eventOf, referenceIn } from '../../kube/event-object.ts'
+import type { Change, Followed, Informers } from '../../kube/informer.ts'
+import { ipAddresses, isNewer, type ServiceCidr, serviceCidrs } from '../../kube/resources.ts'
+import { trimIpAddress } from '../../repair/ip-address/ip-address.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import { formatTime } from '../../runtime/time-format.ts'
+import { WorkQueue, type WorkQueueObserver } from '../../runtime/work-queue.ts'
+import type { Logger } from '../../telemetry/logger.ts'
+import type { WorkloadController } from '../../workloads/service-queue.ts'
+import { readyConditionBody } from '../ready-condition.ts'
+import { BlockingAddresses } from './blocking-addresses.ts'
+import { overlapping } from './coverage.ts'
+import { type ProtectionAction, planProtection } from './protection-plan.ts'
+
+/**
+ * The field manager of the condition, and the source of the Events: upstream's name, so that both own the same field.
+ */
+export const SERVICE_CIDR_CONTROLLER = 'service-cidr-controller'
+
+/** How many ServiceCIDRs may be worked on at the same time; as in kube-controller-manager. */
+const WORKERS = 5
+/** There are few ServiceCIDRs, so a failed one is tried again at least this often, in milliseconds. */
+const LONGEST_RETRY_MS = 60_000
+
+export interface ServiceCidrProtectionOptions {
+  readonly api: KubeApi
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly events: EventSink
+  /** Provides the informers of ServiceCIDRs and IPAddresses. Their owner runs them. */
+  readonly informers: Informers
+  /** Measures the queue. */
+  readonly observer: WorkQueueObserver
+}
+
+/**
+ * Protects every ServiceCIDR with a finalizer, makes it Ready, and lets one that is being deleted go only when no
+ * IPAddress needs it any more, as kube-controller-manager's service-cidr-controller does (pkg/controller/servicecidrs).
+ *
+ * It uses the copies of its informers, and never reads live: the resourceVersion guards each change of the finalizers,
+ * so they are those from which the plan was made. It may run beside a kube-controller-manager: both write the same, and
+ * what one has written the other leaves alone.
+ */
+export class ServiceCidrProtectionController implements WorkloadController {
+  readonly #options: ServiceCidrProtectionOptions
+  readonly #serviceCidrs: Followed<ServiceCidr>
+  readonly #queue: WorkQueue
+  readonly #blocking: BlockingAddresses
+  /** The answers to the last writes: the copy is behind them for a moment, and the writes would be repeated. */
+  readonly #written = new Map<string, ServiceCidr>()
+  readonly #subscriptions: readonly (() => void)[]
+
+  constructor(options: ServiceCidrProtectionOptions) {
+    const { informers } = options
+    const addresses = informers.get(ipAddresses, { transform: trimIpAddress })
+    this.#options = options
+    this.#serviceCidrs = informers.get(serviceCidrs)
+    this.#queue = new WorkQueue({ ...options, retry: { maxMs: LONGEST_RETRY_MS } })
+    this.#blocking = new BlockingAddresses(addresses.store)
+    this.#subscriptions = [
+      this.#serviceCidrs.subscribe((change) => this.#serviceCidrChanged(change)),
+      addresses.subscribe((change) => {
+        for (const name of this.#blocking.apply(change)) this.#queue.add(name)
+      }),
+    ]
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#options.informers.whenSynced(signal)
+      await this.#queue.run({
+        workers: WORKERS,
+        signal,
+        reconcile: (name, signal) => this.#sync(name, signal),
+        failed: (name, error) => this.#logFailure(name, error),
+      })
+    } catch (error) {
+      if (!signal.aborted) throw error
+    } finally {
+      for (const unsubscribe of this.#subscriptions) unsubscribe()
+    }
+  }
+
+  expedite(): void {
+    this.#queue.expediteFailed()
+  }
+
+  /** Another ServiceCIDR that is being deleted may depend on this one, before the change or after it. */
+  #serviceCidrChanged(change: Change<ServiceCidr>): void {
+    const states = [
+      ...(change.type === 'added' ? [] : [change.old]),
+      ...(change.type === 'deleted' ? [] : [change.object]),
+    ]
+    for (const state of states) {
+      this.#queue.add(nameOf(state))
+      for (const other of overlapping(state, this.#serviceCidrs.store.list())) {
+        if (isBeingDeleted(other)) this.#queue.add(nameOf(other))
+      }
+    }
+  }
+
+  async #sync(name: string, signal: AbortSignal): Promise<void> {
+    const serviceCidr = this.#current(name)
+    if (serviceCidr === undefined || !isBeingDeleted(serviceCidr)) this.#blocking.forget(name)
+    if (serviceCidr === undefined) return
+    const isBlocked =
+      isBeingDeleted(serviceCidr) && this.#blocking.isBlocked(serviceCidr, this.#serviceCidrs.store.list())
+    const nowMs = this.#options.clock.wallMs()
+    for (const action of planProtection({ serviceCidr, isBlocked, nowMs })) {
+      if (action.type === 'wait') this.#queue.addAfter(name, action.forMs)
+      else if (!(await this.#write(action, serviceCidr, signal))) return
+    }
+  }
+
+  /** The copy, or the answer to a write of this process that the copy does not have yet. */
+  #current(name: string): ServiceCidr | undefined {
+    const copy = this.#serviceCidrs.store.get({ name })
+    const written = this.#written.get(name)
+    if (copy !== undefined && copy.metadata?.uid === written?.metadata?.uid && isNewer(written, copy)) return written
+    this.#written.delete(name)
+    return copy
+  }
+
+  /** Returns false if the ServiceCIDR is gone. @throws KubeError for every other refusal. */
+  async #write(
+    action: Exclude<ProtectionAction, { readonly type: 'wait' }>,
+    serviceCidr: ServiceCidr,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { api, clock } = this.#options
+    const { name = '', resourceVersion } = serviceCidr.metadata ?? {}
+    try {
+      const written =
+        action.type === 'set-condition'
+          ? await api.patch(
+              serviceCidrs,
+              { name },
+              {
+                type: 'apply',
+                body: readyConditionBody(name, action.condition, formatTime(clock.wallMs())),
+                force: true,
+              },
+              { subresource: 'status', fieldManager: SERVICE_CIDR_CONTROLLER, signal },
+            )
+          : await api.patch(
+              serviceCidrs,
+              { name },
+              { type: 'merge', body: { metadata: { resourceVersion, finalizers: action.finalizers } } },
+              { signal },
+            )
+      this.#written.set(name, written)
+    } catch (error) {
+      if (isKubeError(error, 'NotFound')) return false
+      if (action.type === 'set-condition' && action.condition.status === 'True') this.#reportFailure(serviceCidr, error)
+      throw error
+    }
+    this.#logWritten(action, name)
+    return true
+  }
+
+  /** In upstream's words. An outage is not recorded as an Event. */
+  #reportFailure(serviceCidr: ServiceCidr, error: unknown): void {
+    if (!isKubeError(error) || error.code === 'Unreachable') return
+    const regarding = referenceIn(serviceCidrs, serviceCidr)
+    const note = 'The ServiceCIDR Status can not be set to Ready=True'
+    this.#options.events.record(eventOf('KubernetesServiceCIDRError', { regarding, note }))
+  }
+
+  #logWritten(action: Exclude<ProtectionAction, { readonly type: 'wait' }>, serviceCidr: string): void {
+    const { logger } = this.#options
+    switch (action.type) {
+      case 'add-finalizer':
+        logger.info({ serviceCidr }, 'set the finalizer of a ServiceCIDR')
+        return
+      case 'remove-finalizer':
+        logger.info({ serviceCidr }, 'took the finalizer from a ServiceCIDR: no IPAddress needs it any more')
+        return
+      case 'set-condition':
+        if (action.condition.status === 'True') logger.info({ serviceCidr }, 'set a ServiceCIDR to Ready')
+        else logger.info({ serviceCidr }, 'set a ServiceCIDR to not ready: it is being deleted, and has IPAddresses')
+    }
+  }
+
+  #logFailure(serviceCidr: string, error: unknown): void {
+    const retries = this.#queue.numRequeues(serviceCidr)
+    const fields = { serviceCidr, retries, error }
+    // `Availability` logs an outage of the server, once.
+    if (isKubeError(error, 'Unreachable', 'Conflict') || retries > 0) {
+      this.#options.logger.debug(fields, 'a sync failed')
+    } else this.#options.logger.warn(fields, 'a sync failed; trying again')
+  }
+}
+
+function nameOf({ metadata }: ServiceCidr): string {
+  return metadata?.name ?? ''
+}
+
+function isBeingDeleted({ metadata }: ServiceCidr): boolean {
+  return metadata?.deletionTimestamp !== undefined
+}

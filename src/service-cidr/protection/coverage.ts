@@ -1,0 +1,53 @@
+import type { ServiceCidr } from '../../kube/resources.ts'
+import { type Cidr, cidrIncludes } from '../../net/cidr.ts'
+import { rangesOf } from '../../repair/ip-address/service-ips.ts'
+import { PROTECTION_FINALIZER } from './protection-plan.ts'
+
+/**
+ * The ServiceCIDRs that have addresses in common with this one, itself included if it is among them. Upstream:
+ * `overlappingServiceCIDRs` in pkg/controller/servicecidrs.
+ */
+export function overlapping(serviceCidr: ServiceCidr, all: readonly ServiceCidr[]): readonly ServiceCidr[] {
+  const ranges = rangesOf(serviceCidr)
+  return all.filter((other) => rangesOf(other).some((range) => ranges.some((own) => doOverlap(own, range))))
+}
+
+/** What the deletion of a ServiceCIDR leaves behind. */
+export interface Coverage {
+  /** The ranges of which an IPAddress may need the ServiceCIDR. Empty: others include them all. */
+  readonly needed: readonly Cidr[]
+  /** The ranges of other ServiceCIDRs that have addresses in common with them. */
+  readonly others: readonly Cidr[]
+}
+
+/**
+ * Compares a ServiceCIDR with the others that stay when it is gone. Pure. Upstream: `canDeleteCIDR` in
+ * pkg/controller/servicecidrs.
+ *
+ * It differs from upstream where another one is being deleted too. Upstream counts it like any other: of two with the
+ * same addresses that are deleted together, both may go, and leave their addresses in no ServiceCIDR. Here the one
+ * whose deletion began first may rely on the other, and never the reverse.
+ */
+export function coverageOf(serviceCidr: ServiceCidr, all: readonly ServiceCidr[]): Coverage {
+  const ranges = rangesOf(serviceCidr)
+  const others = all
+    .filter((other) => outlasts(other, serviceCidr))
+    .flatMap(rangesOf)
+    .filter((other) => ranges.some((own) => doOverlap(own, other)))
+  const isCovered = ranges.every((own) => others.some((other) => cidrIncludes(other, own)))
+  return isCovered ? { needed: [], others: [] } : { needed: ranges, others }
+}
+
+function doOverlap(a: Cidr, b: Cidr): boolean {
+  return cidrIncludes(a, b) || cidrIncludes(b, a)
+}
+
+/** Whether `other` stays at least until the deletion of `serviceCidr` has ended. */
+function outlasts({ metadata: other }: ServiceCidr, { metadata: own }: ServiceCidr): boolean {
+  if (other?.name === own?.name) return false
+  if (other?.deletionTimestamp === undefined) return true
+  // Nothing of ours delays its end.
+  if (other.finalizers?.includes(PROTECTION_FINALIZER) !== true) return false
+  const [began = '', ownBegan = ''] = [other.deletionTimestamp, own?.deletionTimestamp]
+  return began === ownBegan ? (other.name ?? '') > (own?.name ?? '') : began > ownBegan
+}

@@ -1,0 +1,29 @@
+import { apiVersionOf, type ServiceCidr, serviceCidrs } from '../kube/resources.ts'
+
+/** The condition Ready of a ServiceCIDR. */
+export interface ReadyCondition {
+  readonly status: 'True' | 'False'
+  /** @default none */
+  readonly reason?: string
+  readonly message: string
+}
+
+type Condition = NonNullable<NonNullable<ServiceCidr['status']>['conditions']>[number]
+
+/** The condition Ready that a ServiceCIDR has. */
+export function readyConditionOf({ status }: ServiceCidr): Condition | undefined {
+  return status?.conditions?.find(({ type }) => type === 'Ready')
+}
+
+/**
+ * The body of the server-side apply that gives the ServiceCIDR of this name a condition Ready. `now` is RFC 3339 in
+ * whole seconds.
+ */
+export function readyConditionBody(name: string, condition: ReadyCondition, now: string): unknown {
+  return {
+    apiVersion: apiVersionOf(serviceCidrs),
+    kind: serviceCidrs.kind,
+    metadata: { name },
+    status: { conditions: [{ type: 'Ready', ...condition, lastTransitionTime: now }] },
+  }
+}

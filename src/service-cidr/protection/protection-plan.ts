@@ -21,7 +21,7 @@ const terminating: ReadyCondition = {
 
 /** One thing to do about a ServiceCIDR. */
 export type ProtectionAction =
-  /** `finalizers` are all that it has then. */
+  /** `finalizers` are all that it has then, in the order of upstream's strategic merge patch. */
   | { readonly type: 'add-finalizer'; readonly finalizers: readonly string[] }
   | { readonly type: 'remove-finalizer'; readonly finalizers: readonly string[] }
   | { readonly type: 'set-condition'; readonly condition: ReadyCondition }
@@ -49,7 +49,7 @@ export function planProtection(observed: ProtectionObservation): readonly Protec
   if (metadata?.deletionTimestamp === undefined) {
     const added = isProtected
       ? []
-      : [{ type: 'add-finalizer', finalizers: [...finalizers, PROTECTION_FINALIZER] } as const]
+      : [{ type: 'add-finalizer', finalizers: [PROTECTION_FINALIZER, ...finalizers] } as const]
     return [...added, ...planCondition(observed.serviceCidr, ready)]
   }
   if (observed.isBlocked) return planCondition(observed.serviceCidr, terminating)

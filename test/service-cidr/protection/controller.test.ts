@@ -13,7 +13,7 @@ test('a ServiceCIDR is protected and Ready with two requests, and then left alon
   await cluster.create('a', ['10.0.0.0/24'], ['x/y'])
   await cluster.pass()
   assert.equal(await cluster.state('a'), READY)
-  assert.deepEqual((await cluster.find('a'))?.metadata?.finalizers, ['x/y', FINALIZER])
+  assert.deepEqual((await cluster.find('a'))?.metadata?.finalizers, [FINALIZER, 'x/y'])
   assert.deepEqual(cluster.written(), ['patch a 200', 'patch a status 200'])
   await cluster.pass(3_600_000)
   assert.deepEqual(cluster.written(), [])

@@ -72,6 +72,17 @@ test('beside a server without the APIs of containers each duty is left out with 
   await started.end()
 })
 
+test('beside a server without IPAddresses the controller service-cidr is left out, and the others are not', async () => {
+  const { state, begin, faults, lines, warnings, time } = beside()
+  // As up to 1.32: discovery is of the whole group.
+  state.hidden = /\/apis\/networking\.k8s\.io\//
+  const started = begin({ controllers: 'endpoints,service-cidr', leaderElect: 'false' })
+  await time.advance(300_000)
+  assert.deepEqual(lines(leftOut), ['service-cidr'])
+  assert.deepEqual([await faults(started), warnings()], [[], []])
+  await started.end()
+})
+
 test('what is not served is asked for once a minute in the end, and taken up when it appears', async () => {
   const { state, begin, faults, lines, warnings, time, api } = beside()
   state.hidden = containerApis

@@ -87,17 +87,12 @@ export class ServiceCidrProtectionController implements WorkloadController {
     this.#queue.expediteFailed()
   }
 
-  /** Another ServiceCIDR that is being deleted may depend on this one, before the change or after it. */
+  /** Another ServiceCIDR that is being deleted may depend on this one. Ranges are only ever added to one. */
   #serviceCidrChanged(change: Change<ServiceCidr>): void {
-    const states = [
-      ...(change.type === 'added' ? [] : [change.old]),
-      ...(change.type === 'deleted' ? [] : [change.object]),
-    ]
-    for (const state of states) {
-      this.#queue.add(nameOf(state))
-      for (const other of overlapping(state, this.#serviceCidrs.store.list())) {
-        if (isBeingDeleted(other)) this.#queue.add(nameOf(other))
-      }
+    const changed = change.type === 'deleted' ? change.old : change.object
+    this.#queue.add(nameOf(changed))
+    for (const other of overlapping(changed, this.#serviceCidrs.store.list())) {
+      if (isBeingDeleted(other)) this.#queue.add(nameOf(other))
     }
   }
 

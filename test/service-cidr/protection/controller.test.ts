@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type IpAddress, ipAddresses, serviceCidrs } from '../../../src/kube/resources.ts'
+import { memoryLogger } from '../../../src/telemetry/logger.ts'
 import { address, Cluster, FINALIZER } from './cluster.ts'
 
 const COLLECTION = '/apis/networking.k8s.io/v1/servicecidrs'
@@ -205,6 +206,7 @@ test('a refused condition is an Event in upstream’s words, and is tried again'
     note: 'The ServiceCIDR Status can not be set to Ready=True',
   })
   assert.deepEqual([regarding?.kind, regarding?.name], ['ServiceCIDR', 'a'])
+  await cluster.pass(3_500_000)
   heal()
   await cluster.pass(60_000)
   assert.equal(await cluster.state('a'), READY)
@@ -214,7 +216,7 @@ test('a refused condition is an Event in upstream’s words, and is tried again'
 test('no Event says that a server is away, and its return expedites the retry', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()
-  const heal = cluster.fault({ fault: { type: 'refuse' }, methods: ['PATCH'] })
+  const heal = cluster.fault({ fault: { type: 'refuse' }, methods: ['PATCH'], pathPrefix: statusOf('a') })
   await cluster.create('a', ['10.0.0.0/24'])
   await cluster.pass(120_000)
   assert.deepEqual(cluster.events, [])
@@ -233,6 +235,33 @@ test('a finalizer that another writer adds meanwhile is not lost', async () => {
   await cluster.api.patch(serviceCidrs, { name: 'a' }, { type: 'merge', body: { metadata: { finalizers: ['x/y'] } } })
   await cluster.pass(10_000)
   assert.deepEqual([...((await cluster.find('a'))?.metadata?.finalizers ?? [])].sort(), [FINALIZER, 'x/y'])
+  await end()
+})
+
+test('no ServiceCIDR goes before all IPAddresses are known', async () => {
+  const cluster = await Cluster.started()
+  await cluster.create('a', ['10.0.0.0/24'], [FINALIZER])
+  await cluster.allocate('10.0.0.7')
+  await cluster.delete('a')
+  await cluster.pass(60_000)
+  const pathPrefix = '/apis/networking.k8s.io/v1/ipaddresses'
+  cluster.fault({ fault: { type: 'delay', ms: 5_000 }, pathPrefix })
+  const end = await cluster.lead()
+  await cluster.pass(60_000)
+  assert.equal(await cluster.state('a'), BLOCKED)
+  await end()
+})
+
+test('one that is gone before it is protected is no failure', async () => {
+  const cluster = await Cluster.started()
+  const logger = memoryLogger()
+  const end = await cluster.lead({ logger })
+  cluster.fault({ fault: { type: 'delay', ms: 1_000 }, methods: ['PATCH'] })
+  await cluster.create('a', ['10.0.0.0/24'])
+  await cluster.pass(500)
+  await cluster.delete('a')
+  await cluster.pass(10_000)
+  assert.deepEqual([cluster.written(), cluster.events, logger.lines], [['patch a 404'], [], []])
   await end()
 })
 

@@ -19,7 +19,7 @@ function isTold(text: string, { verb, resource, name, namespace, path }: Right):
   ].every((part) => text.includes(part))
 }
 
-test('each right in config/kustomize/rbac, rbac-endpoints, lease-namespace and rbac-reviews is used, and none is granted twice', async (t) => {
+test('each right in config/kustomize/rbac, rbac-endpoints, rbac-service-cidr, lease-namespace and rbac-reviews is used, and none is granted twice', async (t) => {
   const worlds = await startWorlds(openOwner(t))
   const { used, twice } = await useOfRights(worlds)
   const granted = worlds.bare.roles.flatMap(({ rights }) => rights).map(describe)

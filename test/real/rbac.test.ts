@@ -3,7 +3,7 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import type { EndpointSlice, Endpoints } from '../../src/kube/resources.ts'
+import type { EndpointSlice, Endpoints, ServiceCidr } from '../../src/kube/resources.ts'
 import { HOLDER_ANNOTATION } from '../../src/kubernetes-service/leases/kubernetes.ts'
 import { encodeHolder } from '../../src/kubernetes-service/leases/master-leases.ts'
 import { holder } from '../kubernetes-service/leases/holders.ts'
@@ -124,6 +124,32 @@ test('those in config/kustomize/rbac-endpoints are enough for the controllers of
   await whenFound(['Endpoints of web', 'slice of web'])
   await server.api.delete(`${core}/services/web`)
   await whenFound([])
+  assert.deepEqual(await master.stop(), { code: 0, signal: null })
+  assertNothingForbidden(master)
+})
+
+test('those in config/kustomize/rbac-service-cidr are enough for the controller of ServiceCIDRs', async (t) => {
+  const owner = openOwner(t)
+  const { server, kubeconfig } = await startRestricted(owner, 'rbac-service-cidr')
+  const flags = ['--controllers=auto,service-cidr']
+  const master = await startMaster(owner, server, { address: '192.0.2.1', kubeconfig, flags })
+  await whenRight(server.api, { addresses: ['192.0.2.1'], port: server.port }, 30_000)
+  const path = '/apis/networking.k8s.io/v1/servicecidrs'
+  await server.api.create(path, { metadata: { name: 'more' }, spec: { cidrs: ['192.168.1.0/24'] } })
+  for (const name of ['kubernetes', 'more']) {
+    await untilPasses(
+      `${name} to be protected and Ready`,
+      async () => {
+        const { metadata, status } = await server.api.get<ServiceCidr>(`${path}/${name}`)
+        assert.deepEqual(metadata?.finalizers, ['networking.k8s.io/service-cidr-finalizer'])
+        assert.equal(status?.conditions?.[0]?.message, 'Kubernetes Service CIDR is ready')
+      },
+      { withinMs: 30_000 },
+    )
+  }
+  await server.api.delete(`${path}/more`)
+  const gone = async (): Promise<void> => assert.equal(await server.api.find(`${path}/more`), undefined)
+  await untilPasses('it to go', gone, { withinMs: 60_000 })
   assert.deepEqual(await master.stop(), { code: 0, signal: null })
   assertNothingForbidden(master)
 })

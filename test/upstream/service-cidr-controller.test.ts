@@ -1,10 +1,9 @@
 // The table sync is run with the whole controller, which also works on the other ServiceCIDRs of a case: of its writes, those
 // about the one that upstream syncs count. Upstream notes that it cannot assert that a ServiceCIDR within the grace is tried
-// again; here time passes. A server names IPAddresses in their canonical form only, so the names of the tables are read first.
+// again; here time passes.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { ServiceCidr } from '../../src/kube/resources.ts'
-import { ipAddressNameOf } from '../../src/repair/ip-address/ip-address.ts'
 import { addressTest, rangesOf } from '../../src/repair/ip-address/service-ips.ts'
 import { BlockingAddresses } from '../../src/service-cidr/protection/blocking-addresses.ts'
 import { overlapping } from '../../src/service-cidr/protection/coverage.ts'
@@ -15,10 +14,6 @@ const { file, tables } = serviceCidrController
 
 function serviceCidr({ name, cidrs }: GivenServiceCidr): ServiceCidr {
   return { metadata: { name }, spec: { cidrs } }
-}
-
-function canonical(ip: string): string {
-  return ipAddressNameOf(ip) ?? ip
 }
 
 function names(found: readonly ServiceCidr[]): readonly string[] {
@@ -55,7 +50,7 @@ describe(`${file}, sync`, () => {
 describe(`${file}, canDeleteCidr`, () => {
   for (const { name, given, call, expect } of tables.canDeleteCidr) {
     test(name, () => {
-      const addresses = given.ipAddresses.map((ip) => address(canonical(ip)))
+      const addresses = given.ipAddresses.map(address)
       const blocking = new BlockingAddresses({ list: () => addresses })
       const isBlocked = blocking.isBlocked(serviceCidr(call.serviceCidr), given.serviceCidrs.map(serviceCidr))
       assert.equal(!isBlocked, expect.canDelete)
@@ -66,9 +61,7 @@ describe(`${file}, canDeleteCidr`, () => {
 describe(`${file}, ipToCidrs`, () => {
   for (const { name, given, call, expect } of tables.ipToCidrs) {
     test(name, () => {
-      const found = given.serviceCidrs
-        .map(serviceCidr)
-        .filter((one) => addressTest(rangesOf(one))(canonical(call.ipAddress)))
+      const found = given.serviceCidrs.map(serviceCidr).filter((one) => addressTest(rangesOf(one))(call.ipAddress))
       assert.deepEqual(names(found), expect.names)
     })
   }

@@ -36,8 +36,7 @@ export class BlockingAddresses {
     const madeOf = [needed, others].map((ranges) => ranges.map(({ text }) => text).join()).join(' ')
     const entry = this.#entries.get(name)
     if (entry?.madeOf === madeOf) return entry.names.size > 0
-    const [isIn, isInOther] = [addressTest(needed), addressTest(others)]
-    const isBlocking = (address: string): boolean => isIn(address) && !isInOther(address)
+    const isBlocking = addressTest(needed, others)
     const names = new Set<string>()
     if (needed.length > 0) {
       for (const ipAddress of this.#ipAddresses.list()) {

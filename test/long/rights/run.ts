@@ -9,7 +9,11 @@ import { auditedRequests, describe, grant, permits, type Right } from './right.t
 import { type Situation, situations } from './situations.ts'
 import { reset, type World, type Worlds } from './world.ts'
 
-const ENDPOINTS_ROLE = 'ClusterRole apiserver-bootstrap-endpoints'
+/** The roles that are granted only with a part of config/kustomize. */
+const roleOf = {
+  'rbac-endpoints': 'ClusterRole apiserver-bootstrap-endpoints',
+  'rbac-service-cidr': 'ClusterRole apiserver-bootstrap-service-cidr',
+} as const
 
 export interface SituationOptions {
   /** A right that is not granted. */
@@ -26,9 +30,10 @@ export interface Outcome {
 }
 
 /** What is granted while a situation lasts: all of the manifests that are for it, but for one right. */
-export function rightsFor({ roles }: World, { withEndpoints = false }: Situation, without?: Right): readonly Right[] {
+export function rightsFor({ roles }: World, { part }: Situation, without?: Right): readonly Right[] {
+  const others = Object.entries(roleOf).flatMap(([name, role]) => (name === part ? [] : [role as string]))
   const all = roles.flatMap(({ rights }) => rights)
-  return all.filter((right) => right !== without && (withEndpoints || right.role !== ENDPOINTS_ROLE))
+  return all.filter((right) => right !== without && !others.includes(right.role))
 }
 
 async function grantFor(world: World, situation: Situation, without?: Right): Promise<void> {
@@ -120,11 +125,11 @@ export async function useOfRights(worlds: Worlds): Promise<Use> {
     for (const request of auditedRequests(world.auditLog, since)) {
       const permitting = rights.filter((right) => permits(right, request)).map(describe)
       for (const right of permitting) use(right, situation)
-      // The rights to all Endpoints and EndpointSlices are rights to those of default/kubernetes, too.
-      if (permitting.length > 1 && !situation.withEndpoints) twice.add(permitting.join(' and '))
+      // The rights to all objects of a kind are rights to those that the masters have, too.
+      if (permitting.length > 1 && situation.part === undefined) twice.add(permitting.join(' and '))
     }
     // Admission asks for these, and an audit log tells of requests alone.
-    if (situation.withEndpoints) {
+    if (situation.part === 'rbac-endpoints') {
       for (const right of rights) if (right.resource?.endsWith('/finalizers')) use(describe(right), situation)
     }
   }

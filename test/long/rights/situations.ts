@@ -18,8 +18,8 @@ export interface Situation {
   readonly name: string
   /** @default bare */
   readonly kind?: 'bare' | 'bare-1.32'
-  /** Whether config/kustomize/rbac-endpoints is applied, and not config/kustomize/rbac alone. @default false */
-  readonly withEndpoints?: boolean
+  /** Which part of config/kustomize is applied, and not config/kustomize/rbac alone. @default none */
+  readonly part?: 'rbac-endpoints' | 'rbac-service-cidr'
   readonly address?: string
   readonly serviceClusterIpRange?: string
   flags?(world: World): readonly string[]
@@ -41,6 +41,7 @@ const ledgers = '/api/v1/namespaces/kube-system/configmaps'
 const web = '/api/v1/namespaces/web'
 const webSlices = '/apis/discovery.k8s.io/v1/namespaces/web/endpointslices'
 const ipAddresses = '/apis/networking.k8s.io/v1/ipaddresses'
+const serviceCidrs = '/apis/networking.k8s.io/v1/servicecidrs'
 const listed = (run: Run) =>
   whenRight(run.world.server.api, { addresses: ['192.0.2.1'], port: run.world.server.port }, 0)
 const found = async (run: Run, path: string): Promise<void> => {
@@ -256,7 +257,7 @@ const ledger: Situation = {
 
 const endpoints: Situation = {
   name: 'the controllers of Endpoints and EndpointSlices',
-  withEndpoints: true,
+  part: 'rbac-endpoints',
   before: async ({ server: { api } }) => {
     await api.send('POST', paths.namespaces, { body: { metadata: { name: 'web' } } })
     await api.send('POST', '/api/v1/nodes', { body: { metadata: { name: 'node' } } })
@@ -316,6 +317,29 @@ const endpoints: Situation = {
   ],
 }
 
+const serviceCidr: Situation = {
+  name: 'the controller of ServiceCIDRs',
+  part: 'rbac-service-cidr',
+  flags: () => [...short, '--controllers=service-cidr'],
+  steps: [
+    {
+      what: 'a ServiceCIDR',
+      act: ({ world }) =>
+        world.server.api.create(serviceCidrs, { metadata: { name: 'more' }, spec: { cidrs: ['192.168.1.0/24'] } }),
+      async until({ world }) {
+        const { metadata, status } = await world.server.api.get<ServiceCidr>(`${serviceCidrs}/more`)
+        assert.equal(metadata?.finalizers?.length, 1)
+        assert.equal(status?.conditions?.[0]?.status, 'True')
+      },
+    },
+    {
+      what: 'a ServiceCIDR that is deleted',
+      act: ({ world }) => world.server.api.delete(`${serviceCidrs}/more`),
+      until: (run) => gone(run, `${serviceCidrs}/more`),
+    },
+  ],
+}
+
 const reviews: Situation = {
   name: 'a question at the health address',
   flags: ({ healthFlags }) => [...short, alone, ...healthFlags, '--authentication-token-webhook'],
@@ -355,6 +379,7 @@ export const situations: readonly Situation[] = [
   dualStack(6),
   ledger,
   endpoints,
+  serviceCidr,
   reviews,
   leaseNamespace,
 ]

@@ -60,9 +60,12 @@ async function startWorld(owner: Owner, kind: 'bare' | 'bare-1.32'): Promise<Wor
   }
   const part = (name: string): string =>
     relative(directory, fileURLToPath(new URL(`../../../config/kustomize/${name}`, import.meta.url)))
-  const applied = { resources: [part('rbac-endpoints')], components: [part('components/rbac-reviews')] }
-  writeFileSync(file('kustomization.yaml'), JSON.stringify(applied))
-  await must('apply', '-k', directory)
+  // Each has ../rbac: kustomize accepts no object twice.
+  for (const name of ['rbac-endpoints', 'rbac-service-cidr']) {
+    const applied = { resources: [part(name)], components: [part('components/rbac-reviews')] }
+    writeFileSync(file('kustomization.yaml'), JSON.stringify(applied))
+    await must('apply', '-k', directory)
+  }
   await must('apply', '-f', join(directory, part('lease-namespace/leases.yaml')))
   // Everybody may get /readyz by these.
   await must('delete', 'clusterrolebinding', 'system:public-info-viewer', 'system:discovery')
@@ -102,6 +105,7 @@ export const nodePortSpec = {
   ipFamilyPolicy: 'RequireDualStack',
 }
 
+const serviceCidrs = '/apis/networking.k8s.io/v1/servicecidrs'
 const leaseNamespaces = ['kube-system', 'apiserver-bootstrap']
 
 /** Takes away whatever earlier situations have left, so that all is made again. */
@@ -117,13 +121,19 @@ export async function reset({ server: { api } }: World): Promise<void> {
     ]),
     // A server that has not heard of its ServiceCIDR yet leaves the IPAddress of a Service that is deleted.
     '/apis/networking.k8s.io/v1/ipaddresses',
-    '/apis/networking.k8s.io/v1/servicecidrs',
+    serviceCidrs,
     '/apis/events.k8s.io/v1/namespaces/default/events',
     ...leaseNamespaces.map((namespace) => `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`),
     '/api/v1/namespaces/kube-system/configmaps',
   ]
   for (const collection of collections) {
     for (const { metadata } of await items(collection)) {
+      // A controller of ServiceCIDRs may have stopped before it removed its finalizer.
+      if (collection === serviceCidrs) {
+        const contentType = 'application/merge-patch+json'
+        const body = { metadata: { finalizers: null } }
+        await api.send('PATCH', `${collection}/${metadata.name}`, { body, contentType })
+      }
       if (collection.endsWith('/leases') && !metadata.name.startsWith('apiserver-bootstrap')) continue
       const grace = collection.endsWith('/pods') ? '?gracePeriodSeconds=0' : ''
       await api.send('DELETE', `${collection}/${metadata.name}${grace}`)

@@ -218,8 +218,27 @@ const pointers = [
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'HEAD'] as const
 
 /** The 5xx that kube-apiserver answers too. */
-const expected5xx =
-  /strconv\.ParseUint|resourceVersion should not be set on objects to be created|Too large resource version|failed to allocate a serviceIP|unknown patch type|does not contain declared merge key|field not declared in schema/
+const expected5xx = new RegExp(
+  [
+    ...[
+      'strconv\\.ParseUint',
+      'resourceVersion should not be set on objects to be created',
+      'Too large resource version',
+    ],
+    ...['failed to allocate a serviceIP', 'field not declared in schema', 'failed to create typed patch object'],
+    // Of strategic merge patches.
+    ...['unknown patch type', 'does not contain declared merge key', 'list element types are not identical'],
+    ...[
+      'The order in patch list',
+      'data type is not struct',
+      'expected slice or array type',
+      'expected a .* but received a',
+    ],
+    ...['merging lists cannot yet be specified'],
+    // Of scales.
+    ...['the spec replicas field', 'accessor error', 'value cannot be set because'],
+  ].join('|'),
+)
 
 /** Sends requests that are wrong in every way that a seed draws: none may break anything, and nothing may pile up. */
 export async function surviveFuzzedRequests(t: TestContext, { seed, count }: { seed: number; count: number }) {

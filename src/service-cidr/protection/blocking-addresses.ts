@@ -4,6 +4,13 @@ import { isManagedByAllocator } from '../../repair/ip-address/ip-address.ts'
 import { addressTest } from '../../repair/ip-address/service-ips.ts'
 import { coverageOf } from './coverage.ts'
 
+/** A test whether an IPAddress would be in no ServiceCIDR without this one, which is being deleted. */
+export function blockingTest(serviceCidr: ServiceCidr, all: readonly ServiceCidr[]): (ipAddress: IpAddress) => boolean {
+  const { needed, others } = coverageOf(serviceCidr, all)
+  const isBlocking = addressTest(needed, others)
+  return (ipAddress) => isManagedByAllocator(ipAddress) && isBlocking(nameOf(ipAddress))
+}
+
 /** The state of one ServiceCIDR that is being deleted. */
 interface Entry {
   /** The ranges from which it was made, as text. */

@@ -1,4 +1,5 @@
 import type { KubeApi } from '../../kube/api.ts'
+import { listPages } from '../../kube/api-wrappers.ts'
 import { isKubeError } from '../../kube/errors.ts'
 import { type EventSink, eventOf, referenceIn } from '../../kube/event-object.ts'
 import type { Change, Followed, Informers } from '../../kube/informer.ts'
@@ -10,7 +11,7 @@ import { WorkQueue, type WorkQueueObserver } from '../../runtime/work-queue.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { WorkloadController } from '../../workloads/service-queue.ts'
 import { readyConditionBody } from '../ready-condition.ts'
-import { BlockingAddresses } from './blocking-addresses.ts'
+import { BlockingAddresses, blockingTest } from './blocking-addresses.ts'
 import { overlapping } from './coverage.ts'
 import { type ProtectionAction, planProtection } from './protection-plan.ts'
 
@@ -23,6 +24,8 @@ export const SERVICE_CIDR_CONTROLLER = 'service-cidr-controller'
 const WORKERS = 5
 /** There are few ServiceCIDRs, so a failed one is tried again at least this often, in milliseconds. */
 const LONGEST_RETRY_MS = 60_000
+/** A copy that differs from the server is compared again after this time, in milliseconds. */
+const STALE_COPY_MS = 10_000
 
 export interface ServiceCidrProtectionOptions {
   readonly api: KubeApi
@@ -39,8 +42,9 @@ export interface ServiceCidrProtectionOptions {
  * Protects every ServiceCIDR with a finalizer, makes it Ready, and lets one that is being deleted go only when no
  * IPAddress needs it any more, as kube-controller-manager's service-cidr-controller does (pkg/controller/servicecidrs).
  *
- * It uses the copies of its informers, and never reads live: the resourceVersion guards each change of the finalizers,
- * so they are those from which the plan was made. It may run beside a kube-controller-manager: both write the same, and
+ * It uses the copies of its informers. The resourceVersion guards each change of the finalizers, so they are those from
+ * which the plan was made. Before a finalizer goes, ServiceCIDRs and IPAddresses are read live: with a copy that has
+ * missed an IPAddress, a range would go that is in use. It may run beside a kube-controller-manager: both write the same, and
  * what one has written the other leaves alone.
  */
 export class ServiceCidrProtectionController implements WorkloadController {
@@ -105,8 +109,25 @@ export class ServiceCidrProtectionController implements WorkloadController {
     const nowMs = this.#options.clock.wallMs()
     for (const action of planProtection({ serviceCidr, isBlocked, nowMs })) {
       if (action.type === 'wait') this.#queue.addAfter(name, action.forMs)
-      else if (!(await this.#write(action, serviceCidr, signal))) return
+      else if (action.type === 'remove-finalizer' && (await this.#isBlockedLive(serviceCidr, signal))) {
+        this.#queue.addAfter(name, STALE_COPY_MS)
+        return
+      } else if (!(await this.#write(action, serviceCidr, signal))) return
     }
+  }
+
+  async #isBlockedLive(serviceCidr: ServiceCidr, signal: AbortSignal): Promise<boolean> {
+    const { api, logger } = this.#options
+    const all = (await api.list(serviceCidrs, { signal })).items
+    const isBlocking = blockingTest(serviceCidr, all)
+    for await (const page of listPages(api, ipAddresses, { signal, dropsManagedFields: true })) {
+      const ipAddress = page.find(isBlocking)?.metadata?.name
+      if (ipAddress === undefined) continue
+      const fields = { serviceCidr: nameOf(serviceCidr), ipAddress }
+      logger.warn(fields, 'the copy of the IPAddresses lacks one: the ServiceCIDR stays')
+      return true
+    }
+    return false
   }
 
   /** The copy, or the answer to a write of this process that the copy does not have yet. */

@@ -265,6 +265,22 @@ test('one that is gone before it is protected is no failure', async () => {
   await end()
 })
 
+test('an IPAddress that the copy has missed keeps its ServiceCIDR', async () => {
+  const cluster = await Cluster.started()
+  const end = await cluster.lead()
+  await cluster.create('a', ['10.0.0.0/24'])
+  await cluster.pass()
+  cluster.fault({ fault: { type: 'lose' }, stream: true, pathPrefix: '/apis/networking.k8s.io/v1/ipaddresses' })
+  await cluster.allocate('10.0.0.7')
+  await cluster.delete('a')
+  await cluster.pass(60_000)
+  assert.equal(await cluster.state('a'), 'protected deleting Ready=True')
+  await cluster.release('10.0.0.7')
+  await cluster.pass(10_000)
+  assert.equal(await cluster.state('a'), 'gone')
+  await end()
+})
+
 test('a copy that is behind causes no second write', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()

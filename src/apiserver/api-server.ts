@@ -1,7 +1,7 @@
 import { KubeError } from '../kube/errors.ts'
 import { httpReadiness } from '../kube/http-readiness.ts'
 import { ALLOCATORS_CHECK, type Readiness } from '../kube/readiness.ts'
-import { apiVersionOf, pathOf } from '../kube/resources.ts'
+import { apiVersionOf, type KubeObject, type Resource } from '../kube/resources.ts'
 import type { ApiRequest, ApiResponse, Transport } from '../kube/transport.ts'
 import { type PortRange, parsePortRange } from '../net/host-port.ts'
 import type { Clock } from '../runtime/clock.ts'
@@ -60,8 +60,8 @@ export interface ApiServer {
    * `signal`, which also ends a watch.
    */
   handle(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse>
-  /** The path of the collection of a kind; undefined if the kind is not served. */
-  collectionPath(apiVersion: string, kind: string, namespace: string | undefined): string | undefined
+  /** The resource of a kind; undefined if the kind is not served. */
+  resourceOf(apiVersion: string, kind: string): Resource<KubeObject> | undefined
   /** The answer of /readyz. All checks are ok at first. */
   readonly health: Health
   /** The revision of the newest write: the resourceVersion of lists. */
@@ -115,10 +115,8 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     get revision() {
       return store.revision
     },
-    collectionPath(apiVersion, kind, namespace) {
-      const found = served.find(({ resource }) => resource.kind === kind && apiVersionOf(resource) === apiVersion)
-      return found === undefined ? undefined : pathOf(found.resource, { namespace })
-    },
+    resourceOf: (apiVersion, kind) =>
+      served.find(({ resource }) => resource.kind === kind && apiVersionOf(resource) === apiVersion)?.resource,
     compact: () => store.compact(store.revision),
     handle(request, signal) {
       if (signal.aborted) return Promise.reject(signal.reason)

@@ -6,7 +6,10 @@ import { abortable, linkedController } from '../runtime/signals.ts'
 
 /** Controls the faults between a client and its server. */
 export interface Faults {
-  /** Appends a rule; every matching rule applies. Returns a function that removes it. */
+  /**
+   * Appends a rule; every matching rule applies. Returns a function that removes it.
+   * @throws TypeError for a rule that could never apply
+   */
   add(rule: FaultRule): () => void
   /** Removes all rules. */
   clear(): void
@@ -47,6 +50,7 @@ class FaultyLine implements Faults {
   }
 
   add(rule: FaultRule): () => void {
+    checkRule(rule)
     const added = { rule, left: rule.times ?? Number.POSITIVE_INFINITY }
     this.#rules.push(added)
     return () => {
@@ -214,6 +218,41 @@ export interface FaultRule {
   readonly probability?: number
   /** The rule is removed after this many faults. @default no limit */
   readonly times?: number
+}
+
+/** What each type of fault must have beside its type. */
+const faultFields: Readonly<Record<Fault['type'], (fault: Readonly<Record<string, unknown>>) => string | undefined>> = {
+  delay: ({ ms }) => numberFault('ms', ms, 0, Number.MAX_SAFE_INTEGER),
+  drop: ({ lost }) => (lost === 'request' || lost === 'answer' ? undefined : "lost must be 'request' or 'answer'"),
+  refuse: () => undefined,
+  status: ({ status }) => numberFault('status', status, 100, 599),
+  garbage: () => undefined,
+  cut: ({ afterEvents }) => numberFault('afterEvents', afterEvents, 0, Number.MAX_SAFE_INTEGER),
+  end: ({ afterEvents }) => numberFault('afterEvents', afterEvents, 0, Number.MAX_SAFE_INTEGER),
+  stall: ({ afterEvents }) => numberFault('afterEvents', afterEvents, 0, Number.MAX_SAFE_INTEGER),
+  lose: () => undefined,
+}
+const methods: readonly string[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
+
+/** Tests in JavaScript have no compiler: a misspelt rule would let them pass for nothing. @throws TypeError */
+function checkRule(rule: FaultRule): void {
+  const { fault = {}, probability = 1, times = 1 } = rule as { readonly fault?: object } & FaultRule
+  const { type } = fault as { readonly type?: string }
+  const types = Object.keys(faultFields)
+  if (type === undefined || !types.includes(type)) throw new TypeError(`fault.type must be one of ${types.join(', ')}`)
+  const mistake =
+    faultFields[type as Fault['type']]({ ...fault }) ??
+    numberFault('probability', probability, 0, 1) ??
+    numberFault('times', times, 0, Number.MAX_SAFE_INTEGER)
+  if (mistake !== undefined) throw new TypeError(`of the fault ${type} ${mistake}`)
+  const unknown = rule.methods?.find((method) => !methods.includes(method))
+  if (unknown !== undefined) throw new TypeError(`methods has ${unknown}, not one of ${methods.join(', ')}`)
+}
+
+function numberFault(name: string, value: unknown, least: number, most: number): string | undefined {
+  if (typeof value === 'number' && value >= least && value <= most) return undefined
+  const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`
+  return `${name} must be a number ${range}`
 }
 
 /** Whether a rule matches this request, apart from chance and count. */

@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import { writeFile } from 'node:fs/promises'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { networkInterfaces } from 'node:os'
-import type { KubeObject } from '../kube/resources.ts'
+import { isRecord, type KubeObject, pathOf } from '../kube/resources.ts'
+import type { ApiResponse } from '../kube/transport.ts'
 import { isLoopbackName } from '../net/address.ts'
+import { messageOf } from '../runtime/errors.ts'
 import { systemClock, systemRandom } from '../runtime/system-clock.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
 import { type ApiServer, type ApiServerOptions, createApiServer, inProcessTransport } from './api-server.ts'
@@ -18,15 +20,15 @@ export interface StartApiServerOptions extends Partial<ApiServerOptions> {
   /** @default 0, which selects a free one */
   readonly port?: number
   /**
-   * Objects that exist from the start, in this order. A refused one is an error.
+   * Objects that exist from the start, in this order, with their status. A refused one is an error.
    * @default the namespace `default`
    */
   readonly objects?: readonly object[]
   /**
-   * CustomResourceDefinitions, whose kinds are served from the start. Neither validation nor CEL rules nor conversion
-   * of them are enforced, which the log says of each.
+   * CustomResourceDefinitions, as objects or as YAML, whose kinds are served from the start. Neither validation nor
+   * CEL rules nor conversion of them are enforced, which the log says of each.
    */
-  readonly crds?: readonly object[]
+  readonly crds?: readonly (object | string)[]
   /** What clients may take of it. @default enough for hundreds of clients */
   readonly limits?: Partial<ApiServerLimits>
   /** @default silent */
@@ -61,7 +63,10 @@ export interface StartedApiServer extends AsyncDisposable {
     condition?: (object: T | undefined) => boolean,
     options?: WaitOptions,
   ): Promise<T | undefined>
-  /** Writes the kubeconfig to a new file that only its owner can read. Rejects with EEXIST if there is one. */
+  /**
+   * Writes the kubeconfig to a new file that only its owner can read; `close` deletes it. A file that an earlier server
+   * has left behind is replaced; rejects with EEXIST if there is any other.
+   */
   writeKubeconfig(file: string): Promise<void>
   /** Ends all watches and connections; the port is free afterwards. May be called twice. */
   close(): Promise<void>
@@ -88,11 +93,13 @@ export async function startApiServer(options: StartApiServerOptions = {}): Promi
   const clock = rest.clock ?? systemClock
   const random = rest.random ?? systemRandom()
   const server = createApiServer({ fieldValidation: 'Warn', ...rest, clock, random })
-  for (const definition of crds) {
-    const { metadata } = (await seed(server, definition)) as KubeObject
-    logger.info({ definition: metadata?.name }, NOT_ENFORCED)
+  for (const [index, definition] of crds.entries()) {
+    for (const object of await definitionsIn(definition, `crds[${index}]`)) {
+      const { metadata } = await seed(server, object, `crds[${index}]`)
+      logger.info({ definition: metadata?.name }, NOT_ENFORCED)
+    }
   }
-  for (const object of objects) await seed(server, object)
+  for (const [index, object] of objects.entries()) await seed(server, object, `objects[${index}]`)
   const transport = faultyTransport(inProcessTransport(server), { clock, random })
   const token = randomBytes(32).toString('base64url')
   const isEverywhere = ['0.0.0.0', '::'].includes(host)
@@ -108,9 +115,13 @@ export async function startApiServer(options: StartApiServerOptions = {}): Promi
   let closed: Promise<void> | undefined
   const close = (): Promise<void> => {
     closing.abort(new Error('the API server is closing'))
-    closed ??= serving.close().then(() => transport.close())
+    closed ??= serving.close().then(async () => {
+      await transport.close()
+      await Promise.all(files.map((file) => removeOwn(file, OWN_FILE + kubeconfig)))
+    })
     return closed
   }
+  const files: string[] = []
   return {
     url,
     port: serving.port,
@@ -130,7 +141,10 @@ export async function startApiServer(options: StartApiServerOptions = {}): Promi
         timeoutMs,
         signals: [closing.signal, signal],
       }) as Promise<T | undefined>,
-    writeKubeconfig: (file) => writeFile(file, kubeconfig, { mode: 0o600, flag: 'wx' }),
+    async writeKubeconfig(file) {
+      await writeNewFile(file, OWN_FILE + kubeconfig)
+      files.push(file)
+    },
     close,
     [Symbol.asyncDispose]: close,
   }
@@ -151,27 +165,78 @@ export class RefusedObject extends Error {
   readonly code = 'RefusedObject'
 }
 
-/** @throws RefusedObject */
-async function seed(server: ApiServer, object: object): Promise<unknown> {
-  const {
-    apiVersion = '',
-    kind = '',
-    metadata,
-  } = object as {
-    readonly apiVersion?: string
-    readonly kind?: string
-    readonly metadata?: { readonly name?: string; readonly namespace?: string }
+const never = new AbortController().signal
+
+/** Creates an object, with its status. `place` names it where it has no name. @throws RefusedObject */
+async function seed(server: ApiServer, object: unknown, place: string): Promise<KubeObject> {
+  const { apiVersion, kind, metadata, status } = (isRecord(object) ? object : {}) as KubeObject & {
+    readonly status?: unknown
   }
-  const name = `${kind} ${metadata?.namespace === undefined ? '' : `${metadata.namespace}/`}${metadata?.name ?? ''}`
-  const path = server.collectionPath(apiVersion, kind, metadata?.namespace)
-  if (path === undefined)
-    throw new RefusedObject(`cannot create ${name}: the kind ${kind} of ${apiVersion} is not served`)
-  const request = { method: 'POST', path, query: [], headers: {}, body: object } as const
-  const response = await server.handle(request, new AbortController().signal)
-  const body = 'body' in response ? response.body : undefined
-  if (response.status === 201) return body
-  const { message } = body as { readonly message?: string }
-  throw new RefusedObject(`cannot create ${name}: ${message}`)
+  if (!apiVersion || !kind || !metadata?.name) {
+    throw new RefusedObject(`${place} must be an object with apiVersion, kind and metadata.name`)
+  }
+  const { namespace, name } = metadata
+  const title = `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`
+  const resource = server.resourceOf(apiVersion, kind)
+  if (resource === undefined) {
+    throw new RefusedObject(`cannot create ${title}: the kind ${kind} of ${apiVersion} is not served`)
+  }
+  if (resource.namespaced && !namespace) throw new RefusedObject(`cannot create ${title}: it needs metadata.namespace`)
+  const send = async (
+    method: 'POST' | 'PUT',
+    path: string,
+    body: unknown,
+  ): Promise<ApiResponse & { body: unknown }> => {
+    const response = await server.handle({ method, path, query: [], headers: {}, body }, never)
+    return response as typeof response & { body: unknown }
+  }
+  const created = await send('POST', pathOf(resource, { namespace }), object)
+  if (created.status !== 201) throw refused(title, created)
+  if (status === undefined) return created.body as KubeObject
+  // A create drops the status of most kinds.
+  const path = `${pathOf(resource, { namespace, name })}/status`
+  const updated = await send('PUT', path, { ...(created.body as object), status })
+  if (updated.status === 404) return created.body as KubeObject
+  if (updated.status !== 200) throw refused(title, updated)
+  return updated.body as KubeObject
+}
+
+function refused(title: string, { body }: { readonly body: unknown }): RefusedObject {
+  return new RefusedObject(`cannot create ${title}: ${(body as { readonly message?: string }).message}`)
+}
+
+/** The definitions in an option. @throws RefusedObject */
+async function definitionsIn(definition: object | string, place: string): Promise<readonly unknown[]> {
+  if (typeof definition !== 'string') return [definition]
+  const { parseYamlDocuments } = await import('../documents/yaml.ts')
+  try {
+    return parseYamlDocuments(definition, place, MAX_CRD_LENGTH)
+  } catch (cause) {
+    throw new RefusedObject(messageOf(cause), { cause })
+  }
+}
+
+/** A definition of many versions is long. */
+export const MAX_CRD_LENGTH = 4 * 1024 * 1024
+
+/** How a kubeconfig begins that is of use to nobody when its server has ended. */
+const OWN_FILE = '# Written by apiserver-bootstrap for an embedded API server, which deletes it at its end.\n'
+
+/** Replaces only a file that an earlier server has left behind. Leaves none that is incomplete. */
+async function writeNewFile(file: string, text: string): Promise<void> {
+  const before = await readFile(file, 'utf8').catch(() => '')
+  if (before.startsWith(OWN_FILE)) await rm(file)
+  try {
+    await writeFile(file, text, { mode: 0o600, flag: 'wx' })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') await rm(file, { force: true })
+    throw error
+  }
+}
+
+/** Somebody may have replaced it. */
+async function removeOwn(file: string, text: string): Promise<void> {
+  if ((await readFile(file, 'utf8').catch(() => '')) === text) await rm(file, { force: true })
 }
 
 /** JSON is YAML, but people read this one. */

@@ -1,3 +1,4 @@
+import { pathOf } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { linkedController } from '../runtime/signals.ts'
 import type { ApiServer } from './api-server.ts'
@@ -31,7 +32,8 @@ const MAX_STATE_CHARACTERS = 2000
  * Resolves to the first state of an object for which `condition` is true, from the present one on: no state in between
  * is missed. The state is undefined while the object does not exist. Reads the server itself, so that neither faults
  * nor health matter.
- * @throws ConditionNotMet; TypeError for a kind that is not served; what `condition` throws; the reason of a signal
+ * @throws ConditionNotMet; TypeError for a kind that is not served, or without the namespace that it needs; what
+ *   `condition` throws; the reason of a signal
  */
 export async function waitForObject(
   server: ApiServer,
@@ -72,8 +74,10 @@ async function* statesOf(
   const { apiVersion, kind, namespace, name } = reference
   // Again after a watch that ended: its history is compacted, or the definition of its kind has changed.
   while (!signal.aborted) {
-    const path = server.collectionPath(apiVersion, kind, namespace)
-    if (path === undefined) throw new TypeError(`the kind ${kind} of ${apiVersion} is not served`)
+    const resource = server.resourceOf(apiVersion, kind)
+    if (resource === undefined) throw new TypeError(`the kind ${kind} of ${apiVersion} is not served`)
+    if (resource.namespaced && !namespace) throw new TypeError(`a ${kind} to wait for needs its namespace`)
+    const path = pathOf(resource, { namespace })
     const resourceVersion = String(server.revision)
     const read = await server.handle({ method: 'GET', path: `${path}/${name}`, query: [], headers: {} }, signal)
     yield read.status === 200 && 'body' in read ? (read.body as object) : undefined

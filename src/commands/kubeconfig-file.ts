@@ -4,15 +4,19 @@ import { dirname, join } from 'node:path'
 import type { StartedApiServer } from '../apiserver/http-start.ts'
 import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
 
-/** Writes a kubeconfig file for `server`, and deletes it when the result is disposed of. Never replaces a file. */
+/** Writes a kubeconfig file for `server`; to be disposed of after the server is closed, which deletes the file. */
 export async function writtenKubeconfig(
   server: StartedApiServer,
   wanted: string | undefined,
 ): Promise<{ readonly file: string } & AsyncDisposable> {
   const file = wanted ?? join(await mkdtemp(join(tmpdir(), 'apiserver-bootstrap-')), 'kubeconfig')
+  const remove = async (): Promise<void> => {
+    if (wanted === undefined) await rm(dirname(file), { recursive: true, force: true })
+  }
   try {
     await server.writeKubeconfig(file)
   } catch (cause) {
+    await remove()
     const { code } = cause as NodeJS.ErrnoException
     const message =
       code === 'EEXIST'
@@ -22,11 +26,6 @@ export async function writtenKubeconfig(
           : `${file}: ${unreadableReason(cause)}`
     throw new InvalidInputError([{ where: '--write-kubeconfig', message }], { cause })
   }
-  return {
-    file,
-    async [Symbol.asyncDispose]() {
-      // Its port and its token are useless without the server.
-      await rm(wanted === undefined ? dirname(file) : file, { recursive: wanted === undefined, force: true })
-    },
-  }
+  // The server deletes the file itself.
+  return { file, [Symbol.asyncDispose]: remove }
 }

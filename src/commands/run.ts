@@ -31,7 +31,8 @@ export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(flags)
   await checkCertificates(resolved, healthFiles)
   const { configuration } = resolved
-  const stop = stopSignals()
+  // The terminal of `npm start` may be closed.
+  const stop = stopSignals(configuration.embedded ? ['SIGHUP'] : [])
   const screen = configuration.embedded ? new EmbeddedScreen(process.stdout) : undefined
   const surroundings = await openSurroundings(configuration, process.stdout.isTTY ? screen : undefined)
   const { clock, logger, metrics } = surroundings

@@ -32,7 +32,8 @@ export function parseFault(text: string): Fault {
   throw new Error(EXPECTED)
 }
 
-function formatFault(fault: Fault): string {
+/** The inverse of {@link parseFault}. */
+export function formatFault(fault: Fault): string {
   switch (fault.type) {
     case 'status':
       return `status=${fault.status}`

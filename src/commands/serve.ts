@@ -1,6 +1,12 @@
 import { readFile } from 'node:fs/promises'
 import { inProcessTransport } from '../apiserver/api-server.ts'
-import { defaultNamespace, RefusedObject, type StartedApiServer, startApiServer } from '../apiserver/http-start.ts'
+import {
+  defaultNamespace,
+  MAX_CRD_LENGTH,
+  RefusedObject,
+  type StartedApiServer,
+  startApiServer,
+} from '../apiserver/http-start.ts'
 import { NOT_ENFORCED } from '../apiserver/resources/custom-resource-definitions.ts'
 import { type Flags, takeOwnOptions } from '../config/resolve.ts'
 import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
@@ -12,6 +18,7 @@ import type { Logger } from '../telemetry/logger.ts'
 import { writtenKubeconfig } from './kubeconfig-file.ts'
 import { serveOptions } from './options.ts'
 import { print, watchOutput } from './output.ts'
+import { formatFault } from './serve-faults.ts'
 import { type OpenedStatusPage, openStatusPage } from './status-page/open-status-page.ts'
 import type { StatusSource } from './status-page/status-source.ts'
 import { stopSignals } from './stop-signals.ts'
@@ -30,7 +37,13 @@ const serviceCidr = {
 export async function execute(flags: Flags): Promise<number> {
   limitHeap()
   const { own } = takeOwnOptions(serveOptions, flags)
-  const stop = stopSignals()
+  const { fault, faultPercent, faultPath } = own
+  if (fault === undefined && (faultPercent !== 100 || faultPath !== '/')) {
+    const where = faultPath === '/' ? '--fault-percent' : '--fault-path'
+    throw new InvalidInputError([{ where, message: 'does nothing without --fault' }])
+  }
+  // A terminal that is closed ends it like Ctrl-C, so that its kubeconfig goes.
+  const stop = stopSignals(['SIGHUP'])
   let server: StartedApiServer | undefined
   let kubeconfig: Awaited<ReturnType<typeof writtenKubeconfig>> | undefined
   let page: OpenedStatusPage | undefined
@@ -44,13 +57,14 @@ export async function execute(flags: Flags): Promise<number> {
       crds,
       objects: own.allocate ? [defaultNamespace, serviceCidr] : [defaultNamespace],
     })
-    if (own.fault !== undefined) {
-      server.faults.add({ fault: own.fault, probability: own.faultPercent / 100, pathPrefix: own.faultPath })
-    }
+    if (fault !== undefined) server.faults.add({ fault, probability: faultPercent / 100, pathPrefix: faultPath })
     kubeconfig = await writtenKubeconfig(server, own.writeKubeconfig)
     page = await openStatusPage({ host: '127.0.0.1', port: 0 }, defectLogger)
     await print(
       greeting(server, kubeconfig.file, page.url) +
+        (fault === undefined
+          ? ''
+          : `\nWith a fault: ${formatFault(fault)}, ${faultPercent} of a hundred, below ${faultPath}\n`) +
         (crds.length === 0 ? '' : `\nOf the definitions: ${NOT_ENFORCED}.\n`),
     )
     page.start(() => loadPageSource(server as StartedApiServer))
@@ -92,9 +106,6 @@ async function loadPageSource({ server }: StartedApiServer): Promise<StatusSourc
   const transport = inProcessTransport(server)
   return embeddedSource(restKubeApi({ transport, clock: systemClock, random: systemRandom() }))
 }
-
-/** A definition of many versions is long. */
-const MAX_CRD_LENGTH = 4 * 1024 * 1024
 
 /** The CustomResourceDefinitions in a YAML file. @throws InvalidInputError */
 async function definitionsIn(file: string): Promise<readonly object[]> {

@@ -7,6 +7,7 @@ import { isKubeError } from '../../src/kube/errors.ts'
 import { endpoints } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { Embedded } from './embedded.ts'
 
 const ref = { namespace: 'default', name: 'a' }
@@ -274,4 +275,18 @@ test('a stream whose signal is aborted ends without an error', async () => {
   controller.abort()
   await time.advance(0)
   assert.equal(outcome.code, 'ok')
+})
+
+test('a rule that could never apply is refused when it is added', () => {
+  const { faults } = faultyTransport({} as never, { clock: new VirtualClock().view(), random: { next: () => 0 } })
+  const refused = (rule: object, message: RegExp): void =>
+    assert.throws(() => faults.add(rule as never), { name: 'TypeError', message })
+  refused({}, /^fault.type must be one of delay, drop, /)
+  refused({ fault: { type: 'bogus' } }, /^fault.type must be one of/)
+  refused({ fault: { type: 'delay', delayMs: 50 } }, /^of the fault delay ms must be a number of at least 0$/)
+  refused({ fault: { type: 'status', status: 7 } }, /status must be a number from 100 to 599/)
+  refused({ fault: { type: 'drop', lost: 'x' } }, /lost must be/)
+  refused({ fault: { type: 'refuse' }, probability: 10 }, /probability must be a number from 0 to 1/)
+  refused({ fault: { type: 'refuse' }, methods: ['get'] }, /^methods has get, not one of GET, /)
+  faults.add({ fault: { type: 'refuse' }, methods: ['GET'], probability: 0.5, times: 2 })
 })

@@ -47,6 +47,13 @@ suite('serve', { concurrency: 2 }, () => {
     assert.equal(child.stderr(), '')
   })
 
+  test('a terminal that is closed leaves no kubeconfig', async (t) => {
+    const { child, kubeconfig } = await served(t)
+    child.kill('SIGHUP')
+    assert.deepEqual(await child.exited, { code: 0, signal: null })
+    assert.equal(existsSync(kubeconfig), false)
+  })
+
   test('two at once work: one allocates addresses for Services, the other does not', async (t) => {
     const [plain, allocating] = await Promise.all([served(t), served(t, '--allocate')])
     const body = { metadata: { name: 'web' }, spec: { ports: [{ port: 80 }] } }
@@ -118,6 +125,16 @@ suite('serve', { concurrency: 2 }, () => {
     const client = clientOf(kubeconfig)
     await assert.rejects(client.listNamespacedConfigMap({ namespace: 'default' }), { code: 503 })
     assert.equal((await client.listNamespace()).items.length, 1)
+  })
+
+  test('part of a fault without the fault is a mistake', async (t) => {
+    for (const [flag, value] of [
+      ['--fault-percent', '10'],
+      ['--fault-path', '/api'],
+    ] as const) {
+      const { code, stderr } = await runProgram(t, ['serve', flag, value])
+      assert.deepEqual([code, stderr], [2, [`${flag}: does nothing without --fault`]])
+    }
   })
 
   test('a port that is in use is named', async (t) => {

@@ -44,8 +44,8 @@ export interface ServiceCidrProtectionOptions {
  *
  * It uses the copies of its informers. The resourceVersion guards each change of the finalizers, so they are those from
  * which the plan was made. Before a finalizer goes, ServiceCIDRs and IPAddresses are read live: with a copy that has
- * missed an IPAddress, a range would go that is in use. It may run beside a kube-controller-manager: both write the same, and
- * what one has written the other leaves alone.
+ * missed an IPAddress, a range would go that is in use. It may run beside a kube-controller-manager: both write the
+ * same, and what one has written the other leaves alone.
  */
 export class ServiceCidrProtectionController implements WorkloadController {
   readonly #options: ServiceCidrProtectionOptions

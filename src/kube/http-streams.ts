@@ -192,9 +192,8 @@ export function parseJson(bytes: Uint8Array, dropsManagedFields = false): unknow
   if (!isUtf8(bytes)) throw new KubeError('BadResponse', 'the answer is not UTF-8')
   const whole = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8')
   const text = dropsManagedFields ? withoutManagedFields(whole) : whole
-  if (nestsDeeper(text, DEEPEST_NESTING)) {
-    throw new KubeError('BadResponse', `the answer is nested more than ${DEEPEST_NESTING} deep`)
-  }
+  const fault = structureFault(text, DEEPEST_NESTING)
+  if (fault !== undefined) throw new KubeError('BadResponse', `the answer ${fault}`)
   try {
     return JSON.parse(text)
   } catch {
@@ -203,25 +202,30 @@ export function parseJson(bytes: Uint8Array, dropsManagedFields = false): unknow
   }
 }
 
+/** What a server sends has at least so many bytes for each object and list; the densest are managedFields. */
+const LEAST_BYTES = 6
+
 /**
- * Whether brackets outside of strings are open at more than `most` levels at once. The result for text other than JSON
- * means nothing.
+ * What is wrong with the brackets outside of strings, as the end of a sentence: more than `most` levels are open at
+ * once, or there are too many. The result for text other than JSON means nothing.
  */
-function nestsDeeper(text: string, most: number): boolean {
-  if (text.length <= 2 * most) return false
+function structureFault(text: string, most: number): string | undefined {
+  if (text.length <= 2 * most) return undefined
   let depth = 0
+  let left = 1000 + text.length / LEAST_BYTES
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === 0x22) {
       at = endOfString(text, at)
-      if (at === -1) return false
+      if (at === -1) return undefined
     } else if (code === 0x7b || code === 0x5b) {
-      if (++depth > most) return true
+      if (++depth > most) return `is nested more than ${most} deep`
+      if (--left < 0) return 'has too many objects and lists for its length'
     } else if (code === 0x7d || code === 0x5d) {
       depth--
     }
   }
-  return false
+  return undefined
 }
 
 /** As Go writes the key, without space. Inside a string its quotes would be escaped. */

@@ -95,16 +95,29 @@ interface Part {
   readonly end: number
 }
 
+/**
+ * What a server sends has at least so many bytes for each object, and for each message, item of a list or entry of a
+ * map in it. Empty ones have two, and would become some hundred bytes each in memory.
+ */
+const [LEAST_OBJECT_BYTES, LEAST_BYTES] = [64, 8]
+
+function tooMany(): ProtobufError {
+  return new ProtobufError('the protobuf message has too many values for its length')
+}
+
 const nothing: Part = { at: 0, end: 0 }
 
 /** One reader for all messages in an answer: a reader, or a view of the bytes, for each would take most of the time. */
 class Source {
   readonly #bytes: Buffer
   readonly #reader: BinaryReader
+  /** How many more messages, items of lists and entries of maps there may be. */
+  #left: number
 
   constructor(bytes: Uint8Array) {
     this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     this.#reader = new BinaryReader(bytes)
+    this.#left = 1000 + bytes.length / LEAST_BYTES
   }
 
   get length(): number {
@@ -139,9 +152,14 @@ class Source {
       if (tag >>> 3 > 2) this.#skip(tag & 7, end)
       else if ((tag & 7) !== WireType.LengthDelimited) throw damaged()
       else if (tag >>> 3 === 1) metadata = this.#next(end, listMetadata)
+      else if (items.length > 1000 + this.length / LEAST_OBJECT_BYTES) throw tooMany()
       else items.push(this.#next(end, object))
     }
     return { metadata, items }
+  }
+
+  #count(): void {
+    if (--this.#left < 0) throw tooMany()
   }
 
   message({ at, end }: Part, steps: Steps, into: Json): Json {
@@ -176,6 +194,7 @@ class Source {
     const { name, type, holds, omitEmpty } = field
     const isVarint = holds !== 'map' && (type === 'bool' || type === 'int')
     if (wireType !== (isVarint ? WireType.Varint : WireType.LengthDelimited)) throw damaged()
+    if (holds !== 'one' || inner !== undefined) this.#count()
     if (holds === 'map') {
       const map = (into[name] ?? {}) as Json
       into[name] = map

@@ -65,9 +65,13 @@ trimPod.protobuf = trimmedReader('core/v1.Pod', {
   },
 })
 
+/** In characters. Few objects have the same long labels. */
+const LONGEST_KEY = 1024
+
 /**
  * Stores one of many equal values, so that thousands of objects can share it. When it holds too many it forgets all,
- * and shared values stay shared; so its size is bounded.
+ * and shared values stay shared; a value with a long key is not stored. So its size is bounded, whatever the objects
+ * are.
  */
 export class SharedValues<Value> {
   readonly #limit: number
@@ -79,6 +83,7 @@ export class SharedValues<Value> {
 
   /** The stored value of a key; created when there is none. Two equal values must have one key, and no others. */
   get(key: string, make: () => Value): Value {
+    if (key.length > LONGEST_KEY) return make()
     const known = this.#values.get(key)
     if (known !== undefined) return known
     if (this.#values.size >= this.#limit) this.#values.clear()
@@ -99,7 +104,7 @@ function containersWithNamedPorts(containers: Containers | undefined, sidecars: 
     for (const { name, protocol, containerPort } of ports ?? []) {
       if (!name) continue
       named.push({ name, protocol, containerPort } as ContainerPort)
-      key += `${name},${protocol},${containerPort},`
+      key += JSON.stringify([name, protocol, containerPort])
     }
   }
   if (named.length === 0) return noContainers
@@ -114,7 +119,7 @@ function readyConditions(pod: Pod): Conditions {
   const ready = readyCondition(pod)
   if (ready === undefined) return noConditions
   const { status, lastTransitionTime } = ready
-  return conditionLists.get(`${status} ${lastTransitionTime}`, () => [
+  return conditionLists.get(JSON.stringify([status, lastTransitionTime]), () => [
     { type: 'Ready', status, lastTransitionTime } as Conditions[number],
   ])
 }
@@ -253,7 +258,7 @@ export function sharedString<Text extends string | undefined>(text: Text): Text 
 export function sharedLabels(labels: Labels | undefined): Labels | undefined {
   if (labels === undefined || labels === null) return undefined
   let key = ''
-  // Neither character is allowed in a label.
-  for (const name in labels) key += `${name}=${labels[name]},`
+  // With lengths it says the same of no other labels, also where a server checks none.
+  for (const [name, value] of Object.entries(labels)) key += `${name.length} ${value.length} ${name}${value}`
   return labelSets.get(key, () => labels)
 }

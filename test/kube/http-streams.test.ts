@@ -232,3 +232,11 @@ test('managedFields without an end are no JSON, and what is nested too deep is r
   assert.throws(() => parseJson(Buffer.from(`{"managedFields":[],"a":${deep}}`), true), /nested more than 500 deep/)
   assert.throws(() => parseJson(Buffer.from(`{"a":"\\"","b":${deep}}`)), /nested more than 500 deep/)
 })
+
+test('empty objects without end are refused before they are parsed', () => {
+  const list = (item: string, count: number): Buffer => Buffer.from(`{"items":[${`${item},`.repeat(count)}0]}`)
+  assert.throws(() => parseJson(list('{}', 100_000)), /too many objects and lists/)
+  assert.throws(() => parseJson(list('[]', 100_000)), /too many objects and lists/)
+  // As dense as managedFields are.
+  assert.doesNotThrow(() => parseJson(list('{"f:name":{},".":{}}', 100_000)))
+})

@@ -145,6 +145,17 @@ test('what is damaged, or no list, is an error and not an object', () => {
   )
 })
 
+test('empty values without end are refused before they take memory', () => {
+  const empty = (count: number, item: readonly number[]): Buffer =>
+    Buffer.concat(Array.from({ length: count }, () => Buffer.from(item)))
+  const manyItems = enveloped('v1', 'ServiceList', empty(100_000, [0x12, 0]))
+  assert.throws(() => reader.answer(manyItems), /^ProtobufError: the protobuf message has too many values/)
+  // Labels, and ports of the spec.
+  for (const fields of [message([1, empty(100_000, [0x5a, 0])]), message([2, empty(100_000, [0x0a, 0])])]) {
+    assert.throws(() => reader.event(event('ADDED', enveloped('v1', 'Service', fields))), /too many values/)
+  }
+})
+
 test('what is read shares no memory with the bytes', () => {
   const bytes = enveloped('v1', 'ServiceList', message([2, service]))
   const list = reader.answer(bytes) as { readonly items: readonly object[] }

@@ -40,6 +40,20 @@ test('labels are shared when all keys and values are equal', () => {
   assert.equal(sharedLabels(undefined), undefined)
 })
 
+test('labels that differ are not taken for the same, also where a server checks none', () => {
+  assert.deepEqual(sharedLabels({ app: 'x,role=db' }), { app: 'x,role=db' })
+  assert.deepEqual(sharedLabels({ app: 'x', role: 'db' }), { app: 'x', role: 'db' })
+})
+
+test('long values are not stored', () => {
+  const values = new SharedValues<object>(2)
+  const key = 'a'.repeat(1025)
+  assert.notEqual(
+    values.get(key, () => ({})),
+    values.get(key, () => ({})),
+  )
+})
+
 test('what is absent stays absent', () => {
   assert.equal(sharedString(undefined), undefined)
   assert.equal(sharedString('a'), 'a')

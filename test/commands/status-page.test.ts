@@ -11,6 +11,7 @@ import { contentSecurityPolicy, statusDocument, statusSections } from '../../src
 import { type Status, StatusSource } from '../../src/commands/status-page/status-source.ts'
 import { coreEvents, endpointSlices, endpoints, events, namespaces } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
+import type { ApiResponse, Transport } from '../../src/kube/transport.ts'
 import { KubernetesLeaseInspector } from '../../src/kubernetes-service/masters/inspection.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
@@ -158,6 +159,35 @@ test('a page that takes nothing misses states in between, and one page too many 
   assert.equal(await last(), 200)
 })
 
+test('only what has changed is sent, and something at least every five seconds', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const { page, source } = await served(t)
+  const { body } = await request(`${page.url}events`)
+  const reader = body[Symbol.asyncIterator]() as AsyncIterator<Buffer>
+  const next = async (): Promise<readonly string[]> => {
+    const { value } = await reader.next()
+    return Object.keys(JSON.parse(String(value).replace(/^data: /, '')))
+  }
+  const all = ['faults', 'masters', 'objects', 'happenings']
+  assert.deepEqual(await next(), all)
+  source.change({ faults: ['one'] })
+  assert.deepEqual(await next(), all, 'the first message after a page was opened is complete')
+  source.change({ faults: ['two'] })
+  assert.deepEqual(await next(), ['faults'])
+  t.mock.timers.tick(5000)
+  assert.deepEqual(await next(), [])
+})
+
+test('of thousands of objects the first are shown, and how many there are', () => {
+  const objects = Array.from(
+    { length: 5000 },
+    (_, index) => ({ kind: 'EndpointSlice', name: `s-${index}`, detail: '' }) as const,
+  )
+  const { objects: shown = '' } = statusSections({ ...status, objects })
+  assert.equal(shown.match(/<tr>/g)?.length, 202)
+  assert.match(shown, /and 4800 more/)
+})
+
 test('a page that takes nothing for a while makes room for others', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
   const { page, source } = await served(t)
@@ -173,9 +203,12 @@ test('a page that takes nothing for a while makes room for others', async (t) =>
     source.change({ faults: [`${turn} ${text}`] })
     await new Promise((resolve) => setTimeout(resolve, 60))
   }
-  t.mock.timers.tick(15_000)
-  assert.equal(socket.closed, false)
-  t.mock.timers.tick(15_000)
+  t.mock.timers.tick(5000)
+  assert.equal(
+    await Promise.race([closed.then(() => 'closed'), new Promise((resolve) => setTimeout(resolve, 50))]),
+    undefined,
+  )
+  t.mock.timers.tick(5000)
   socket.resume()
   await closed
 })
@@ -226,11 +259,16 @@ test('what cannot be loaded or shown ends nothing but the answer', async () => {
 })
 
 /** A source that follows an embedded API server in simulated time, through a transport with faults. */
-async function followed(t: TestContext) {
+async function followed(t: TestContext, changed: (response: ApiResponse) => ApiResponse = (response) => response) {
   const embedded = await Embedded.started()
   const { clock } = embedded
   const random = seededRandom(1, 'page')
-  const { faults, ...transport } = faultyTransport(embedded.transport, { clock, random })
+  const faulty = faultyTransport(embedded.transport, { clock, random })
+  const { faults } = faulty
+  const transport: Transport = {
+    send: async (request, signal) => changed(await faulty.send(request, signal)),
+    close: () => faulty.close(),
+  }
   const api = restKubeApi({ transport, clock, random })
   const inspector = new KubernetesLeaseInspector({ api, clock, namespace: 'kube-system' })
   const close = async (): Promise<void> => {}
@@ -337,6 +375,30 @@ test('an Event is one row, however often it happens, and whatever stands in it',
   assert.ok(happenings.every(({ atMs }) => atMs >= 0 && atMs <= clock.wallMs()))
   assert.equal(happenings[0]?.text.length, 1024)
   assert.match(statusDocument(source.status), /KubernetesServiceReset/)
+})
+
+test('an object that cannot be read is a row, and ends nothing', async (t) => {
+  const { api, source, faults, advance } = await followed(t, (response) => {
+    const { body } = response as { readonly body?: { readonly kind?: string } }
+    return body?.kind === 'EndpointsList'
+      ? {
+          ...response,
+          body: { ...body, items: [{ metadata: { name: 'kubernetes', namespace: 'default' }, subsets: [null] }] },
+        }
+      : response
+  })
+  faults.add({
+    fault: { type: 'status', status: 400 },
+    stream: true,
+    pathPrefix: '/api/v1/namespaces/default/endpoints',
+  })
+  faults.resetStreams()
+  await advance(20_000)
+  const endpointsRow = source.status.objects.find(({ kind }) => kind === 'Endpoints')
+  assert.deepEqual(endpointsRow, { kind: 'Endpoints', name: 'default/kubernetes', detail: 'it cannot be read' })
+  await api.create(endpointSlices, slice as never)
+  await advance(100)
+  assert.equal(source.status.objects.filter(({ kind }) => kind === 'EndpointSlice').length, 1)
 })
 
 test('the masters are read again as soon as the list changes', async (t) => {

@@ -8,7 +8,7 @@ import { listedIn, readState } from '../peers/kubernetes-service.ts'
 import { openOwner, temporaryDirectory } from '../peers/owner.ts'
 import { type Program, programPath, startMaster } from '../peers/program.ts'
 import { untilPasses } from '../peers/until.ts'
-import { spawnChild } from '../support/spawn-child.ts'
+import { type Child, spawnChild } from '../support/spawn-child.ts'
 import { type Look, type Opened, startChromium } from './drill-page/chromium.ts'
 import { clippedTexts, faintTexts } from './drill-page/looks.ts'
 
@@ -22,32 +22,33 @@ suite('the page of a fleet, in a browser', () => {
   const owner = openOwner({ after })
   let cluster: Awaited<ReturnType<typeof startCluster>>
   let masters: readonly Program[]
+  let server: Child
   let url: string
   let open: (url: string, look: Look) => Promise<Opened>
   let kubectl: ReturnType<typeof kubectlFor>
 
   before(async () => {
     cluster = await startCluster(owner, { kind: 'bare' })
-    const { server, etcd } = cluster
+    const { server: apiServer, etcd } = cluster
     const flags = [`--etcd-servers=${etcd.url}`, '--lease-ttl=5s', '--reconcile-interval=2s']
     masters = await Promise.all(
-      addresses.map((address) => startMaster(owner, server, { address, flags, host: `m-${address.at(-1)}` })),
+      addresses.map((address) => startMaster(owner, apiServer, { address, flags, host: `m-${address.at(-1)}` })),
     )
-    const shown = await spawnChild(
+    server = await spawnChild(
       owner,
       process.execPath,
       [
         programPath(),
         'masters',
         '--web=127.0.0.1:0',
-        `--kubeconfig=${server.kubeconfig}`,
+        `--kubeconfig=${apiServer.kubeconfig}`,
         `--etcd-servers=${etcd.url}`,
       ],
       { env: { HOME: temporaryDirectory(owner, 'home') } },
     )
-    const [, page = ''] = await shown.output(/page: (\S+)/)
+    const [, page = ''] = await server.output(/page: (\S+)/)
     url = page
-    kubectl = kubectlFor(owner, server.kubeconfig)
+    kubectl = kubectlFor(owner, apiServer.kubeconfig)
     mkdirSync(artefacts, { recursive: true })
     open = await startChromium(owner, { online: true })
     await listed(addresses)
@@ -180,6 +181,17 @@ suite('the page of a fleet, in a browser', () => {
     assert.equal(await shown.page.locator('img, i, td b').count(), 0)
     assert.notEqual(await shown.page.title(), '1')
     assert.deepEqual(shown.heard, [])
+  })
+
+  test('a page whose server hangs says that nothing comes any more', async (t) => {
+    const shown = await opened(t, { width: 1440, scheme: 'light' })
+    process.kill(server.pid, 'SIGSTOP')
+    try {
+      await shown.page.getByText(/the last state that was received; nothing more for \d+ s/).waitFor()
+    } finally {
+      process.kill(server.pid, 'SIGCONT')
+    }
+    await shown.page.getByText('the present state, live').waitFor()
   })
 
   for (const scheme of ['light', 'dark'] as const) {

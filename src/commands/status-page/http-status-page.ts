@@ -9,12 +9,15 @@ import type { StatusSource } from './status-source.ts'
 const limits = {
   /** Pages that are open; a further one gets 503. */
   viewers: 32,
-  /** Changes within this time are sent together. */
+  /** Changes within this time are sent together; of a long page, within a second. */
   gatherMs: 50,
-  /** A comment that shows the viewer, and this server, that the connection lives. */
-  heartbeatMs: 15_000,
+  longGatherMs: 1000,
+  longLength: 64 * 1024,
+  /** An empty message, which shows the viewer and this server that the connection lives. */
+  heartbeatMs: 5000,
 } as const
 
+type Sections = ReturnType<typeof statusSections>
 type Source = Pick<StatusSource, 'status' | 'subscribe'>
 
 interface StatusPageOptions extends HostPort {
@@ -84,8 +87,8 @@ const headers = {
 
 /** A page that is open. */
 interface Viewer {
-  /** It has not taken the last message yet; a newer one waits for it. */
-  waiting?: string
+  /** It has not taken the last message yet, and gets the latest state when it has. */
+  isWaiting?: boolean
   /** Since the heartbeat before the last. */
   isStuck?: boolean
 }
@@ -95,7 +98,9 @@ class Viewers {
   readonly #viewers = new Map<ServerResponse, Viewer>()
   #source: Source | undefined
   /** What was rendered since the last change: any number of requests costs little. */
-  #rendered: { document?: string; message?: string } = {}
+  #rendered: { document?: string; sections?: Sections } = {}
+  #sent: Sections = {}
+  #gatherMs: number = limits.gatherMs
   #end = (): void => {}
   #isClosed = false
   #gathering: NodeJS.Timeout | undefined
@@ -105,7 +110,7 @@ class Viewers {
     this.#source = source
     const unsubscribe = source.subscribe(() => {
       this.#rendered = {}
-      if (this.#viewers.size > 0) this.#gathering ??= setTimeout(() => this.#sendAll(), limits.gatherMs)
+      if (this.#viewers.size > 0) this.#gathering ??= setTimeout(() => this.#sendAll(), this.#gatherMs)
     })
     const heartbeat = setInterval(() => this.#beat(), limits.heartbeatMs)
     this.#end = () => {
@@ -122,7 +127,9 @@ class Viewers {
   /** A stream for one more page; an answer where there are too many. */
   join(): HttpAnswer | HttpStream {
     if (this.#isClosed || this.#viewers.size >= limits.viewers) return answer(503, 'too many pages are open\n')
-    const message = this.#message
+    // The next message is complete: this page may have a state that the others never got.
+    this.#sent = {}
+    const message = messageOf(this.#sections)
     return { stream: (response) => this.#add(response, message) }
   }
 
@@ -138,9 +145,9 @@ class Viewers {
     return this.#source.status
   }
 
-  get #message(): string {
-    this.#rendered.message ??= `data: ${JSON.stringify(statusSections(this.#status))}\n\n`
-    return this.#rendered.message
+  get #sections(): Sections {
+    this.#rendered.sections ??= statusSections(this.#status)
+    return this.#rendered.sections
   }
 
   #add(response: ServerResponse, message: string): void {
@@ -149,29 +156,38 @@ class Viewers {
     response.on('error', () => {})
     response.once('close', () => this.#viewers.delete(response))
     response.on('drain', () => {
-      const { waiting } = viewer
-      delete viewer.waiting
+      const { isWaiting } = viewer
+      delete viewer.isWaiting
       delete viewer.isStuck
-      if (waiting !== undefined) response.write(waiting)
+      if (isWaiting) response.write(messageOf(this.#sections))
     })
     response.writeHead(200, { ...headers, 'content-type': 'text/event-stream' })
     response.write(message)
   }
 
+  /** Only what has changed since it was sent before. */
   #sendAll(): void {
     this.#gathering = undefined
-    const message = this.#message
+    const changed = Object.entries(this.#sections).filter(([id, html]) => this.#sent[id] !== html)
+    this.#sent = this.#sections
+    if (changed.length === 0) return
+    const message = messageOf(Object.fromEntries(changed))
+    this.#gatherMs = message.length > limits.longLength ? limits.longGatherMs : limits.gatherMs
     for (const [response, viewer] of this.#viewers) {
-      if (response.writableNeedDrain) viewer.waiting = message
+      if (response.writableNeedDrain) viewer.isWaiting = true
       else response.write(message)
     }
   }
 
   #beat(): void {
     for (const [response, viewer] of this.#viewers) {
-      if (!response.writableNeedDrain) response.write(':\n\n')
+      if (!response.writableNeedDrain) response.write(messageOf({}))
       else if (viewer.isStuck) response.destroy()
       else viewer.isStuck = true
     }
   }
+}
+
+function messageOf(sections: Sections): string {
+  return `data: ${JSON.stringify(sections)}\n\n`
 }

@@ -5,8 +5,13 @@ import type { MasterRow } from '../../kubernetes-service/masters/masters.ts'
 import { formatTime } from '../../runtime/time-format.ts'
 import type { Status } from './status-source.ts'
 
+/** A cluster has a handful of these objects; somebody may make thousands. */
+const MAX_ROWS = 200
+
 /** The parts of the page that change, as HTML, by the ids of their elements. Pure. */
 export function statusSections(status: Status): Readonly<Record<string, string>> {
+  const left = status.objects.length - MAX_ROWS
+  const more = left > 0 ? [['…', `and ${left} more`, '']] : []
   const sections = {
     faults: html`${status.faults.map((fault) => html`<p class="broken">${fault}</p>`)}`,
     masters: mastersTable(status),
@@ -14,7 +19,9 @@ export function statusSections(status: Status): Readonly<Record<string, string>>
       label: 'Objects',
       caption: 'The objects that the masters maintain',
       columns: [{ name: 'Kind' }, { name: 'Name' }, { name: 'State' }],
-      groups: [{ rows: status.objects.map(({ kind, name, detail }) => [kind, name, detail]) }],
+      groups: [
+        { rows: [...status.objects.slice(0, MAX_ROWS).map(({ kind, name, detail }) => [kind, name, detail]), ...more] },
+      ],
     }),
     happenings: happeningsTable(status),
   }
@@ -66,14 +73,16 @@ function happeningsTable({ happenings }: Status): Html {
   if (happenings.length === 0) return html`<p>Nothing has happened since this page was started.</p>`
   return table({
     label: 'What happened',
-    caption: 'The latest first. An Event is what a master says that it did, and why.',
-    columns: [{ name: 'Time (UTC)' }, { name: 'What' }, { name: 'Details' }],
+    caption:
+      'The latest first. An Event is what a master reports that it did, and why; whoever may create Events can write one.',
+    columns: [{ name: 'Time (UTC)' }, { name: 'What' }, { name: 'Details' }, { name: 'Reported by' }],
     groups: [
       {
-        rows: happenings.map(({ atMs, kind, text }) => [
+        rows: happenings.map(({ atMs, kind, text, source }) => [
           formatTime(atMs).slice(11, 19),
           { text: kindWords[kind], broken: kind === 'Warning' },
           text,
+          source ?? '-',
         ]),
       },
     ],
@@ -81,14 +90,22 @@ function happeningsTable({ happenings }: Status): Html {
   })
 }
 
+/** A page that received nothing for so long says so, in milliseconds: something is sent every five seconds. */
+const SILENT_MS = 12_000
+
 /** Puts new sections into the page, and counts down the leases. It asks nobody but the page's own server. */
 const script = `
-const say = text => { document.getElementById('connection').textContent = text }
+const live = 'the present state, live'
+const connection = document.getElementById('connection')
+const say = text => { if (connection.textContent !== text) connection.textContent = text }
 const shown = {}
-let receivedMs = performance.now()
+let messageMs = performance.now()
+let mastersMs = messageMs
 const show = ({ data }) => {
-  receivedMs = performance.now()
-  for (const [id, html] of Object.entries(JSON.parse(data))) {
+  messageMs = performance.now()
+  const sections = Object.entries(JSON.parse(data))
+  if (sections.some(([id]) => id === 'masters')) mastersMs = messageMs
+  for (const [id, html] of sections) {
     if (shown[id] === html) continue
     shown[id] = html
     const element = document.getElementById(id)
@@ -104,8 +121,14 @@ const show = ({ data }) => {
 }
 const follow = () => {
   const source = new EventSource('events')
-  source.onopen = () => say('the present state, live')
-  source.onmessage = show
+  source.onopen = () => {
+    messageMs = performance.now()
+    say(live)
+  }
+  source.onmessage = event => {
+    say(live)
+    show(event)
+  }
   source.onerror = () => {
     say('the last state that was received; the connection is lost, trying again')
     // A browser does not try again by itself when it was refused.
@@ -114,7 +137,9 @@ const follow = () => {
 }
 follow()
 setInterval(() => {
-  const passedMs = performance.now() - receivedMs
+  const silentMs = performance.now() - messageMs
+  if (silentMs > ${SILENT_MS}) say('the last state that was received; nothing more for ' + Math.round(silentMs / 1000) + ' s')
+  const passedMs = performance.now() - mastersMs
   for (const element of document.querySelectorAll('[data-left]')) {
     const left = Math.max(0, Math.ceil((element.dataset.left - passedMs) / 1000)) + ' s'
     if (element.textContent !== left) element.textContent = left

@@ -44,6 +44,8 @@ export interface Happening {
   readonly atMs: number
   readonly kind: 'created' | 'changed' | 'deleted' | 'Normal' | 'Warning'
   readonly text: string
+  /** The instance that reports the Event, and the namespace of the Event. */
+  readonly source?: string | undefined
   /** Of the Event: when that happens again, it is one row still. */
   readonly uid?: string | undefined
 }
@@ -94,6 +96,16 @@ function clipped(text: unknown, limit = MAX_NAME_LENGTH): string {
   return text.length <= limit ? text : Buffer.from(text.slice(0, limit)).toString()
 }
 
+/** Fields of an object may be of any type: whoever stands between it and this page may have written them. */
+function shownRow(kind: ViewKind, object: KubeObject): Pick<ViewRow, 'name' | 'detail'> {
+  try {
+    const { name, detail } = rowOf(kind, object)
+    return { name, detail: clipped(detail, MAX_TEXT_LENGTH) }
+  } catch {
+    return { name: printable(keyOfObject(object)), detail: 'it cannot be read' }
+  }
+}
+
 /** Only what is shown of an Event. Its fields may be absent, or of any type: whoever may create Events wrote them. */
 function shortened(event: CoreEvent): CoreEvent {
   const { name = '', namespace = '', uid = '', resourceVersion = '' } = event.metadata ?? {}
@@ -104,6 +116,7 @@ function shortened(event: CoreEvent): CoreEvent {
     reason: clipped(event.reason),
     message: clipped(event.message, MAX_TEXT_LENGTH),
     type: clipped(event.type),
+    reportingInstance: clipped(event.reportingInstance),
     involvedObject: { kind: clipped(about.kind), namespace: clipped(about.namespace), name: clipped(about.name) },
     count: Number(series?.count ?? count ?? 1),
     lastTimestamp: clipped(series?.lastObservedTime ?? event.eventTime ?? event.lastTimestamp),
@@ -227,12 +240,13 @@ export class StatusSource {
     const object = change.type === 'deleted' ? change.old : change.object
     if (kind === 'Namespace' && !systemNamespaces.has(object.metadata?.name ?? '')) return
     const key = `${kind} ${keyOfObject(object)}`
-    const { name, detail } = rowOf(kind, object)
-    const row = change.type === 'deleted' ? undefined : { kind, name, detail: clipped(detail, MAX_TEXT_LENGTH) }
+    const { name, detail } = shownRow(kind, object)
+    const row = change.type === 'deleted' ? undefined : { kind, name, detail }
     const before = this.#objects.get(key)
+    if (before !== undefined && before.detail === row?.detail) return
     if (row === undefined) this.#objects.delete(key)
     else this.#objects.set(key, row)
-    if (before?.detail !== row?.detail && !isFirst) {
+    if (!isFirst) {
       this.#note({
         atMs: this.#parts.clock.wallMs(),
         kind: row === undefined ? 'deleted' : before === undefined ? 'created' : 'changed',
@@ -248,6 +262,7 @@ export class StatusSource {
   #onEvent(change: Change<CoreEvent>): void {
     if (change.type === 'deleted') return
     const { metadata, reason, message, type, involvedObject, count = 1, lastTimestamp = '' } = change.object
+    const { reportingInstance } = change.object
     const nowMs = this.#parts.clock.wallMs()
     const name = [involvedObject.namespace, involvedObject.name].filter(Boolean).join('/')
     const times = count > 1 ? ` (${count} times)` : ''
@@ -256,6 +271,7 @@ export class StatusSource {
       atMs: Math.min(Math.max(tryParseTime(lastTimestamp) ?? nowMs, 0), nowMs),
       kind: type === 'Warning' ? 'Warning' : 'Normal',
       text: clipped(printable(`${reason} ${involvedObject.kind} ${name}: ${message}${times}`), MAX_TEXT_LENGTH),
+      source: printable([reportingInstance, 'in', metadata?.namespace].filter(Boolean).join(' ')),
       uid: metadata?.uid || undefined,
     })
     this.#changed()

@@ -142,6 +142,15 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
+  /** Beyond metadata the types of fields are not checked: an object of the wrong form is a bad answer. */
+  #reduced(object: T): T {
+    try {
+      return this.#transform(object)
+    } catch (cause) {
+      throw new KubeError('BadResponse', `${this.#source}: fields of an object have the wrong type`, { cause })
+    }
+  }
+
   /** Undefined when the page arrived: the state has the next step. */
   async #listPage(signal: AbortSignal): Promise<Ending | undefined> {
     const { api, resource, query } = this.#options
@@ -151,11 +160,15 @@ export class Reflector<T extends KubeObject> {
     this.#lists?.add({ resource: resource.plural })
     const page = await api
       .list(resource, { ...query, limit, continue: token, signal, ...this.#format })
-      .then((page) => ({ ...page, next: nextPage(this.#source, page, this.#seen) }))
+      .then((page) => ({
+        ...page,
+        next: nextPage(this.#source, page, this.#seen),
+        items: page.items.map((item) => this.#reduced(withKind(resource, item))),
+      }))
       .catch(onlyKubeError)
     if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, watchError: false }
     const { next } = page
-    const all = items.concat(page.items.map((item) => this.#transform(withKind(resource, item))))
+    const all = items.concat(page.items)
     if (next !== undefined) {
       this.#state = { phase: 'paging', items: all, continue: next, limit }
     } else {
@@ -228,7 +241,7 @@ export class Reflector<T extends KubeObject> {
     }
     if (this.#state.phase === 'streaming') {
       const { objects } = this.#state
-      if (type === 'ADDED' || type === 'MODIFIED') objects.set(keyOfObject(object), this.#transform(object))
+      if (type === 'ADDED' || type === 'MODIFIED') objects.set(keyOfObject(object), this.#reduced(object))
       else if (type === 'DELETED') objects.delete(keyOfObject(object))
       else if (object.metadata?.annotations?.['k8s.io/initial-events-end'] === 'true') {
         this.#listed(resourceVersion, [...objects.values()])
@@ -238,7 +251,7 @@ export class Reflector<T extends KubeObject> {
       const before = this.#state.phase === 'watching' ? this.#state.resourceVersion : undefined
       const shared = type !== 'BOOKMARK' && before === resourceVersion
       this.#state = { phase: 'watching', resourceVersion, silences: 0, shared }
-      if (type !== 'BOOKMARK') sink.changed({ type, object: this.#transform(object) })
+      if (type !== 'BOOKMARK') sink.changed({ type, object: this.#reduced(object) })
     }
   }
 

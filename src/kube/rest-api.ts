@@ -173,7 +173,7 @@ class RestKubeApi implements KubeApi {
       }
     } catch (error) {
       if (signal.aborted) return
-      if (query.protobuf !== undefined && isKubeError(error, 'BadResponse')) this.#jsonOnly.add(pathOf(resource))
+      if (query.protobuf !== undefined && refusesProtobuf(error)) this.#giveUpProtobuf(resource, error)
       throw named(name, error)
     }
   }
@@ -189,15 +189,16 @@ class RestKubeApi implements KubeApi {
     try {
       return await make({ protobuf, headers: acceptProtobuf })
     } catch (error) {
-      if (
-        !isKubeError(error) ||
-        !(error.httpStatus === 406 || error.httpStatus === 415 || error.code === 'BadResponse')
-      ) {
-        throw error
-      }
-      this.#jsonOnly.add(key)
+      if (!refusesProtobuf(error)) throw error
+      this.#giveUpProtobuf(resource, error)
       return make({})
     }
+  }
+
+  #giveUpProtobuf(resource: Resource<KubeObject>, error: unknown): void {
+    this.#jsonOnly.add(pathOf(resource))
+    const fields = { resource: resource.plural, error }
+    this.#options.logger?.info(fields, 'a resource is read as JSON from now on: its protobuf is refused or damaged')
   }
 
   #call(method: ApiRequest['method'], name: CallName, path: string, more: Partial<ApiRequest> = {}): Call {
@@ -264,6 +265,17 @@ class RestKubeApi implements KubeApi {
       this.#metrics?.duration.observe({ verb: call.method }, (clock.monotonicMs() - sentMs) / 1000)
     }
   }
+}
+
+/** Whether a call failed because of its format. Its class would load the tables of all messages. */
+function refusesProtobuf(error: unknown): boolean {
+  if (!isKubeError(error)) return false
+  const { httpStatus, cause } = error
+  return httpStatus === 406 || httpStatus === 415 || (cause instanceof Error && rootOf(cause).name === 'ProtobufError')
+}
+
+function rootOf(error: Error): Error {
+  return error.cause instanceof Error ? rootOf(error.cause) : error
 }
 
 const acceptJson = { accept: 'application/json' }

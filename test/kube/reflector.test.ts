@@ -51,6 +51,10 @@ function start(t: TestContext, api: ScriptedApi, sinkError?: Error) {
     logger,
     metrics,
     availability,
+    transform(object) {
+      if ('odd' in object) throw new TypeError('no object')
+      return object
+    },
     sink: {
       replaced: (objects) => told.push(`= ${objects.map(keyOfObject).join(' ')}`),
       changed: ({ type, object }) => {
@@ -324,6 +328,11 @@ const troubles: readonly {
   { name: 'a missing permission', happens: (watch) => watch.end(new KubeError('Forbidden', 'no')), relists: false },
   { name: 'garbage', happens: (watch) => watch.end(new KubeError('BadResponse', 'not JSON')), relists: true },
   { name: 'an event without a version', happens: (watch) => watch.send(added({ metadata: {} })), relists: true },
+  {
+    name: 'an object whose fields have the wrong type',
+    happens: (watch) => watch.send(added({ metadata: { name: 'a', resourceVersion: '99' }, odd: true } as never)),
+    relists: true,
+  },
   { name: 'a 410', happens: (watch) => watch.end(new KubeError('Expired', 'too old')), relists: true },
   { name: 'a 404', happens: (watch) => watch.end(new KubeError('NotFound', 'gone')), relists: true },
   {

@@ -248,7 +248,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'documents-yaml-flag': {
     broken: 'documents: finds no key that is given twice.',
     file: 'documents/yaml.ts',
-    text: 'if (before.has(key.value)) found.push(',
+    text: 'if (before.has(member)) found.push(',
     instead: 'if (before.has(key)) found.push(',
     tests: ['documents/yaml.test.ts'],
   },

@@ -37,6 +37,7 @@ import { createObject, deleteObject, keyOf, reviewed, type Target, updateObject,
 type CollectionRoute = Extract<Route, { to: 'collection' }>
 type ObjectRoute = Extract<Route, { to: 'object' }>
 type ScaleRoute = Extract<Route, { to: 'scale' }>
+type FoundRoute = CollectionRoute | ObjectRoute | ScaleRoute
 
 /** Answers requests for objects and collections: reads the request, calls what does the work, wraps what came out. */
 export class Handlers {
@@ -58,7 +59,7 @@ export class Handlers {
     this.#warnings = []
     if (route.to === 'scale') return this.#scaleInForm(route, request)
     const response = route.to === 'collection' ? this.#collection(route, request, signal) : this.#object(route, request)
-    const answer = this.#inForm(route.kind, response, formRequested(request))
+    const answer = this.#inForm(route, response, request)
     return this.#withWarnings(route.kind, answer, isWrite(request) ? (response as { body?: unknown }).body : undefined)
   }
 
@@ -96,28 +97,31 @@ export class Handlers {
     return readDraft(kind, this.#known(kind, request.body, request, refusal))
   }
 
-  #inForm(kind: Kind, response: ApiResponse, form: ReturnType<typeof formRequested>): ApiResponse {
+  #inForm({ to, kind }: FoundRoute, response: ApiResponse, request: ApiRequest): ApiResponse {
+    const form = formRequested(request)
     if (form === undefined) return response
-    return form.as === 'Table' ? this.#asTable(kind, response, form) : partialResponse(response, form)
+    // The answer itself does not say it: a custom resource may have a member `items` too.
+    const isList = to === 'collection' && request.method !== 'POST'
+    if (form.as === 'Table') return this.#asTable(kind, response, form, isList)
+    return partialResponse(response, form, isList)
   }
 
-  #asTable(kind: Kind, response: ApiResponse, table: TableRequest): ApiResponse {
+  #asTable(kind: Kind, response: ApiResponse, table: TableRequest, isList: boolean): ApiResponse {
     const { clock } = this.#context
     if ('stream' in response) {
       const stream = tableEvents(kind, response.stream as AsyncIterable<WatchEvent>, table, clock)
       return { ...response, stream }
     }
     const body = response.body as StoredObject & {
-      readonly items?: readonly StoredObject[]
+      readonly items: readonly StoredObject[]
       readonly metadata: { readonly continue?: string }
     }
     // A deletion is answered with a Status.
     if (body.kind === 'Status') return response
     const { items, metadata } = body
-    const contents =
-      items === undefined
-        ? { objects: [body], metadata: { resourceVersion: metadata.resourceVersion } }
-        : { objects: items, metadata: tableMetadata(metadata) }
+    const contents = isList
+      ? { objects: items, metadata: tableMetadata(metadata) }
+      : { objects: [body], metadata: { resourceVersion: metadata.resourceVersion } }
     return { ...response, body: tableOf({ kind, ...contents, nowMs: clock.wallMs() }, table) }
   }
 
@@ -173,7 +177,7 @@ export class Handlers {
   }
 
   #scaleInForm(route: ScaleRoute, request: ApiRequest): ApiResponse {
-    const answer = this.#inForm(scaleKind, answered(200, this.#scale(route, request)), formRequested(request))
+    const answer = this.#inForm({ ...route, kind: scaleKind }, answered(200, this.#scale(route, request)), request)
     return this.#withWarnings(route.kind, answer, undefined)
   }
 

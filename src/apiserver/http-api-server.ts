@@ -196,9 +196,9 @@ class HttpFace {
     { status, headers, body }: Extract<ApiResponse, { body: unknown }>,
   ): Promise<void> {
     if (response.destroyed || response.headersSent) return
-    if (isLongList(body) && message.method !== 'HEAD') {
+    if (hasManyItems(body) && message.method !== 'HEAD') {
       response.writeHead(status, { ...commonHeaders, ...bytesOf(headers) })
-      await this.#sendParts(response, listParts(body))
+      await this.#sendParts(response, partsOf(body))
       return
     }
     // With a text, Node writes the headers in the text's encoding instead of byte by byte.
@@ -276,19 +276,20 @@ function bytesOf(headers: ApiResponse['headers']): Record<string, string> {
   )
 }
 
-/** How many items of a list are sent at once. */
+/** How many items are sent at once. */
 const ITEMS_IN_PART = 100
 
-interface List {
+interface WithItems {
   readonly items: readonly unknown[]
 }
 
-function isLongList(body: unknown): body is List {
+/** A list, or an object with such a member: in parts too it is the same JSON. */
+function hasManyItems(body: unknown): body is WithItems {
   return isRecord(body) && Array.isArray(body.items) && body.items.length > ITEMS_IN_PART
 }
 
-/** The JSON of a list in parts. Its items are made into text only when their part is wanted. */
-function* listParts({ items, ...rest }: List): Generator<Buffer, void, undefined> {
+/** The JSON in parts. The items are made into text only when their part is wanted. */
+function* partsOf({ items, ...rest }: WithItems): Generator<Buffer, void, undefined> {
   yield Buffer.from(JSON.stringify({ ...rest, items: [] }).slice(0, -'[]}'.length))
   for (let from = 0; from < items.length; from += ITEMS_IN_PART) {
     // Brackets are exchanged in the bytes: cutting the text costs more than making it.

@@ -15,29 +15,29 @@ export function partialObject({ metadata }: Pick<StoredObject, 'metadata'>, apiV
 }
 
 /**
- * An answer with metadata alone; a Status stays as it is. The events of a watch have single objects, whatever is asked.
+ * An answer, of a list or of one object, with metadata alone; a Status stays as it is. The events of a watch have
+ * single objects, whatever is asked.
  * @throws Refusal 406 where a list is asked for as one object, or one object as a list
  */
-export function partialResponse(response: ApiResponse, request: PartialRequest): ApiResponse {
+export function partialResponse(response: ApiResponse, request: PartialRequest, isList: boolean): ApiResponse {
   const { as, apiVersion } = request
   if ('stream' in response) {
     return { ...response, stream: partialEvents(response.stream as AsyncIterable<WatchEvent>, apiVersion) }
   }
   const body = response.body as StoredObject & {
-    readonly items?: readonly StoredObject[]
+    readonly items: readonly StoredObject[]
     readonly metadata: { readonly continue?: string }
   }
   if (body.kind === 'Status') return response
-  const { items } = body
   if (as === 'PartialObjectMetadata') {
-    if (items !== undefined) throw notInThisForm(as, `a list (${body.kind})`)
+    if (isList) throw notInThisForm(as, `a list (${body.kind})`)
     return { ...response, body: partialObject(body, apiVersion) }
   }
-  if (items === undefined) throw notInThisForm(as, `not a list (${body.kind})`)
+  if (!isList) throw notInThisForm(as, `not a list (${body.kind})`)
   // Only the list of custom resources has an empty token.
   const { continue: token, ...rest } = body.metadata
   const metadata = token ? { ...rest, continue: token } : rest
-  const objects = items.map((item) => partialObject(item, apiVersion))
+  const objects = body.items.map((item) => partialObject(item, apiVersion))
   // As Go writes an empty list of them.
   return { ...response, body: { kind: as, apiVersion, metadata, items: objects.length === 0 ? null : objects } }
 }

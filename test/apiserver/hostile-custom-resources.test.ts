@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { kindsOfDefinition } from '../../src/apiserver/resources/custom-resources.ts'
 import type { ApiRequest } from '../../src/kube/transport.ts'
 import { Embedded } from './embedded.ts'
 
@@ -46,3 +47,49 @@ for (const items of [[{ metadata: { name: 'forged', namespace: 'kube-system' } }
     assert.deepEqual(names((await inForm('DELETE', foos, 'Table')).body), ['mine'])
   })
 }
+
+test('defaults make no more of a short object than a body may have', async () => {
+  const names = Array.from({ length: 1000 }, (_, index) => `p${index}`)
+  const properties = Object.fromEntries(names.map((name) => [name, { type: 'string', default: 'x' }]))
+  const embedded = await withFoos({ list: { type: 'array', items: { type: 'object', properties } } })
+  const foo = (name: string, length: number) => ({ metadata: { name }, list: Array.from({ length }, () => ({})) })
+  const { status, body } = await embedded.send('POST', foos, foo('large', 1000))
+  assert.deepEqual([status, body.reason], [413, 'RequestEntityTooLarge'])
+  const { body: small } = await embedded.send('POST', foos, foo('small', 100))
+  assert.equal(small.list.length, 100)
+  assert.deepEqual(Object.keys(small.list[99]), names)
+  const merge = 'application/merge-patch+json'
+  assert.equal((await embedded.send('PATCH', `${foos}/small`, foo('small', 1000), merge)).status, 413)
+  assert.equal((await embedded.send('GET', foos)).body.items.length, 1)
+})
+
+test('a default within a default counts too', async () => {
+  const leaf = { type: 'string', default: 'x'.repeat(100_000) }
+  const middle = { type: 'object', default: {}, properties: { leaf } }
+  const embedded = await withFoos({
+    list: { type: 'array', items: { type: 'object', properties: { middle, other: middle } } },
+  })
+  const foo = (name: string, length: number) => ({ metadata: { name }, list: Array.from({ length }, () => ({})) })
+  assert.equal((await embedded.send('POST', foos, foo('small', 15))).status, 201)
+  assert.equal((await embedded.send('POST', foos, foo('large', 16))).status, 413)
+})
+
+test('a schema is read once, however many items an object has', () => {
+  let reads = 0
+  const items = {
+    type: 'object',
+    get properties() {
+      reads++
+      return { a: { type: 'string', default: 'x' } }
+    },
+  }
+  const schema = { openAPIV3Schema: { type: 'object', properties: { list: { type: 'array', items } } } }
+  const versions = [{ name: 'v1', served: true, storage: true, schema }]
+  const spec = { group: 'example.com', scope: 'Cluster', names: { plural: 'foos', kind: 'Foo' }, versions }
+  const [kind] = kindsOfDefinition({ spec })
+  const before = reads
+  const list = Array.from({ length: 1000 }, () => ({}))
+  const completed = kind?.withDefaults?.({ list })
+  assert.deepEqual(completed, { list: list.map(() => ({ a: 'x' })) })
+  assert.equal(reads - before, 1)
+})

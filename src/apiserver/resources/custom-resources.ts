@@ -3,6 +3,7 @@ import { ageColumn, type Column, nameColumn, timeSince } from '../columns.ts'
 import { parseJsonPath } from '../json-path.ts'
 import { any, type Draft, type Kind, kindSchema, pointer, type ScalePaths, type Schema } from '../kind.ts'
 import { dnsSubdomainFault } from '../names.ts'
+import { entityTooLarge } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
 import {
   type DefinitionSpec,
@@ -13,8 +14,6 @@ import {
   specOf,
   withNextGeneration,
 } from './custom-resource-definitions.ts'
-
-type Members = Readonly<Record<string, unknown>>
 
 /** The kinds that a stored definition defines, one for each served version. */
 export function kindsOfDefinition(definition: Draft): readonly Kind[] {
@@ -148,43 +147,85 @@ function schemaOf(openApi: JsonSchema): Schema {
 
 /** An object without the fields that its schema does not have, and with the defaults of those that it has. */
 function completed(draft: Draft, openApi: JsonSchema, unknown: string[]): Draft {
+  const completion = { unknown, defaultsLength: 0 }
   const { metadata, apiVersion, kind, ...content } = draft
   const head = { ...(kind === undefined ? {} : { kind }), ...(apiVersion === undefined ? {} : { apiVersion }) }
   return {
     ...head,
     ...(metadata === undefined ? {} : { metadata }),
-    ...(completedValue(content, openApi, '', unknown) as object),
+    ...(completedValue(content, openApi, '', completion) as object),
   }
 }
 
-/** `unknown` takes the paths of the fields that are left out. */
-function completedValue(value: unknown, openApi: JsonSchema, path: string, unknown: string[]): unknown {
+interface Completion {
+  /** Takes the paths of the fields that are left out. */
+  readonly unknown: string[]
+  /** Of the JSON of all defaults so far. */
+  defaultsLength: number
+}
+
+/**
+ * As much as a body may have. A short list of empty items would become an object that fills the memory, where each item
+ * has many defaults; kube-apiserver's etcd does not take it either.
+ */
+const MAX_DEFAULTS_LENGTH = 3 * 1024 * 1024
+
+/** @throws Refusal 413 */
+function completedValue(value: unknown, openApi: JsonSchema, path: string, completion: Completion): unknown {
   if (Array.isArray(value)) {
     const { items } = openApi
     if (!isRecord(items)) return value
-    return value.map((item, index) => completedValue(item, items, `${path}[${index}]`, unknown))
+    return value.map((item, index) => completedValue(item, items, `${path}[${index}]`, completion))
   }
   if (!isRecord(value) || (openApi.type !== 'object' && openApi.properties === undefined)) return value
-  const properties = new Map(propertiesOf(openApi))
+  const { properties, defaults } = membersOf(openApi)
   const { additionalProperties } = openApi
   const keepsUnknown =
     openApi['x-kubernetes-preserve-unknown-fields'] === true || openApi['x-kubernetes-embedded-resource'] === true
-  const known = Object.entries(value).flatMap(([name, item]) => {
+  const result: (readonly [string, unknown])[] = []
+  for (const [name, item] of Object.entries(value)) {
     const schema = properties.get(name) ?? additionalSchema(additionalProperties, keepsUnknown)
     const here = path === '' ? name : `${path}.${name}`
-    if (schema !== undefined) return [[name, completedValue(item, schema, here, unknown)] as const]
-    unknown.push(here)
-    return []
-  })
-  const defaults = [...properties].flatMap(([name, schema]) =>
-    schema.default === undefined || Object.hasOwn(value, name)
-      ? []
-      : [[name, completedValue(schema.default, schema, name, [])] as const],
-  )
-  return Object.fromEntries([...known, ...defaults]) as Members
+    if (schema === undefined) completion.unknown.push(here)
+    else result.push([name, completedValue(item, schema, here, completion)])
+  }
+  for (const { name, schema, length } of defaults) {
+    if (Object.hasOwn(value, name)) continue
+    completion.defaultsLength += length
+    if (completion.defaultsLength > MAX_DEFAULTS_LENGTH) throw entityTooLarge(MAX_DEFAULTS_LENGTH)
+    // What a default has beyond its schema, no client sent.
+    const ofDefault = { unknown: [], defaultsLength: completion.defaultsLength }
+    result.push([name, completedValue(schema.default, schema, name, ofDefault)])
+    completion.defaultsLength = ofDefault.defaultsLength
+  }
+  return Object.fromEntries(result)
 }
+
+interface SchemaMembers {
+  readonly properties: ReadonlyMap<string, JsonSchema>
+  /** The members that have a default, and the length of their JSON with it. */
+  readonly defaults: readonly { readonly name: string; readonly schema: JsonSchema; readonly length: number }[]
+}
+
+/** An object may have many items of one schema. */
+const knownMembers = new WeakMap<JsonSchema, SchemaMembers>()
+
+function membersOf(openApi: JsonSchema): SchemaMembers {
+  let members = knownMembers.get(openApi)
+  if (members === undefined) {
+    const properties = propertiesOf(openApi)
+    const defaults = properties
+      .filter(([, schema]) => schema.default !== undefined)
+      .map(([name, schema]) => ({ name, schema, length: JSON.stringify({ [name]: schema.default }).length }))
+    members = { properties: new Map(properties), defaults }
+    knownMembers.set(openApi, members)
+  }
+  return members
+}
+
+const anything: JsonSchema = { 'x-kubernetes-preserve-unknown-fields': true }
 
 function additionalSchema(additional: JsonSchema | boolean | undefined, keepsUnknown: boolean): JsonSchema | undefined {
   if (isRecord(additional)) return additional as JsonSchema
-  return additional === true || keepsUnknown ? { 'x-kubernetes-preserve-unknown-fields': true } : undefined
+  return additional === true || keepsUnknown ? anything : undefined
 }

@@ -13,6 +13,7 @@ import { flag, parameter, parseListOptions } from './query.ts'
 import {
   badRequest,
   cannotDecode,
+  cutText,
   groupVersionKind,
   internalError,
   invalid,
@@ -79,8 +80,11 @@ export class Handlers {
     const level = parameter(request.query, 'fieldValidation') || this.#fieldValidation
     if (level === undefined || !isRecord(object)) return object
     const { known, unknown } = kind.withoutUnknown?.(object) ?? decodedAsGo(kind, object)
-    if (level === 'Strict' && unknown.length > 0) throw refusal(unknown)
-    if (level !== 'Ignore') this.#warnings.push(...unknown.slice(0, MAX_WARNINGS).map(unknownField))
+    if (level === 'Strict' && unknown.length > 0)
+      throw refusal(unknown.slice(0, MAX_STRICT_ERRORS).map((path) => cutText(path)))
+    if (level !== 'Ignore') {
+      this.#warnings.push(...unknown.slice(0, MAX_WARNINGS).map((path) => unknownField(cutText(path))))
+    }
     return known
   }
 
@@ -238,7 +242,7 @@ export class Handlers {
     if (type === 'strategic' && kind.isCustom) throw noStrategicPatch()
     const options = writeOptions(request, 'Update')
     const refusal = (unknown: readonly string[]): Error => {
-      const message = `Invalid value: ${JSON.stringify(JSON.stringify(request.body))}: ${strictError(unknown)}`
+      const message = `Invalid value: ${JSON.stringify(cutText(JSON.stringify(request.body)))}: ${strictError(unknown)}`
       // Upstream does not say of which object.
       return invalid({ kind: '', group: '' }, '', [{ reason: 'FieldValueInvalid', message, field: 'patch' }])
     }
@@ -324,6 +328,9 @@ function unknownField(path: string): string {
 function strictError(unknown: readonly string[]): string {
   return `strict decoding error: ${unknown.map(unknownField).join(', ')}`
 }
+
+/** As many as upstream's decoder collects. */
+const MAX_STRICT_ERRORS = 100
 
 /** More of them do not fit into headers that clients take. */
 const MAX_WARNINGS = 20

@@ -17,6 +17,19 @@ interface StatusDetails {
   readonly retryAfterSeconds?: number
 }
 
+/**
+ * How long parts of a refusal may be, in characters. It names what was sent, which may be the whole body, and may do so
+ * for each of a thousand items.
+ */
+const MAX_VALUE_LENGTH = 16 * 1024
+const MAX_MESSAGE_LENGTH = 64 * 1024
+const MAX_CAUSES_LENGTH = 64 * 1024
+
+/** A text from a request as a refusal may repeat it. */
+export function cutText(text: string, limit = MAX_VALUE_LENGTH): string {
+  return text.length > limit ? `${text.slice(0, limit)}...` : text
+}
+
 /** The answer to a refused request: an HTTP status and a Status body in kube-apiserver's words. */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
@@ -25,14 +38,15 @@ export class Refusal extends Error {
   readonly body: Readonly<Record<string, unknown>>
 
   constructor(httpStatus: number, reason: string, message: string, details?: StatusDetails, metadata: object = {}) {
-    super(message)
+    const text = cutText(message, MAX_MESSAGE_LENGTH)
+    super(text)
     this.httpStatus = httpStatus
     this.body = {
       kind: 'Status',
       apiVersion: 'v1',
       metadata,
       status: 'Failure',
-      message,
+      message: text,
       ...(reason === '' ? {} : { reason }),
       ...(details === undefined ? {} : { details }),
       code: httpStatus,
@@ -173,9 +187,10 @@ export function invalid(qualified: { kind: string; group: string }, name: string
   const kind = qualified.group === '' ? qualified.kind : `${qualified.kind}.${qualified.group}`
   const lines = [...new Set(causes.map((cause) => `${cause.field}: ${cause.message}`))]
   const list = lines.length === 1 ? lines[0] : `[${lines.join(', ')}]`
-  const named = { ...(name === '' ? {} : { name }), ...groupOf(qualified) }
+  const known = cutText(name)
+  const named = { ...(name === '' ? {} : { name: known }), ...groupOf(qualified) }
   const details = { ...named, ...(qualified.kind === '' ? {} : { kind: qualified.kind }), causes }
-  return new Refusal(422, 'Invalid', `${kind} ${JSON.stringify(name)} is invalid: ${list}`, details)
+  return new Refusal(422, 'Invalid', `${kind} ${JSON.stringify(known)} is invalid: ${list}`, details)
 }
 
 /** A JSON patch that does not apply. */
@@ -229,43 +244,54 @@ function groupOf(resource: { readonly group: string }): { readonly group?: strin
 }
 
 function valueText(value: unknown): string {
-  return typeof value === 'string' ? goQuoted(value) : JSON.stringify(value)
+  return typeof value === 'string' ? goQuoted(cutText(value)) : cutText(String(JSON.stringify(value)))
 }
 
-/** Collects the faults of an object, field by field, in the words of apimachinery's `field.Error`. */
+/**
+ * Collects the faults of an object, field by field, in the words of apimachinery's `field.Error`. Those beyond what a
+ * refusal may say are not retained.
+ */
 export class FieldErrors {
   readonly causes: Cause[] = []
+  #length = 0
 
   required(field: string, detail?: string): void {
-    this.#add('FieldValueRequired', field, detail === undefined ? 'Required value' : `Required value: ${detail}`)
+    this.#add('FieldValueRequired', field, () =>
+      detail === undefined ? 'Required value' : `Required value: ${detail}`,
+    )
   }
 
   invalid(field: string, value: unknown, detail: string): void {
-    this.#add('FieldValueInvalid', field, `Invalid value: ${valueText(value)}: ${detail}`)
+    this.#add('FieldValueInvalid', field, () => `Invalid value: ${valueText(value)}: ${detail}`)
   }
 
   notSupported(field: string, value: unknown, supported: readonly string[]): void {
-    const values = supported.map((text) => JSON.stringify(text)).join(', ')
-    this.#add('FieldValueNotSupported', field, `Unsupported value: ${valueText(value)}: supported values: ${values}`)
+    this.#add('FieldValueNotSupported', field, () => {
+      const values = supported.map((text) => JSON.stringify(text)).join(', ')
+      return `Unsupported value: ${valueText(value)}: supported values: ${values}`
+    })
   }
 
   duplicate(field: string, value: unknown): void {
-    this.#add('FieldValueDuplicate', field, `Duplicate value: ${valueText(value)}`)
+    this.#add('FieldValueDuplicate', field, () => `Duplicate value: ${valueText(value)}`)
   }
 
   forbidden(field: string, detail: string): void {
-    this.#add('FieldValueForbidden', field, `Forbidden: ${detail}`)
+    this.#add('FieldValueForbidden', field, () => `Forbidden: ${detail}`)
   }
 
   tooLong(field: string, limitBytes: number): void {
-    this.#add('FieldValueTooLong', field, `Too long: may not be more than ${limitBytes} bytes`)
+    this.#add('FieldValueTooLong', field, () => `Too long: may not be more than ${limitBytes} bytes`)
   }
 
   tooMany(field: string, count: number, limit: number): void {
-    this.#add('FieldValueTooMany', field, `Too many: ${count}: must have at most ${limit} items`)
+    this.#add('FieldValueTooMany', field, () => `Too many: ${count}: must have at most ${limit} items`)
   }
 
-  #add(reason: string, field: string, message: string): void {
-    this.causes.push({ reason, message, field })
+  #add(reason: string, field: string, message: () => string): void {
+    if (this.#length > MAX_CAUSES_LENGTH) return
+    const cause = { reason, message: cutText(message(), 2 * MAX_VALUE_LENGTH), field: cutText(field) }
+    this.#length += cause.message.length + cause.field.length
+    this.causes.push(cause)
   }
 }

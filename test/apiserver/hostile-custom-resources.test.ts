@@ -93,3 +93,40 @@ test('a schema is read once, however many items an object has', () => {
   assert.deepEqual(completed, { list: list.map(() => ({ a: 'x' })) })
   assert.equal(reads - before, 1)
 })
+
+test('versions of the same name are refused once, however many there are', { timeout: 60_000 }, async () => {
+  const embedded = await Embedded.started([])
+  const versions = Array.from({ length: 8000 }, () => ({ name: 'v1' }))
+  const spec = { group: 'example.com', scope: 'Namespaced', names: { plural: 'foos', kind: 'Foo' }, versions }
+  const { status, body } = await embedded.send('POST', definitions, { metadata: { name: 'foos.example.com' }, spec })
+  assert.equal(status, 422)
+  const causes: readonly { readonly message: string }[] = body.details.causes
+  assert.equal(causes.filter(({ message }) => message.endsWith('must contain unique version names')).length, 1)
+  assert.match(body.message, /must have exactly one version marked as storage version/)
+  const { length } = JSON.stringify(body)
+  assert.ok(length < 500_000, `${length} characters`)
+})
+
+test('unknown fields at long paths make no long refusal', { timeout: 60_000 }, async () => {
+  const embedded = await withFoos({ map: { type: 'object', additionalProperties: { type: 'object', properties: {} } } })
+  const unknown = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`u${index}`, 1]))
+  const foo = {
+    apiVersion: 'example.com/v1',
+    kind: 'Foo',
+    metadata: { name: 'a' },
+    map: { ['k'.repeat(200_000)]: unknown },
+  }
+  const strict = '?fieldValidation=Strict&fieldManager=m'
+  const answers = [
+    await embedded.send('POST', `${foos}${strict}`, foo),
+    await embedded.send('PATCH', `${foos}/a${strict}`, foo, 'application/apply-patch+yaml'),
+  ]
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [400, 500],
+  )
+  for (const { body } of answers) {
+    const { length } = JSON.stringify(body)
+    assert.ok(length < 500_000, `${length} characters`)
+  }
+})

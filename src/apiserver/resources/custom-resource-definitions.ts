@@ -174,6 +174,9 @@ function validateDefinition(draft: Draft, errors: FieldErrors, live: StoredObjec
   else if (group && !group.includes('.'))
     errors.invalid('spec.group', group, 'should be a domain with at least one dot')
   if (live !== undefined) checkFixed(specOf(draft), specOf(live), errors)
+  if (new Set(versions.map(({ name: versionName }) => versionName)).size < versions.length) {
+    errors.invalid('spec.versions', versions, 'must contain unique version names')
+  }
   if (versions.filter(({ storage }) => storage).length !== 1) {
     errors.invalid('spec.versions', versions, 'must have exactly one version marked as storage version')
     if (versions.length === 0) errors.invalid('status.storedVersions', null, 'must have at least one stored version')
@@ -186,8 +189,6 @@ function validateDefinition(draft: Draft, errors: FieldErrors, live: StoredObjec
     const at = isCommon ? 'spec' : `spec.versions[${index}]`
     if (scale !== undefined && (!isCommon || index === 0)) validateScale(scale, `${at}.subresources.scale`, errors)
     validateVersion(version, `spec.versions[${index}]`, errors)
-    const isTwice = versions.findIndex(({ name }) => name === version.name) < index
-    if (isTwice) errors.invalid('spec.versions', versions, 'must contain unique version names')
   }
 }
 

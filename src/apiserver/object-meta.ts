@@ -14,6 +14,9 @@ const MAX_ANNOTATION_BYTES = 256 * 1024
 /** Metadata as it is stored. */
 type StoredMeta = StoredObject['metadata']
 
+/** Metadata of an update. */
+type UpdatedMeta = ObjectMeta & Pick<StoredMeta, 'deletionGracePeriodSeconds'>
+
 /** Reads a body as an object of this kind, with the kind's defaults. @throws Refusal 400 */
 export function readDraft(kind: Kind, body: unknown): Draft {
   const draft = readBody(kind, body)
@@ -129,8 +132,8 @@ export function validateMeta(kind: Kind, draft: Draft, errors: FieldErrors, live
   }
 }
 
-function checkUnchanged(meta: ObjectMeta, live: StoredMeta, errors: FieldErrors): void {
-  for (const field of ['name', 'namespace', 'uid', 'deletionTimestamp'] as const) {
+function checkUnchanged(meta: UpdatedMeta, live: StoredMeta, errors: FieldErrors): void {
+  for (const field of ['name', 'namespace', 'uid', 'deletionTimestamp', 'deletionGracePeriodSeconds'] as const) {
     if (meta[field] !== live[field]) errors.invalid(`metadata.${field}`, meta[field] ?? null, 'field is immutable')
   }
   if (live.deletionTimestamp === undefined) return

@@ -37,6 +37,15 @@ const requests: readonly (readonly [method: string, path: string, type: string, 
   ['DELETE', `${pods}/p`, json, [], 400],
   ['PATCH', `${pods}/p`, merge, { spec: { terminationGracePeriodSeconds: Number.MAX_SAFE_INTEGER } }, 200],
   ['DELETE', `${pods}/p`, json, '', 200],
+  ['POST', maps, json, { metadata: { name: 'g', finalizers: ['example.com/f'] } }, 201],
+  ['PATCH', `${maps}/g`, merge, { metadata: { deletionGracePeriodSeconds: 5 } }, 422],
+  ['PATCH', `${maps}/g`, merge, { metadata: { deletionGracePeriodSeconds: 0 } }, 422],
+  ['PATCH', `${maps}/g`, merge, { metadata: { deletionGracePeriodSeconds: null } }, 200],
+  ['DELETE', `${maps}/g`, json, '', 200],
+  ['PATCH', `${maps}/g`, merge, { metadata: { deletionGracePeriodSeconds: 5, finalizers: null } }, 422],
+  ['PATCH', `${maps}/g`, merge, { metadata: { deletionGracePeriodSeconds: null } }, 200],
+  ['PATCH', `${maps}/g`, merge, { metadata: { finalizers: null } }, 200],
+  ['PATCH', `${maps}/g`, merge, { metadata: { finalizers: null } }, 404],
 ]
 
 test('bodies of wrong types, depths and sizes are refused, and nothing that is stored breaks a list', async (t) => {

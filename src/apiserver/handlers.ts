@@ -259,11 +259,14 @@ export class Handlers {
   #apply(route: ObjectRoute, request: ApiRequest): ApiResponse {
     const { kind, namespace, name, subresource } = route
     const options = writeOptions(request, 'Apply')
-    const body = request.body as { readonly apiVersion?: string; readonly kind?: string } | undefined
-    if (body?.apiVersion === undefined || body.kind !== kind.resource.kind) {
-      throw badRequest(`invalid object type: ${groupVersionKind(body?.apiVersion ?? '', body?.kind ?? '')}`)
+    const body = isRecord(request.body) ? request.body : {}
+    const apiVersion = textOf(body.apiVersion)
+    if (apiVersion === '' || body.kind !== kind.resource.kind) {
+      throw badRequest(`invalid object type: ${groupVersionKind(apiVersion, textOf(body.kind))}`)
     }
-    const { namespace: given = '', name: givenName = '' } = (body as Draft).metadata ?? {}
+    const metadata = isRecord(body.metadata) ? body.metadata : {}
+    const given = textOf(metadata.namespace)
+    const givenName = textOf(metadata.name)
     const type = `${kind.resource.group}/${kind.resource.version}, Kind=${kind.resource.kind}`
     const untyped = (faults: readonly string[]): Error => {
       const list = faults.length === 1 ? faults[0] : `errors:\n  ${faults.join('\n  ')}`
@@ -319,6 +322,11 @@ export class Handlers {
   #live({ kind, namespace, name }: Omit<Target, 'subresource'>): StoredObject | undefined {
     return this.#context.store.objects(kind).get(keyOf(namespace, name))
   }
+}
+
+/** What is of another type counts as absent, as in upstream's unstructured objects. */
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : ''
 }
 
 function unknownField(path: string): string {

@@ -9,6 +9,7 @@ const maps = '/api/v1/namespaces/default/configmaps'
 const secrets = '/api/v1/namespaces/default/secrets'
 const merge = 'application/merge-patch+json'
 const json = 'application/json'
+const apply = 'application/apply-patch+yaml'
 const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
 const pod = { metadata: { name: 'p' }, spec: { containers: [{ name: 'c', image: 'i' }], nodeName: 'n' } }
 
@@ -48,6 +49,17 @@ const requests: readonly (readonly [method: string, path: string, type: string, 
   ['PATCH', `${maps}/g`, merge, { metadata: { finalizers: null } }, 404],
 ]
 
+/** What is applied, and what is said of its type. */
+const applied: readonly (readonly [body: unknown, type: string])[] = [
+  [{ apiVersion: 5, kind: 'X' }, '/, Kind=X'],
+  [{ apiVersion: 'v1', kind: { toString: 1 } }, '/v1, Kind='],
+  [{ apiVersion: 5, kind: 'ConfigMap' }, '/, Kind=ConfigMap'],
+  [{ apiVersion: '', kind: 'ConfigMap' }, '/, Kind=ConfigMap'],
+  [{ apiVersion: {}, kind: {} }, '/, Kind='],
+  [{ apiVersion: 'v1' }, '/v1, Kind='],
+  ['null', '/, Kind='],
+]
+
 test('bodies of wrong types, depths and sizes are refused, and nothing that is stored breaks a list', async (t) => {
   const logger = memoryLogger()
   const server = await startApiServer({ logger })
@@ -82,6 +94,10 @@ test('bodies of wrong types, depths and sizes are refused, and nothing that is s
       const [listed] = await send('GET', list, json)
       assert.equal(listed, 200, `${list} after ${what}`)
     }
+  }
+  for (const [body, type] of applied) {
+    const [status, answer] = await send('PATCH', `${maps}/m?fieldManager=a`, apply, body)
+    assert.deepEqual([status, JSON.parse(answer).message], [400, `invalid object type: ${type}`])
   }
   assert.deepEqual(logger.lines, [])
   const unknown = { metadata: { name: 'w' }, dätä: 1, 'a\u009f"\\': 1, ['x'.repeat(10_000)]: 1 }

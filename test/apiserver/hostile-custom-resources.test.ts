@@ -130,3 +130,14 @@ test('unknown fields at long paths make no long refusal', { timeout: 60_000 }, a
     assert.ok(length < 500_000, `${length} characters`)
   }
 })
+
+test('an applied object whose name is no text is refused for the fields that it may not have', async () => {
+  const embedded = await withFoos({})
+  const foo = { apiVersion: 'example.com/v1', kind: 'Foo', metadata: { name: { toString: 1 }, namespace: 5 }, x: 1 }
+  const { status, body } = await embedded.send('PATCH', `${foos}/a?fieldManager=m`, foo, 'application/apply-patch+yaml')
+  assert.equal(status, 500)
+  assert.match(
+    body.message,
+    /^failed to create typed patch object \(\/; example\.com\/v1, Kind=Foo\): \.x: field not decl/,
+  )
+})

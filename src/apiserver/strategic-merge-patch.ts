@@ -75,7 +75,8 @@ function dropOthers(merged: Record<string, unknown>, patch: Map<string, unknown>
   const retained = patch.get(RETAIN_KEYS)
   patch.delete(RETAIN_KEYS)
   const isDirective = (key: string): boolean => key.startsWith(ELEMENT_ORDER) || key.startsWith(DELETE_VALUES)
-  const isNamed = (key: string): boolean => Array.isArray(retained) && retained.includes(key)
+  const names = new Set<unknown>(Array.isArray(retained) ? retained : [])
+  const isNamed = (key: string): boolean => names.has(key)
   const others = [...patch].filter(([key, value]) => value !== null && !isDirective(key) && !isNamed(key))
   if (!Array.isArray(retained) || others.length > 0) throw badRequest('invalid patch format of retainKeys')
   for (const key of Object.keys(merged)) if (!isNamed(key)) delete merged[key]

@@ -176,3 +176,21 @@ test('a key that nests too deep is refused', () => {
   for (let depth = 0; depth < 20_000; depth++) port = [port]
   assert.throws(() => strategicMergePatch(live, { ports: [{ port }] }, schema), { httpStatus: 400 })
 })
+
+test('each name that a patch retains is read once', () => {
+  const names = Array.from({ length: 1000 }, (_, index) => `k${index}`)
+  let reads = 0
+  const retained = new Proxy(names, {
+    get(target, name) {
+      reads++
+      return Reflect.get(target, name)
+    },
+  })
+  const document = Object.fromEntries(names.slice(500).map((name) => [name, 'old']))
+  const patch = Object.fromEntries(names.map((name) => [name, 'new']))
+  assert.deepEqual(
+    strategicMergePatch({ ...document, other: 'old' }, { $retainKeys: retained, ...patch }, undefined),
+    patch,
+  )
+  assert.ok(reads < 10 * names.length, `${reads} reads`)
+})

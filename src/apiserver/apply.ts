@@ -1,26 +1,29 @@
+import { isRecord } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { equalJson } from './decode.ts'
-import type { Draft, Kind, Subresource } from './kind.ts'
+import { type FieldSet, intersection, isEmpty, noFields, pathsOf, union, without } from './field-set.ts'
+import type { Draft, Kind, Schema, Subresource } from './kind.ts'
+import { lastAppliedFields, withLastApplied } from './last-applied.ts'
 import {
-  appliedFields,
-  changedFields,
   entriesOf,
   entry,
-  type FieldSet,
-  intersection,
+  entryWithout,
   isBy,
   type ManagedEntry,
   type ManagedFields,
   type Manager,
-  mergeFields,
   ownable,
-  pathsOf,
-  removeFields,
-  without,
 } from './managed-fields.ts'
-import { Refusal } from './refusal.ts'
+import { invalid, Refusal } from './refusal.ts'
 import type { StoredObject } from './store.ts'
+import { compare, fieldsOf, mergeFields, removeFields, withDeclared } from './typed-fields.ts'
 import type { Change } from './writes.ts'
+
+/** What is applied: decoded, and as it was sent, where an empty map or list is not the same as none. */
+export interface Applied {
+  readonly wanted: Draft
+  readonly sent: Draft
+}
 
 /**
  * Server-side apply: merges the manager's fields into the object, removes fields that only this manager applied before
@@ -30,7 +33,7 @@ import type { Change } from './writes.ts'
 export function applyTo(
   kind: Kind,
   live: StoredObject,
-  wanted: Draft,
+  { wanted, sent }: Applied,
   write: {
     readonly manager: Manager
     readonly subresource: Subresource
@@ -40,41 +43,65 @@ export function applyTo(
 ): Change {
   const { manager, subresource, clock } = write
   const { schema } = kind
-  const mine = ownable(wanted, subresource, kind.hasStatus)
-  const applied = appliedFields(mine, schema)
-  const entries = entriesOf(live)
+  const before = ownable(live, subresource, kind.hasStatus)
+  const applied = fieldsOf(ownable(sent, subresource, kind.hasStatus), schema)
+  const entries = ownersToApply(kind, live, before, subresource, clock)
   const own = entries.find((old) => isBy(old, kind, manager, subresource))
   const others = entries.filter((old) => old !== own)
 
-  const merged = mergeFields(ownable(live, subresource, kind.hasStatus), mine, schema)
-  const changed = changedFields(ownable(live, subresource, kind.hasStatus), merged, schema)
-  const disputed = changed === undefined ? undefined : intersection(applied, changed)
-  const conflicts = others.flatMap((old) => conflictsWith(old, disputed))
-  if (conflicts.length > 0 && !write.force) throw applyConflict(conflicts)
+  const merged = mergeFields(before, ownable(wanted, subresource, kind.hasStatus), schema)
+  const managed = others.reduce((fields: FieldSet, old) => union(fields, old.fieldsV1), applied)
+  const after = own === undefined ? merged : withoutDropped(merged, own.fieldsV1, managed, schema)
+  if (kind.isCustom) refuseEmptied(kind, live, after)
+  const { added, modified, removed } = compare(before, after, schema)
+  const changed = union(added, modified)
+  if (!write.force)
+    checkConflicts(others, changed, manager.name === 'kubectl' ? lastAppliedFields(kind, live) : noFields)
 
-  const retained = others.flatMap((old) => {
-    const fieldsV1 = without(old.fieldsV1, disputed)
-    return fieldsV1 === undefined ? [] : [{ ...old, fieldsV1 }]
-  })
-  const dropped = own === undefined ? undefined : retained.reduce(minus, without(own.fieldsV1, applied))
-  const result = dropped === undefined ? merged : removeFields(merged, dropped, schema)
-  return { draft: joined(live, result as Draft, wanted), managers: (isChanged) => withOwn(retained, isChanged) }
-
-  function withOwn(rest: ManagedFields, isChanged: boolean): ManagedFields {
-    if (own !== undefined && !isChanged && equalJson(own.fieldsV1, applied)) return entries
-    return [...rest, entry(kind, manager, subresource, applied, clock)]
+  const retained = others.flatMap((old) => entryWithout(old, union(changed, removed)))
+  const draft = joined(live, after as Draft, wanted)
+  return {
+    draft: manager.name === 'kubectl' ? withLastApplied(draft, sent) : draft,
+    managers(isChanged) {
+      if (own !== undefined && !isChanged && equalJson(own.fieldsV1, applied)) return entries
+      return isEmpty(applied) ? retained : [...retained, entry(kind, manager, subresource, applied, clock)]
+    },
   }
 }
 
 /** What the manager owns of an object that an apply creates. */
-export function ownedOnApply(kind: Kind, wanted: Draft, manager: Manager, clock: Clock): ManagedFields {
-  return [
-    entry(kind, manager, undefined, appliedFields(ownable(wanted, undefined, kind.hasStatus), kind.schema), clock),
-  ]
+export function ownedOnApply(kind: Kind, sent: Draft, manager: Manager, clock: Clock): ManagedFields {
+  const applied = fieldsOf(ownable(sent, undefined, kind.hasStatus), kind.schema)
+  return isEmpty(applied) ? [] : [entry(kind, manager, undefined, applied, clock)]
 }
 
-function minus(fields: FieldSet | undefined, other: ManagedEntry): FieldSet | undefined {
-  return fields === undefined ? undefined : without(fields, other.fieldsV1)
+/** What an object without owners consists of was there before anybody applied (upstream's skipNonAppliedManager). */
+function ownersToApply(
+  kind: Kind,
+  live: StoredObject,
+  before: Draft,
+  subresource: Subresource,
+  clock: Clock,
+): ManagedFields {
+  const entries = entriesOf(live)
+  const { added } = entries.length > 0 ? { added: noFields } : compare({}, before, kind.schema)
+  if (isEmpty(added)) return entries
+  return [entry(kind, { name: 'before-first-apply', operation: 'Update' }, subresource, added, clock)]
+}
+
+/**
+ * The merged value without what the manager applied last and nobody, not even itself, owns now (upstream's
+ * `Updater.prune`). A container goes with the last of what is in it.
+ */
+function withoutDropped(merged: unknown, last: FieldSet, managed: FieldSet, schema: Schema): unknown {
+  const all = (value: unknown): FieldSet => withDeclared(fieldsOf(value, schema), schema)
+  const mine = withDeclared(last, schema)
+  const withoutMine = removeFields(merged, mine, schema)
+  const owned = union(all(withoutMine), withDeclared(managed, schema))
+  const onlyOwned = removeFields(merged, without(all(merged), owned), schema)
+  // What nobody ever owned stays, unless it is in something that goes.
+  const dropped = intersection(without(all(merged), all(onlyOwned)), mine)
+  return removeFields(merged, dropped, schema) ?? {}
 }
 
 /** The merged fields within the other fields of the object. */
@@ -90,33 +117,56 @@ function joined(live: StoredObject, merged: Draft, wanted: Draft): Draft {
   return { ...merged, kind: live.kind, apiVersion: live.apiVersion, metadata }
 }
 
-interface ApplyConflict {
-  readonly manager: string
-  readonly field: string
-}
-
-function conflictsWith(other: ManagedEntry, disputed: FieldSet | undefined): readonly ApplyConflict[] {
-  const both = disputed === undefined ? undefined : intersection(other.fieldsV1, disputed)
-  if (both === undefined) return []
-  const using = other.operation === 'Update' ? ` using ${other.apiVersion}` : ''
-  const subresource = other.subresource === undefined ? '' : ` with subresource "${other.subresource}"`
-  const manager = `${JSON.stringify(other.manager)}${subresource}${using}`
-  return pathsOf(both).map((field) => ({ manager, field }))
-}
-
-function applyConflict(conflicts: readonly ApplyConflict[]): Refusal {
-  const count = `${conflicts.length} conflict${conflicts.length === 1 ? '' : 's'}`
-  const managers = [...new Set(conflicts.map((conflict) => conflict.manager))]
-  const lines = managers.map((manager) => {
-    const fields = conflicts.filter((conflict) => conflict.manager === manager).map((conflict) => conflict.field)
-    return fields.length === 1
-      ? `conflict with ${manager}: ${fields[0]}`
-      : `conflicts with ${manager}:\n- ${fields.join('\n- ')}`
+/**
+ * A container whose last member was given up, but which is owned itself, is null, which no schema of a custom resource
+ * allows.
+ * @throws Refusal 422
+ */
+function refuseEmptied({ resource, schema }: Kind, live: StoredObject, after: unknown): void {
+  const causes = emptied(after, schema, '').map(({ field, type }) => {
+    const message = `Invalid value: "null": ${field} in body must be of type ${type}: "null"`
+    return { reason: 'FieldValueTypeInvalid', message, field }
   })
-  const causes = conflicts.map(({ manager, field }) => ({
-    reason: 'FieldManagerConflict',
-    message: `conflict with ${manager}`,
-    field,
-  }))
-  return new Refusal(409, 'Conflict', `Apply failed with ${count}: ${lines.join('\n')}`, { causes })
+  if (causes.length > 0) throw invalid(resource, live.metadata.name, causes)
+}
+
+function emptied(
+  value: unknown,
+  schema: Schema | undefined,
+  field: string,
+): readonly { readonly field: string; readonly type: string }[] {
+  if (value === null && schema?.type === 'object') return [{ field, type: 'object' }]
+  if (value === null && schema?.type === 'list') return [{ field, type: 'array' }]
+  if (!isRecord(value) || schema?.type !== 'object') return []
+  return Object.entries(value).flatMap(([name, member]) =>
+    emptied(member, schema.fields[name] ?? schema.others, field === '' ? name : `${field}.${name}`),
+  )
+}
+
+/** @throws Refusal 409 for changed fields that others own, but for those that are `allowed` */
+function checkConflicts(others: ManagedFields, changed: FieldSet, allowed: FieldSet): void {
+  const conflicts = others
+    .map((old) => ({
+      manager: managerText(old),
+      fields: pathsOf(without(intersection(old.fieldsV1, changed), allowed)),
+    }))
+    .filter(({ fields }) => fields.length > 0)
+    .sort((a, b) => (a.manager < b.manager ? -1 : 1))
+  const causes = conflicts.flatMap(({ manager, fields }) =>
+    fields.map((field) => ({ reason: 'FieldManagerConflict', message: `conflict with ${manager}`, field })),
+  )
+  if (causes.length === 0) return
+  const what =
+    causes.length === 1
+      ? `1 conflict: ${causes[0]?.message}: ${causes[0]?.field}`
+      : `${causes.length} conflicts: ${conflicts
+          .map(({ manager, fields }) => `conflicts with ${manager}:\n- ${fields.join('\n- ')}`)
+          .join('\n')}`
+  throw new Refusal(409, 'Conflict', `Apply failed with ${what}`, { causes })
+}
+
+function managerText(old: ManagedEntry): string {
+  const using = old.operation === 'Update' ? ` using ${old.apiVersion}` : ''
+  const subresource = old.subresource === undefined ? '' : ` with subresource "${old.subresource}"`
+  return `${JSON.stringify(old.manager)}${subresource}${using}`
 }

@@ -4,9 +4,8 @@ import { decodedByGoType, GoTypeError } from '../protobuf/go-decode.ts'
 import { applyTo, ownedOnApply } from './apply.ts'
 import type { Draft, Kind, ScalePaths } from './kind.ts'
 import { listObjects } from './list.ts'
-import { applyFaults } from './managed-fields.ts'
 import { formRequested } from './media-types.ts'
-import { readBody, readDraft } from './object-meta.ts'
+import { checkTarget, readBody, readDraft } from './object-meta.ts'
 import { partialResponse } from './partial-metadata.ts'
 import { patched, patchTypeOf } from './patches.ts'
 import { flag, parameter, parseListOptions } from './query.ts'
@@ -25,6 +24,7 @@ import {
   resourceVersionTooLarge,
   successStatus,
   uidConflict,
+  uidOfNothing,
   unsupportedMediaType,
 } from './refusal.ts'
 import { deleteRequest, writeOptions } from './request-options.ts'
@@ -32,6 +32,7 @@ import { scaled, scaleKind, scaleOf, scaleToPatch } from './resources/scale.ts'
 import type { Route } from './routes.ts'
 import type { StoredObject } from './store.ts'
 import { type TableRequest, tableEvents, tableOf } from './table.ts'
+import { applyFaults } from './typed-fields.ts'
 import { openWatch, type WatchContext, type WatchEvent } from './watch.ts'
 import { createObject, deleteObject, keyOf, reviewed, type Target, updateObject, type WriteContext } from './writes.ts'
 
@@ -274,28 +275,28 @@ export class Handlers {
     }
     const undeclared = (unknown: readonly string[]): Error =>
       untyped(unknown.map((path) => `.${path}: field not declared in schema`))
-    const wanted = readBody(kind, this.#declared(kind, body, undeclared))
+    const sent = this.#declared(kind, body, undeclared) as Draft
+    const wanted = readBody(kind, sent)
     if (wanted.metadata?.managedFields !== undefined) throw badRequest('metadata.managedFields must be nil')
     const faults = applyFaults(wanted, kind.schema)
     if (faults.length > 0) throw untyped(faults)
+    const { clock } = this.#context
     if (this.#live(route) === undefined) {
       if (subresource !== undefined) throw notFound(kind.resource, name)
-      const draft = readDraft(kind, {
-        ...wanted,
-        metadata: { ...wanted.metadata, name: wanted.metadata?.name ?? name },
-      })
-      if (draft.metadata?.name !== name) {
-        throw badRequest(
-          `the name of the object (${draft.metadata?.name}) does not match the name on the URL (${name})`,
-        )
-      }
-      const managers = ownedOnApply(kind, wanted, options.manager, this.#context.clock)
+      const { resourceVersion: _version, ...metadata } = wanted.metadata ?? {}
+      if (metadata.uid !== undefined) throw uidOfNothing(kind.resource, name, metadata.uid)
+      const draft = readDraft(kind, { ...wanted, metadata })
+      checkTarget(draft, namespace, name)
+      if (draft.metadata?.name === undefined) throw nameless(name)
+      const managers = ownedOnApply(kind, sent, options.manager, clock)
       return answered(201, createObject(this.#context, kind, namespace, draft, { ...options, managers }))
     }
     const force = flag(request.query, 'force') ?? false
-    const { clock } = this.#context
     const change = (live: StoredObject) => {
-      const { draft, managers } = applyTo(kind, live, wanted, { manager: options.manager, subresource, force, clock })
+      const write = { manager: options.manager, subresource, force, clock }
+      const { draft, managers } = applyTo(kind, live, { wanted, sent }, write)
+      checkTarget(wanted, namespace, name)
+      if (sent.metadata?.name === '') throw nameless(name)
       return { draft: readDraft(kind, draft), ...(managers === undefined ? {} : { managers }) }
     }
     return answered(200, updateObject(this.#context, route, change, options))

@@ -110,11 +110,15 @@ export function listMember(
 export type Schema =
   /** `default`: of a field that identifies an item of a list, where an applied item does not have it. */
   | { readonly type: 'string'; readonly omitEmpty?: boolean; readonly default?: string }
-  | { readonly type: 'integer' | 'boolean' | 'time' | 'microTime' | 'integerOrString' | 'any' }
+  | { readonly type: 'integer' | 'boolean' | 'time' | 'microTime' | 'integerOrString' }
+  /** `granular`: the members of maps in it, at any depth, are owned one by one. */
+  | { readonly type: 'any'; readonly granular?: true; readonly default?: unknown }
   /** A struct; a pointer to one is a field of its own. */
   | {
       readonly type: 'object'
       readonly fields: Readonly<Record<string, Schema>>
+      /** Of members that are not among `fields`, where it can have any. */
+      readonly others?: Schema
       readonly atomic?: boolean
       readonly pointer?: boolean
     }
@@ -172,14 +176,18 @@ const metadata = object({
   annotations: map,
   finalizers: stringSet,
   ownerReferences: list(
-    object({
-      apiVersion: string,
-      kind: string,
-      name: string,
-      uid: string,
-      controller: boolean,
-      blockOwnerDeletion: boolean,
-    }),
+    {
+      type: 'object',
+      atomic: true,
+      fields: {
+        apiVersion: string,
+        kind: string,
+        name: string,
+        uid: string,
+        controller: boolean,
+        blockOwnerDeletion: boolean,
+      },
+    },
     ['uid'],
   ),
   managedFields,

@@ -9,7 +9,7 @@ import { badRequest, cannotDecode, type FieldErrors, isOfResource } from './refu
 import type { StoredObject } from './store.ts'
 
 /** metav1's limit on all annotations of an object together, in bytes of UTF-8. */
-const MAX_ANNOTATION_BYTES = 256 * 1024
+export const MAX_ANNOTATION_BYTES = 256 * 1024
 
 /** Metadata as it is stored. */
 type StoredMeta = StoredObject['metadata']
@@ -133,7 +133,9 @@ export function validateMeta(kind: Kind, draft: Draft, errors: FieldErrors, live
 }
 
 function checkUnchanged(meta: UpdatedMeta, live: StoredMeta, errors: FieldErrors): void {
-  for (const field of ['name', 'namespace', 'uid', 'deletionTimestamp', 'deletionGracePeriodSeconds'] as const) {
+  // Upstream compares the uid twice: for objects of any kind, and as a part of their kind.
+  const fields = ['name', 'namespace', 'uid', 'uid', 'deletionTimestamp', 'deletionGracePeriodSeconds'] as const
+  for (const field of fields) {
     if (meta[field] !== live[field]) errors.invalid(`metadata.${field}`, meta[field] ?? null, 'field is immutable')
   }
   if (live.deletionTimestamp === undefined) return

@@ -165,6 +165,12 @@ export function uidConflict(resource: Resource<KubeObject>, name: string, uid: s
   return conflict(resource, name, `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${live}`)
 }
 
+/** What is applied names the uid of an object that is not there. */
+export function uidOfNothing(resource: Resource<KubeObject>, name: string, uid: string): Refusal {
+  const why = `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`
+  return conflict(resource, name, why)
+}
+
 /** A precondition of a delete; kube-apiserver names the kind here, not the resource. */
 export function preconditionFailed(resource: Resource<KubeObject>, name: string, why: string): Refusal {
   const message = `Operation cannot be fulfilled on ${qualifiedKind(resource)} ${JSON.stringify(name)}: ${why}`

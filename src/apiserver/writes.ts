@@ -4,7 +4,14 @@ import type { Random } from '../runtime/random.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import { asDecoded, deepFrozen, equalJson } from './decode.ts'
 import { type Draft, type Kind, managedFields, type Reservation, type Subresource } from './kind.ts'
-import { type ManagedFields, type Manager, ownedOnCreate, ownedOnUpdate, ownersBefore } from './managed-fields.ts'
+import {
+  inOrder,
+  type ManagedFields,
+  type Manager,
+  ownedOnCreate,
+  ownedOnUpdate,
+  ownersBefore,
+} from './managed-fields.ts'
 import { checkTarget, metaForCreate, metaForUpdate, validateMeta } from './object-meta.ts'
 import {
   alreadyExists,
@@ -252,7 +259,9 @@ function admitToNamespace(context: WriteContext, kind: Kind, namespace: string, 
 function onlyOwnPart(kind: Kind, draft: Draft, live: StoredObject, subresource: Subresource): Draft {
   if (!kind.hasStatus) return draft
   if (subresource !== 'status') return { ...draft, status: live.status }
-  return { ...live, metadata: draft.metadata, status: draft.status ?? {} }
+  // In Go a status is a struct, which is always there.
+  const status = draft.status ?? (kind.isCustom ? undefined : {})
+  return { ...live, metadata: draft.metadata, status }
 }
 
 function validate(kind: Kind, draft: Draft, live: StoredObject | undefined): void {
@@ -275,7 +284,7 @@ function withMeta(draft: Draft, metadata: ObjectMeta): Draft {
 /** The object as it is stored, but for its resourceVersion. */
 function completed(kind: Kind, draft: Draft, managers: ManagedFields): StoredObject {
   const { kind: _kind, apiVersion: _apiVersion, metadata, ...rest } = draft
-  const managed = managers.length === 0 ? {} : { managedFields: asDecoded(managers, managedFields) }
+  const managed = managers.length === 0 ? {} : { managedFields: asDecoded(inOrder(managers), managedFields) }
   return deepFrozen({
     kind: kind.resource.kind,
     apiVersion: apiVersionOf(kind.resource),

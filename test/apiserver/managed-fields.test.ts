@@ -1,27 +1,23 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { type FieldSet, intersection, pathsOf, union, without } from '../../src/apiserver/field-set.ts'
 import { integer, list, map, object, string, stringSet, strings } from '../../src/apiserver/kind.ts'
-import {
-  changedFields,
-  type FieldSet,
-  fieldsOf,
-  intersection,
-  mergeFields,
-  pathsOf,
-  removeFields,
-  union,
-  without,
-} from '../../src/apiserver/managed-fields.ts'
+import { compare, fieldsOf, mergeFields, removeFields } from '../../src/apiserver/typed-fields.ts'
 
 const schema = object({
   labels: map,
   spec: object({ ports: list(object({ port: integer, name: string }), ['port']), cidrs: strings, tags: stringSet }),
 })
 
+/** The fields that the creator of a value owns. */
+function created(value: object): FieldSet {
+  return compare({}, value, schema).added
+}
+
 test('maps and keyed lists are owned with their items, structs by their fields, other lists as a whole', () => {
   const value = { labels: { a: '1' }, spec: { ports: [{ port: 80, name: 'x' }], cidrs: ['c'], tags: ['t'] } }
-  assert.deepEqual(fieldsOf(value, schema), {
+  assert.deepEqual(created(value), {
     'f:labels': { '.': {}, 'f:a': {} },
     'f:spec': {
       'f:ports': { '.': {}, 'k:{"port":80}': { '.': {}, 'f:port': {}, 'f:name': {} } },
@@ -31,17 +27,25 @@ test('maps and keyed lists are owned with their items, structs by their fields, 
   })
 })
 
-test('what changed is what another value, or a value at all, came to', () => {
-  const live = { labels: { a: '1', b: '2' }, spec: { ports: [{ port: 80 }], cidrs: ['c'] } }
-  const next = { labels: { a: '1', b: '3' }, spec: { ports: [{ port: 80, name: 'x' }, { port: 81 }], cidrs: ['d'] } }
-  assert.deepEqual(changedFields(live, next, schema), {
-    'f:labels': { 'f:b': {} },
-    'f:spec': {
-      'f:ports': { 'k:{"port":80}': { 'f:name': {} }, 'k:{"port":81}': { '.': {}, 'f:port': {} } },
-      'f:cidrs': {},
-    },
+test('who applies a map or list owns what is in it, and an empty map, not an empty list', () => {
+  const value = { labels: {}, spec: { ports: [{ port: 80 }], cidrs: [], tags: [] } }
+  assert.deepEqual(fieldsOf(value, schema), {
+    'f:labels': {},
+    'f:spec': { 'f:ports': { 'k:{"port":80}': { '.': {}, 'f:port': {} } }, 'f:cidrs': {} },
   })
-  assert.equal(changedFields(live, live, schema), undefined)
+})
+
+test('fields are added, modified or removed, and containers come and go with what is in them', () => {
+  const live = { labels: { a: '1', b: '2' }, spec: { ports: [{ port: 80 }], cidrs: ['c'], tags: ['t'] } }
+  const next = { labels: { a: '1', b: '3' }, spec: { ports: [{ port: 80, name: 'x' }, { port: 81 }], cidrs: ['d'] } }
+  assert.deepEqual(compare(live, next, schema), {
+    added: {
+      'f:spec': { 'f:ports': { 'k:{"port":80}': { 'f:name': {} }, 'k:{"port":81}': { '.': {}, 'f:port': {} } } },
+    },
+    modified: { 'f:labels': { 'f:b': {} }, 'f:spec': { 'f:cidrs': {} } },
+    removed: { 'f:spec': { 'f:tags': { '.': {}, 'v:"t"': {} } } },
+  })
+  assert.deepEqual(compare(live, live, schema), { added: {}, modified: {}, removed: {} })
 })
 
 test('paths are written as kube-apiserver writes them', () => {
@@ -77,19 +81,16 @@ const value = fc.record(
   { requiredKeys: [], noNullPrototype: true },
 )
 
-function same(a: FieldSet | undefined, b: FieldSet | undefined): void {
-  assert.deepEqual(a ?? {}, b ?? {})
-}
-
 test('sets of fields obey the laws of sets', () => {
   fc.assert(
     fc.property(value, value, (one, two) => {
-      const [a, b] = [fieldsOf(one, schema), fieldsOf(two, schema)]
-      same(union(a, a), a)
-      same(union(a, b), union(b, a))
-      same(intersection(a, a), a)
-      assert.deepEqual(new Set(pathsOf(intersection(a, b) ?? {})), new Set(pathsOf(intersection(b, a) ?? {})))
-      assert.equal(intersection(without(a, b) ?? {}, b), undefined)
+      const [a, b] = [created(one), fieldsOf(two, schema)]
+      assert.deepEqual(union(a, a), a)
+      assert.deepEqual(union(a, b), union(b, a))
+      assert.deepEqual(intersection(a, a), a)
+      assert.deepEqual(intersection(a, b), intersection(b, a))
+      assert.deepEqual(intersection(without(a, b), b), {})
+      assert.deepEqual(union(without(a, b), intersection(a, b)), a)
     }),
   )
 })
@@ -98,7 +99,7 @@ test('a value laid over another wins where both are, and leaves the rest', () =>
   fc.assert(
     fc.property(value, value, (one, two) => {
       const merged = mergeFields(one, two, schema)
-      assert.equal(changedFields(merged, mergeFields(merged, two, schema), schema), undefined)
+      assert.deepEqual(mergeFields(merged, two, schema), merged)
       assert.deepEqual(mergeFields({}, one, schema), one)
       assert.deepEqual(mergeFields(one, one, schema), one)
     }),
@@ -108,9 +109,9 @@ test('a value laid over another wins where both are, and leaves the rest', () =>
 test('what all fields are removed from is gone', () => {
   fc.assert(
     fc.property(value, (one) => {
-      const left = (removeFields(one, fieldsOf(one, schema), schema) ?? {}) as { spec?: object; labels?: object }
+      const left = (removeFields(one, created(one), schema) ?? {}) as { spec?: object; labels?: object }
       assert.equal(left.labels, undefined)
-      assert.deepEqual(left.spec ?? {}, {})
+      assert.equal(left.spec ?? null, null)
     }),
   )
 })

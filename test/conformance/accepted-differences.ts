@@ -25,7 +25,7 @@ export const acceptedDifferences: readonly AcceptedDifference[] = [
     why: 'a definition is established at once, instead of a little later',
   },
   {
-    where: /^DELETE .*\/customresourcedefinitions\/(?:widgets|gadgets)\.NS\.example\.com\.body/,
+    where: /^DELETE .*\/customresourcedefinitions\/(?:widgets|gadgets|things)\.(?:applied\.)?NS\.example\.com\.body/,
     why: 'a definition goes at once, and its objects with it, instead of when a finalizer has removed them',
   },
   {
@@ -121,11 +121,6 @@ export const acceptedDifferences: readonly AcceptedDifference[] = [
   {
     where: /^PUT .*\/(?:configmaps\/map|widgets\/scaled\/scale)\.body\.message: real ".*StorageError/,
     why: "etcd's key and error code are left out",
-  },
-  {
-    where:
-      /^(?:PATCH|GET) .*\/configmaps\/map(?:\?fieldManager=one)?\.body\.metadata\.managedFields\[\d\]\.fieldsV1\.f:data: real \{\}/,
-    why: 'an applied empty map is left out, as an empty map of any other write is',
   },
   {
     where:

@@ -4,6 +4,7 @@ import { startApiServer } from '../../src/testing.ts'
 import { acceptedDifferences } from '../conformance/accepted-differences.ts'
 import { differences, normalised } from '../conformance/normalise.ts'
 import { bootstrapped, type Scenario } from '../conformance/scenario.ts'
+import { applyScenarios } from '../conformance/scenarios/apply.ts'
 import { customResourceScenarios } from '../conformance/scenarios/custom-resources.ts'
 import { discoveryScenarios } from '../conformance/scenarios/discovery.ts'
 import { kindScenarios } from '../conformance/scenarios/kinds.ts'
@@ -21,6 +22,7 @@ const scenarios: readonly Scenario[] = [
   ...readScenarios,
   ...writeScenarios,
   ...patchScenarios,
+  ...applyScenarios,
   ...watchScenarios,
   ...kindScenarios,
   ...customResourceScenarios,

@@ -1,7 +1,7 @@
 import { apiVersionOf, isRecord, type KubeObject, type Resource } from '../../kube/resources.ts'
 import { ageColumn, type Column, nameColumn, timeSince } from '../columns.ts'
 import { parseJsonPath } from '../json-path.ts'
-import { any, type Draft, type Kind, kindSchema, pointer, type ScalePaths, type Schema } from '../kind.ts'
+import { type Draft, type Kind, kindSchema, pointer, type ScalePaths, type Schema } from '../kind.ts'
 import { dnsSubdomainFault } from '../names.ts'
 import { entityTooLarge } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
@@ -45,7 +45,7 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
     singular: names.singular,
     ...(names.shortNames === undefined ? {} : { shortNames: names.shortNames }),
     ...(names.categories === undefined ? {} : { categories: names.categories }),
-    schema: kindSchema(fieldsOf(ownSchema)),
+    schema: { ...kindSchema(fieldsOf(ownSchema)), ...othersOf(ownSchema, false) } as Schema,
     isCustom: true,
     hasStatus,
     ...(scale === undefined ? {} : { scale: scalePathsOf(scale) }),
@@ -129,20 +129,40 @@ function textsOf(items: readonly string[]): readonly string[] {
 }
 
 /** What managedFields know of an object: its members and the keys of its lists. Types are not enforced. */
-function fieldsOf(openApi: JsonSchema): Readonly<Record<string, Schema>> {
-  return Object.fromEntries(propertiesOf(openApi).map(([name, schema]) => [name, schemaOf(schema)]))
+function fieldsOf(openApi: JsonSchema, keepsUnknown = keepsUnknownIn(openApi)): Readonly<Record<string, Schema>> {
+  return Object.fromEntries(propertiesOf(openApi).map(([name, schema]) => [name, schemaOf(schema, keepsUnknown)]))
 }
 
-function schemaOf(openApi: JsonSchema): Schema {
+function keepsUnknownIn(openApi: JsonSchema): boolean {
+  return openApi['x-kubernetes-preserve-unknown-fields'] === true
+}
+
+/** As k8s.io/kube-openapi's `schemaconv` reads it. `inherited`: a schema around it preserves unknown fields. */
+function schemaOf(openApi: JsonSchema, inherited: boolean): Schema {
+  const keepsUnknown = inherited || keepsUnknownIn(openApi)
   if (openApi.type === 'object') {
     const isAtomic = openApi['x-kubernetes-map-type'] === 'atomic'
-    return { ...pointer(fieldsOf(openApi)), ...(isAtomic ? { atomic: true } : {}) } as Schema
+    const fields = pointer(fieldsOf(openApi, keepsUnknown))
+    return { ...fields, ...othersOf(openApi, inherited), ...(isAtomic ? { atomic: true } : {}) } as Schema
   }
-  if (openApi.type !== 'array') return any
-  const items = schemaOf(isRecord(openApi.items) ? openApi.items : {})
+  if (openApi.type !== 'array')
+    return openApi.default === undefined ? untyped : { ...untyped, default: openApi.default }
+  const items = schemaOf(isRecord(openApi.items) ? openApi.items : {}, keepsUnknown)
   const { 'x-kubernetes-list-type': listType, 'x-kubernetes-list-map-keys': mapKeys = [] } = openApi
   const keys = listType === 'set' ? 'value' : listType === 'map' ? textsOf(mapKeys) : undefined
   return { type: 'list', items, preserveEmpty: true, ...(keys === undefined ? {} : { keys }) }
+}
+
+const untyped = { type: 'any', granular: true } as const
+
+/** The schema of the members that are no properties, where there can be any. */
+function othersOf(openApi: JsonSchema, inherited: boolean): { readonly others?: Schema } {
+  const { additionalProperties } = openApi
+  if (isRecord(additionalProperties)) {
+    return { others: schemaOf(additionalProperties as JsonSchema, inherited || keepsUnknownIn(openApi)) }
+  }
+  const isFree = inherited || keepsUnknownIn(openApi) || propertiesOf(openApi).length === 0
+  return (additionalProperties ?? isFree) ? { others: untyped } : {}
 }
 
 /** An object without the fields that its schema does not have, and with the defaults of those that it has. */

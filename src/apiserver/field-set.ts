@@ -1,0 +1,81 @@
+/**
+ * A set of paths in an object, in the form of metav1.FieldsV1: `f:` a field, `k:` an item of a list by its keys, `v:`
+ * one by its value. A path is in the set if its node is `{}` or has `.`; what is below it is not in the set with it.
+ */
+export interface FieldSet {
+  readonly [step: string]: FieldSet
+}
+
+export const noFields: FieldSet = Object.freeze({})
+
+/** A path in the set, below which no other is. */
+const leaf: FieldSet = noFields
+
+export function isEmpty(fields: FieldSet): boolean {
+  for (const _ in fields) return false
+  return true
+}
+
+/** Whether the path to a node is itself in the set. */
+export function isMember(node: FieldSet | undefined): boolean {
+  return node !== undefined && (isEmpty(node) || Object.hasOwn(node, '.'))
+}
+
+/** The node of a path; undefined where neither the path nor anything below it is in the set. */
+export function nodeOf(member: boolean, below: FieldSet): FieldSet | undefined {
+  if (isEmpty(below)) return member ? leaf : undefined
+  return member ? { '.': leaf, ...below } : below
+}
+
+/** The paths of `a`, of `b`, or of both. */
+export function union(a: FieldSet, b: FieldSet): FieldSet {
+  return combined(a, b, (inA, inB) => inA || inB)
+}
+
+/** The paths of `a` that are not in `b`. */
+export function without(a: FieldSet, b: FieldSet): FieldSet {
+  return combined(a, b, (inA, inB) => inA && !inB)
+}
+
+/** The paths in both. */
+export function intersection(a: FieldSet, b: FieldSet): FieldSet {
+  return combined(a, b, (inA, inB) => inA && inB)
+}
+
+function combined(a: FieldSet, b: FieldSet, holds: (inA: boolean, inB: boolean) => boolean): FieldSet {
+  const fields: Record<string, FieldSet> = {}
+  const steps = new Set([...Object.keys(a), ...Object.keys(b)])
+  steps.delete('.')
+  for (const step of steps) {
+    const mine = ownNode(a, step)
+    const theirs = ownNode(b, step)
+    const below = combined(mine ?? noFields, theirs ?? noFields, holds)
+    const node = nodeOf(holds(isMember(mine), isMember(theirs)), below)
+    if (node !== undefined) fields[step] = node
+  }
+  return fields
+}
+
+function ownNode(fields: FieldSet, step: string): FieldSet | undefined {
+  return Object.hasOwn(fields, step) ? fields[step] : undefined
+}
+
+/**
+ * The paths of a set, as kube-apiserver writes them and in its order: `.spec.ports[port=80,protocol="TCP"].name`.
+ */
+export function pathsOf(fields: FieldSet, prefix = ''): readonly string[] {
+  const steps = Object.keys(fields)
+    .filter((step) => step !== '.')
+    .sort()
+  return [
+    ...steps.filter((step) => isMember(fields[step])).map((step) => prefix + pathStep(step)),
+    ...steps.flatMap((step) => pathsOf(fields[step] as FieldSet, prefix + pathStep(step))),
+  ]
+}
+
+export function pathStep(step: string): string {
+  if (step.startsWith('f:')) return `.${step.slice(2)}`
+  if (step.startsWith('v:')) return `[=${step.slice(2)}]`
+  const keys = Object.entries(JSON.parse(step.slice(2)) as Readonly<Record<string, unknown>>)
+  return `[${keys.map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(',')}]`
+}

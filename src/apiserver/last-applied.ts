@@ -1,0 +1,57 @@
+import { apiVersionOf, isRecord } from '../kube/resources.ts'
+import { type FieldSet, noFields, union, without } from './field-set.ts'
+import type { Draft, Kind } from './kind.ts'
+import { MAX_ANNOTATION_BYTES } from './object-meta.ts'
+import type { StoredObject } from './store.ts'
+import { compare, fieldsOf } from './typed-fields.ts'
+
+/** Where `kubectl apply` notes what it has applied. */
+const ANNOTATION = 'kubectl.kubernetes.io/last-applied-configuration'
+
+/**
+ * The fields that `kubectl apply` applied and nobody has changed since: kubectl may apply them on the server without a
+ * conflict (upstream's lastAppliedManager).
+ */
+export function lastAppliedFields(kind: Kind, live: StoredObject): FieldSet {
+  const last = parsed(live.metadata.annotations?.[ANNOTATION])
+  if (!isRecord(last) || last.apiVersion !== apiVersionOf(kind.resource)) return noFields
+  const { added, modified, removed } = compare(last, live, kind.schema)
+  return without(fieldsOf(last, kind.schema), union(union(added, modified), removed))
+}
+
+function parsed(text: string | undefined): unknown {
+  try {
+    return JSON.parse(text ?? '')
+  } catch {
+    return undefined
+  }
+}
+
+/** The object with what is applied in that annotation, if it has one (upstream's lastAppliedUpdater). */
+export function withLastApplied(draft: Draft, sent: Draft): Draft {
+  const annotations = (draft.metadata?.annotations ?? {}) as Readonly<Record<string, string>>
+  if (!annotations[ANNOTATION]) return draft
+  const { [ANNOTATION]: _last, ...others } = annotations
+  const given = sent.metadata?.annotations
+  const { [ANNOTATION]: _given, ...ownAnnotations } = given ?? {}
+  const metadata = given === undefined ? sent.metadata : { ...sent.metadata, annotations: ownAnnotations }
+  const next = { ...others, [ANNOTATION]: encoded({ ...sent, ...(metadata === undefined ? {} : { metadata }) }) }
+  const bytes = Object.entries(next).reduce((sum, [key, value]) => sum + Buffer.byteLength(key + value), 0)
+  return { ...draft, metadata: { ...draft.metadata, annotations: bytes > MAX_ANNOTATION_BYTES ? others : next } }
+}
+
+/** JSON as Go's encoder writes it: sorted members, escapes for HTML, a line end. */
+function encoded(object: object): string {
+  const text = JSON.stringify(sorted(object))
+  return `${text.replaceAll(/[<>&\u2028\u2029]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`)}\n`
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted)
+  if (!isRecord(value)) return value
+  return Object.fromEntries(
+    Object.keys(value)
+      .sort()
+      .map((key) => [key, sorted(value[key])]),
+  )
+}

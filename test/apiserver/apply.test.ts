@@ -1,0 +1,301 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Answer, Embedded } from './embedded.ts'
+
+const text = { type: 'string' }
+
+function keyedList(keys: readonly string[], properties: object): object {
+  const items = { type: 'object', properties }
+  return { type: 'array', 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': keys, items }
+}
+
+const spec = {
+  type: 'object',
+  properties: {
+    list: keyedList(['name', 'proto'], { name: text, proto: { type: 'string', default: 'TCP' } }),
+    additional: { type: 'object', additionalProperties: text },
+    deep: { type: 'object', additionalProperties: { type: 'object', additionalProperties: text } },
+    free: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
+    usages: { type: 'array', items: text, 'x-kubernetes-list-type': 'set' },
+    dnsNames: { type: 'array', items: text },
+    duration: text,
+    inner: { type: 'object', properties: { a: text } },
+  },
+}
+
+const status = { type: 'object', properties: { conditions: keyedList(['type'], { type: text }) } }
+
+const definition = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: 'things.example.com' },
+  spec: {
+    group: 'example.com',
+    scope: 'Namespaced',
+    names: { plural: 'things', kind: 'Thing' },
+    versions: [
+      {
+        name: 'v1',
+        served: true,
+        storage: true,
+        subresources: { status: {} },
+        schema: { openAPIV3Schema: { type: 'object', properties: { spec, status } } },
+      },
+    ],
+  },
+}
+
+const things = '/apis/example.com/v1/namespaces/default/things'
+const map = '/api/v1/namespaces/default/configmaps/map'
+const applyPatch = 'application/apply-patch+yaml'
+const mergePatch = 'application/merge-patch+json'
+
+async function withThings(): Promise<Embedded> {
+  const embedded = await Embedded.started()
+  await embedded.send('POST', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', definition)
+  return embedded
+}
+
+function applyThing(embedded: Embedded, manager: string, content: object, path = '/one'): Promise<Answer> {
+  const thing = { apiVersion: 'example.com/v1', kind: 'Thing', metadata: { name: 'one' }, ...content }
+  return embedded.send('PATCH', `${things}${path}?fieldManager=${manager}`, thing, applyPatch)
+}
+
+function applyMap(embedded: Embedded, manager: string, data: object, metadata: object = {}): Promise<Answer> {
+  const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'map', ...metadata }, data }
+  return embedded.send('PATCH', `${map}?fieldManager=${manager}`, object, applyPatch)
+}
+
+/** The fields of each manager. */
+function ownersIn({ body }: Answer): object {
+  const entries = (body.metadata.managedFields ?? []) as readonly { manager: string; fieldsV1: object }[]
+  return Object.fromEntries(entries.map(({ manager, fieldsV1 }) => [manager, fieldsV1]))
+}
+
+test('an applied item is the one whose keys are those that the schema gives it', async () => {
+  const embedded = await withThings()
+  await applyThing(embedded, 'one', { spec: { list: [{ name: 'y' }] } })
+  const answer = await applyThing(embedded, 'one', { spec: { list: [{ name: 'y' }] } })
+  assert.deepEqual(answer.body.spec.list, [{ name: 'y', proto: 'TCP' }])
+  assert.equal(answer.body.metadata.generation, 1)
+  const owned = { 'f:spec': { 'f:list': { 'k:{"name":"y","proto":"TCP"}': { '.': {}, 'f:name': {} } } } }
+  assert.deepEqual(ownersIn(answer), { one: owned })
+})
+
+const all = { additional: { a: '1' }, usages: ['signing'], dnsNames: ['x'], duration: '1h' }
+
+test('what its only owner no longer applies goes, with the containers that held nothing else', async () => {
+  const embedded = await withThings()
+  await applyThing(embedded, 'one', { spec: { inner: { a: '1' } } })
+  await applyThing(embedded, 'two', { spec: all })
+  const { body } = await applyThing(embedded, 'two', { spec: {} })
+  assert.deepEqual(body.spec, { inner: { a: '1' } })
+})
+
+test('what another manager owns stays, and so does the container around it', async () => {
+  const embedded = await withThings()
+  await applyThing(embedded, 'one', { spec: { additional: { a: '1', b: '2' } } })
+  await applyThing(embedded, 'two', { spec: { additional: { b: '2' } } })
+  const answer = await applyThing(embedded, 'one', { spec: { duration: '1h' } })
+  assert.deepEqual(answer.body.spec, { additional: { b: '2' }, duration: '1h' })
+})
+
+test('applied empty maps and lists release what was in them', async () => {
+  const embedded = await withThings()
+  await applyThing(embedded, 'one', { spec: { additional: { b: '2' } } })
+  await applyThing(embedded, 'two', { spec: all })
+  const answer = await applyThing(embedded, 'two', { spec: { additional: {}, usages: [], dnsNames: [], inner: {} } })
+  assert.deepEqual(answer.body.spec, { additional: { b: '2' }, dnsNames: [], inner: {} })
+  assert.deepEqual(ownersIn(answer), {
+    one: { 'f:spec': { 'f:additional': { 'f:b': {} } } },
+    two: { 'f:spec': { 'f:additional': {}, 'f:dnsNames': {}, 'f:inner': {} } },
+  })
+})
+
+test('an object that is applied empty, and holds nothing else, is refused as null', async () => {
+  const embedded = await withThings()
+  await applyThing(embedded, 'one', { spec: { inner: { a: '1' }, duration: '1h' } })
+  const { status: code, body } = await applyThing(embedded, 'one', { spec: { inner: {}, duration: '1h' } })
+  assert.equal(code, 422)
+  assert.deepEqual(body.details.causes, [
+    {
+      reason: 'FieldValueTypeInvalid',
+      message: 'Invalid value: "null": spec.inner in body must be of type object: "null"',
+      field: 'spec.inner',
+    },
+  ])
+})
+
+test('the conditions of an owner go when it applies none, and the status with the last of them', async () => {
+  const embedded = await withThings()
+  await embedded.send('POST', things, { apiVersion: 'example.com/v1', kind: 'Thing', metadata: { name: 'one' } })
+  const conditionsOf = async (manager: string, ...types: readonly string[]): Promise<unknown> => {
+    const conditions = types.map((type) => ({ type }))
+    return (await applyThing(embedded, manager, { status: { conditions } }, '/one/status')).body.status
+  }
+  await conditionsOf('a', 'A')
+  assert.deepEqual(await conditionsOf('b', 'B'), { conditions: [{ type: 'A' }, { type: 'B' }] })
+  assert.deepEqual(await conditionsOf('b'), { conditions: [{ type: 'A' }] })
+  assert.equal(await conditionsOf('a'), undefined)
+})
+
+test('maps in maps of any keys are owned beside what is in them', async () => {
+  const embedded = await withThings()
+  const content = { deep: { x: { a: '1' }, y: {} }, free: { m: { n: { o: 1 } }, l: [{ a: 1 }] } }
+  const applied = await applyThing(embedded, 'one', { spec: content })
+  const free = { 'f:l': {}, 'f:m': { '.': {}, 'f:n': { '.': {}, 'f:o': {} } } }
+  const deep = { 'f:x': { '.': {}, 'f:a': {} }, 'f:y': {} }
+  assert.deepEqual(ownersIn(applied), { one: { 'f:spec': { 'f:deep': deep, 'f:free': free } } })
+  const patch = { spec: { deep: { z: { a: '1' } } } }
+  const patched = await embedded.send('PATCH', `${things}/one?fieldManager=two`, patch, mergePatch)
+  assert.deepEqual(ownersIn(patched), {
+    one: { 'f:spec': { 'f:deep': deep, 'f:free': free } },
+    two: { 'f:spec': { 'f:deep': { 'f:z': { '.': {}, 'f:a': {} } } } },
+  })
+})
+
+test('an owner reference is owned as a whole, and a manager of nothing is none', async () => {
+  const embedded = await Embedded.started()
+  const uid = '00000000-0000-0000-0000-00000000000a'
+  const ownerReferences = [{ apiVersion: 'v1', kind: 'ConfigMap', name: 'a', uid }]
+  const first = await applyMap(embedded, 'one', { a: '1' }, { ownerReferences })
+  const item = { [`k:{"uid":"${uid}"}`]: {} }
+  assert.deepEqual(ownersIn(first), { one: { 'f:data': { 'f:a': {} }, 'f:metadata': { 'f:ownerReferences': item } } })
+  await applyMap(embedded, 'two', { b: '1' })
+  const nothing = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'map' } }
+  const { body } = await embedded.send('PATCH', `${map}?fieldManager=one`, nothing, applyPatch)
+  assert.deepEqual(body.data, { b: '1' })
+  assert.deepEqual(ownersIn({ status: 200, body }), { two: { 'f:data': { 'f:b': {} } } })
+})
+
+test('an applied empty map is owned', async () => {
+  const embedded = await Embedded.started()
+  assert.deepEqual(ownersIn(await applyMap(embedded, 'one', {})), { one: { 'f:data': {} } })
+})
+
+test('what an object without owners consists of was there before the first apply', async () => {
+  const embedded = await Embedded.started()
+  await applyMap(embedded, 'one', { a: '1' })
+  await embedded.send('PATCH', map, { metadata: { managedFields: [{}] } }, mergePatch)
+  assert.deepEqual(ownersIn(await applyMap(embedded, 'two', { b: '1' })), {
+    'before-first-apply': { 'f:data': { '.': {}, 'f:a': {} } },
+    two: { 'f:data': { 'f:b': {} } },
+  })
+})
+
+test('items come in the order in which they are applied, others after those that they followed', async () => {
+  const embedded = await withThings()
+  const list = (...names: readonly string[]): object => ({ spec: { list: names.map((name) => ({ name })) } })
+  await applyThing(embedded, 'one', list('a', 'b', 'c', 'd'))
+  const { body } = await applyThing(embedded, 'two', list('c', 'a', 'e'))
+  assert.deepEqual(
+    body.spec.list.map(({ name }: { name: string }) => name),
+    ['b', 'c', 'd', 'a', 'e'],
+  )
+})
+
+test('owners come in the order of upstream: who applies first, then by time and name', async () => {
+  const embedded = await Embedded.started()
+  const update = (manager: string, data: object): Promise<Answer> =>
+    embedded.send('PATCH', `${map}?fieldManager=${manager}`, { data }, mergePatch)
+  await applyMap(embedded, 'two', { a: '1' })
+  await update('d', { d: '1' })
+  await applyMap(embedded, 'one', { b: '1' })
+  await embedded.time.advance(1000)
+  await update('a', { e: '1' })
+  assert.deepEqual(Object.keys(ownersIn(await applyMap(embedded, 'one', { b: '2' }))), ['two', 'one', 'd', 'a'])
+})
+
+test('conflicts with several managers are told by manager and path', async () => {
+  const embedded = await Embedded.started()
+  await applyMap(embedded, 'one', { a: '1' })
+  await applyMap(embedded, 'two', { b: '1', c: '1' })
+  const { status: code, body } = await applyMap(embedded, 'three', { c: '2', b: '2', a: '2' })
+  assert.equal(code, 409)
+  const lists = 'conflicts with "one":\n- .data.a\nconflicts with "two":\n- .data.b\n- .data.c'
+  assert.equal(body.message, `Apply failed with 3 conflicts: ${lists}`)
+})
+
+const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
+
+/** A ConfigMap as `kubectl apply` leaves it, with `data.c` that it has not applied. */
+async function withAppliedMap(last: (object: object) => string = JSON.stringify): Promise<Embedded> {
+  const embedded = await Embedded.started()
+  const annotations = { [lastApplied]: last({ apiVersion: 'v1', kind: 'ConfigMap', data: { a: '1', b: '2' } }) }
+  const object = { kind: 'ConfigMap', metadata: { name: 'map', annotations }, data: { a: '1', b: '2', c: '3' } }
+  await embedded.send('POST', '/api/v1/namespaces/default/configmaps?fieldManager=kubectl-client-side-apply', object)
+  return embedded
+}
+
+test('kubectl takes over what kubectl apply has applied, and nobody else does', async () => {
+  const embedded = await withAppliedMap()
+  assert.equal((await applyMap(embedded, 'other', { a: '5' })).status, 409)
+  const { status: code, body } = await applyMap(embedded, 'kubectl', { b: '<2>', a: '5' })
+  assert.equal(code, 200)
+  assert.deepEqual(body.data, { a: '5', b: '<2>', c: '3' })
+  assert.equal(
+    body.metadata.annotations[lastApplied],
+    '{"apiVersion":"v1","data":{"a":"5","b":"\\u003c2\\u003e"},"kind":"ConfigMap","metadata":{"name":"map"}}\n',
+  )
+})
+
+test('what kubectl apply has not applied, or somebody has changed since, is a conflict', async () => {
+  const embedded = await withAppliedMap()
+  const other = await applyMap(embedded, 'kubectl', { a: '5', c: '4' })
+  assert.deepEqual(
+    other.body.details.causes.map(({ field }: { field: string }) => field),
+    ['.data.c'],
+  )
+  await embedded.send('PATCH', map, { data: { a: '6' } }, mergePatch)
+  assert.equal((await applyMap(embedded, 'kubectl', { a: '5' })).status, 409)
+})
+
+test('an annotation that is no object of the version, or not there, takes no conflict away', async () => {
+  for (const last of [() => 'nonsense', () => '{"apiVersion":"v2","data":{"a":"1"}}', () => '']) {
+    assert.equal((await applyMap(await withAppliedMap(last), 'kubectl', { a: '5' })).status, 409)
+  }
+})
+
+test('an annotation that would be too large goes', async () => {
+  const embedded = await withAppliedMap()
+  const { body } = await applyMap(embedded, 'kubectl', { large: 'x'.repeat(256 * 1024) })
+  assert.equal(body.metadata.annotations?.[lastApplied], undefined)
+})
+
+test('what is applied names the object of the URL, and no uid of one that is not there', async () => {
+  const embedded = await Embedded.started()
+  const uid = '00000000-0000-0000-0000-000000000000'
+  const refusal = async (metadata: object): Promise<readonly unknown[]> => {
+    const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata }
+    const answer = await embedded.send('PATCH', `${map}?fieldManager=one`, object, applyPatch)
+    return [answer.status, answer.body.message]
+  }
+  const other = [400, 'the name of the object (other) does not match the name on the URL (map)']
+  const nameless = [400, 'the name of the object (map based on URL) was undeterminable: name must be provided']
+  const elsewhere = [400, 'the namespace of the provided object does not match the namespace sent on the request']
+  assert.deepEqual(await refusal({ name: 'other' }), other)
+  assert.deepEqual(await refusal({}), nameless)
+  assert.deepEqual(await refusal({ name: 'map', namespace: 'blue' }), elsewhere)
+  const why = `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`
+  const mismatch = `Operation cannot be fulfilled on configmaps "map": ${why}`
+  assert.deepEqual(await refusal({ name: 'map', uid }), [409, mismatch])
+  assert.deepEqual(await refusal({ name: 'map', resourceVersion: '1' }), [201, undefined])
+  assert.deepEqual(await refusal({ name: 'other' }), other)
+  assert.deepEqual(await refusal({ name: '' }), nameless)
+  assert.deepEqual(await refusal({ name: 'map', namespace: 'blue' }), elsewhere)
+  assert.deepEqual(await refusal({}), [200, undefined])
+  const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'map', uid } }
+  const { status: code, body } = await embedded.send('PATCH', `${map}?fieldManager=one`, object, applyPatch)
+  const cause = { reason: 'FieldValueInvalid', field: 'metadata.uid' }
+  const message = `Invalid value: "${uid}": field is immutable`
+  assert.deepEqual(
+    [code, body.details.causes],
+    [
+      422,
+      [
+        { ...cause, message },
+        { ...cause, message },
+      ],
+    ],
+  )
+})

@@ -149,7 +149,7 @@ export function updateObject(
   if (!changed && managers === undefined) return live
   const managed =
     managers?.(changed) ??
-    ownedOnUpdate(kind, live, prepared, {
+    ownedOnUpdate(kind, live, draft, {
       manager: options.manager,
       subresource: target.subresource,
       clock: context.clock,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Embedded } from './embedded.ts'
+import { type Answer, Embedded } from './embedded.ts'
 
 const path = '/api/v1/namespaces/default/services/web'
 const applyPatch = 'application/apply-patch+yaml'
@@ -66,4 +66,78 @@ test('items that are the same are refused, each by its path and key', async () =
     assert.equal(body.message, `failed to create typed patch object (/web; /v1, Kind=Service): ${list}`)
   }
   assert.equal((await embedded.send('GET', path)).status, 404)
+})
+
+/** The answer to a Service that is applied with nothing but a spec. */
+function appliedSpec(embedded: Embedded, spec: object): Promise<Answer> {
+  const object = { apiVersion: 'v1', kind: 'Service', metadata: { name: 'web' }, spec }
+  return embedded.send('PATCH', `${path}?fieldManager=one`, object, applyPatch)
+}
+
+function causesIn({ status, body }: Answer): readonly unknown[] {
+  const causes = (body.details?.causes ?? []) as readonly { field: string; message: string }[]
+  return [status, ...causes.map(({ field, message }) => `${field}: ${message}`)]
+}
+
+test('a headless Service keeps its address when it is no longer applied, and can lose its ports', async () => {
+  const embedded = await Embedded.started()
+  await appliedSpec(embedded, { clusterIP: 'None', ports: [{ port: 80 }] })
+  const { body } = await appliedSpec(embedded, { ports: [{ port: 80 }] })
+  assert.deepEqual([body.spec.clusterIP, body.spec.clusterIPs], ['None', ['None']])
+  const { spec } = (await appliedSpec(embedded, {})).body
+  assert.deepEqual([spec.clusterIP, spec.ports], ['None', undefined])
+})
+
+test('a Service with an address cannot lose its ports', async () => {
+  const embedded = await Embedded.started()
+  await appliedSpec(embedded, { ports: [{ port: 80 }] })
+  assert.deepEqual(causesIn(await appliedSpec(embedded, {})), [422, 'spec.ports: Required value'])
+})
+
+test('a strategic merge patch that retains only the ports preserves the address', async () => {
+  const embedded = await Embedded.started()
+  await appliedSpec(embedded, { clusterIP: 'None', ports: [{ port: 80 }] })
+  const patch = { spec: { $retainKeys: ['ports'] } }
+  const { status, body } = await embedded.send('PATCH', path, patch, 'application/strategic-merge-patch+json')
+  assert.deepEqual([status, body.spec.clusterIP], [200, 'None'])
+})
+
+test('what an address makes of the families is refused before the change of the address', async () => {
+  const embedded = await Embedded.started()
+  await appliedSpec(embedded, { clusterIP: 'None', ports: [{ port: 80 }] })
+  const merge = (spec: object): Promise<Answer> =>
+    embedded.send('PATCH', path, { spec }, 'application/merge-patch+json')
+  assert.deepEqual(causesIn(await merge({ clusterIP: '10.96.7.7' })), [
+    422,
+    'spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services',
+    'spec.ipFamilies[1]: Invalid value: "IPv6": not configured on this cluster',
+  ])
+  assert.deepEqual(causesIn(await merge({ clusterIPs: ['10.96.7.7'] })), [
+    422,
+    'spec.clusterIPs: Invalid value: ["10.96.7.7"]: first value must match `clusterIP`',
+  ])
+  assert.deepEqual(causesIn(await merge({ clusterIPs: ['None', 'None'] })), [
+    422,
+    'spec.clusterIPs: Invalid value: ["None","None"]: \'None\' must be the first and only value',
+  ])
+})
+
+test('the first address of a Service may not change', async () => {
+  const embedded = await Embedded.started()
+  await appliedSpec(embedded, { ports: [{ port: 80 }] })
+  const answer = await embedded.send('PATCH', path, { spec: { clusterIP: 'None' } }, 'application/merge-patch+json')
+  assert.deepEqual(causesIn(answer), [422, 'spec.clusterIPs[0]: Invalid value: ["None"]: may not change once set'])
+})
+
+test('neither a Service of another name nor one with NodePorts can be headless', async () => {
+  const embedded = await Embedded.started()
+  const refusal = async (spec: object): Promise<readonly unknown[]> => causesIn(await appliedSpec(embedded, spec))
+  assert.deepEqual(await refusal({ type: 'ExternalName', clusterIP: 'None', externalName: 'a.example.com' }), [
+    422,
+    'spec.clusterIPs: Forbidden: may not be set for ExternalName services',
+  ])
+  assert.deepEqual(await refusal({ type: 'NodePort', clusterIP: 'None', ports: [{ port: 80 }] }), [
+    422,
+    'spec.clusterIPs[0]: Invalid value: "None": may not be set to \'None\' for NodePort services',
+  ])
 })

@@ -169,7 +169,7 @@ export function withFamilies(
 /**
  * A Service that merely prefers two families gains or loses a family of the cluster only when its own fields change.
  */
-function prefersAsBefore(spec: ServiceSpec, live: ServiceSpec | undefined): boolean {
+export function prefersAsBefore(spec: ServiceSpec, live: ServiceSpec | undefined): boolean {
   return (
     live?.ipFamilyPolicy === 'PreferDualStack' &&
     spec.ipFamilyPolicy === 'PreferDualStack' &&
@@ -249,6 +249,9 @@ export function validateService(draft: Draft, errors: FieldErrors, live: Draft |
   const ports = spec.ports ?? []
   if (live !== undefined) checkClusterIpsUnchanged(spec, specOf(live), errors)
   if (ports.length === 0 && !isHeadless(spec) && spec.type !== 'ExternalName') errors.required('spec.ports')
+  if ((spec.type === 'LoadBalancer' || spec.type === 'NodePort') && isHeadless(spec)) {
+    errors.invalid('spec.clusterIPs[0]', 'None', `may not be set to 'None' for ${spec.type} services`)
+  }
   if (spec.type === 'ExternalName') checkExternalName(spec, errors)
   checkPorts(ports, errors)
   for (const [key, value] of Object.entries(spec.selector ?? {})) {
@@ -260,8 +263,6 @@ export function validateService(draft: Draft, errors: FieldErrors, live: Draft |
     if (fault !== undefined) errors.invalid(`spec.externalIPs[${index}]`, ip, fault)
   }
   oneOf(spec.sessionAffinity, affinities, 'spec.sessionAffinity', errors)
-  checkClusterIps(spec, errors)
-  checkFamilies(spec, errors)
   oneOf(spec.type, types, 'spec.type', errors)
   checkDuplicatePorts(ports, errors)
   if (spec.type === 'ClusterIP') {
@@ -307,57 +308,80 @@ function checkDuplicatePorts(ports: readonly ServicePort[], errors: FieldErrors)
 
 function checkExternalName(spec: ServiceSpec, errors: FieldErrors): void {
   const name = String(spec.externalName ?? '').replace(/\.$/, '')
-  if (spec.clusterIP !== undefined || spec.clusterIPs !== undefined) {
-    errors.forbidden('spec.clusterIPs[0]', 'may not be set when the type is ExternalName')
+  for (const field of ['clusterIPs', 'ipFamilies', 'ipFamilyPolicy']) {
+    if (spec[field] !== undefined) errors.forbidden(`spec.${field}`, 'may not be set for ExternalName services')
   }
   if (name === '') errors.required('spec.externalName')
   else checkName(name, 'spec.externalName', dnsSubdomainFault, errors)
 }
 
-function checkClusterIps(spec: ServiceSpec, errors: FieldErrors): void {
-  const ips = spec.clusterIPs ?? []
-  if (spec.clusterIP !== undefined && ips.length > 0 && ips[0] !== spec.clusterIP) {
-    errors.invalid('spec.clusterIPs', ips, 'first value must match `clusterIP`')
+/**
+ * Checks addresses and families on their own; `live` has addresses that were valid (upstream's
+ * ValidateServiceClusterIPsRelatedFields).
+ */
+export function checkAddresses(spec: ServiceSpec, live: ServiceSpec | undefined, errors: FieldErrors): void {
+  if (spec.type === 'ExternalName') return
+  const path = 'spec.clusterIPs'
+  const { clusterIP, clusterIPs: ips = [], ipFamilies = [] } = spec
+  if (clusterIP === undefined) {
+    if (ips.length > 0) errors.invalid(path, ips, 'must be empty when `clusterIP` is not specified')
+  } else if (ips.length === 0) errors.required(path)
+  else if (ips[0] !== clusterIP) errors.invalid(path, ips, 'first value must match `clusterIP`')
+  for (const [index, family] of ipFamilies.entries()) {
+    oneOf(family, ['IPv4', 'IPv6'], `spec.ipFamilies[${index}]`, errors)
+    if (ipFamilies.indexOf(family) < index) errors.duplicate(`spec.ipFamilies[${index}]`, family)
   }
-  if (ips.length > 2) errors.invalid('spec.clusterIPs', ips, 'may only hold up to 2 values')
+  if (spec.ipFamilyPolicy !== undefined) oneOf(spec.ipFamilyPolicy, policies, 'spec.ipFamilyPolicy', errors)
+  if (checkIps(ips, live?.clusterIPs ?? [], path, errors)) checkFamiliesOfIps(ips, ipFamilies, path, errors)
+}
+
+/** Whether each is an address, or the only one `None`. */
+function checkIps(ips: readonly string[], live: readonly string[], path: string, errors: FieldErrors): boolean {
+  let areValid = true
   for (const [index, ip] of ips.entries()) {
-    if (ip === 'None' && index === 0) {
-      if (ips.length > 1) errors.invalid('spec.clusterIPs', 'None', 'cannot be set with other cluster IPs')
-      continue
-    }
-    const fault = ipFault(ip)
-    if (fault !== undefined) errors.invalid(`spec.clusterIPs[${index}]`, ip, fault)
+    const isNone = index === 0 && ip === 'None'
+    const fault = isNone || live.includes(ip) ? undefined : ipFault(ip)
+    if (fault !== undefined) errors.invalid(`${path}[${index}]`, ip, fault)
+    else if (isNone && ips.length > 1) errors.invalid(path, ips, "'None' must be the first and only value")
+    else continue
+    areValid = false
   }
+  if (ips.length > 2) errors.invalid(path, ips, 'may only hold up to 2 values')
+  return areValid
+}
+
+function checkFamiliesOfIps(
+  ips: readonly string[],
+  ipFamilies: readonly string[],
+  path: string,
+  errors: FieldErrors,
+): void {
   const families = ips.map((ip) => tryParseAddress(ip)?.family)
   if (families.length === 2 && families[0] !== undefined && families[0] === families[1]) {
-    errors.invalid('spec.clusterIPs', ips, 'may specify no more than one IP for each IP family')
+    errors.invalid(path, ips, 'may specify no more than one IP for each IP family')
   }
-}
-
-function checkFamilies(spec: ServiceSpec, errors: FieldErrors): void {
-  if (spec.ipFamilyPolicy !== undefined) oneOf(spec.ipFamilyPolicy, policies, 'spec.ipFamilyPolicy', errors)
-  const families = spec.ipFamilies ?? []
-  for (const [index, family] of families.entries()) {
-    oneOf(family, ['IPv4', 'IPv6'], `spec.ipFamilies[${index}]`, errors)
-    if (families.indexOf(family) < index) errors.duplicate(`spec.ipFamilies[${index}]`, family)
-    const ip = tryParseAddress(spec.clusterIPs?.[index] ?? '')
+  for (const [index, family] of ipFamilies.entries()) {
+    const ip = tryParseAddress(ips[index] ?? '')
     if (ip !== undefined && `IPv${ip.family}` !== family) {
-      errors.invalid(
-        `spec.clusterIPs[${index}]`,
-        ip.text,
-        `expected an ${family} value as indicated by \`ipFamilies[${index}]\``,
-      )
+      const why = `expected an ${family} value as indicated by \`ipFamilies[${index}]\``
+      errors.invalid(`${path}[${index}]`, ip.text, why)
     }
   }
 }
 
-/** The first ClusterIP stays as long as the Service has one; the second may come and go. */
+/** The first ClusterIP stays, the second may come and go (upstream's validateUpgradeDowngradeClusterIPs). */
 function checkClusterIpsUnchanged(spec: ServiceSpec, live: ServiceSpec, errors: FieldErrors): void {
   if (live.type === 'ExternalName' || spec.type === 'ExternalName') return
-  const before = live.clusterIPs?.[0]
-  const after = spec.clusterIPs?.[0]
-  if (before !== undefined && (after !== before || needsClusterIp(live) !== needsClusterIp(spec))) {
-    errors.invalid('spec.clusterIPs[0]', spec.clusterIPs ?? null, 'may not change once set')
+  if (isHeadless(live) && isHeadless(spec)) return
+  const [before, after] = [live.clusterIPs ?? [], spec.clusterIPs ?? []]
+  const changed = (index: number): void =>
+    errors.invalid(`spec.clusterIPs[${index}]`, spec.clusterIPs ?? null, 'may not change once set')
+  if (before.length === after.length) {
+    for (const [index, ip] of before.entries()) if (ip !== after[index]) changed(index)
+  } else if (before.length > 0 && after.length > 0) {
+    if (after[0] !== before[0]) changed(0)
+  } else if (before.length > 0) {
+    errors.invalid('spec.clusterIPs[0]', spec.clusterIPs ?? null, 'primary clusterIP can not be unset')
   }
 }
 

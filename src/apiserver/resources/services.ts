@@ -7,9 +7,11 @@ import { FieldErrors, invalid, Refusal } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
 import type { ClusterIps, NodePorts } from './allocators.ts'
 import {
+  checkAddresses,
   isExternallyAccessible,
   needsClusterIp,
   needsNodePorts,
+  prefersAsBefore,
   type ServicePort,
   type ServiceSpec,
   serviceSchema,
@@ -54,15 +56,19 @@ export function serviceKind(options: ServiceKindOptions): Kind {
     },
     nameFault: dnsLabelFault,
     withDefaults: withServiceDefaults,
-    forCreate: (draft) => ({ ...draft, spec: withClusterIps(specOf(draft), undefined), status: { loadBalancer: {} } }),
+    forCreate(draft) {
+      const spec = addressed(options, draft, withOneClusterIp(specOf(draft)), undefined)
+      return { ...draft, spec, status: { loadBalancer: {} } }
+    },
     forUpdate(draft, live) {
+      const status = { loadBalancer: {}, ...member(draft, 'status') }
+      if (draft.spec === live.spec) return { ...draft, status }
       const old = specOf(live)
       const spec = withClusterIps(withoutOtherTypesFields(specOf(draft), old), old)
-      const status = { loadBalancer: {}, ...member(draft, 'status') }
-      return { ...draft, spec: withNodePorts(spec, old), status }
+      return { ...draft, spec: withNodePorts(addressed(options, draft, spec, old), old), status }
     },
     validate: validateService,
-    reserve: (draft, live) => reserve(options, draft, live),
+    reserve: (draft, live) => reserve(allocators, draft, live),
     release(gone) {
       if (allocators === undefined) return
       const spec = specOf(gone)
@@ -72,24 +78,40 @@ export function serviceKind(options: ServiceKindOptions): Kind {
   }
 }
 
-/** Finds the addresses and ports that the Service lacks, and checks those that it requests. */
-function reserve(
-  { families, allocators }: ServiceKindOptions,
+/**
+ * The spec with its IP families. Upstream allocates addresses before it validates anything else.
+ * @throws Refusal 422
+ */
+function addressed(
+  { families }: ServiceKindOptions,
   draft: Draft,
-  live: StoredObject | undefined,
-): Reservation {
+  spec: ServiceSpec,
+  old: ServiceSpec | undefined,
+): ServiceSpec {
+  const errors = new FieldErrors()
+  const refuse = (): void => {
+    if (errors.causes.length > 0) throw invalid(services, draft.metadata?.name ?? '', errors.causes)
+  }
+  if (!prefersAsBefore(spec, old)) checkAddresses(spec, old, errors)
+  refuse()
+  const complete = withFamilies(spec, old, families(), errors)
+  refuse()
+  return complete
+}
+
+/** Finds the addresses and ports that the Service lacks, and checks those that it requests. */
+function reserve(allocators: ServiceAllocators | undefined, draft: Draft, live: StoredObject | undefined): Reservation {
   const name = draft.metadata?.name ?? ''
   const old = live === undefined ? undefined : specOf(live)
   const errors = new FieldErrors()
   const refuse = (): void => {
     if (errors.causes.length > 0) throw invalid(services, name, errors.causes)
   }
-  const spec = withFamilies(specOf(draft), old, families(), errors)
+  const spec = specOf(draft)
+  if (allocators === undefined) return { object: draft, take() {} }
+  const withIps = needsClusterIp(spec) ? withAddresses(allocators, spec, old, name, errors) : spec
   refuse()
-  if (allocators === undefined) return { object: { ...draft, spec }, take() {} }
-  const addressed = needsClusterIp(spec) ? withAddresses(allocators, spec, old, name, errors) : spec
-  refuse()
-  const complete = needsNodePorts(addressed) ? withPorts(allocators, addressed, old, errors) : addressed
+  const complete = needsNodePorts(withIps) ? withPorts(allocators, withIps, old, errors) : withIps
   refuse()
 
   const before = { ips: addressesOf(old), ports: portsOf(old) }
@@ -163,29 +185,28 @@ function unavailable(why: string): Refusal {
   return new Refusal(500, 'InternalError', `Internal error occurred: ${why}`, { causes: [{ message: why }] })
 }
 
+/** A new Service that names the one address has it in the list too (upstream's normalizeClusterIPs). */
+function withOneClusterIp(spec: ServiceSpec): ServiceSpec {
+  const isAlone = spec.clusterIP !== undefined && spec.clusterIPs === undefined
+  return isAlone ? { ...spec, clusterIPs: [spec.clusterIP as string] } : spec
+}
+
 /**
- * Makes `clusterIP` and `clusterIPs` agree; an update that omits them preserves the old values (NormalizeClusterIPs,
- * patchAllocatedValues).
+ * An update that omits the addresses preserves them, and what it says of the first one counts for an unchanged list
+ * (upstream's patchAllocatedValues and normalizeClusterIPs).
  */
-function withClusterIps(spec: ServiceSpec, old: ServiceSpec | undefined): ServiceSpec {
-  if (old === undefined || !needsClusterIp(old) || spec.type === 'ExternalName') {
-    return spec.clusterIP === undefined || spec.clusterIPs !== undefined
-      ? spec
-      : { ...spec, clusterIPs: [spec.clusterIP] }
-  }
-  const clusterIP = spec.clusterIP ?? spec.clusterIPs?.[0] ?? old.clusterIP
-  if (clusterIP === undefined) return spec
-  const sameList = spec.clusterIPs === undefined || spec.clusterIPs.join() === old.clusterIPs?.join()
-  const clusterIPs = sameList ? (clusterIP === old.clusterIP ? old.clusterIPs : [clusterIP]) : spec.clusterIPs
+function withClusterIps(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
+  const isAddressed = spec.type !== 'ExternalName' && old.type !== 'ExternalName'
+  const clusterIP = spec.clusterIP ?? (isAddressed ? old.clusterIP : undefined)
+  const given = spec.clusterIPs ?? (isAddressed || clusterIP === old.clusterIP ? old.clusterIPs : undefined)
+  const isChanged = clusterIP !== old.clusterIP && equalJson(given, old.clusterIPs)
+  const clusterIPs = !isChanged ? given : clusterIP === undefined ? undefined : [clusterIP]
+  const { clusterIP: _ip, clusterIPs: _ips, ...rest } = spec
   return {
-    ...spec,
-    clusterIP,
+    ...rest,
+    ...(clusterIP === undefined ? {} : { clusterIP }),
     ...(clusterIPs === undefined ? {} : { clusterIPs }),
-    ...(spec.ipFamilies === undefined && old.ipFamilies !== undefined ? { ipFamilies: old.ipFamilies } : {}),
-    ...(spec.ipFamilyPolicy === undefined && old.ipFamilyPolicy !== undefined
-      ? { ipFamilyPolicy: old.ipFamilyPolicy }
-      : {}),
-  }
+  } as ServiceSpec
 }
 
 /** An update that omits NodePorts preserves them, port by name. */
@@ -203,7 +224,7 @@ function withNodePorts(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
 /** Fields that only the old type needs are removed, unless the update changed them (dropTypeDependentFields). */
 function withoutOtherTypesFields(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   let next = spec
-  if (needsClusterIp(old) && spec.type === 'ExternalName') {
+  if (old.type !== 'ExternalName' && spec.type === 'ExternalName') {
     const isLeft = (field: string): boolean => !addressFields.includes(field) || !equalJson(spec[field], old[field])
     next = Object.fromEntries(Object.entries(next).filter(([field]) => isLeft(field))) as ServiceSpec
   }

@@ -4,6 +4,7 @@ const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 const group = 'applied.NS.example.com'
 const things = `/apis/${group}/v1/namespaces/NS/things`
 const maps = inNamespace('configmaps')
+const web = inNamespace('services', 'web')
 
 const text = { type: 'string' }
 const free = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
@@ -80,6 +81,15 @@ const owners = [owner('a', '00000000-0000-0000-0000-00000000000a'), owner('b', '
 function applyMap(manager: string, fields: object, metadata: object = {}, query = ''): Step {
   const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'map', ...metadata }, ...fields }
   return apply(manager, `${maps}/map`, object, query)
+}
+
+function applyService(manager: string, spec: object): Step {
+  return apply(manager, web, { apiVersion: 'v1', kind: 'Service', metadata: { name: 'web' }, spec })
+}
+
+function headless(spec: object): object {
+  const ports = [{ port: 80 }]
+  return { apiVersion: 'v1', kind: 'Service', metadata: { name: 'weber' }, spec: { clusterIP: 'None', ports, ...spec } }
 }
 
 const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
@@ -170,6 +180,41 @@ export const applyScenarios: readonly Scenario[] = [
       applyMap('kubectl', { data: { a: '7' } }, { annotations: {} }, '&force=true'),
       patch('merge', `${maps}/map`, { metadata: { annotations: { [lastApplied]: null } } }),
       applyMap('kubectl', { data: { a: '8' } }),
+    ],
+  },
+  {
+    name: 'apply of Services',
+    steps: [
+      applyService('one', { clusterIP: 'None', ports: [{ port: 80 }] }),
+      applyService('one', { ports: [{ port: 80 }] }),
+      patch('strategic', web, { spec: { $retainKeys: ['ports'] } }),
+      patch('merge', web, { spec: { clusterIP: '10.96.7.7' } }),
+      patch('merge', web, { spec: { clusterIP: '10.96.7.7', clusterIPs: ['10.96.7.7'] } }),
+      patch('merge', web, { spec: { clusterIPs: ['None', 'None'] } }),
+      patch('merge', web, { spec: { clusterIPs: ['nonsense'] } }),
+      patch('merge', web, { spec: { clusterIP: null } }),
+      patch('merge', web, { spec: { clusterIPs: null } }),
+      patch('merge', web, { spec: { clusterIP: null, clusterIPs: null } }),
+      applyService('one', {}),
+      get(web),
+      remove(web),
+      applyService('one', { ports: [{ port: 80 }] }),
+      applyService('one', { ports: [{ port: 80, name: 'x' }] }),
+      applyService('one', { ports: [{ port: 81 }] }),
+      applyService('one', {}),
+      patch('strategic', web, { spec: { $retainKeys: ['ports'] } }),
+      patch('merge', web, { spec: { clusterIP: '10.96.7.7' } }),
+      patch('merge', web, { spec: { clusterIP: 'None' } }),
+      patch('merge', web, { spec: { clusterIPs: ['10.96.7.7'] } }),
+      patch('merge', web, { spec: { clusterIP: 'None', clusterIPs: ['None'] } }),
+      patch('merge', web, { spec: { clusterIP: null } }),
+      patch('merge', web, { spec: { type: 'NodePort', clusterIP: 'None', clusterIPs: ['None'] } }),
+      patch('merge', web, { spec: { ipFamilies: ['IPv4', 'IPv4'] } }),
+      patch('merge', web, { spec: { ipFamilies: ['IPv6'] } }),
+      apply('one', `${web}er`, headless({ type: 'NodePort' })),
+      apply('one', `${web}er`, headless({ type: 'ExternalName', externalName: 'a.example.com' })),
+      patch('merge', web, { spec: { type: 'ExternalName', externalName: 'a.example.com' } }),
+      patch('merge', web, { spec: { type: 'ClusterIP', clusterIP: 'None' } }),
     ],
   },
   {

@@ -47,9 +47,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   },
   'apiserver-field-set-number': {
     broken: 'keys: has 3 for 2.',
-    file: 'apiserver/managed-fields.ts',
-    text: 'const keys = Object.entries(JSON.parse(step.slice(2)) as Members)',
-    instead: 'const keys = Object.entries(JSON.parse(step.slice(3)) as Members)',
+    file: 'apiserver/field-set.ts',
+    text: 'const keys = Object.entries(JSON.parse(step.slice(2)) as Readonly<Record<string, unknown>>)',
+    instead: 'const keys = Object.entries(JSON.parse(step.slice(3)) as Readonly<Record<string, unknown>>)',
     tests: ['apiserver/managed-fields.test.ts'],
   },
   'apiserver-patches-number': {

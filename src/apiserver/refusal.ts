@@ -278,6 +278,10 @@ export class FieldErrors {
     })
   }
 
+  notFound(field: string, value: unknown): void {
+    this.#add('FieldValueNotFound', field, `Not found: ${valueText(value)}`)
+  }
+
   duplicate(field: string, value: unknown): void {
     this.#add('FieldValueDuplicate', field, () => `Duplicate value: ${valueText(value)}`)
   }

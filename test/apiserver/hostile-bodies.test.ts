@@ -11,7 +11,8 @@ const merge = 'application/merge-patch+json'
 const json = 'application/json'
 const apply = 'application/apply-patch+yaml'
 const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
-const pod = { metadata: { name: 'p' }, spec: { containers: [{ name: 'c', image: 'i' }], nodeName: 'n' } }
+const endless = { terminationGracePeriodSeconds: Number.MAX_SAFE_INTEGER }
+const pod = { metadata: { name: 'p' }, spec: { containers: [{ name: 'c', image: 'i' }], nodeName: 'n', ...endless } }
 
 /** Requests that clients can send, and the statuses with which they are answered. */
 const requests: readonly (readonly [method: string, path: string, type: string, body: unknown, status: number])[] = [
@@ -36,7 +37,7 @@ const requests: readonly (readonly [method: string, path: string, type: string, 
   ['DELETE', `${pods}/p`, json, { dryRun: {} }, 400],
   ['DELETE', `${pods}/p`, json, { preconditions: 'x' }, 400],
   ['DELETE', `${pods}/p`, json, [], 400],
-  ['PATCH', `${pods}/p`, merge, { spec: { terminationGracePeriodSeconds: Number.MAX_SAFE_INTEGER } }, 200],
+  ['PATCH', `${pods}/p`, merge, { spec: { terminationGracePeriodSeconds: 1 } }, 422],
   ['DELETE', `${pods}/p`, json, '', 200],
   ['POST', maps, json, { metadata: { name: 'g', finalizers: ['example.com/f'] } }, 201],
   ['PATCH', `${maps}/g`, merge, { metadata: { deletionGracePeriodSeconds: 5 } }, 422],

@@ -18,6 +18,8 @@ const replacements: readonly (readonly [RegExp, string])[] = [
   [/namespaces \\?"conformance-\d+\\?"/g, 'namespaces "NS"'],
   [/conformance-\d+/g, 'NS'],
   [/in record \(\d+\)/g, 'in record (VERSION)'],
+  // The diff of two Go structs, after what a Pod's update may change.
+  [/(?<=if it was previously negative\)\n?)\n@@[\s\S]*$/, ''],
 ]
 
 /** An answer without what differs between any two servers. */

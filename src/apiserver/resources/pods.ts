@@ -14,9 +14,9 @@ import {
   string,
   strings,
 } from '../kind.ts'
-import { dnsLabelFault, dnsSubdomainFault } from '../names.ts'
+import { dnsSubdomainFault } from '../names.ts'
 import type { StoredObject } from '../store.ts'
-import { checkName } from './endpoints.ts'
+import { validatePodSpec, validatePodUpdate } from './pod-rules.ts'
 
 type Members = Readonly<Record<string, unknown>>
 
@@ -82,7 +82,7 @@ const DEFAULT_GRACE_SECONDS = 30
 /** Beyond the year 9999 there is no time of deletion. */
 const MAX_GRACE_SECONDS = 200_000_000_000
 
-/** Pods as far as Services need them: no scheduler, no kubelet, and no checks of the fields that only those read. */
+/** Pods as far as Services need them: no scheduler, no kubelet, and few checks of the fields that only those read. */
 export const podKind: Kind = {
   resource: pods,
   singular: 'pod',
@@ -138,13 +138,8 @@ export const podKind: Kind = {
     return { ...draft, metadata: { ...draft.metadata, generation: (live.metadata.generation ?? 0) + 1 } }
   },
   validate(draft, errors, live) {
-    const containers = listMember(member(draft, 'spec'), 'containers')
-    if (containers.length === 0) errors.required('spec.containers')
-    for (const [index, container] of containers.entries()) {
-      if (!container.name) errors.required(`spec.containers[${index}].name`)
-      checkName(container.name, `spec.containers[${index}].name`, dnsLabelFault, errors)
-      if (live === undefined && !container.image) errors.required(`spec.containers[${index}].image`)
-    }
+    validatePodSpec(member(draft, 'spec'), errors)
+    if (live !== undefined) validatePodUpdate(draft, live, errors)
   },
   graceSeconds,
 }

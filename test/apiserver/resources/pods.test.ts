@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Embedded } from '../embedded.ts'
+
+// Compared with kube-apiserver: test/conformance/scenarios/writes.ts.
+
+const pods = '/api/v1/namespaces/default/pods'
+const one = `${pods}/one`
+const main = { name: 'main', image: 'registry.example/main:1' }
+
+interface Refused {
+  readonly status: number
+  readonly body: { readonly details?: { readonly causes?: readonly { field: string; message: string }[] } }
+}
+
+/** The status, and what each cause says. */
+function faults({ status, body }: Refused): readonly (string | number)[] {
+  return [status, ...(body.details?.causes ?? []).map(({ field, message }) => `${field}: ${message}`)]
+}
+
+const refused: readonly (readonly [string, object, string])[] = [
+  ['no container', { containers: [] }, 'spec.containers: Required value'],
+  ['two containers with one name', { containers: [main, main] }, 'spec.containers[1].name: Duplicate value: "main"'],
+  [
+    'an init container with the name of another',
+    { containers: [main], initContainers: [main] },
+    'spec.initContainers[0].name: Duplicate value: "main"',
+  ],
+  ['no image', { containers: [{ name: 'main' }] }, 'spec.containers[0].image: Required value'],
+  [
+    'a port that is none',
+    { containers: [{ ...main, ports: [{ containerPort: 70000 }] }] },
+    'spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive',
+  ],
+  [
+    'a protocol that is none',
+    { containers: [{ ...main, ports: [{ containerPort: 80, protocol: 'QUIC' }] }] },
+    'spec.containers[0].ports[0].protocol: Unsupported value: "QUIC": supported values: "SCTP", "TCP", "UDP"',
+  ],
+  [
+    'a variable without a name',
+    { containers: [{ ...main, env: [{ value: 'x' }] }] },
+    'spec.containers[0].env[0].name: Required value',
+  ],
+  [
+    'a mount without a volume',
+    { containers: [{ ...main, volumeMounts: [{ name: 'data', mountPath: '/data' }] }] },
+    'spec.containers[0].volumeMounts[0].name: Not found: "data"',
+  ],
+  [
+    'a restart policy that is none',
+    { containers: [main], restartPolicy: 'Sometimes' },
+    'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"',
+  ],
+]
+
+for (const [what, spec, fault] of refused) {
+  test(`a Pod with ${what} is refused`, async () => {
+    const embedded = await Embedded.started()
+    assert.deepEqual(faults(await embedded.send('POST', pods, { metadata: { name: 'one' }, spec })), [422, fault])
+  })
+}
+
+test('an update of a Pod changes its images, and little else', async () => {
+  const embedded = await Embedded.started()
+  const tolerations = [{ key: 'a', operator: 'Exists' }]
+  await embedded.send('POST', pods, { metadata: { name: 'one' }, spec: { containers: [main], tolerations } })
+  const change = async (spec: object): Promise<readonly (string | number)[]> =>
+    faults(await embedded.send('PATCH', one, { spec }, 'application/strategic-merge-patch+json'))
+  for (const spec of [
+    { nodeName: 'node' },
+    { restartPolicy: 'Never' },
+    { terminationGracePeriodSeconds: 1 },
+    { nodeSelector: { a: 'b' } },
+    { containers: [{ name: 'main', env: [{ name: 'X', value: 'Y' }] }] },
+  ]) {
+    const [status, fault, ...others] = await change(spec)
+    assert.deepEqual([status, others], [422, []])
+    assert.match(String(fault), /^spec: Forbidden: pod updates may not change fields other than `spec\.containers/)
+  }
+  const added = 'spec.containers: Forbidden: pod updates may not add or remove containers'
+  assert.deepEqual(await change({ containers: [{ name: 'other', image: 'i' }] }), [422, added])
+  assert.deepEqual(await change({ containers: [{ name: 'main', image: 'other' }] }), [200])
+  const padded = 'spec.containers[0].image: Invalid value: " i": must not have leading or trailing whitespace'
+  assert.deepEqual(await change({ containers: [{ name: 'main', image: ' i' }] }), [422, padded])
+  assert.deepEqual(await change({ activeDeadlineSeconds: 10 }), [200])
+  const later = 'spec.activeDeadlineSeconds: Invalid value: 20: must be less than or equal to previous value'
+  assert.deepEqual(await change({ activeDeadlineSeconds: 20 }), [422, later])
+  const never = 'spec.activeDeadlineSeconds: Invalid value: null: must not update from a positive integer to nil value'
+  assert.deepEqual(await change({ activeDeadlineSeconds: null }), [422, never])
+  assert.deepEqual(await change({ tolerations: [{ key: 'a', operator: 'Exists', tolerationSeconds: 3 }] }), [200])
+  const gone = 'spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds'
+  assert.deepEqual(await change({ tolerations: null }), [422, gone])
+  const [, gate] = await change({ schedulingGates: [{ name: 'a/b' }] })
+  assert.match(String(gate), /^spec\.schedulingGates\[0\]\.name: Forbidden: only deletion is allowed/)
+})
+
+test('empty values that Go programs send with a Pod change nothing', async () => {
+  const embedded = await Embedded.started()
+  const { body } = await embedded.send('POST', pods, { metadata: { name: 'one' }, spec: { containers: [main] } })
+  const containers = [{ ...main, resources: {} }]
+  const spec = { ...body.spec, nodeName: '', volumes: [], securityContext: {}, containers }
+  assert.equal((await embedded.send('PUT', one, { ...body, spec })).status, 200)
+})
+
+test('a grace period that was negative may become 1, and the placement of a gated Pod may change', async () => {
+  const embedded = await Embedded.started()
+  const spec = { containers: [main], terminationGracePeriodSeconds: -1, schedulingGates: [{ name: 'a/b' }] }
+  await embedded.send('POST', pods, { metadata: { name: 'one' }, spec })
+  const change = { spec: { terminationGracePeriodSeconds: 1, nodeSelector: { a: 'b' }, schedulingGates: null } }
+  assert.equal((await embedded.send('PATCH', one, change, 'application/merge-patch+json')).status, 200)
+  const further = { spec: { nodeSelector: { a: 'c' } } }
+  assert.equal((await embedded.send('PATCH', one, further, 'application/merge-patch+json')).status, 422)
+})

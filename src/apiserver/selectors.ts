@@ -195,20 +195,22 @@ const everyKind: FieldGetters = {
  * itself.
  * @throws Refusal 400
  */
-export function parseFieldSelector(text: string, getters: FieldGetters = {}): FieldSelector {
-  const terms = splitTerms(text).map((term) => parseTerm(term, text, { ...everyKind, ...getters }))
+export function parseFieldSelector(text: string, getters?: FieldGetters): FieldSelector {
+  const terms = splitTerms(text).map((term) => parseTerm(term, text, getters))
   return {
     matches: (object) => terms.every((term) => (term.get(object) === term.value) === term.wanted),
     name: terms.find((term) => term.field === 'metadata.name' && term.wanted)?.value,
   }
 }
 
-function parseTerm(term: string, whole: string, getters: FieldGetters) {
+function parseTerm(term: string, whole: string, own: FieldGetters | undefined) {
   const match = /^((?:\\.|[^\\=!])*)(==|!=|=)(.*)$/s.exec(term)
   if (match === null) throw badRequest(`invalid selector: '${whole}'; can't understand '${term}'`)
   const [, field = '', operator, value = ''] = match
+  const getters = { ...everyKind, ...own }
   const get = Object.hasOwn(getters, field) ? getters[field] : undefined
   if (get === undefined) {
+    if (own !== undefined) throw badRequest(`field label not supported: ${field}`)
     const known = Object.keys(getters).map((name) => JSON.stringify(name))
     throw badRequest(`${JSON.stringify(field)} is not a known field selector: only ${known.join(', ')}`)
   }

@@ -159,7 +159,9 @@ export function updateObject(
   if (options.dryRun || (!changed && equalJson(next, live))) return next
   take()
   if (!isGone(kind, next)) return collection.put(key, next)
-  removeObject(kind, collection, key, next)
+  // Watches see it as it was before its last finalizer went, as upstream's do.
+  collection.remove(key, live)
+  kind.release?.(next)
   return next
 }
 

@@ -59,3 +59,17 @@ test('a namespace can be made again after it went', async () => {
   await embedded.time.advance(1)
   assert.equal((await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'again' } })).status, 201)
 })
+
+test('the last event of an object shows it as it was before its last finalizer went', async () => {
+  const embedded = await Embedded.started()
+  const path = '/api/v1/namespaces/default/configmaps'
+  await embedded.send('POST', path, { metadata: { name: 'one', finalizers: ['a/b'] }, data: { a: '1' } })
+  await embedded.send('DELETE', `${path}/one`)
+  const events = await embedded.watch('', undefined, path)
+  await events.next()
+  const change = { metadata: { finalizers: null }, data: { a: '2' } }
+  const { body } = await embedded.send('PATCH', `${path}/one`, change, 'application/merge-patch+json')
+  assert.deepEqual([body.metadata.finalizers, body.data], [undefined, { a: '2' }])
+  const { type, object } = (await events.next()).value
+  assert.deepEqual([type, object.metadata.finalizers, object.data], ['DELETED', ['a/b'], { a: '1' }])
+})

@@ -296,6 +296,8 @@ export const leaseKind: Kind = {
   ],
   nameFault: dnsSubdomainFault,
   withDefaults: (draft) => (draft.spec === undefined ? { ...draft, spec: {} } : draft),
+  forCreate: withoutStrategy,
+  forUpdate: withoutStrategy,
   validate(draft, errors) {
     const { leaseDurationSeconds, leaseTransitions } = member(draft, 'spec')
     if (typeof leaseDurationSeconds === 'number' && leaseDurationSeconds <= 0) {
@@ -305,4 +307,10 @@ export const leaseKind: Kind = {
       errors.invalid('spec.leaseTransitions', leaseTransitions, 'must be greater than or equal to 0')
     }
   },
+}
+
+/** Upstream drops the fields of coordinated leader election, whose feature gate is off. */
+function withoutStrategy(draft: Draft): Draft {
+  const { strategy, preferredHolder, ...spec } = member(draft, 'spec')
+  return strategy === undefined && preferredHolder === undefined ? draft : { ...draft, spec }
 }

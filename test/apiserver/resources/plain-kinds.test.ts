@@ -140,3 +140,23 @@ test('an access review is answered, not stored', async () => {
   for (const method of ['GET', 'DELETE'] as const) assert.equal((await embedded.send(method, path)).status, 405)
   assert.equal((await embedded.send('GET', `${path}/one`)).status, 404)
 })
+
+test('a Lease has no fields of coordinated leader election, whose feature is off', async () => {
+  const embedded = await Embedded.started()
+  const path = '/apis/coordination.k8s.io/v1/namespaces/default/leases'
+  const spec = { holderIdentity: 'h', strategy: 'OldestEmulationVersion', preferredHolder: 'x' }
+  const { body } = await embedded.send('POST', path, { metadata: { name: 'one' }, spec })
+  assert.deepEqual(body.spec, { holderIdentity: 'h' })
+  const change = [{ op: 'add', path: '/spec/strategy', value: 'x' }]
+  const patched = await embedded.send('PATCH', `${path}/one`, change, 'application/json-patch+json')
+  assert.deepEqual(patched.body.spec, { holderIdentity: 'h' })
+})
+
+test('the refusal of a field selector says what can be selected, but not of kinds with fields of their own', async () => {
+  const embedded = await Embedded.started()
+  const refusal = async (plural: string): Promise<string> =>
+    (await embedded.send('GET', `/api/v1/namespaces/default/${plural}?fieldSelector=spec.a%3Db`)).body.message
+  const known = '"spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"'
+  assert.equal(await refusal('configmaps'), known)
+  assert.equal(await refusal('pods'), 'field label not supported: spec.a')
+})

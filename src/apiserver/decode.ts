@@ -1,6 +1,6 @@
 import { DEEPEST_NESTING } from '../kube/transport.ts'
 import { parseTime } from '../runtime/time-format.ts'
-import type { Schema } from './kind.ts'
+import { anyWithNull, type Schema } from './kind.ts'
 
 /** A value does not have the type that its field has. The message is the end of a sentence. */
 export class DecodeError extends Error {
@@ -24,8 +24,9 @@ export function decode(value: unknown, schema: Schema | undefined, path = '', de
   }
   switch (schema?.type) {
     case undefined:
+      return decodeUnknown(value, undefined, path, depth)
     case 'any':
-      return decodeUnknown(value, path, depth)
+      return decodeUnknown(value, schema.keepsNull === true ? anyWithNull : undefined, path, depth)
     case 'string':
       return typeof value === 'string' ? value : mismatch(value, 'string', path)
     case 'boolean':
@@ -54,12 +55,17 @@ function decodeMembers(
 ): object {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) mismatch(value, 'object', path)
   const members = value as Readonly<Record<string, unknown>>
+  const undeclared = schema.type === 'object' && schema.keepsNull === true ? nullableAny : undefined
   const copy: Record<string, unknown> = {}
   for (const key of Object.keys(members)) {
     const member = members[key]
-    if (member === undefined || member === null) continue
+    if (member === undefined) continue
     const memberSchema =
-      schema.type === 'map' ? mapValue : Object.hasOwn(schema.fields, key) ? schema.fields[key] : undefined
+      schema.type === 'map' ? mapValue : Object.hasOwn(schema.fields, key) ? schema.fields[key] : undeclared
+    if (member === null) {
+      if (memberSchema?.nullable === true) setMember(copy, key, null)
+      continue
+    }
     const result = decode(member, memberSchema, path === '' ? key : `${path}.${key}`, depth + 1)
     if (!isOmitted(result, memberSchema)) setMember(copy, key, result)
   }
@@ -77,23 +83,23 @@ function decodeItems(
   return remember(copy, schema)
 }
 
-/** Values without a schema: any JSON. */
-function decodeUnknown(value: unknown, path: string, depth: number): unknown {
+/** Any JSON; the parts of it have the same schema. */
+function decodeUnknown(value: unknown, schema: Schema | undefined, path: string, depth: number): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number') return Number.isFinite(value) ? value : mismatch(value, 'JSON value', path)
   if (Array.isArray(value)) {
     return remember(
-      value.map((item, index) => decode(item, undefined, `${path}[${index}]`, depth + 1)),
-      undefined,
+      value.map((item, index) => decode(item, schema, `${path}[${index}]`, depth + 1)),
+      schema,
     )
   }
   if (typeof value !== 'object') mismatch(value, 'JSON value', path)
   const copy: Record<string, unknown> = {}
   for (const [key, member] of Object.entries(value)) {
-    if (member !== undefined && member !== null)
-      setMember(copy, key, decode(member, undefined, `${path}.${key}`, depth + 1))
+    if (member === undefined || (member === null && schema === undefined)) continue
+    setMember(copy, key, decode(member, schema, `${path}.${key}`, depth + 1))
   }
-  return remember(copy, undefined)
+  return remember(copy, schema)
 }
 
 function decodeTime(value: unknown, path: string): unknown {
@@ -119,6 +125,7 @@ function decodeMicroTime(value: unknown, path: string): unknown {
 }
 
 const mapValue: Schema = { type: 'string' }
+const nullableAny: Schema = { ...anyWithNull, nullable: true }
 
 function isOmitted(value: unknown, schema: Schema | undefined): boolean {
   switch (schema?.type) {

@@ -32,6 +32,7 @@ import { scaled, scaleKind, scaleOf, scaleToPatch } from './resources/scale.ts'
 import type { Route } from './routes.ts'
 import type { StoredObject } from './store.ts'
 import { type TableRequest, tableEvents, tableOf } from './table.ts'
+import { checkPatchedType, checkTypeOfBody } from './type-meta.ts'
 import { applyFaults } from './typed-fields.ts'
 import { openWatch, type WatchContext, type WatchEvent } from './watch.ts'
 import { createObject, deleteObject, keyOf, reviewed, type Target, updateObject, type WriteContext } from './writes.ts'
@@ -98,6 +99,7 @@ export class Handlers {
 
   /** The body of a POST or PUT as an object. */
   #draft(kind: Kind, request: ApiRequest): Draft {
+    checkTypeOfBody(kind, request.body)
     const refusal = (unknown: readonly string[]): Error => cannotDecode(kind.resource, strictError(unknown))
     return readDraft(kind, this.#known(kind, request.body, request, refusal))
   }
@@ -249,6 +251,7 @@ export class Handlers {
     }
     const change = (live: StoredObject) => {
       const whole = patched(type, live, request.body, kind.schema)
+      checkPatchedType(kind, whole)
       const draft = readDraft(kind, this.#known(kind, whole, request, refusal))
       if (draft.metadata?.name === undefined) throw nameless(route.name)
       // A version that the patch does not name is the live object's own: no guard.

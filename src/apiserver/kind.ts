@@ -107,12 +107,20 @@ export function listMember(
  * The fields of a kind: enough to refuse wrong types, to leave out what Go's `omitempty` leaves out, and to record the
  * owner of each field in managedFields. Unknown fields are preserved.
  */
-export type Schema =
+export type Schema = TypedSchema & {
+  /** Where `null` is a value of its own; elsewhere a member that is null is left out. */
+  readonly nullable?: boolean
+}
+
+type TypedSchema =
   /** `default`: of a field that identifies an item of a list, where an applied item does not have it. */
   | { readonly type: 'string'; readonly omitEmpty?: boolean; readonly default?: string }
   | { readonly type: 'integer' | 'boolean' | 'time' | 'microTime' | 'integerOrString' }
-  /** `granular`: the members of maps in it, at any depth, are owned one by one. */
-  | { readonly type: 'any'; readonly granular?: true; readonly default?: unknown }
+  /**
+   * Any JSON. `granular`: the members of maps in it, at any depth, are owned one by one. `keepsNull`: also members that
+   * are null, as in custom resources.
+   */
+  | { readonly type: 'any'; readonly granular?: true; readonly default?: unknown; readonly keepsNull?: boolean }
   /** A struct; a pointer to one is a field of its own. */
   | {
       readonly type: 'object'
@@ -121,6 +129,8 @@ export type Schema =
       readonly others?: Schema
       readonly atomic?: boolean
       readonly pointer?: boolean
+      /** The same of fields that it does not declare. */
+      readonly keepsNull?: boolean
     }
   /** Any keys, string values. */
   | { readonly type: 'map'; readonly atomic?: boolean }
@@ -142,6 +152,7 @@ export const time: Schema = { type: 'time' }
 export const microTime: Schema = { type: 'microTime' }
 export const integerOrString: Schema = { type: 'integerOrString' }
 export const any: Schema = { type: 'any' }
+export const anyWithNull: Schema = { type: 'any', keepsNull: true }
 export const map: Schema = { type: 'map' }
 export const atomicMap: Schema = { type: 'map', atomic: true }
 export const strings: Schema = { type: 'list', items: string }

@@ -279,7 +279,7 @@ export class FieldErrors {
   }
 
   notFound(field: string, value: unknown): void {
-    this.#add('FieldValueNotFound', field, `Not found: ${valueText(value)}`)
+    this.#add('FieldValueNotFound', field, () => `Not found: ${valueText(value)}`)
   }
 
   duplicate(field: string, value: unknown): void {

@@ -21,6 +21,13 @@ async function withFoos(properties: object): Promise<Embedded> {
   return embedded
 }
 
+/** What every custom resource says that it is. */
+const foo = { apiVersion: 'example.com/v1', kind: 'Foo' }
+const fooOf = (name: string, length: number) => ({
+  ...foo,
+  metadata: { name },
+  list: Array.from({ length }, () => ({})),
+})
 const anything = { 'x-kubernetes-preserve-unknown-fields': true }
 
 for (const items of [[{ metadata: { name: 'forged', namespace: 'kube-system' } }], [{ x: 1 }], [null], 'text', 5, {}]) {
@@ -37,7 +44,7 @@ for (const items of [[{ metadata: { name: 'forged', namespace: 'kube-system' } }
     }
     const names = (table: { readonly rows: readonly { readonly cells: readonly unknown[] }[] }): readonly unknown[] =>
       table.rows.map(({ cells }) => cells[0])
-    const created = await inForm('POST', foos, 'Table', { metadata: { name: 'mine' }, items })
+    const created = await inForm('POST', foos, 'Table', { ...foo, metadata: { name: 'mine' }, items })
     assert.deepEqual([created.status, names(created.body)], [201, ['mine']])
     assert.deepEqual(names((await inForm('GET', `${foos}/mine`, 'Table')).body), ['mine'])
     assert.deepEqual(names((await inForm('GET', foos, 'Table')).body), ['mine'])
@@ -52,14 +59,13 @@ test('defaults make no more of a short object than a body may have', async () =>
   const names = Array.from({ length: 1000 }, (_, index) => `p${index}`)
   const properties = Object.fromEntries(names.map((name) => [name, { type: 'string', default: 'x' }]))
   const embedded = await withFoos({ list: { type: 'array', items: { type: 'object', properties } } })
-  const foo = (name: string, length: number) => ({ metadata: { name }, list: Array.from({ length }, () => ({})) })
-  const { status, body } = await embedded.send('POST', foos, foo('large', 1000))
+  const { status, body } = await embedded.send('POST', foos, fooOf('large', 1000))
   assert.deepEqual([status, body.reason], [413, 'RequestEntityTooLarge'])
-  const { body: small } = await embedded.send('POST', foos, foo('small', 100))
+  const { body: small } = await embedded.send('POST', foos, fooOf('small', 100))
   assert.equal(small.list.length, 100)
   assert.deepEqual(Object.keys(small.list[99]), names)
   const merge = 'application/merge-patch+json'
-  assert.equal((await embedded.send('PATCH', `${foos}/small`, foo('small', 1000), merge)).status, 413)
+  assert.equal((await embedded.send('PATCH', `${foos}/small`, fooOf('small', 1000), merge)).status, 413)
   assert.equal((await embedded.send('GET', foos)).body.items.length, 1)
 })
 
@@ -69,9 +75,8 @@ test('a default within a default counts too', async () => {
   const embedded = await withFoos({
     list: { type: 'array', items: { type: 'object', properties: { middle, other: middle } } },
   })
-  const foo = (name: string, length: number) => ({ metadata: { name }, list: Array.from({ length }, () => ({})) })
-  assert.equal((await embedded.send('POST', foos, foo('small', 15))).status, 201)
-  assert.equal((await embedded.send('POST', foos, foo('large', 16))).status, 413)
+  assert.equal((await embedded.send('POST', foos, fooOf('small', 15))).status, 201)
+  assert.equal((await embedded.send('POST', foos, fooOf('large', 16))).status, 413)
 })
 
 test('a schema is read once, however many items an object has', () => {

@@ -65,6 +65,7 @@ export interface JsonSchema {
   readonly additionalProperties?: JsonSchema | boolean
   readonly items?: JsonSchema
   readonly default?: unknown
+  readonly nullable?: boolean
   readonly 'x-kubernetes-preserve-unknown-fields'?: boolean
   readonly 'x-kubernetes-embedded-resource'?: boolean
   readonly 'x-kubernetes-list-type'?: 'atomic' | 'set' | 'map'

@@ -3,7 +3,7 @@ import { ageColumn, type Column, nameColumn, timeSince } from '../columns.ts'
 import { parseJsonPath } from '../json-path.ts'
 import { type Draft, type Kind, kindSchema, pointer, type ScalePaths, type Schema } from '../kind.ts'
 import { dnsSubdomainFault } from '../names.ts'
-import { entityTooLarge } from '../refusal.ts'
+import { entityTooLarge, type FieldErrors } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
 import {
   type DefinitionSpec,
@@ -45,11 +45,11 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
     singular: names.singular,
     ...(names.shortNames === undefined ? {} : { shortNames: names.shortNames }),
     ...(names.categories === undefined ? {} : { categories: names.categories }),
-    schema: { ...kindSchema(fieldsOf(ownSchema)), ...othersOf(ownSchema, false) } as Schema,
+    schema: { ...kindSchema(fieldsOf(ownSchema)), ...othersOf(ownSchema, false), keepsNull: true } as Schema,
     isCustom: true,
     hasStatus,
     ...(scale === undefined ? {} : { scale: scalePathsOf(scale) }),
-    createOnUpdate: true,
+    createOnUpdate: false,
     guardedUpdate: true,
     selectableFields: Object.fromEntries(
       (version.selectableFields ?? []).flatMap(({ jsonPath }) => {
@@ -71,7 +71,21 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
       return { ...(hasStatus ? withoutStatus : draft), metadata: { ...draft.metadata, generation: 1 } }
     },
     forUpdate: withNextGeneration,
-    validate() {},
+    validate(draft, errors) {
+      if (scale !== undefined) checkReplicas(draft, scale, errors)
+    },
+  }
+}
+
+const MAX_REPLICAS = 2_147_483_647
+
+/** Upstream's ValidateScaleSpec and ValidateScaleStatus; types are not enforced. */
+function checkReplicas(draft: Draft, scale: ScaleSubresource, errors: FieldErrors): void {
+  for (const path of [scale.specReplicasPath, scale.statusReplicasPath]) {
+    const replicas = parseJsonPath(path)?.(draft as StoredObject)
+    if (typeof replicas !== 'number') continue
+    if (replicas < 0) errors.invalid(path, replicas, 'should be a non-negative integer')
+    else if (replicas > MAX_REPLICAS) errors.invalid(path, replicas, `should be less than or equal to ${MAX_REPLICAS}`)
   }
 }
 
@@ -139,11 +153,21 @@ function keepsUnknownIn(openApi: JsonSchema): boolean {
 
 /** As k8s.io/kube-openapi's `schemaconv` reads it. `inherited`: a schema around it preserves unknown fields. */
 function schemaOf(openApi: JsonSchema, inherited: boolean): Schema {
+  const schema = typedSchemaOf(openApi, inherited)
+  return openApi.nullable === true ? { ...schema, nullable: true } : schema
+}
+
+function typedSchemaOf(openApi: JsonSchema, inherited: boolean): Schema {
   const keepsUnknown = inherited || keepsUnknownIn(openApi)
   if (openApi.type === 'object') {
     const isAtomic = openApi['x-kubernetes-map-type'] === 'atomic'
     const fields = pointer(fieldsOf(openApi, keepsUnknown))
-    return { ...fields, ...othersOf(openApi, inherited), ...(isAtomic ? { atomic: true } : {}) } as Schema
+    return {
+      ...fields,
+      ...othersOf(openApi, inherited),
+      keepsNull: true,
+      ...(isAtomic ? { atomic: true } : {}),
+    } as Schema
   }
   if (openApi.type !== 'array')
     return openApi.default === undefined ? untyped : { ...untyped, default: openApi.default }
@@ -153,7 +177,7 @@ function schemaOf(openApi: JsonSchema, inherited: boolean): Schema {
   return { type: 'list', items, preserveEmpty: true, ...(keys === undefined ? {} : { keys }) }
 }
 
-const untyped = { type: 'any', granular: true } as const
+const untyped = { type: 'any', granular: true, keepsNull: true } as const
 
 /** The schema of the members that are no properties, where there can be any. */
 function othersOf(openApi: JsonSchema, inherited: boolean): { readonly others?: Schema } {
@@ -206,6 +230,7 @@ function completedValue(value: unknown, openApi: JsonSchema, path: string, compl
   for (const [name, item] of Object.entries(value)) {
     const schema = properties.get(name) ?? additionalSchema(additionalProperties, keepsUnknown)
     const here = path === '' ? name : `${path}.${name}`
+    if (item === null && schema !== undefined && schema.nullable !== true && schema.default === undefined) continue
     if (schema === undefined) completion.unknown.push(here)
     else result.push([name, completedValue(item, schema, here, completion)])
   }
@@ -243,7 +268,7 @@ function membersOf(openApi: JsonSchema): SchemaMembers {
   return members
 }
 
-const anything: JsonSchema = { 'x-kubernetes-preserve-unknown-fields': true }
+const anything: JsonSchema = { 'x-kubernetes-preserve-unknown-fields': true, nullable: true }
 
 function additionalSchema(additional: JsonSchema | boolean | undefined, keepsUnknown: boolean): JsonSchema | undefined {
   if (isRecord(additional)) return additional as JsonSchema

@@ -8,6 +8,7 @@ import { drain, Embedded } from '../embedded.ts'
 
 const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 const widgets = '/apis/example.com/v1/namespaces/default/widgets'
+const typed = { apiVersion: 'example.com/v1', kind: 'Widget' }
 const mergePatch = 'application/merge-patch+json'
 
 interface Version {
@@ -45,7 +46,7 @@ test('a defined kind is served at once, and no longer when its definition is gon
   const embedded = await Embedded.started()
   assert.equal((await embedded.send('GET', widgets)).status, 404)
   await embedded.send('POST', definitions, definition())
-  await embedded.send('POST', widgets, { metadata: { name: 'one' } })
+  await embedded.send('POST', widgets, { ...typed, metadata: { name: 'one' } })
   assert.equal((await embedded.send('GET', `${widgets}/one`)).body.kind, 'Widget')
   await embedded.send('DELETE', `${definitions}/widgets.example.com`)
   assert.equal((await embedded.send('GET', widgets)).status, 404)
@@ -67,7 +68,7 @@ test('unknown fields go, and defaults come, also of an update', async () => {
     }),
   )
   const spec = { other: 1, list: [{}, { count: 2, more: 3 }], free: { any: { thing: [null, 1] } } }
-  const { body } = await embedded.send('POST', widgets, { metadata: { name: 'one' }, spec, extra: 1 })
+  const { body } = await embedded.send('POST', widgets, { ...typed, metadata: { name: 'one' }, spec, extra: 1 })
   const expected = {
     list: [{ count: 1 }, { count: 2 }],
     free: { any: { thing: [null, 1] } },
@@ -117,8 +118,8 @@ test('columns, short names and selectable fields are those of the definition', a
     selectableFields: [{ jsonPath: '.spec.color' }],
   }
   const embedded = await defined(version({ spec: { size: { type: 'integer' }, color: { type: 'string' } }, more }))
-  await embedded.send('POST', widgets, { metadata: { name: 'one' }, spec: { size: 2, color: 'red' } })
-  await embedded.send('POST', widgets, { metadata: { name: 'two' } })
+  await embedded.send('POST', widgets, { ...typed, metadata: { name: 'one' }, spec: { size: 2, color: 'red' } })
+  await embedded.send('POST', widgets, { ...typed, metadata: { name: 'two' } })
   const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io'
   const request = { method: 'GET', path: widgets as `/${string}`, query: [], headers: { accept } } as const
   const answer = await embedded.server.handle(request, new AbortController().signal)
@@ -139,10 +140,14 @@ test('columns, short names and selectable fields are those of the definition', a
 
 test('a status is written at its subresource alone, if there is one', async () => {
   const embedded = await defined(version({ more: { subresources: { status: {} } } }))
-  const { body: created } = await embedded.send('POST', widgets, { metadata: { name: 'one' }, status: { a: 1 } })
+  const { body: created } = await embedded.send('POST', widgets, {
+    ...typed,
+    metadata: { name: 'one' },
+    status: { a: 1 },
+  })
   assert.equal(created.status, undefined)
   const without = await defined(version())
-  assert.equal((await without.send('POST', widgets, { metadata: { name: 'one' } })).status, 201)
+  assert.equal((await without.send('POST', widgets, { ...typed, metadata: { name: 'one' } })).status, 201)
   assert.equal((await without.send('GET', `${widgets}/one/status`)).status, 404)
 })
 
@@ -181,7 +186,7 @@ test('the second definition of a kind is served when the first is gone, and not 
   const watch = await embedded.watch('', undefined, gadgets)
   await embedded.send('POST', definitions, definition())
   assert.equal((await embedded.send('GET', widgets)).status, 404)
-  await embedded.send('POST', gadgets, { metadata: { name: 'one' } })
+  await embedded.send('POST', gadgets, { ...typed, metadata: { name: 'one' } })
   assert.equal((await watch.next()).value.object.metadata.name, 'one')
   await watch.return?.()
 })
@@ -206,7 +211,11 @@ test('the replicas of an object are read and written as a Scale', async () => {
   }
   const spec = { replicas: { type: 'integer' }, selector: { type: 'string' } }
   const embedded = await defined(version({ spec, more: { subresources: { scale } } }))
-  await embedded.send('POST', widgets, { metadata: { name: 'one' }, spec: { replicas: 1, selector: 'app=web' } })
+  await embedded.send('POST', widgets, {
+    ...typed,
+    metadata: { name: 'one' },
+    spec: { replicas: 1, selector: 'app=web' },
+  })
   const path = `${widgets}/one/scale`
   const { body: first } = await embedded.send('GET', path)
   assert.deepEqual([first.kind, first.apiVersion], ['Scale', 'autoscaling/v1'])
@@ -237,7 +246,7 @@ test('a Scale of what has no replicas, or none that are a number, is refused', a
   const inner = { 'x-kubernetes-preserve-unknown-fields': true }
   const embedded = await defined(version({ spec: { inner }, more: { subresources: { scale } } }))
   const refusal = async (name: string, spec: object, method: 'GET' | 'PATCH', body?: object): Promise<string> => {
-    await embedded.send('POST', widgets, { metadata: { name }, spec })
+    await embedded.send('POST', widgets, { ...typed, metadata: { name }, spec })
     const answer = await embedded.send(method, `${widgets}/${name}/scale`, body, mergePatch)
     return `${answer.status} ${answer.body.message}`
   }
@@ -260,7 +269,7 @@ test('the objects of a namespace that is deleted go with it', async () => {
   const embedded = await defined(version())
   await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'blue' } })
   const path = widgets.replace('default', 'blue')
-  await embedded.send('POST', path, { metadata: { name: 'one' } })
+  await embedded.send('POST', path, { ...typed, metadata: { name: 'one' } })
   await embedded.send('DELETE', '/api/v1/namespaces/blue')
   await embedded.time.advance(10)
   assert.deepEqual((await embedded.send('GET', path)).body.items, [])
@@ -287,7 +296,7 @@ for (const [what, versions] of [
   test(`${what}: taken, and says nothing`, async () => {
     const embedded = await defined(...versions)
     const spec = { a: [{ b: 1 }] }
-    assert.equal((await embedded.send('POST', widgets, { metadata: { name: 'one' }, spec })).status, 201)
+    assert.equal((await embedded.send('POST', widgets, { ...typed, metadata: { name: 'one' }, spec })).status, 201)
     assert.equal((await embedded.send('GET', widgets)).status, 200)
   })
 }
@@ -350,7 +359,7 @@ test('what objects rest on cannot be changed', async () => {
 
 test('objects of a version that goes are served as the one that stays', async () => {
   const embedded = await defined(version(), version({ name: 'v2', storage: false }))
-  await embedded.send('POST', widgets, { metadata: { name: 'one' } })
+  await embedded.send('POST', widgets, { ...typed, metadata: { name: 'one' } })
   const path = `${definitions}/widgets.example.com`
   const turned = { spec: { versions: [version({ storage: false }), version({ name: 'v2' })] } }
   const { body } = await embedded.send('PATCH', path, turned, mergePatch)
@@ -368,7 +377,7 @@ test('watches end when their definition changes or goes, and not when only its l
   const path = `${definitions}/widgets.example.com`
   const first = await embedded.watch('', undefined, widgets)
   await embedded.send('PATCH', path, { metadata: { labels: { a: 'b' } } }, mergePatch)
-  await embedded.send('POST', widgets, { metadata: { name: 'one' } })
+  await embedded.send('POST', widgets, { ...typed, metadata: { name: 'one' } })
   assert.equal((await first.next()).value.object.metadata.name, 'one')
   await embedded.send('PATCH', path, { spec: { names: { shortNames: ['wd'] } } }, mergePatch)
   assert.equal((await first.next()).done, true)
@@ -383,4 +392,78 @@ test('of two definitions with the same kind the first is served', async () => {
   await embedded.send('POST', definitions, { ...other, metadata: { name: 'gadgets.example.com' } })
   assert.equal((await embedded.send('GET', widgets)).status, 200)
   assert.equal((await embedded.send('GET', widgets.replace('widgets', 'gadgets'))).status, 404)
+})
+
+test('a body must say which custom resource it is, and an update creates none', async () => {
+  const embedded = await defined(version())
+  const metadata = { name: 'one' }
+  const refusal = async (method: 'POST' | 'PUT' | 'PATCH', body: object): Promise<string> => {
+    const path = method === 'POST' ? widgets : `${widgets}/one`
+    const answer = await embedded.send(method, path, body, method === 'PATCH' ? mergePatch : 'application/json')
+    return `${answer.status} ${answer.body.message}`
+  }
+  const missing = "the object provided is unrecognized (must be of type Widget): Object 'Kind' is missing in"
+  const untyped = '{"metadata":{"name":"one"}}'
+  assert.equal(await refusal('POST', { metadata }), `400 ${missing} '${untyped}' (${untyped})`)
+  const long = '{"apiVersion":"example.com/v1","metadata":{"name":"one"}}'
+  const summary = '{"apiVersion":"example.com/v1" ...'
+  assert.equal(await refusal('PUT', { ...typed, kind: undefined, metadata }), `400 ${missing} '${long}' (${summary})`)
+  for (const apiVersion of ['', 'example.com/v2']) {
+    const why = `the API version in the data (${apiVersion}) does not match the expected API version (example.com/v1)`
+    assert.equal(await refusal('POST', { ...typed, apiVersion, metadata }), `400 ${why}`)
+  }
+  const wrong = '422 Gadget.example.com "one" is invalid: kind: Invalid value: "Gadget": must be Widget'
+  assert.equal(await refusal('POST', { ...typed, kind: 'Gadget', metadata }), wrong)
+  assert.equal(await refusal('PUT', { ...typed, metadata }), '404 widgets.example.com "one" not found')
+  await embedded.send('POST', widgets, { ...typed, metadata })
+  assert.equal(await refusal('PATCH', { kind: 'Gadget' }), wrong)
+  assert.match(await refusal('PATCH', { kind: null }), /^422 {2}"" is invalid: patch: .* Object 'Kind' is missing in/)
+  assert.match(
+    await refusal('PATCH', { apiVersion: 'v2' }),
+    /^422 Widget "one" is .*: apiVersion: .*"v2": must be example\.com\/v1$/,
+  )
+})
+
+test('null is kept where fields are free or nullable, and is no value elsewhere', async () => {
+  const free = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+  const labels = { type: 'object', additionalProperties: { type: 'string' } }
+  const spec = {
+    free,
+    labels,
+    typed: { type: 'string' },
+    absent: { type: 'string', nullable: true },
+    size: { type: 'integer', default: 3 },
+    list: { type: 'array', items: free },
+  }
+  const embedded = await defined(version({ spec }))
+  const given = {
+    free: { a: null, b: { c: null, d: [null] } },
+    labels: { a: null, b: 'c' },
+    typed: null,
+    absent: null,
+    size: null,
+    list: [{ a: null }],
+  }
+  const { body } = await embedded.send('POST', widgets, { ...typed, metadata: { name: 'one' }, spec: given })
+  const { free: kept, list } = given
+  assert.deepEqual(body.spec, { free: kept, labels: { b: 'c' }, absent: null, list, size: 3 })
+  const operations = [{ op: 'add', path: '/spec/free/e', value: null }]
+  const patched = await embedded.send('PATCH', `${widgets}/one`, operations, 'application/json-patch+json')
+  assert.deepEqual(patched.body.spec.free, { ...kept, e: null })
+})
+
+test('a number of replicas that is none is refused', async () => {
+  const scale = { specReplicasPath: '.spec.replicas', statusReplicasPath: '.status.replicas' }
+  const spec = { replicas: { type: 'integer' } }
+  const embedded = await defined(version({ spec, more: { subresources: { scale } } }))
+  await embedded.send('POST', widgets, { ...typed, metadata: { name: 'one' }, spec: { replicas: 1 } })
+  const path = `${widgets}/one/scale`
+  const { status, body } = await embedded.send('PATCH', path, { spec: { replicas: -1 } }, mergePatch)
+  const why = '.spec.replicas: Invalid value: -1: should be a non-negative integer'
+  assert.equal(`${status} ${body.message}`, `422 Widget.example.com "one" is invalid: ${why}`)
+  const large = { ...typed, metadata: { name: 'two' }, spec: { replicas: 2 ** 31 } }
+  assert.match(
+    (await embedded.send('POST', widgets, large)).body.message,
+    /should be less than or equal to 2147483647$/,
+  )
 })

@@ -1,0 +1,55 @@
+import { apiVersionOf, isRecord } from '../kube/resources.ts'
+import type { Kind } from './kind.ts'
+import { badRequest, invalid } from './refusal.ts'
+
+/** How much of a body a refusal repeats, in characters. */
+const MAX_SUMMARY = 30
+
+/**
+ * What upstream asks of a custom resource that a client creates or replaces: no Go type says what a body is that does
+ * not say it itself.
+ * @throws Refusal 400 or 422
+ */
+export function checkTypeOfBody(kind: Kind, body: unknown): void {
+  if (kind.isCustom !== true || !isRecord(body)) return
+  const { resource } = kind
+  const { apiVersion = '' } = body
+  if (!body.kind) {
+    const text = JSON.stringify(body)
+    const summary = text.length > MAX_SUMMARY ? `${text.slice(0, MAX_SUMMARY)} ...` : text
+    throw badRequest(
+      `the object provided is unrecognized (must be of type ${resource.kind}): ${missingKind(body)} (${summary})`,
+    )
+  }
+  const expected = apiVersionOf(resource)
+  if (apiVersion !== expected) {
+    throw badRequest(
+      `the API version in the data (${apiVersion}) does not match the expected API version (${expected})`,
+    )
+  }
+  checkPatchedType(kind, body)
+}
+
+/** The same of what a patch makes of a custom resource. @throws Refusal 422 */
+export function checkPatchedType(kind: Kind, patched: unknown): void {
+  if (kind.isCustom !== true || !isRecord(patched)) return
+  const { resource } = kind
+  if (!patched.kind) {
+    const message = `Invalid value: ${JSON.stringify(JSON.stringify(patched))}: ${missingKind(patched)}`
+    throw invalid({ kind: '', group: '' }, '', [{ reason: 'FieldValueInvalid', message, field: 'patch' }])
+  }
+  const { name = '' } = (isRecord(patched.metadata) ? patched.metadata : {}) as { readonly name?: string }
+  const expected = { apiVersion: apiVersionOf(resource), kind: resource.kind }
+  const causes = (['apiVersion', 'kind'] as const).flatMap((field) => {
+    if (patched[field] === expected[field]) return []
+    const message = `Invalid value: ${JSON.stringify(patched[field] ?? '')}: must be ${expected[field]}`
+    return [{ reason: 'FieldValueInvalid', message, field }]
+  })
+  if (causes.length === 0) return
+  const [group = '', version] = String(patched.apiVersion ?? '').split('/')
+  throw invalid({ kind: String(patched.kind), group: version === undefined ? '' : group }, name, causes)
+}
+
+function missingKind(body: object): string {
+  return `Object 'Kind' is missing in '${JSON.stringify(body)}'`
+}

@@ -9,10 +9,10 @@ import type { Random } from '../runtime/random.ts'
 import { aggregatedDiscovery, discoveryDocuments, Health } from './discovery.ts'
 import { Handlers } from './handlers.ts'
 import type { Kind } from './kind.ts'
-import { openApiDocuments } from './open-api.ts'
-import { Refusal } from './refusal.ts'
+import { OPENAPI_V2_PATH, openApiDocuments, openApiV2 } from './open-api.ts'
+import { methodNotAllowed, Refusal } from './refusal.ts'
 import { Kinds } from './resources/kinds.ts'
-import { Routes } from './routes.ts'
+import { Routes, withoutLastSlash } from './routes.ts'
 import { Store } from './store.ts'
 import { NamespaceContents } from './writes.ts'
 
@@ -98,13 +98,15 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     const { method, path, query } = request
     const route = routes.find(path)
     if (route.to !== 'elsewhere') return handlers.answer(route, request, signal)
-    if (method === 'GET' && (path === '/readyz' || path === '/livez' || path === '/healthz'))
-      return health.answer(path, query)
+    const reads = method === 'GET' || method === 'HEAD'
+    if (reads && (path === '/readyz' || path === '/livez' || path === '/healthz')) return health.answer(path, query)
+    if (reads && path === OPENAPI_V2_PATH) return openApiV2(request)
     const aggregated = method === 'GET' ? aggregatedDiscovery(served, request) : undefined
     if (aggregated !== undefined) return aggregated
     // Simulated servers are hardly ever asked for them.
     documents ??= new Map([...discoveryDocuments(served), ...openApiDocuments(served)])
-    const document = method === 'GET' ? documents.get(path) : undefined
+    const document = reads ? documents.get(withoutLastSlash(path)) : undefined
+    if (document !== undefined && method === 'HEAD' && !path.startsWith('/openapi')) throw methodNotAllowed()
     return document === undefined
       ? { status: 404, headers: { 'content-type': 'text/plain; charset=utf-8' }, body: '404 page not found\n' }
       : { status: 200, headers: json, body: document }

@@ -57,8 +57,11 @@ export class Handlers {
   }
 
   /** @throws Refusal */
-  answer(route: Exclude<Route, { to: 'elsewhere' }>, request: ApiRequest, signal: AbortSignal): ApiResponse {
+  answer(route: Exclude<Route, { to: 'elsewhere' }>, asked: ApiRequest, signal: AbortSignal): ApiResponse {
     if (route.to === 'nothing') throw noSuchPath()
+    // As upstream, whose handlers of built-in kinds have no HEAD.
+    const isHead = asked.method === 'HEAD' && route.kind.isCustom === true
+    const request: ApiRequest = isHead ? { ...asked, method: 'GET' } : asked
     this.#warnings = []
     if (route.to === 'scale') return this.#scaleInForm(route, request)
     const response = route.to === 'collection' ? this.#collection(route, request, signal) : this.#object(route, request)

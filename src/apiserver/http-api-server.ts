@@ -11,6 +11,7 @@ import { createServer, listen } from '../telemetry/http-bounded-server.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { KeyPair } from './http-certificate.ts'
 import { readRequestBody } from './http-request-body.ts'
+import { OPENAPI_V2_PATH } from './open-api.ts'
 import { flag } from './query.ts'
 import { internalError, notAcceptable, Refusal, tooManyRequests, unauthorized } from './refusal.ts'
 import type { WatchEvent } from './watch.ts'
@@ -170,11 +171,11 @@ class HttpFace {
     const [path = '/', search = ''] = splitOnce(url, '?')
     if (!this.#isAllowed(path, headers.authorization)) throw unauthorized()
     if (this.#requests > this.#limits.requests) throw tooManyRequests()
-    if (!acceptsJson(headers.accept)) throw notAcceptable()
+    if (path !== OPENAPI_V2_PATH && !acceptsJson(headers.accept)) throw notAcceptable()
     const body = await readRequestBody(message)
     const query = [...new URLSearchParams(search)]
     const request: ApiRequest = {
-      method: (method === 'HEAD' ? 'GET' : method) as ApiRequest['method'],
+      method: method as ApiRequest['method'],
       path,
       query,
       ...(flag(query, 'watch') === true ? { stream: true } : {}),
@@ -327,7 +328,10 @@ function jsonLine(value: unknown): string {
   return JSON.stringify(value).replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')
 }
 
-/** Answers are JSON. A client that says nothing, or anything, gets it; one that only reads protobuf gets 406. */
+/**
+ * Answers are JSON, but for one document. A client that says nothing, or anything, gets it; one that only reads
+ * protobuf gets 406.
+ */
 function acceptsJson(accept: string | undefined): boolean {
   return accept === undefined || accept === '' || /application\/(?:json|\*)|\*\/\*|text\/(?:plain|html)/.test(accept)
 }

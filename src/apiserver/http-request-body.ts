@@ -17,16 +17,19 @@ const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 export async function readRequestBody(message: IncomingMessage): Promise<unknown> {
   const bytes = await readBytes(message)
   if (bytes.length === 0) return undefined
-  const type = message.headers['content-type']?.split(';')[0]?.trim() ?? 'application/json'
+  const type = message.headers['content-type']?.split(';')[0]?.trim() || 'application/json'
   if (type === PROTOBUF) return readProtobuf(bytes)
   const text = bytes.toString('utf8')
+  const isYaml = type.endsWith('yaml')
   // kubectl sends JSON as apply-patch+yaml: valid YAML, but read as what it is.
-  const isYaml = type.endsWith('yaml') && !/^\s*[{[]/.test(text)
-  if (isYaml) return readYaml(text)
-  if (!type.endsWith('json') && !type.endsWith('yaml')) throw unknownBodyFormat()
+  const mayBeJson = !isYaml || /^\s*[{[]/.test(text)
+  if (!type.endsWith('json') && !isYaml) throw unknownBodyFormat()
+  if (!mayBeJson) return readYaml(text)
   try {
     return JSON.parse(text)
   } catch (error) {
+    // Flow style begins like JSON.
+    if (isYaml) return readYaml(text)
     throw badRequest(`the object provided is unrecognized (must be valid JSON): ${messageOf(error)}`)
   }
 }

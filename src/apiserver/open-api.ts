@@ -1,6 +1,8 @@
 import { apiVersionOf, pathOf } from '../kube/resources.ts'
+import type { ApiRequest, ApiResponse } from '../kube/transport.ts'
 import { version } from './discovery.ts'
 import type { Kind } from './kind.ts'
+import { mediaTypesOf } from './media-types.ts'
 
 /**
  * The OpenAPI v3 documents by path. They say as much as kubectl needs before it writes: which kinds can be patched, and
@@ -37,4 +39,35 @@ function openApiOf(kinds: readonly Kind[]): object {
     paths: Object.fromEntries(paths),
     components: {},
   }
+}
+
+export const OPENAPI_V2_PATH = '/openapi/v2'
+
+const PROTOBUF_V2 = 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf'
+/** Clients name the first; the second is the one that upstream answers with. */
+const protobufTypes = ['application/com.github.proto-openapi.spec.v2@v1.0+protobuf', PROTOBUF_V2]
+
+/**
+ * The OpenAPI v2 document, without any definition. kubectl checks the items of a `kind: List` with it, and passes over
+ * those of which it finds no definition: the server checks them when it gets them.
+ */
+export function openApiV2({ headers }: ApiRequest): ApiResponse {
+  const title = 'Kubernetes'
+  const accepted = mediaTypesOf(headers.accept || '*/*').map(({ type }) => type)
+  const isProtobuf = accepted.some((type) => protobufTypes.includes(type))
+  if (isProtobuf) {
+    const info = field(1, title) + field(2, version.gitVersion)
+    const body = field(1, '2.0') + field(2, info) + field(8, '')
+    return { status: 200, headers: { 'content-type': PROTOBUF_V2 }, body }
+  }
+  if (!accepted.some((type) => type === 'application/json' || type === 'application/*' || type === '*/*')) {
+    return { status: 406, headers: {}, body: '' }
+  }
+  const body = { swagger: '2.0', info: { title, version: version.gitVersion }, paths: {} }
+  return { status: 200, headers: { 'content-type': 'application/json' }, body }
+}
+
+/** A field of a protobuf message whose value is ASCII, and shorter than 128 bytes. */
+function field(number: number, value: string): string {
+  return String.fromCharCode((number << 3) | 2, value.length) + value
 }

@@ -34,7 +34,7 @@ export class Routes {
   readonly find = remembering((path) => this.#find(path), 256)
 
   #find(path: ApiRequest['path']): Route {
-    const parts = path.split('/')
+    const parts = withoutLastSlash(path).split('/')
     // The part before the leading slash is empty.
     const rootLength = parts[1] === 'api' ? 3 : 4
     if (parts.length <= rootLength) return { to: 'elsewhere' }
@@ -70,4 +70,9 @@ function decoded(part: string): string | undefined {
   } catch {
     return undefined
   }
+}
+
+/** A path that ends in slashes is the same as without them. */
+export function withoutLastSlash(path: string): string {
+  return path.endsWith('/') ? path.replace(/\/+$/, '') : path
 }

@@ -2,7 +2,7 @@ import type { TrimmedReader } from '../protobuf/trimmed-objects.ts'
 
 /** One request to an API server, before it is encoded. */
 export interface ApiRequest {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Absolute, percent-encoded, without the query. */
   readonly path: string
   readonly query: readonly (readonly [name: string, value: string])[]

@@ -26,7 +26,7 @@ test('what is nowhere served is not found: in plain text outside of the API, as 
     `${path}/a/status`,
     '/api/v1/endpoints/a',
     '/api/v1/namespaces/%zz/endpoints',
-    `${path}//`,
+    '/api/v1/namespaces/default//endpoints',
   ]) {
     const { status, body } = await embedded.send('GET', unknown)
     assert.equal(status, 404, unknown)

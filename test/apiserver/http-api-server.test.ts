@@ -66,19 +66,40 @@ function configMap(name: string, data: object = {}): string {
   return JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name }, data })
 }
 
+const definition = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: 'widgets.example.com' },
+  spec: {
+    group: 'example.com',
+    scope: 'Namespaced',
+    names: { plural: 'widgets', kind: 'Widget' },
+    versions: [
+      {
+        name: 'v1',
+        served: true,
+        storage: true,
+        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
+      },
+    ],
+  },
+}
+
 test('a long list is sent in parts, which are together what is sent at once', async (t) => {
   const objects = Array.from({ length: 250 }, (_, index) => {
     const metadata = { name: `map-${index}`, namespace: 'default' }
-    return { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { key: '[é,]' } }
+    return { apiVersion: 'example.com/v1', kind: 'Widget', metadata, data: { key: '[é,]' } }
   })
-  const server = await started(t, { objects: [defaultNamespace, ...objects] })
+  // Of built-in kinds there is no HEAD.
+  const server = await started(t, { crds: [definition], objects: [defaultNamespace, ...objects] })
+  const widgets = '/apis/example.com/v1/namespaces/default/widgets'
   for (const limit of [1, 100, 101, 200, 250]) {
-    const path = `${maps}?limit=${limit}`
+    const path = `${widgets}?limit=${limit}`
     const response = await open(server, path)
     let text = ''
     for await (const chunk of response.setEncoding('utf8')) text += chunk
     const query = [['limit', String(limit)]] as const
-    const whole = await server.server.handle({ method: 'GET', path: maps, query, headers: {} }, t.signal)
+    const whole = await server.server.handle({ method: 'GET', path: widgets, query, headers: {} }, t.signal)
     assert.equal(text, `${JSON.stringify((whole as { body: unknown }).body)}\n`)
     const head = await send(server, path, { method: 'HEAD' })
     assert.equal(head.headers['content-length'], String(Buffer.byteLength(text)))
@@ -197,11 +218,47 @@ test('answers are JSON: a client that only reads protobuf gets 406', async (t) =
   assert.equal(await accepting('*/*'), 200)
 })
 
-test('HEAD is answered as GET, without the body', async (t) => {
+test('HEAD is answered as GET, without the body, but not by built-in kinds and discovery', async (t) => {
   const server = await started(t)
-  const { status, headers, body } = await send(server, maps, { method: 'HEAD' })
-  assert.deepEqual([status, body], [200, ''])
-  assert.ok(Number(headers['content-length']) > 0)
+  for (const [path, expected] of [
+    ['/readyz', 200],
+    ['/openapi/v3', 200],
+    ['/openapi/v2', 200],
+    [maps, 405],
+    ['/api/v1', 405],
+    ['/version', 405],
+    ['/nothing', 404],
+  ] as const) {
+    const { status, headers, body } = await send(server, path, { method: 'HEAD' })
+    assert.deepEqual([status, body], [expected, ''], path)
+    assert.ok(Number(headers['content-length']) > 0)
+  }
+})
+
+test('kubectl finds an OpenAPI v2 document in protobuf, which knows no kind', async (t) => {
+  const server = await started(t)
+  const type = 'application/com.github.proto-openapi.spec.v2'
+  const accept = `${type}@v1.0+protobuf`
+  const { status, headers, body } = await send(server, '/openapi/v2', { headers: { accept } })
+  assert.deepEqual([status, headers['content-type']], [200, `${type}.v1.0+protobuf`])
+  assert.equal(body, '\n\x032.0\x12\x15\n\nKubernetes\x12\x07v1.36.3B\0')
+  assert.equal((await send(server, '/openapi/v2')).body.swagger, '2.0')
+  assert.equal((await send(server, '/openapi/v2', { headers: { accept: 'text/csv' } })).status, 406)
+})
+
+test('a body without a type is JSON, one in YAML may be in flow style, and a slash at the end is none', async (t) => {
+  const server = await started(t)
+  const post = { method: 'POST', body: configMap('untyped') }
+  assert.equal((await send(server, `${maps}/`, { ...post, headers: { 'content-type': '' } })).status, 201)
+  assert.equal((await send(server, `${maps}/untyped//`)).body.metadata.name, 'untyped')
+  assert.equal((await send(server, '/api/v1/')).body.kind, 'APIResourceList')
+  assert.equal((await send(server, '/readyz/')).status, 404)
+  const headers = { 'content-type': 'application/apply-patch+yaml' }
+  const apply = (body: string) =>
+    send(server, `${maps}/flow?fieldManager=one`, { method: 'PATCH', headers, body }).then(({ status }) => status)
+  assert.equal(await apply('{apiVersion: v1, kind: ConfigMap, metadata: {name: flow}}'), 201)
+  assert.equal(await apply('{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "flow",},}'), 200)
+  assert.equal(await apply('{"apiVersion": "v1'), 400)
 })
 
 test('a watch is one line per event, also for a text with U+2028, and ends cleanly when the server closes', async (t) => {

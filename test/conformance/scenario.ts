@@ -5,9 +5,11 @@ import { serviceRange } from '../peers/apiserver.ts'
  * the resourceVersion and the token of the last list.
  */
 export interface Step {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly path: string
   readonly body?: unknown
+  /** A body that is sent as it is. */
+  readonly text?: string
   /** @default application/json */
   readonly contentType?: string
   /** @default application/json */

@@ -44,7 +44,14 @@ export class ConformanceClient {
   }
 
   async #send(step: Step, namespace: string): Promise<Answer> {
-    const { method, path, body, contentType = 'application/json', accept = 'application/json' } = step
+    const {
+      method,
+      path,
+      body,
+      text = body === undefined ? null : JSON.stringify(body),
+      contentType = 'application/json',
+      accept = 'application/json',
+    } = step
     const replaced = (text: string): string =>
       text
         .replaceAll(/\bNS\b/g, namespace)
@@ -61,9 +68,9 @@ export class ConformanceClient {
         authorization: `Bearer ${this.#target.token}`,
         accept,
         'user-agent': 'conformance/1',
-        ...(body === undefined ? {} : { 'content-type': contentType }),
+        ...(text === null ? {} : { 'content-type': contentType }),
       },
-      body: body === undefined ? null : replaced(JSON.stringify(body)),
+      body: text === null ? null : replaced(text),
       signal: AbortSignal.timeout(20_000),
     })
     const parsedBody = parsed(await stream.text())

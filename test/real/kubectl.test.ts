@@ -26,7 +26,14 @@ metadata: {name: pod, labels: {app: web}}
 spec: {containers: [{name: main, image: registry.example/main:1}]}
 `
 
-/** The command lines, one after the other; `FILE` and `CHANGED` stand for files with the objects. */
+const list = `apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: listed}, data: {a: "1"}}
+- {apiVersion: v1, kind: Secret, metadata: {name: listed}, stringData: {a: "1"}}
+`
+
+/** The command lines, one after the other; `FILE`, `LIST` and `CHANGED` stand for files with the objects. */
 const lines: readonly string[] = [
   'version',
   'get --raw /readyz',
@@ -42,6 +49,14 @@ const lines: readonly string[] = [
   'get configmaps --field-selector metadata.name=map -o name',
   'get configmap map -o custom-columns=NAME:.metadata.name,A:.data.a',
   'get pod pod --show-labels',
+  'create -f LIST',
+  'apply -f LIST',
+  'apply --server-side -f LIST --force-conflicts',
+  'replace -f LIST',
+  'get -f LIST -o name',
+  'delete -f LIST',
+  'set env pod/pod X=Y --dry-run=client -o name',
+  'set image pod/pod main=registry.example/main:2',
   'get unicorns',
   'get configmap nobody',
   'label configmap map color=red',
@@ -134,6 +149,7 @@ describe('kubectl prints the same on the embedded API server as on a real one', 
   before(async () => {
     directory = temporaryDirectory(owner, 'manifests')
     writeFileSync(join(directory, 'objects.yaml'), manifest)
+    writeFileSync(join(directory, 'list.yaml'), list)
     writeFileSync(
       join(directory, 'changed.yaml'),
       manifest.replace('port: 443', 'port: 444').replace('b: "2"', 'b: "3"'),
@@ -171,6 +187,7 @@ describe('kubectl prints the same on the embedded API server as on a real one', 
         .split(' ')
         .map((word) =>
           word
+            .replace('LIST', join(directory, 'list.yaml'))
             .replace('FILE', join(directory, 'objects.yaml'))
             .replace('CHANGED', join(directory, 'changed.yaml'))
             .replace('WIDGET', join(directory, 'widget.json')),

@@ -1,4 +1,4 @@
-import { asTable, get, inNamespace, patch, post, put, remove, type Scenario, service } from '../scenario.ts'
+import { asTable, get, inNamespace, patch, pod, post, put, remove, type Scenario, service } from '../scenario.ts'
 
 const services = inNamespace('services')
 const slices = inNamespace('endpointslices')
@@ -81,6 +81,30 @@ export const kindScenarios: readonly Scenario[] = [
       get(`${services}/web/status`),
       remove(`${services}/web`),
       get(`${services}/web`),
+    ],
+  },
+  {
+    name: 'an update of what does not exist',
+    steps: [
+      put(`${services}/web`, service('web')),
+      put(`${inNamespace('endpoints')}/web`, endpoints([])),
+      put(`${slices}/web-1`, slice({})),
+      put(`${leases}/one`, lease({ holderIdentity: 'a' })),
+      put(`${secrets}/one`, secret({})),
+      put(`${maps}/map`, map),
+      put(`${accounts}/one`, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'one' } }),
+      put(`${coreEvents}/web.1`, coreEvent({})),
+      put(`${inNamespace('pods')}/one`, pod('one')),
+      put('/api/v1/nodes/NS-nobody', { apiVersion: 'v1', kind: 'Node', metadata: { name: 'NS-nobody' } }),
+      put('/api/v1/namespaces/NS-none', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'NS-none' } }),
+    ],
+  },
+  {
+    name: 'a Lease with the fields of coordinated leader election',
+    steps: [
+      post(leases, lease({ holderIdentity: 'h', strategy: 'OldestEmulationVersion', preferredHolder: 'x' })),
+      get(`${leases}?fieldSelector=spec.holderIdentity%3Dh`),
+      get(`${services}?fieldSelector=spec.foo%3Dh`),
     ],
   },
   {

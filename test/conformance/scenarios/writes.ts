@@ -1,4 +1,17 @@
-import { configMap, get, inNamespace, patch, pod, post, put, remove, type Scenario, service } from '../scenario.ts'
+import {
+  configMap,
+  get,
+  inNamespace,
+  patch,
+  patchTypes,
+  pod,
+  post,
+  put,
+  remove,
+  type Scenario,
+  type Step,
+  service,
+} from '../scenario.ts'
 
 const maps = inNamespace('configmaps')
 const map = inNamespace('configmaps', 'map')
@@ -6,6 +19,19 @@ const web = inNamespace('services', 'web')
 const services = inNamespace('services')
 /** Of a ConfigMap, with two mistakes. */
 const unknown = { ...configMap('unknown', { a: '1' }), dta: { b: '2' }, metadata: { name: 'unknown', anotations: {} } }
+
+const pods = inNamespace('pods')
+const one = inNamespace('pods', 'one')
+const main = { name: 'main', image: 'registry.example/main:1' }
+
+function toleration(key: string): object {
+  return { key, operator: 'Exists' }
+}
+
+function apply(text: string): Step {
+  const path = `${inNamespace('configmaps', 'flow')}?fieldManager=one`
+  return { method: 'PATCH', path, text, contentType: patchTypes.apply }
+}
 
 export const writeScenarios: readonly Scenario[] = [
   {
@@ -26,6 +52,10 @@ export const writeScenarios: readonly Scenario[] = [
       get(inNamespace('configmaps', 'dry')),
       post('/api/v1/configmaps', configMap('x')),
       { method: 'POST', path: maps, body: configMap('x'), contentType: 'text/plain' },
+      { method: 'POST', path: `${maps}/`, body: configMap('untyped'), contentType: '' },
+      apply('{apiVersion: v1, kind: ConfigMap, metadata: {name: flow}, data: {b: c}}'),
+      apply('{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "flow",}, "data": {"a": "1",},}'),
+      { method: 'HEAD', path: maps },
     ],
   },
   {
@@ -172,6 +202,40 @@ export const writeScenarios: readonly Scenario[] = [
       patch('apply', `${maps}/unknown?fieldManager=one`, { ...configMap('unknown'), dta: { b: '2' } }),
       get(`${maps}/unknown`),
       get(`${maps}/ignored`),
+    ],
+  },
+  {
+    name: 'Pods that are refused',
+    steps: [
+      post(pods, pod('bad', { containers: [] })),
+      post(pods, pod('bad', { containers: [main, main] })),
+      post(pods, pod('bad', { initContainers: [main], restartPolicy: 'Sometimes' })),
+      post(pods, pod('bad', { containers: [{ name: 'Main' }, { image: 'i' }] })),
+      post(pods, pod('bad', { containers: [{ ...main, ports: [{ containerPort: 70000 }, { hostPort: -1 }] }] })),
+      post(pods, pod('bad', { containers: [{ ...main, ports: [{ containerPort: 80, protocol: 'QUIC' }] }] })),
+      post(pods, pod('bad', { containers: [{ ...main, env: [{ value: 'x' }], imagePullPolicy: 'Soon' }] })),
+      post(pods, pod('bad', { containers: [{ ...main, volumeMounts: [{ name: 'data' }] }] })),
+    ],
+  },
+  {
+    name: 'the fields of a Pod that an update may change',
+    steps: [
+      post(pods, pod('one', { initContainers: [{ name: 'init', image: 'i' }], tolerations: [toleration('a')] })),
+      patch('strategic', one, { spec: { nodeName: 'node' } }),
+      patch('strategic', one, { spec: { restartPolicy: 'Never' } }),
+      patch('strategic', one, { spec: { terminationGracePeriodSeconds: 1 } }),
+      patch('strategic', one, { spec: { nodeSelector: { a: 'b' } } }),
+      patch('strategic', one, { spec: { containers: [{ name: 'other', image: 'i' }] } }),
+      patch('strategic', one, { spec: { containers: [{ name: 'main', env: [{ name: 'X', value: 'Y' }] }] } }),
+      patch('strategic', one, { spec: { containers: [{ name: 'main', image: '' }] } }),
+      patch('strategic', one, { spec: { containers: [{ name: 'main', image: 'other' }] } }),
+      patch('merge', one, { spec: { initContainers: null } }),
+      patch('merge', one, { spec: { activeDeadlineSeconds: 10 } }),
+      patch('merge', one, { spec: { activeDeadlineSeconds: 20 } }),
+      patch('merge', one, { spec: { activeDeadlineSeconds: null } }),
+      patch('merge', one, { spec: { tolerations: null } }),
+      patch('merge', one, { spec: { schedulingGates: [{ name: 'example.com/gate' }] } }),
+      patch('merge', one, { metadata: { labels: { a: 'b' } } }),
     ],
   },
 ]

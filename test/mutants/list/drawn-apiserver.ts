@@ -27,8 +27,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'apiserver-api-server-operator': {
     broken: 'answer: has !== for === after method.',
     file: 'apiserver/api-server.ts',
-    text: "if (method === 'GET' && (path === '/readyz' || path === '/livez' || path === '/healthz'))",
-    instead: "if (method !== 'GET' && (path === '/readyz' || path === '/livez' || path === '/healthz'))",
+    text: "if (reads && (path === '/readyz' || path === '/livez' || path === '/healthz'))",
+    instead: "if (!reads && (path === '/readyz' || path === '/livez' || path === '/healthz'))",
     tests: ['apiserver/api-server.test.ts'],
   },
   'apiserver-watch-negation': {

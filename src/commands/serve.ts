@@ -30,6 +30,9 @@ const serviceCidr = {
   spec: { cidrs: ['10.96.0.0/16'] },
 }
 
+/** Where controllers have their Leases. */
+const systemNamespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-system' } }
+
 /**
  * Serves an embedded API server until SIGTERM or SIGINT; then ends its watches and resolves with 0. Throws a
  * ListenError if it cannot listen, an InvalidInputError if a file cannot be read or the kubeconfig not be written.
@@ -55,7 +58,7 @@ export async function execute(flags: Flags): Promise<number> {
       logger: defectLogger,
       serviceAllocators: own.allocate ? 'own' : 'none',
       crds,
-      objects: own.allocate ? [defaultNamespace, serviceCidr] : [defaultNamespace],
+      objects: [defaultNamespace, systemNamespace, ...(own.allocate ? [serviceCidr] : [])],
     })
     if (fault !== undefined) server.faults.add({ fault, probability: faultPercent / 100, pathPrefix: faultPath })
     kubeconfig = await writtenKubeconfig(server, own.writeKubeconfig)

@@ -39,7 +39,7 @@ suite('serve', { concurrency: 2 }, () => {
     const { items } = await clientOf(kubeconfig).listNamespace()
     assert.deepEqual(
       items.map(({ metadata }) => metadata?.name),
-      ['default'],
+      ['default', 'kube-system'],
     )
     child.kill('SIGTERM')
     assert.deepEqual(await child.exited, { code: 0, signal: null })
@@ -124,7 +124,7 @@ suite('serve', { concurrency: 2 }, () => {
     const { kubeconfig } = await served(t, '--fault=status=503', `--fault-path=${path}`)
     const client = clientOf(kubeconfig)
     await assert.rejects(client.listNamespacedConfigMap({ namespace: 'default' }), { code: 503 })
-    assert.equal((await client.listNamespace()).items.length, 1)
+    assert.equal((await client.listNamespace()).items.length, 2)
   })
 
   test('part of a fault without the fault is a mistake', async (t) => {

@@ -1,3 +1,5 @@
+import { isRecord } from '../kube/resources.ts'
+
 /**
  * A set of paths in an object, in the form of metav1.FieldsV1: `f:` a field, `k:` an item of a list by its keys, `v:`
  * one by its value. A path is in the set if its node is `{}` or has `.`; what is below it is not in the set with it.
@@ -73,7 +75,20 @@ export function pathsOf(fields: FieldSet, prefix = ''): readonly string[] {
   ]
 }
 
+/** Whether a client that wrote a set itself wrote a step. */
+export function isStep(step: string): boolean {
+  if (step === '.' || step.startsWith('f:') || /^i:\d+$/.test(step)) return true
+  if (!step.startsWith('k:') && !step.startsWith('v:')) return false
+  try {
+    const value: unknown = JSON.parse(step.slice(2))
+    return step.startsWith('v:') || isRecord(value)
+  } catch {
+    return false
+  }
+}
+
 export function pathStep(step: string): string {
+  if (step.startsWith('i:')) return `[${step.slice(2)}]`
   if (step.startsWith('f:')) return `.${step.slice(2)}`
   if (step.startsWith('v:')) return `[=${step.slice(2)}]`
   const keys = Object.entries(JSON.parse(step.slice(2)) as Readonly<Record<string, unknown>>)

@@ -2,7 +2,7 @@ import { apiVersionOf, isRecord, type KubeObject } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import { equalJson } from './decode.ts'
-import { type FieldSet, isEmpty, union, without } from './field-set.ts'
+import { type FieldSet, isEmpty, isStep, union, without } from './field-set.ts'
 import type { Draft, Kind, Subresource } from './kind.ts'
 import type { StoredObject } from './store.ts'
 import { compare } from './typed-fields.ts'
@@ -67,7 +67,46 @@ export function ownedOnUpdate(
   if (isEmpty(changed)) return entries
   const own = entries.find((old) => isBy(old, kind, manager, subresource))
   const mine = own === undefined ? changed : union(own.fieldsV1, changed)
-  return [...entries.filter((old) => old !== own), entry(kind, manager, subresource, mine, clock)]
+  return capped([...entries.filter((old) => old !== own), entry(kind, manager, subresource, mine, clock)])
+}
+
+/** As upstream's DefaultMaxUpdateManagers. */
+const MOST_UPDATERS = 10
+const OLD_UPDATES = 'ancient-changes'
+
+/**
+ * Without more than ten entries of updates: the oldest of a version become one (apimachinery's capmanagers.go).
+ * Otherwise each new manager would make the object longer, and each write slower.
+ */
+function capped(entries: ManagedFields): ManagedFields {
+  const updaters = entries.filter(({ operation }) => operation === 'Update')
+  let left = updaters.length
+  const merged = new Map<string, ManagedEntry>()
+  const gone = new Set<ManagedEntry>()
+  for (const old of inOrder(updaters)) {
+    if (left <= MOST_UPDATERS) break
+    const { apiVersion, time } = old
+    const first = merged.get(apiVersion)
+    if (first === undefined) {
+      merged.set(apiVersion, old)
+      continue
+    }
+    const fieldsV1 = union(first.fieldsV1, old.fieldsV1)
+    const bucket = {
+      manager: OLD_UPDATES,
+      operation: 'Update',
+      apiVersion,
+      time,
+      fieldsType: 'FieldsV1',
+      fieldsV1,
+    } as const
+    merged.set(apiVersion, bucket)
+    for (const one of [first, old]) gone.add(one)
+    left--
+  }
+  if (gone.size === 0) return entries
+  const buckets = [...merged.values()].filter((one) => !updaters.includes(one))
+  return [...entries.filter((one) => !gone.has(one)), ...buckets]
 }
 
 /** An entry without some fields; nothing if it has no others. */
@@ -103,9 +142,9 @@ function isEntry(value: unknown): value is ManagedEntry {
   return typeof manager === 'string' && isWritten && fieldsType === 'FieldsV1' && isFieldSet(fieldsV1)
 }
 
-/** Any nesting of objects: decoding has bounded its depth. */
+/** Any nesting of steps: decoding has bounded its depth. */
 function isFieldSet(value: unknown): boolean {
-  return isRecord(value) && Object.values(value).every(isFieldSet)
+  return isRecord(value) && Object.entries(value).every(([step, below]) => isStep(step) && isFieldSet(below))
 }
 
 /** In the order in which upstream stores them: who applies first, then by time and name. */

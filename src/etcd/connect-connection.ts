@@ -183,6 +183,8 @@ export class EtcdConnection {
   #rest(): void {
     if (this.#failure !== undefined) return
     if (this.#retired) this.#end(lost('connection closed for want of use'))
+    // Node would close it too, but not if it has something to send when the last stream ends.
+    else if (this.#session.closed) this.#end(lost('connection closed by the server'))
     else this.#arm('idle', this.#times.idleMs, () => this.#end(lost('connection closed for want of use')))
   }
 

@@ -13,7 +13,7 @@ export function startCopier(config: KubeConfig, namespace: string): AsyncDisposa
     const source = informer.get(from, namespace)
     const name = source?.metadata?.labels?.['copy-to']
     if (name === undefined || stopping.signal.aborted) return
-    const body = { apiVersion: 'v1', kind: 'ConfigMap', data: source?.data }
+    const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name }, data: source?.data }
     const applied = setHeaderOptions('Content-Type', PatchStrategy.ServerSideApply)
     await api.patchNamespacedConfigMap({ name, namespace, body, fieldManager: 'copier', force: true }, applied)
   }

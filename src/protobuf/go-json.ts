@@ -186,7 +186,8 @@ function parsed(text: string): unknown {
   }
 }
 
-function isVarint(type: string): boolean {
+/** Whether a value of this type is a number on the wire. */
+export function isVarint(type: string): boolean {
   return type === 'bool' || type === 'int'
 }
 

@@ -1,5 +1,15 @@
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
-import { damaged, define, type Field, fieldsOf, isEmpty, jsonOfMessage, ProtobufError, readValue } from './go-json.ts'
+import {
+  damaged,
+  define,
+  type Field,
+  fieldsOf,
+  isEmpty,
+  isVarint,
+  jsonOfMessage,
+  ProtobufError,
+  readValue,
+} from './go-json.ts'
 import { protobufPrefix } from './object-prefix.ts'
 
 /**
@@ -192,8 +202,7 @@ class Source {
 
   #readField(wireType: number, { field, inner }: Step, end: number, into: Json): void {
     const { name, type, holds, omitEmpty } = field
-    const isVarint = holds !== 'map' && (type === 'bool' || type === 'int')
-    if (wireType !== (isVarint ? WireType.Varint : WireType.LengthDelimited)) throw damaged()
+    if (wireType !== (holds !== 'map' && isVarint(type) ? WireType.Varint : WireType.LengthDelimited)) throw damaged()
     if (holds !== 'one' || inner !== undefined) this.#count()
     if (holds === 'map') {
       const map = (into[name] ?? {}) as Json

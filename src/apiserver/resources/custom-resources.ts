@@ -14,6 +14,7 @@ import {
   specOf,
   withNextGeneration,
 } from './custom-resource-definitions.ts'
+import { MAX_REPLICAS } from './scale.ts'
 
 /** The kinds that a stored definition defines, one for each served version. */
 export function kindsOfDefinition(definition: Draft): readonly Kind[] {
@@ -76,8 +77,6 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
     },
   }
 }
-
-const MAX_REPLICAS = 2_147_483_647
 
 /** Upstream's ValidateScaleSpec and ValidateScaleStatus; types are not enforced. */
 function checkReplicas(draft: Draft, scale: ScaleSubresource, errors: FieldErrors): void {

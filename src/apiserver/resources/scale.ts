@@ -55,7 +55,7 @@ function replicasColumn(name: string, part: string): Column {
 
 /** The smallest int32: what a client cannot mean. It stands for a field that the object does not have. */
 const NO_REPLICAS = -2_147_483_648
-const MAX_REPLICAS = 2_147_483_647
+export const MAX_REPLICAS = 2_147_483_647
 
 /** The Scale of an object. @throws Refusal 500 where the object has no replicas, or they are of another type */
 export function scaleOf(paths: ScalePaths, live: StoredObject): StoredObject {

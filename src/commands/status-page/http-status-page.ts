@@ -75,7 +75,7 @@ function refusal({ method, headers, url }: IncomingMessage): HttpAnswer | undefi
 }
 
 function answer(status: number, body: string, type = 'text/plain'): HttpAnswer {
-  return { status, contentType: `${type}; charset=utf-8`, body, headers: { ...headers } }
+  return { status, contentType: `${type}; charset=utf-8`, body, headers }
 }
 
 const headers = {

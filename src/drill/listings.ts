@@ -1,6 +1,6 @@
 import type { EtcdKv } from '../etcd/kv.ts'
 import type { KubeApi } from '../kube/api.ts'
-import { isKubeError } from '../kube/errors.ts'
+import { ifFound, isKubeError } from '../kube/errors.ts'
 import {
   type EndpointSlice,
   type Endpoints,
@@ -227,20 +227,10 @@ export async function writeStaticList(
   }
   await namespaceExists(api, signal)
   for (const kind of [endpoints, endpointSlices] as const) {
-    await unlessMissing(api.delete(kind, KUBERNETES_SERVICE, { signal }))
+    await ifFound(api.delete(kind, KUBERNETES_SERVICE, { signal }))
   }
   await api.create(endpoints, list, { signal })
   await api.create(endpointSlices, slice, { signal })
-}
-
-/** Undefined where the object of a request is not there. */
-export async function unlessMissing<Answer>(request: Promise<Answer>): Promise<Answer | undefined> {
-  try {
-    return await request
-  } catch (error) {
-    if (isKubeError(error, 'NotFound')) return undefined
-    throw error
-  }
 }
 
 async function namespaceExists(api: KubeApi, signal: AbortSignal | undefined): Promise<void> {

@@ -1,3 +1,4 @@
+import { ifFound } from '../kube/errors.ts'
 import type { Change, Followed } from '../kube/informer.ts'
 import { type Endpoints, endpoints, type Service, services } from '../kube/resources.ts'
 import { keyOfObject, refOfKey } from '../kube/store.ts'
@@ -31,8 +32,9 @@ export interface EndpointsControllerOptions extends WorkloadContext {
  * Manages the Endpoints of Services with a selector, as kube-controller-manager's endpoints-controller does
  * (pkg/controller/endpoint), and deletes those of deleted Services.
  *
- * It uses the copies of its informers, and never reads live: the resourceVersion guards an update, the uid a deletion,
- * and a Service whose Endpoints this process has just written waits until the copy has caught up.
+ * It uses the copies of its informers: the resourceVersion guards an update, the uid a deletion, and a Service whose
+ * Endpoints this process has just written waits until the copy has caught up. Before it deletes the Endpoints of a
+ * Service whose deletion it has not seen, it reads live that the Service does not exist.
  */
 export class EndpointsController implements WorkloadController {
   readonly #options: EndpointsControllerOptions
@@ -58,12 +60,7 @@ export class EndpointsController implements WorkloadController {
     this.#subscriptions = [
       this.#services.subscribe((change) => this.#serviceChanged(change)),
       members.subscribe((key) => this.#queue.add(key, batchPeriodMs)),
-      this.#endpoints.subscribe((change) => {
-        const key = keyOfObject(change.type === 'deleted' ? change.old : change.object)
-        this.#tracker.observed(key)
-        this.#queue.caughtUp(key)
-        if (change.type === 'deleted') this.#queue.add(key)
-      }),
+      this.#endpoints.subscribe((change) => this.#endpointsChanged(change)),
     ]
   }
 
@@ -89,6 +86,16 @@ export class EndpointsController implements WorkloadController {
     this.#queue.add(key)
   }
 
+  #endpointsChanged(change: Change<Endpoints>): void {
+    const object = change.type === 'deleted' ? change.old : change.object
+    const key = keyOfObject(object)
+    this.#tracker.observed(key)
+    this.#queue.caughtUp(key)
+    // The answer to a creation may have been lost, and its Service deleted before the object arrived here.
+    const isLate = change.type === 'added' && this.#services.store.at(key) === undefined && isMadeFromPods(object)
+    if (change.type === 'deleted' || isLate) this.#queue.add(key)
+  }
+
   /** Endpoints of Services that were deleted during an interruption. All others are queued with their Services. */
   #addLeftovers(): void {
     for (const { metadata } of this.#endpoints.store.list()) {
@@ -105,7 +112,9 @@ export class EndpointsController implements WorkloadController {
     if (isLeftOut?.(key, current) === true) return
     const service = this.#services.store.get(ref)
     if (service === undefined) {
-      await this.#deleteLeftover(key, current, signal)
+      const isGone = current === undefined || this.#deleted.has(key) || (await this.#isGone(key, signal))
+      if (!isGone) return
+      await this.#deleteLeftover(key, this.#endpoints.store.get(ref), signal)
       this.#deleted.delete(key)
       return
     }
@@ -132,6 +141,13 @@ export class EndpointsController implements WorkloadController {
     await this.#writer.write(action, current, signal)
     // After a failed write the retry has its own back-off.
     this.#pacing.written(key, nowMs, countAddresses(action.endpoints.subsets ?? []))
+  }
+
+  /** Whether a Service that the copy does not have does not exist. When the copy receives one, it is queued again. */
+  async #isGone(key: string, signal: AbortSignal): Promise<boolean> {
+    const ref = refOfKey(key)
+    const live = await ifFound(this.#options.api.get(services, ref, { signal }))
+    return live === undefined && this.#services.store.get(ref) === undefined
   }
 
   async #deleteLeftover(key: string, current: Endpoints | undefined, signal: AbortSignal): Promise<void> {

@@ -1,5 +1,5 @@
 import type { KubeApi } from '../kube/api.ts'
-import { isKubeError } from '../kube/errors.ts'
+import { ifFound } from '../kube/errors.ts'
 import { type EndpointSlice, type Service, services } from '../kube/resources.ts'
 import { refOfKey } from '../kube/store.ts'
 import type { Clock } from '../runtime/clock.ts'
@@ -122,11 +122,6 @@ export class OrphanedSlices {
   }
 
   async #liveUid(serviceKey: string, signal: AbortSignal): Promise<string | undefined> {
-    try {
-      return (await this.#options.api.get(services, refOfKey(serviceKey), { signal })).metadata?.uid
-    } catch (error) {
-      if (isKubeError(error, 'NotFound')) return undefined
-      throw error
-    }
+    return (await ifFound(this.#options.api.get(services, refOfKey(serviceKey), { signal })))?.metadata?.uid
   }
 }

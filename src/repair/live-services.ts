@@ -1,6 +1,6 @@
 import type { KubeApi, ObjectRef } from '../kube/api.ts'
 import { listPages } from '../kube/api-wrappers.ts'
-import { isKubeError } from '../kube/errors.ts'
+import { ifFound } from '../kube/errors.ts'
 import type { Followed } from '../kube/informer.ts'
 import { type Service, services } from '../kube/resources.ts'
 import { keyOf, keyOfObject } from '../kube/store.ts'
@@ -23,7 +23,7 @@ export async function readServices(
 ): Promise<ReadonlyMap<string, Service>> {
   const found =
     refs.length <= FEW_SERVICES
-      ? await Promise.all(refs.map((ref) => readService(api, ref, signal)))
+      ? await Promise.all(refs.map((ref) => ifFound(api.get(services, ref, { signal }))))
       : await listServices(api, signal)
   const wanted = new Set(refs.map(keyOf))
   return new Map(
@@ -37,15 +37,6 @@ export async function readServices(
 /** All Services, from the store itself, as of one moment after the call. */
 export async function listServices(api: KubeApi, signal: AbortSignal): Promise<readonly Service[]> {
   return (await Array.fromAsync(listPages(api, services, { signal }))).flat()
-}
-
-async function readService(api: KubeApi, ref: ObjectRef, signal: AbortSignal): Promise<Service | undefined> {
-  try {
-    return await api.get(services, ref, { signal })
-  } catch (error) {
-    if (isKubeError(error, 'NotFound')) return undefined
-    throw error
-  }
 }
 
 /** The holders of this many numbers are read at a time when speed matters. */

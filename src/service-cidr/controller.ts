@@ -1,6 +1,6 @@
 import type { KubeApi } from '../kube/api.ts'
 import type { AvailabilityReporter } from '../kube/availability.ts'
-import { isKubeError } from '../kube/errors.ts'
+import { ifFound, isKubeError } from '../kube/errors.ts'
 import { type EventSink, eventReasons } from '../kube/event-object.ts'
 import { Informer } from '../kube/informer.ts'
 import { ReconcileLoop } from '../kube/reconcile-loop.ts'
@@ -169,13 +169,8 @@ export class DefaultServiceCidrController {
     })
   }
 
-  async #read(signal: AbortSignal): Promise<ServiceCidr | undefined> {
-    try {
-      return await this.#options.api.get(serviceCidrs, { name: DEFAULT_SERVICE_CIDR }, { signal })
-    } catch (error) {
-      if (isKubeError(error, 'NotFound')) return undefined
-      throw error
-    }
+  #read(signal: AbortSignal): Promise<ServiceCidr | undefined> {
+    return ifFound(this.#options.api.get(serviceCidrs, { name: DEFAULT_SERVICE_CIDR }, { signal }))
   }
 }
 

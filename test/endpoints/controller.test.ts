@@ -103,6 +103,38 @@ test('a new term deletes the Endpoints of Services that went meanwhile, but no l
   await stop()
 })
 
+test('Endpoints are deleted that arrive after the deletion of their Service, and whose creation had no readable answer', async () => {
+  const cluster = await Cluster.started()
+  const late = { type: 'delay', ms: 500 } as const
+  cluster.fault({ fault: late, stream: true, pathPrefix: '/api/v1/endpoints' })
+  cluster.fault({
+    fault: { type: 'garbage' },
+    times: 1,
+    methods: ['POST'],
+    pathPrefix: '/api/v1/namespaces/other/endpoints',
+  })
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pass(1)
+  await cluster.deleteService('foo')
+  await cluster.pass(3_000)
+  assert.deepEqual(cluster.written(), ['POST other/foo 201', 'DELETE other/foo 200'])
+  await stop()
+})
+
+test('Endpoints that arrive before their Service, or that no controller has made, stay', async () => {
+  const cluster = await Cluster.started()
+  cluster.fault({ fault: { type: 'delay', ms: 5_000 }, stream: true, pathPrefix: '/api/v1/services' })
+  const stop = await cluster.lead({}, 10_000)
+  await cluster.service('foo')
+  const labels = { 'endpoints.kubernetes.io/managed-by': 'endpoint-controller' }
+  await cluster.api.create(endpoints, { metadata: { namespace: 'other', name: 'foo', labels } })
+  await cluster.api.create(endpoints, { metadata: { namespace: 'other', name: 'by-hand' } })
+  await cluster.pass(4_000)
+  assert.deepEqual(cluster.written(), [])
+  await stop()
+})
+
 test('what is left out is neither written nor deleted', async () => {
   const cluster = await Cluster.started()
   await cluster.api.create(endpoints, { metadata: { namespace: 'other', name: 'leftover' } })

@@ -1,8 +1,9 @@
+import { ifFound } from '../../kube/errors.ts'
 import { endpointSlices, endpoints, type KubeObject, type Resource } from '../../kube/resources.ts'
 import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import type { Listing } from '../../verify/observation.ts'
-import { followEtcdLeases, followKubernetesLeases, followListings, followObjects, unlessMissing } from '../listings.ts'
+import { followEtcdLeases, followKubernetesLeases, followListings, followObjects } from '../listings.ts'
 import type { TargetObserver } from '../target.ts'
 import type { Cluster } from './cluster.ts'
 
@@ -58,9 +59,7 @@ async function followObject(options: FollowOptions, object: Listing['object']): 
     listed({ atMs: clock.monotonicMs(), object, addresses, byDamage: spoiled(object), by: undefined })
   // A watch that begins with the present state does not report missing objects.
   const kind = object === 'endpoints' ? endpoints : endpointSlices
-  const found = await unlessMissing<KubeObject>(
-    cluster.api.get(kind as Resource<KubeObject>, KUBERNETES_SERVICE, { signal }),
-  )
+  const found = await ifFound<KubeObject>(cluster.api.get(kind as Resource<KubeObject>, KUBERNETES_SERVICE, { signal }))
   if (found === undefined) report(undefined)
   await followListings(cluster.api, object, report, signal)
 }

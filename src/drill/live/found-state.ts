@@ -2,7 +2,7 @@ import { mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { KubeApi } from '../../kube/api.ts'
-import { isKubeError } from '../../kube/errors.ts'
+import { ifFound, isKubeError } from '../../kube/errors.ts'
 import {
   apiVersionOf,
   endpointSlices,
@@ -14,7 +14,6 @@ import {
 import { addressesIn, KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../kubernetes-service/identity.ts'
 import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
-import { unlessMissing } from '../listings.ts'
 import { DrillError } from '../target.ts'
 import type { Cluster } from './cluster.ts'
 
@@ -82,14 +81,14 @@ async function objectsOf(api: KubeApi, kind: Kind, signal: AbortSignal): Promise
 
 async function remove(api: KubeApi, kind: Kind, object: KubeObject, signal: AbortSignal): Promise<void> {
   const ref = { namespace: KUBERNETES_SERVICE.namespace, name: nameOf(object) }
-  await unlessMissing(api.delete(kind, ref, { signal }))
+  await ifFound(api.delete(kind, ref, { signal }))
 }
 
 async function restore(api: KubeApi, kind: Kind, before: KubeObject, signal: AbortSignal): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
       const ref = { namespace: KUBERNETES_SERVICE.namespace, name: nameOf(before) }
-      const present = await unlessMissing(api.get(kind, ref, { signal }))
+      const present = await ifFound(api.get(kind, ref, { signal }))
       if (present === undefined) await api.create(kind, stripped(before), { signal })
       else {
         const { resourceVersion } = present.metadata ?? {}
@@ -140,7 +139,7 @@ export async function whenUnoccupied(
 ): Promise<void> {
   await whenLeasesEnded(cluster, options)
   const own = await cluster.readyz()
-  const found = await unlessMissing(cluster.api.get(endpoints, KUBERNETES_SERVICE, { signal: options.signal }))
+  const found = await ifFound(cluster.api.get(endpoints, KUBERNETES_SERVICE, { signal: options.signal }))
   const listed = found === undefined ? [] : addressesIn(found)
   if (own.text.includes('poststarthook/bootstrap-controller') && listed.length > 0 && cluster.etcd === undefined) {
     throw new DrillError(

@@ -3,10 +3,10 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { parseEndpoint } from '../../etcd/options.ts'
+import { ifFound } from '../../kube/errors.ts'
 import { serviceCidrs } from '../../kube/resources.ts'
 import { messageOf } from '../../runtime/errors.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
-import { unlessMissing } from '../listings.ts'
 import { DrillError } from '../target.ts'
 import { patiently, Watchdog } from './child.ts'
 import type { Cluster, LiveOptions } from './cluster.ts'
@@ -106,12 +106,12 @@ export class ClusterStage {
     await found.putBack(this.#cluster.api, signal)
     // The sidecars create what a bare cluster lacks. Namespaces stay: API servers do not delete these.
     if (this.#hadRange) return
-    await unlessMissing(this.#cluster.api.delete(serviceCidrs, { name: 'kubernetes' }, { signal }))
+    await ifFound(this.#cluster.api.delete(serviceCidrs, { name: 'kubernetes' }, { signal }))
   }
 
   /** The range in the cluster itself. */
   async #serviceRange(signal: AbortSignal): Promise<string | undefined> {
-    const found = await unlessMissing(this.#cluster.api.get(serviceCidrs, { name: 'kubernetes' }, { signal }))
+    const found = await ifFound(this.#cluster.api.get(serviceCidrs, { name: 'kubernetes' }, { signal }))
     return found?.spec?.cidrs?.join()
   }
 }

@@ -73,9 +73,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "return serving ? 'refused' : unreachable ? 'black-holed' : 'served'",
     tests: ['drill/simulator/target.test.ts'],
   },
-  'drill-live-found-state-negation': {
-    broken: 'unlessMissing: has a "not" before isKubeError(error, \'NotFound\').',
-    file: 'drill/listings.ts',
+  'kube-errors-if-found-negation': {
+    broken: 'ifFound: has a "not" before isKubeError(error, \'NotFound\').',
+    file: 'kube/errors.ts',
     text: "if (isKubeError(error, 'NotFound')) return undefined",
     instead: "if (!isKubeError(error, 'NotFound')) return undefined",
     tests: ['drill/live/found-state.test.ts'],

@@ -1,4 +1,5 @@
 import type { Service } from '../kube/resources.ts'
+import { trimmedReader } from '../protobuf/trimmed-objects.ts'
 
 /**
  * The fields of a Service that the repairs need: its identity, and its allocations. Everything else is dropped when it
@@ -26,6 +27,17 @@ export function trimService({ apiVersion, kind, metadata, spec }: Service): Serv
     },
   } as Service
 }
+
+trimService.protobuf = trimmedReader('core/v1.Service', {
+  metadata: { name: true, namespace: true, uid: true, resourceVersion: true, creationTimestamp: true },
+  spec: {
+    type: true,
+    clusterIP: true,
+    clusterIPs: true,
+    healthCheckNodePort: true,
+    ports: { nodePort: true, protocol: true, port: true },
+  },
+})
 
 /** The ClusterIPs that a Service holds, as text and in order; none of a headless one (`IsServiceIPSet`). */
 export function clusterIpsOf({ spec }: Service): readonly string[] {

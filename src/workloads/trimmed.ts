@@ -1,7 +1,7 @@
 import type { EndpointSlice, Endpoints, Node, Pod, Service } from '../kube/resources.ts'
+import { picked, SharedValues, sharedLabels, sharedString } from '../kube/shared-values.ts'
 import { trimmedReader } from '../protobuf/trimmed-objects.ts'
 import { readyCondition } from './pod-rules.ts'
-import type { Labels } from './selector-index.ts'
 
 type PodStatus = NonNullable<Pod['status']>
 type Conditions = NonNullable<PodStatus['conditions']>
@@ -64,34 +64,6 @@ trimPod.protobuf = trimmedReader('core/v1.Pod', {
     conditions: { type: true, status: true, lastTransitionTime: true },
   },
 })
-
-/** In characters. Few objects have the same long labels. */
-const LONGEST_KEY = 1024
-
-/**
- * Stores one of many equal values, so that thousands of objects can share it. When it holds too many it forgets all,
- * and shared values stay shared; a value with a long key is not stored. So its size is bounded, whatever the objects
- * are.
- */
-export class SharedValues<Value> {
-  readonly #limit: number
-  readonly #values = new Map<string, Value>()
-
-  constructor(limit: number) {
-    this.#limit = limit
-  }
-
-  /** The stored value of a key; created when there is none. Two equal values must have one key, and no others. */
-  get(key: string, make: () => Value): Value {
-    if (key.length > LONGEST_KEY) return make()
-    const known = this.#values.get(key)
-    if (known !== undefined) return known
-    if (this.#values.size >= this.#limit) this.#values.clear()
-    const value = make()
-    this.#values.set(key, value)
-    return value
-  }
-}
 
 const noContainers: Containers = []
 const containerLists = new SharedValues<Containers>(1024)
@@ -232,33 +204,4 @@ function withoutManagedFields<T extends Endpoints | EndpointSlice>(object: T): T
   const retained: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(metadata)) if (name !== 'managedFields') retained[name] = value
   return { ...object, metadata: retained }
-}
-
-/** These properties, of those that there are. */
-function picked<T extends object, Key extends keyof T>(object: T, keys: readonly Key[]): Pick<T, Key> {
-  const retained: Partial<Pick<T, Key>> = {}
-  for (const key of keys) {
-    const value = object[key]
-    if (value !== undefined && value !== null) retained[key] = value
-  }
-  return retained as Pick<T, Key>
-}
-
-/** Many objects have equal labels, strings and conditions, and each arrives with its own. */
-const strings = new SharedValues<string>(4096)
-const labelSets = new SharedValues<Labels>(1024)
-
-/** The one string that equals this one. */
-export function sharedString<Text extends string | undefined>(text: Text): Text {
-  if (text === undefined || text === null) return text
-  return strings.get(text, () => text) as Text
-}
-
-/** The one set of labels with these labels in this order, which is the same wherever a Go program has written them. */
-export function sharedLabels(labels: Labels | undefined): Labels | undefined {
-  if (labels === undefined || labels === null) return undefined
-  let key = ''
-  // With lengths it says the same of no other labels, also where a server checks none.
-  for (const [name, value] of Object.entries(labels)) key += `${name.length} ${value.length} ${name}${value}`
-  return labelSets.get(key, () => labels)
 }

@@ -3,61 +3,9 @@ import { test } from 'node:test'
 import type { Pod } from '../../src/kube/resources.ts'
 import { fieldsOf } from '../../src/protobuf/go-json.ts'
 import type { FieldTree } from '../../src/protobuf/trimmed-objects.ts'
-import {
-  SharedValues,
-  sharedLabels,
-  sharedString,
-  trimNode,
-  trimPod,
-  trimService,
-} from '../../src/workloads/trimmed.ts'
-
-test('a value is made once for a key', () => {
-  const values = new SharedValues<object>(2)
-  const first = values.get('a', () => ({}))
-  assert.equal(
-    values.get('a', () => assert.fail('it is there')),
-    first,
-  )
-})
-
-test('it never holds more than its limit', () => {
-  const values = new SharedValues<object>(2)
-  const first = values.get('a', () => ({}))
-  for (const key of ['b', 'c']) values.get(key, () => ({}))
-  assert.notEqual(
-    values.get('a', () => ({})),
-    first,
-  )
-})
-
-test('labels are shared when all keys and values are equal', () => {
-  const labels = sharedLabels({ a: '1', b: '2' })
-  assert.equal(sharedLabels({ a: '1', b: '2' }), labels)
-  assert.deepEqual(sharedLabels({ a: '1', b: '3' }), { a: '1', b: '3' })
-  assert.deepEqual(sharedLabels({ a: '1' }), { a: '1' })
-  assert.deepEqual(sharedLabels({}), {})
-  assert.equal(sharedLabels(undefined), undefined)
-})
-
-test('labels that differ are not taken for the same, also where a server checks none', () => {
-  assert.deepEqual(sharedLabels({ app: 'x,role=db' }), { app: 'x,role=db' })
-  assert.deepEqual(sharedLabels({ app: 'x', role: 'db' }), { app: 'x', role: 'db' })
-})
-
-test('long values are not stored', () => {
-  const values = new SharedValues<object>(2)
-  const key = 'a'.repeat(1025)
-  assert.notEqual(
-    values.get(key, () => ({})),
-    values.get(key, () => ({})),
-  )
-})
-
-test('what is absent stays absent', () => {
-  assert.equal(sharedString(undefined), undefined)
-  assert.equal(sharedString('a'), 'a')
-})
+import { identityOfIpAddress, trimIpAddress } from '../../src/repair/ip-address/ip-address.ts'
+import { trimService as trimServiceForRepair } from '../../src/repair/service-claims.ts'
+import { trimNode, trimPod, trimService } from '../../src/workloads/trimmed.ts'
 
 test('labels that Go wrote as null are none, and are not taken for empty ones', () => {
   const labels = (given: unknown): unknown =>
@@ -72,7 +20,7 @@ function fullObject(message: string, depth = 0): object {
   return Object.fromEntries(
     fields.map(({ name, type, holds }) => {
       const value = type.includes('/') ? (depth > 4 ? {} : fullObject(type, depth + 1)) : sample(name, type)
-      return [name, holds === 'list' ? [value] : holds === 'map' ? { [keyIn(name)]: value } : value]
+      return [name, holds === 'list' ? [value] : holds === 'map' ? mapOf(name, value) : value]
     }),
   )
 }
@@ -84,10 +32,11 @@ function sample(name: string, type: string): unknown {
   return name === 'restartPolicy' ? 'Always' : name === 'type' ? 'Ready' : name === 'status' ? 'True' : 'text'
 }
 
-/** A key that the functions read. */
-function keyIn(map: string): string {
-  if (map === 'annotations') return 'service.kubernetes.io/topology-mode'
-  return map === 'labels' ? 'topology.kubernetes.io/zone' : 'cpu'
+/** With keys that the functions read. */
+function mapOf(name: string, value: unknown): object {
+  if (name === 'annotations') return { 'service.kubernetes.io/topology-mode': value }
+  if (name !== 'labels') return { cpu: value }
+  return { 'topology.kubernetes.io/zone': value, 'ipaddress.kubernetes.io/managed-by': 'ipallocator.k8s.io' }
 }
 
 /** The paths to the leaves of a tree. */
@@ -110,12 +59,15 @@ function pruned(object: unknown, tree: FieldTree, without: readonly string[] = [
   )
 }
 
-for (const [message, trim] of [
-  ['core/v1.Pod', trimPod],
-  ['core/v1.Node', trimNode],
-  ['core/v1.Service', trimService],
+for (const [message, trim, user] of [
+  ['core/v1.Pod', trimPod, 'the controllers'],
+  ['core/v1.Node', trimNode, 'the controllers'],
+  ['core/v1.Service', trimService, 'the controllers'],
+  ['core/v1.Service', trimServiceForRepair, 'the repairs'],
+  ['networking/v1.IPAddress', trimIpAddress, 'the repairs'],
+  ['networking/v1.IPAddress', identityOfIpAddress, 'the controllers'],
 ] as const) {
-  test(`the fields of a ${message} that are read from protobuf are those that its copy needs`, () => {
+  test(`of a ${message} the fields are read from protobuf that the copy of ${user} needs`, () => {
     const { fields } = trim.protobuf
     const trimmed = (object: unknown): object => trim(structuredClone(object) as never)
     const whole = fullObject(message)

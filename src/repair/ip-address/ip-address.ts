@@ -1,6 +1,8 @@
 import type { ObjectRef } from '../../kube/api.ts'
 import { apiVersionOf, type IpAddress, ipAddresses } from '../../kube/resources.ts'
+import { picked, sharedLabels, sharedString } from '../../kube/shared-values.ts'
 import { readAddress, textFrom } from '../../net/stored-address.ts'
+import { trimmedReader } from '../../protobuf/trimmed-objects.ts'
 
 const familyLabel = 'ipaddress.kubernetes.io/ip-family'
 const managedByLabel = 'ipaddress.kubernetes.io/managed-by'
@@ -26,14 +28,41 @@ export function isManagedByAllocator({ metadata }: IpAddress): boolean {
   return metadata?.labels?.[managedByLabel] === allocator
 }
 
+/** What the repair needs: its identity, the labels of the allocator, and the Service that it refers to. */
+export function trimIpAddress({ metadata, spec }: IpAddress): IpAddress {
+  const { name, uid, resourceVersion, labels } = metadata ?? {}
+  const { parentRef } = spec ?? {}
+  return {
+    metadata: { name, uid, resourceVersion, labels: labels && sharedLabels(picked(labels, allocatorLabels)) },
+    spec: {
+      parentRef: parentRef && {
+        group: sharedString(parentRef.group),
+        resource: sharedString(parentRef.resource),
+        namespace: sharedString(parentRef.namespace),
+        name: parentRef.name,
+      },
+    },
+  } as Partial<IpAddress> as IpAddress
+}
+
+const allocatorLabels = [familyLabel, managedByLabel] as const
+const identity = { name: true, uid: true, resourceVersion: true, labels: true } as const
+
+trimIpAddress.protobuf = trimmedReader('networking/v1.IPAddress', {
+  metadata: identity,
+  spec: { parentRef: { group: true, resource: true, namespace: true, name: true } },
+})
+
 const ofAllocator = { [managedByLabel]: allocator }
 
 /** Its identity, and whether the allocator manages it, for who follows a million of them. All share their labels. */
-export function trimIpAddress(ipAddress: IpAddress): IpAddress {
+export function identityOfIpAddress(ipAddress: IpAddress): IpAddress {
   const { name, uid, resourceVersion } = ipAddress.metadata ?? {}
   const labels = isManagedByAllocator(ipAddress) ? ofAllocator : undefined
   return { metadata: { name, uid, resourceVersion, labels } } as Partial<IpAddress> as IpAddress
 }
+
+identityOfIpAddress.protobuf = trimmedReader('networking/v1.IPAddress', { metadata: identity })
 
 /** Whether it has the labels that the allocator gives (`verifyIPAddressLabels`). */
 export function hasAllocatorLabels(ipAddress: IpAddress): boolean {

@@ -14,7 +14,6 @@ import {
   newIpAddress,
   refersTo,
   serviceRefOf,
-  withAllocatorLabels,
 } from './ip-address.ts'
 import { holdsAddress, lookupNameOf } from './service-ips.ts'
 
@@ -171,6 +170,7 @@ export type ServiceIpAction =
   | { readonly type: 'create'; readonly ipAddress: IpAddress; readonly finding: Finding }
   /** The reference of an IPAddress is immutable. */
   | { readonly type: 'recreate'; readonly old: IpAddress; readonly ipAddress: IpAddress; readonly finding: Finding }
+  /** Its labels become those of the allocator; everything else stays. */
   | { readonly type: 'relabel'; readonly ipAddress: IpAddress; readonly finding: Finding }
 
 /** The known state of one ClusterIP of a Service. */
@@ -228,5 +228,5 @@ export function planServiceIp(observed: ServiceIpObservation): ServiceIpAction {
   const note = `the IPAddress of the ClusterIP ${where}: ${name} for Service ${key} has wrong labels${end}`
   // Upstream records no event for this.
   const why = { ...finding('repair', 'ClusterIPNotAllocated', note), regarding: undefined }
-  return { type: 'relabel', ipAddress: withAllocatorLabels(ipAddress), finding: why }
+  return { type: 'relabel', ipAddress, finding: why }
 }

@@ -3,6 +3,7 @@ import { type IpAddress, ipAddresses, type ServiceCidr, serviceCidrs } from '../
 import type { Change } from '../../kube/store.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { REQUEST_TIMEOUT_MS, type Repair, type RepairContext } from '../repair.ts'
+import { trimIpAddress } from './ip-address.ts'
 import { IpAddressRounds } from './rounds.ts'
 import { IpAddressSchedule } from './schedule.ts'
 import { ServiceIpIndex, ServiceIpRanges } from './service-ips.ts'
@@ -41,7 +42,7 @@ export class IpAddressRepair implements Repair {
   constructor(options: IpAddressRepairOptions) {
     const { clock, informers, services } = options
     this.#options = options
-    this.#ipAddresses = informers.get(ipAddresses)
+    this.#ipAddresses = informers.get(ipAddresses, { transform: trimIpAddress })
     this.#serviceCidrs = informers.get(serviceCidrs)
     this.#ages = new IpAddressAges(clock)
     this.#schedule = new IpAddressSchedule(options)

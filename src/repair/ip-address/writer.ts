@@ -1,13 +1,13 @@
 import type { KubeApi, ObjectRef } from '../../kube/api.ts'
 import { isKubeError } from '../../kube/errors.ts'
-import { type IpAddress, ipAddresses, type Service } from '../../kube/resources.ts'
+import { apiVersionOf, type IpAddress, ipAddresses, type Service } from '../../kube/resources.ts'
 import { keyOf } from '../../kube/store.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { type Random, randomInteger } from '../../runtime/random.ts'
 import { allEnded } from '../../runtime/signals.ts'
 import { readServices } from '../live-services.ts'
 import { MAX_RELEASE_DELAY_MS, MAX_STORE_DELAY_MS } from '../repair.ts'
-import { isManagedByAllocator, serviceRefOf } from './ip-address.ts'
+import { isManagedByAllocator, serviceRefOf, withAllocatorLabels } from './ip-address.ts'
 import type { IpAddressAction, ServiceIpAction } from './plan.ts'
 import { holdsAddress } from './service-ips.ts'
 
@@ -146,13 +146,25 @@ export class IpAddressWriter {
         return 'done'
       case 'relabel':
         if (!isSame(known, write.ipAddress)) return 'moot'
-        await api.update(ipAddresses, write.ipAddress, { signal })
-        return 'done'
+        return await this.#relabel(write.ipAddress, signal)
       case 'delete':
         if (!isSame(known, write.ipAddress)) return 'moot'
         await api.delete(ipAddresses, { name }, { ...preconditions(write.ipAddress), signal })
         return 'done'
     }
+  }
+
+  /** Of the copy only some fields are left, so the whole IPAddress is read. A list by name takes no right to `get`. */
+  async #relabel(planned: IpAddress, signal: AbortSignal): Promise<'done' | 'moot'> {
+    const { api } = this.#options
+    const fieldSelector = `metadata.name=${planned.metadata?.name ?? ''}`
+    const { items } = await api.list(ipAddresses, { fieldSelector, signal })
+    const whole = items.find((item) => isSame(item, planned))
+    if (whole === undefined) return 'moot'
+    // Items of a list have no kind, and not every server derives it from the path.
+    const typed = { apiVersion: apiVersionOf(ipAddresses), kind: ipAddresses.kind, ...withAllocatorLabels(whole) }
+    await api.update(ipAddresses, typed, { signal })
+    return 'done'
   }
 
   async #create(name: string, ipAddress: IpAddress, signal: AbortSignal): Promise<void> {

@@ -4,7 +4,7 @@ import { isKubeError } from '../../kube/errors.ts'
 import { type EventSink, eventOf, referenceIn } from '../../kube/event-object.ts'
 import type { Change, Followed, Informers } from '../../kube/informer.ts'
 import { ipAddresses, isNewer, type ServiceCidr, serviceCidrs } from '../../kube/resources.ts'
-import { trimIpAddress } from '../../repair/ip-address/ip-address.ts'
+import { identityOfIpAddress } from '../../repair/ip-address/ip-address.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { formatTime } from '../../runtime/time-format.ts'
 import { WorkQueue, type WorkQueueObserver } from '../../runtime/work-queue.ts'
@@ -58,7 +58,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
 
   constructor(options: ServiceCidrProtectionOptions) {
     const { informers } = options
-    const addresses = informers.get(ipAddresses, { transform: trimIpAddress })
+    const addresses = informers.get(ipAddresses, { transform: identityOfIpAddress })
     this.#options = options
     this.#serviceCidrs = informers.get(serviceCidrs)
     this.#queue = new WorkQueue({ ...options, retry: { maxMs: LONGEST_RETRY_MS } })

@@ -392,12 +392,12 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'if (namespace?.members.size === 0) this.#namespaces.delete(name)',
     tests: ['workloads/service-members.test.ts'],
   },
-  'workloads-trimmed-term': {
+  'kube-shared-values-term': {
     broken: 'sharedLabels:: drops || labels === null.',
-    file: 'workloads/trimmed.ts',
+    file: 'kube/shared-values.ts',
     text: 'if (labels === undefined || labels === null) return undefined',
     instead: 'if (labels === undefined) return undefined',
-    tests: ['workloads/trimmed.test.ts'],
+    tests: ['kube/shared-values.test.ts'],
   },
   'workloads-selector-index-flag': {
     broken: 'matches:: says false for true.',
@@ -406,12 +406,12 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'for (const key in selector) if (labels?.[key] !== selector[key]) return false\n  return false',
     tests: ['upstream/workloads-controller-utils.test.ts'],
   },
-  'workloads-trimmed-statement': {
+  'kube-shared-values-statement': {
     broken: 'get:: does not do: this.#values.set(key, value).',
-    file: 'workloads/trimmed.ts',
+    file: 'kube/shared-values.ts',
     text: '    this.#values.set(key, value)\n',
     instead: '',
-    tests: ['workloads/trimmed.test.ts'],
+    tests: ['kube/shared-values.test.ts'],
   },
   'runtime-memo-return': {
     broken: 'putLast: forgets every entry, not the first.',

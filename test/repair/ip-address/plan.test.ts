@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { IpAddress, Service } from '../../../src/kube/resources.ts'
-import { newIpAddress } from '../../../src/repair/ip-address/ip-address.ts'
+import { newIpAddress, withAllocatorLabels } from '../../../src/repair/ip-address/ip-address.ts'
 import {
   type IpAddressObservation,
   planIpAddress,
@@ -92,7 +92,8 @@ describe('what a ClusterIP needs', () => {
       annotations: { b: 'c' },
     }
     const action = plan({ ipAddress: ipAddress('10.0.0.1', 'web', { metadata }) })
-    assert.deepEqual(action.type === 'relabel' ? action.ipAddress.metadata : undefined, {
+    assert.equal(action.type, 'relabel')
+    assert.deepEqual(withAllocatorLabels(action.ipAddress).metadata, {
       ...metadata,
       labels: {
         team: 'a',
@@ -100,7 +101,7 @@ describe('what a ClusterIP needs', () => {
         'ipaddress.kubernetes.io/managed-by': 'ipallocator.k8s.io',
       },
     })
-    assert.equal(action.type === 'relabel' ? action.finding.regarding : 'other', undefined, 'no event')
+    assert.equal(action.finding.regarding, undefined, 'no event')
   })
 
   test('where nothing will be repaired the notes do not say so', () => {

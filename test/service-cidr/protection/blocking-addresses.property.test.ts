@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import type { IpAddress, ServiceCidr } from '../../../src/kube/resources.ts'
 import { Store } from '../../../src/kube/store.ts'
-import { trimIpAddress } from '../../../src/repair/ip-address/ip-address.ts'
+import { identityOfIpAddress } from '../../../src/repair/ip-address/ip-address.ts'
 import { BlockingAddresses } from '../../../src/service-cidr/protection/blocking-addresses.ts'
 import { address, FINALIZER } from './cluster.ts'
 
@@ -139,7 +139,7 @@ test('after any history the index knows what a naive model finds, and reports ea
             const whole = address(name)
             const labels = step.isManaged ? whole.metadata?.labels : {}
             const metadata = { ...whole.metadata, labels, resourceVersion: String(++version) }
-            changeAddress(step.ip, trimIpAddress({ ...whole, metadata } as IpAddress))
+            changeAddress(step.ip, identityOfIpAddress({ ...whole, metadata } as IpAddress))
             break
           }
           case 'release':

@@ -37,6 +37,8 @@ export class IpAddressRounds {
   #passOpen = false
   /** Since when IPAddresses are known to be orphans, by uid. */
   #orphans = new Map<string, number>()
+  /** Since when another client has been first with the repair of an address, by its name. */
+  #overtaken = new Map<string, number>()
   /** Findings of the last full pass outside all ranges. */
   #outOfRange: ReadonlySet<string> = new Set()
 
@@ -96,12 +98,30 @@ export class IpAddressRounds {
     const found = wanted ? await checkLive(seen, scope, this.#view(writing), { api, signal }) : seen
     if (found.againMs !== undefined) schedule.passWithin(found.againMs)
     this.#noteOrphans(found, full)
-    this.#report(found, work)
+    const outcomes = writing ? await this.#writer.write(found.writes, signal) : []
+    this.#report({ ...found, findings: this.#confirmed(found.findings, outcomes, work) }, work)
     if (full) this.#finishPass()
-    if (!writing) return []
-    const outcomes = await this.#writer.write(found.writes, signal)
     for (const { write, result } of outcomes) if (result === 'done') reporter.repaired(write.finding)
     return outcomes
+  }
+
+  /**
+   * The findings without those that another client had repaired already: a new Service may arrive here before its
+   * IPAddress does. Where the server says so for longer than a watch can be late, they are findings.
+   */
+  #confirmed(findings: readonly Finding[], outcomes: readonly WriteOutcome[], work: Work): readonly Finding[] {
+    const nowMs = this.#options.clock.monotonicMs()
+    const known = this.#overtaken
+    const late = new Set<Finding>()
+    this.#overtaken = work.full ? new Map() : new Map([...known].filter(([name]) => !work.names.has(name)))
+    for (const { write, result } of outcomes) {
+      if (result !== 'moot' && result !== 'again') continue
+      const name = write.ipAddress.metadata?.name ?? ''
+      const sinceMs = known.get(name) ?? nowMs
+      this.#overtaken.set(name, sinceMs)
+      if (nowMs - sinceMs < CATCH_UP_MS) late.add(write.finding)
+    }
+    return findings.filter((finding) => !late.has(finding))
   }
 
   #scopeOf({ full, all, names }: Work): CheckScope {

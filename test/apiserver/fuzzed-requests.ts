@@ -4,6 +4,7 @@ import { Agent, request } from 'undici'
 import { startApiServer } from '../../src/apiserver/http-start.ts'
 import { type Random, randomInteger, seededRandom } from '../../src/runtime/random.ts'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
+import { heapBytes } from '../support/heap.ts'
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
 
@@ -274,7 +275,7 @@ export async function surviveFuzzedRequests(t: TestContext, { seed, count }: { s
     while (sent < count) {
       sent++
       if (sent % 5000 === 0) await empty()
-      if (sent === Math.round(count / 5)) heapBefore = heapMiB()
+      if (sent === Math.round(count / 5)) heapBefore = heapBytes()
       await sendOne()
     }
   }
@@ -300,7 +301,7 @@ export async function surviveFuzzedRequests(t: TestContext, { seed, count }: { s
   for (const status of [200, 201, 400, 404, 405, 406, 409, 413, 415, 422]) {
     assert.ok((statuses.get(status) ?? 0) > 0, `no request was answered with ${status}`)
   }
-  const grownMiB = heapMiB() - heapBefore
+  const grownMiB = (heapBytes() - heapBefore) / 1024 / 1024
   t.diagnostic(`${grownMiB.toFixed(1)} MiB more than after a fifth of them`)
   return { grownMiB }
 }
@@ -398,9 +399,4 @@ function pick<T>(random: Random, items: readonly T[]): T {
 /** One time in `of`. */
 function chance(random: Random, of: number): boolean {
   return randomInteger(random, of) === 0
-}
-
-function heapMiB(): number {
-  globalThis.gc?.()
-  return process.memoryUsage().heapUsed / 1024 / 1024
 }

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import type { EndpointSlice, Endpoints, Node, Pod, Service } from '../../src/kube/resources.ts'
 import { findPort } from '../../src/workloads/pod-rules.ts'
 import { trimEndpointSlice, trimEndpoints, trimNode, trimPod, trimService } from '../../src/workloads/trimmed.ts'
+import { heapBytes } from '../support/heap.ts'
 
 /** As JSON, in which what is undefined is absent. */
 const asJson = (object: object): unknown => JSON.parse(JSON.stringify(object))
@@ -165,17 +164,13 @@ test('equal labels, ports, conditions and names of Nodes are shared', () => {
 })
 
 test('a Pod takes less than 700 bytes', () => {
-  setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as () => void
   const count = 10_000
   const kept: Pod[] = new Array(count)
   for (let index = 0; index < 1000; index++) kept[index] = trimPod(wholePod(index))
   kept.fill({})
-  collect()
-  const before = process.memoryUsage().heapUsed
+  const before = heapBytes()
   for (let index = 0; index < count; index++) kept[index] = trimPod(wholePod(index))
-  collect()
-  const each = (process.memoryUsage().heapUsed - before) / count
+  const each = (heapBytes() - before) / count
   assert.equal(kept.length, count)
   assert.ok(each < 700, `${each.toFixed(0)} bytes`)
 })

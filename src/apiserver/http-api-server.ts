@@ -2,12 +2,13 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
+import type { Socket } from 'node:net'
 import { KubeError } from '../kube/errors.ts'
 import { isRecord } from '../kube/resources.ts'
 import type { ApiRequest, ApiResponse, Transport } from '../kube/transport.ts'
 import { isLoopbackName } from '../net/address.ts'
 import { formatHostPort } from '../net/host-port.ts'
-import { createServer, listen } from '../telemetry/http-bounded-server.ts'
+import { createServer, listen, oneAtATime } from '../telemetry/http-bounded-server.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { KeyPair } from './http-certificate.ts'
 import { readRequestBody } from './http-request-body.ts'
@@ -65,7 +66,7 @@ export interface ApiServing {
 
 /**
  * Serves an embedded API server over HTTP/1.1. Framing only: what a request means is decided behind `send`. Health and
- * version are served to everybody, the rest to those with the token.
+ * version are served to everybody, the rest to those with the token. Pipelining clients are cut off.
  * @throws ListenError; TypeError for an address that is not loopback and has no token
  */
 export async function serveApi(options: ApiServingOptions): Promise<ApiServing> {
@@ -81,26 +82,39 @@ export async function serveApi(options: ApiServingOptions): Promise<ApiServing> 
   }
   const closing = new AbortController()
   const face = new HttpFace(options, limits, closing.signal)
-  const respond = (request: IncomingMessage, response: ServerResponse): void => void face.respond(request, response)
+  const respond = oneAtATime((request, response) => void face.respond(request, response))
   const server: Server =
     tls === undefined
       ? createServer(times, respond)
       : createTlsServer({ ...times, handshakeTimeout: limits.headersMs, cert: tls.certificate, key: tls.key }, respond)
   server.maxConnections = limits.connections
+  const connections = openConnections(server)
   const { port: taken } = await listen(server, host, port)
   return {
     url: `${tls === undefined ? 'http' : 'https'}://${formatHostPort({ host, port: taken })}`,
     port: taken,
     close() {
       closing.abort(new Error('the API server is closing'))
-      return closeWithin(server, limits.closeMs)
+      return closeWithin(server, connections, limits.closeMs)
     },
   }
 }
 
-function closeWithin(server: Server, ms: number): Promise<void> {
+/** Those too that Node does not count among those of HTTP: in a TLS handshake that the client may never begin. */
+function openConnections(server: Server): ReadonlySet<Socket> {
+  const open = new Set<Socket>()
+  server.on('connection', (socket) => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+  })
+  return open
+}
+
+function closeWithin(server: Server, connections: ReadonlySet<Socket>, ms: number): Promise<void> {
   return new Promise((resolve) => {
-    const impatience = setTimeout(() => server.closeAllConnections(), ms)
+    const impatience = setTimeout(() => {
+      for (const socket of connections) socket.destroy()
+    }, ms)
     server.close(() => {
       clearTimeout(impatience)
       resolve()
@@ -172,7 +186,8 @@ class HttpFace {
     if (!this.#isAllowed(path, headers.authorization)) throw unauthorized()
     if (this.#requests > this.#limits.requests) throw tooManyRequests()
     if (path !== OPENAPI_V2_PATH && !acceptsJson(headers.accept)) throw notAcceptable()
-    const body = await readRequestBody(message)
+    // Strangers may read what is public, not occupy this server with bodies.
+    const body = publicPaths.has(path) ? undefined : await readRequestBody(message)
     const query = [...new URLSearchParams(search)]
     const request: ApiRequest = {
       method: method as ApiRequest['method'],

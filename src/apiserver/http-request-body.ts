@@ -8,6 +8,9 @@ const MAX_BODY_BYTES = 3 * 1024 * 1024
 /** YAML costs much more than JSON to read; objects that people write are smaller than this, in characters. */
 const MAX_YAML_LENGTH = 256 * 1024
 
+/** A client may send its body byte by byte, and a chunk takes some hundred bytes of memory beside its contents. */
+const CHUNKS_IN_PART = 1000
+
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 
 /**
@@ -56,13 +59,17 @@ async function readYaml(text: string): Promise<unknown> {
 
 async function readBytes(message: IncomingMessage): Promise<Buffer> {
   if (Number(message.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw entityTooLarge(MAX_BODY_BYTES)
-  const chunks: Buffer[] = []
+  const parts: Buffer[] = []
+  let chunks: Buffer[] = []
   let bytes = 0
   // Whoever sends too much still gets an answer.
   for await (const chunk of message.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     bytes += chunk.length
     if (bytes > MAX_BODY_BYTES) throw entityTooLarge(MAX_BODY_BYTES)
     chunks.push(chunk)
+    if (chunks.length < CHUNKS_IN_PART) continue
+    parts.push(Buffer.concat(chunks))
+    chunks = []
   }
-  return Buffer.concat(chunks)
+  return Buffer.concat([...parts, ...chunks])
 }

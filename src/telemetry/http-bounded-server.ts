@@ -180,16 +180,7 @@ function parseInSlices(socket: Socket): void {
 }
 
 function answerOneAtATime(server: Server, { respond, logger }: BoundedServerOptions): void {
-  const answering = new WeakSet<Socket>()
-  const answer = (request: IncomingMessage, response: ServerResponse): void => {
-    const { socket } = request
-    if (answering.has(socket)) {
-      // Node would hold an answer for each request of the chunk: thousands, of which the client takes none.
-      socket.destroy()
-      return
-    }
-    answering.add(socket)
-    response.once('close', () => answering.delete(socket))
+  const answer = oneAtATime((request, response) => {
     respond(request).then(
       (result) => ('stream' in result ? result.stream(response) : send(request, response, result)),
       (error: unknown) => {
@@ -201,11 +192,32 @@ function answerOneAtATime(server: Server, { respond, logger }: BoundedServerOpti
         })
       },
     )
-  }
+  })
   server.on('request', answer)
   // Without listeners, Node answers these itself, any number at a time.
   server.on('checkContinue', answer)
   server.on('checkExpectation', answer)
+}
+
+/**
+ * Cuts off a client that sends the next request before it has taken the last answer: Node would hold an answer for each
+ * request of the chunk, thousands, of which the client takes none. Node 22 does not even say of such an answer that its
+ * client has gone.
+ */
+export function oneAtATime(
+  answer: (request: IncomingMessage, response: ServerResponse) => void,
+): (request: IncomingMessage, response: ServerResponse) => void {
+  const answering = new WeakSet<Socket>()
+  return (request, response) => {
+    const { socket } = request
+    if (answering.has(socket)) {
+      socket.destroy()
+      return
+    }
+    answering.add(socket)
+    response.once('close', () => answering.delete(socket))
+    answer(request, response)
+  }
 }
 
 function send(request: IncomingMessage, response: ServerResponse, answer: HttpAnswer): void {

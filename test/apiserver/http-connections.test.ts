@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect as connectPlain } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { connect, type TLSSocket } from 'node:tls'
+import { type StartApiServerOptions, type StartedApiServer, startApiServer } from '../../src/apiserver/http-start.ts'
+
+async function started(t: TestContext, options: StartApiServerOptions = {}): Promise<StartedApiServer> {
+  const server = await startApiServer(options)
+  t.after(() => server.close())
+  return server
+}
+
+async function connected(t: TestContext, { port, certificate: ca }: StartedApiServer): Promise<TLSSocket> {
+  const socket = connect({ port, host: '127.0.0.1', ca }).on('error', () => {})
+  t.after(() => socket.destroy())
+  await once(socket, 'secureConnect')
+  return socket
+}
+
+function requestOf(server: StartedApiServer, path: string, headers = ''): string {
+  return `GET ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${server.token}\r\n${headers}\r\n`
+}
+
+/** What is sent until the server ends the connection. */
+async function received(socket: TLSSocket): Promise<string> {
+  let text = ''
+  for await (const chunk of socket.setEncoding('utf8')) text += chunk
+  return text
+}
+
+test('a client that sends the next request before its answer is cut off, and takes no room for good', async (t) => {
+  const server = await started(t, { limits: { requests: 5, watches: 5, answerMs: 200 } })
+  for (const first of ['/api/v1/namespaces?watch=true', '/readyz']) {
+    const socket = await connected(t, server)
+    socket.resume().write(requestOf(server, first) + requestOf(server, '/api/v1/namespaces?watch=true').repeat(50))
+    await once(socket, 'close')
+  }
+  const other = await connected(t, server)
+  other.write(requestOf(server, '/api/v1/namespaces', 'connection: close\r\n'))
+  assert.match(await received(other), /^HTTP\/1.1 200 /)
+})
+
+test('requests of one connection are answered one after the other', async (t) => {
+  const server = await started(t)
+  const socket = await connected(t, server)
+  for (const path of ['/readyz', '/api/v1/namespaces', '/nothing', '/api/v1/namespaces?watch=true&timeoutSeconds=1']) {
+    socket.write(requestOf(server, path))
+    let text = ''
+    while (!/\r\n\r\n/.test(text)) text += String((await once(socket, 'data'))[0])
+    const length = Number(/content-length: (\d+)/i.exec(text)?.[1] ?? Number.NaN)
+    while (!(length >= 0 ? text.length >= text.indexOf('\r\n\r\n') + 4 + length : text.endsWith('\r\n0\r\n\r\n')))
+      text += String((await once(socket, 'data'))[0])
+    assert.match(text, /^HTTP\/1.1 (200|404) /)
+  }
+})
+
+test('a client that never begins its TLS handshake does not keep the server from closing', async (t) => {
+  const server = await started(t, { limits: { closeMs: 50 } })
+  const socket = connectPlain(server.port, '127.0.0.1').on('error', () => {})
+  t.after(() => socket.destroy())
+  const cut = once(socket.resume(), 'close')
+  await once(socket, 'connect')
+  // It is accepted by now.
+  await connected(t, server)
+  await Promise.all([server.close(), cut])
+})
+
+test('nobody reads the body that a stranger sends to what is public', async (t) => {
+  const server = await started(t)
+  const socket = await connected(t, server)
+  socket.write('GET /readyz HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n{')
+  assert.match(await received(socket), /^HTTP\/1.1 200 OK\r\n(?:.*\r\n)*connection: close\r\n/i)
+})
+
+test('a body that comes byte by byte is read whole', async (t) => {
+  const server = await started(t)
+  const socket = await connected(t, server)
+  const body = JSON.stringify({ metadata: { name: 'a' }, data: { text: 'x'.repeat(2500) } })
+  socket.write(
+    `POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${server.token}\r\n` +
+      'content-type: application/json\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n' +
+      `${[...body].map((byte) => `1\r\n${byte}\r\n`).join('')}0\r\n\r\n`,
+  )
+  const text = await received(socket)
+  assert.match(text, /^HTTP\/1.1 201 /)
+  assert.match(text, /"x{2500}"/)
+})

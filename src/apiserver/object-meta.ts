@@ -139,7 +139,9 @@ function checkUnchanged(meta: UpdatedMeta, live: StoredMeta, errors: FieldErrors
     if (meta[field] !== live[field]) errors.invalid(`metadata.${field}`, meta[field] ?? null, 'field is immutable')
   }
   if (live.deletionTimestamp === undefined) return
-  const added = (meta.finalizers ?? []).filter((finalizer) => live.finalizers?.includes(finalizer) !== true)
+  // Of a hundred thousand finalizers, each would be looked for among all.
+  const present = new Set(live.finalizers)
+  const added = (meta.finalizers ?? []).filter((finalizer) => !present.has(finalizer))
   if (added.length > 0) {
     const list = added.map((finalizer) => JSON.stringify(finalizer)).join(', ')
     errors.forbidden(

@@ -134,14 +134,16 @@ function mergedOrder(base: readonly string[], top: readonly string[]): readonly 
   const [inBase, inTop] = [new Set(base), new Set(top)]
   const shared = top.filter((step) => inBase.has(step))
   const order = new Set<string>()
-  let next = shared.shift()
+  // Shifting a list of a hundred thousand items moves all of them, each time.
+  let index = 0
+  let next = shared[index]
   for (let left = 0, right = 0; left < base.length || right < top.length; ) {
     const [old, wanted] = [base[left], top[right]]
     if (old !== undefined && old === wanted) {
       order.add(old)
       left++
       right++
-      next = shared.shift()
+      next = shared[++index]
     } else if (old !== undefined && wanted !== undefined && inTop.has(old) && next !== undefined && next !== old) {
       left++
     } else if (old !== undefined && !inTop.has(old)) {
@@ -152,7 +154,7 @@ function mergedOrder(base: readonly string[], top: readonly string[]): readonly 
       if (wanted === undefined) continue
       order.add(wanted)
       right++
-      if (next === wanted) next = shared.shift()
+      if (next === wanted) next = shared[++index]
     }
   }
   return [...order]

@@ -143,6 +143,8 @@ export interface WatchEvent {
 class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
   readonly #limit: number
   readonly #events: WatchEvent[]
+  /** How many of them the reader has. */
+  #taken = 0
   readonly #cleanups: (() => void)[] = []
   #waiting: ((result: IteratorResult<WatchEvent, undefined>) => void) | undefined
   #ended = false
@@ -159,7 +161,7 @@ class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
       const resolve = this.#waiting
       this.#waiting = undefined
       resolve({ done: false, value: event })
-    } else if (this.#events.length >= this.#limit) {
+    } else if (this.#events.length - this.#taken >= this.#limit) {
       this.close()
     } else {
       this.#events.push(event)
@@ -178,6 +180,7 @@ class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
   /** Ends at once. */
   close(): void {
     this.#events.length = 0
+    this.#taken = 0
     this.end()
   }
 
@@ -188,8 +191,16 @@ class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
   }
 
   next(): Promise<IteratorResult<WatchEvent, undefined>> {
-    const value = this.#events.shift()
-    if (value !== undefined) return Promise.resolve({ done: false, value })
+    const value = this.#events[this.#taken]
+    if (value !== undefined) {
+      this.#taken++
+      // Seldom: each time, the others are moved, of which there may be a hundred thousand.
+      if (2 * this.#taken > this.#events.length) {
+        this.#events.splice(0, this.#taken)
+        this.#taken = 0
+      }
+      return Promise.resolve({ done: false, value })
+    }
     if (this.#ended) return Promise.resolve({ done: true, value: undefined })
     if (this.#waiting !== undefined) return Promise.reject(new Error('a watch has one reader'))
     return new Promise((resolve) => {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { lstat, readFile, rm, writeFile } from 'node:fs/promises'
 import { networkInterfaces } from 'node:os'
 import { isRecord, type KubeObject, pathOf } from '../kube/resources.ts'
 import type { ApiResponse } from '../kube/transport.ts'
@@ -117,11 +117,13 @@ export async function startApiServer(options: StartApiServerOptions = {}): Promi
     closing.abort(new Error('the API server is closing'))
     closed ??= serving.close().then(async () => {
       await transport.close()
-      await Promise.all(files.map((file) => removeOwn(file, OWN_FILE + kubeconfig)))
+      const written = (await Promise.all(files)).flat()
+      await Promise.all(written.map((file) => removeOwn(file, OWN_FILE + kubeconfig)))
     })
     return closed
   }
-  const files: string[] = []
+  /** Also those that are being written. */
+  const files: Promise<readonly string[]>[] = []
   return {
     url,
     port: serving.port,
@@ -142,8 +144,16 @@ export async function startApiServer(options: StartApiServerOptions = {}): Promi
         signals: [closing.signal, signal],
       }) as Promise<T | undefined>,
     async writeKubeconfig(file) {
-      await writeNewFile(file, OWN_FILE + kubeconfig)
-      files.push(file)
+      // Nothing would delete it.
+      closing.signal.throwIfAborted()
+      const writing = writeNewFile(file, OWN_FILE + kubeconfig)
+      files.push(
+        writing.then(
+          () => [file],
+          () => [],
+        ),
+      )
+      await writing
     },
     close,
     [Symbol.asyncDispose]: close,
@@ -224,19 +234,28 @@ const OWN_FILE = '# Written by apiserver-bootstrap for an embedded API server, w
 
 /** Replaces only a file that an earlier server has left behind. Leaves none that is incomplete. */
 async function writeNewFile(file: string, text: string): Promise<void> {
-  const before = await readFile(file, 'utf8').catch(() => '')
-  if (before.startsWith(OWN_FILE)) await rm(file)
+  if ((await textOf(file)).startsWith(OWN_FILE)) await rm(file)
   try {
     await writeFile(file, text, { mode: 0o600, flag: 'wx' })
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') await rm(file, { force: true })
+    // What could not even be opened is not ours.
+    if ((error as NodeJS.ErrnoException).syscall !== 'open') await rm(file, { force: true })
     throw error
   }
 }
 
 /** Somebody may have replaced it. */
 async function removeOwn(file: string, text: string): Promise<void> {
-  if ((await readFile(file, 'utf8').catch(() => '')) === text) await rm(file, { force: true })
+  if ((await textOf(file)) === text) await rm(file, { force: true })
+}
+
+/** Empty for what is no file, or cannot be read: a pipe or a terminal may have no end. */
+async function textOf(file: string): Promise<string> {
+  try {
+    return (await lstat(file)).isFile() ? await readFile(file, 'utf8') : ''
+  } catch {
+    return ''
+  }
 }
 
 /** JSON is YAML, but people read this one. */

@@ -220,33 +220,74 @@ export interface FaultRule {
   readonly times?: number
 }
 
-/** What each type of fault must have beside its type. */
-const faultFields: Readonly<Record<Fault['type'], (fault: Readonly<Record<string, unknown>>) => string | undefined>> = {
-  delay: ({ ms }) => numberFault('ms', ms, 0, Number.MAX_SAFE_INTEGER),
-  drop: ({ lost }) => (lost === 'request' || lost === 'answer' ? undefined : "lost must be 'request' or 'answer'"),
-  refuse: () => undefined,
-  status: ({ status }) => numberFault('status', status, 100, 599),
-  garbage: () => undefined,
-  cut: ({ afterEvents }) => numberFault('afterEvents', afterEvents, 0, Number.MAX_SAFE_INTEGER),
-  end: ({ afterEvents }) => numberFault('afterEvents', afterEvents, 0, Number.MAX_SAFE_INTEGER),
-  stall: ({ afterEvents }) => numberFault('afterEvents', afterEvents, 0, Number.MAX_SAFE_INTEGER),
-  lose: () => undefined,
+/** What a fault must have beside its type: the names, and the mistake in them. */
+interface FaultFields {
+  readonly names: readonly string[]
+  mistake?(fault: Readonly<Record<string, unknown>>): string | undefined
 }
-const methods: readonly string[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
+
+const afterEvents: FaultFields = {
+  names: ['afterEvents'],
+  mistake: (fault) => numberFault('afterEvents', fault.afterEvents, 0, Number.MAX_SAFE_INTEGER),
+}
+const faultFields: Readonly<Record<Fault['type'], FaultFields>> = {
+  delay: { names: ['ms'], mistake: ({ ms }) => numberFault('ms', ms, 0, Number.MAX_SAFE_INTEGER) },
+  drop: {
+    names: ['lost'],
+    mistake: ({ lost }) => (lost === 'request' || lost === 'answer' ? undefined : "lost must be 'request' or 'answer'"),
+  },
+  refuse: { names: [] },
+  status: {
+    names: ['status', 'retryAfterSeconds'],
+    mistake: ({ status, retryAfterSeconds = 0 }) =>
+      numberFault('status', status, 100, 599) ??
+      numberFault('retryAfterSeconds', retryAfterSeconds, 0, Number.MAX_SAFE_INTEGER),
+  },
+  garbage: { names: [] },
+  cut: afterEvents,
+  end: afterEvents,
+  stall: afterEvents,
+  lose: { names: [] },
+}
+const ruleFields = ['fault', 'methods', 'pathPrefix', 'stream', 'probability', 'times']
+const methods: readonly unknown[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
 
 /** Tests in JavaScript have no compiler: a misspelt rule would let them pass for nothing. @throws TypeError */
 function checkRule(rule: FaultRule): void {
   const { fault = {}, probability = 1, times = 1 } = rule as { readonly fault?: object } & FaultRule
-  const { type } = fault as { readonly type?: string }
+  const { type, ...fields } = fault as { readonly type?: string }
   const types = Object.keys(faultFields)
   if (type === undefined || !types.includes(type)) throw new TypeError(`fault.type must be one of ${types.join(', ')}`)
-  const mistake =
-    faultFields[type as Fault['type']]({ ...fault }) ??
-    numberFault('probability', probability, 0, 1) ??
-    numberFault('times', times, 0, Number.MAX_SAFE_INTEGER)
-  if (mistake !== undefined) throw new TypeError(`of the fault ${type} ${mistake}`)
-  const unknown = rule.methods?.find((method) => !methods.includes(method))
-  if (unknown !== undefined) throw new TypeError(`methods has ${unknown}, not one of ${methods.join(', ')}`)
+  const { names, mistake } = faultFields[type as Fault['type']]
+  const mistakes = [
+    mistake?.(fields),
+    unknownField(fields, names),
+    unknownField(rule, ruleFields),
+    numberFault('probability', probability, 0, 1),
+    numberFault('times', times, 1, Number.MAX_SAFE_INTEGER),
+    methodsFault(rule.methods),
+    pathFault(rule.pathPrefix),
+  ]
+  const first = mistakes.find((found) => found !== undefined)
+  if (first !== undefined) throw new TypeError(`of the fault ${type} ${first}`)
+}
+
+function unknownField(given: object, names: readonly string[]): string | undefined {
+  const name = Object.keys(given).find((key) => !names.includes(key))
+  if (name === undefined) return undefined
+  return `${name} is no field; there ${names.length > 0 ? `are ${names.join(', ')}` : 'is none'}`
+}
+
+function methodsFault(given: unknown): string | undefined {
+  if (given === undefined) return undefined
+  if (!Array.isArray(given) || given.length === 0) return `methods must be a list of ${methods.join(', ')}`
+  const unknown = given.find((method) => !methods.includes(method))
+  return unknown === undefined ? undefined : `methods has ${unknown}, not one of ${methods.join(', ')}`
+}
+
+function pathFault(given: unknown): string | undefined {
+  const isPath = given === undefined || (typeof given === 'string' && given.startsWith('/'))
+  return isPath ? undefined : 'pathPrefix must be a text that begins with /'
 }
 
 function numberFault(name: string, value: unknown, least: number, most: number): string | undefined {

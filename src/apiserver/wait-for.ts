@@ -32,8 +32,8 @@ const MAX_STATE_CHARACTERS = 2000
  * Resolves to the first state of an object for which `condition` is true, from the present one on: no state in between
  * is missed. The state is undefined while the object does not exist. Reads the server itself, so that neither faults
  * nor health matter.
- * @throws ConditionNotMet; TypeError for a kind that is not served, or without the namespace that it needs; what
- *   `condition` throws; the reason of a signal
+ * @throws ConditionNotMet; TypeError for a kind that is not served, without its name or the namespace that it needs, or
+ *   for a condition that is async; what `condition` throws; the reason of a signal
  */
 export async function waitForObject(
   server: ApiServer,
@@ -54,7 +54,12 @@ export async function waitForObject(
   try {
     for await (const state of statesOf(server, reference, controller.signal)) {
       latest = state
-      if (condition(state)) return state
+      const isMet: unknown = condition(state)
+      if (isMet instanceof Promise) {
+        isMet.catch(() => {})
+        throw new TypeError('a condition must not be async: its promise would count as true')
+      }
+      if (isMet) return state
     }
     throw controller.signal.reason
   } finally {
@@ -77,9 +82,11 @@ async function* statesOf(
     const resource = server.resourceOf(apiVersion, kind)
     if (resource === undefined) throw new TypeError(`the kind ${kind} of ${apiVersion} is not served`)
     if (resource.namespaced && !namespace) throw new TypeError(`a ${kind} to wait for needs its namespace`)
+    if (!name) throw new TypeError(`a ${kind} to wait for needs its name`)
     const path = pathOf(resource, { namespace })
     const resourceVersion = String(server.revision)
-    const read = await server.handle({ method: 'GET', path: `${path}/${name}`, query: [], headers: {} }, signal)
+    const own = pathOf(resource, { namespace, name })
+    const read = await server.handle({ method: 'GET', path: own, query: [], headers: {} }, signal)
     yield read.status === 200 && 'body' in read ? (read.body as object) : undefined
     const query = [
       ['watch', 'true'],

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { RefusedObject, type StartApiServerOptions, startApiServer } from '../../src/apiserver/http-start.ts'
+import type { ObjectReference } from '../../src/apiserver/wait-for.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p', namespace: 'default' } }
@@ -39,6 +41,25 @@ test('a kubeconfig goes with its server, and the file of one that ended badly is
   assert.equal(readFileSync(file, 'utf8'), 'mine')
 })
 
+test('no kubeconfig is left by a server that closes meanwhile, and none is written afterwards', async (t) => {
+  const file = join(await tempDir(t), 'kubeconfig')
+  const server = await started(t)
+  const writing = server.writeKubeconfig(file)
+  await Promise.all([server.close(), writing])
+  assert.equal(existsSync(file), false)
+  await assert.rejects(server.writeKubeconfig(file), /the API server is closing/)
+  assert.equal(existsSync(file), false)
+})
+
+test('what is no file is not read to see whose it is', async (t) => {
+  const directory = await tempDir(t)
+  const pipe = join(directory, 'pipe')
+  execFileSync('mkfifo', [pipe])
+  const server = await started(t)
+  await assert.rejects(server.writeKubeconfig(pipe), { code: 'EEXIST' })
+  await assert.rejects(server.writeKubeconfig(`${directory}/`), { code: 'EISDIR' })
+})
+
 test('objects exist from the start with their status', async (t) => {
   const status = { phase: 'Running', podIP: '10.0.0.1' }
   const objects = [namespace, { ...pod, spec: { containers }, status }]
@@ -61,7 +82,12 @@ test('definitions are objects or YAML, and what is neither is named', async (t) 
   await refused({ objects: [{ ...namespace, kind: 'Nothing' }] }, /the kind Nothing of v1 is not served$/)
 })
 
-test('a wait for an object of a namespace needs the namespace', async (t) => {
+test('a wait needs the name of its object, the namespace if it is in one, and a condition that is not async', async (t) => {
   const server = await started(t)
-  await assert.rejects(server.waitFor({ apiVersion: 'v1', kind: 'ConfigMap', name: 'x' }), /^TypeError: a ConfigMap to/)
+  const refused = (reference: object, message: RegExp, condition?: () => never): Promise<void> =>
+    assert.rejects(server.waitFor(reference as ObjectReference, condition), message)
+  await refused({ apiVersion: 'v1', kind: 'ConfigMap', name: 'x' }, /^TypeError: a ConfigMap to wait for needs its nam/)
+  await refused(namespace, /^TypeError: a Namespace to wait for needs its name$/)
+  const condition = (async () => assert.fail('never')) as () => never
+  await refused({ ...namespace, name: 'default' }, /^TypeError: a condition must not be async/, condition)
 })

@@ -67,16 +67,17 @@ export interface ApiServing {
 /**
  * Serves an embedded API server over HTTP/1.1. Framing only: what a request means is decided behind `send`. Health and
  * version are served to everybody, the rest to those with the token. Pipelining clients are cut off.
- * @throws ListenError; TypeError for an address that is not loopback and has no token
+ * @throws ListenError; TypeError for an address that is not loopback and has no token, and for odd limits
  */
 export async function serveApi(options: ApiServingOptions): Promise<ApiServing> {
   const { host, port, tls, token } = options
   if (token === undefined && !isLoopbackName(host)) {
     throw new TypeError(`${host} is no loopback address: an API server without a token is served on loopback only`)
   }
-  const limits = { ...defaultLimits, ...options.limits }
+  const limits = limitsOf(options.limits ?? {})
   const times = {
-    headersTimeout: limits.headersMs,
+    // Node wants it no longer than the whole.
+    headersTimeout: Math.min(limits.headersMs, limits.requestMs),
     requestTimeout: limits.requestMs,
     connectionsCheckingInterval: 1000,
   }
@@ -98,6 +99,18 @@ export async function serveApi(options: ApiServingOptions): Promise<ApiServing> 
       return closeWithin(server, connections, limits.closeMs)
     },
   }
+}
+
+/** Of those that are not given, or undefined, the defaults. @throws TypeError */
+function limitsOf(given: Partial<ApiServerLimits>): ApiServerLimits {
+  const set = Object.entries(given).filter(([, limit]) => limit !== undefined)
+  for (const [name, limit] of set) {
+    if (!Object.hasOwn(defaultLimits, name)) {
+      throw new TypeError(`limits has ${name}, not one of ${Object.keys(defaultLimits).join(', ')}`)
+    }
+    if (!(typeof limit === 'number' && limit >= 0)) throw new TypeError(`limits.${name} must be a number of at least 0`)
+  }
+  return { ...defaultLimits, ...Object.fromEntries(set) }
 }
 
 /** Those too that Node does not count among those of HTTP: in a TLS handshake that the client may never begin. */

@@ -78,7 +78,7 @@ const WAIT_MS = 4000
 /**
  * Starts an embedded API server with TLS and a token, both made for it, on a free port of loopback: for tests,
  * development and drills. It has no controllers, keeps everything in memory and forgets it at its end.
- * @throws ListenError; RefusedObject
+ * @throws ListenError; RefusedObject; TypeError for options of another form
  */
 export async function startApiServer(options: StartApiServerOptions = {}): Promise<StartedApiServer> {
   const {
@@ -90,6 +90,10 @@ export async function startApiServer(options: StartApiServerOptions = {}): Promi
     limits,
     ...rest
   } = options
+  // Tests in JavaScript have no compiler.
+  for (const [name, list] of Object.entries({ objects, crds })) {
+    if (!Array.isArray(list)) throw new TypeError(`${name} must be a list`)
+  }
   const clock = rest.clock ?? systemClock
   const random = rest.random ?? systemRandom()
   const server = createApiServer({ fieldValidation: 'Warn', ...rest, clock, random })

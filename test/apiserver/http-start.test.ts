@@ -82,6 +82,17 @@ test('definitions are objects or YAML, and what is neither is named', async (t) 
   await refused({ objects: [{ ...namespace, kind: 'Nothing' }] }, /the kind Nothing of v1 is not served$/)
 })
 
+test('limits that are undefined are the defaults, and options of another form are refused', async (t) => {
+  const server = await started(t, { limits: { requestMs: 5000, answerMs: undefined as never } })
+  await server.waitFor({ ...namespace, name: 'default' })
+  const refused = (options: object, message: RegExp): Promise<void> =>
+    assert.rejects(startApiServer(options), { name: 'TypeError', message })
+  await refused({ limits: { watchs: 3 } }, /^limits has watchs, not one of connections, requests, watches, /)
+  await refused({ limits: { watches: '3' } }, /^limits.watches must be a number of at least 0$/)
+  await refused({ crds: definition }, /^crds must be a list$/)
+  await refused({ objects: namespace }, /^objects must be a list$/)
+})
+
 test('a wait needs the name of its object, the namespace if it is in one, and a condition that is not async', async (t) => {
   const server = await started(t)
   const refused = (reference: object, message: RegExp, condition?: () => never): Promise<void> =>

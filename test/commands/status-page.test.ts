@@ -186,6 +186,12 @@ test('of thousands of objects the first are shown, and how many there are', () =
   const { objects: shown = '' } = statusSections({ ...status, objects })
   assert.equal(shown.match(/<tr>/g)?.length, 202)
   assert.match(shown, /and 4800 more/)
+  const conflicts = [{ code: 'shared-address', message: 'x'.repeat(100_000) }] as const
+  const listed = objects.map(({ name }) => ({ address: name, leased: false, listed: true, conflicts }))
+  const { masters = '' } = statusSections({ ...status, masters: listed })
+  assert.equal(masters.match(/<tr>/g)?.length, 202)
+  assert.match(masters, /and 4800 more/)
+  assert.ok(masters.length < 200 * 1000, `${masters.length} characters`)
 })
 
 test('a page that takes nothing for a while makes room for others', async (t) => {

@@ -1,17 +1,18 @@
 import { createHash } from 'node:crypto'
-import { type Html, html, markup, type Part, table } from '../../drill/report/page/html.ts'
+import { type Group, type Html, html, markup, type Part, table } from '../../drill/report/page/html.ts'
 import { styles } from '../../drill/report/page/styles.ts'
 import type { MasterRow } from '../../kubernetes-service/masters/masters.ts'
 import { formatTime } from '../../runtime/time-format.ts'
 import type { Status } from './status-source.ts'
 
-/** A cluster has a handful of these objects; somebody may make thousands. */
+/** A cluster has a handful of these objects and masters; somebody may make, or list, thousands. */
 const MAX_ROWS = 200
+const MAX_LENGTH = 253
+
+type Row = Group['rows'][number]
 
 /** The parts of the page that change, as HTML, by the ids of their elements. Pure. */
 export function statusSections(status: Status): Readonly<Record<string, string>> {
-  const left = status.objects.length - MAX_ROWS
-  const more = left > 0 ? [['…', `and ${left} more`, '']] : []
   const sections = {
     faults: html`${status.faults.map((fault) => html`<p class="broken">${fault}</p>`)}`,
     masters: mastersTable(status),
@@ -19,13 +20,18 @@ export function statusSections(status: Status): Readonly<Record<string, string>>
       label: 'Objects',
       caption: 'The objects that the masters maintain',
       columns: [{ name: 'Kind' }, { name: 'Name' }, { name: 'State' }],
-      groups: [
-        { rows: [...status.objects.slice(0, MAX_ROWS).map(({ kind, name, detail }) => [kind, name, detail]), ...more] },
-      ],
+      groups: [{ rows: firstRows(status.objects, ({ kind, name, detail }) => [kind, name, detail]) }],
     }),
     happenings: happeningsTable(status),
   }
   return Object.fromEntries(Object.entries(sections).map(([id, section]) => [id, section.toString()]))
+}
+
+/** Cells of the first items, and how many there are beside. */
+function firstRows<T>(items: readonly T[], cells: (item: T) => Row): readonly Row[] {
+  const left = items.length - MAX_ROWS
+  const first = items.slice(0, MAX_ROWS).map(cells)
+  return left > 0 ? [...first, ['…', `and ${left} more`]] : first
 }
 
 function mastersTable({ masters, ageMs, place }: Status): Html {
@@ -35,20 +41,25 @@ function mastersTable({ masters, ageMs, place }: Status): Html {
     label: 'Masters',
     caption: 'The masters, and until when the lease of each lasts',
     columns: ['Address', 'Host', 'State', 'Lease left', 'Listed', 'Conflicts'].map((name) => ({ name })),
-    groups: [{ rows: masters.map((row) => masterCells(row, ageMs)) }],
+    groups: [{ rows: firstRows(masters, (row) => masterCells(row, ageMs)) }],
   })
 }
 
-function masterCells(row: MasterRow, ageMs: number) {
+function masterCells(row: MasterRow, ageMs: number): Row {
   const { address, holder, listed, conflicts } = row
   return [
     html`<span class="address">${address ?? '-'}</span>`,
-    holder?.host ?? '-',
+    short(holder?.host ?? '-'),
     holder?.state ?? '-',
     leaseLeft(row, ageMs),
     { text: listed === undefined ? '-' : listed ? 'yes' : 'no', broken: listed === false },
-    { text: conflicts.map(({ message }) => message).join('; ') || '-', broken: conflicts.length > 0 },
+    { text: short(conflicts.map(({ message }) => message).join('; ') || '-'), broken: conflicts.length > 0 },
   ]
+}
+
+/** Whoever may write a lease may name a host of any length. */
+function short(text: string): string {
+  return text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text
 }
 
 function leaseLeft({ life, verdict, leased }: MasterRow, ageMs: number): Part {

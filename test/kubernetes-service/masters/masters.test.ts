@@ -67,6 +67,16 @@ test('two hosts at one address are told on both rows, whether they share a lease
   assert.deepEqual(rows([sighting('192.0.2.1', [a]), sighting('192.0.2.1', [b])], ['192.0.2.1']), expected)
 })
 
+test('of thousands of hosts at one address some are named on each row', () => {
+  const hosts = Array.from({ length: 5000 }, (_, index) => `host-${index + 10_000}`)
+  const leases = hosts.map((host) => sighting('192.0.2.1', [holder('192.0.2.1', host)]))
+  const all = mastersRows({ leases, listed: ['192.0.2.1'], verdict: () => 'live', nowMs })
+  assert.equal(all.length, 5000)
+  for (const { conflicts } of all) {
+    assert.equal(conflicts[0]?.message, `shared by ${hosts.slice(0, 10).join(', ')} and 4990 more`)
+  }
+})
+
 test('what does not fit is named: no record, no lease, no end, no renewal, an odd value', () => {
   const listed = ['192.0.2.1']
   const own = [holder('192.0.2.1', 'a')]

@@ -182,7 +182,11 @@ function parseInSlices(socket: Socket): void {
 function answerOneAtATime(server: Server, { respond, logger }: BoundedServerOptions): void {
   const answer = oneAtATime((request, response) => {
     respond(request).then(
-      (result) => ('stream' in result ? result.stream(response) : send(request, response, result)),
+      (result) => {
+        if (!('stream' in result)) send(request, response, result)
+        // Of a client that has gone meanwhile, no end would come.
+        else if (!response.destroyed) result.stream(response)
+      },
       (error: unknown) => {
         logger.error({ error, path: request.url }, 'a request failed')
         send(request, response, {

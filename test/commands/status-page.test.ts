@@ -234,6 +234,26 @@ test('who sends requests without taking the answers is cut off', async (t) => {
   assert.ok(answers < 10, String(answers))
 })
 
+test('who has gone before the page was loaded takes no room', async (t) => {
+  const source = Promise.withResolvers<ScriptedSource>()
+  const page = await serveStatusPage({ host: '127.0.0.1', port: 0, source: source.promise, logger: silentLogger })
+  t.after(() => page.close())
+  for (let count = 0; count < 32; count++) {
+    const socket = connect(Number(new URL(page.url).port), '127.0.0.1').on('error', () => {})
+    socket.end('GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n')
+    await once(socket, 'finish')
+    socket.destroy()
+    await once(socket, 'close')
+  }
+  // A later connection: what the others sent, and that they went, has arrived by then.
+  const refused = await request(`${page.url}other`)
+  await refused.body.dump()
+  source.resolve(new ScriptedSource())
+  const { statusCode, body } = await request(`${page.url}events`)
+  assert.equal(statusCode, 200)
+  body.destroy()
+})
+
 test('another site can neither follow the page nor take the room of those who do', async (t) => {
   const { page } = await served(t)
   const statusOf = async (site: string): Promise<number> => {

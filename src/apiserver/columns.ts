@@ -28,7 +28,12 @@ export function timeSince(time: string | undefined, nowMs: number): string {
   return nowMs - thenMs <= -2000 ? '<invalid>' : humanDuration(nowMs - thenMs)
 }
 
-/** The first three, and how many more there are, as upstream prints addresses and ports. */
-export function firstThree(items: readonly string[]): string {
-  return items.length > 3 ? `${items.slice(0, 3).join()} + ${items.length - 3} more...` : items.join()
+/** The first three of `count` items, and how many more there are, as upstream prints addresses and ports. */
+export function firstThree(items: Iterable<string>, count: number): string {
+  const first: string[] = []
+  for (const item of items) {
+    if (first.length === 3) break
+    first.push(item)
+  }
+  return count > 3 ? `${first.join()} + ${count - 3} more...` : first.join()
 }

@@ -139,7 +139,7 @@ function checkUnchanged(meta: UpdatedMeta, live: StoredMeta, errors: FieldErrors
     if (meta[field] !== live[field]) errors.invalid(`metadata.${field}`, meta[field] ?? null, 'field is immutable')
   }
   if (live.deletionTimestamp === undefined) return
-  // Of a hundred thousand finalizers, each would be looked for among all.
+  // Of a hundred thousand finalizers, each would be compared with all.
   const present = new Set(live.finalizers)
   const added = (meta.finalizers ?? []).filter((finalizer) => !present.has(finalizer))
   if (added.length > 0) {

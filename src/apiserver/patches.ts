@@ -73,6 +73,8 @@ export function jsonPatch(document: unknown, operations: unknown): unknown {
     )
   }
   if (operations.length > MAX_OPERATIONS) throw tooManyOperations(MAX_OPERATIONS, operations.length)
+  // The rest of an operation is not read, but a refusal may repeat all of them.
+  for (const operation of operations) checkDepth(operation)
   const copies = { bytes: 0 }
   return operations.reduce((edited: unknown, operation) => applied(edited, operation, copies), copied(document))
 }
@@ -120,6 +122,13 @@ function applied(document: unknown, operation: Members, copies: { bytes: number 
     default:
       return refused()
   }
+}
+
+/** @throws Refusal 400 where it nests too deep */
+function checkDepth(value: unknown, depth = 1): void {
+  if (typeof value !== 'object' || value === null) return
+  if (depth > DEEPEST_NESTING) throw badRequest('error decoding patch: json: exceeded max depth')
+  for (const member of Object.values(value)) checkDepth(member, depth + 1)
 }
 
 /** @throws Refusal 400 where it nests too deep */

@@ -257,7 +257,7 @@ function fieldOf(schema: Schema | undefined, name: string): Schema | undefined {
 }
 
 /** A text that only equal JSON values have. @throws Refusal 400 where the value nests too deep */
-function identityOf(value: unknown, depth = 1): string {
+export function identityOf(value: unknown, depth = 1): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
   checkDepth(depth)
   if (Array.isArray(value)) return `[${value.map((item) => identityOf(item, depth + 1)).join()}]`

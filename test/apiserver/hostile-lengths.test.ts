@@ -5,6 +5,7 @@ import { configMapKind } from '../../src/apiserver/resources/plain-kinds.ts'
 import { Store, type StoredObject } from '../../src/apiserver/store.ts'
 import { mergeFields } from '../../src/apiserver/typed-fields.ts'
 import { openWatch } from '../../src/apiserver/watch.ts'
+import type { ApiRequest } from '../../src/kube/transport.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { Embedded } from './embedded.ts'
@@ -12,11 +13,11 @@ import { Embedded } from './embedded.ts'
 /** Whoever compares each item with each, or moves all for each, is occupied for longer, and answers nobody meanwhile. */
 const LONG_MS = 8000
 
-async function soon(work: () => unknown): Promise<void> {
+async function soon(work: () => unknown, what = 'it'): Promise<void> {
   const beganMs = performance.now()
   await work()
   const tookMs = performance.now() - beganMs
-  assert.ok(tookMs < LONG_MS, `it took ${Math.round(tookMs)} ms`)
+  assert.ok(tookMs < LONG_MS, `${what} took ${Math.round(tookMs)} ms`)
 }
 
 const numbered = (count: number): string[] => Array.from({ length: count }, (_, index) => `a/${index + 1e6}`)
@@ -29,6 +30,92 @@ test('an object that is being deleted keeps a hundred thousand finalizers', asyn
   await embedded.send('DELETE', `${path}/a`)
   const again = { ...metadata, finalizers: numbered(100_000).reverse() }
   await soon(async () => assert.equal((await embedded.send('PUT', `${path}/a`, { metadata: again })).status, 200))
+})
+
+const merge = 'application/merge-patch+json'
+const pods = '/api/v1/namespaces/default/pods'
+const services = '/api/v1/namespaces/default/services'
+const endpoints = '/api/v1/namespaces/default/endpoints'
+const objects = <T>(count: number, of: (text: string, index: number) => T): T[] => numbered(count).map(of)
+
+/** Requests on a server that says what kubectl prints, and the statuses with which they are answered. */
+const long: readonly (readonly [method: ApiRequest['method'], path: string, body: () => unknown, status: number])[] = [
+  [
+    'POST',
+    endpoints,
+    () => {
+      const addresses = objects(30_000, () => ({ ip: '192.0.2.1' }))
+      const ports = objects(20_000, (_, index) => ({ name: `p${index}`, port: 1 }))
+      return { metadata: { name: 'e' }, subsets: [{ addresses, ports }] }
+    },
+    201,
+  ],
+  [
+    'POST',
+    services,
+    () => ({ metadata: { name: 's' }, spec: { ports: [{ port: 1 }], ipFamilies: numbered(100_000) } }),
+    422,
+  ],
+  [
+    'POST',
+    services,
+    () => {
+      const ports = objects(60_000, (_, index) => ({ name: `p${index}`, port: index + 1, nodePort: index + 1 }))
+      return { metadata: { name: 's' }, spec: { type: 'NodePort', ports } }
+    },
+    201,
+  ],
+  ['PATCH', `${services}/s`, () => ({ spec: { type: 'ClusterIP' } }), 200],
+  [
+    'POST',
+    pods,
+    () => {
+      const volumes = objects(100_000, (name) => ({ name }))
+      const volumeMounts = volumes.toReversed().map(({ name }) => ({ name, mountPath: '/' }))
+      const containers = [{ name: 'c', image: 'i', volumeMounts }]
+      return { metadata: { name: 'v' }, spec: { containers, volumes } }
+    },
+    201,
+  ],
+  [
+    'POST',
+    pods,
+    () => {
+      const tolerations = objects(30_000, (key) => ({ key }))
+      const schedulingGates = objects(100_000, (name) => ({ name }))
+      const readinessGates = objects(60_000, (conditionType) => ({ conditionType }))
+      const containers = [{ name: 'c', image: 'i' }]
+      return { metadata: { name: 'p' }, spec: { containers, tolerations, schedulingGates, readinessGates } }
+    },
+    201,
+  ],
+  [
+    'PATCH',
+    `${pods}/p`,
+    () => {
+      const tolerations = objects(30_000, (key) => ({ key, tolerationSeconds: 1 })).reverse()
+      return { spec: { tolerations, schedulingGates: objects(100_000, (name) => ({ name })).reverse() } }
+    },
+    200,
+  ],
+  [
+    'PATCH',
+    `${pods}/p/status`,
+    () => ({ status: { conditions: objects(60_000, (type) => ({ type, status: 'True' })).reverse() } }),
+    200,
+  ],
+]
+
+test('objects of long lists are stored, changed and printed in a moment', async (t) => {
+  const { server } = await Embedded.started([], { serviceAllocators: 'none' })
+  const headers = { 'content-type': merge, accept: 'application/json;as=Table;v=v1;g=meta.k8s.io' }
+  for (const [method, path, make, status] of long) {
+    const body = make()
+    await soon(async () => {
+      const answer = await server.handle({ method, path, query: [], headers, body }, t.signal)
+      assert.equal(answer.status, status, `${method} ${path}: ${JSON.stringify(answer).slice(0, 1000)}`)
+    }, `${method} ${path}`)
+  }
 })
 
 test('a long list is merged with itself in a moment', () =>

@@ -63,14 +63,23 @@ export const endpointsKind: Kind = {
 function endpointsText(object: StoredObject): string {
   const subsets = subsetsOf(object)
   if (subsets.length === 0) return '<none>'
-  return firstThree(
-    subsets.flatMap((subset) => {
-      const ips = listMember(subset, 'addresses').map(({ ip }) => String(ip))
-      const ports = listMember(subset, 'ports')
-      if (ports.length === 0) return ips
-      return ports.flatMap(({ port }) => ips.map((ip) => formatHostPort({ host: ip, port: Number(port) })))
-    }),
+  const counts = subsets.map(
+    (subset) => listMember(subset, 'addresses').length * (listMember(subset, 'ports').length || 1),
   )
+  return firstThree(
+    addressesWithPorts(subsets),
+    counts.reduce((sum, count) => sum + count, 0),
+  )
+}
+
+/** One after the other: ten thousand addresses with a thousand ports each would fill the memory. */
+function* addressesWithPorts(subsets: readonly Members[]): Generator<string, void, undefined> {
+  for (const subset of subsets) {
+    const ips = listMember(subset, 'addresses').map(({ ip }) => String(ip))
+    const ports = listMember(subset, 'ports')
+    if (ports.length === 0) yield* ips
+    for (const { port } of ports) for (const ip of ips) yield formatHostPort({ host: ip, port: Number(port) })
+  }
 }
 
 function subsetsOf(draft: Draft): readonly Members[] {
@@ -163,9 +172,10 @@ export const endpointSliceKind: Kind = {
     { name: 'Ports', cell: slicePortsText },
     {
       name: 'Endpoints',
-      cell: (slice) =>
-        firstThree(listMember(slice, 'endpoints').flatMap(({ addresses }) => addresses as readonly string[])) ||
-        '<unset>',
+      cell: (slice) => {
+        const all = listMember(slice, 'endpoints').flatMap(({ addresses }) => addresses as readonly string[])
+        return firstThree(all, all.length) || '<unset>'
+      },
     },
     ageColumn(),
   ],
@@ -273,5 +283,5 @@ function validateSliceAddress(
 
 function slicePortsText(slice: StoredObject): string {
   const ports = listMember(slice, 'ports').map(({ port, name }) => String(port ?? name ?? '*'))
-  return firstThree(ports) || '<unset>'
+  return firstThree(ports, ports.length) || '<unset>'
 }

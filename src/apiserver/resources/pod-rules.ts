@@ -3,6 +3,7 @@ import { type Draft, listMember, member } from '../kind.ts'
 import { dnsLabelFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
+import { identityOf } from '../strategic-merge-patch.ts'
 import { checkName } from './endpoints.ts'
 
 type Members = Readonly<Record<string, unknown>>
@@ -14,7 +15,7 @@ const protocols = ['SCTP', 'TCP', 'UDP']
 /** The rules of upstream's ValidatePodSpec that a mistake in a manifest breaks most often, in its order. */
 export function validatePodSpec(spec: Members, errors: FieldErrors): void {
   const containers = listMember(spec, 'containers')
-  const volumes = listMember(spec, 'volumes').map(({ name }) => name)
+  const volumes = new Set(listMember(spec, 'volumes').map(({ name }) => name))
   const names = new Set<unknown>()
   if (containers.length === 0) errors.required('spec.containers')
   for (const field of ['containers', 'initContainers']) {
@@ -28,7 +29,7 @@ export function validatePodSpec(spec: Members, errors: FieldErrors): void {
   checkOneOf(spec.restartPolicy, restartPolicies, 'spec.restartPolicy', errors)
 }
 
-function checkContainer(container: Members, volumes: readonly unknown[], path: string, errors: FieldErrors): void {
+function checkContainer(container: Members, volumes: ReadonlySet<unknown>, path: string, errors: FieldErrors): void {
   if (!container.name) errors.required(`${path}.name`)
   checkName(container.name, `${path}.name`, dnsLabelFault, errors)
   if (!container.image) errors.required(`${path}.image`)
@@ -48,7 +49,7 @@ function checkContainer(container: Members, volumes: readonly unknown[], path: s
   for (const [index, mount] of listMember(container, 'volumeMounts').entries()) {
     const mountPath = `${path}.volumeMounts[${index}]`
     if (!mount.name) errors.required(`${mountPath}.name`)
-    if (!volumes.includes(mount.name)) errors.notFound(`${mountPath}.name`, mount.name ?? '')
+    if (!volumes.has(mount.name)) errors.notFound(`${mountPath}.name`, mount.name ?? '')
     if (!mount.mountPath) errors.required(`${mountPath}.mountPath`)
   }
   checkOneOf(container.imagePullPolicy, pullPolicies, `${path}.imagePullPolicy`, errors)
@@ -86,10 +87,10 @@ export function validatePodUpdate(draft: Draft, live: StoredObject, errors: Fiel
   }
   if (!checkDeadline(spec.activeDeadlineSeconds, before.activeDeadlineSeconds, errors)) return
   checkTolerations(listMember(spec, 'tolerations'), listMember(before, 'tolerations'), errors)
-  const gates = listMember(before, 'schedulingGates').map(({ name }) => name)
+  const gates = new Set(listMember(before, 'schedulingGates').map(({ name }) => name))
   for (const [index, { name }] of listMember(spec, 'schedulingGates').entries()) {
     const why = `only deletion is allowed, but found new scheduling gate '${name}'`
-    if (!gates.includes(name)) errors.forbidden(`spec.schedulingGates[${index}].name`, why)
+    if (!gates.has(name)) errors.forbidden(`spec.schedulingGates[${index}].name`, why)
   }
   if (!equalJson(withoutEmpty(immutablePart(spec, before)), withoutEmpty(immutablePart(before, before)))) {
     errors.forbidden('spec', `pod updates may not change fields other than ${mutableFields.join(',')}`)
@@ -108,9 +109,10 @@ function checkDeadline(seconds: unknown, before: unknown, errors: FieldErrors): 
 }
 
 function checkTolerations(tolerations: readonly Members[], before: readonly Members[], errors: FieldErrors): void {
-  const untimed = ({ tolerationSeconds: _seconds, ...rest }: Members) => withoutEmpty(rest)
-  const isThere = (old: Members): boolean => tolerations.some((one) => equalJson(untimed(one), untimed(old)))
-  if (before.every(isThere)) return
+  const untimed = ({ tolerationSeconds: _seconds, ...rest }: Members): string => identityOf(withoutEmpty(rest))
+  // There may be a hundred thousand, too many to compare each with each.
+  const present = new Set(tolerations.map(untimed))
+  if (before.every((old) => present.has(untimed(old)))) return
   errors.forbidden('spec.tolerations', 'existing toleration can not be modified except its tolerationSeconds')
 }
 

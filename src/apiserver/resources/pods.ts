@@ -194,8 +194,7 @@ function readinessGates(pod: StoredObject): string {
   const gates = listMember(member(pod, 'spec'), 'readinessGates')
   if (gates.length === 0) return '<none>'
   const conditions = listMember(member(pod, 'status'), 'conditions')
-  const passed = gates.filter((gate) =>
-    conditions.some(({ type, status }) => type === gate.conditionType && status === 'True'),
-  )
+  const met = new Set(conditions.filter(({ status }) => status === 'True').map(({ type }) => type))
+  const passed = gates.filter((gate) => met.has(gate.conditionType))
   return `${passed.length}/${gates.length}`
 }

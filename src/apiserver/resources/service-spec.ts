@@ -327,9 +327,11 @@ export function checkAddresses(spec: ServiceSpec, live: ServiceSpec | undefined,
     if (ips.length > 0) errors.invalid(path, ips, 'must be empty when `clusterIP` is not specified')
   } else if (ips.length === 0) errors.required(path)
   else if (ips[0] !== clusterIP) errors.invalid(path, ips, 'first value must match `clusterIP`')
+  const families = new Set<string>()
   for (const [index, family] of ipFamilies.entries()) {
     oneOf(family, ['IPv4', 'IPv6'], `spec.ipFamilies[${index}]`, errors)
-    if (ipFamilies.indexOf(family) < index) errors.duplicate(`spec.ipFamilies[${index}]`, family)
+    if (families.has(family)) errors.duplicate(`spec.ipFamilies[${index}]`, family)
+    families.add(family)
   }
   if (spec.ipFamilyPolicy !== undefined) oneOf(spec.ipFamilyPolicy, policies, 'spec.ipFamilyPolicy', errors)
   if (checkIps(ips, live?.clusterIPs ?? [], path, errors)) checkFamiliesOfIps(ips, ipFamilies, path, errors)

@@ -228,7 +228,8 @@ function withoutOtherTypesFields(spec: ServiceSpec, old: ServiceSpec): ServiceSp
     const isLeft = (field: string): boolean => !addressFields.includes(field) || !equalJson(spec[field], old[field])
     next = Object.fromEntries(Object.entries(next).filter(([field]) => isLeft(field))) as ServiceSpec
   }
-  if (needsNodePorts(old) && !needsNodePorts(spec) && [...portsOf(spec)].every((port) => portsOf(old).has(port))) {
+  const oldPorts = portsOf(old)
+  if (needsNodePorts(old) && !needsNodePorts(spec) && [...portsOf(spec)].every((port) => oldPorts.has(port))) {
     const ports = (next.ports ?? []).map(({ nodePort: _nodePort, ...port }) => port as ServicePort)
     next = { ...next, ...(ports.length === 0 ? {} : { ports }) }
   }

@@ -96,7 +96,7 @@ function unleasedRow(address: string): MasterRow {
 }
 
 /**
- * By address, the hosts that share one. Looked for once: for each of ten thousand leases it would take seconds, and a
+ * By address, the hosts that share one. Collected once: for each of ten thousand leases it would take seconds, and a
  * text of its own for each would fill the memory.
  */
 function sharersOf(leases: readonly InspectedLease[]): ReadonlyMap<string, string> {

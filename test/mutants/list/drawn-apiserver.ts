@@ -112,9 +112,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'apiserver-resources-services-method': {
     broken: 'withoutOtherTypesFields: calls some for [...portsOf(spec)].every.',
     file: 'apiserver/resources/services.ts',
-    text: 'if (needsNodePorts(old) && !needsNodePorts(spec) && [...portsOf(spec)].every((port) => portsOf(old).has(port))) {',
+    text: 'if (needsNodePorts(old) && !needsNodePorts(spec) && [...portsOf(spec)].every((port) => oldPorts.has(port))) {',
     instead:
-      'if (needsNodePorts(old) && !needsNodePorts(spec) && [...portsOf(spec)].some((port) => portsOf(old).has(port))) {',
+      'if (needsNodePorts(old) && !needsNodePorts(spec) && [...portsOf(spec)].some((port) => oldPorts.has(port))) {',
     tests: ['apiserver/resources/services.test.ts'],
   },
   'apiserver-resources-services-method-2': {

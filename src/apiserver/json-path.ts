@@ -11,7 +11,7 @@ export type JsonPath = (object: unknown) => unknown
  */
 export function parseJsonPath(text: string): JsonPath | undefined {
   const steps = stepsOf(text)
-  return steps === undefined ? undefined : (object) => valuesAt([object], steps)[0]
+  return steps === undefined ? undefined : (object) => firstAt(object, steps)
 }
 
 const stepPattern =
@@ -36,15 +36,22 @@ function stepsOf(text: string): readonly Step[] | undefined {
   return steps.length === 0 ? undefined : steps
 }
 
-function valuesAt(values: readonly unknown[], steps: readonly Step[]): readonly unknown[] {
-  return steps.reduce((found, step) => found.flatMap((value) => taken(value, step)), values)
+/** The first value that all steps lead to. The others are not made: a definition may have thousands of paths. */
+function firstAt(value: unknown, steps: readonly Step[], index = 0): unknown {
+  const step = steps[index]
+  if (step === undefined) return value
+  for (const next of taken(value, step)) {
+    const found = firstAt(next, steps, index + 1)
+    if (found !== undefined) return found
+  }
+  return undefined
 }
 
-function taken(value: unknown, step: Step): readonly unknown[] {
-  if (typeof value !== 'object' || value === null) return []
+function* taken(value: unknown, step: Step): Generator<unknown, void, undefined> {
+  if (typeof value !== 'object' || value === null) return
   const items: readonly unknown[] = Array.isArray(value) ? value : []
-  if (step === '*') return items
-  if (typeof step === 'object') return items.filter((item) => String(valuesAt([item], step.path)[0]) === step.value)
-  const found: unknown = Object.hasOwn(value, step) ? (value as Readonly<Record<string, unknown>>)[step] : undefined
-  return found === undefined ? [] : [found]
+  if (step === '*') yield* items
+  else if (typeof step === 'object') {
+    for (const item of items) if (String(firstAt(item, step.path)) === step.value) yield item
+  } else if (Object.hasOwn(value, step)) yield (value as Readonly<Record<string, unknown>>)[step]
 }

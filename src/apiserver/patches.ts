@@ -73,10 +73,11 @@ export function jsonPatch(document: unknown, operations: unknown): unknown {
     )
   }
   if (operations.length > MAX_OPERATIONS) throw tooManyOperations(MAX_OPERATIONS, operations.length)
-  // The rest of an operation is not read, but a refusal may repeat all of them.
-  for (const operation of operations) checkDepth(operation)
   const copies = { bytes: 0 }
-  return operations.reduce((edited: unknown, operation) => applied(edited, operation, copies), copied(document))
+  const edited = operations.reduce((before: unknown, operation) => applied(before, operation, copies), copied(document))
+  // What nobody has read of an operation may nest deeper; a later refusal repeats all of them.
+  for (const operation of operations) checkDepth(operation)
+  return edited
 }
 
 /** kube-apiserver's limits: maxJSONPatchOperations and --json-patch-max-copy-bytes. */

@@ -264,6 +264,9 @@ test('a body that nests without end is refused in one answer, however it is writ
   }
   const steps = [{ op: 'test', path: '/a'.repeat(20_000), value: deep }]
   assert.equal((await embedded.send('PATCH', `${path}/a`, steps, 'application/json-patch+json')).status, 422)
+  const unread = [{ op: 'add', path: '/unknown', value: 1, deep }]
+  const strict = `${path}/a?fieldValidation=Strict`
+  assert.equal((await embedded.send('PATCH', strict, unread, 'application/json-patch+json')).status, 400)
   const test = [{ op: 'test', path: '/metadata', value: deep }]
   assert.equal((await embedded.send('PATCH', `${path}/a`, test, 'application/json-patch+json')).status, 400)
   assert.equal((await embedded.send('GET', `${path}/a`)).body.deep, undefined)

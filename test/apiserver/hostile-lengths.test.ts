@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { parseJsonPath } from '../../src/apiserver/json-path.ts'
 import { parseListOptions } from '../../src/apiserver/query.ts'
 import { configMapKind } from '../../src/apiserver/resources/plain-kinds.ts'
 import { Store, type StoredObject } from '../../src/apiserver/store.ts'
@@ -10,13 +11,17 @@ import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { Embedded } from './embedded.ts'
 
-/** Whoever compares each item with each, or moves all for each, is occupied for longer, and answers nobody meanwhile. */
+/**
+ * Of this process' time, whatever else the machine does. Whoever compares each item with each, or moves all for each,
+ * takes longer, and answers nobody meanwhile.
+ */
 const LONG_MS = 8000
 
 async function soon(work: () => unknown, what = 'it'): Promise<void> {
-  const beganMs = performance.now()
+  const before = process.cpuUsage()
   await work()
-  const tookMs = performance.now() - beganMs
+  const { user, system } = process.cpuUsage(before)
+  const tookMs = (user + system) / 1000
   assert.ok(tookMs < LONG_MS, `${what} took ${Math.round(tookMs)} ms`)
 }
 
@@ -82,7 +87,7 @@ const long: readonly (readonly [method: ApiRequest['method'], path: string, body
     pods,
     () => {
       const tolerations = objects(30_000, (key) => ({ key }))
-      const schedulingGates = objects(100_000, (name) => ({ name }))
+      const schedulingGates = objects(60_000, (name) => ({ name }))
       const readinessGates = objects(60_000, (conditionType) => ({ conditionType }))
       const containers = [{ name: 'c', image: 'i' }]
       return { metadata: { name: 'p' }, spec: { containers, tolerations, schedulingGates, readinessGates } }
@@ -94,7 +99,7 @@ const long: readonly (readonly [method: ApiRequest['method'], path: string, body
     `${pods}/p`,
     () => {
       const tolerations = objects(30_000, (key) => ({ key, tolerationSeconds: 1 })).reverse()
-      return { spec: { tolerations, schedulingGates: objects(100_000, (name) => ({ name })).reverse() } }
+      return { spec: { tolerations, schedulingGates: objects(60_000, (name) => ({ name })).reverse() } }
     },
     200,
   ],
@@ -117,6 +122,12 @@ test('objects of long lists are stored, changed and printed in a moment', async 
     }, `${method} ${path}`)
   }
 })
+
+test('the first of many values is read for each of many columns', () =>
+  soon(() => {
+    const list = numbered(300_000)
+    for (let column = 0; column < 1000; column++) assert.equal(parseJsonPath('.list[*]')?.({ list }), list[0])
+  }))
 
 test('a long list is merged with itself in a moment', () =>
   soon(() => {

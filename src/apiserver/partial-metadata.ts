@@ -1,7 +1,7 @@
 import type { ApiResponse } from '../kube/transport.ts'
 import { notInThisForm } from './refusal.ts'
 import type { StoredObject } from './store.ts'
-import type { WatchEvent } from './watch.ts'
+import { eventsInForm, type WatchEvent } from './watch.ts'
 
 /** Metadata alone in place of the objects themselves, as client-go's metadata client asks for it. */
 export interface PartialRequest {
@@ -22,7 +22,10 @@ export function partialObject({ metadata }: Pick<StoredObject, 'metadata'>, apiV
 export function partialResponse(response: ApiResponse, request: PartialRequest, isList: boolean): ApiResponse {
   const { as, apiVersion } = request
   if ('stream' in response) {
-    return { ...response, stream: partialEvents(response.stream as AsyncIterable<WatchEvent>, apiVersion) }
+    const stream = eventsInForm(response.stream as AsyncIterable<WatchEvent>, ({ type, object }) => {
+      return { type, object: partialObject(object as StoredObject, apiVersion) }
+    })
+    return { ...response, stream }
   }
   const body = response.body as StoredObject & {
     readonly items: readonly StoredObject[]
@@ -40,11 +43,4 @@ export function partialResponse(response: ApiResponse, request: PartialRequest, 
   const objects = body.items.map((item) => partialObject(item, apiVersion))
   // As Go writes an empty list of them.
   return { ...response, body: { kind: as, apiVersion, metadata, items: objects.length === 0 ? null : objects } }
-}
-
-async function* partialEvents(events: AsyncIterable<WatchEvent>, apiVersion: string): AsyncIterable<WatchEvent> {
-  for await (const event of events) {
-    const { type, object } = event
-    yield type === 'ERROR' ? event : { type, object: partialObject(object as StoredObject, apiVersion) }
-  }
 }

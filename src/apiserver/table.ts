@@ -4,7 +4,7 @@ import { ageColumn, type Column, nameColumn } from './columns.ts'
 import type { Kind } from './kind.ts'
 import { partialObject } from './partial-metadata.ts'
 import type { StoredObject } from './store.ts'
-import type { WatchEvent } from './watch.ts'
+import { eventsInForm, type WatchEvent } from './watch.ts'
 
 /** A metav1.Table: what a client gets that asks for one instead of objects. */
 interface Table {
@@ -25,25 +25,21 @@ export interface TableRequest {
 const plainColumns: readonly Column[] = [nameColumn(), ageColumn()]
 
 /** The events of a watch with Tables of one row instead of objects; only the first has columns. */
-export async function* tableEvents(
+export function tableEvents(
   kind: Kind,
   events: AsyncIterable<WatchEvent>,
   request: TableRequest,
   clock: Clock,
 ): AsyncIterable<WatchEvent> {
   let withColumns = true
-  for await (const event of events) {
-    if (event.type === 'ERROR') {
-      yield event
-      continue
-    }
-    const object = event.object as StoredObject
-    const objects = event.type === 'BOOKMARK' ? [] : [object]
-    const metadata = { resourceVersion: object.metadata.resourceVersion }
+  return eventsInForm(events, ({ type, object }) => {
+    const stored = object as StoredObject
+    const objects = type === 'BOOKMARK' ? [] : [stored]
+    const metadata = { resourceVersion: stored.metadata.resourceVersion }
     const table = tableOf({ kind, objects, metadata, nowMs: clock.wallMs() }, request, withColumns)
-    yield { type: event.type, object: table }
     withColumns = false
-  }
+    return { type, object: table }
+  })
 }
 
 /**

@@ -131,3 +131,25 @@ test('two readers of one watch are an error in the program', async () => {
   await make(embedded, 'a')
   assert.equal((await first).done, false)
 })
+
+for (const as of ['Table', 'PartialObjectMetadata']) {
+  test(`the reader of a watch as ${as} ends it, whether it waits for an event or has never asked for one`, async () => {
+    const embedded = await Embedded.started()
+    const timers = embedded.clock.timers
+    const open = async (): Promise<AsyncIterator<WatchedEvent>> => {
+      const headers = { accept: `application/json;as=${as};g=meta.k8s.io;v=v1` }
+      const request = { method: 'GET', path, query: [['watch', 'true']], headers, stream: true } as const
+      const response = await embedded.server.handle(request, new AbortController().signal)
+      if (!('stream' in response)) return assert.fail('no watch')
+      return response.stream[Symbol.asyncIterator]() as AsyncIterator<WatchedEvent>
+    }
+    const waiting = await open()
+    const next = waiting.next()
+    await waiting.return?.()
+    assert.equal((await next).done, true)
+    const unread = await open()
+    assert.equal(embedded.clock.timers, timers + 1)
+    await unread.return?.()
+    assert.equal(embedded.clock.timers, timers)
+  })
+}

@@ -3,6 +3,7 @@ import { ageColumn, nameColumn } from '../columns.ts'
 import { equalJson } from '../decode.ts'
 import {
   any,
+  atomicMap,
   boolean,
   integer,
   type Kind,
@@ -82,6 +83,23 @@ const DEFAULT_GRACE_SECONDS = 30
 /** Beyond the year 9999 there is no time of deletion. */
 const MAX_GRACE_SECONDS = 200_000_000_000
 
+/** Items that their names identify, in patches and for their owners. */
+const named = list(object({ name: string }), ['name'])
+
+const containers = list(
+  object({
+    name: string,
+    ports: list(object({ containerPort: integer, protocol: { type: 'string', default: 'TCP' } }), [
+      'containerPort',
+      'protocol',
+    ]),
+    env: named,
+    volumeMounts: list(object({ mountPath: string }), ['mountPath']),
+    volumeDevices: list(object({ devicePath: string }), ['devicePath']),
+  }),
+  ['name'],
+)
+
 /** Pods as far as Services need them: no scheduler, no kubelet, and few checks of the fields that only those read. */
 export const podKind: Kind = {
   resource: pods,
@@ -95,7 +113,16 @@ export const podKind: Kind = {
       subdomain: string,
       restartPolicy: string,
       terminationGracePeriodSeconds: integer,
-      containers: list(any, ['name']),
+      containers,
+      initContainers: containers,
+      ephemeralContainers: containers,
+      volumes: named,
+      imagePullSecrets: named,
+      schedulingGates: named,
+      resourceClaims: named,
+      hostAliases: list(object({ ip: string }), ['ip']),
+      topologySpreadConstraints: list(object({}), ['topologyKey', 'whenUnsatisfiable']),
+      nodeSelector: atomicMap,
     }),
     status: object({
       phase: string,
@@ -131,6 +158,7 @@ export const podKind: Kind = {
   withDefaults: (draft) => ({
     ...draft,
     spec: { restartPolicy: 'Always', terminationGracePeriodSeconds: DEFAULT_GRACE_SECONDS, ...member(draft, 'spec') },
+    ...(draft.status === undefined ? {} : { status: withBothAddresses(member(draft, 'status')) }),
   }),
   forCreate: (draft) => ({ ...draft, metadata: { ...draft.metadata, generation: 1 }, status: { phase: 'Pending' } }),
   forUpdate(draft, live) {
@@ -142,6 +170,14 @@ export const podKind: Kind = {
     if (live !== undefined) validatePodUpdate(draft, live, errors)
   },
   graceSeconds,
+}
+
+/** The first address is in both fields; where the two differ, `podIP` counts (upstream's conversion of a PodStatus). */
+function withBothAddresses(status: Members): Members {
+  const { podIP } = status
+  const first = listMember(status, 'podIPs')[0]?.ip
+  if (podIP === first || (!podIP && !first)) return status
+  return podIP ? { ...status, podIPs: [{ ip: podIP }] } : { ...status, podIP: first }
 }
 
 /** A Pod on a Node stays until its kubelet deletes it with a grace period of 0; others go at once. */

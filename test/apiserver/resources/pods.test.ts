@@ -112,3 +112,58 @@ test('a grace period that was negative may become 1, and the placement of a gate
   const further = { spec: { nodeSelector: { a: 'c' } } }
   assert.equal((await embedded.send('PATCH', one, further, 'application/merge-patch+json')).status, 422)
 })
+
+test('a strategic merge patch finds init containers and scheduling gates by their names', async () => {
+  const embedded = await Embedded.started()
+  const initContainers = [{ name: 'first', image: 'i:1', env: [{ name: 'A', value: '1' }] }]
+  const schedulingGates = [{ name: 'a/b' }, { name: 'a/c' }]
+  const spec = { containers: [main], initContainers, schedulingGates }
+  await embedded.send('POST', pods, { metadata: { name: 'one' }, spec })
+  const change = {
+    initContainers: [{ name: 'first', image: 'i:2' }],
+    schedulingGates: [{ $patch: 'delete', name: 'a/b' }],
+  }
+  const { status, body } = await embedded.send('PATCH', one, { spec: change }, 'application/strategic-merge-patch+json')
+  assert.equal(status, 200)
+  assert.deepEqual(body.spec.initContainers, [{ ...initContainers[0], image: 'i:2' }])
+  assert.deepEqual(body.spec.schedulingGates, [{ name: 'a/c' }])
+})
+
+test('who applies a variable of a container owns it alone', async () => {
+  const embedded = await Embedded.started()
+  const containers = [{ ...main, env: [{ name: 'A', value: '1' }] }]
+  const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'one' }, spec: { containers } }
+  const apply = `${one}?fieldManager=one`
+  const { body } = await embedded.send('PATCH', apply, object, 'application/apply-patch+yaml')
+  const [{ fieldsV1 }] = body.metadata.managedFields
+  const variable = fieldsV1['f:spec']['f:containers']['k:{"name":"main"}']['f:env']['k:{"name":"A"}']
+  assert.deepEqual(variable, { '.': {}, 'f:name': {}, 'f:value': {} })
+})
+
+test('parts of a Pod that are of a wrong type are refused, also where nothing checks its fields', async () => {
+  const embedded = await Embedded.started()
+  const specs = [
+    { containers: [null] },
+    { containers: [{ ...main, env: [null] }] },
+    { containers: [{ ...main, ports: 'http' }] },
+    { containers: [main], volumes: [null] },
+    { containers: [main], schedulingGates: 5 },
+  ]
+  for (const spec of specs) {
+    assert.equal((await embedded.send('POST', pods, { metadata: { name: 'one' }, spec })).status, 400)
+  }
+})
+
+test('the first address of a Pod is in both fields, whichever of them a status has', async () => {
+  const embedded = await Embedded.started()
+  await embedded.send('POST', pods, { metadata: { name: 'one' }, spec: { containers: [main] } })
+  const addresses = async (status: object): Promise<readonly unknown[]> => {
+    const { body } = await embedded.send('PATCH', `${one}/status`, { status }, 'application/merge-patch+json')
+    return [body.status.podIP, body.status.podIPs]
+  }
+  assert.deepEqual(await addresses({ podIP: '10.1.0.1' }), ['10.1.0.1', [{ ip: '10.1.0.1' }]])
+  assert.deepEqual(await addresses({ podIP: '10.1.0.2' }), ['10.1.0.2', [{ ip: '10.1.0.2' }]])
+  const both = [{ ip: '10.1.0.3' }, { ip: 'fd00::3' }]
+  assert.deepEqual(await addresses({ podIP: null, podIPs: both }), ['10.1.0.3', both])
+  assert.deepEqual(await addresses({ podIP: null, podIPs: null }), [undefined, undefined])
+})

@@ -59,7 +59,13 @@ export const patchScenarios: readonly Scenario[] = [
   {
     name: 'strategic merge of conditions and containers of a Pod',
     steps: [
-      post(inNamespace('pods'), pod('one')),
+      post(
+        inNamespace('pods'),
+        pod('one', {
+          initContainers: [{ name: 'first', image: 'i:1', env: [{ name: 'A', value: '1' }] }],
+        }),
+      ),
+      patch('strategic', inNamespace('pods', 'one'), { spec: { initContainers: [{ name: 'first', image: 'i:2' }] } }),
       patch('strategic', inNamespace('pods', 'one', 'status'), {
         status: { conditions: [{ type: 'Ready', status: 'False' }] },
       }),
@@ -77,6 +83,7 @@ export const patchScenarios: readonly Scenario[] = [
       patch('strategic', inNamespace('pods', 'one', 'status'), {
         status: { podIP: '10.0.0.1', podIPs: [{ ip: '10.0.0.1' }] },
       }),
+      patch('merge', inNamespace('pods', 'one', 'status'), { status: { podIP: '10.0.0.2' } }),
     ],
   },
   {

@@ -45,6 +45,8 @@ export function intersection(a: FieldSet, b: FieldSet): FieldSet {
 }
 
 function combined(a: FieldSet, b: FieldSet, holds: (inA: boolean, inB: boolean) => boolean): FieldSet {
+  // Most nodes are leaves.
+  if (isEmpty(a) && isEmpty(b)) return noFields
   const fields: Record<string, FieldSet> = {}
   const steps = new Set([...Object.keys(a), ...Object.keys(b)])
   steps.delete('.')

@@ -79,6 +79,7 @@ function emptyOf(part: Part | undefined): unknown {
 
 /** The set with each declared field that has something below it in the set (`EnsureNamedFieldsAreMembers`). */
 export function withDeclared(fields: FieldSet, schema: Schema | undefined): FieldSet {
+  if (isEmpty(fields)) return noFields
   const all: Record<string, FieldSet> = {}
   for (const [step, node] of Object.entries(fields)) {
     if (step === '.') continue
@@ -132,18 +133,17 @@ export function mergeFields(value: unknown, over: unknown, schema: Schema | unde
  */
 function mergedOrder(base: readonly string[], top: readonly string[]): readonly string[] {
   const [inBase, inTop] = [new Set(base), new Set(top)]
-  const shared = top.filter((step) => inBase.has(step))
+  // An iterator: taking the first of a long list away would move all others.
+  const shared = top.filter((step) => inBase.has(step)).values()
   const order = new Set<string>()
-  // Shifting a list of a hundred thousand items moves all of them, each time.
-  let index = 0
-  let next = shared[index]
+  let next = shared.next().value
   for (let left = 0, right = 0; left < base.length || right < top.length; ) {
     const [old, wanted] = [base[left], top[right]]
     if (old !== undefined && old === wanted) {
       order.add(old)
       left++
       right++
-      next = shared[++index]
+      next = shared.next().value
     } else if (old !== undefined && wanted !== undefined && inTop.has(old) && next !== undefined && next !== old) {
       left++
     } else if (old !== undefined && !inTop.has(old)) {
@@ -154,7 +154,7 @@ function mergedOrder(base: readonly string[], top: readonly string[]): readonly 
       if (wanted === undefined) continue
       order.add(wanted)
       right++
-      if (next === wanted) next = shared[++index]
+      if (next === wanted) next = shared.next().value
     }
   }
   return [...order]

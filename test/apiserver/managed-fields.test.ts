@@ -115,3 +115,8 @@ test('what all fields are removed from is gone', () => {
     }),
   )
 })
+
+test('the time to merge two lists grows with their length, not with its square', { timeout: 30_000 }, () => {
+  const items = Array.from({ length: 400_000 }, (_, index) => index.toString(36))
+  assert.deepEqual(mergeFields(items, items, stringSet), items)
+})

@@ -172,8 +172,7 @@ export function list(items: Schema, keys?: readonly string[]): Schema {
 
 export const managedFields = list(any)
 
-/** What every object's `metadata` is. */
-const metadata = object({
+const metadataFields = {
   name: optionalString,
   generateName: optionalString,
   namespace: optionalString,
@@ -202,7 +201,13 @@ const metadata = object({
     ['uid'],
   ),
   managedFields,
-})
+}
+
+/** What every object's `metadata` is. */
+const metadata = object(metadataFields)
+
+/** All that it has in Go, where nothing reads `selfLink`. */
+export const metadataNames: ReadonlySet<string> = new Set([...Object.keys(metadataFields), 'selfLink'])
 
 /** A metav1.Condition list, as most statuses have one. */
 export const conditions = list(

@@ -101,6 +101,7 @@ export function metaForUpdate(draft: Draft, live: StoredObject): StoredMeta {
     annotations: _annotations,
     finalizers: _finalizers,
     ownerReferences: _owners,
+    generateName: _generateName,
     managedFields: _entries,
     ...fixed
   } = live.metadata
@@ -121,14 +122,18 @@ export function validateMeta(kind: Kind, draft: Draft, errors: FieldErrors, live
   }
   validateLabels(meta, errors)
   validateOwners(draft, errors)
-  for (const [index, finalizer] of (meta.finalizers ?? []).entries()) {
-    if (!isFinalizer(finalizer)) {
-      errors.invalid(
-        `metadata.finalizers[${index}]`,
-        finalizer,
-        'name is neither a standard finalizer name nor is it fully qualified',
-      )
-    }
+  validateFinalizers(kind, meta, errors)
+}
+
+function validateFinalizers(kind: Kind, { finalizers = [] }: ObjectMeta, errors: FieldErrors): void {
+  const path = 'metadata.finalizers'
+  for (const [index, finalizer] of finalizers.entries()) {
+    // Upstream asks for a domain, or for one of its own, in built-in kinds only.
+    const fault = kind.isCustom === true ? labelKeyFault(finalizer) : undefined
+    if (fault !== undefined) errors.invalid(path, finalizer, fault)
+    if (kind.isCustom === true || isFinalizer(finalizer)) continue
+    const why = 'name is neither a standard finalizer name nor is it fully qualified'
+    errors.invalid(`${path}[${index}]`, finalizer, why)
   }
 }
 

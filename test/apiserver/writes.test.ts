@@ -73,3 +73,15 @@ test('the last event of an object shows it as it was before its last finalizer w
   const { type, object } = (await events.next()).value
   assert.deepEqual([type, object.metadata.finalizers, object.data], ['DELETED', ['a/b'], { a: '1' }])
 })
+
+test('a replacement that does not say how the name was generated no longer has it', async () => {
+  const embedded = await Embedded.started()
+  const maps = '/api/v1/namespaces/default/configmaps'
+  await embedded.send('POST', maps, { metadata: { name: 'a', generateName: 'a-' } })
+  const patched = await embedded.send('PATCH', `${maps}/a`, { data: { a: '1' } }, 'application/merge-patch+json')
+  assert.equal(patched.body.metadata.generateName, 'a-')
+  assert.equal(
+    (await embedded.send('PUT', `${maps}/a`, { metadata: { name: 'a' } })).body.metadata.generateName,
+    undefined,
+  )
+})

@@ -1,7 +1,7 @@
 import { apiVersionOf, isRecord, type KubeObject, type Resource } from '../../kube/resources.ts'
 import { ageColumn, type Column, nameColumn, timeSince } from '../columns.ts'
 import { parseJsonPath } from '../json-path.ts'
-import { type Draft, type Kind, kindSchema, pointer, type ScalePaths, type Schema } from '../kind.ts'
+import { type Draft, type Kind, kindSchema, metadataNames, pointer, type ScalePaths, type Schema } from '../kind.ts'
 import { dnsSubdomainFault } from '../names.ts'
 import { entityTooLarge, type FieldErrors } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
@@ -104,7 +104,7 @@ function asVersion(resource: Resource<KubeObject>, stored: Resource<Draft>): Non
 }
 
 function columnsOf(columns: readonly PrinterColumn[] | undefined): readonly Column[] {
-  return columns === undefined ? [ageColumn()] : columns.flatMap(columnOf)
+  return columns === undefined ? [{ ...ageColumn(), type: 'date' }] : columns.flatMap(columnOf)
 }
 
 function columnOf({ name, type, jsonPath, priority = 0 }: PrinterColumn): readonly Column[] {
@@ -195,9 +195,18 @@ function completed(draft: Draft, openApi: JsonSchema, unknown: string[]): Draft 
   const head = { ...(kind === undefined ? {} : { kind }), ...(apiVersion === undefined ? {} : { apiVersion }) }
   return {
     ...head,
-    ...(metadata === undefined ? {} : { metadata }),
+    ...(metadata === undefined ? {} : { metadata: knownMetadata(metadata, unknown) }),
     ...(completedValue(content, openApi, '', completion) as object),
   }
+}
+
+/** Whatever the schema preserves, metadata is a struct in Go. */
+function knownMetadata<T>(metadata: T, unknown: string[]): T {
+  if (!isRecord(metadata)) return metadata
+  const others = Object.keys(metadata).filter((name) => !metadataNames.has(name))
+  if (others.length === 0) return metadata
+  unknown.push(...others.sort().map((name) => `metadata.${name}`))
+  return Object.fromEntries(Object.entries(metadata).filter(([name]) => metadataNames.has(name))) as T
 }
 
 interface Completion {

@@ -237,7 +237,7 @@ function withoutOtherTypesFields(spec: ServiceSpec, old: ServiceSpec): ServiceSp
     const { externalTrafficPolicy: _policy, ...rest } = next
     next = rest as ServiceSpec
   }
-  if (spec.type === 'ClusterIP' || spec.type === 'ExternalName') {
+  if (spec.type !== 'LoadBalancer') {
     const { allocateLoadBalancerNodePorts: _allocate, ...rest } = next
     next = rest as ServiceSpec
   }

@@ -467,3 +467,23 @@ test('a number of replicas that is none is refused', async () => {
     /should be less than or equal to 2147483647$/,
   )
 })
+
+test('metadata has the fields of Go alone, whatever the schema preserves', async () => {
+  const embedded = await defined(version())
+  const thing = { ...typed, metadata: { name: 'one', label: { a: '1' } } }
+  assert.equal((await embedded.send('POST', widgets, thing)).body.metadata.label, undefined)
+  const strict = new Embedded({ fieldValidation: 'Warn' })
+  await strict.send('POST', '/api/v1/namespaces', { metadata: { name: 'default' } })
+  await strict.send('POST', definitions, definition())
+  const { status, body } = await strict.send('POST', `${widgets}?fieldValidation=Strict`, thing)
+  assert.equal(status, 400)
+  assert.match(body.message, /strict decoding error: unknown field "metadata\.label"$/)
+})
+
+test('a finalizer of a custom resource needs no domain', async () => {
+  const embedded = await defined(version())
+  const create = (finalizer: string) =>
+    embedded.send('POST', widgets, { ...typed, metadata: { name: 'one', finalizers: [finalizer] } })
+  assert.equal((await create('no finalizer')).status, 422)
+  assert.equal((await create('cleanup')).status, 201)
+})

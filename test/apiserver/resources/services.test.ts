@@ -218,3 +218,12 @@ test('a change of type that names another NodePort is refused: it contradicts it
     [false, false],
   )
 })
+
+test('what is said of the NodePorts of a LoadBalancer goes with its type', async () => {
+  const embedded = await Embedded.started()
+  const path = '/api/v1/namespaces/default/services'
+  await embedded.send('POST', path, { metadata: { name: 'a' }, spec: { type: 'LoadBalancer', ports: [{ port: 80 }] } })
+  const change = { spec: { type: 'NodePort' } }
+  const { body } = await embedded.send('PATCH', `${path}/a`, change, 'application/merge-patch+json')
+  assert.equal(body.spec.allocateLoadBalancerNodePorts, undefined)
+})

@@ -1,6 +1,5 @@
 import { isRecord } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
-import { equalJson } from './decode.ts'
 import { type FieldSet, intersection, isEmpty, noFields, pathsOf, union, without } from './field-set.ts'
 import type { Draft, Kind, Schema, Subresource } from './kind.ts'
 import { lastAppliedFields, withLastApplied } from './last-applied.ts'
@@ -43,35 +42,42 @@ export function applyTo(
 ): Change {
   const { manager, subresource, clock } = write
   const { schema } = kind
-  const before = ownable(live, subresource, kind.hasStatus)
-  const applied = fieldsOf(ownable(sent, subresource, kind.hasStatus), schema)
+  const before = ownable(live, subresource, kind)
+  const applied = fieldsOf(ownable(sent, subresource, kind), schema)
   const entries = ownersToApply(kind, live, before, subresource, clock)
   const own = entries.find((old) => isBy(old, kind, manager, subresource))
   const others = entries.filter((old) => old !== own)
 
-  const merged = mergeFields(before, ownable(wanted, subresource, kind.hasStatus), schema)
+  // As it was sent: what is empty or null replaces what is owned as a whole.
+  const merged = mergeFields(before, ownable(sent, subresource, kind), schema)
   const managed = others.reduce((fields: FieldSet, old) => union(fields, old.fieldsV1), applied)
   const after = own === undefined ? merged : withoutDropped(merged, own.fieldsV1, managed, schema)
-  if (kind.isCustom) refuseEmptied(kind, live, after)
   const { added, modified, removed } = compare(before, after, schema)
   const changed = union(added, modified)
   if (!write.force)
     checkConflicts(others, changed, manager.name === 'kubectl' ? lastAppliedFields(kind, live) : noFields)
+  if (kind.isCustom) refuseNull(kind, live.metadata.name, after)
 
   const retained = others.flatMap((old) => entryWithout(old, union(changed, removed)))
   const draft = joined(live, after as Draft, wanted)
   return {
     draft: manager.name === 'kubectl' ? withLastApplied(draft, sent) : draft,
     managers(isChanged) {
-      if (own !== undefined && !isChanged && equalJson(own.fieldsV1, applied)) return entries
-      return isEmpty(applied) ? retained : [...retained, entry(kind, manager, subresource, applied, clock)]
+      if (isEmpty(applied)) return retained
+      const next = entry(kind, manager, subresource, applied, clock)
+      // The time is that of the last change of the object.
+      return [...retained, isChanged ? next : withTime(next, own?.time)]
     },
   }
 }
 
+function withTime({ time: _time, ...rest }: ManagedEntry, time: string | undefined): ManagedEntry {
+  return time === undefined ? rest : { ...rest, time }
+}
+
 /** What the manager owns of an object that an apply creates. */
 export function ownedOnApply(kind: Kind, sent: Draft, manager: Manager, clock: Clock): ManagedFields {
-  const applied = fieldsOf(ownable(sent, undefined, kind.hasStatus), kind.schema)
+  const applied = fieldsOf(ownable(sent, undefined, kind), kind.schema)
   return isEmpty(applied) ? [] : [entry(kind, manager, undefined, applied, clock)]
 }
 
@@ -106,7 +112,14 @@ function withoutDropped(merged: unknown, last: FieldSet, managed: FieldSet, sche
 
 /** The merged fields within the other fields of the object. */
 function joined(live: StoredObject, merged: Draft, wanted: Draft): Draft {
-  const { labels: _l, annotations: _a, finalizers: _f, ownerReferences: _o, ...identity } = live.metadata
+  const {
+    labels: _l,
+    annotations: _a,
+    finalizers: _f,
+    ownerReferences: _o,
+    generateName: _g,
+    ...identity
+  } = live.metadata
   const { resourceVersion, uid } = wanted.metadata ?? {}
   const metadata = {
     ...identity,
@@ -118,29 +131,35 @@ function joined(live: StoredObject, merged: Draft, wanted: Draft): Draft {
 }
 
 /**
- * A container whose last member was given up, but which is owned itself, is null, which no schema of a custom resource
- * allows.
+ * A container that was applied as null, or whose last member was given up while it is owned itself, is null, which the
+ * schema of a custom resource must allow.
  * @throws Refusal 422
  */
-function refuseEmptied({ resource, schema }: Kind, live: StoredObject, after: unknown): void {
-  const causes = emptied(after, schema, '').map(({ field, type }) => {
+export function refuseNull({ resource, schema }: Kind, name: string, after: unknown): void {
+  const causes = nullsIn(after, schema, '').map(({ field, type }) => {
     const message = `Invalid value: "null": ${field} in body must be of type ${type}: "null"`
     return { reason: 'FieldValueTypeInvalid', message, field }
   })
-  if (causes.length > 0) throw invalid(resource, live.metadata.name, causes)
+  if (causes.length > 0) throw invalid(resource, name, causes)
 }
 
-function emptied(
+function nullsIn(
   value: unknown,
   schema: Schema | undefined,
   field: string,
 ): readonly { readonly field: string; readonly type: string }[] {
-  if (value === null && schema?.type === 'object') return [{ field, type: 'object' }]
-  if (value === null && schema?.type === 'list') return [{ field, type: 'array' }]
+  if (value === null) {
+    if (schema?.nullable === true || (schema?.type !== 'object' && schema?.type !== 'list')) return []
+    return [{ field, type: schema.type === 'list' ? 'array' : 'object' }]
+  }
+  if (Array.isArray(value) && schema?.type === 'list') {
+    return value.flatMap((item, index) => nullsIn(item, schema.items, `${field}[${index}]`))
+  }
   if (!isRecord(value) || schema?.type !== 'object') return []
-  return Object.entries(value).flatMap(([name, member]) =>
-    emptied(member, schema.fields[name] ?? schema.others, field === '' ? name : `${field}.${name}`),
-  )
+  return Object.entries(value).flatMap(([name, member]) => {
+    const below = Object.hasOwn(schema.fields, name) ? schema.fields[name] : schema.others
+    return nullsIn(member, below, field === '' ? name : `${field}.${name}`)
+  })
 }
 
 /** @throws Refusal 409 for changed fields that others own, but for those that are `allowed` */

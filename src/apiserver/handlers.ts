@@ -1,8 +1,9 @@
 import { apiVersionOf, isRecord } from '../kube/resources.ts'
 import type { ApiRequest, ApiResponse } from '../kube/transport.ts'
 import { decodedByGoType, GoTypeError } from '../protobuf/go-decode.ts'
-import { applyTo, ownedOnApply } from './apply.ts'
+import { applyTo, ownedOnApply, refuseNull } from './apply.ts'
 import type { Draft, Kind, ScalePaths } from './kind.ts'
+import { withLastApplied } from './last-applied.ts'
 import { listObjects } from './list.ts'
 import { formRequested } from './media-types.ts'
 import { checkTarget, readBody, readDraft } from './object-meta.ts'
@@ -291,9 +292,11 @@ export class Handlers {
       if (subresource !== undefined) throw notFound(kind.resource, name)
       const { resourceVersion: _version, ...metadata } = wanted.metadata ?? {}
       if (metadata.uid !== undefined) throw uidOfNothing(kind.resource, name, metadata.uid)
-      const draft = readDraft(kind, { ...wanted, metadata })
-      checkTarget(draft, namespace, name)
-      if (draft.metadata?.name === undefined) throw nameless(name)
+      const applied = readDraft(kind, { ...wanted, metadata })
+      checkTarget(applied, namespace, name)
+      if (applied.metadata?.name === undefined) throw nameless(name)
+      if (kind.isCustom) refuseNull(kind, name, sent)
+      const draft = options.manager.name === 'kubectl' ? withLastApplied(applied, sent) : applied
       const managers = ownedOnApply(kind, sent, options.manager, clock)
       return answered(201, createObject(this.#context, kind, namespace, draft, { ...options, managers }))
     }

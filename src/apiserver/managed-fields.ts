@@ -18,7 +18,8 @@ export interface ManagedEntry {
   readonly manager: string
   readonly operation: 'Update' | 'Apply'
   readonly apiVersion: string
-  readonly time: string
+  /** Left out where the manager has changed nothing: it applied what was there. */
+  readonly time?: string | undefined
   readonly fieldsType: 'FieldsV1'
   readonly fieldsV1: FieldSet
   readonly subresource?: NonNullable<Subresource>
@@ -35,17 +36,23 @@ export function entriesOf(object: KubeObject): ManagedFields {
  * The part of an object that a write can own: without its identity, the fields that only the server sets, and those of
  * another subresource.
  */
-export function ownable(object: KubeObject, subresource: Subresource, hasStatus: boolean): Draft {
+export function ownable(object: KubeObject, subresource: Subresource, kind: Kind): Draft {
   const { kind: _kind, apiVersion: _apiVersion, metadata, status, ...rest } = object as Draft
+  if (writesStatusAlone(kind, subresource)) return { status }
   const { labels, annotations, finalizers, ownerReferences, generateName } = metadata ?? {}
   const meta = { labels, annotations, finalizers, ownerReferences, generateName }
-  const own = subresource === 'status' ? { status } : hasStatus ? rest : { ...rest, status }
+  const own = subresource === 'status' ? { status } : kind.hasStatus ? rest : { ...rest, status }
   return Object.values(meta).some((value) => value !== undefined) ? { ...own, metadata: meta } : own
+}
+
+/** At the status of a custom resource not even labels change, as they do at that of other kinds. */
+export function writesStatusAlone(kind: Kind, subresource: Subresource): boolean {
+  return subresource === 'status' && kind.isCustom === true
 }
 
 /** The fields that the creator of an object owns: all that it, or a default, set. */
 export function ownedOnCreate(kind: Kind, draft: Draft, manager: Manager, clock: Clock): ManagedFields {
-  const { added } = compare({}, ownable(draft, undefined, kind.hasStatus), kind.schema)
+  const { added } = compare({}, ownable(draft, undefined, kind), kind.schema)
   return isEmpty(added) ? [] : [entry(kind, manager, undefined, added, clock)]
 }
 
@@ -59,8 +66,8 @@ export function ownedOnUpdate(
   next: Draft,
   { manager, subresource, clock, owners }: Update,
 ): ManagedFields {
-  const before = ownable(live, subresource, kind.hasStatus)
-  const after = ownable(next, subresource, kind.hasStatus)
+  const before = ownable(live, subresource, kind)
+  const after = ownable(next, subresource, kind)
   const { added, modified, removed } = compare(before, after, kind.schema)
   const changed = union(added, modified)
   const entries = owners.flatMap((old) => entryWithout(old, union(changed, removed)))
@@ -125,12 +132,12 @@ interface Update {
 
 /**
  * The owners before an update: those that the update itself gives, as `kubectl apply --server-side` does to take over
- * what `kubectl apply` owned, else those of the live object. `[{}]` stands for none.
+ * what `kubectl apply` owned, else those of the live object. `[{}]` stands for none. A subresource gives none.
  */
-export function ownersBefore(draft: Draft, live: StoredObject): ManagedFields {
+export function ownersBefore(draft: Draft, live: StoredObject, subresource: Subresource): ManagedFields {
   const given = draft.metadata?.managedFields ?? []
   // Sent back as it was read, as most updates are.
-  if (given === live.metadata.managedFields) return entriesOf(live)
+  if (subresource !== undefined || given === live.metadata.managedFields) return entriesOf(live)
   if (given.length === 1 && isRecord(given[0]) && Object.keys(given[0]).length === 0) return []
   return given.length > 0 && given.every(isEntry) ? given : entriesOf(live)
 }
@@ -164,10 +171,13 @@ export function inOrder(entries: ManagedFields): ManagedFields {
   })
 }
 
-/** Whether an entry is that of a manager that writes such a kind: one entry for each version of it. */
+/**
+ * Whether an entry is that of a manager that writes such a kind. Updates have one for each version of the kind; who
+ * applies another version than before has one still, or it could not give up what it applied then.
+ */
 export function isBy(old: ManagedEntry, { resource }: Kind, manager: Manager, subresource: Subresource): boolean {
-  const isSame = old.manager === manager.name && old.operation === manager.operation
-  return isSame && old.subresource === subresource && old.apiVersion === apiVersionOf(resource)
+  const isSame = old.manager === manager.name && old.operation === manager.operation && old.subresource === subresource
+  return isSame && (manager.operation === 'Apply' || old.apiVersion === apiVersionOf(resource))
 }
 
 export function entry(

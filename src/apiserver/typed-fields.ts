@@ -56,9 +56,11 @@ function changesAt(before: Part | undefined, after: Part | undefined): Partial<C
   const isLeaf = (before !== undefined && old === undefined) || (after !== undefined && next === undefined)
   // In Go a struct is always there.
   const isAlwaysThere = !isItem && (old ?? next)?.isContainer === false
-  if (isLeaf || (!isAlwaysThere && !old?.steps.size && !next?.steps.size)) return { [whole]: noFields }
+  if (!isAlwaysThere && !old?.steps.size && !next?.steps.size) return { [whole]: noFields }
   const below = compare(before?.value ?? emptyOf(after), after?.value ?? emptyOf(before), schema)
-  const isChanged = (change: string): boolean => !isAlwaysThere && change === whole && whole !== 'modified'
+  const isChanged = (change: string): boolean => {
+    return change === whole && (isLeaf || (!isAlwaysThere && whole !== 'modified'))
+  }
   return Object.fromEntries(
     kindsOfChange.flatMap((change) => {
       const node = nodeOf(isChanged(change), below[change])
@@ -117,6 +119,8 @@ export function removeFields(value: unknown, fields: FieldSet, schema: Schema | 
 export function mergeFields(value: unknown, over: unknown, schema: Schema | undefined): unknown {
   const base = partsOf(value, schema)?.steps
   const top = partsOf(over, schema)?.steps
+  // Beside what is in a container null is an empty one.
+  if (over === null && base !== undefined && base.size > 0) return value
   if (base === undefined || top === undefined) return over
   const merge = (step: string): unknown => {
     const [below, part] = [base.get(step), top.get(step)]

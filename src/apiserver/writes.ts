@@ -11,6 +11,7 @@ import {
   ownedOnCreate,
   ownedOnUpdate,
   ownersBefore,
+  writesStatusAlone,
 } from './managed-fields.ts'
 import { checkTarget, metaForCreate, metaForUpdate, validateMeta } from './object-meta.ts'
 import {
@@ -138,13 +139,13 @@ export function updateObject(
     throw uidConflict(kind.resource, name, uid, live.metadata.uid)
   }
 
-  const metadata = metaForUpdate(draft, live)
+  const metadata = metaForUpdate(writesStatusAlone(kind, target.subresource) ? live : draft, live)
   const merged = withMeta(onlyOwnPart(kind, draft, live, target.subresource), metadata)
   const prepared = kind.forUpdate?.(merged, live) ?? merged
   validate(kind, prepared, live)
   const { object, take } =
     target.subresource === undefined ? reserve(kind, prepared, live) : { object: prepared, take: () => {} }
-  const owners = ownersBefore(draft, live)
+  const owners = ownersBefore(draft, live, target.subresource)
   const changed = !equalJson(completed(kind, object, owners), live)
   if (!changed && managers === undefined) return live
   const managed =

@@ -55,3 +55,66 @@ test('entries with steps that nobody writes are ignored, and later writes work',
     [409, 'Apply failed with 1 conflict: conflict with "creator" using v1: .data.x'],
   )
 })
+
+const things = '/apis/example.com/v1/namespaces/default/things'
+const openAPIV3Schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+const version = { served: true, storage: false, subresources: { status: {} }, schema: { openAPIV3Schema } }
+
+async function withThings(): Promise<Embedded> {
+  const embedded = await Embedded.started()
+  const versions = [
+    { name: 'v1', ...version, storage: true },
+    { name: 'v2', ...version },
+  ]
+  await embedded.send('POST', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', {
+    metadata: { name: 'things.example.com' },
+    spec: { group: 'example.com', scope: 'Namespaced', names: { plural: 'things', kind: 'Thing' }, versions },
+  })
+  return embedded
+}
+
+function applyThing(embedded: Embedded, name: 'v1' | 'v2', spec: object) {
+  const thing = { apiVersion: `example.com/${name}`, kind: 'Thing', metadata: { name: 'one' }, spec }
+  const path = `${things.replace('v1', name)}/one?fieldManager=m`
+  return embedded.send('PATCH', path, thing, 'application/apply-patch+yaml')
+}
+
+test('who applies another version of a kind than before owns it once, and gives up what it leaves out', async () => {
+  const embedded = await withThings()
+  await applyThing(embedded, 'v1', { a: '1', b: '2' })
+  const { body } = await applyThing(embedded, 'v2', { a: '1' })
+  assert.deepEqual(body.spec, { a: '1' })
+  const owners = body.metadata.managedFields.map((entry: { apiVersion: string; fieldsV1: object }) => [
+    entry.apiVersion,
+    entry.fieldsV1,
+  ])
+  assert.deepEqual(owners, [['example.com/v2', { 'f:spec': { '.': {}, 'f:a': {} } }]])
+})
+
+test('at the status of a custom resource nothing but the status changes, and nothing else gets an owner', async () => {
+  const embedded = await withThings()
+  const thing = { apiVersion: 'example.com/v1', kind: 'Thing', metadata: { name: 'one', labels: { a: '1' } } }
+  await embedded.send('POST', things, thing)
+  const change = { metadata: { labels: { a: '2', b: '3' }, finalizers: ['a/b'] }, status: { ready: true } }
+  const path = `${things}/one/status?fieldManager=m`
+  const merged = await embedded.send('PATCH', path, change, 'application/merge-patch+json')
+  const applied = await embedded.send('PATCH', path, { ...thing, ...change }, 'application/apply-patch+yaml')
+  for (const { status, body } of [merged, applied]) {
+    assert.equal(status, 200)
+    assert.deepEqual(
+      [body.metadata.labels, body.metadata.finalizers, body.status],
+      [{ a: '1' }, undefined, { ready: true }],
+    )
+    const own: readonly Entry[] = body.metadata.managedFields.filter(({ manager }: Entry) => manager === 'm')
+    for (const { fieldsV1 } of own) assert.deepEqual(fieldsV1, { 'f:status': { '.': {}, 'f:ready': {} } })
+  }
+})
+
+test('an update of a subresource gives no owners', async () => {
+  const embedded = await Embedded.started()
+  const services = '/api/v1/namespaces/default/services'
+  const created = await embedded.send('POST', services, { metadata: { name: 'a' }, spec: { ports: [{ port: 80 }] } })
+  const change = { metadata: { managedFields: [{}] } }
+  const { body } = await embedded.send('PATCH', `${services}/a/status`, change, 'application/merge-patch+json')
+  assert.deepEqual(body.metadata.managedFields, created.body.metadata.managedFields)
+})

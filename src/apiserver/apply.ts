@@ -1,5 +1,6 @@
 import { isRecord } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { equalJson } from './decode.ts'
 import { type FieldSet, intersection, isEmpty, noFields, pathsOf, union, without } from './field-set.ts'
 import type { Draft, Kind, Schema, Subresource } from './kind.ts'
 import { lastAppliedFields, withLastApplied } from './last-applied.ts'
@@ -65,8 +66,9 @@ export function applyTo(
     managers(isChanged) {
       if (isEmpty(applied)) return retained
       const next = entry(kind, manager, subresource, applied, clock)
-      // The time is that of the last change of the object.
-      return [...retained, isChanged ? next : withTime(next, own?.time)]
+      const isSame = own?.apiVersion === next.apiVersion && equalJson(own.fieldsV1, applied)
+      // Of what has changed nothing the time is that of the change before, and another time alone is no change.
+      return [...retained, equalJson(before, after) || (isSame && !isChanged) ? withTime(next, own?.time) : next]
     },
   }
 }

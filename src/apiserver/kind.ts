@@ -170,7 +170,8 @@ export function list(items: Schema, keys?: readonly string[]): Schema {
   return keys === undefined ? { type: 'list', items } : { type: 'list', items, keys }
 }
 
-export const managedFields = list(any)
+/** An empty list is not the same as none: it takes away all owners. */
+export const managedFields: Schema = { type: 'list', items: any, preserveEmpty: true }
 
 const metadataFields = {
   name: optionalString,

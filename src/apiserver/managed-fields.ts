@@ -66,6 +66,8 @@ export function ownedOnUpdate(
   next: Draft,
   { manager, subresource, clock, owners }: Update,
 ): ManagedFields {
+  // Until somebody applies it, an object without owners gets none (upstream's skipNonAppliedManager).
+  if (owners.length === 0) return []
   const before = ownable(live, subresource, kind)
   const after = ownable(next, subresource, kind)
   const { added, modified, removed } = compare(before, after, kind.schema)
@@ -132,14 +134,14 @@ interface Update {
 
 /**
  * The owners before an update: those that the update itself gives, as `kubectl apply --server-side` does to take over
- * what `kubectl apply` owned, else those of the live object. `[{}]` stands for none. A subresource gives none.
+ * what `kubectl apply` owned, else those of the live object. `[]` and `[{}]` stand for none. A subresource gives none.
  */
 export function ownersBefore(draft: Draft, live: StoredObject, subresource: Subresource): ManagedFields {
-  const given = draft.metadata?.managedFields ?? []
-  // Sent back as it was read, as most updates are.
-  if (subresource !== undefined || given === live.metadata.managedFields) return entriesOf(live)
+  const given = draft.metadata?.managedFields
+  // Not given, or sent back as it was read, as by most updates.
+  if (subresource !== undefined || given === undefined || given === live.metadata.managedFields) return entriesOf(live)
   if (given.length === 1 && isRecord(given[0]) && Object.keys(given[0]).length === 0) return []
-  return given.length > 0 && given.every(isEntry) ? given : entriesOf(live)
+  return given.every(isEntry) ? given : entriesOf(live)
 }
 
 function isEntry(value: unknown): value is ManagedEntry {

@@ -35,7 +35,7 @@ test('a port that is no longer applied goes with its defaults', async () => {
   assert.deepEqual(ports, [{ name: 'a', port: 80, protocol: 'TCP', targetPort: 80 }])
 })
 
-test('the owners that an update gives are taken, [{}] stands for none, and malformed ones are ignored', async () => {
+test('the owners that an update gives are taken, [] and [{}] stand for none, and malformed ones are ignored', async () => {
   const embedded = await Embedded.started()
   await applied(embedded, 'one', { name: 'a', port: 80 })
   const owners = async (managedFields: unknown): Promise<readonly string[]> => {
@@ -48,7 +48,9 @@ test('the owners that an update gives are taken, [{}] stands for none, and malfo
   assert.deepEqual(await owners([entry]), ['two'])
   assert.deepEqual(await owners([{ ...entry, manager: 'three', operation: 'Guess' }]), ['two'])
   assert.deepEqual(await owners([{ ...entry, manager: 'three', fieldsV1: { 'f:spec': 1 } }]), ['two'])
-  assert.deepEqual(await owners([]), ['two'])
+  assert.deepEqual(await owners(null), ['two'])
+  assert.deepEqual(await owners([]), [])
+  await applied(embedded, 'one', { name: 'a', port: 80 })
   assert.deepEqual(await owners([{}]), [])
 })
 

@@ -118,3 +118,17 @@ test('an update of a subresource gives no owners', async () => {
   const { body } = await embedded.send('PATCH', `${services}/a/status`, change, 'application/merge-patch+json')
   assert.deepEqual(body.metadata.managedFields, created.body.metadata.managedFields)
 })
+
+test('an object without owners gets none by updates, until somebody applies it', async () => {
+  const embedded = await Embedded.started()
+  await embedded.send('POST', maps, { metadata: { name: 'a' } })
+  await embedded.send('PATCH', `${map}?fieldManager=m`, { data: { x: '1' } }, 'application/merge-patch+json')
+  assert.equal(await ownersOf(embedded), undefined)
+  const applied = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a' }, data: { y: '2' } }
+  await embedded.send('PATCH', `${map}?fieldManager=n`, applied, 'application/apply-patch+yaml')
+  const owners = await ownersOf(embedded)
+  assert.deepEqual(
+    owners.map(({ manager }) => manager),
+    ['n', 'before-first-apply'],
+  )
+})

@@ -59,10 +59,6 @@ export const acceptedDifferences: readonly AcceptedDifference[] = [
     why: 'no admission taints a Node, and the empty structs of its status are left out',
   },
   {
-    where: /\/nodes(?:\/NS\/status)?\.body\.metadata\.managedFields: real nothing/,
-    why: 'kube-apiserver notes no owners of the fields of this Node; here they are noted as of any other object',
-  },
-  {
     where: /\/events.*(?:irstTimestamp|astTimestamp|deprecatedSource|eventTime): real (?:null|\{\}), embedded nothing/,
     why: 'Go writes the empty values of the older API as null and {}; client libraries read them and nothing alike',
   },

@@ -189,6 +189,21 @@ export const applyScenarios: readonly Scenario[] = [
     ],
   },
   {
+    name: 'objects without owners',
+    steps: [
+      post(maps, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'map' } }),
+      put(`${maps}/map`, configMap('map', { a: '1' })),
+      applyMap('one', { data: { b: '1' } }),
+      patch('merge', `${maps}/map`, { metadata: { managedFields: null } }),
+      patch('merge', `${maps}/map`, { metadata: { managedFields: [] } }),
+      patch('merge', `${maps}/map`, { data: { c: '1' } }),
+      applyMap('one', { data: { b: '1' } }, { managedFields: [] }),
+      applyMap('kubectl', {}, { annotations: {} }),
+      patch('merge', `${maps}/map`, { metadata: { managedFields: [{}] } }),
+      patch('merge', `${maps}/map`, { data: { c: '2' } }),
+    ],
+  },
+  {
     name: 'apply of what kubectl has applied',
     steps: [
       post(

@@ -233,13 +233,16 @@ function inOrder(
   const inLive = positions(live)
   const named = items.filter((item) => inWanted.has(idOf(item)))
   named.sort((a, b) => (inWanted.get(idOf(a)) ?? 0) - (inWanted.get(idOf(b)) ?? 0))
+  // What is in neither order comes last.
+  const livePosition = (item: unknown): number => inLive.get(idOf(item)) ?? live.length
   const others = items.filter((item) => !inWanted.has(idOf(item)))
+  others.sort((a, b) => livePosition(a) - livePosition(b))
   const result: unknown[] = []
   let next = 0
   for (const item of named) {
     const index = inLive.get(idOf(item))
     if (index !== undefined) {
-      while (next < others.length && (inLive.get(idOf(others[next])) ?? -1) < index) result.push(others[next++])
+      while (next < others.length && livePosition(others[next]) < index) result.push(others[next++])
     }
     result.push(item)
   }

@@ -194,3 +194,9 @@ test('each name that a patch retains is read once', () => {
   )
   assert.ok(reads < 10 * names.length, `${reads} reads`)
 })
+
+test('a new item that the order of a patch does not name comes after those that are there', () => {
+  const document = { list: ['a', 'b'] }
+  const patch = { list: ['c'], '$setElementOrder/list': [] }
+  assert.deepEqual(strategicMergePatch(document, patch, object({ list: stringSet })), { list: ['a', 'b', 'c'] })
+})

@@ -46,6 +46,9 @@ export const patchScenarios: readonly Scenario[] = [
       ),
       patch('strategic', map, { data: { a: null, c: '3' }, metadata: { labels: { y: '2' } } }),
       patch('strategic', map, { metadata: { finalizers: ['example.com/two'] } }),
+      patch('strategic', map, {
+        metadata: { '$setElementOrder/finalizers': [], finalizers: ['example.com/three'] },
+      }),
       patch('strategic', map, { metadata: { '$deleteFromPrimitiveList/finalizers': ['example.com/one'] } }),
       patch('strategic', map, { data: { $patch: 'replace', z: '26' } }),
       patch('strategic', map, { data: { $retainKeys: ['z'], y: '25' } }),

@@ -11,7 +11,13 @@ import {
 import { keyOf, keyOfObject } from '../../kube/store.ts'
 import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { portRangeContains } from '../../net/host-port.ts'
-import { ipAddressNameOf, newIpAddress, refersTo, serviceRefOf } from '../../repair/ip-address/ip-address.ts'
+import {
+  ipAddressNameOf,
+  newIpAddress,
+  refersTo,
+  serviceRefOf,
+  withAllocatorLabels,
+} from '../../repair/ip-address/ip-address.ts'
 import { planIpAddress, planServiceIp } from '../../repair/ip-address/plan.ts'
 import { ServiceIpRanges } from '../../repair/ip-address/service-ips.ts'
 import { clusterIpsOf, nodePortsOf } from '../../repair/service-claims.ts'
@@ -235,14 +241,16 @@ export function judgeIpAddresses(
 function ipAddressRemedy(
   plan: Exclude<ReturnType<typeof planServiceIp>, { type: 'none' | 'report' }>,
 ): readonly Command[] {
-  const { name = '', labels = {} } = plan.ipAddress.metadata ?? {}
+  const { name = '' } = plan.ipAddress.metadata ?? {}
   switch (plan.type) {
     case 'create':
       return [kubectlCreate(plan.ipAddress)]
     case 'recreate':
       return [kubectl('delete', ipAddressResource.plural, name), kubectlCreate(plan.ipAddress)]
     case 'relabel': {
-      const words = Object.entries(labels).map(([label, value]) => `${label}=${value}`)
+      const words = Object.entries(withAllocatorLabels(plan.ipAddress).metadata?.labels ?? {}).map(
+        ([label, value]) => `${label}=${value}`,
+      )
       return [kubectl('label', ipAddressResource.plural, name, '--overwrite', ...words)]
     }
   }

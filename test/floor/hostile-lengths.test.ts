@@ -9,7 +9,7 @@ import { openWatch } from '../../src/apiserver/watch.ts'
 import type { ApiRequest } from '../../src/kube/transport.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { Embedded } from './embedded.ts'
+import { Embedded } from '../apiserver/embedded.ts'
 
 /**
  * Of this process' time, whatever else the machine does. Whoever compares each item with each, or moves all for each,

@@ -22,11 +22,14 @@ async function startLossyWay(owner: Owner, server: Apiserver) {
   const way = { loses: false, lost: 0, kubeconfig: '' }
   const { certificate: cert, key } = server.authority.issue({ commonName: 'lossy', ips: ['127.0.0.1'] })
   const proxy = createServer({ cert, key }, (incoming, outgoing) => {
-    const { method, url = '', headers } = incoming
+    const { method, url = '' } = incoming
+    const isWatch = /[?&]watch=(true|1)/.test(url)
+    // A watch in protobuf has no lines.
+    const headers = isWatch ? { ...incoming.headers, accept: 'application/json' } : incoming.headers
     const passed = request(new URL(url, server.url), { method, headers, agent }, (answer) => {
       answer.on('error', () => outgoing.destroy())
       outgoing.writeHead(answer.statusCode ?? 502, answer.headers)
-      if (!/[?&]watch=(true|1)/.test(url)) {
+      if (!isWatch) {
         answer.pipe(outgoing)
         return
       }

@@ -114,7 +114,9 @@ export class FaultProxy {
     whenAnswered: (pass: () => void) => void,
   ): void {
     if (outgoing.destroyed) return
-    const { method, url, headers } = incoming
+    const { method, url } = incoming
+    // A watch in protobuf has no lines.
+    const headers = asked.verb === 'watch' ? { ...incoming.headers, accept: 'application/json' } : incoming.headers
     const upstream = request({ host: '127.0.0.1', port: this.#target, agent: this.#agent, method, path: url, headers })
     const cut = (): void => {
       upstream.destroy()

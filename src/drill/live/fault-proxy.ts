@@ -174,7 +174,8 @@ export class FaultProxy {
       path: request.url,
       method: request.method,
       agent: this.#agent,
-      headers: this.#headersOf(request.headers),
+      // Events are lines in JSON, not in protobuf.
+      headers: { ...this.#headersOf(request.headers), ...(sent.isWatch && { accept: 'application/json' }) },
     })
     // As without a proxy: the client finds the connection closed.
     upstream.on('error', () => response.destroy())

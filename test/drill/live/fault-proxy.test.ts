@@ -10,6 +10,7 @@ import { FaultProxy, type FaultProxyOptions } from '../../../src/drill/live/faul
 import { listenAnywhere } from '../../../src/drill/live/tcp-proxy.ts'
 import { HttpTransport } from '../../../src/kube/http-transport.ts'
 import type { ApiRequest, ApiResponse } from '../../../src/kube/transport.ts'
+import { trimIpAddress } from '../../../src/repair/ip-address/ip-address.ts'
 import { CertificateAuthority } from '../../peers/certificates.ts'
 import { untilPasses } from '../../peers/until.ts'
 
@@ -74,11 +75,13 @@ test('what hangs is not answered, also not when the rule is lifted; what is late
 })
 
 test('an event is lost while the watch goes on; watches are cut when a rule says so, and when they are old', async (t) => {
-  const { proxy, send, tell } = await open(t)
-  const watch = () => follow(send({ path: endpoints, query: [['watch', 'true']], stream: true }))
+  const { proxy, send, tell, seen } = await open(t)
+  const { protobuf } = trimIpAddress
+  const watch = () => follow(send({ path: endpoints, query: [['watch', 'true']], stream: true, protobuf }))
   const first = watch()
   await untilPasses('the watch to stand', () => assert.equal(tell({ type: 'ADDED', object: 1 }), 1), soon)
   await untilPasses('the first event', () => assert.deepEqual(first.heard, [1]), soon)
+  assert.equal(seen.at(-1)?.headers.accept, 'application/json', 'protobuf has no lines that can be lost')
   proxy.apply({ fault: { type: 'lose-event' } })
   for (const event of [2, 3]) tell({ type: 'MODIFIED', object: event })
   await untilPasses('the third event', () => assert.deepEqual(first.heard, [1, 3]), soon)

@@ -94,13 +94,13 @@ export class EtcdFaultProxy {
     this.#rules.treat(
       { resource: method, verb: 'call' },
       {
-        answer: ({ status }) =>
-          stream.respond(
-            { ':status': 200, 'content-type': 'application/grpc', ...grpcStatus(status) },
-            { endStream: true },
-          ),
+        answer: ({ status }) => {
+          if (stream.closed) return
+          const headers = { ':status': 200, 'content-type': 'application/grpc', ...grpcStatus(status) }
+          stream.respond(headers, { endStream: true })
+        },
         forward: (whenAnswered) => {
-          if (stream.destroyed || session.destroyed) return
+          if (stream.closed || session.destroyed) return
           if (method === 'Watch') {
             this.#watches.add(stream)
             stream.on('close', () => this.#watches.delete(stream))
@@ -124,7 +124,8 @@ function pass(stream: ServerHttp2Stream, upstream: ClientHttp2Stream, whenAnswer
   upstream.on('response', (headers, flags) => {
     const endStream = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0
     whenAnswered(() => {
-      if (stream.destroyed) return
+      // Not only when it is destroyed: a stream that was cut off is closed first, and refuses an answer by throwing.
+      if (stream.closed) return
       stream.respond(headers, { endStream, waitForTrailers: !endStream })
       if (endStream) return
       stream.on('wantTrailers', () => stream.sendTrailers(trailers))

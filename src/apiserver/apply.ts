@@ -55,14 +55,13 @@ export function applyTo(
   const after = own === undefined ? merged : withoutDropped(merged, own.fieldsV1, managed, schema)
   const { added, modified, removed } = compare(before, after, schema)
   const changed = union(added, modified)
-  if (!write.force)
-    checkConflicts(others, changed, manager.name === 'kubectl' ? lastAppliedFields(kind, live) : noFields)
-  if (kind.isCustom) refuseNull(kind, live.metadata.name, after)
+  if (!write.force) checkConflicts(others, changed, lastAppliedFields(kind, live, manager))
+  refuseNull(kind, live.metadata.name, after)
 
   const retained = others.flatMap((old) => entryWithout(old, union(changed, removed)))
   const draft = joined(live, after as Draft, wanted)
   return {
-    draft: manager.name === 'kubectl' ? withLastApplied(draft, sent) : draft,
+    draft: withLastApplied(draft, sent, manager),
     managers(isChanged) {
       if (isEmpty(applied)) return retained
       const next = entry(kind, manager, subresource, applied, clock)
@@ -137,7 +136,8 @@ function joined(live: StoredObject, merged: Draft, wanted: Draft): Draft {
  * schema of a custom resource must allow.
  * @throws Refusal 422
  */
-export function refuseNull({ resource, schema }: Kind, name: string, after: unknown): void {
+export function refuseNull({ resource, schema, isCustom }: Kind, name: string, after: unknown): void {
+  if (!isCustom) return
   const causes = nullsIn(after, schema, '').map(({ field, type }) => {
     const message = `Invalid value: "null": ${field} in body must be of type ${type}: "null"`
     return { reason: 'FieldValueTypeInvalid', message, field }

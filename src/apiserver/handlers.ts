@@ -295,8 +295,8 @@ export class Handlers {
       const applied = readDraft(kind, { ...wanted, metadata })
       checkTarget(applied, namespace, name)
       if (applied.metadata?.name === undefined) throw nameless(name)
-      if (kind.isCustom) refuseNull(kind, name, sent)
-      const draft = options.manager.name === 'kubectl' ? withLastApplied(applied, sent) : applied
+      refuseNull(kind, name, sent)
+      const draft = withLastApplied(applied, sent, options.manager)
       const managers = ownedOnApply(kind, sent, options.manager, clock)
       return answered(201, createObject(this.#context, kind, namespace, draft, { ...options, managers }))
     }

@@ -1,6 +1,7 @@
 import { apiVersionOf, isRecord } from '../kube/resources.ts'
 import { type FieldSet, noFields, union, without } from './field-set.ts'
 import type { Draft, Kind } from './kind.ts'
+import type { Manager } from './managed-fields.ts'
 import { MAX_ANNOTATION_BYTES } from './object-meta.ts'
 import type { StoredObject } from './store.ts'
 import { compare, fieldsOf } from './typed-fields.ts'
@@ -12,7 +13,8 @@ const ANNOTATION = 'kubectl.kubernetes.io/last-applied-configuration'
  * The fields that `kubectl apply` applied and nobody has changed since: kubectl may apply them on the server without a
  * conflict (upstream's lastAppliedManager).
  */
-export function lastAppliedFields(kind: Kind, live: StoredObject): FieldSet {
+export function lastAppliedFields(kind: Kind, live: StoredObject, manager: Manager): FieldSet {
+  if (manager.name !== 'kubectl') return noFields
   const last = parsed(live.metadata.annotations?.[ANNOTATION])
   if (!isRecord(last) || last.apiVersion !== apiVersionOf(kind.resource)) return noFields
   const { added, modified, removed } = compare(last, live, kind.schema)
@@ -27,8 +29,9 @@ function parsed(text: string | undefined): unknown {
   }
 }
 
-/** The object with what is applied in that annotation, if it has one (upstream's lastAppliedUpdater). */
-export function withLastApplied(draft: Draft, sent: Draft): Draft {
+/** What kubectl applies, with it in that annotation if the object has one (upstream's lastAppliedUpdater). */
+export function withLastApplied(draft: Draft, sent: Draft, manager: Manager): Draft {
+  if (manager.name !== 'kubectl') return draft
   const annotations = (draft.metadata?.annotations ?? {}) as Readonly<Record<string, string>>
   if (!annotations[ANNOTATION]) return draft
   const { [ANNOTATION]: _last, ...others } = annotations

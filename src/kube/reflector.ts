@@ -17,7 +17,7 @@ import {
   startState,
   WatchGuard,
 } from './reflector-plan.ts'
-import { apiVersionOf, type KubeObject, qualifiedPlural, type Resource } from './resources.ts'
+import { type KubeObject, qualifiedPlural, type Resource, withKind } from './resources.ts'
 import type { ServedResources } from './served-resources.ts'
 import { keyOfObject } from './store.ts'
 
@@ -307,11 +307,6 @@ export function describeSelection(resource: Resource<KubeObject>, query: Selecti
   const selectors = [labelSelector, fieldSelector].filter((selector) => selector !== undefined && selector !== '')
   const where = namespace === undefined || namespace === '' ? '' : ` in ${namespace}`
   return selectors.length === 0 ? `${name}${where}` : `${name}${where} with ${selectors.join(' and ')}`
-}
-
-/** API servers leave apiVersion and kind out of a list's items, but not out of a watch's objects. */
-function withKind<T extends KubeObject>(resource: Resource<T>, object: T): T {
-  return object.kind === undefined ? { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object } : object
 }
 
 function errorEvent(source: string, status: Status): KubeError {

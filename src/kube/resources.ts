@@ -103,6 +103,11 @@ export function apiVersionOf(resource: Resource<KubeObject>): string {
   return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`
 }
 
+/** API servers leave apiVersion and kind out of a list's items, but not out of a watch's objects. */
+export function withKind<T extends KubeObject>(resource: Resource<T>, object: T): T {
+  return object.kind === undefined ? { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object } : object
+}
+
 /** `services`, `leases.coordination.k8s.io`. */
 export function qualifiedPlural({ group, plural }: Resource<KubeObject>): string {
   return group === '' ? plural : `${plural}.${group}`

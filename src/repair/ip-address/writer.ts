@@ -1,6 +1,6 @@
 import type { KubeApi, ObjectRef } from '../../kube/api.ts'
 import { isKubeError } from '../../kube/errors.ts'
-import { apiVersionOf, type IpAddress, ipAddresses, type Service } from '../../kube/resources.ts'
+import { type IpAddress, ipAddresses, type Service, withKind } from '../../kube/resources.ts'
 import { keyOf } from '../../kube/store.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { type Random, randomInteger } from '../../runtime/random.ts'
@@ -161,9 +161,8 @@ export class IpAddressWriter {
     const { items } = await api.list(ipAddresses, { fieldSelector, signal })
     const whole = items.find((item) => isSame(item, planned))
     if (whole === undefined) return 'moot'
-    // Items of a list have no kind, and not every server derives it from the path.
-    const typed = { apiVersion: apiVersionOf(ipAddresses), kind: ipAddresses.kind, ...withAllocatorLabels(whole) }
-    await api.update(ipAddresses, typed, { signal })
+    // Not every server derives a missing kind from the path.
+    await api.update(ipAddresses, withKind(ipAddresses, withAllocatorLabels(whole)), { signal })
     return 'done'
   }
 

@@ -69,14 +69,14 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'last-applied-is-foreign': {
     broken: 'kubectl conflicts with what kubectl apply has applied.',
     file: 'apiserver/apply.ts',
-    text: "manager.name === 'kubectl' ? lastAppliedFields(kind, live) : noFields",
+    text: 'lastAppliedFields(kind, live, manager)',
     instead: 'noFields',
     tests: ['apiserver/apply.test.ts'],
   },
   'last-applied-stays': {
     broken: 'kubectl applies on the server, and the annotation does not follow.',
     file: 'apiserver/apply.ts',
-    text: "draft: manager.name === 'kubectl' ? withLastApplied(draft, sent) : draft,",
+    text: 'draft: withLastApplied(draft, sent, manager),',
     instead: 'draft,',
     tests: ['apiserver/apply.test.ts'],
   },
@@ -104,7 +104,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'emptied-objects-are-stored': {
     broken: 'An object that was given up as a whole, but is applied empty, is not refused.',
     file: 'apiserver/apply.ts',
-    text: 'if (kind.isCustom) refuseNull(kind, live.metadata.name, after)',
+    text: 'refuseNull(kind, live.metadata.name, after)',
     instead: '',
     tests: ['apiserver/apply.test.ts'],
   },

@@ -57,6 +57,12 @@ describe('while its server does not serve', () => {
         async () => assert.equal((await footprint()).watches, undisturbed.watches),
         { withinMs: 20_000, everyMs: 500 },
       )
+      // What is still away when the next outage begins belongs to this one.
+      await untilPasses(
+        'the line that ends the outage',
+        async () => assert.ok(master.log.slice(said).some(({ message }) => message === 'the API server is back')),
+        { withinMs: 30_000, everyMs: 100 },
+      )
       await sleep(quietMs)
       assertSaidOnce(master.log.slice(said))
       // Those that the outage took are idle now, and go by themselves. Some of the start may have gone, too.

@@ -23,6 +23,7 @@ import { parseCidr } from '../../src/net/cidr.ts'
 import { type Random, randomInteger, seededRandom } from '../../src/runtime/random.ts'
 import { scenarioOf } from '../drill/drilled.ts'
 import { fleetPlan, masterPlan } from '../drill/simulator/fleet-under-test.ts'
+import { inUnitOrFloor } from '../support/tier.ts'
 
 const ranges = ['10.96.0.0/16', 'fd00:10:96::/112'].map(parseCidr)
 const primaryRange = ranges.slice(0, 1)
@@ -375,7 +376,7 @@ for (const [name, [seed, stores, steps, addresses]] of Object.entries(outages)) 
   })
 }
 
-const SEEDS = 40
+const SEEDS = inUnitOrFloor(15, 40)
 
 test(`${SEEDS} random schedules of masters with one address and with two end with what those that live make, quietly`, async () => {
   for (let seed = 1; seed <= SEEDS; seed++) await runSchedule(seed)

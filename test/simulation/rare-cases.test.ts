@@ -11,7 +11,7 @@ const stores = { kubernetes: undefined, etcd: 'etcd', kine: 'kine' } as const
 
 const ttlMs = 15_000
 /** Between two of the moments that are tried. */
-const STEP_MS = inUnitOrFloor(1_000, 500)
+const STEP_MS = inUnitOrFloor(2_000, 500)
 const all = ['192.0.2.1', '192.0.2.2', '192.0.2.3']
 
 async function startedFleet(options: Omit<FleetOptions, 'seed'>): Promise<Fleet> {

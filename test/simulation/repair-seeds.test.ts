@@ -6,7 +6,7 @@ import { runRepairCampaign } from './repair-processes.ts'
 import { runRepairScenario } from './repair-scenario.ts'
 import { foreignResources } from './tripwire.ts'
 
-const SEEDS = inUnitOrFloor(80, 200)
+const SEEDS = inUnitOrFloor(40, 200)
 /** How often each race must occur, or the campaign has shown nothing of it. */
 const RACES = inUnitOrFloor(1, 5)
 const UNDER_TRIPWIRE = 10

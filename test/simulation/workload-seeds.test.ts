@@ -6,9 +6,9 @@ import { workloadFaultNames } from './workload-faults.ts'
 import { runWorkloadCampaign } from './workload-processes.ts'
 import { runWorkloadScenario } from './workload-scenario.ts'
 
-const SEEDS = inUnitOrFloor(50, 120)
+const SEEDS = inUnitOrFloor(25, 120)
 /** How often each kind of step and fault must occur. */
-const OCCURRENCES = inUnitOrFloor(3, 10)
+const OCCURRENCES = inUnitOrFloor(1, 10)
 const UNDER_TRIPWIRE = 10
 
 test(`after ${SEEDS} random schedules of churn and faults Endpoints and EndpointSlices are what the model of the cluster says`, async () => {

@@ -8,7 +8,7 @@ import type { Violation } from '../../../src/verify/fleet-checker.ts'
 import { inUnitOrFloor } from '../../support/tier.ts'
 
 const folder = new URL('../../../config/drills/', import.meta.url)
-const stores = inUnitOrFloor(['etcd', 'kubernetes'], ['etcd', 'kine', 'kubernetes', 'memory'])
+const stores = inUnitOrFloor(['etcd'], ['etcd', 'kine', 'kubernetes', 'memory'])
 const scenarios = readdirSync(folder)
   .filter((file) => file.endsWith('.yaml'))
   .sort()

@@ -25,6 +25,21 @@ const SNAPSHOT_TRIES = 5
 const RECORD_OUTLASTS_S = 1
 /** If both grants return within this many milliseconds, the record outlives the lease by at least 500 ms. */
 const GRANTS_APART_MS = 500
+/**
+ * Grants that are older than this, in milliseconds, are repeated when a write conflicts: time runs from the grant on, and
+ * what is left of it could end before the next renewal, whose update would then conflict too, and so on for ever.
+ */
+const GRANTS_OLD_MS = 500
+
+/** The leases of etcd on which one renewal writes. */
+interface Grants {
+  readonly lease: bigint
+  readonly record: bigint
+  /** When they were asked for. */
+  readonly askedMs: number
+  /** When the renewal began: what its record says is as old. */
+  readonly beganMs: number
+}
 
 export interface EtcdLeasesOptions {
   readonly etcd: EtcdKv
@@ -178,19 +193,18 @@ export class EtcdLeases implements MasterLeases {
   }
 
   async update(holder: Holder, signal: AbortSignal): Promise<void> {
-    const { ttlMs } = this.#options
     const { lease, record } = this.#ownKeys(holder)
-    const seconds = Math.round(ttlMs / 1000)
     const listed = hasLease(holder.state)
     this.#isReleased = !listed
     // The record that is about to be written says whether a kube-apiserver has a lease here.
     if (!listed && lease.last === undefined) await this.list(signal)
-    const { leaseTime, recordTime } = await this.#grantTimes(seconds, listed, signal)
+    let grants: Grants | undefined = await this.#grant(listed, signal)
     let before = lease.last
     let changed = false
     const isFirst = !this.#hasSpoken
     for (;;) {
-      if (!(await this.#writeRecord(record, holder, recordTime, signal))) return
+      grants = await this.#writeRecord(record, holder, grants, signal)
+      if (grants === undefined) return
       if (!listed) break
       const value = leaseValue(addressOf(holder), before)
       // Left to expire; every list reports the fault.
@@ -200,8 +214,8 @@ export class EtcdLeases implements MasterLeases {
         this.#seeCoHolder(holder)
       }
       const written = before !== undefined
-      if (await lease.put(value, leaseTime, before, signal)) return this.#noteCoHolder(changed, holder, signal)
-      before = await lease.read(signal)
+      if (await lease.put(value, grants.lease, before, signal)) return this.#noteCoHolder(changed, holder, signal)
+      ;[before, grants] = await Promise.all([lease.read(signal), this.#grantAgain(grants, signal)])
       changed ||= written && before !== undefined && !lease.isUnanswered(before)
     }
     if (before !== undefined) await this.#release(holder, signal)
@@ -212,19 +226,25 @@ export class EtcdLeases implements MasterLeases {
    * expired when each request took 400 ms. They begin at most as far apart as they took; if that is too much, or the
    * store gives both the same time because of its minimum, the record's grant is repeated after the lease's.
    */
-  async #grantTimes(
-    seconds: number,
-    listed: boolean,
-    signal: AbortSignal,
-  ): Promise<{ readonly leaseTime: bigint; readonly recordTime: bigint }> {
-    const { etcd, clock } = this.#options
+  async #grant(listed: boolean, signal: AbortSignal, began?: number): Promise<Grants> {
+    const { etcd, clock, ttlMs } = this.#options
+    const seconds = Math.round(ttlMs / 1000)
+    const askedMs = clock.monotonicMs()
+    const times = { askedMs, beganMs: began ?? askedMs }
     const grantRecord = (): Promise<LeaseGrant> => etcd.grantLease(seconds + RECORD_OUTLASTS_S, signal)
-    if (!listed) return { leaseTime: 0n, recordTime: (await grantRecord()).id }
-    const startedMs = clock.monotonicMs()
+    if (!listed) return { lease: 0n, record: (await grantRecord()).id, ...times }
     const [lease, record] = await Promise.all([etcd.grantLease(seconds, signal), grantRecord()])
-    const isFar = clock.monotonicMs() - startedMs > GRANTS_APART_MS
+    const isFar = clock.monotonicMs() - askedMs > GRANTS_APART_MS
     const last = isFar || record.grantedSeconds <= lease.grantedSeconds ? await grantRecord() : record
-    return { leaseTime: lease.id, recordTime: last.id }
+    return { lease: lease.id, record: last.id, ...times }
+  }
+
+  /** Not in a renewal that has taken as long as a lease lasts: then the store refuses what it says. */
+  async #grantAgain(before: Grants, signal: AbortSignal): Promise<Grants> {
+    const { clock, ttlMs } = this.#options
+    const nowMs = clock.monotonicMs()
+    const isOld = nowMs - before.askedMs > GRANTS_OLD_MS && nowMs - before.beganMs < ttlMs
+    return isOld ? this.#grant(before.lease !== 0n, signal, before.beganMs) : before
   }
 
   /**
@@ -266,12 +286,18 @@ export class EtcdLeases implements MasterLeases {
     this.#coHolderSeenMs = clock.monotonicMs()
   }
 
-  /** False where a later life of the same master holds it. */
-  async #writeRecord(record: GuardedKey, holder: Holder, time: bigint, signal: AbortSignal): Promise<boolean> {
+  /** Returns the grants to go on with; undefined where a later life of the same master holds the record. */
+  async #writeRecord(
+    record: GuardedKey,
+    holder: Holder,
+    granted: Grants,
+    signal: AbortSignal,
+  ): Promise<Grants | undefined> {
     const { lease } = this.#ownKeys(holder)
+    let grants = granted
     let before = record.last
-    while (!(await record.put(this.#encoded(holder), time, before, signal))) {
-      before = await record.read(signal)
+    while (!(await record.put(this.#encoded(holder), grants.record, before, signal))) {
+      ;[before, grants] = await Promise.all([record.read(signal), this.#grantAgain(grants, signal)])
       const stored = before && decodeRecord(before.value)
       if (!this.#hasSpoken && stored !== undefined) {
         this.#isSuccessor = true
@@ -283,10 +309,10 @@ export class EtcdLeases implements MasterLeases {
       if (before === undefined || !this.#yields(stored, holder)) continue
       // A record without a lease that seems to be of a later life, although this life has not written yet: the host's
       // clock was set back.
-      if (this.#hasSpoken || (await lease.read(signal)) !== undefined) return false
+      if (this.#hasSpoken || (await lease.read(signal)) !== undefined) return undefined
     }
     this.#hasSpoken = true
-    return true
+    return grants
   }
 
   /** Writes another record in place of `stored`, with its remaining time. False where it has changed or expired. */

@@ -9,7 +9,7 @@ import {
 import { decodeMasterLease, encodeMasterLease } from '../../../../src/protobuf/master-lease.ts'
 import { sleep } from '../../../../src/runtime/clock.ts'
 import { withOddField } from '../../../protobuf/odd-lease.ts'
-import { openWorld, signal, ttlMs, unreachable } from '../etcd-world.ts'
+import { type Opened, openWorld, signal, ttlMs, unreachable } from '../etcd-world.ts'
 import { addressesOf, holder } from '../holders.ts'
 
 const leaseKey = '/registry/masterleases/192.0.2.1'
@@ -118,6 +118,49 @@ for (const [name, { leaseMs, recordMs, leastTtlSeconds }, times, outlastsMs] of 
     assert.ok(outlasted >= outlastsMs, `${outlasted} ms`)
   })
 }
+
+/** What becomes of the lease during a renewal on a store that answers each call after 400 ms. */
+async function renewSlowly(
+  holder: Holder,
+  { time, etcd }: ReturnType<typeof openWorld>,
+  master: Opened,
+): Promise<string> {
+  const clock = time.view()
+  master.fault = (_, place) => (place === 'after' ? sleep(clock, 400) : undefined)
+  const seen: string[] = []
+  let isDone = false
+  const renewed = master.leases.update(holder, signal).finally(() => {
+    isDone = true
+  })
+  while (!isDone) {
+    const state = (await etcd.get(leaseKey, signal)) === undefined ? 'missing' : 'there'
+    if (seen.at(-1) !== state) seen.push(state)
+    await time.advance(100)
+  }
+  await renewed
+  return seen.join(', ')
+}
+
+test('a lease that has ended, and is created again on a slow store, lasts until its next renewal', async () => {
+  const world = openWorld()
+  const master = world.open({ ttlMs: 3_000 })
+  await master.leases.update(self, signal)
+  await world.time.advance(3_500)
+  const seen: string[] = []
+  // Each takes longer than the interval, so the next one begins at once.
+  for (let renewal = 1; renewal <= 3; renewal++) seen.push(await renewSlowly(self, world, master))
+  assert.deepEqual(seen, ['missing, there', 'there', 'there'])
+})
+
+test('a life that finds the record of the one before it on a slow store does not lose its lease', async () => {
+  const world = openWorld()
+  await world.open({ ttlMs: 3_000 }).leases.update(self, signal)
+  const later = { ...self, instanceId: 'later', startedAt: '2026-01-01T00:00:02Z' }
+  const master = world.open({ ttlMs: 3_000 })
+  const seen: string[] = []
+  for (let renewal = 1; renewal <= 3; renewal++) seen.push(await renewSlowly(later, world, master))
+  assert.deepEqual(seen, ['there', 'there', 'there'])
+})
 
 test('a lease without a record is a kube-apiserver’s, at the address that it holds; a JSON one counts by its key', async () => {
   const { etcd, open } = openWorld()

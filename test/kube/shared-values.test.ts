@@ -28,6 +28,8 @@ test('labels are shared when all keys and values are equal', () => {
   assert.deepEqual(sharedLabels({ a: '1' }), { a: '1' })
   assert.deepEqual(sharedLabels({}), {})
   assert.equal(sharedLabels(undefined), undefined)
+  // What a JSON null becomes, whatever the type says.
+  assert.equal(sharedLabels(null as unknown as undefined), undefined)
 })
 
 test('labels that differ are not taken for the same, also where a server checks none', () => {

@@ -246,9 +246,15 @@ test('no ServiceCIDR goes before all IPAddresses are known', async () => {
   await cluster.pass(60_000)
   const pathPrefix = '/apis/networking.k8s.io/v1/ipaddresses'
   cluster.fault({ fault: { type: 'delay', ms: 5_000 }, pathPrefix })
-  const end = await cluster.lead()
+  const logger = memoryLogger()
+  const end = await cluster.lead({ logger })
   await cluster.pass(60_000)
   assert.equal(await cluster.state('a'), BLOCKED)
+  assert.deepEqual(
+    logger.lines.filter(({ level }) => level === 'warn'),
+    [],
+    'the copy was not asked before it was there',
+  )
   await end()
 })
 

@@ -1,7 +1,6 @@
 import { type EtcdKv, isEtcdError, type KeyChange, type KeyValue, type LeaseGrant } from '../../../etcd/kv.ts'
 import { GuardedKey } from '../../../etcd/requests.ts'
 import type { AvailabilityReporter } from '../../../kube/availability.ts'
-import { decodeMasterLease, encodeMasterLease } from '../../../protobuf/master-lease.ts'
 import type { Clock } from '../../../runtime/clock.ts'
 import type { Logger } from '../../../telemetry/logger.ts'
 import {
@@ -13,7 +12,7 @@ import {
   type MasterLeases,
   yieldsTo,
 } from '../master-leases.ts'
-import { decodeRecord, EtcdLeaseKeys, hasLease, readSnapshot, type UnusableValue } from './snapshot.ts'
+import { decodeRecord, EtcdLeaseKeys, hasLease, leaseValue, readSnapshot, type UnusableValue } from './snapshot.ts'
 
 /** The TTL of a kube-apiserver's own lease; it has no flag for it. */
 const KUBE_APISERVER_TTL_MS = 15_000
@@ -26,8 +25,8 @@ const RECORD_OUTLASTS_S = 1
 /** If both grants return within this many milliseconds, the record outlives the lease by at least 500 ms. */
 const GRANTS_APART_MS = 500
 /**
- * Grants that are older than this, in milliseconds, are repeated when a write conflicts: time runs from the grant on, and
- * what is left of it could end before the next renewal, whose update would then conflict too, and so on for ever.
+ * Grants that are older than this, in milliseconds, are repeated when a write conflicts: time runs from the grant on,
+ * and what is left of it could end before the next renewal, whose update would then conflict too, and so on for ever.
  */
 const GRANTS_OLD_MS = 500
 
@@ -383,20 +382,6 @@ export class EtcdLeases implements MasterLeases {
       if (!this.#unusable.has(key)) this.#options.logger.warn({ key, reason }, 'a value in etcd cannot be used')
     }
     this.#unusable = new Set(unusable.map(({ key }) => key))
-  }
-}
-
-/** The value to store for a renewal; undefined for one that must not be overwritten. */
-function leaseValue(address: string, before: KeyValue | undefined): Uint8Array | undefined {
-  if (before === undefined) return encodeMasterLease(address)
-  const stored = decodeMasterLease(before.value)
-  switch (stored.type) {
-    case 'protobuf':
-      return encodeMasterLease(address, stored)
-    case 'json':
-      return before.value
-    case 'unreadable':
-      return stored.address === address ? before.value : undefined
   }
 }
 

@@ -1,5 +1,5 @@
 import type { KeyValue } from '../../../etcd/kv.ts'
-import { decodeMasterLease } from '../../../protobuf/master-lease.ts'
+import { decodeMasterLease, encodeMasterLease } from '../../../protobuf/master-lease.ts'
 import { isListable } from '../../identity.ts'
 import { addressOf, decodeHolder, type Holder, type HolderState, type MasterLease } from '../master-leases.ts'
 
@@ -158,4 +158,18 @@ function readLease(
   if (named !== undefined) return { named }
   const what = lease.address === undefined ? 'no address' : `${JSON.stringify(lease.address)}, which cannot be listed`
   return { reason: `holds ${what}; the address of its key counts` }
+}
+
+/** The value to store for a renewal; undefined for one that must not be overwritten. */
+export function leaseValue(address: string, before: KeyValue | undefined): Uint8Array | undefined {
+  if (before === undefined) return encodeMasterLease(address)
+  const stored = decodeMasterLease(before.value)
+  switch (stored.type) {
+    case 'protobuf':
+      return encodeMasterLease(address, stored)
+    case 'json':
+      return before.value
+    case 'unreadable':
+      return stored.address === address ? before.value : undefined
+  }
 }

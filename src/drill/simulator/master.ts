@@ -293,13 +293,17 @@ export class SimulatedMaster implements MemberState {
     return Math.max(this.server.slowMs, this.etcd?.slowMs ?? 0)
   }
 
-  /** Whether it may still renew its lease. */
+  /** Whether it may still renew its lease: a life that goes on beside the next one may, too. */
   get renewing(): boolean {
-    const { life, server, etcd } = this
+    return this.#processes.some((life) => this.#mayRenew(life))
+  }
+
+  #mayRenew({ clock, answeredAtMs, options }: Life): boolean {
+    const { server, etcd } = this
     const { time, leases } = this.#surroundings
-    if (life === undefined || life.ended || life.clock.frozen) return false
+    if (clock.frozen) return false
     // An answer of the server speaks for it for a little while.
-    if (!this.answering && time.nowMs - life.answeredAtMs >= membershipTimings(life.options).answerFreshMs) return false
+    if (!this.answering && time.nowMs - answeredAtMs >= membershipTimings(options).answerFreshMs) return false
     if (etcd !== undefined) return etcd.open
     return leases !== undefined || (server.reachable && !server.storeless && this.impaired !== 'lease')
   }

@@ -56,7 +56,7 @@ export interface MembershipTimings {
 /** This many attempts in a row may fail, be lost or hang, and the next one is still in time. */
 export const PATIENT_ATTEMPTS = 2
 
-/** More requests than any call of a lease store makes in a row. */
+/** A renewal makes three requests in a row, a restart on a slow etcd nine. Most take much less time than an attempt. */
 const REQUESTS_PER_CALL = 8
 
 /**

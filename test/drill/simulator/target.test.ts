@@ -196,6 +196,16 @@ test('lives overlap, the earlier one ends by itself, and a kill ends whatever ru
   assert.deepEqual(fleet.listed, addresses(2))
 })
 
+test('a master renews as long as one of its lives does, whose server had answered it', async (t) => {
+  const fleet = await started(t, fleetPlan(2))
+  const master = 'master-1'
+  await fleet.perform({ type: 'own-etcd', master, state: 'hangs' }, { type: 'start', master, part: 'sidecar' })
+  assert.deepEqual([fleet.member(1).answering, fleet.member(1).renewing], [false, true])
+  await fleet.perform({ type: 'terminate-earlier', master })
+  await fleet.advance(6_000)
+  assert.deepEqual([fleet.member(1).running, fleet.member(1).renewing], [true, false])
+})
+
 test('SIGTERM for a frozen sidecar counts when it goes on', async (t) => {
   const fleet = await started(t, fleetPlan(2))
   await fleet.perform(

@@ -22,8 +22,10 @@ const KUBE_APISERVER_TTL_MS = 15_000
 const SNAPSHOT_TRIES = 5
 /** How much longer a record lasts than its lease, in seconds. */
 const RECORD_OUTLASTS_S = 1
-/** If both grants return within this many milliseconds, the record outlives the lease by at least 500 ms. */
-const GRANTS_APART_MS = 500
+/** The same where grants are repeated, which happens on slow stores. */
+const RECORD_OUTLASTS_SLOW_S = 3
+/** The record outlives the lease by at least this many milliseconds. */
+const RECORD_MARGIN_MS = 500
 /**
  * Grants that are older than this, in milliseconds, are repeated when a write conflicts: time runs from the grant on,
  * and what is left of it could end before the next renewal, whose update would then conflict too, and so on for ever.
@@ -36,7 +38,7 @@ interface Grants {
   readonly record: bigint
   /** When they were asked for. */
   readonly askedMs: number
-  /** When the renewal began: what its record says is as old. */
+  /** When the renewal began: what its record says is as old or older. */
   readonly beganMs: number
 }
 
@@ -68,8 +70,8 @@ export interface EtcdLeasesOptions {
  * - A lease that a process without a record renews too is left to that process: a kube-apiserver at the same address,
  *   whose reconciler is on. The record says so to the next life of this master. As long as the kube-apiserver renews
  *   that lease, the other masters list the address too, even if the record there says `unready`.
- * - A new host at the address of a dead one takes its lease over at once. Until the old record expires, about a second
- *   after the dead master's lease would have, both are reported; the address stays listed.
+ * - A new host at the address of a dead one takes its lease over at once. Until the old record expires, a second or
+ *   three after the dead master's lease would have, both are reported; the address stays listed.
  * - The store expires leases that are not renewed, even while it accepts no writes. The readers decide whether the
  *   master is gone.
  *
@@ -196,8 +198,9 @@ export class EtcdLeases implements MasterLeases {
     const listed = hasLease(holder.state)
     this.#isReleased = !listed
     // The record that is about to be written says whether a kube-apiserver has a lease here.
+    const beganMs = this.#options.clock.monotonicMs()
     if (!listed && lease.last === undefined) await this.list(signal)
-    let grants: Grants | undefined = await this.#grant(listed, signal)
+    let grants: Grants | undefined = await this.#grant(listed, RECORD_OUTLASTS_S, beganMs, signal)
     let before = lease.last
     let changed = false
     const isFirst = !this.#hasSpoken
@@ -225,25 +228,28 @@ export class EtcdLeases implements MasterLeases {
    * expired when each request took 400 ms. They begin at most as far apart as they took; if that is too much, or the
    * store gives both the same time because of its minimum, the record's grant is repeated after the lease's.
    */
-  async #grant(listed: boolean, signal: AbortSignal, began?: number): Promise<Grants> {
+  async #grant(listed: boolean, outlastsS: number, beganMs: number, signal: AbortSignal): Promise<Grants> {
     const { etcd, clock, ttlMs } = this.#options
     const seconds = Math.round(ttlMs / 1000)
-    const askedMs = clock.monotonicMs()
-    const times = { askedMs, beganMs: began ?? askedMs }
-    const grantRecord = (): Promise<LeaseGrant> => etcd.grantLease(seconds + RECORD_OUTLASTS_S, signal)
+    const times = { askedMs: clock.monotonicMs(), beganMs }
+    const grantRecord = (): Promise<LeaseGrant> => etcd.grantLease(seconds + outlastsS, signal)
     if (!listed) return { lease: 0n, record: (await grantRecord()).id, ...times }
     const [lease, record] = await Promise.all([etcd.grantLease(seconds, signal), grantRecord()])
-    const isFar = clock.monotonicMs() - askedMs > GRANTS_APART_MS
+    const isFar = clock.monotonicMs() - times.askedMs > outlastsS * 1000 - RECORD_MARGIN_MS
     const last = isFar || record.grantedSeconds <= lease.grantedSeconds ? await grantRecord() : record
     return { lease: lease.id, record: last.id, ...times }
   }
 
-  /** Not in a renewal that has taken as long as a lease lasts: then the store refuses what it says. */
+  /**
+   * After a conflict. The grants stay where others cannot be had, and in a renewal that has taken as long as a lease
+   * lasts: etcd refuses its writes when its last grants end, some two TTLs after it began; kine refuses none.
+   */
   async #grantAgain(before: Grants, signal: AbortSignal): Promise<Grants> {
     const { clock, ttlMs } = this.#options
+    const { lease, askedMs, beganMs } = before
     const nowMs = clock.monotonicMs()
-    const isOld = nowMs - before.askedMs > GRANTS_OLD_MS && nowMs - before.beganMs < ttlMs
-    return isOld ? this.#grant(before.lease !== 0n, signal, before.beganMs) : before
+    if (nowMs - askedMs <= GRANTS_OLD_MS || nowMs - beganMs >= ttlMs) return before
+    return this.#grant(lease !== 0n, RECORD_OUTLASTS_SLOW_S, beganMs, signal).catch(() => before)
   }
 
   /**
@@ -296,7 +302,8 @@ export class EtcdLeases implements MasterLeases {
     let grants = granted
     let before = record.last
     while (!(await record.put(this.#encoded(holder), grants.record, before, signal))) {
-      ;[before, grants] = await Promise.all([record.read(signal), this.#grantAgain(grants, signal)])
+      const again = this.#grantAgain(grants, signal)
+      before = await record.read(signal)
       const stored = before && decodeRecord(before.value)
       if (!this.#hasSpoken && stored !== undefined) {
         this.#isSuccessor = true
@@ -305,6 +312,7 @@ export class EtcdLeases implements MasterLeases {
         const isNewer = written !== undefined && before !== undefined && written.modRevision > before.modRevision
         if (stored.coHolder || isNewer) this.#seeCoHolder(holder)
       }
+      grants = await again
       if (before === undefined || !this.#yields(stored, holder)) continue
       // A record without a lease that seems to be of a later life, although this life has not written yet: the host's
       // clock was set back.

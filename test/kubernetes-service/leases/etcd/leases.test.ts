@@ -9,7 +9,7 @@ import {
 import { decodeMasterLease, encodeMasterLease } from '../../../../src/protobuf/master-lease.ts'
 import { sleep } from '../../../../src/runtime/clock.ts'
 import { withOddField } from '../../../protobuf/odd-lease.ts'
-import { type Opened, openWorld, signal, ttlMs, unreachable } from '../etcd-world.ts'
+import { openWorld, signal, ttlMs, unreachable } from '../etcd-world.ts'
 import { addressesOf, holder } from '../holders.ts'
 
 const leaseKey = '/registry/masterleases/192.0.2.1'
@@ -119,47 +119,132 @@ for (const [name, { leaseMs, recordMs, leastTtlSeconds }, times, outlastsMs] of 
   })
 }
 
-/** What becomes of the lease during a renewal on a store that answers each call after 400 ms. */
-async function renewSlowly(
-  holder: Holder,
-  { time, etcd }: ReturnType<typeof openWorld>,
-  master: Opened,
-): Promise<string> {
+const later = { ...self, instanceId: 'later', startedAt: '2026-01-01T00:00:02Z' }
+
+/** A master whose store answers each call late, and what becomes of its lease during so many renewals of a holder. */
+function onSlowStore({ time, etcd, open }: ReturnType<typeof openWorld>, { answerMs }: { readonly answerMs: number }) {
+  const master = open({ ttlMs: 3_000 })
   const clock = time.view()
-  master.fault = (_, place) => (place === 'after' ? sleep(clock, 400) : undefined)
-  const seen: string[] = []
-  let isDone = false
-  const renewed = master.leases.update(holder, signal).finally(() => {
-    isDone = true
-  })
-  while (!isDone) {
-    const state = (await etcd.get(leaseKey, signal)) === undefined ? 'missing' : 'there'
-    if (seen.at(-1) !== state) seen.push(state)
-    await time.advance(100)
+  master.fault = (_, place) => (place === 'after' ? sleep(clock, answerMs) : undefined)
+  const renew = async (holder: Holder, times: number): Promise<readonly string[]> => {
+    const seen: string[] = []
+    let isDone = false
+    // Each takes longer than the interval, so the next one begins at once.
+    const renewed = (async () => {
+      for (let renewal = 1; renewal <= times; renewal++) await master.leases.update(holder, signal)
+    })().finally(() => {
+      isDone = true
+    })
+    while (!isDone) {
+      const state = (await etcd.get(leaseKey, signal)) === undefined ? 'missing' : 'there'
+      if (seen.at(-1) !== state) seen.push(state)
+      await time.advance(50)
+    }
+    await renewed
+    return seen
   }
-  await renewed
-  return seen.join(', ')
+  return { master, renew }
 }
 
 test('a lease that has ended, and is created again on a slow store, lasts until its next renewal', async () => {
   const world = openWorld()
-  const master = world.open({ ttlMs: 3_000 })
-  await master.leases.update(self, signal)
+  const { master, renew } = onSlowStore(world, { answerMs: 400 })
+  const renewed = master.leases.update(self, signal)
+  await world.time.advance(2_000)
+  await renewed
   await world.time.advance(3_500)
-  const seen: string[] = []
-  // Each takes longer than the interval, so the next one begins at once.
-  for (let renewal = 1; renewal <= 3; renewal++) seen.push(await renewSlowly(self, world, master))
-  assert.deepEqual(seen, ['missing, there', 'there', 'there'])
+  assert.deepEqual(await renew(self, 3), ['missing', 'there'])
 })
 
 test('a life that finds the record of the one before it on a slow store does not lose its lease', async () => {
   const world = openWorld()
   await world.open({ ttlMs: 3_000 }).leases.update(self, signal)
-  const later = { ...self, instanceId: 'later', startedAt: '2026-01-01T00:00:02Z' }
-  const master = world.open({ ttlMs: 3_000 })
-  const seen: string[] = []
-  for (let renewal = 1; renewal <= 3; renewal++) seen.push(await renewSlowly(later, world, master))
-  assert.deepEqual(seen, ['there', 'there', 'there'])
+  const { renew } = onSlowStore(world, { answerMs: 400 })
+  assert.deepEqual(await renew(later, 3), ['there'])
+})
+
+test('one that finds that record without a lease creates a lease that lasts', async () => {
+  const world = openWorld()
+  const { time, open } = world
+  await open({ ttlMs: 3_000 }).leases.update(self, signal)
+  await time.advance(3_100)
+  const { renew } = onSlowStore(world, { answerMs: 450 })
+  assert.deepEqual(await renew(later, 3), ['missing', 'there'])
+})
+
+test('after grants that were repeated the record outlasts its lease', async () => {
+  const world = openWorld()
+  const { time, etcd, open } = world
+  await open({ ttlMs: 3_000 }).leases.update(self, signal)
+  await time.advance(3_100)
+  const { renew } = onSlowStore(world, { answerMs: 400 })
+  await renew(later, 1)
+  const missing = async (key: string): Promise<boolean> => (await etcd.get(key, signal)) === undefined
+  while (!(await missing(leaseKey))) await time.advance(50)
+  const endedMs = time.nowMs
+  while (!(await missing(recordKey))) await time.advance(50)
+  assert.ok(time.nowMs - endedMs >= 500, `${time.nowMs - endedMs} ms`)
+})
+
+test('a restart on a very slow store makes no more requests in a row than on a fast one, and keeps its lease', async () => {
+  const { time, etcd, open } = openWorld()
+  await open().leases.update(self, signal)
+  const master = open()
+  const clock = time.view()
+  master.fault = (_, place) => (place === 'after' ? sleep(clock, 1_200) : undefined)
+  const beganMs = time.nowMs
+  let isDone = false
+  const renewed = master.leases.update(later, signal).finally(() => {
+    isDone = true
+  })
+  while (!isDone) {
+    await time.advance(100)
+    assert.ok(await etcd.get(leaseKey, signal), `${time.nowMs - beganMs} ms`)
+  }
+  await renewed
+  assert.ok(time.nowMs - beganMs <= 9 * 1_200 + 100, `${time.nowMs - beganMs} ms`)
+})
+
+test('grants that cannot be had again leave a renewal those that it has', async () => {
+  const { time, etcd, open } = openWorld()
+  await open().leases.update(self, signal)
+  const master = open()
+  const clock = time.view()
+  let grants = 0
+  master.fault = async ({ method }, place) => {
+    if (place === 'after') return sleep(clock, 400)
+    return method === 'grantLease' && ++grants > 2 ? unreachable : undefined
+  }
+  const renewed = master.leases.update(later, signal)
+  await time.advance(6_000)
+  await renewed
+  assert.ok(grants > 2)
+  assert.equal(JSON.parse(Buffer.from((await etcd.get(recordKey, signal))?.value ?? []).toString()).instanceId, 'later')
+})
+
+test('a renewal that conflicts again and again ends', async () => {
+  const { time, etcd, open } = openWorld()
+  const master = open({ ttlMs: 3_000 })
+  await master.leases.update(self, signal)
+  const clock = time.view()
+  const beganMs = time.nowMs
+  master.fault = async ({ method, key }, place) => {
+    if (place === 'after') return sleep(clock, 400)
+    if (method !== 'update' || key !== leaseKey || time.nowMs - beganMs > 60_000) return undefined
+    const stored = await etcd.get(leaseKey, signal)
+    const { id } = await etcd.grantLease(15, signal)
+    if (stored) await etcd.update(leaseKey, stored.value, stored.modRevision, { lease: id, signal })
+    return undefined
+  }
+  let end: unknown
+  const renewed = master.leases.update(self, signal).catch((error) => {
+    end = error
+  })
+  while (end === undefined && time.nowMs - beganMs < 70_000) await time.advance(100)
+  await renewed
+  assert.equal((end as { code?: string } | undefined)?.code, 'LeaseNotFound')
+  // Two TTLs, and what a record lasts longer.
+  assert.ok(time.nowMs - beganMs < 2 * 3_000 + 3_000 + 1_000, `${time.nowMs - beganMs} ms`)
 })
 
 test('a lease without a record is a kube-apiserver’s, at the address that it holds; a JSON one counts by its key', async () => {

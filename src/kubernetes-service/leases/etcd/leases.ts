@@ -195,10 +195,10 @@ export class EtcdLeases implements MasterLeases {
 
   async update(holder: Holder, signal: AbortSignal): Promise<void> {
     const { lease, record } = this.#ownKeys(holder)
+    const beganMs = this.#options.clock.monotonicMs()
     const listed = hasLease(holder.state)
     this.#isReleased = !listed
     // The record that is about to be written says whether a kube-apiserver has a lease here.
-    const beganMs = this.#options.clock.monotonicMs()
     if (!listed && lease.last === undefined) await this.list(signal)
     let grants: Grants | undefined = await this.#grant(listed, RECORD_OUTLASTS_S, beganMs, signal)
     let before = lease.last

@@ -102,6 +102,8 @@ function identity(reference: ObjectReference): readonly unknown[] {
 
 /** The longest beginning of `text` that is at most `limit` bytes of UTF-8. */
 function cutBytes(text: string, limit: number): string {
+  // A UTF-16 code unit is at most three bytes of UTF-8.
+  if (text.length * 3 <= limit) return text
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(limit)).read)
 }
 

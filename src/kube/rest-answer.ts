@@ -213,8 +213,10 @@ function parseWarnings(header: string): string[] {
  */
 export function warnOnce(logger: Logger): (header: string | undefined) => void {
   const seen = new Set<string>()
+  let last: string | undefined
   return (header) => {
-    if (header === undefined) return
+    if (header === undefined || header === last) return
+    last = header
     for (const warning of parseWarnings(header)) {
       if (seen.has(warning)) continue
       // Texts may contain our values; forgetting all at once limits the memory.

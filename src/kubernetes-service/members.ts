@@ -21,6 +21,7 @@ export function keepingPlaces(
 ): readonly MasterLease[] {
   const { endpoints, slice } = current
   if (endpoints === undefined && slice === undefined) return leases
+  if (!leases.some(({ expirySuspected, found }) => expirySuspected || found)) return leases
   // A reader that finds a damaged list restores all found leases, and of those with a suspected expiry the ones that
   // the slice still lists.
   const inEndpoints = endpoints === undefined ? [] : addressesIn(endpoints)

@@ -22,6 +22,8 @@ export class ServiceWriter {
   readonly #second = new SecondClusterIpDemand()
   #foreignClusterIp: string | undefined
   #refusalReported = false
+  /** The last creation was refused. */
+  #creationRefused = false
   #isAway = false
 
   constructor(options: ServiceWriterOptions) {
@@ -54,13 +56,15 @@ export class ServiceWriter {
 
   /**
    * Reconciles the Service. A cached one is first read live; a missing one is created without a read, since the server
-   * refuses a second one. A Service that another client created meanwhile is handled the next time; a conflict rejects.
-   * A refused second address is not requested again until {@link renewDemand}.
+   * refuses a second one. After a refused creation it is read, too: a watch may have missed the Service, and a server
+   * that has it refuses its address as taken. A Service that another client created meanwhile is handled the next time;
+   * a conflict rejects. A refused second address is not requested again until {@link renewDemand}.
    */
   async reconcile(cached: Service | undefined, demand: ServiceDemand, signal: AbortSignal): Promise<void> {
-    const current =
-      cached === undefined ? undefined : await ifFound(this.#options.api.get(services, KUBERNETES_SERVICE, { signal }))
+    const isRead = cached !== undefined || this.#creationRefused
+    const current = isRead ? await ifFound(this.#options.api.get(services, KUBERNETES_SERVICE, { signal })) : undefined
     if (current !== undefined) this.#noticeClusterIp(current)
+    this.#creationRefused = false
     for (;;) {
       const action = this.#plan(current, demand)
       const second = asksForSecondAddress(action, current)
@@ -69,6 +73,7 @@ export class ServiceWriter {
         if (type === 'written' && second !== undefined) this.#noticeGranted()
         return
       } catch (error) {
+        this.#creationRefused = current === undefined
         if (second === undefined || !isKubeError(error, 'Invalid') || !this.#second.refused()) throw error
         this.#noticeRefused(second, error.message)
       }

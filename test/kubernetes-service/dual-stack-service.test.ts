@@ -105,6 +105,19 @@ test('less is asked for: any address of the family, then only a preference', () 
   assert.equal(planned(service(preference), settings, true, 'dual', 'if-possible'), undefined)
 })
 
+function withMethods(api: KubeApi, methods: Partial<KubeApi>): KubeApi {
+  return {
+    get: (...args) => api.get(...args),
+    list: (...args) => api.list(...args),
+    create: (...args) => api.create(...args),
+    update: (...args) => api.update(...args),
+    patch: (...args) => api.patch(...args),
+    delete: (...args) => api.delete(...args),
+    watch: (...args) => api.watch(...args),
+    ...methods,
+  }
+}
+
 async function startKeeper(cidrs: readonly string[], wrap: (api: KubeApi) => KubeApi = (api) => api) {
   const embedded = await Embedded.started(cidrs)
   const logger = memoryLogger()
@@ -152,22 +165,38 @@ test('a Service goes to two families and back as the fleet does', async () => {
 
 test('a second address that is refused for a moment is asked for again', async () => {
   let refusals = 3
-  const busy = (api: KubeApi): KubeApi => ({
-    get: (...args) => api.get(...args),
-    list: (...args) => api.list(...args),
-    create: (...args) => api.create(...args),
-    patch: (...args) => api.patch(...args),
-    delete: (...args) => api.delete(...args),
-    watch: (...args) => api.watch(...args),
-    async update(...args) {
-      if (refusals-- > 0) throw new KubeError('Invalid', 'provided IP is already allocated')
-      return api.update(...args)
-    },
-  })
+  const busy = (api: KubeApi): KubeApi =>
+    withMethods(api, {
+      async update(...args) {
+        if (refusals-- > 0) throw new KubeError('Invalid', 'provided IP is already allocated')
+        return api.update(...args)
+      },
+    })
   const { read, untilRight, warnings } = await startKeeper(['10.96.0.0/16', 'fd00::/112'], busy)
   assert.equal(await untilRight('dual'), 3)
   assert.deepEqual(familiesOf(await read()), dual)
   assert.equal(warnings(), 0)
+})
+
+test('a Service that no watch reports is read after its creation was refused', async () => {
+  let creations = 0
+  const { keeper, read, untilRight } = await startKeeper(['10.96.0.0/16'], (api) =>
+    withMethods(api, {
+      create(...args) {
+        creations++
+        return api.create(...args)
+      },
+    }),
+  )
+  const demand = { settled: true, stack: 'as-found' } as const
+  await untilRight('single')
+  const before = await read()
+  creations = 0
+  // The first attempt does not read: a Service that was deleted a moment ago is back soonest by a creation.
+  await assert.rejects(keeper.reconcile(undefined, demand, signal), /already allocated/)
+  await keeper.reconcile(undefined, demand, signal)
+  assert.equal(creations, 1)
+  assert.deepEqual(await read(), before)
 })
 
 test("when its second address is somebody else's, the Service takes another and keeps it", async () => {

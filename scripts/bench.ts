@@ -10,6 +10,7 @@ import { measureMemory } from '../test/bench/memory.ts'
 import { measureRepairCore } from '../test/bench/repair-core.ts'
 import { measureRepairDamage } from '../test/bench/repair-damage.ts'
 import { measureRepairMass } from '../test/bench/repair-mass.ts'
+import { measureRepairStalls } from '../test/bench/repair-stalls.ts'
 import { isMet, markdown, type Report } from '../test/bench/report.ts'
 import { measureStartup, requireBuild } from '../test/bench/startup.ts'
 import { measureVerify } from '../test/bench/verify.ts'
@@ -38,6 +39,7 @@ const benches: Readonly<Record<string, () => Promise<Report>>> = {
   'endless-answers': () => measureEndlessAnswers({ seconds: 20 }),
   memory: () => measureMemory({ minutes: positive(values.minutes) }),
   'repair-core': () => measureRepairCore({ rounds: rounds(5) }),
+  'repair-stalls': () => measureRepairStalls({ rounds: rounds(3) }),
   'repair-mass': () => measureRepairMass({ minutes: positive(values.minutes) }),
   'repair-damage': () => measureRepairDamage({ rounds: rounds(10) }),
   embedded: () => measureEmbedded({ rounds: rounds(20) }),

@@ -1,6 +1,7 @@
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { abortable, aborted, linkedController } from '../runtime/signals.ts'
+import { inSlices, type Steps } from '../runtime/steps.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import type { KubeApi } from './api.ts'
@@ -61,16 +62,10 @@ export class Informer<T extends KubeObject> {
       ...options,
       availability: options.availability ?? new Availability(options),
       sink: {
-        replaced: (objects) => {
-          const changes = this.store.replace(objects)
-          this.#state = 'synced'
-          this.#notify(changes)
-          this.#synced.resolve()
-          this.#settled.resolve()
-        },
+        replaced: (objects) => inSlices(options.clock, this.#replace(objects)),
         changed: (event) => {
           const change = this.store.apply(event)
-          if (change !== undefined) this.#notify([change])
+          if (change !== undefined) this.#notify(change, [...this.#handlers])
         },
         absent: () => {
           // The copy of a resource that was served before stays: a starting server may not serve it yet.
@@ -139,12 +134,21 @@ export class Informer<T extends KubeObject> {
     this.#round?.abort(new Error(`the informer of ${this.#name} begins anew`))
   }
 
-  #notify(changes: readonly Change<T>[]): void {
+  *#replace(objects: Iterable<T>): Steps<void> {
+    const changes = yield* this.store.replace(objects)
+    this.#state = 'synced'
     // New subscribers have already received everything in the store; ended subscriptions receive nothing more.
     const handlers = [...this.#handlers]
     for (const change of changes) {
-      for (const handler of handlers) if (this.#handlers.has(handler)) handler(change)
+      this.#notify(change, handlers)
+      yield
     }
+    this.#synced.resolve()
+    this.#settled.resolve()
+  }
+
+  #notify(change: Change<T>, handlers: readonly ((change: Change<T>) => void)[]): void {
+    for (const handler of handlers) if (this.#handlers.has(handler)) handler(change)
   }
 }
 

@@ -10,7 +10,8 @@ export type ReflectorState<T> =
   /** Lists page by page; `limit` is undefined when it requests all objects at once. */
   | {
       readonly phase: 'paging'
-      readonly items: readonly T[]
+      /** Those received so far. */
+      readonly items: T[]
       readonly continue: string | undefined
       readonly limit: number | undefined
     }

@@ -27,10 +27,13 @@ export type Selection = Pick<ListQuery, 'namespace' | 'labelSelector' | 'fieldSe
 /** Reduces an object when it arrives. `protobuf`, where it is, reads all the fields that the function reads. */
 export type Transform<T> = ((object: T) => T) & { readonly protobuf?: TrimmedReader }
 
-/** Receives what a reflector reads, synchronously and in order. An error that it throws ends the reflector. */
+/** Receives what a reflector reads, in order. An error that it throws ends the reflector. */
 export interface ReflectorSink<T> {
-  /** The complete present state. The receiver computes the differences from the state before. */
-  replaced(objects: readonly T[]): void
+  /**
+   * The complete present state. The receiver computes the differences from the state before. Nothing else is reported
+   * until the result, if it is a promise, has settled.
+   */
+  replaced(objects: Iterable<T>): void | Promise<void>
   /** One change since. */
   changed(event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }): void
   /** The server does not know the resource. The reflector keeps asking. */
@@ -168,11 +171,12 @@ export class Reflector<T extends KubeObject> {
       .catch(onlyKubeError)
     if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, watchError: false }
     const { next } = page
-    const all = items.concat(page.items)
+    for (const item of page.items) items.push(item)
     if (next !== undefined) {
-      this.#state = { phase: 'paging', items: all, continue: next, limit }
+      this.#state = { phase: 'paging', items, continue: next, limit }
     } else {
-      this.#listed(page.metadata.resourceVersion, all)
+      const listed = this.#listed(page.metadata.resourceVersion, items)
+      if (listed !== undefined) await listed
     }
     return undefined
   }
@@ -208,7 +212,8 @@ export class Reflector<T extends KubeObject> {
           break
         }
         const before = this.#state.phase
-        this.#take(event)
+        const taken = this.#take(event)
+        if (taken !== undefined) await taken
         if (this.#state.phase !== 'watching') continue
         if (before === 'streaming') guard.allow(watchPatience)
         guard.prove()
@@ -232,7 +237,7 @@ export class Reflector<T extends KubeObject> {
       : { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan', allowWatchBookmarks: true, timeoutSeconds }
   }
 
-  #take(event: Exclude<WatchEvent<T>, { readonly type: 'ERROR' }>): void {
+  #take(event: Exclude<WatchEvent<T>, { readonly type: 'ERROR' }>): void | Promise<void> {
     const { sink } = this.#options
     const { type, object } = event
     const resourceVersion = object.metadata?.resourceVersion
@@ -244,7 +249,7 @@ export class Reflector<T extends KubeObject> {
       if (type === 'ADDED' || type === 'MODIFIED') objects.set(keyOfObject(object), this.#reduced(object))
       else if (type === 'DELETED') objects.delete(keyOfObject(object))
       else if (object.metadata?.annotations?.['k8s.io/initial-events-end'] === 'true') {
-        this.#listed(resourceVersion, [...objects.values()])
+        return this.#listed(resourceVersion, objects.values())
       }
     } else {
       // A bookmark means that all changes up to it have been delivered.
@@ -255,11 +260,11 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  #listed(resourceVersion: string, objects: readonly T[]): void {
+  #listed(resourceVersion: string, objects: Iterable<T>): void | Promise<void> {
     this.#state = { phase: 'watching', resourceVersion, silences: 0 }
     this.#listedMs = this.#options.clock.monotonicMs()
     this.#options.served?.seen(this.#options.resource)
-    this.#options.sink.replaced(objects)
+    return this.#options.sink.replaced(objects)
   }
 
   async #retry(ending: Ending, signal: AbortSignal): Promise<void> {

@@ -1,3 +1,4 @@
+import type { Steps } from '../runtime/steps.ts'
 import type { ObjectRef } from './api.ts'
 import type { KubeObject } from './resources.ts'
 
@@ -14,7 +15,7 @@ export type Change<T> =
  * always exact. An object with the stored resourceVersion is no change.
  */
 export class Store<T extends KubeObject> {
-  readonly #objects = new Map<string, T>()
+  #objects = new Map<string, T>()
 
   get(ref: ObjectRef): T | undefined {
     return this.at(keyOf(ref))
@@ -46,19 +47,30 @@ export class Store<T extends KubeObject> {
 
   /**
    * Takes in the complete present state and computes the changes. Deletions come first, so that a name, address or port
-   * that moved is free before it is taken; an object that was deleted and created again (another uid) is both.
+   * that moved is free before it is taken; an object that was deleted and created again (another uid) is both. The
+   * store changes in the last step, all at once; it must not be changed otherwise before that.
    */
-  replace(objects: readonly T[]): readonly Change<T>[] {
-    const present = new Map(objects.map((object) => [keyOfObject(object), object]))
-    const deletions: Change<T>[] = []
-    for (const [key, old] of this.#objects) {
-      const object = present.get(key)
-      if (object !== undefined && object.metadata?.uid === old.metadata?.uid) continue
-      this.#objects.delete(key)
-      deletions.push({ type: 'deleted', old })
+  *replace(objects: Iterable<T>): Steps<readonly Change<T>[]> {
+    const present = new Map<string, T>()
+    for (const object of objects) {
+      present.set(keyOfObject(object), object)
+      yield
     }
-    const rest = [...present.values()].map((object) => this.apply({ type: 'ADDED', object }))
-    return [...deletions, ...rest.filter((change) => change !== undefined)]
+    const changes: Change<T>[] = []
+    for (const [key, old] of this.#objects) {
+      if (present.get(key)?.metadata?.uid !== old.metadata?.uid || !present.has(key))
+        changes.push({ type: 'deleted', old })
+      yield
+    }
+    for (const [key, object] of present) {
+      const old = this.#objects.get(key)
+      if (old === undefined || old.metadata?.uid !== object.metadata?.uid) changes.push({ type: 'added', object })
+      else if (sameVersion(old, object)) present.set(key, old)
+      else changes.push({ type: 'updated', old, object })
+      yield
+    }
+    this.#objects = present
+    return changes
   }
 }
 

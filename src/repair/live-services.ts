@@ -5,6 +5,8 @@ import type { Followed } from '../kube/informer.ts'
 import { type Service, services } from '../kube/resources.ts'
 import { keyOf, keyOfObject } from '../kube/store.ts'
 import type { Bitmap } from '../net/bitmap.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { inSlices } from '../runtime/steps.ts'
 import type { RangeClaims } from './bitmap/claims.ts'
 import { claimantsOf, surveyServices } from './bitmap/holdings.ts'
 import type { Finding } from './reporter.ts'
@@ -46,7 +48,7 @@ const FEW_NUMBERS = 8
 interface LiveHoldings {
   readonly numbers: Bitmap
   /** The findings that these of them are not allocated. */
-  findings(numbers: Bitmap): readonly Finding[]
+  findings(numbers: Bitmap): Promise<readonly Finding[]>
 }
 
 interface RangeLiveOptions {
@@ -54,6 +56,7 @@ interface RangeLiveOptions {
   readonly services: Followed<Service>
   readonly claims: RangeClaims
   readonly index: number
+  readonly clock: Clock
 }
 
 /** Reads from the API server which numbers of one range Services hold. */
@@ -66,7 +69,7 @@ export class RangeLive {
 
   /** The numbers that all Services hold. */
   async all(signal: AbortSignal): Promise<{ readonly held: LiveHoldings; readonly checked: undefined }> {
-    return { held: this.#heldBy(await listServices(this.#options.api, signal)), checked: undefined }
+    return { held: await this.#heldBy(await listServices(this.#options.api, signal)), checked: undefined }
   }
 
   /**
@@ -79,40 +82,41 @@ export class RangeLive {
     signal: AbortSignal,
   ): Promise<{ readonly held: LiveHoldings; readonly checked: readonly number[] | undefined }> {
     const { api, services } = this.#options
-    const known = [...this.#claimants(services.store.list(), numbers)]
+    const known = [...(await this.#claimants(services.store.list(), numbers))]
     const chosen = many ? known : known.slice(0, FEW_NUMBERS)
     const refs = refsOf(chosen.flatMap(([, holders]) => holders))
     const live = await readServices(api, refs, signal)
     return {
-      held: this.#heldBy([...live.values()]),
+      held: await this.#heldBy([...live.values()]),
       checked: chosen.length < known.length ? chosen.map(([offset]) => offset) : undefined,
     }
   }
 
   /** The findings that these numbers are not allocated, with their holders from the copies of the Services. */
-  notAllocated(numbers: Bitmap): readonly Finding[] {
+  notAllocated(numbers: Bitmap): Promise<readonly Finding[]> {
     return this.#notAllocated(this.#options.services.store.list(), numbers, false)
   }
 
-  #heldBy(live: readonly Service[]): LiveHoldings {
-    const { claims, index } = this.#options
+  async #heldBy(live: readonly Service[]): Promise<LiveHoldings> {
+    const { claims, index, clock } = this.#options
+    const { held } = await inSlices(clock, surveyServices(live, claims))
     return {
-      numbers: surveyServices(live, claims).held[index] as Bitmap,
+      numbers: held[index] as Bitmap,
       findings: (numbers) => this.#notAllocated(live, numbers, true),
     }
   }
 
-  #notAllocated(services: readonly Service[], numbers: Bitmap, repairing: boolean): readonly Finding[] {
+  async #notAllocated(services: readonly Service[], numbers: Bitmap, repairing: boolean): Promise<readonly Finding[]> {
     const { claims, index } = this.#options
-    return [...this.#claimants(services, numbers)].flatMap(([offset, [first]]) =>
+    return [...(await this.#claimants(services, numbers))].flatMap(([offset, [first]]) =>
       first === undefined ? [] : [claims.notAllocated(first, index, offset, repairing)],
     )
   }
 
-  #claimants(services: readonly Service[], numbers: Bitmap): ReadonlyMap<number, readonly Service[]> {
-    const { claims, index } = this.#options
+  async #claimants(services: readonly Service[], numbers: Bitmap): Promise<ReadonlyMap<number, readonly Service[]>> {
+    const { claims, index, clock } = this.#options
     const wanted = claims.ranges.map((_, range) => (range === index ? numbers : undefined))
-    return claimantsOf(services, claims, wanted)[index] ?? new Map()
+    return (await inSlices(clock, claimantsOf(services, claims, wanted)))[index] ?? new Map()
   }
 }
 

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { KubeApi, ListQuery, ObjectRef, WatchEvent, WatchQuery } from '../../src/kube/api.ts'
 import { KubeError } from '../../src/kube/errors.ts'
 import type { KubeList, KubeObject, Resource } from '../../src/kube/resources.ts'
@@ -15,12 +16,17 @@ export interface CollectionAtRest {
  */
 export class ApiAtRest implements KubeApi {
   readonly #collections: ReadonlyMap<string, CollectionAtRest>
+  readonly #objectsPerTurn: number
   /** Requests beside the first list of each collection, which is a streaming one. */
   readonly requests: string[] = []
 
-  /** By the plural of their resource. */
-  constructor(collections: Readonly<Record<string, CollectionAtRest>>) {
+  /**
+   * @param collections - by the plural of their resource.
+   * @param objectsPerTurn - how many objects of a streaming list arrive in one turn of the event loop.
+   */
+  constructor(collections: Readonly<Record<string, CollectionAtRest>>, objectsPerTurn = Number.POSITIVE_INFINITY) {
     this.#collections = new Map(Object.entries(collections))
+    this.#objectsPerTurn = objectsPerTurn
   }
 
   async get<T extends KubeObject>(resource: Resource<T>, { name }: ObjectRef): Promise<T> {
@@ -47,7 +53,10 @@ export class ApiAtRest implements KubeApi {
     onOpen?.()
     if (sendInitialEvents) {
       const { count, json } = this.#collection(resource)
-      for (let index = 0; index < count; index++) yield { type: 'ADDED', object: JSON.parse(json(index)) as T }
+      for (let index = 0; index < count; index++) {
+        yield { type: 'ADDED', object: JSON.parse(json(index)) as T }
+        if (index % this.#objectsPerTurn === this.#objectsPerTurn - 1) await nextTurn()
+      }
       const annotations = { 'k8s.io/initial-events-end': 'true' }
       yield { type: 'BOOKMARK', object: { metadata: { resourceVersion, annotations } } as unknown as T }
     }

@@ -25,7 +25,7 @@ export function addressAt(index: number): string {
 }
 
 export function nodePortAt(index: number): number | undefined {
-  return index % 2 === 0 ? 10_000 + index / 2 : undefined
+  return index % 2 === 0 && index < 100_000 ? 10_000 + index / 2 : undefined
 }
 
 const serviceCidr = {

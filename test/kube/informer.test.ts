@@ -6,6 +6,7 @@ import { endpoints, type KubeObject, type Service, services } from '../../src/ku
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
+import { longestWithoutPause, workingClock } from '../runtime/working-clock.ts'
 import { added, bookmark, listOf, ScriptedApi, service } from './scripted-api.ts'
 
 /** A server that holds the Services a and b and accepts every watch; the test decides what is told from then on. */
@@ -107,6 +108,29 @@ test('what happened during an outage is told as differences, and the store stays
   controller.abort()
   await run
   assert.equal(api.openWatches, 0)
+})
+
+test('a long list is taken in with pauses, and what the watch reports meanwhile is told after it', async (t) => {
+  const { api, time, context, controller } = setUp(t)
+  const names = Array.from({ length: 1_000 }, (_, index) => `s-${String(index).padStart(4, '0')}`)
+  api.onWatch = (watch) => {
+    watch.open().send(...names.map((name) => added(service(name, '1'))), bookmark('5', 'initial-events-end'))
+    watch.send({ type: 'DELETED', object: service('s-0000', '6') })
+  }
+  const { clock, worked } = workingClock(time)
+  const informer = new Informer({ ...context, clock, resource: services })
+  const { told, handler } = recorder()
+  informer.subscribe((change) => {
+    worked(0.1)
+    handler(change)
+  })
+  const longest = longestWithoutPause(time, () => told.length)
+  const run = informer.run(controller.signal)
+  await time.advance(100)
+  assert.deepEqual(told, [...names.map((name) => `added >${name}@1`), 'deleted s-0000@1'])
+  assert.ok(longest() > 0 && longest() <= 150, `${longest()} changes without a pause`)
+  controller.abort()
+  await run
 })
 
 test('a transform cuts objects down before they are kept or told', async (t) => {

@@ -56,7 +56,7 @@ function start(t: TestContext, api: ScriptedApi, sinkError?: Error) {
       return object
     },
     sink: {
-      replaced: (objects) => told.push(`= ${objects.map(keyOfObject).join(' ')}`),
+      replaced: (objects) => void told.push(`= ${[...objects].map(keyOfObject).join(' ')}`),
       changed: ({ type, object }) => {
         if (sinkError !== undefined) throw sinkError
         told.push(`${type} ${keyOfObject(object)}`)
@@ -205,7 +205,7 @@ test('items of a list are given the apiVersion and kind that API servers leave o
     availability: new Availability({ clock, logger: memoryLogger() }),
     sink: {
       replaced: (objects) => {
-        got = objects
+        got = [...objects]
       },
       changed() {},
       absent() {},

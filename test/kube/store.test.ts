@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import type { KubeObject } from '../../src/kube/resources.ts'
 import { type Change, keyOf, keyOfObject, Store } from '../../src/kube/store.ts'
+import { atOnce } from '../../src/runtime/steps.ts'
 
 function object(name: string, resourceVersion: string, uid = 'u'): KubeObject {
   return { metadata: { namespace: 'ns', name, uid, resourceVersion } }
@@ -38,12 +39,9 @@ test('a resourceVersion that is here already is no change, nor is the deletion o
 test('replacing tells of deletions first, and of an object made anew as both', () => {
   const store = new Store()
   for (const name of ['kept', 'gone', 'remade', 'changed']) store.apply({ type: 'ADDED', object: object(name, '1') })
-  const changes = store.replace([
-    object('new', '5'),
-    object('changed', '4'),
-    object('remade', '3', 'other'),
-    object('kept', '1'),
-  ])
+  const changes = atOnce(
+    store.replace([object('new', '5'), object('changed', '4'), object('remade', '3', 'other'), object('kept', '1')]),
+  )
   assert.deepEqual(
     changes.map((change) => [change.type, (change.type === 'deleted' ? change.old : change.object).metadata?.name]),
     [
@@ -58,7 +56,7 @@ test('replacing tells of deletions first, and of an object made anew as both', (
 
 test('a namespace can be listed alone', () => {
   const store = new Store()
-  store.replace([object('a', '1'), { metadata: { namespace: 'other', name: 'b', resourceVersion: '1' } }])
+  atOnce(store.replace([object('a', '1'), { metadata: { namespace: 'other', name: 'b', resourceVersion: '1' } }]))
   assert.deepEqual(store.list('ns').map(keyOfObject), ['ns/a'])
   assert.deepEqual(store.list().map(keyOfObject), ['ns/a', 'other/b'])
 })
@@ -77,7 +75,7 @@ test('an index kept from the changes alone always equals the store', () => {
       const index = new Set<KubeObject>()
       for (const one of steps) {
         const changes: readonly (Change<KubeObject> | undefined)[] =
-          'type' in one ? [store.apply(one)] : store.replace(one)
+          'type' in one ? [store.apply(one)] : atOnce(store.replace(one))
         for (const change of changes) {
           if (change === undefined) continue
           if (change.type !== 'added') assert.ok(index.delete(change.old), 'what is taken away had been told')

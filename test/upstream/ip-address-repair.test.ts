@@ -23,6 +23,7 @@ import type { IpAddressWrite } from '../../src/repair/ip-address/writer.ts'
 import { type Finding, RepairReporter, repairReasons } from '../../src/repair/reporter.ts'
 import { trimService } from '../../src/repair/service-claims.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
+import { atOnce } from '../../src/runtime/steps.ts'
 import { parseTime } from '../../src/runtime/time-format.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
@@ -62,9 +63,9 @@ describe(`${ipAddressRepair.file}, repairServiceIP, the plan`, () => {
       }
       if (impatient.has(one.name)) {
         const young = { ...view, ageMs: (ipAddress: IpAddress) => ageIn(one, ipAddress) }
-        assert.deepEqual(check({ names: [], existing, deleting: true }, young).writes, [])
+        assert.deepEqual(atOnce(check({ names: [], existing, deleting: true }, young)).writes, [])
       }
-      const found = check({ names: namesToCheck(held, view), existing, deleting: true }, view)
+      const found = atOnce(check({ names: atOnce(namesToCheck(held, view)), existing, deleting: true }, view))
       assertSame(found.writes.flatMap(asUpstream), one.expect.writes, 'the writes')
       assert.deepEqual(found.findings.map(toldOf), one.expect.events)
     })

@@ -9,6 +9,7 @@ import type { RangeClaims } from '../../src/repair/bitmap/claims.ts'
 import type { LeakLedger } from '../../src/repair/bitmap/plan.ts'
 import { planPass, readRange } from '../../src/repair/bitmap/plan.ts'
 import type { FindingType } from '../../src/repair/reporter.ts'
+import { atOnce } from '../../src/runtime/steps.ts'
 import { RangeWorld } from '../repair/bitmap/world.ts'
 import type { RangeRepairCase } from './range-repair-tables.ts'
 
@@ -40,7 +41,7 @@ function runPlans(claims: RangeClaims, { given, call, expect }: RangeRepairCase)
       return readRange(kept, stored, { claims, where: 'here', adopt: false })
     })
     const nowMs = pass * intervalMs
-    const plan = planPass({ claims, services: given.objects, readings, ledgers, nowMs, repairing: true })
+    const plan = atOnce(planPass({ claims, services: given.objects, readings, ledgers, nowMs, repairing: true }))
     taken = plan.ranges.map((range) => {
       assert.ok(range.type === 'range')
       return range.taken

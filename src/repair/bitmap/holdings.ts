@@ -1,6 +1,7 @@
 import type { Service } from '../../kube/resources.ts'
 import { type Change, keyOfObject } from '../../kube/store.ts'
 import { Bitmap } from '../../net/bitmap.ts'
+import type { Steps } from '../../runtime/steps.ts'
 import type { Finding } from '../reporter.ts'
 import type { RangeClaims } from './claims.ts'
 
@@ -55,7 +56,7 @@ interface RangeSurvey {
   readonly faults: readonly Finding[]
 }
 
-export function surveyServices(services: Iterable<Service>, claims: RangeClaims): RangeSurvey {
+export function* surveyServices(services: Iterable<Service>, claims: RangeClaims): Steps<RangeSurvey> {
   const held = claims.ranges.map(({ size }) => new Bitmap(size))
   const contested = claims.ranges.map(({ size }) => new Bitmap(size))
   const faults: Finding[] = []
@@ -65,7 +66,10 @@ export function surveyServices(services: Iterable<Service>, claims: RangeClaims)
   const fault = (finding: Finding): void => {
     faults.push(finding)
   }
-  for (const service of services) claims.visit(service, hold, fault)
+  for (const service of services) {
+    claims.visit(service, hold, fault)
+    yield
+  }
   return { held, contested, faults }
 }
 
@@ -74,11 +78,11 @@ export function surveyServices(services: Iterable<Service>, claims: RangeClaims)
  * first by name. So all masters agree which Service keeps a number with several holders. A Service that holds a number
  * twice occurs twice.
  */
-export function claimantsOf(
+export function* claimantsOf(
   services: Iterable<Service>,
   claims: RangeClaims,
   wanted: readonly (Bitmap | undefined)[],
-): readonly ReadonlyMap<number, readonly Service[]>[] {
+): Steps<readonly ReadonlyMap<number, readonly Service[]>[]> {
   const found = wanted.map(() => new Map<number, Service[]>())
   if (wanted.every((numbers) => numbers === undefined || numbers.count === 0)) return found
   for (const service of services) {
@@ -88,6 +92,7 @@ export function claimantsOf(
       if (known === undefined) found[range]?.set(offset, [service])
       else known.push(service)
     })
+    yield
   }
   for (const claimants of found) for (const several of claimants.values()) several.sort(oldestFirst)
   return found

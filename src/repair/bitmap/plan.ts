@@ -1,5 +1,6 @@
 import type { Service } from '../../kube/resources.ts'
 import { Bitmap } from '../../net/bitmap.ts'
+import type { Steps } from '../../runtime/steps.ts'
 import type { StoredRange } from '../registries/range-registry.ts'
 import { aboutRanges, type Finding } from '../reporter.ts'
 import type { BitmapRange, RangeClaims } from './claims.ts'
@@ -210,8 +211,9 @@ interface RangePass {
 }
 
 /** Plans a full pass over all ranges of a repair, with all findings. Pure. Upstream: `doRunOnce` in repair.go. */
-export function planPass({ claims, services, readings, ledgers, nowMs, repairing }: RangePassInput): RangePass {
-  const { held, contested, faults } = surveyServices(services, claims)
+export function* planPass(input: RangePassInput): Steps<RangePass> {
+  const { claims, services, readings, ledgers, nowMs, repairing } = input
+  const { held, contested, faults } = yield* surveyServices(services, claims)
   const ranges = readings.map((reading, range) =>
     planRange({ reading, held: held[range] as Bitmap, ledger: ledgers[range] ?? noLeaks, nowMs }),
   )
@@ -220,7 +222,8 @@ export function planPass({ claims, services, readings, ledgers, nowMs, repairing
     return plan.type === 'none' ? several : several.or(plan.missing)
   })
   const findings = [...faults]
-  claimantsOf(services, claims, wanted).forEach((claimants, range) => {
+  const found = yield* claimantsOf(services, claims, wanted)
+  found.forEach((claimants, range) => {
     const plan = ranges[range] as RangePlan
     for (const offset of wanted[range] as Bitmap) {
       const [first, ...others] = claimants.get(offset) ?? []

@@ -3,6 +3,7 @@ import { referenceTo } from '../../kube/event-object.ts'
 import { Bitmap } from '../../net/bitmap.ts'
 import { exponentialBackoff } from '../../runtime/backoff.ts'
 import { sleep } from '../../runtime/clock.ts'
+import { inSlices } from '../../runtime/steps.ts'
 import { listServices, RangeLive } from '../live-services.ts'
 import type { RangeRegistry, StoredRange } from '../registries/range-registry.ts'
 import type { RepairContext } from '../repair.ts'
@@ -87,7 +88,7 @@ export class RangeWriter {
         reading.origin === 'same-range' ? await this.#live.holders(missing, many, signal) : await this.#live.all(signal)
       const add = held.numbers.minus(reading.set)
       if (reading.origin !== 'same-range' || add.count > 0) {
-        const findings = held.findings(add)
+        const findings = await held.findings(add)
         this.state.own.setting(add)
         const outcome = await this.#write(reading.set.or(add), current, signal)
         if (outcome === 'unchanged') return findings
@@ -148,7 +149,8 @@ export class RangeWriter {
     const fixed = stored.type === 'range' && stored.fixed !== undefined
     if (fixed || !(await this.#mayWrite(signal)))
       return [...leaked].map((offset) => claims.leaked(index, offset, false))
-    const live = surveyServices(await listServices(api, signal), claims).held[index] as Bitmap
+    const { held } = await inSlices(clock, surveyServices(await listServices(api, signal), claims))
+    const live = held[index] as Bitmap
     let current = stored
     for (let tries = 0; tries < FREEING_TRIES; tries++) {
       if (tries > 0) {

@@ -2,6 +2,7 @@ import { ReconcileLoop } from '../../kube/reconcile-loop.ts'
 import { type Cancel, sleep } from '../../runtime/clock.ts'
 import { messageOf } from '../../runtime/errors.ts'
 import { together } from '../../runtime/signals.ts'
+import { inSlices } from '../../runtime/steps.ts'
 import type { RangeChange, RangeRegistry, StoredRange } from '../registries/range-registry.ts'
 import type { Repair, RepairContext } from '../repair.ts'
 import type { Finding } from '../reporter.ts'
@@ -154,7 +155,7 @@ export class RangeRepair implements Repair {
   }
 
   async #pass(signal: AbortSignal, { counts }: { readonly counts: boolean }): Promise<void> {
-    const { registry, claims, reporter } = this.#options
+    const { registry, claims, reporter, clock } = this.#options
     const left: Finding[] = []
     if (registry.writable) {
       for (const writer of this.#writers) {
@@ -168,7 +169,7 @@ export class RangeRepair implements Repair {
       for (const [index, { text, size }] of claims.ranges.entries())
         metrics.usage(text, { allocated: this.#holdings.held(index).count, size })
     }
-    const { findings } = this.#plan()
+    const { findings } = await inSlices(clock, this.#plan())
     const withheld = this.#withheld()
     // While a range is withheld we do not know which Services are outside it.
     const reported = findings.filter(

@@ -1,6 +1,7 @@
 import type { ObjectRef } from '../../kube/api.ts'
 import { apiVersionOf, type IpAddress, ipAddresses, type Service } from '../../kube/resources.ts'
 import { keyOf, keyOfObject } from '../../kube/store.ts'
+import type { Steps } from '../../runtime/steps.ts'
 import { regardingService } from '../bitmap/claims.ts'
 import { REQUEST_TIMEOUT_MS } from '../repair.ts'
 import type { Finding } from '../reporter.ts'
@@ -61,7 +62,7 @@ export function planExisting(ipAddress: IpAddress, view: ServiceIpView): IpAddre
 }
 
 /** The addresses of all Services that are not evidently in sync. Pure. */
-export function namesToCheck(services: readonly Service[], view: ServiceIpView): ReadonlySet<string> {
+export function* namesToCheck(services: readonly Service[], view: ServiceIpView): Steps<ReadonlySet<string>> {
   const names = new Set<string>()
   for (const service of services) {
     const ref = { namespace: service.metadata?.namespace, name: service.metadata?.name ?? '' }
@@ -71,6 +72,7 @@ export function namesToCheck(services: readonly Service[], view: ServiceIpView):
       const inSync = ipAddress !== undefined && refersTo(ipAddress, ref) && hasAllocatorLabels(ipAddress)
       if (!inSync || !view.inRange(text)) names.add(lookupNameOf(text))
     }
+    yield
   }
   return names
 }

@@ -2,6 +2,7 @@ import type { Followed, Informers } from '../../kube/informer.ts'
 import { type IpAddress, ipAddresses, type ServiceCidr, serviceCidrs } from '../../kube/resources.ts'
 import type { Change } from '../../kube/store.ts'
 import type { Clock } from '../../runtime/clock.ts'
+import { inSlices } from '../../runtime/steps.ts'
 import { REQUEST_TIMEOUT_MS, type Repair, type RepairContext } from '../repair.ts'
 import { trimIpAddress } from './ip-address.ts'
 import { IpAddressRounds } from './rounds.ts'
@@ -53,6 +54,7 @@ export class IpAddressRepair implements Repair {
       tidy: () => {
         this.#ages.tidy()
         this.#ranges.tidy(this.#index.size)
+        void this.#countAll()
       },
       view: {
         holdersOf: (name) => this.#index.holdersOf(name),
@@ -99,23 +101,32 @@ export class IpAddressRepair implements Repair {
 
   async #run(signal: AbortSignal): Promise<void> {
     const { services, logger } = this.#options
-    if ((await this.#ipAddresses.whenSettled(signal)) === 'absent') {
-      logger.info({}, 'the server does not serve IPAddresses yet; their repair waits for it')
-      await this.#ipAddresses.whenSynced(signal)
-    }
+    // Before the first lists: they are then taken in with pauses.
     const subscriptions = [
       this.#ipAddresses.subscribe((change) => {
         this.#ages.apply(change)
-        if (change.type === 'deleted') this.#schedule.markReleased(change.old.metadata?.name ?? '')
-        else this.#schedule.mark([change.object.metadata?.name ?? ''])
+        const { metadata } = change.type === 'deleted' ? change.old : change.object
+        const { name = '' } = metadata ?? {}
+        if (change.type !== 'updated') this.#ranges.count(name, change.type === 'added' ? 1 : -1)
+        if (change.type === 'deleted') this.#schedule.markReleased(name)
+        // The first full pass checks everything.
+        else if (this.#stage === 'repairing') this.#schedule.mark([name])
       }),
-      services.subscribe((change) => this.#schedule.mark(this.#index.apply(change))),
+      services.subscribe((change) => {
+        const names = this.#index.apply(change)
+        if (this.#stage === 'repairing') this.#schedule.mark(names)
+      }),
       this.#serviceCidrs.subscribe(() => {
         this.#ranges = new ServiceIpRanges(this.#serviceCidrs.store.list())
+        void this.#countAll()
         this.#schedule.markAll()
       }),
     ]
     try {
+      if ((await this.#ipAddresses.whenSettled(signal)) === 'absent') {
+        logger.info({}, 'the server does not serve IPAddresses yet; their repair waits for it')
+        await this.#ipAddresses.whenSynced(signal)
+      }
       await this.#whenReady(signal)
       this.#options.reporter.metrics.onCollect(() => this.#reportUsage())
       this.#schedule.passWithin(0)
@@ -126,10 +137,13 @@ export class IpAddressRepair implements Repair {
     }
   }
 
+  #countAll(): void | Promise<void> {
+    return inSlices(this.#options.clock, this.#ranges.countAll(this.#ipAddresses.store.list()))
+  }
+
   #reportUsage(): void {
     const { metrics } = this.#options.reporter
-    const names = this.#ipAddresses.store.list().map(({ metadata }) => metadata?.name ?? '')
-    for (const { range, ...usage } of this.#ranges.usage(names)) metrics.usage(range, usage)
+    for (const { range, ...usage } of this.#ranges.usage()) metrics.usage(range, usage)
   }
 
   async #whenReady(signal: AbortSignal): Promise<void> {
@@ -138,6 +152,7 @@ export class IpAddressRepair implements Repair {
     this.#stage = 'waiting'
     // Every change of a ServiceCIDR requests a check. Other requests are part of the full pass that follows.
     while (this.#serviceCidrs.store.get({ name: defaultServiceCidr }) === undefined) await this.#schedule.next(signal)
+    await this.#countAll()
     this.#stage = 'repairing'
   }
 }

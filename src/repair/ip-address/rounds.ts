@@ -3,6 +3,7 @@ import type { Followed } from '../../kube/informer.ts'
 import { WriteRetry } from '../../kube/reconcile-loop.ts'
 import type { IpAddress, Service } from '../../kube/resources.ts'
 import { messageOf } from '../../runtime/errors.ts'
+import { atOnce, inSlices, type Steps } from '../../runtime/steps.ts'
 import { readServices } from '../live-services.ts'
 import { MAX_RELEASE_DELAY_MS, type RepairContext } from '../repair.ts'
 import type { Finding } from '../reporter.ts'
@@ -86,12 +87,12 @@ export class IpAddressRounds {
   }
 
   async #checkAndWrite(work: Work, signal: AbortSignal): Promise<readonly WriteOutcome[]> {
-    const { api, permit, schedule, reporter } = this.#options
+    const { api, permit, schedule, reporter, clock } = this.#options
     const { full } = work
     // A server that repairs by itself gets its time.
     if (permit.mode === 'report' && !full) return []
-    const scope = this.#scopeOf(work)
-    const seen = check(scope, this.#view(permit.mode === 'repair'))
+    const scope = await this.#scopeOf(work)
+    const seen = await inSlices(clock, check(scope, this.#view(permit.mode === 'repair')))
     const wanted = seen.writes.length > 0
     const writing = wanted && permit.mode === 'repair' && (await permit.granted(signal))
     if (wanted && !writing && !full) return []
@@ -124,18 +125,13 @@ export class IpAddressRounds {
     return findings.filter((finding) => !late.has(finding))
   }
 
-  #scopeOf({ full, all, names }: Work): CheckScope {
-    const { services, ipAddresses, view, schedule } = this.#options
-    const checked = [...(all ? this.#namesToCheck(services.store.list()) : names)].filter(
-      (name) => !schedule.isReleased(name),
-    )
+  async #scopeOf({ full, all, names }: Work): Promise<CheckScope> {
+    const { services, ipAddresses, view, schedule, clock } = this.#options
+    const named = all ? await inSlices(clock, namesToCheck(services.store.list(), this.#view(true))) : names
+    const checked = [...named].filter((name) => !schedule.isReleased(name))
     if (full) return { names: checked, existing: ipAddresses.store.list(), deleting: true }
     const existing = [...names].map((name) => view.ipAddressOf(name)).filter((one) => one !== undefined)
     return { names: checked, existing, deleting: false }
-  }
-
-  #namesToCheck(services: Parameters<typeof namesToCheck>[0]): ReadonlySet<string> {
-    return namesToCheck(services, this.#view(true))
   }
 
   #view(repairing: boolean): ServiceIpView {
@@ -251,8 +247,11 @@ export interface CheckScope {
   readonly deleting: boolean
 }
 
-/** Checks the copies. Pure. */
-export function check(scope: CheckScope, view: ServiceIpView): CheckResult {
+/**
+ * Checks the copies. Pure. The copies may change between two steps: each address is checked as it is at its step, and
+ * {@link checkLive} decides what is written.
+ */
+export function* check(scope: CheckScope, view: ServiceIpView): Steps<CheckResult> {
   const findings: Finding[] = []
   const writes: IpAddressWrite[] = []
   const busy = new Set<string>()
@@ -264,10 +263,12 @@ export function check(scope: CheckScope, view: ServiceIpView): CheckResult {
       writes.push(action)
       busy.add(name)
     }
+    yield
   }
   const orphans: IpAddress[] = []
   let againMs: number | undefined
   for (const ipAddress of scope.existing) {
+    yield
     // An IPAddress that is recreated or relabelled for a Service is not deleted.
     const { name = '' } = ipAddress.metadata ?? {}
     if (!isManagedByAllocator(ipAddress) || busy.has(name)) continue
@@ -305,7 +306,7 @@ async function checkLive(
   const involved = [...names].flatMap((name) => servicesInvolved(name, view))
   const live = await readServices(api, involved, signal)
   const existing = deleting ? before.values() : []
-  const checked = check({ names, existing, deleting }, withServices(view, live, before))
+  const checked = atOnce(check({ names, existing, deleting }, withServices(view, live, before)))
   return {
     findings: [...seen.findings.filter(({ item }) => !names.has(item)), ...checked.findings],
     writes: checked.writes,

@@ -1,7 +1,8 @@
-import type { Service, ServiceCidr } from '../../kube/resources.ts'
+import type { IpAddress, Service, ServiceCidr } from '../../kube/resources.ts'
 import { type Change, keyOfObject } from '../../kube/store.ts'
 import { type Cidr, tryParseStoredCidr, usableSize } from '../../net/cidr.ts'
 import { type AddressGroups, ipv4Value, readAddress } from '../../net/stored-address.ts'
+import type { Steps } from '../../runtime/steps.ts'
 import { clusterIpsOf } from '../service-claims.ts'
 import { groupsOf, ipAddressNameOf, isCanonicalIPv4, valueOfIPv4 } from './ip-address.ts'
 
@@ -94,12 +95,16 @@ interface ReadyRange {
  */
 export class ServiceIpRanges {
   readonly #ranges: readonly ReadyRange[]
+  /** How many addresses are allocated in each. */
+  readonly #allocated: number[]
+  #counts = 0
   /** By IPv6 name, the index in `#ranges`: parsing a name is most of the work of a pass. */
   readonly #places = new Map<string, number>()
 
   constructor(serviceCidrs: readonly ServiceCidr[]) {
     const all = serviceCidrs.flatMap(rangesOf)
     this.#ranges = [...new Map(all.map((cidr) => [cidr.text, cidr])).values()].map(ready)
+    this.#allocated = this.#ranges.map(() => 0)
   }
 
   /** Whether a Service may have the address; `name` is its canonical form. */
@@ -107,18 +112,28 @@ export class ServiceIpRanges {
     return this.#placeOf(name) >= 0
   }
 
-  /** The usage of each range with these addresses; an address in several ranges counts for the first. */
-  usage(
-    names: Iterable<string>,
-  ): readonly { readonly range: string; readonly allocated: number; readonly size: number }[] {
-    const counts = this.#ranges.map(() => 0)
-    for (const name of names) {
-      const place = this.#placeOf(name)
-      if (place >= 0) counts[place] = (counts[place] ?? 0) + 1
+  /** Counts an address that is allocated from now on (1), or no longer (-1); one in several ranges for the first. */
+  count(name: string, by: 1 | -1): void {
+    const place = this.#placeOf(name)
+    if (place >= 0) this.#allocated[place] = (this.#allocated[place] ?? 0) + by
+  }
+
+  /** Counts all anew, until a later call does. Changes that come between two steps are counted by {@link count}. */
+  *countAll(allocated: readonly IpAddress[]): Steps<void> {
+    const count = ++this.#counts
+    this.#allocated.fill(0)
+    for (const { metadata } of allocated) {
+      if (count !== this.#counts) return
+      this.count(metadata?.name ?? '', 1)
+      yield
     }
+  }
+
+  /** The usage of each range. */
+  usage(): readonly { readonly range: string; readonly allocated: number; readonly size: number }[] {
     return this.#ranges.map(({ cidr }, place) => ({
       range: cidr.text,
-      allocated: counts[place] ?? 0,
+      allocated: this.#allocated[place] ?? 0,
       size: Number(usableSize(cidr)),
     }))
   }

@@ -6,6 +6,7 @@ import { type PortRange, parsePortRange } from '../../net/host-port.ts'
 import { clusterIpClaims, nodePortClaims, type RangeClaims } from '../../repair/bitmap/claims.ts'
 import { claimantsOf, surveyServices } from '../../repair/bitmap/holdings.ts'
 import { readRange } from '../../repair/bitmap/plan.ts'
+import { atOnce } from '../../runtime/steps.ts'
 import { byHand, type Command, type Finding, runControllers, skipped, type Verdict, verdictOf } from './finding.ts'
 import { flagCheck, serviceRanges } from './ranges.ts'
 import type { About, Parts, StoredBitmap } from './state.ts'
@@ -113,7 +114,7 @@ function readText<Range extends Cidr | PortRange>(
 function findingsIn(group: Group, services: readonly Service[]): readonly Finding[] {
   const { claims, stored } = group
   if (claims === undefined) return stored.map((one) => unreadable(one, 'names no range'))
-  const { held } = surveyServices(services, claims)
+  const { held } = atOnce(surveyServices(services, claims))
   return stored.flatMap((one): readonly Finding[] => {
     const place = claims.ranges.findIndex(({ name }) => name === one.name)
     const range = claims.ranges[place]
@@ -134,11 +135,8 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
     }
     const used = held[place] ?? reading.set
     const missing = used.minus(reading.set)
-    const users = claimantsOf(
-      services,
-      claims,
-      claims.ranges.map((_, index) => (index === place ? missing : undefined)),
-    )
+    const wanted = claims.ranges.map((_, index) => (index === place ? missing : undefined))
+    const users = atOnce(claimantsOf(services, claims, wanted))
     const unallocated = [...missing].map((offset): Finding => {
       const [user] = users[place]?.get(offset) ?? []
       return {

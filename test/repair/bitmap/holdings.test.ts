@@ -7,6 +7,7 @@ import { parseCidr } from '../../../src/net/cidr.ts'
 import { parsePortRange } from '../../../src/net/host-port.ts'
 import { clusterIpClaims, nodePortClaims } from '../../../src/repair/bitmap/claims.ts'
 import { RangeHoldings, surveyServices } from '../../../src/repair/bitmap/holdings.ts'
+import { atOnce } from '../../../src/runtime/steps.ts'
 import { someServices } from './samples.ts'
 
 const kinds = [
@@ -20,8 +21,8 @@ test('after any changes it says what a look through all Services says', () => {
       const store = new Store<Service>()
       const holdings = new RangeHoldings(claims)
       for (const services of states) {
-        for (const change of store.replace(services)) holdings.apply(change)
-        surveyServices(store.list(), claims).held.forEach((held, range) => {
+        for (const change of atOnce(store.replace(services))) holdings.apply(change)
+        atOnce(surveyServices(store.list(), claims)).held.forEach((held, range) => {
           assert.deepEqual([...holdings.held(range)], [...held])
         })
       }

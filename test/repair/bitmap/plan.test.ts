@@ -18,6 +18,7 @@ import {
   stillTaken,
 } from '../../../src/repair/bitmap/plan.ts'
 import type { RangeContent, StoredRange } from '../../../src/repair/registries/range-registry.ts'
+import { atOnce } from '../../../src/runtime/steps.ts'
 import { someServices } from './samples.ts'
 
 const size = 16
@@ -164,7 +165,7 @@ for (const [name, claims] of Object.entries(kinds)) {
           let ledgers: readonly LeakLedger[] = []
           for (const nowMs of [0, 180_000, 360_000, 360_000]) {
             const readings = stored.map((one, range) => read(claims, range, one))
-            const pass = planPass({ claims, services, readings, ledgers, nowMs, repairing: true })
+            const pass = atOnce(planPass({ claims, services, readings, ledgers, nowMs, repairing: true }))
             const held = services.flatMap((service) => claimed(claims, service))
             pass.ranges.forEach((plan, range) => {
               assert.ok(plan.type === 'range')
@@ -198,7 +199,7 @@ for (const [name, claims] of Object.entries(kinds)) {
             ledgers = pass.ranges.map(({ ledger }) => ledger)
           }
           const readings = stored.map((one, range) => read(claims, range, one))
-          const again = planPass({ claims, services, readings, ledgers, nowMs: 360_000, repairing: true })
+          const again = atOnce(planPass({ claims, services, readings, ledgers, nowMs: 360_000, repairing: true }))
           for (const plan of again.ranges) assert.equal(plan.type === 'range' && plan.changed, false)
         }),
         { numRuns: 500 },
@@ -213,7 +214,7 @@ for (const [name, claims] of Object.entries(kinds)) {
           const readings = start(starts).map((one, range) => read(claims, range, one))
           const plan = (list: readonly Service[]): readonly string[] => {
             const input = { claims, services: list, readings, ledgers: [noLeaks], nowMs: 0, repairing: true }
-            const told = planPass(input).findings.map(
+            const told = atOnce(planPass(input)).findings.map(
               ({ reason, item, regarding }) => `${reason} ${item} ${regarding?.metadata?.name}`,
             )
             return told.sort()
@@ -234,7 +235,7 @@ test('the oldest Service keeps a number, and of two of the same second the first
     }) as Service
   const services = [service('b', 'a', 1), service('a', 'z', 2), service('a', 'b', 1), service('b', 'b', 1)]
   const readings = [read(claims, 0, { type: 'absent' })]
-  const { findings } = planPass({ claims, services, readings, ledgers: [], nowMs: 0, repairing: false })
+  const { findings } = atOnce(planPass({ claims, services, readings, ledgers: [], nowMs: 0, repairing: false }))
   assert.deepEqual(
     findings.map(({ type, note, regarding }) => [
       type,
@@ -261,7 +262,7 @@ test('what was seen of another range does not count for one that is adopted', ()
   const numbers = new Bitmap(kept.size)
   numbers.add(1)
   const ledgers = [[{ numbers, sinceMs: 0, passes: 5 }]]
-  const pass = planPass({ claims, services: [], readings: [reading], ledgers, nowMs: 500_000, repairing: true })
+  const pass = atOnce(planPass({ claims, services: [], readings: [reading], ledgers, nowMs: 500_000, repairing: true }))
   const [plan] = pass.ranges
   assert.ok(plan?.type === 'range')
   assert.deepEqual([[...plan.taken], [...plan.leaked], plan.changed], [[1], [], true])

@@ -8,6 +8,7 @@ import { DryRunRangeRegistry } from '../../../src/repair/registries/memory.ts'
 import { noneRegistry } from '../../../src/repair/registries/range-registry.ts'
 import { aborted } from '../../../src/runtime/signals.ts'
 import { memoryLogger } from '../../../src/telemetry/logger.ts'
+import { busyClock } from '../../runtime/working-clock.ts'
 import { RangeWorld, thirtySeconds } from './world.ts'
 
 test('a range that is not there is made of what Services hold, and nothing more is asked', async () => {
@@ -43,6 +44,26 @@ test('a full pass that finds nothing reads the range once, about each interval',
   assert.deepEqual(master.requests(), Array(20).fill('read servicenodeports'))
   for (const gap of gaps.slice(1)) assert.ok(gap >= 27_000 && gap <= 33_000, `${gap} ms`)
   assert.ok(new Set(gaps).size > 10)
+  await master.stop()
+})
+
+test('a pass over many Services pauses, so that a lease is renewed meanwhile', async () => {
+  const world = await RangeWorld.start()
+  const ports = Array.from({ length: 100 }, (_, index) => 30_000 + index)
+  world.store(ports)
+  for (const port of ports) await world.service(port)
+  for (let count = 0; count < 400; count++) {
+    const metadata = { namespace: 'default', name: `plain-${count}` }
+    await world.api.create(services, { metadata, spec: { clusterIP: 'None', ports: [{ port: 80 }] } })
+  }
+  const { timed, pauses } = busyClock()
+  const master = world.master('a', { timed }).run()
+  await world.time.advance(1_000)
+  assert.equal(master.settled, true)
+  const before = pauses()
+  await world.time.advance(thirtySeconds * 1.1)
+  // A slice is 160 steps.
+  assert.ok(pauses() - before >= 3, `${pauses() - before} pauses`)
   await master.stop()
 })
 

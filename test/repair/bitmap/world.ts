@@ -16,6 +16,7 @@ import type { RangeChange, RangeRegistry, StoredRange } from '../../../src/repai
 import type { WritePermit } from '../../../src/repair/repair.ts'
 import { RepairReporter } from '../../../src/repair/reporter.ts'
 import { trimService } from '../../../src/repair/service-claims.ts'
+import type { Clock } from '../../../src/runtime/clock.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../../src/telemetry/logger.ts'
@@ -107,6 +108,8 @@ export interface MasterOptions {
   readonly user?: AuditUser
   readonly permit?: Partial<WritePermit>
   readonly intervalMs?: number
+  /** Around its clock. @default its clock alone */
+  readonly timed?: (clock: Clock) => Clock
 }
 
 interface Line {
@@ -132,7 +135,7 @@ export class RangeMaster {
     const { logger } = this
     this.#asked = asked
     this.faults = faults
-    const clock = world.time.view()
+    const clock = options.timed?.(world.time.view()) ?? world.time.view()
     const random = seededRandom(1, name)
     const metrics = this.#metrics
     const claims = options.claims ?? nodePortClaims(parsePortRange(portsText))

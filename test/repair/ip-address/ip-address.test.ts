@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { Service, ServiceCidr } from '../../../src/kube/resources.ts'
+import type { IpAddress, Service, ServiceCidr } from '../../../src/kube/resources.ts'
 import { addressOf, tryParseAddress } from '../../../src/net/address.ts'
 import { cidrContains, cidrOf } from '../../../src/net/cidr.ts'
 import { groupsOf, ipAddressNameOf, valueOfIPv4 } from '../../../src/repair/ip-address/ip-address.ts'
 import { holdsAddress, ServiceIpIndex, ServiceIpRanges } from '../../../src/repair/ip-address/service-ips.ts'
+import { atOnce } from '../../../src/runtime/steps.ts'
 
 /** As `ParseIPSloppy(text).String()` in k8s.io/utils/net; undefined where that is nil. */
 const names: readonly (readonly [string, string | undefined])[] = [
@@ -144,10 +145,29 @@ test('a range has the addresses that its prefix says, whatever the family', () =
 })
 
 test('it counts how full the ranges are', () => {
-  assert.deepEqual(ranges('10.0.0.0/24', 'fd00::/120').usage(['10.0.0.1', '10.0.0.2', 'fd00::7', '192.0.2.1']), [
-    { range: '10.0.0.0/24', allocated: 2, size: 254 },
-    { range: 'fd00::/120', allocated: 1, size: 255 },
-  ])
+  const counted = ranges('10.0.0.0/24', 'fd00::/120')
+  const named = (...names: readonly string[]) => names.map((name) => ({ metadata: { name } }) as IpAddress)
+  const usage = () => counted.usage().map(({ range, allocated, size }) => `${range} ${allocated}/${size}`)
+  atOnce(counted.countAll(named('10.0.0.1', '10.0.0.2', 'fd00::7', '192.0.2.1')))
+  assert.deepEqual(usage(), ['10.0.0.0/24 2/254', 'fd00::/120 1/255'])
+  counted.count('10.0.0.3', 1)
+  counted.count('fd00::7', -1)
+  counted.count('192.0.2.2', 1)
+  assert.deepEqual(usage(), ['10.0.0.0/24 3/254', 'fd00::/120 0/255'])
+})
+
+test('what changes while the ranges are counted anew is counted once', () => {
+  const counted = ranges('10.0.0.0/24')
+  const all = ['10.0.0.1', '10.0.0.2', '10.0.0.3'].map((name) => ({ metadata: { name } }) as IpAddress)
+  const early = counted.countAll(all)
+  early.next()
+  const late = counted.countAll(all)
+  late.next()
+  counted.count('10.0.0.4', 1)
+  counted.count('10.0.0.1', -1)
+  atOnce(early)
+  atOnce(late)
+  assert.equal(counted.usage()[0]?.allocated, 3)
 })
 
 test('the index knows the holders of an address through every change', () => {

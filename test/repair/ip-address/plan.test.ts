@@ -11,6 +11,7 @@ import {
 } from '../../../src/repair/ip-address/plan.ts'
 import { IpAddressAges } from '../../../src/repair/ip-address/repair.ts'
 import { type CheckScope, check } from '../../../src/repair/ip-address/rounds.ts'
+import { atOnce } from '../../../src/runtime/steps.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 
 function service(name: string, ...clusterIPs: readonly string[]): Service {
@@ -178,9 +179,9 @@ describe('a look at everything', () => {
     repairing: true,
   }
   const types = (scope: Partial<CheckScope>, changes: Partial<ServiceIpView> = {}): readonly string[] =>
-    check({ names: ['10.0.0.1'], existing: [stray], deleting: true, ...scope }, { ...view, ...changes }).writes.map(
-      ({ type }) => type,
-    )
+    atOnce(
+      check({ names: ['10.0.0.1'], existing: [stray], deleting: true, ...scope }, { ...view, ...changes }),
+    ).writes.map(({ type }) => type)
 
   test('what a Service gets anew is not deleted besides', () => {
     assert.deepEqual(types({}), ['recreate'])
@@ -189,9 +190,11 @@ describe('a look at everything', () => {
 
   test('what has just become nobody’s is left to its server for 5 seconds', () => {
     assert.deepEqual(types({}, { holdersOf: () => [], orphanedMs: () => 4_999 }), [])
-    const found = check(
-      { names: [], existing: [stray], deleting: true },
-      { ...view, holdersOf: () => [], orphanedMs: () => 4_999 },
+    const found = atOnce(
+      check(
+        { names: [], existing: [stray], deleting: true },
+        { ...view, holdersOf: () => [], orphanedMs: () => 4_999 },
+      ),
     )
     assert.equal(found.againMs, 1)
     assert.deepEqual(found.orphans, [stray])
@@ -204,7 +207,7 @@ describe('a look at everything', () => {
       [5_000, 0],
     ] as const) {
       const nobodys = { ...view, holdersOf: () => [], orphanedMs: () => orphanedMs }
-      const found = check({ names: [], existing: [stray], deleting: false }, nobodys)
+      const found = atOnce(check({ names: [], existing: [stray], deleting: false }, nobodys))
       assert.deepEqual(found.writes, [])
       assert.equal(found.againMs, againMs)
     }

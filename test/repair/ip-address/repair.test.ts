@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { serviceCidrs, services } from '../../../src/kube/resources.ts'
+import { busyClock } from '../../runtime/working-clock.ts'
 import { allocatorLabels, IpAddressWorld, ipOf } from './world.ts'
 
 test('500 IPAddresses deleted at once are back with their parents and labels in less than a second, each by one request', async () => {
@@ -22,6 +23,21 @@ test('500 IPAddresses deleted at once are back with their parents and labels in 
     'the Services are read before and after, in lists',
   )
   assert.equal(master.requests.length - created.length, 2)
+  await world.end()
+})
+
+test('a pass over many Services pauses, so that a lease is renewed meanwhile', async () => {
+  const world = await IpAddressWorld.start()
+  await world.services(500)
+  const { timed, pauses } = busyClock()
+  const master = world.master({ timed })
+  await world.advance(10_000)
+  assert.equal(master.settled, true)
+  const before = pauses()
+  await world.advance(180_000)
+  // 500 Services, and 500 IPAddresses, twice: to be counted, too. A slice is 160 steps.
+  assert.ok(pauses() - before >= 9, `${pauses() - before} pauses`)
+  assert.deepEqual(master.requests, [])
   await world.end()
 })
 

@@ -12,6 +12,7 @@ import { IpAddressRepair } from '../../../src/repair/ip-address/repair.ts'
 import type { WritePermit } from '../../../src/repair/repair.ts'
 import { RepairReporter } from '../../../src/repair/reporter.ts'
 import { trimService } from '../../../src/repair/service-claims.ts'
+import type { Clock } from '../../../src/runtime/clock.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { memoryLogger } from '../../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
@@ -117,6 +118,8 @@ export function ipOf({ spec }: Service): string {
 export interface MasterOptions {
   readonly permit?: WritePermit
   readonly intervalMs?: number
+  /** Around its clock. @default its clock alone */
+  readonly timed?: (clock: Clock) => Clock
   /** How far its wall clock is off, in milliseconds. */
   readonly skewMs?: number
   /** What goes wrong from its first request on. */
@@ -142,8 +145,8 @@ export class Master {
   constructor(server: Embedded, options: MasterOptions, number: number) {
     const { logger, metrics } = this
     const random = seededRandom(number, 'master')
-    const clock = server.time.view({ skewMs: options.skewMs ?? 0 })
-    this.clock = clock
+    this.clock = server.time.view({ skewMs: options.skewMs ?? 0 })
+    const clock = options.timed?.(this.clock) ?? this.clock
     this.line = faultyTransport(options.through?.(server.transport) ?? server.transport, { clock, random })
     for (const fault of options.faults ?? []) this.line.faults.add(fault)
     this.api = restKubeApi({ transport: noting(this.line, (request) => this.requests.push(request)), clock, random })

@@ -1,0 +1,47 @@
+import { type Clock, sleep } from './clock.ts'
+
+/** A long computation that yields wherever it may pause. What it reads may change in a pause. */
+export type Steps<T> = Generator<void, T, void>
+
+/** A slice takes about this long, in milliseconds: little beside the interval in which a lease is renewed. */
+const SLICE_MS = 10
+/** Reading the clock costs more than most steps. */
+const STEPS_PER_READING = 32
+
+/** Carries out all steps now. */
+export function atOnce<T>(steps: Steps<T>): T {
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done) return value
+  }
+}
+
+/**
+ * Carries out the steps in slices. Between two of them timers and I/O have their turn: otherwise a pass over a million
+ * objects would delay the renewal of this process' lease by seconds. A computation of one slice ends before this
+ * returns. On a virtual clock, which stands still meanwhile, that is every computation.
+ */
+export function inSlices<T>(clock: Clock, steps: Steps<T>): T | Promise<T> {
+  const ended = slice(clock, steps)
+  return ended === undefined ? rest(clock, steps) : ended.value
+}
+
+async function rest<T>(clock: Clock, steps: Steps<T>): Promise<T> {
+  for (;;) {
+    await sleep(clock, 0)
+    const ended = slice(clock, steps)
+    if (ended !== undefined) return ended.value
+  }
+}
+
+/** Undefined when steps are left. */
+function slice<T>(clock: Clock, steps: Steps<T>): { readonly value: T } | undefined {
+  const endMs = clock.monotonicMs() + SLICE_MS
+  do {
+    for (let count = 0; count < STEPS_PER_READING; count++) {
+      const { done, value } = steps.next()
+      if (done) return { value }
+    }
+  } while (clock.monotonicMs() < endMs)
+  return undefined
+}

@@ -1,0 +1,65 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import { median, type Report, shown } from './report.ts'
+
+const services = 1_000_000
+
+/** What one run of repair-stalls-run.ts says. */
+export interface StallRun {
+  /** The longest time in which the event loop ran nothing else, in milliseconds: from the start to the end of the first passes, and in later passes. */
+  readonly startMs: number
+  readonly passMs: number
+  /** CPU of one later pass of each repair. */
+  readonly passCpuMs: number
+  /** In use after a collection. */
+  readonly bytes: number
+}
+
+/** How long the repairs of a million Services keep this process from anything else, such as the renewal of its lease. */
+export async function measureRepairStalls({ rounds }: { readonly rounds: number }): Promise<Report> {
+  const runs: StallRun[] = []
+  for (let round = 0; round < rounds; round++) {
+    runs.push(await run())
+    console.error(`repair-stalls ${round + 1}/${rounds}`)
+  }
+  const row = (name: string, values: readonly number[]): readonly string[] => [
+    name,
+    shown(median(values)),
+    shown(Math.max(...values)),
+  ]
+  const starts = runs.map(({ startMs }) => startMs)
+  const passes = runs.map(({ passMs }) => passMs)
+  const cpu = runs.map(({ passCpuMs }) => passCpuMs)
+  return {
+    title: 'Repair: 1,000,000 Services in-process',
+    method:
+      `${rounds} rounds in processes of their own, in real time: informers of 1,000,000 Services and their IPAddresses with the repairs of IPAddresses, ClusterIP bitmap and NodePort bitmap on top. ` +
+      'The API is in the same process and at rest; 50 objects arrive in a turn of the event loop. "Without a turn": the longest time in which no timer and no I/O had its turn, from `monitorEventLoopDelay`, collections of garbage included.',
+    header: ['', 'median', 'most'],
+    rows: [
+      row('without a turn while the lists come and in the first passes, ms', starts),
+      row('without a turn in later passes, ms', passes),
+      row('CPU of a later full pass of all three, ms', cpu),
+      row(
+        'in use, MiB',
+        runs.map(({ bytes }) => bytes / 2 ** 20),
+      ),
+    ],
+    bounds: [
+      { name: 'without a turn in later passes, median', value: median(passes), limit: 50, unit: 'ms' },
+      { name: 'CPU of a later full pass, most', value: Math.max(...cpu), limit: 10_000, unit: 'ms' },
+    ],
+  }
+}
+
+async function run(): Promise<StallRun> {
+  const script = fileURLToPath(new URL('repair-stalls-run.ts', import.meta.url))
+  const child = spawn(process.execPath, ['--expose-gc', '--max-old-space-size=8192', script, String(services)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'close')])
+  if (code !== 0) throw new Error('repair-stalls-run.ts failed')
+  return JSON.parse(output) as StallRun
+}

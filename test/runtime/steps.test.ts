@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { atOnce, inSlices, type Steps } from '../../src/runtime/steps.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { longestWithoutPause, workingClock } from './working-clock.ts'
+
+function* sumTo(limit: number, onStep: (step: number) => void = () => {}): Steps<number> {
+  let sum = 0
+  for (let step = 1; step <= limit; step++) {
+    onStep(step)
+    sum += step
+    yield
+  }
+  return sum
+}
+
+test('all steps can be carried out at once', () => {
+  assert.equal(atOnce(sumTo(1_000)), 500_500)
+})
+
+test('a short computation ends before the call returns', () => {
+  const time = new VirtualClock()
+  assert.equal(inSlices(time.view(), sumTo(1_000)), 500_500)
+})
+
+test('a long computation lets others run at least every 15 ms', async () => {
+  const time = new VirtualClock()
+  const { clock, worked } = workingClock(time)
+  let step = 0
+  const longest = longestWithoutPause(time, () => step)
+  const ended = inSlices(
+    clock,
+    sumTo(1_000, (at) => {
+      step = at
+      worked(0.1)
+    }),
+  )
+  await time.advance(10)
+  assert.equal(await ended, 500_500)
+  assert.ok(longest() > 0 && longest() <= 150, `${longest()} steps of 0.1 ms without a pause`)
+})
+
+test('an error in a later slice rejects', async () => {
+  const time = new VirtualClock()
+  const { clock, worked } = workingClock(time)
+  const ended = Promise.resolve(
+    inSlices(
+      clock,
+      sumTo(1_000, (step) => {
+        if (step === 900) throw new Error('broken')
+        worked(0.1)
+      }),
+    ),
+  )
+  const rejected = assert.rejects(ended, /broken/)
+  await time.advance(10)
+  await rejected
+})

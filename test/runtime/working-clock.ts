@@ -1,0 +1,51 @@
+import type { Clock } from '../../src/runtime/clock.ts'
+import type { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+
+/** A clock on which work takes time, although none passes for timers: `worked` counts it in milliseconds. */
+export function workingClock(time: VirtualClock): { readonly clock: Clock; readonly worked: (ms: number) => void } {
+  const view = time.view()
+  let workedMs = 0
+  const clock: Clock = {
+    wallMs: () => view.wallMs(),
+    monotonicMs: () => view.monotonicMs() + workedMs,
+    schedule: (delayMs, callback) => view.schedule(delayMs, callback),
+  }
+  return {
+    clock,
+    worked: (ms) => {
+      workedMs += ms
+    },
+  }
+}
+
+/** The most that was done without a pause: `progress` is read whenever another timer of the same time has its turn. */
+export function longestWithoutPause(time: VirtualClock, progress: () => number, turns = 100): () => number {
+  let before = 0
+  let longest = 0
+  let left = turns
+  const other = (): void => {
+    longest = Math.max(longest, progress() - before)
+    before = progress()
+    if (--left > 0) time.view().schedule(0, other)
+  }
+  time.view().schedule(0, other)
+  return () => Math.max(longest, progress() - before)
+}
+
+/** Around a clock: one on which 2 ms pass between two readings, and the number of pauses so far in long computations. */
+export function busyClock(): { readonly timed: (clock: Clock) => Clock; readonly pauses: () => number } {
+  let workedMs = 0
+  let count = 0
+  const timed = (clock: Clock): Clock => ({
+    wallMs: () => clock.wallMs(),
+    monotonicMs: () => {
+      workedMs += 2
+      return clock.monotonicMs() + workedMs
+    },
+    schedule(delayMs, callback) {
+      if (delayMs === 0) count++
+      return clock.schedule(delayMs, callback)
+    },
+  })
+  return { timed, pauses: () => count }
+}

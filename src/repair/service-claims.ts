@@ -1,4 +1,5 @@
 import type { Service } from '../kube/resources.ts'
+import { sharedString } from '../kube/shared-values.ts'
 import { trimmedReader } from '../protobuf/trimmed-objects.ts'
 
 /**
@@ -6,27 +7,34 @@ import { trimmedReader } from '../protobuf/trimmed-objects.ts'
  * arrives.
  */
 export function trimService({ apiVersion, kind, metadata, spec }: Service): Service {
+  const { type, clusterIP, clusterIPs, healthCheckNodePort, ports = [] } = spec ?? {}
+  const numbered = ports.filter(({ nodePort }) => nodePort !== undefined && nodePort !== 0)
   return {
     ...(apiVersion === undefined ? {} : { apiVersion }),
     ...(kind === undefined ? {} : { kind }),
     metadata: {
       name: metadata?.name,
-      namespace: metadata?.namespace,
+      namespace: sharedString(metadata?.namespace),
       uid: metadata?.uid,
       resourceVersion: metadata?.resourceVersion,
-      creationTimestamp: metadata?.creationTimestamp,
+      creationTimestamp: sharedString(metadata?.creationTimestamp),
     },
     spec: {
-      type: spec?.type,
-      clusterIP: spec?.clusterIP,
-      clusterIPs: spec?.clusterIPs,
-      healthCheckNodePort: spec?.healthCheckNodePort,
-      ports: spec?.ports
-        ?.filter(({ nodePort }) => nodePort !== undefined && nodePort !== 0)
-        .map(({ nodePort, protocol, port }) => ({ nodePort, protocol, port })),
+      type: sharedString(type),
+      // Normally the same text twice.
+      clusterIP: clusterIPs?.[0] === clusterIP ? clusterIPs?.[0] : clusterIP,
+      clusterIPs,
+      healthCheckNodePort,
+      ports:
+        numbered.length === 0
+          ? noPorts
+          : numbered.map(({ nodePort, protocol, port }) => ({ nodePort, protocol: sharedString(protocol), port })),
     },
   } as Service
 }
+
+/** Of all Services without a NodePort: one list takes no memory. */
+const noPorts: readonly never[] = []
 
 trimService.protobuf = trimmedReader('core/v1.Service', {
   metadata: { name: true, namespace: true, uid: true, resourceVersion: true, creationTimestamp: true },

@@ -81,6 +81,13 @@ const longWaits = { firstMs: 200, factor: 2, maxMs: 8_000, jitter: 0.25 }
 const LONGEST_RETRY_AFTER_MS = 10_000
 
 /**
+ * A watch that always fails right after its list makes every retry a list. The next one waits for so many times the
+ * duration of the last one: that is nothing for a few objects, and spares a server with a million of them.
+ */
+const LIST_PAUSE = 4
+const LONGEST_LIST_PAUSE_MS = 30_000
+
+/**
  * Follows one collection for ever: lists it, watches it, and recovers from every failure of either.
  *
  * The list arrives as a stream of watch events where the server supports that (KEP-3157), else in pages. A watch
@@ -101,6 +108,7 @@ export class Reflector<T extends KubeObject> {
   #streaming = true
   /** The tokens of the pages of the current list. */
   readonly #seen = new Set<string>()
+  #listBeganMs = Number.NEGATIVE_INFINITY
   #listedMs = Number.NEGATIVE_INFINITY
 
   constructor(options: ReflectorOptions<T>) {
@@ -159,7 +167,10 @@ export class Reflector<T extends KubeObject> {
     const { api, resource, query } = this.#options
     if (this.#state.phase !== 'paging') return undefined
     const { items, limit, continue: token } = this.#state
-    if (token === undefined) this.#seen.clear()
+    if (token === undefined) {
+      this.#seen.clear()
+      this.#listBeganMs = this.#options.clock.monotonicMs()
+    }
     this.#lists?.add({ resource: resource.plural })
     const page = await api
       .list(resource, { ...query, limit, continue: token, signal, ...this.#format })
@@ -195,6 +206,7 @@ export class Reflector<T extends KubeObject> {
       },
     })
     const streaming = this.#state.phase === 'streaming'
+    if (streaming) this.#listBeganMs = clock.monotonicMs()
     const onOpen = (): void => {
       if (guard.opened) return
       guard.open()
@@ -275,7 +287,8 @@ export class Reflector<T extends KubeObject> {
     this.#state = plan.next
     if (plan.noStreaming) this.#streaming = false
     const error = ending.kind === 'failed' ? ending.error : undefined
-    const delayMs = this.#delayMs(plan.wait, error)
+    const listsAgain = phase === 'watching' && plan.next.phase !== 'watching'
+    const delayMs = Math.max(this.#delayMs(plan.wait, error), listsAgain ? this.#listPauseMs : 0)
     this.#logger.debug({ phase, next: plan.next.phase, ending: ending.kind, error, delayMs }, 'a request has ended')
     const isAbsent = error?.code === 'NotFound' && phase !== 'watching'
     if (isAbsent && (await served?.confirmUnserved(resource, signal))) {
@@ -293,6 +306,13 @@ export class Reflector<T extends KubeObject> {
     }
     if (isAbsent) sink.absent(error)
     if (delayMs > 0) await sleep(clock, delayMs, signal)
+  }
+
+  /** How long the next list must wait; negative when it need not. */
+  get #listPauseMs(): number {
+    const tookMs = this.#listedMs - this.#listBeganMs
+    const pauseMs = Math.min(LIST_PAUSE * tookMs, LONGEST_LIST_PAUSE_MS)
+    return this.#listedMs + pauseMs - this.#options.clock.monotonicMs()
   }
 
   #delayMs(wait: RetryPlan<T>['wait'], error: KubeError | undefined): number {

@@ -477,6 +477,32 @@ test('bookmarks keep a quiet watch alive', async (t) => {
   await stop()
 })
 
+test('after a long list that no watch follows the next one waits, so that at most a fourth of the time goes into lists', async (t) => {
+  const failed = { kind: 'Status', code: 500, reason: 'InternalError' }
+  for (const [listMs, everyMs] of [
+    [2_000, 10_000],
+    [10_000, 40_000],
+  ] as const) {
+    const api = new ScriptedApi()
+    const lists: number[] = []
+    const serve = (watch: ScriptedWatch): void => {
+      lists.push(run.time.nowMs)
+      const { schedule } = run.time.view()
+      watch.open().send(added(service('a', '3')))
+      schedule(listMs / 2, () => watch.send(added(service('b', '4'))))
+      schedule(listMs, () => watch.send(bookmark('5', 'initial-events-end'), { type: 'ERROR', object: failed }))
+    }
+    // The first watch is begun before there is a time.
+    api.onWatch = (watch) => queueMicrotask(() => serve(watch))
+    const run = start(t, api)
+    await run.time.advance(10 * everyMs + 1)
+    for (const [index, atMs] of lists.slice(1).entries()) assert.equal(atMs - (lists[index] ?? 0), everyMs)
+    assert.ok(lists.length >= 10)
+    api.onWatch = () => {}
+    await run.stop()
+  }
+})
+
 test('what the receiver throws is not swallowed: the run rejects with it, and nothing stays open', async (t) => {
   const api = streamingApi()
   const mistake = new TypeError('a mistake in a handler')

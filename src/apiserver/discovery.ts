@@ -5,7 +5,7 @@ import type { Kind } from './kind.ts'
 import { mediaTypesOf } from './media-types.ts'
 import { parameter } from './query.ts'
 
-/** In upstream's order, which differs. */
+/** Upstream lists the verbs of custom resources in another order. */
 const customVerbs = ['delete', 'deletecollection', 'get', 'list', 'patch', 'create', 'update', 'watch']
 const verbs = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
 
@@ -14,7 +14,7 @@ function verbsOf(kind: Kind): readonly string[] {
   return kind.review === undefined ? verbs : ['create']
 }
 
-/** The version that the embedded server gives itself out as. */
+/** The version that the embedded server reports. */
 export const version = {
   major: '1',
   minor: '36',
@@ -105,7 +105,7 @@ function resourcesOf(kind: Kind): readonly object[] {
   return [whole, ...parts]
 }
 
-/** The versions of aggregated discovery, by their parameter of the media type. kubectl 1.29 knows only the second. */
+/** The versions of aggregated discovery, as the parameter `v` of the media type. kubectl 1.29 knows only the second. */
 const aggregatedVersions = ['v2', 'v2beta1'] as const
 
 /**
@@ -166,7 +166,7 @@ function groupDiscovery(group: string, kinds: readonly Kind[]): object {
   }
 }
 
-/** The health of an embedded server: whoever owns the server can let a check pass or fail. */
+/** The health of an embedded server. The owner of the server can make a check pass or fail. */
 export class Health {
   readonly #checks = new Map<string, boolean>()
 
@@ -174,7 +174,7 @@ export class Health {
     for (const name of names) this.#checks.set(name, true)
   }
 
-  /** Sets a check, adding it where it is new. The server is ready while all are ok. */
+  /** Sets the result of a check, and adds the check if it is new. The server is ready while all checks are ok. */
   set(name: string, ok: boolean): void {
     this.#checks.set(name, ok)
   }
@@ -187,7 +187,10 @@ export class Health {
     return [...this.#checks.values()].every((ok) => ok)
   }
 
-  /** The answer to /readyz, /livez or /healthz, in the words of apiserver's healthz. The last two check only `ping`. */
+  /**
+   * The answer to /readyz, /livez or /healthz, in the words of apiserver's healthz. Only /readyz runs all checks; the
+   * others run `ping`.
+   */
   answer(path: '/readyz' | '/livez' | '/healthz', query: ApiRequest['query']): ApiResponse {
     const probe = path.slice(1)
     const checks = this.checks.filter((check) => probe === 'readyz' || check.name === 'ping')

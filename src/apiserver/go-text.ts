@@ -1,7 +1,7 @@
 import { isRecord } from '../kube/resources.ts'
 import { DEEPEST_NESTING } from '../kube/transport.ts'
 
-/** Go's unicode.IsPrint: of the spaces only the one of ASCII. */
+/** Go's unicode.IsPrint. The only space that it accepts is that of ASCII. */
 export function isPrintable(character: string): boolean {
   return /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u.test(character)
 }
@@ -32,7 +32,7 @@ function quotedCharacter(character: string): string {
   return code < 0x10000 ? `\\u${hex.padStart(4, '0')}` : `\\U${hex.padStart(8, '0')}`
 }
 
-/** The Go type to which JSON decodes, as `%s` prints it. */
+/** The Go type to which a JSON value decodes, as `%s` prints it. */
 export function goTypeOf(value: unknown): string {
   if (value === null || value === undefined) return '%!s(<nil>)'
   if (Array.isArray(value)) return '[]interface {}'
@@ -41,7 +41,10 @@ export function goTypeOf(value: unknown): string {
   return typeof value === 'boolean' ? 'bool' : typeof value
 }
 
-/** A value as Go's `%v` prints it, for messages in kube-apiserver's words; what nests too deep is left out. */
+/**
+ * A value as Go's `%v` prints it, for messages in kube-apiserver's words. Values that are nested too deeply are left
+ * out.
+ */
 export function goText(value: unknown, depth = 1): string {
   if (depth > DEEPEST_NESTING) return '...'
   if (Array.isArray(value)) return `[${value.map((item) => goText(item, depth + 1)).join(' ')}]`

@@ -5,10 +5,13 @@ import { badRequest, entityTooLarge, unknownBodyFormat } from './refusal.ts'
 
 /** kube-apiserver's limit on the body of a write, in bytes. */
 const MAX_BODY_BYTES = 3 * 1024 * 1024
-/** YAML costs much more than JSON to read; objects that people write are smaller than this, in characters. */
+/** The limit on YAML, in characters. YAML costs much more to parse than JSON, and people write smaller objects. */
 const MAX_YAML_LENGTH = 256 * 1024
 
-/** A client may send its body byte by byte, and a chunk takes some hundred bytes of memory beside its contents. */
+/**
+ * This many chunks are joined at a time. A client may send its body byte by byte, and each chunk takes some hundred
+ * bytes of memory beside its contents.
+ */
 const CHUNKS_IN_PART = 1000
 
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
@@ -24,14 +27,14 @@ export async function readRequestBody(message: IncomingMessage): Promise<unknown
   if (type === PROTOBUF) return readProtobuf(bytes)
   const text = bytes.toString('utf8')
   const isYaml = type.endsWith('yaml')
-  // kubectl sends JSON as apply-patch+yaml: valid YAML, but read as what it is.
+  // kubectl sends JSON as apply-patch+yaml. It is valid YAML, but we parse it as JSON.
   const mayBeJson = !isYaml || /^\s*[{[]/.test(text)
   if (!type.endsWith('json') && !isYaml) throw unknownBodyFormat()
   if (!mayBeJson) return readYaml(text)
   try {
     return JSON.parse(text)
   } catch (error) {
-    // Flow style begins like JSON.
+    // It may be YAML after all: its flow style begins like JSON.
     if (isYaml) return readYaml(text)
     throw badRequest(`the object provided is unrecognized (must be valid JSON): ${messageOf(error)}`)
   }
@@ -48,7 +51,7 @@ function readProtobuf(bytes: Buffer): unknown {
 
 async function readYaml(text: string): Promise<unknown> {
   if (text.length > MAX_YAML_LENGTH) throw entityTooLarge(MAX_YAML_LENGTH)
-  // Most clients send JSON.
+  // Loaded only when needed, because most clients send JSON.
   const { parseYaml } = await import('../documents/yaml.ts')
   try {
     return parseYaml(text, 'body').value
@@ -62,7 +65,7 @@ async function readBytes(message: IncomingMessage): Promise<Buffer> {
   const parts: Buffer[] = []
   let chunks: Buffer[] = []
   let bytes = 0
-  // Whoever sends too much still gets an answer.
+  // The connection stays open, so that a client that sends too much still gets an answer.
   for await (const chunk of message.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     bytes += chunk.length
     if (bytes > MAX_BODY_BYTES) throw entityTooLarge(MAX_BODY_BYTES)

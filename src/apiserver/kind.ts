@@ -23,29 +23,29 @@ export interface Kind {
   readonly categories?: readonly string[]
   /** The text of a Warning header of every answer. */
   readonly deprecation?: string
-  /** The object without the fields that the kind does not have, and their paths. @default by the Go type */
+  /** The object without unknown fields, and the paths of these fields. @default by the Go type */
   readonly withoutUnknown?: (object: Draft) => { readonly known: object; readonly unknown: readonly string[] }
   /** The texts of Warning headers for a client that writes such an object. */
   readonly warnings?: (object: Draft) => readonly string[]
   /** What `kubectl get` prints. @default its name and age */
   readonly columns?: readonly Column[]
   readonly schema: Schema
-  /** Its objects are those of another kind with the same plural, which this one shows in another form. */
+  /** The objects are stored as another kind with the same plural. This kind serves them in another form. */
   readonly storedAs?: Conversion
-  /** Objects are answered, not stored: the answer to one that is created. Nothing else can be done with them. */
+  /** Computes the answer to a created object, which is not stored. Such a kind has no verb but create. */
   readonly review?: (draft: Draft) => Draft
-  /** The API group in the words of a 422, where upstream's internal type is of another one. */
+  /** The API group that a 422 names, if upstream's internal type has another one. */
   readonly refusalGroup?: string
   /**
-   * It is defined by a CustomResourceDefinition: its objects have their kind in lists too, and cannot be patched
+   * A CustomResourceDefinition defines this kind. Its objects have their kind in lists too, and cannot be patched
    * strategically.
    */
   readonly isCustom?: true
-  /** Aborts when another definition takes the place of this one, or none does: watches end. */
+  /** Aborts when the definition is replaced or deleted. Watches then end. */
   readonly replaced?: AbortSignal
   /** Whether `/status` is served; then `status` changes there only. */
   readonly hasStatus: boolean
-  /** Where the replicas are that `/scale` serves. Left out: it is not served. */
+  /** The paths of what `/scale` serves. Left out: `/scale` is not served. */
   readonly scale?: ScalePaths
   /** Whether PUT creates a missing object. */
   readonly createOnUpdate: boolean
@@ -80,22 +80,22 @@ export interface Kind {
   readonly graceSeconds?: (live: StoredObject, asked: number | undefined) => number
 }
 
-/** The members, from the object down, that a Scale shows. */
+/** The paths, from the root of the object, of the members that a Scale shows. */
 export interface ScalePaths {
   readonly specReplicas: readonly string[]
   readonly statusReplicas: readonly string[]
   readonly labelSelector?: readonly string[]
 }
 
-/** The part of an object at which a write is. */
+/** The part of an object that a write addresses. */
 export type Subresource = 'status' | 'scale' | undefined
 
-/** A member of a draft that is an object; `{}` where it is not there. */
+/** A member of a draft that is an object; `{}` if it is missing. */
 export function member(draft: Draft, name: string): Readonly<Record<string, unknown>> {
   return (draft[name] ?? {}) as Readonly<Record<string, unknown>>
 }
 
-/** A member of a draft that is a list; empty where it is not there. */
+/** A member of a draft that is a list; empty if it is missing. */
 export function listMember(
   container: Readonly<Record<string, unknown>>,
   name: string,
@@ -108,28 +108,28 @@ export function listMember(
  * owner of each field in managedFields. Unknown fields are preserved.
  */
 export type Schema = TypedSchema & {
-  /** Where `null` is a value of its own; elsewhere a member that is null is left out. */
+  /** Whether `null` is a value of its own. Otherwise a member that is null is left out. */
   readonly nullable?: boolean
 }
 
 type TypedSchema =
-  /** `default`: of a field that identifies an item of a list, where an applied item does not have it. */
+  /** `default`: the value of a field that identifies an item of a list, if an applied item lacks the field. */
   | { readonly type: 'string'; readonly omitEmpty?: boolean; readonly default?: string }
   | { readonly type: 'integer' | 'boolean' | 'time' | 'microTime' | 'integerOrString' }
   /**
-   * Any JSON. `granular`: the members of maps in it, at any depth, are owned one by one. `keepsNull`: also members that
-   * are null, as in custom resources.
+   * Any JSON. `granular`: the members of maps in it, at any depth, are owned one by one. `keepsNull`: members that are
+   * null are preserved, as in custom resources.
    */
   | { readonly type: 'any'; readonly granular?: true; readonly default?: unknown; readonly keepsNull?: boolean }
   /** A struct; a pointer to one is a field of its own. */
   | {
       readonly type: 'object'
       readonly fields: Readonly<Record<string, Schema>>
-      /** Of members that are not among `fields`, where it can have any. */
+      /** The schema of members that are not among `fields`, if the object can have any. */
       readonly others?: Schema
       readonly atomic?: boolean
       readonly pointer?: boolean
-      /** The same of fields that it does not declare. */
+      /** Fields that are not declared are preserved even if they are null. */
       readonly keepsNull?: boolean
     }
   /** Any keys, string values. */
@@ -139,7 +139,7 @@ type TypedSchema =
       readonly items: Schema
       /** The fields that identify an item; `'value'` for a set of scalars. Left out: the list is owned as a whole. */
       readonly keys?: readonly string[] | 'value'
-      /** An empty list is stored too, instead of left out: as Go does without `omitempty`. */
+      /** An empty list is stored instead of left out, as Go does without `omitempty`. */
       readonly preserveEmpty?: boolean
     }
 
@@ -170,7 +170,7 @@ export function list(items: Schema, keys?: readonly string[]): Schema {
   return keys === undefined ? { type: 'list', items } : { type: 'list', items, keys }
 }
 
-/** An empty list is not the same as none: it takes away all owners. */
+/** An empty list differs from a missing one: it removes all owners. */
 export const managedFields: Schema = { type: 'list', items: any, preserveEmpty: true }
 
 const metadataFields = {
@@ -204,10 +204,10 @@ const metadataFields = {
   managedFields,
 }
 
-/** What every object's `metadata` is. */
+/** The schema of every object's `metadata`. */
 const metadata = object(metadataFields)
 
-/** All that it has in Go, where nothing reads `selfLink`. */
+/** The names of all fields of metadata in Go. Nothing reads `selfLink`, so it has no schema. */
 export const metadataNames: ReadonlySet<string> = new Set([...Object.keys(metadataFields), 'selfLink'])
 
 /** A metav1.Condition list, as most statuses have one. */

@@ -6,12 +6,12 @@ import { MAX_ANNOTATION_BYTES } from './object-meta.ts'
 import type { StoredObject } from './store.ts'
 import { compare, fieldsOf } from './typed-fields.ts'
 
-/** Where `kubectl apply` notes what it has applied. */
+/** The annotation in which `kubectl apply` records what it has applied. */
 const ANNOTATION = 'kubectl.kubernetes.io/last-applied-configuration'
 
 /**
- * The fields that `kubectl apply` applied and nobody has changed since: kubectl may apply them on the server without a
- * conflict (upstream's lastAppliedManager).
+ * The fields that a client-side `kubectl apply` set and nobody has changed since. A server-side apply by kubectl causes
+ * no conflict in them (upstream's lastAppliedManager).
  */
 export function lastAppliedFields(kind: Kind, live: StoredObject, manager: Manager): FieldSet {
   if (manager.name !== 'kubectl') return noFields
@@ -29,7 +29,10 @@ function parsed(text: string | undefined): unknown {
   }
 }
 
-/** What kubectl applies, with it in that annotation if the object has one (upstream's lastAppliedUpdater). */
+/**
+ * The draft with `sent` recorded in the annotation, if it has the annotation and kubectl applies it (upstream's
+ * lastAppliedUpdater). Without the annotation, if that would exceed the limit on annotations.
+ */
 export function withLastApplied(draft: Draft, sent: Draft, manager: Manager): Draft {
   if (manager.name !== 'kubectl') return draft
   const annotations = (draft.metadata?.annotations ?? {}) as Readonly<Record<string, string>>
@@ -43,7 +46,7 @@ export function withLastApplied(draft: Draft, sent: Draft, manager: Manager): Dr
   return { ...draft, metadata: { ...draft.metadata, annotations: bytes > MAX_ANNOTATION_BYTES ? others : next } }
 }
 
-/** JSON as Go's encoder writes it: sorted members, escapes for HTML, a line end. */
+/** JSON as Go's encoder writes it: with sorted members, escapes for HTML and a final newline. */
 function encoded(object: object): string {
   const text = JSON.stringify(sorted(object))
   return `${text.replaceAll(/[<>&\u2028\u2029]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`)}\n`

@@ -42,9 +42,7 @@ export function readBody(kind: Kind, body: unknown): Draft {
   return draft
 }
 
-/**
- * Refuses a body that names another object than the path does. A name or namespace that is not given is not another.
- */
+/** Refuses a body that names another object than the path does. The body may leave out the name and the namespace. */
 export function checkTarget(draft: Draft, namespace: string | undefined, name: string | undefined): void {
   const meta = draft.metadata
   if (name !== undefined && meta?.name !== undefined && meta.name !== name) {
@@ -55,7 +53,7 @@ export function checkTarget(draft: Draft, namespace: string | undefined, name: s
   }
 }
 
-/** The metadata of a new object: what the server decides replaces what the body says. */
+/** The metadata of a new object. Fields that the server decides replace those of the body. */
 export function metaForCreate(
   draft: Draft,
   namespace: string | undefined,
@@ -86,7 +84,7 @@ export function metaForCreate(
   }
 }
 
-/** The metadata of an updated object: what only the server decides stays as it is. */
+/** The metadata of an updated object. Fields that only the server decides stay as they are. */
 export function metaForUpdate(draft: Draft, live: StoredObject): StoredMeta {
   const {
     selfLink: _link,
@@ -108,7 +106,7 @@ export function metaForUpdate(draft: Draft, live: StoredObject): StoredMeta {
   return { ...fixed, ...given }
 }
 
-/** What every kind asks of metadata; `live` for an update. */
+/** Checks metadata by the rules for all kinds. `live` is the stored object, if this is an update. */
 export function validateMeta(kind: Kind, draft: Draft, errors: FieldErrors, live: StoredObject | undefined): void {
   const meta = draft.metadata ?? {}
   if (live === undefined) {
@@ -128,7 +126,7 @@ export function validateMeta(kind: Kind, draft: Draft, errors: FieldErrors, live
 function validateFinalizers(kind: Kind, { finalizers = [] }: ObjectMeta, errors: FieldErrors): void {
   const path = 'metadata.finalizers'
   for (const [index, finalizer] of finalizers.entries()) {
-    // Upstream asks for a domain, or for one of its own, in built-in kinds only.
+    // Only for built-in kinds does upstream require a domain, or one of its own finalizers.
     const fault = kind.isCustom === true ? labelKeyFault(finalizer) : undefined
     if (fault !== undefined) errors.invalid(path, finalizer, fault)
     if (kind.isCustom === true || isFinalizer(finalizer)) continue
@@ -138,13 +136,13 @@ function validateFinalizers(kind: Kind, { finalizers = [] }: ObjectMeta, errors:
 }
 
 function checkUnchanged(meta: UpdatedMeta, live: StoredMeta, errors: FieldErrors): void {
-  // Upstream compares the uid twice: for objects of any kind, and as a part of their kind.
+  // Upstream compares the uid twice: once for objects of any kind, once in the rules of their kind.
   const fields = ['name', 'namespace', 'uid', 'uid', 'deletionTimestamp', 'deletionGracePeriodSeconds'] as const
   for (const field of fields) {
     if (meta[field] !== live[field]) errors.invalid(`metadata.${field}`, meta[field] ?? null, 'field is immutable')
   }
   if (live.deletionTimestamp === undefined) return
-  // Of a hundred thousand finalizers, each would be compared with all.
+  // A set, because comparing each of a hundred thousand finalizers with all others would take too long.
   const present = new Set(live.finalizers)
   const added = (meta.finalizers ?? []).filter((finalizer) => !present.has(finalizer))
   if (added.length > 0) {

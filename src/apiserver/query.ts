@@ -4,7 +4,7 @@ import { badRequest, FieldErrors, invalid } from './refusal.ts'
 import { parseFieldSelector, parseLabelSelector } from './selectors.ts'
 import type { StoredObject } from './store.ts'
 
-/** The parameters of a list or watch, checked. */
+/** The validated parameters of a list or watch. */
 export interface ListOptions {
   readonly matches: ((object: StoredObject) => boolean) | undefined
   /** The only name that can match, if the selector says so. */
@@ -26,7 +26,7 @@ export function parameter(query: ApiRequest['query'], name: string): string | un
   return undefined
 }
 
-/** A parameter that is a Go bool. */
+/** A boolean parameter, as kube-apiserver reads it: `0` and `false` are false, everything else is true. */
 export function flag(query: ApiRequest['query'], name: string): boolean | undefined {
   const value = parameter(query, name)
   return value === undefined ? undefined : value !== '0' && value.toLowerCase() !== 'false'
@@ -76,7 +76,7 @@ function resourceVersionMatch(query: ApiRequest['query']): ListOptions['resource
   )
 }
 
-/** apimachinery's ValidateListOptions, as far as clients meet it. */
+/** The checks of apimachinery's ValidateListOptions that clients run into. */
 function checkCombination(options: ListOptions): void {
   const { watch, sendInitialEvents, resourceVersionMatch: match, resourceVersion } = options
   if (sendInitialEvents !== undefined) {
@@ -115,7 +115,7 @@ function refusedField(field: string, why: string): Error {
 
 const listOptionsKind = { kind: 'ListOptions', group: 'meta.k8s.io' }
 
-/** Undefined where the parameter is not given, zero or negative, which all mean the same. */
+/** Undefined if the parameter is missing, zero or negative: all three mean the same. */
 function wholeNumber(query: ApiRequest['query'], name: string): number | undefined {
   const value = parameter(query, name)
   if (value === undefined || value === '') return undefined
@@ -123,7 +123,7 @@ function wholeNumber(query: ApiRequest['query'], name: string): number | undefin
   return Number(value) > 0 ? Number(value) : undefined
 }
 
-/** A resourceVersion as a number; undefined if it is none. */
+/** A resourceVersion as a number; undefined if it is not a number. */
 export function revisionOf(resourceVersion: string): number | undefined {
   return /^\d{1,16}$/.test(resourceVersion) ? Number(resourceVersion) : undefined
 }

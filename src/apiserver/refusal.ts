@@ -18,14 +18,14 @@ interface StatusDetails {
 }
 
 /**
- * How long parts of a refusal may be, in characters. It names what was sent, which may be the whole body, and may do so
- * for each of a thousand items.
+ * How long parts of a refusal may be, in characters. A refusal quotes what the client sent, which may be the whole
+ * body, and may do so for each of a thousand items.
  */
 const MAX_VALUE_LENGTH = 16 * 1024
 const MAX_MESSAGE_LENGTH = 64 * 1024
 const MAX_CAUSES_LENGTH = 64 * 1024
 
-/** A text from a request as a refusal may repeat it. */
+/** A text from a request, cut to the length that a refusal may quote. */
 export function cutText(text: string, limit = MAX_VALUE_LENGTH): string {
   return text.length > limit ? `${text.slice(0, limit)}...` : text
 }
@@ -86,7 +86,7 @@ export function methodNotAllowed(): Refusal {
   return new Refusal(405, 'MethodNotAllowed', 'the server does not allow this method on the requested resource', {})
 }
 
-/** The same of a custom resource, in the words of apimachinery's NewMethodNotSupported. */
+/** As {@link methodNotAllowed} for a custom resource, in the words of apimachinery's NewMethodNotSupported. */
 export function notSupported(resource: Resource<KubeObject>, verb: string): Refusal {
   const message = `${verb} is not supported on resources of kind ${JSON.stringify(qualifiedPlural(resource))}`
   return new Refusal(405, 'MethodNotAllowed', message, { ...groupOf(resource), kind: resource.plural })
@@ -100,7 +100,7 @@ export function notAcceptable(): Refusal {
   return new Refusal(406, 'NotAcceptable', 'only the following media types are accepted: application/json', {})
 }
 
-/** A form that an object does not have: metadata of one object where it is a list, or the other way round. */
+/** A form that the object does not have: the metadata of a single object for a list, or the reverse. */
 export function notInThisForm(form: string, what: string): Refusal {
   return new Refusal(406, 'NotAcceptable', `you requested ${form}, but the requested object is ${what}`)
 }
@@ -125,7 +125,7 @@ export function tooManyRequests(): Refusal {
   return new Refusal(429, 'TooManyRequests', message, { retryAfterSeconds: 1 })
 }
 
-/** A body of a type that cannot be read. */
+/** A body of an unknown content type. */
 export function unknownBodyFormat(
   accepted = 'application/json, application/yaml, application/vnd.kubernetes.protobuf',
 ): Refusal {
@@ -165,13 +165,13 @@ export function uidConflict(resource: Resource<KubeObject>, name: string, uid: s
   return conflict(resource, name, `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${live}`)
 }
 
-/** What is applied names the uid of an object that is not there. */
+/** An applied object names a uid, but there is no such object. */
 export function uidOfNothing(resource: Resource<KubeObject>, name: string, uid: string): Refusal {
   const why = `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`
   return conflict(resource, name, why)
 }
 
-/** A precondition of a delete; kube-apiserver names the kind here, not the resource. */
+/** A precondition of a delete is not met. kube-apiserver names the kind here, not the resource. */
 export function preconditionFailed(resource: Resource<KubeObject>, name: string, why: string): Refusal {
   const message = `Operation cannot be fulfilled on ${qualifiedKind(resource)} ${JSON.stringify(name)}: ${why}`
   return new Refusal(409, 'Conflict', message, { name, ...groupOf(resource), kind: resource.kind })
@@ -222,7 +222,7 @@ export function internalError(message: string): Refusal {
   return new Refusal(500, '', message)
 }
 
-/** The same in the words of apimachinery's NewInternalError, with a reason. */
+/** As {@link internalError} with a reason, in the words of apimachinery's NewInternalError. */
 export function internalErrorOccurred(what: string): Refusal {
   return new Refusal(500, 'InternalError', `Internal error occurred: ${what}`, { causes: [{ message: what }] })
 }
@@ -237,7 +237,7 @@ export function groupVersionKind(apiVersion: string, kind: string): string {
   return apiVersion === '' ? `/, Kind=${kind}` : `${apiVersion.includes('/') ? '' : '/'}${apiVersion}, Kind=${kind}`
 }
 
-/** Whether `apiVersion` and `kind` are those of the resource, where they are given at all. */
+/** Whether `apiVersion` and `kind`, if given, are those of the resource. */
 export function isOfResource(object: KubeObject, resource: Resource<KubeObject>): boolean {
   return (
     (object.kind === undefined || object.kind === resource.kind) &&
@@ -254,8 +254,8 @@ function valueText(value: unknown): string {
 }
 
 /**
- * Collects the faults of an object, field by field, in the words of apimachinery's `field.Error`. Those beyond what a
- * refusal may say are not retained.
+ * Collects the faults of an object, field by field, in the words of apimachinery's `field.Error`. Faults that exceed
+ * the length of a refusal are dropped.
  */
 export class FieldErrors {
   readonly causes: Cause[] = []

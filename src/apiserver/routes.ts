@@ -18,7 +18,7 @@ export type Route =
   /** Not below a served group version: discovery, health, or an unknown path. */
   | { readonly to: 'elsewhere' }
 
-/** Finds the kinds by their paths. */
+/** Finds the target of a request by its path. */
 export class Routes {
   readonly #kinds = new Map<string, ReadonlyMap<string, Kind>>()
 
@@ -30,7 +30,7 @@ export class Routes {
     }
   }
 
-  /** The same few paths are asked for again and again. */
+  /** The target of a path. Cached, because clients request the same few paths again and again. */
   readonly find = remembering((path) => this.#find(path), 256)
 
   #find(path: ApiRequest['path']): Route {
@@ -72,7 +72,7 @@ function decoded(part: string): string | undefined {
   }
 }
 
-/** A path that ends in slashes is the same as without them. */
+/** The path without the slashes at its end, which have no meaning. */
 export function withoutLastSlash(path: string): string {
   return path.endsWith('/') ? path.replace(/\/+$/, '') : path
 }

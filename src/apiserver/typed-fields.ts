@@ -7,8 +7,8 @@ type Members = Readonly<Record<string, unknown>>
 type ListSchema = Schema & { type: 'list' }
 
 /**
- * All fields of a value that is applied (structured-merge-diff's `ToFieldSet`): its scalars, what is owned as a whole,
- * items of lists and of maps, and maps that are empty. A list or map is not a field beside what is in it.
+ * All fields of an applied value (structured-merge-diff's `ToFieldSet`): scalars, values that are owned as a whole,
+ * items of lists and maps, and empty maps. A list or map with items is not a field itself.
  */
 export function fieldsOf(value: unknown, schema: Schema | undefined): FieldSet {
   const fields: Record<string, FieldSet> = {}
@@ -47,14 +47,14 @@ export function compare(before: unknown, after: unknown, schema: Schema | undefi
   return changes
 }
 
-/** The nodes of one path in each of the sets; at least one of the parts is there. */
+/** What one path adds to each of the three sets. At least one of the two parts is defined. */
 function changesAt(before: Part | undefined, after: Part | undefined): Partial<Comparison> {
   const { schema, isItem } = (after ?? before) as Part
   if (before !== undefined && after !== undefined && equalJson(before.value, after.value)) return {}
   const [old, next] = [containerAt(before, after), containerAt(after, before)]
   const whole = before === undefined ? 'added' : after === undefined ? 'removed' : 'modified'
   const isLeaf = (before !== undefined && old === undefined) || (after !== undefined && next === undefined)
-  // In Go a struct is always there.
+  // In Go a struct is never absent.
   const isAlwaysThere = !isItem && (old ?? next)?.isContainer === false
   if (!isAlwaysThere && !old?.steps.size && !next?.steps.size) return { [whole]: noFields }
   const below = compare(before?.value ?? emptyOf(after), after?.value ?? emptyOf(before), schema)
@@ -69,7 +69,7 @@ function changesAt(before: Part | undefined, after: Part | undefined): Partial<C
   )
 }
 
-/** What a part consists of: null beside a container is an empty one. */
+/** What a part consists of. If the other part is a container, null counts as an empty one. */
 function containerAt(part: Part | undefined, other: Part | undefined): Parts | undefined {
   return part === undefined ? undefined : partsOf(part.value ?? emptyOf(other), part.schema)
 }
@@ -79,7 +79,7 @@ function emptyOf(part: Part | undefined): unknown {
   return isRecord(part?.value) ? {} : undefined
 }
 
-/** The set with each declared field that has something below it in the set (`EnsureNamedFieldsAreMembers`). */
+/** The set, plus each declared field that has members of the set below it (`EnsureNamedFieldsAreMembers`). */
 export function withDeclared(fields: FieldSet, schema: Schema | undefined): FieldSet {
   if (isEmpty(fields)) return noFields
   const all: Record<string, FieldSet> = {}
@@ -101,7 +101,7 @@ function schemaAt(
   return { declared: false, below: schema?.type === 'list' ? schema.items : undefined }
 }
 
-/** The value without the fields of a set. Of a container in which nothing is left, null is. */
+/** The value without the fields of a set. A container in which nothing is left becomes null. */
 export function removeFields(value: unknown, fields: FieldSet, schema: Schema | undefined): unknown {
   const parts = partsOf(value, schema)
   if (parts === undefined) return typeof value === 'object' ? null : value
@@ -119,7 +119,7 @@ export function removeFields(value: unknown, fields: FieldSet, schema: Schema | 
 export function mergeFields(value: unknown, over: unknown, schema: Schema | undefined): unknown {
   const base = partsOf(value, schema)?.steps
   const top = partsOf(over, schema)?.steps
-  // Beside what is in a container null is an empty one.
+  // Merged into a container with items, null counts as an empty container.
   if (over === null && base !== undefined && base.size > 0) return value
   if (base === undefined || top === undefined) return over
   const merge = (step: string): unknown => {
@@ -132,12 +132,12 @@ export function mergeFields(value: unknown, over: unknown, schema: Schema | unde
 }
 
 /**
- * The order of the items of two lists together: that of `top` for those that are in it, with each other item of `base`
- * after those that it followed, as structured-merge-diff's `visitListItems` orders them.
+ * The order of the items of two merged lists, as structured-merge-diff's `visitListItems` orders them: the items of
+ * `top` in its order, and each other item of `base` after the items that it followed.
  */
 function mergedOrder(base: readonly string[], top: readonly string[]): readonly string[] {
   const [inBase, inTop] = [new Set(base), new Set(top)]
-  // An iterator: taking the first of a long list away would move all others.
+  // An iterator, because removing the first item of a long list would move all others.
   const shared = top.filter((step) => inBase.has(step)).values()
   const order = new Set<string>()
   let next = shared.next().value
@@ -179,13 +179,13 @@ interface Part {
 
 interface Parts {
   readonly steps: ReadonlyMap<string, Part>
-  /** Whether it can be there or not, as maps, lists and pointers can and structs of Go cannot. */
+  /** Whether the value can be absent: maps, lists and pointers can, Go's structs cannot. */
   readonly isContainer: boolean
 }
 
 const none: ReadonlyMap<string, Part> = new Map()
 
-/** What a value consists of; undefined for one that is owned as a whole. */
+/** What a value consists of; undefined for a value that is owned as a whole. */
 function partsOf(value: unknown, schema: Schema | undefined): Parts | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   if (Array.isArray(value))
@@ -218,7 +218,10 @@ interface MemberSchema {
   readonly isItem: boolean
 }
 
-/** What an object's schema says of a member. Of what a schema here leaves out, upstream knows the fields. */
+/**
+ * What an object's schema states about a member. Fields that our schema leaves out are not items: upstream's schema
+ * declares them.
+ */
 function memberSchema(schema: Schema | undefined, name: string): MemberSchema {
   if (schema?.type === 'object' && Object.hasOwn(schema.fields, name)) {
     return { below: schema.fields[name], declared: true, isItem: false }
@@ -253,8 +256,8 @@ function defaultIn(schema: Schema, field: string): unknown {
 }
 
 /**
- * Why a value cannot be applied: items of a list that are the same, or that nothing identifies. In the words of
- * structured-merge-diff's `typed.ValidationErrors`, each with its path.
+ * Why a value cannot be applied: a list has two equal items, or an item that nothing identifies. Each fault has its
+ * path, in the words of structured-merge-diff's `typed.ValidationErrors`.
  */
 export function applyFaults(value: unknown, schema: Schema | undefined, path = ''): readonly string[] {
   if (Array.isArray(value)) return schema?.type === 'list' ? itemFaults(value, schema, path) : []
@@ -271,7 +274,7 @@ function itemFaults(items: readonly unknown[], schema: ListSchema, path: string)
   const seen = new Set<string>()
   for (const [index, item] of items.entries()) {
     const fault = identityFault(item, schema)
-    // Without an identity there is no path to what is below.
+    // An item without an identity has no path, so its members cannot be checked.
     if (fault !== undefined) return [...faults, `${path}: element ${index}: ${fault}`]
     const step = stepOf(item, schema)
     if (seen.has(step)) faults.push(`${path}: duplicate entries for key ${pathStep(step)}`)

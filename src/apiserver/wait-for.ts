@@ -7,7 +7,7 @@ import type { ApiServer } from './api-server.ts'
 export interface ObjectReference {
   readonly apiVersion: string
   readonly kind: string
-  /** Of a namespaced kind. */
+  /** Required for a namespaced kind. */
   readonly namespace?: string
   readonly name: string
 }
@@ -25,15 +25,15 @@ export class ConditionNotMet extends Error {
   readonly code = 'ConditionNotMet'
 }
 
-/** Objects are longer in rare cases only; a message stays readable. */
+/** Few objects are longer, and a message of this length is readable. */
 const MAX_STATE_CHARACTERS = 2000
 
 /**
- * Resolves to the first state of an object for which `condition` is true, from the present one on: no state in between
- * is missed. The state is undefined while the object does not exist. Reads the server itself, so that neither faults
- * nor health matter.
- * @throws ConditionNotMet; TypeError for a kind that is not served, without its name or the namespace that it needs, or
- *   for a condition that is async; what `condition` throws; the reason of a signal
+ * Resolves to the first state of an object for which `condition` is true. Starts with the present state and misses no
+ * later one. The state is undefined while the object does not exist. Reads from the server directly, so injected faults
+ * and the server's health have no effect.
+ * @throws ConditionNotMet; TypeError if the kind is not served, if the reference lacks the name or a needed namespace,
+ *   or if the condition is async; what `condition` throws; the reason of a signal
  */
 export async function waitForObject(
   server: ApiServer,
@@ -70,14 +70,14 @@ export async function waitForObject(
   }
 }
 
-/** The present state of an object and then each new one; undefined where it does not exist. Ends with the signal. */
+/** The present state of an object and then each new one; undefined while it does not exist. Ends with the signal. */
 async function* statesOf(
   server: ApiServer,
   reference: ObjectReference,
   signal: AbortSignal,
 ): AsyncGenerator<object | undefined, void, undefined> {
   const { apiVersion, kind, namespace, name } = reference
-  // Again after a watch that ended: its history is compacted, or the definition of its kind has changed.
+  // Starts again after a watch has ended: its history is compacted, or the definition of its kind has changed.
   while (!signal.aborted) {
     const resource = server.resourceOf(apiVersion, kind)
     if (resource === undefined) throw new TypeError(`the kind ${kind} of ${apiVersion} is not served`)

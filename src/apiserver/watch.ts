@@ -7,7 +7,7 @@ import { expired, internalError, type Refusal, resourceVersionTooLarge } from '.
 import { type Change, Compacted, type Store, type StoredObject } from './store.ts'
 
 const BOOKMARK_PERIOD_MS = 60_000
-/** kube-apiserver's --min-request-timeout: a watch without a timeout lasts this long to twice this long. */
+/** kube-apiserver's --min-request-timeout: a watch without a timeout lasts between one and two times this long. */
 const MIN_TIMEOUT_SECONDS = 1800
 
 export interface WatchContext {
@@ -19,8 +19,8 @@ export interface WatchContext {
 }
 
 /**
- * Opens a watch: it misses no change from the moment of the call. Events come in the order of their revisions; an
- * object that enters or leaves the selector is ADDED or DELETED.
+ * Opens a watch, which misses no change after the call. Events come in the order of their revisions; an object that
+ * enters or leaves the selector is ADDED or DELETED.
  * @throws Refusal for a malformed resourceVersion; a too old or future one causes an ERROR event, as in kube-apiserver.
  */
 export function openWatch(
@@ -112,7 +112,7 @@ function eventOf(change: Change, matches: (object: StoredObject) => boolean): Wa
   if (after) return { type: before ? 'MODIFIED' : 'ADDED', object: change.object }
   if (!before) return undefined
   if (change.type === 'DELETED') return { type: 'DELETED', object: change.object }
-  // It left the selector: its last selected state, at the revision in which it left.
+  // The object left the selector. The event carries its last selected state, with the revision in which it left.
   const previous = change.previous as StoredObject
   const metadata = { ...previous.metadata, resourceVersion: String(change.revision) }
   return { type: 'DELETED', object: Object.freeze({ ...previous, metadata: Object.freeze(metadata) }) }
@@ -140,8 +140,8 @@ export interface WatchEvent {
 }
 
 /**
- * The events of a watch in another form. `return()` ends the watch at once, as its own does: that of a generator would
- * wait for the next event, and before the first one it would leave the watch open.
+ * Converts the events of a watch. `return()` ends the watch at once, as the watch's own `return()` does. A generator's
+ * would wait for the next event, and before the first event it would leave the watch open.
  */
 export function eventsInForm(
   events: AsyncIterable<WatchEvent>,
@@ -169,13 +169,13 @@ export function eventsInForm(
 class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
   readonly #limit: number
   readonly #events: WatchEvent[]
-  /** How many of them the reader has. */
+  /** How many of `#events` the reader has taken. */
   #taken = 0
   readonly #cleanups: (() => void)[] = []
   #waiting: ((result: IteratorResult<WatchEvent, undefined>) => void) | undefined
   #ended = false
 
-  /** `first` are the initial events; beyond that, up to `limit` events may wait. */
+  /** `first` are the initial events. Beside them, up to `limit` events may wait. */
   constructor(first: readonly WatchEvent[], limit: number) {
     this.#events = [...first]
     this.#limit = limit + first.length
@@ -220,7 +220,7 @@ class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
     const value = this.#events[this.#taken]
     if (value !== undefined) {
       this.#taken++
-      // Seldom: each time, the others are moved, of which there may be a hundred thousand.
+      // Not for each event, because this moves all others, and there may be a hundred thousand of them.
       if (2 * this.#taken > this.#events.length) {
         this.#events.splice(0, this.#taken)
         this.#taken = 0

@@ -36,19 +36,20 @@ export interface Master {
    */
   run(signal: AbortSignal): Promise<void>
   /**
-   * Starts it, for an API server that calls this as its own post-start hook, instead of {@link run}. Resolves when the
-   * namespaces and the ServiceCIDR exist, or were refused for too long to wait for them; the Service and the address
-   * wait for the server's /readyz, which may wait for this hook. Rejects when the start failed.
+   * Starts the master: for an API server that calls this as its own post-start hook, instead of {@link run}. Resolves
+   * when the namespaces and the ServiceCIDR exist, or when the server has refused them for too long to wait. Does not
+   * wait for the Service and the address: they need the server's /readyz, which may wait for this hook. Rejects when
+   * the start failed.
    */
   postStartHook(): Promise<void>
   /**
-   * Ends what {@link postStartHook} started, for an API server that calls this before it stops serving: the address is
-   * withdrawn even if it is the last, whatever `onShutdown` is. Rejects when something failed.
+   * Ends what {@link postStartHook} started: for an API server that calls this before it stops serving. Withdraws the
+   * address even if it is the last one, whatever `onShutdown` is. Rejects when something failed.
    */
   preShutdownHook(): Promise<void>
 }
 
-/** With the gate `startup` the server is probed again this often, in milliseconds: its own duties may change. */
+/** With the gate `startup` the server is probed this often, in milliseconds, because its own duties may change. */
 const ASKING_PERIOD_MS = 10_000
 
 /** The one place where the parts of a master are composed. */
@@ -91,7 +92,7 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
   if (workloads !== undefined) lifecycle.part('workload-controllers', (signal) => workloads.run(signal))
   if (served !== undefined) lifecycle.part('discovery', (signal) => served.run(signal))
   if (options.readinessGate === 'startup') lifecycle.part('server-duties', (signal) => askAgain(monitor, clock, signal))
-  // Last: the others must be subscribed before its first answer, and it is the first to end.
+  // Added last: the other parts must have subscribed before its first answer, and it must be the first to end.
   lifecycle.part('readiness', (signal) => monitor.run(signal))
 
   const stop = new AbortController()
@@ -112,8 +113,8 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
 }
 
 /**
- * Withdraws the master of these options from `default/kubernetes` from outside its process; without an advertised
- * address, the one master of this host. Rejects when other processes cannot reach the lease store.
+ * Withdraws the master with these options from `default/kubernetes`, from outside its process. Without an advertised
+ * address, withdraws the only master of this host. Rejects when other processes cannot reach the lease store.
  */
 export async function withdrawMaster(
   options: MasterOptions,
@@ -144,7 +145,7 @@ export async function withdrawMaster(
     },
     signal,
   )
-  // Writes the recorded Events, and no more.
+  // Writes the recorded Events, then returns.
   await events.run(AbortSignal.abort())
   return withdrawal
 }
@@ -198,7 +199,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
   return { lifecycle, clock, monitor, served, recording, duty, duties }
 }
 
-/** A server that becomes ready may serve other resources than before. */
+/** Reads discovery again when the server becomes ready, because it may then serve other resources than before. */
 function servedResources(
   { discovery, clock, logger }: MasterPorts,
   monitor: ReadinessMonitor,
@@ -225,7 +226,7 @@ function serverFault(monitor: ReadinessMonitor, clock: Clock, leaseTtlMs: number
   return state.phase === 'ready' ? undefined : 'own API server is not ready'
 }
 
-/** Probes the server now and then where nothing else has, for the subscribers. */
+/** Probes the server whenever nothing else has for a while, so that the subscribers get an answer. */
 async function askAgain(monitor: ReadinessMonitor, clock: Clock, signal: AbortSignal): Promise<void> {
   let askedMs = clock.monotonicMs()
   for (;;) {
@@ -239,7 +240,7 @@ async function askAgain(monitor: ReadinessMonitor, clock: Clock, signal: AbortSi
   }
 }
 
-/** Each server that can be lost has its own lines in the log; the API server and etcd have metrics too. */
+/** Logs the outages of each server separately. Those of the API server and of etcd are a metric too. */
 function openAvailability({ leaseStore }: MasterOptions, ports: MasterPorts): ServersAvailability {
   const { clock, logger, metrics, etcd, outages } = ports
   const api = new Availability({ clock, logger, outages })
@@ -274,15 +275,15 @@ function openEvents({ host }: MasterOptions, ports: MasterPorts): EventRecorder 
   return new EventRecorder({ ...ports, reportingController: 'apiserver-bootstrap', reportingInstance: host })
 }
 
-/** Every line of a dry run is marked as one, because its writes did not happen. */
+/** Marks every log line of a dry run, because its writes did not happen. */
 function dryRunPorts({ api, logger }: MasterPorts): Pick<MasterPorts, 'api' | 'logger'> {
   const marked = dryRunLogger(logger.child({ dryRun: true }))
   return { api: dryRunApi(api, marked), logger: marked }
 }
 
 /**
- * Records an Event whenever the own API server begins to refuse its readiness, as with expired credentials. With such
- * credentials the Event is written once there are others. `address` names the master.
+ * Records an Event whenever the master's own API server begins to refuse the readiness probe, for example because
+ * credentials have expired. That Event is written once there are new credentials. `address` names the master.
  */
 export function recordRefusals(
   monitor: Pick<ReadinessMonitor, 'subscribe'>,
@@ -308,8 +309,8 @@ export function recordRefusals(
 
 /**
  * Resolves with `settled`. Rejects when the server has been ready for `timeoutMs` and still refuses something that the
- * start needs: admission and RBAC that are not ready yet refuse at first, but this does not end by itself, and a
- * program that only logs it would seem to work. An outage of the server is waited out.
+ * start needs. Admission and RBAC refuse at first, until they are ready. A refusal that lasts longer does not end by
+ * itself, and a program that only logs it would seem to work. Waits until an outage of the server is over.
  */
 async function startedWithin(
   settled: Promise<void>,

@@ -9,9 +9,9 @@ import {
 import { type MapEntry, MapEntrySchema } from './gen/k8s.io/apimachinery/pkg/apis/meta/v1/generated_pb.ts'
 
 /**
- * The fields that are pointers in Go (or nil slices), and are therefore left out when they are not set; the code that
+ * The fields that are pointers (or nil slices) in Go, and are therefore left out when they are not set. The code that
  * gogo protobuf generates for k8s.io/api writes every other singular field, even when it is empty. Time is a special
- * case: a zero time has neither field.
+ * case: a zero time has neither of its fields.
  */
 const pointers: ReadonlySet<string> = new Set([
   'k8s.io.api.core.v1.EndpointAddress.targetRef',
@@ -31,14 +31,14 @@ const time = 'k8s.io.apimachinery.pkg.apis.meta.v1.Time'
 
 /**
  * A copy of a message with everything that kube-apiserver would write for the same object, so that the bytes are equal:
- * the fields that are never left out, and the entries of maps in Go's order. Not for messages with a oneof, of which
- * none are stored; values are not checked.
+ * the fields that are never left out, and the entries of maps in Go's order. Not for messages with a oneof: none are
+ * stored. Does not check values.
  */
 export function asGoWrites<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): MessageShape<Desc> {
   return copyOf(schema, message) as MessageShape<Desc>
 }
 
-/** By hand: the library's reflection would be as short, but took most of the time of a lease's renewal. */
+/** Written by hand: the library's reflection took most of the time of a lease's renewal, and is not shorter. */
 function copyOf(schema: DescMessage, message: Message): Message {
   const from = message as Message & Readonly<Record<string, unknown>>
   const copy = create(schema) as Message & Record<string, unknown>

@@ -11,7 +11,7 @@ import type { RangeClaims } from './bitmap/claims.ts'
 import { claimantsOf, surveyServices } from './bitmap/holdings.ts'
 import type { Finding } from './reporter.ts'
 
-/** Up to this many Services are read one by one, at once; for more a list is cheaper. */
+/** Up to this many Services are read with one request each, in parallel. For more a list is cheaper. */
 const FEW_SERVICES = 8
 
 /**
@@ -47,7 +47,7 @@ const FEW_NUMBERS = 8
 /** Numbers that Services hold according to a live read. */
 interface LiveHoldings {
   readonly numbers: Bitmap
-  /** The findings that these of them are not allocated. */
+  /** The findings that report these numbers as not allocated. */
   findings(numbers: Bitmap): Promise<readonly Finding[]>
 }
 
@@ -73,8 +73,8 @@ export class RangeLive {
   }
 
   /**
-   * The numbers of the Services that hold these numbers. Without `many`, only for a few of the numbers: `checked` names
-   * those, and is undefined when it was all of them.
+   * The numbers that the holders of `numbers` hold. Without `many`, reads the holders of only a few of `numbers`:
+   * `checked` names those, and is undefined if it was all of them.
    */
   async holders(
     numbers: Bitmap,
@@ -92,7 +92,10 @@ export class RangeLive {
     }
   }
 
-  /** The findings that these numbers are not allocated, with their holders from the copies of the Services. */
+  /**
+   * The findings that report these numbers as not allocated. Takes their holders from the informer's copies of
+   * Services.
+   */
   notAllocated(numbers: Bitmap): Promise<readonly Finding[]> {
     return this.#notAllocated(this.#options.services.store.list(), numbers, false)
   }

@@ -1,6 +1,6 @@
 /**
- * Caches up to `limit` results of a pure function of few recurring texts. Results are shared: no caller may change
- * them.
+ * Caches up to `limit` results of a pure function that is called with the same few texts. Results are shared: no caller
+ * may change them.
  */
 export function remembering<T>(read: (text: string) => T, limit: number): (text: string) => T {
   const known = new Map<string, T>()
@@ -13,7 +13,7 @@ export function remembering<T>(read: (text: string) => T, limit: number): (text:
   }
 }
 
-/** Puts an entry last; if there are then more than `limit`, the first one goes. */
+/** Puts an entry last. If there are then more than `limit`, removes the first one. */
 export function putLast<Key, Value>(entries: Map<Key, Value>, key: Key, value: Value, limit: number): void {
   entries.delete(key)
   entries.set(key, value)

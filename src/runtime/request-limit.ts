@@ -2,7 +2,9 @@ import type { Clock } from './clock.ts'
 import { RemoteError } from './errors.ts'
 import { abortable, linkedController } from './signals.ts'
 
-/** After this many timeouts in a row the limit is doubled, then quadrupled, up to {@link MOST}. */
+/**
+ * After this many timeouts in a row the limit doubles. Each further timeout doubles it again, up to {@link MOST} times.
+ */
 const PATIENT_REQUESTS = 4
 const MOST = 16
 
@@ -17,8 +19,8 @@ export class RequestTimeout extends RemoteError {
 }
 
 /**
- * Settles as `call` does, or rejects with {@link RequestTimeout} after `limitMs`, at once with the reason of `signal`
- * when that is aborted.
+ * Settles as `call` does. Rejects with {@link RequestTimeout} after `limitMs`, or with the reason of `signal` as soon
+ * as that is aborted.
  */
 export async function within<T>(
   clock: Clock,
@@ -42,15 +44,17 @@ interface PendingRequest {
   readonly controller: AbortController
   /** Cancels its timeout. */
   cancel: () => void
-  /** A later request was answered in time: this one was aborted early, and its timeout says nothing about the store. */
+  /**
+   * Another request was answered in time. So this one is aborted early, and its timeout shows nothing about the store.
+   */
   isOvertaken: boolean
 }
 
 /**
- * Aborts each request to a store that takes too long, so that a lost one costs only a part of a lease. A store that is
- * always slow gets more time after a few timeouts. Once the store answers in time again, requests that it may have lost
- * meanwhile get no more than the limit: otherwise the last request of an outage would delay a withdrawal for most of a
- * minute.
+ * Aborts each request to a store that takes too long, so that a lost request costs only a part of the lease's TTL. A
+ * store that is always slow gets more time after a few timeouts. Once the store answers in time again, requests that it
+ * may have lost meanwhile get no more than the limit: otherwise the last request of an outage would delay a withdrawal
+ * for most of a minute.
  */
 export class RequestLimit {
   readonly #clock: Clock
@@ -92,7 +96,7 @@ export class RequestLimit {
   #answeredInTime(answered: PendingRequest): void {
     // A store that was slow may be slow again: the longer limit stays until the normal one suffices.
     this.#givenUp = Math.max(0, this.#givenUp - 1)
-    // A long list may be slower than other requests: it is cut short at most once after each timeout.
+    // Pending requests are cut short only once after each timeout: a long list may be slower than other requests.
     if (!this.#isSilent) return
     this.#isSilent = false
     for (const request of this.#pending) {
@@ -109,7 +113,7 @@ export class RequestLimit {
   }
 }
 
-/** A slot, until it is released. */
+/** A slot of a {@link Semaphore}, held until it is released. */
 export interface Slot {
   /** Call it once. */
   release(): void
@@ -124,7 +128,7 @@ export class Semaphore {
     this.#free = slots
   }
 
-  /** Rejects with the signal's reason when that is aborted before there is a slot. */
+  /** Waits for a slot. Rejects with the signal's reason if that is aborted first. */
   async acquire(signal: AbortSignal): Promise<Slot> {
     signal.throwIfAborted()
     if (this.#free > 0) this.#free--

@@ -1,9 +1,9 @@
 import { type Clock, sleep } from './clock.ts'
 
-/** A long computation that yields wherever it may pause. What it reads may change in a pause. */
+/** A long computation that yields wherever it may pause. The data that it reads may change during a pause. */
 export type Steps<T> = Generator<void, T, void>
 
-/** A slice takes about this long, in milliseconds: little beside the interval in which a lease is renewed. */
+/** A slice takes about this long, in milliseconds: much less than the interval between renewals of a lease. */
 const SLICE_MS = 10
 /** Reading the clock costs more than most steps. */
 const STEPS_PER_READING = 32
@@ -17,9 +17,9 @@ export function atOnce<T>(steps: Steps<T>): T {
 }
 
 /**
- * Carries out the steps in slices. Between two of them timers and I/O have their turn: otherwise a pass over a million
- * objects would delay the renewal of this process' lease by seconds. A computation of one slice ends before this
- * returns. On a virtual clock, which stands still meanwhile, that is every computation.
+ * Carries out the steps in slices. Timers and I/O run between two slices; otherwise a pass over a million objects would
+ * delay the renewal of this process' lease by seconds. A computation that fits in one slice ends before this returns.
+ * On a virtual clock every computation does, because the clock stands still meanwhile.
  */
 export function inSlices<T>(clock: Clock, steps: Steps<T>): T | Promise<T> {
   const ended = slice(clock, steps)
@@ -34,7 +34,7 @@ async function rest<T>(clock: Clock, steps: Steps<T>): Promise<T> {
   }
 }
 
-/** Undefined when steps are left. */
+/** Carries out one slice. Undefined if steps are left. */
 function slice<T>(clock: Clock, steps: Steps<T>): { readonly value: T } | undefined {
   const endMs = clock.monotonicMs() + SLICE_MS
   do {

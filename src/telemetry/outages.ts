@@ -4,15 +4,16 @@ import type { LogFields, Logger } from './logger.ts'
 
 type WriteLine = (logger: Logger, fields: LogFields, message: string) => void
 
-/** Lines of one message that an outage hid: how many, with the fields of the last one. */
+/** The lines that an outage hid, by message: how many there were, and the fields of the last one. */
 export type HiddenLines = Readonly<Record<string, LogFields & { readonly times: number }>>
 
 /**
- * Makes one outage of a server one line at its begin and one at its end, in all parts of the process.
+ * Reduces the log of an outage of a server to two lines, one when it begins and one when it ends, in all parts of the
+ * process.
  *
- * Each part notices an outage in its own way, and a server that answers nonsense makes them notice again and again.
- * What follows from the outage is logged at debug while it lasts, and counted in the line that ends it. A symptom that
- * is still there five seconds later has another cause, and is logged then.
+ * Each part notices an outage in its own way, and notices it again and again if the server answers nonsense. While the
+ * outage lasts, its consequences are logged at debug and counted in the line that ends it. A symptom that persists five
+ * seconds after the end has another cause, so it is logged then.
  */
 export class Outages {
   readonly #clock: Pick<Clock, 'monotonicMs'>
@@ -24,13 +25,13 @@ export class Outages {
     this.#clock = clock
   }
 
-  /** Whether an outage lasts, or ended so recently that its consequences may still be there. */
+  /** Whether an outage is in progress, or ended so recently that its consequences may persist. */
   get felt(): boolean {
     return this.#open || this.#clock.monotonicMs() - this.#endedMs < FLAP_MS
   }
 
   begin(): void {
-    // What a short outage without lines has hidden is no part of this one.
+    // Lines that a short earlier outage hid and never counted in a line do not belong to this one.
     if (!this.felt) this.#hidden.clear()
     this.#open = true
   }
@@ -48,13 +49,15 @@ export class Outages {
     return hidden
   }
 
-  /** Something happened that an outage explains: logged as a warning outside of one. */
+  /** Logs an event that an outage explains: at debug during an outage, otherwise as a warning. */
   consequence(logger: Logger, fields: LogFields, message: string): void {
     if (this.#open) this.#hide(logger, fields, message)
     else logger.warn(fields, message)
   }
 
-  /** A condition that an outage explains. One that lasts is logged again every `againMs`. @default only once */
+  /**
+   * Creates a condition that an outage explains. While it lasts, it is logged again every `againMs`. @default only once
+   */
   symptom({ againMs = Number.POSITIVE_INFINITY }: { readonly againMs?: number } = {}): Symptom {
     const hide: WriteLine = (logger, fields, message) => this.#hide(logger, fields, message)
     return new Symptom(this, { hide, clock: this.#clock, againMs })
@@ -67,7 +70,7 @@ export class Outages {
   }
 }
 
-/** For parts whose server nobody observes: hides nothing. */
+/** For parts whose server is not observed for outages. Hides nothing. */
 export const noOutages = new Outages({ clock: { monotonicMs: () => 0 } })
 
 interface SymptomOptions {
@@ -76,7 +79,10 @@ interface SymptomOptions {
   readonly againMs: number
 }
 
-/** Gets a warning when it begins and a line when it ends, or neither where an outage explains it. */
+/**
+ * A condition that is logged as a warning when it begins and once more when it ends, or not at all if an outage
+ * explains it.
+ */
 class Symptom {
   readonly #outages: Outages
   readonly #options: SymptomOptions
@@ -88,7 +94,7 @@ class Symptom {
     this.#options = options
   }
 
-  /** It is there. To be called again and again while it is: it may outlast the outage. */
+  /** Reports that the condition holds. Call it again and again while it does, because it may outlast the outage. */
   present(logger: Logger, fields: LogFields, message: string): void {
     const { hide, clock, againMs } = this.#options
     const nowMs = clock.monotonicMs()
@@ -103,7 +109,7 @@ class Symptom {
     }
   }
 
-  /** It is not there. */
+  /** Reports that the condition does not hold. */
   absent(logger: Logger, fields: LogFields, message: string): void {
     if (this.#state === 'logged') logger.info(fields, message)
     else if (this.#state === 'hidden') logger.debug(fields, message)

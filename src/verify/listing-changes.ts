@@ -21,7 +21,7 @@ import {
 } from './moment.ts'
 import { faultTimes } from './observation.ts'
 
-/** An address may have gone because of another's shutdown this long before, in milliseconds. */
+/** The shutdown of another master explains why an address goes if it began less than this before, in milliseconds. */
 const SHUTDOWN_MS = 5_000
 /** A process that has become healthy states it within this time, in milliseconds. */
 const STATED_MS = 1_000
@@ -32,13 +32,13 @@ const RESTATED_MS = 3_500
 /** A master that left this long ago has no traces left, in milliseconds. */
 const LONG_GONE_MS = 60_000
 
-/** Empty lists while a master lives. */
+/** Lists that are empty while a master lives. */
 export function emptyLists({ listings, histories }: Moment): readonly Breach[] {
   return listings
     .filter(({ listing: { addresses = [], atMs, byDamage, by } }) => {
       if (addresses.length > 0 || byDamage) return false
       const writer = histories.findLast(({ name }) => name === by)
-      // A master that withdraws even the last address does so when no other is there.
+      // A master that withdraws even the last address may leave the list empty if there is no other master.
       const leaving = histories.some(
         (one) =>
           one.state.withdrawsLast &&
@@ -48,7 +48,7 @@ export function emptyLists({ listings, histories }: Moment): readonly Breach[] {
       const others = histories.filter(({ stoppedSinceMs }) => !leaving || stoppedSinceMs === undefined)
       if (leaving && (writer?.kind === 'kube-apiserver' || !others.some((one) => isKnownToServe(one, atMs))))
         return false
-      // One of ours leaves an empty list when no server answers any more.
+      // A master of ours may write an empty list when no server answers any more.
       const writers = writer === undefined ? histories.filter(({ goneSinceMs }) => goneSinceMs === undefined) : [writer]
       return writers.some(({ state }) => state.answering) || histories.some((history) => seemsToLive(history, atMs))
     })
@@ -108,7 +108,7 @@ export function comesWithoutCause(moment: Moment): readonly Breach[] {
   })
 }
 
-/** Addresses that go after they came while their masters were healthy all the time. */
+/** Addresses that come and go again although their masters were healthy all the time. */
 export function goneThoughHealthy({ listings, histories }: Moment): readonly Breach[] {
   return listings.flatMap((successor) =>
     goneFrom(successor).flatMap((address) => {
@@ -126,14 +126,14 @@ export function goneThoughHealthy({ listings, histories }: Moment): readonly Bre
   )
 }
 
-/** Masters that leave because of unreadiness while no other is ready, or go afterwards because of that statement. */
+/** Masters that leave because they are unready while no other is ready, or that go later because they stated so. */
 export function leavesForUnready(moment: Moment): readonly Breach[] {
   return [...leavesToUnready(moment), ...statedAmongUnready(moment), ...goesAmongFailing(moment)]
 }
 
 /**
- * Masters that go when they are ready again: they have stated their unreadiness, although no other was ready all that
- * time.
+ * Masters that go although they are ready again. They had stated their unreadiness, although no other was ready all
+ * that time.
  */
 function statedAmongUnready({ listings, histories }: Moment): readonly Breach[] {
   // A kube-apiserver's lease always means that it serves.
@@ -159,11 +159,11 @@ function statedAmongUnready({ listings, histories }: Moment): readonly Breach[] 
 
 /**
  * Masters that go although their servers failed together with all others, as in an outage of their datastore, and
- * recover not much later than the first of them.
+ * recovered soon after the first of them.
  */
 function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
   // A kube-apiserver's lease always means that it serves, and so does that of a master with the gate `startup`. A slow
-  // master learns late of the others, and a server with late answers may serve.
+  // master learns late about the others, and a server that answers late may serve.
   const blurs = ({ kind, lagMs, state, impairedAtMs, readiness: { unserving } }: MemberHistory): boolean =>
     kind === 'kube-apiserver' ||
     lagMs > 0 ||
@@ -190,7 +190,7 @@ function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
             unserving.sinceMs <= own.sinceMs &&
             unserving.untilMs - unserving.sinceMs >= faultTimes.noticedMs,
         )
-        // The part of it that the first recovered master has certainly seen, in its present life.
+        // How long the first master to recover has certainly seen all fail together, in its present life.
         const sinceMs = together.map(({ readiness: { unserving }, startedAtMs }) =>
           Math.max(unserving?.sinceMs ?? 0, startedAtMs),
         )
@@ -210,11 +210,11 @@ function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
   return listings.flatMap((successor) => {
     const { listing } = successor
     const addresses = goneFrom(successor)
-    // Empty lists are checked elsewhere, and may be a kube-apiserver's.
+    // Another invariant checks empty lists, and a kube-apiserver may have written this one.
     if (addresses.length === 0 || listing.addresses?.length === 0) return []
     const gone = histories.filter(({ address }) => addresses.includes(address))
     const stay = histories.filter(({ address }) => listing.addresses?.includes(address))
-    // A master with slow messages is known as unready only later, and learns later of the others.
+    // If the messages of a master are slow, the others learn late that it is unready, and it learns late about them.
     const statedMs = Math.max(
       ...stay.map(
         ({ readiness: { cleanlyUnreadySinceMs = Number.POSITIVE_INFINITY }, lagMs }) => cleanlyUnreadySinceMs + lagMs,
@@ -233,8 +233,8 @@ function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
 }
 
 /**
- * Added to both lists, or to the Endpoints while there was no slice, when no master could renew. A life that began
- * meanwhile cannot distinguish it from the address of a master that could not renew either, and retains it for a time.
+ * Whether the address was added to both lists, or to the Endpoints while there was no slice, when no master could
+ * renew. A process that started meanwhile takes it for a master's that could not renew, and retains it for a time.
  */
 function seemsAMasters(address: string, { listing }: Successor, { histories, spoiled, unrenewed }: Moment): boolean {
   const { endpoints, slice } = spoiled
@@ -246,19 +246,19 @@ function seemsAMasters(address: string, { listing }: Successor, { histories, spo
   return listing.atMs - unrenewed.untilMs <= suspicionMs(writer.ttlMs)
 }
 
-/** Died while another of ours could not see it, which therefore gives it the time to renew its lease. */
+/** Whether the master died unseen by another of ours, which therefore gives it the time to renew its lease. */
 function isSuspected({ goneSinceMs = 0, ttlMs }: MemberHistory, { histories, bounds }: Moment, atMs: number): boolean {
   return histories.some((other) => {
     const { kind, startedAtMs, healthySinceMs = Number.NEGATIVE_INFINITY, cutOffUntilMs } = other
     if (kind === 'kube-apiserver' || startedAtMs > goneSinceMs) return false
-    // It can manage the list without a ready server of its own.
+    // The other master can manage the list without a ready server of its own.
     const seesSinceMs = Math.max(healthySinceMs, cutOffUntilMs)
     const graceMs = suspicionMs(Math.max(ttlMs, other.ttlMs)) + bounds.removalMarginMs
     return seesSinceMs > goneSinceMs && atMs - seesSinceMs <= graceMs
   })
 }
 
-/** Is healthy, and has had the time to state it: a kube-apiserver does so at its ticks. */
+/** Whether the master is healthy and has had the time to state it. A kube-apiserver states it at its ticks. */
 function isKnownToServe(history: MemberHistory, atMs: number): boolean {
   const { kind, readiness, watchingSinceMs = Number.POSITIVE_INFINITY } = history
   if (kind === 'kube-apiserver') return history.isSettled(atMs)
@@ -266,19 +266,19 @@ function isKnownToServe(history: MemberHistory, atMs: number): boolean {
 }
 
 /**
- * Runs beside a server that answers, and has had the time to state it. A life that has never been ready has stated
- * nothing yet.
+ * Whether the master runs beside a server that answers, and has had the time to state it. A process that has never been
+ * ready has stated nothing yet.
  */
 function seemsToLive({ state, healthySinceMs = 0 }: MemberHistory, atMs: number): boolean {
   const { running, answering, hasBeenReady } = state
   return running && answering && hasBeenReady !== false && healthySinceMs < atMs - STATED_MS
 }
 
-/** A stopped master leaves the list within this time, besides the margin and a renewal that runs; in milliseconds. */
+/** A stopped master leaves the list within this time, plus the margin and a running renewal, in milliseconds. */
 const LEAVING_MS = 1_000
 /**
- * An unready master does within this time, besides the margin: three seconds, two until it reads the others' records,
- * the probes' period, in milliseconds.
+ * An unready master leaves the list within this time, plus the margin, in milliseconds: three seconds of unreadiness,
+ * two until it reads the others' records, and one period of the probes.
  */
 const UNREADY_MS = 6_000
 
@@ -343,7 +343,7 @@ export function unreadyAndListed(moment: Moment): readonly Breach[] {
       healthySinceMs !== undefined &&
       moment.nowMs - Math.max(healthySinceMs, startedAtMs) >= confirmationAfterMs(illMs) + withinMs,
   )
-  // A kube-apiserver counts as confirming, but not where only etcd fails.
+  // A kube-apiserver counts as confirming, except while only etcd fails.
   const sinceOf = ({ readiness, state: { etcdFails } }: MemberHistory): number | undefined => {
     const isConfirmed = confirmers.some(({ kind }) => kind !== 'kube-apiserver' || !etcdFails)
     return isConfirmed ? readiness.cleanlyUnreadySinceMs : undefined
@@ -364,7 +364,7 @@ function lateToLeave(
     if (sinceMs === undefined || nowMs - sinceMs <= withinMs + latenessOf(history) + history.lagMs) return []
     if (!listedNow(moment).includes(address)) return []
     const beside = histories.filter((one) => one !== history && one.address === address)
-    // A master that finds a co-holder of its address leaves the lease alone: it then expires like a dead one's.
+    // A master that finds a co-holder of its address leaves the lease, which then expires like a dead master's.
     const then = { ...moment, nowMs: sinceMs }
     const seen = observers(histories, [address]).some(
       (other) => other.isSettled(sinceMs) && other.isSettled(nowMs) && areOverFor(other, beside, then),

@@ -29,7 +29,7 @@ export function isTerminating(pod: Pod): boolean {
 
 /**
  * Whether a Pod is an endpoint of a Service that selects it, ready or not (upstream's `ShouldPodBeInEndpoints`): it has
- * an address and has not ended; one that is being deleted only with `includeTerminating`.
+ * an address and has not ended. A Pod that is being deleted counts only with `includeTerminating`.
  */
 export function isEndpoint(pod: Pod, includeTerminating: boolean): boolean {
   const status = pod.status
@@ -39,8 +39,9 @@ export function isEndpoint(pod: Pod, includeTerminating: boolean): boolean {
 }
 
 /**
- * Whether a change of a Pod may change endpoints (the first answer of upstream's `podEndpointsChanged`). It always may
- * for a Pod that is being deleted: upstream compares times by pointer, and so notices its end.
+ * Whether a change of a Pod may change endpoints (the first answer of upstream's `podEndpointsChanged`). The answer is
+ * always yes for a Pod that is being deleted: upstream compares deletion times by pointer, and so notices the end of
+ * the Pod.
  */
 export function isEndpointChange(old: Pod, pod: Pod): boolean {
   if (isTerminating(old) || isTerminating(pod)) return true
@@ -61,7 +62,8 @@ export function hasHostname(pod: Pod, service: Service): boolean {
 
 /**
  * The port number of a Pod for a port of a Service; undefined where the Pod has none of that name (upstream's
- * `FindPort`). A name is searched in the containers, then in the sidecars, with the protocol of the Service's port.
+ * `FindPort`). A named port is searched in the containers, then in the sidecars. It must have the protocol of the
+ * Service's port.
  */
 export function findPort(pod: Pod, port: ServicePort): number | undefined {
   const target = port.targetPort as number | string | undefined
@@ -87,7 +89,7 @@ function portOf(container: Container, name: string, protocol: string): number | 
 }
 
 /**
- * The Pod's addresses of a family, in its order and in Go's form; malformed ones are read loosely, as Go's
+ * The addresses of a Pod in one family, in the Pod's order and in Go's form. Malformed ones are read loosely, as Go's
  * ParseIPSloppy does, or left out.
  */
 export function podAddresses(pod: Pod, family: 'IPv4' | 'IPv6'): readonly string[] {
@@ -109,7 +111,9 @@ export function hasClusterIp(service: Service): boolean {
   return clusterIp !== undefined && clusterIp !== '' && clusterIp !== 'None'
 }
 
-/** The annotation with the time of the change that caused a write: kube-proxy and others measure from it. */
+/**
+ * The annotation with the time of the change that caused a write. kube-proxy and others measure their latency from it.
+ */
 export const lastChangeTriggerTime = 'endpoints.kubernetes.io/last-change-trigger-time'
 
 interface ServiceState {
@@ -122,15 +126,15 @@ interface ServiceState {
  * The time of the oldest change that the next write of a Service's Endpoints or EndpointSlices covers (upstream's
  * `TriggerTimeTracker`). Each controller has its own.
  *
- * A change is a Pod's becoming ready or unready, or the creation of the Service. If an object changed twice between two
- * calls only the later change is known, as upstream.
+ * A change is that a Pod became ready or unready, or that the Service was created. If an object changed twice between
+ * two calls, only the later change is known, as in upstream.
  */
 export class TriggerTimes {
   readonly #states = new Map<string, ServiceState>()
 
   /**
-   * Takes in the present state and returns the time for {@link lastChangeTriggerTime}, in Go's RFC3339Nano, UTC;
-   * undefined without a certain one. Called in each sync, whether it writes or not.
+   * Records the present state and returns the time for {@link lastChangeTriggerTime}, in Go's RFC3339Nano and UTC;
+   * undefined if no time is certain. Call it in each sync, whether the sync writes or not.
    */
   compute(service: Service, pods: readonly Pod[]): string | undefined {
     const key = keyOfObject(service)
@@ -176,7 +180,7 @@ function forgetOthers(times: Map<string, string>, pods: readonly Pod[]): void {
 /** The zero value of Go's time.Time stands for no time. */
 const zeroTime = '0001-01-01T00:00:00Z'
 
-/** A time in the form of Kubernetes, whole seconds in UTC; only servers of other programs use another. */
+/** A time in the form of Kubernetes: whole seconds in UTC. Only servers other than kube-apiserver use another form. */
 function timeOf(text: string | null | undefined): string | undefined {
   if (text === undefined || text === null || text === zeroTime) return undefined
   if (text.length === zeroTime.length) return text

@@ -12,12 +12,12 @@ type ContainerPort = NonNullable<Containers[number]['ports']>[number]
  * The fields of a Pod that Endpoints and EndpointSlices need, and no more. It references nothing else of the Pod.
  *
  * - `metadata`: name, namespace, uid, resourceVersion, labels, deletionTimestamp;
- * - `spec`: nodeName, hostname, subdomain; the named ports of all containers, as of one, and those of all sidecars
- *   (initContainers that are always restarted), as of one;
+ * - `spec`: nodeName, hostname, subdomain; the named ports of all containers, merged into one container, and those of
+ *   all sidecars (initContainers that are always restarted), merged into another;
  * - `status`: phase, podIP, podIPs, and the condition Ready with its status and lastTransitionTime.
  *
- * Every trimmed Pod has all of these fields, if only as undefined: all have one shape in memory. Equal labels, ports,
- * conditions and node names are shared by all Pods.
+ * Every trimmed Pod has all of these fields, some of them undefined, so that all Pods have one shape in memory. Equal
+ * labels, ports, conditions and node names are shared by all Pods.
  */
 export function trimPod(pod: Pod): Pod {
   const { metadata, spec, status } = pod
@@ -127,8 +127,8 @@ trimNode.protobuf = trimmedReader('core/v1.Node', {
 const hintAnnotations = ['service.kubernetes.io/topology-aware-hints', 'service.kubernetes.io/topology-mode'] as const
 
 /**
- * The needed fields of a Service: no finalizers, owners or status, no annotations but those of topology hints, and of
- * the spec what these controllers read.
+ * The needed fields of a Service: the annotations of topology hints, the fields of the spec that these controllers
+ * read, and the metadata without finalizers and owners. No status.
  */
 export function trimService(service: Service): Service {
   const { metadata, spec } = service

@@ -15,8 +15,8 @@ export function ipAddressLabels(address: Address): Readonly<Record<string, strin
 }
 
 /**
- * Finds free ClusterIPs: in a ready ServiceCIDR and without an IPAddress (upstream's ipallocator.MetaAllocator). It
- * only finds them; creating the IPAddress takes the address.
+ * Finds free ClusterIPs: addresses in a ready ServiceCIDR that have no IPAddress (upstream's
+ * ipallocator.MetaAllocator). Allocates nothing: to take an address, create its IPAddress.
  */
 export class ClusterIps {
   readonly #serviceCidrs: Collection
@@ -85,7 +85,7 @@ export class ClusterIps {
   }
 }
 
-/** min(max(16, size / 16), 256), and none where the range has at most 16 addresses. */
+/** The size of the lower part: min(max(16, size / 16), 256), or 0 if the range has at most 16 addresses. */
 function staticBlockSize(cidr: Cidr): number {
   if (cidr.size <= 16n) return 0
   const sixteenth = cidr.size / 16n
@@ -97,7 +97,7 @@ function randomBelow(random: Random, limit: bigint): bigint {
   return BigInt(Math.floor(random.next() * bound))
 }
 
-/** `IPv4` or `IPv6`; undefined for what is no address. */
+/** `IPv4` or `IPv6`; undefined if the text is not an address. */
 export function familyOf(text: string): 'IPv4' | 'IPv6' | undefined {
   const address = tryParseAddress(text)
   return address === undefined ? undefined : `IPv${address.family}`

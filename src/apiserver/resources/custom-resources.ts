@@ -22,7 +22,7 @@ export function kindsOfDefinition(definition: Draft): readonly Kind[] {
   const storage = versions.find((version) => version.storage) as DefinitionVersion
   const stored = resourceOf(rest, storage)
   const kinds = versions.filter(({ served }) => served).map((version) => kindOf(rest, version))
-  // An object may have been stored as another version, also as one that is gone.
+  // An object may have been stored in another version, even in one that no longer exists.
   return kinds.map((kind) => ({ ...kind, storedAs: asVersion(kind.resource, stored) }))
 }
 
@@ -64,7 +64,7 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
     withoutUnknown(object) {
       const unknown: string[] = []
       completed(object, ownSchema, unknown)
-      // They go with the defaults.
+      // `withDefaults` removes the unknown fields.
       return { known: object, unknown }
     },
     forCreate(draft) {
@@ -97,7 +97,7 @@ function scalePathsOf({ specReplicasPath, statusReplicasPath, labelSelectorPath 
   }
 }
 
-/** Without a webhook, versions differ in their name alone. */
+/** Without a conversion webhook, versions differ only in their names. */
 function asVersion(resource: Resource<KubeObject>, stored: Resource<Draft>): NonNullable<Kind['storedAs']> {
   const as = (apiVersion: string) => (object: StoredObject) => Object.freeze({ ...object, apiVersion })
   return { resource: stored, toStored: as(apiVersionOf(stored)), fromStored: as(apiVersionOf(resource)) }
@@ -132,7 +132,7 @@ function cellOf(type: string, value: unknown, nowMs: number): ReturnType<Column[
   }
 }
 
-/** A definition is checked as far as it must be; what is no schema in it says nothing. */
+/** Definitions are checked only as far as necessary, so a property that is not a schema is ignored. */
 function propertiesOf({ properties }: JsonSchema): readonly (readonly [string, JsonSchema])[] {
   return isRecord(properties) ? Object.entries(properties).filter(([, schema]) => isRecord(schema)) : []
 }
@@ -141,7 +141,7 @@ function textsOf(items: readonly string[]): readonly string[] {
   return Array.isArray(items) ? items.filter((item) => typeof item === 'string') : []
 }
 
-/** What managedFields know of an object: its members and the keys of its lists. Types are not enforced. */
+/** What managedFields need of a schema: the members of objects and the keys of lists. Types are not enforced. */
 function fieldsOf(openApi: JsonSchema, keepsUnknown = keepsUnknownIn(openApi)): Readonly<Record<string, Schema>> {
   return Object.fromEntries(propertiesOf(openApi).map(([name, schema]) => [name, schemaOf(schema, keepsUnknown)]))
 }
@@ -150,7 +150,9 @@ function keepsUnknownIn(openApi: JsonSchema): boolean {
   return openApi['x-kubernetes-preserve-unknown-fields'] === true
 }
 
-/** As k8s.io/kube-openapi's `schemaconv` reads it. `inherited`: a schema around it preserves unknown fields. */
+/**
+ * Reads a schema as k8s.io/kube-openapi's `schemaconv` does. `inherited`: an enclosing schema preserves unknown fields.
+ */
 function schemaOf(openApi: JsonSchema, inherited: boolean): Schema {
   const schema = typedSchemaOf(openApi, inherited)
   return openApi.nullable === true ? { ...schema, nullable: true } : schema
@@ -178,7 +180,7 @@ function typedSchemaOf(openApi: JsonSchema, inherited: boolean): Schema {
 
 const untyped = { type: 'any', granular: true, keepsNull: true } as const
 
-/** The schema of the members that are no properties, where there can be any. */
+/** The schema of the members that are not among the properties, if there can be any. */
 function othersOf(openApi: JsonSchema, inherited: boolean): { readonly others?: Schema } {
   const { additionalProperties } = openApi
   if (isRecord(additionalProperties)) {
@@ -188,7 +190,7 @@ function othersOf(openApi: JsonSchema, inherited: boolean): { readonly others?: 
   return (additionalProperties ?? isFree) ? { others: untyped } : {}
 }
 
-/** An object without the fields that its schema does not have, and with the defaults of those that it has. */
+/** The object without the fields that its schema lacks, and with the defaults of the schema. */
 function completed(draft: Draft, openApi: JsonSchema, unknown: string[]): Draft {
   const completion = { unknown, defaultsLength: 0 }
   const { metadata, apiVersion, kind, ...content } = draft
@@ -200,7 +202,7 @@ function completed(draft: Draft, openApi: JsonSchema, unknown: string[]): Draft 
   }
 }
 
-/** Whatever the schema preserves, metadata is a struct in Go. */
+/** Metadata without its unknown fields. It is a struct in Go, whatever the schema preserves. */
 function knownMetadata<T>(metadata: T, unknown: string[]): T {
   if (!isRecord(metadata)) return metadata
   const others = Object.keys(metadata).filter((name) => !metadataNames.has(name))
@@ -210,15 +212,15 @@ function knownMetadata<T>(metadata: T, unknown: string[]): T {
 }
 
 interface Completion {
-  /** Takes the paths of the fields that are left out. */
+  /** Collects the paths of the fields that are left out. */
   readonly unknown: string[]
-  /** Of the JSON of all defaults so far. */
+  /** The length of the JSON of all defaults so far, in characters. */
   defaultsLength: number
 }
 
 /**
- * As much as a body may have. A short list of empty items would become an object that fills the memory, where each item
- * has many defaults; kube-apiserver's etcd does not take it either.
+ * As long as a body may be. Without this limit a short list of empty items could become an object that fills the
+ * memory, if each item has many defaults. kube-apiserver's etcd does not accept such an object either.
  */
 const MAX_DEFAULTS_LENGTH = 3 * 1024 * 1024
 
@@ -246,7 +248,7 @@ function completedValue(value: unknown, openApi: JsonSchema, path: string, compl
     if (Object.hasOwn(value, name)) continue
     completion.defaultsLength += length
     if (completion.defaultsLength > MAX_DEFAULTS_LENGTH) throw entityTooLarge(MAX_DEFAULTS_LENGTH)
-    // What a default has beyond its schema, no client sent.
+    // Unknown fields of a default are not reported, because no client sent them.
     const ofDefault = { unknown: [], defaultsLength: completion.defaultsLength }
     result.push([name, completedValue(schema.default, schema, name, ofDefault)])
     completion.defaultsLength = ofDefault.defaultsLength
@@ -256,11 +258,11 @@ function completedValue(value: unknown, openApi: JsonSchema, path: string, compl
 
 interface SchemaMembers {
   readonly properties: ReadonlyMap<string, JsonSchema>
-  /** The members that have a default, and the length of their JSON with it. */
+  /** The members that have a default, each with the length of its JSON: the name and the default. */
   readonly defaults: readonly { readonly name: string; readonly schema: JsonSchema; readonly length: number }[]
 }
 
-/** An object may have many items of one schema. */
+/** Cached, because an object may have many items of one schema. */
 const knownMembers = new WeakMap<JsonSchema, SchemaMembers>()
 
 function membersOf(openApi: JsonSchema): SchemaMembers {

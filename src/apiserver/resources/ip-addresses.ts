@@ -75,7 +75,7 @@ export const serviceCidrKind: Kind = {
   validate(draft, errors, live) {
     const cidrs = cidrsOf(draft)
     const old = live === undefined ? [] : cidrsOf(live)
-    // The one change that is allowed adds the second family.
+    // The only change that is allowed is to add the second family.
     if (old.length > 0) checkUnchanged(cidrs, old, errors)
     if (cidrs.length === 0) errors.required('spec.cidrs', 'at least one CIDR required')
     else if (cidrs.length > 2) errors.invalid('spec.cidrs', { CIDRs: cidrs }, 'may only hold up to 2 values')
@@ -88,7 +88,7 @@ export function cidrsOf(object: Draft): readonly string[] {
   return (member(object, 'spec').cidrs ?? []) as readonly string[]
 }
 
-/** Whether Services get addresses from it: also without a Ready condition, as in upstream's allocator. */
+/** Whether Services get addresses from a ServiceCIDR. Without a Ready condition they do, as in upstream's allocator. */
 export function isReady(object: Draft): boolean {
   if (object.metadata?.deletionTimestamp !== undefined) return false
   const list = (member(object, 'status').conditions ?? []) as readonly {

@@ -35,11 +35,11 @@ import { type ServiceAllocators, serviceKind } from './services.ts'
 /** The field manager of the IPAddresses of Services. */
 const allocator = { name: 'kube-apiserver', operation: 'Update' } as const
 
-/** The kinds that are served, over one store: those of Kubernetes, and those of CustomResourceDefinitions. */
+/** The served kinds, which share one store: Kubernetes' own, and those that CustomResourceDefinitions define. */
 export class Kinds {
   readonly context: WriteContext
   readonly #builtIn: readonly Kind[]
-  /** By the name of their definition, in the order in which they were defined. */
+  /** By the name of the CustomResourceDefinition, in the order in which the definitions were created. */
   readonly #defined = new Map<string, Definition>()
   #listener = (): void => {}
 
@@ -93,7 +93,7 @@ export class Kinds {
     store.collection(qualifiedPlural(customResourceDefinitions)).subscribe((change) => this.#define(change))
   }
 
-  /** Of kinds of a group with the same names the first is served; the next when the first is gone. */
+  /** If two kinds of a group share a name, the first one is served, and the other once the first is gone. */
   get all(): readonly Kind[] {
     const served = [...this.#builtIn]
     for (const { kinds } of this.#defined.values()) served.push(...kinds.filter((kind) => !isTaken(kind, served)))
@@ -113,11 +113,11 @@ export class Kinds {
     else this.#defined.set(name, defined(object))
     before?.replaced.abort()
     this.#listener()
-    // In a turn of its own, so that a write is never nested in another.
+    // Deferred, so that no write is nested in another.
     if (type === 'DELETED') this.context.clock.schedule(0, () => this.#removeAll(before?.kinds ?? []))
   }
 
-  /** The objects of a definition go with it, unless it is there again. */
+  /** Removes the objects of a deleted definition, unless the resource has been defined again. */
   #removeAll(kinds: readonly Kind[]): void {
     const [kind] = kinds
     if (
@@ -130,7 +130,9 @@ export class Kinds {
   }
 }
 
-/** What a definition defines, whether it is served or not. `replaced` ends the watches when it changes or goes. */
+/**
+ * The kinds of a definition, served or not. `replaced` ends their watches when the definition changes or is deleted.
+ */
 interface Definition {
   readonly kinds: readonly Kind[]
   readonly replaced: AbortController
@@ -138,7 +140,7 @@ interface Definition {
 
 function defined(definition: StoredObject): Definition {
   const replaced = new AbortController()
-  // Each watch listens to it.
+  // Each watch adds a listener.
   setMaxListeners(0, replaced.signal)
   const kinds = kindsOfDefinition(definition).map((kind) => ({ ...kind, replaced: replaced.signal }))
   return { kinds, replaced }

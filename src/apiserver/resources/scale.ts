@@ -53,11 +53,11 @@ function replicasColumn(name: string, part: string): Column {
   return { name, type: 'integer', cell: (scale) => Number(member(scale, part).replicas ?? 0) }
 }
 
-/** The smallest int32: what a client cannot mean. It stands for a field that the object does not have. */
+/** Stands for the replicas of an object that has none: the smallest int32, which no client can mean. */
 const NO_REPLICAS = -2_147_483_648
 export const MAX_REPLICAS = 2_147_483_647
 
-/** The Scale of an object. @throws Refusal 500 where the object has no replicas, or they are of another type */
+/** The Scale of an object. @throws Refusal 500 if the object has no replicas, or replicas of another type */
 export function scaleOf(paths: ScalePaths, live: StoredObject): StoredObject {
   const scale = anyScaleOf(paths, live)
   if (valueAt(live, paths.specReplicas) === undefined) {
@@ -66,7 +66,7 @@ export function scaleOf(paths: ScalePaths, live: StoredObject): StoredObject {
   return scale
 }
 
-/** The same, of any object: with a mark of those that have no replicas. */
+/** As {@link scaleOf}, but the spec is empty if the object has no replicas. */
 function anyScaleOf({ specReplicas, statusReplicas, labelSelector }: ScalePaths, live: StoredObject): StoredObject {
   const { name, namespace, uid, resourceVersion, creationTimestamp } = live.metadata
   const desired = numberAt(live, specReplicas) ?? NO_REPLICAS
@@ -81,13 +81,16 @@ function anyScaleOf({ specReplicas, statusReplicas, labelSelector }: ScalePaths,
   } as StoredObject
 }
 
-/** The Scale that a patch changes: it says where there are no replicas. @throws Refusal 500 */
+/** The Scale that a patch changes. It has {@link NO_REPLICAS} if the object has no replicas. @throws Refusal 500 */
 export function scaleToPatch(paths: ScalePaths, live: StoredObject): StoredObject {
   const scale = anyScaleOf(paths, live)
   return valueAt(live, paths.specReplicas) === undefined ? { ...scale, spec: { replicas: NO_REPLICAS } } : scale
 }
 
-/** The object with the replicas, and the version and uid that are asked for, of a Scale. @throws Refusal 400 or 500 */
+/**
+ * The object with the replicas of a Scale, and with the resourceVersion and uid that the Scale names.
+ * @throws Refusal 400 or 500
+ */
 export function scaled(paths: ScalePaths, live: StoredObject, scale: Draft): Draft {
   checkTarget(scale, live.metadata.namespace, live.metadata.name)
   const replicas = Number(member(scale, 'spec').replicas ?? 0)

@@ -2,16 +2,16 @@ import { stepEndMs } from '../scenario/duration.ts'
 import { type Action, type DamageName, damages, type FleetPlan, type Step } from '../scenario/scenario.ts'
 import type { AvailableMasters, Draw } from './ground.ts'
 
-/** The inputs of faults. */
+/** What a fault is made from. */
 export interface Ground {
   readonly draw: Draw
   readonly fleet: FleetPlan
   readonly roster: AvailableMasters
-  /** By then everything is undone. */
+  /** All faults end by then. */
   readonly untilMs: number
 }
 
-/** Creates one fault from a moment on; undefined when it has no meaning there. */
+/** Creates a fault that begins at `atMs`; undefined if none is possible then. */
 type Fault = (ground: Ground, atMs: number) => readonly Step[] | undefined
 
 type RequestsFail = Extract<Action, { readonly action: 'requests-fail' }>
@@ -27,15 +27,15 @@ export function makeFault(ground: Ground, atMs: number): readonly Step[] {
   return []
 }
 
-/** The end of a lasting fault, which lasts long enough to have an effect; undefined where the time is over. */
+/** How long a fault lasts, in milliseconds: long enough to have an effect. Undefined if too little time is left. */
 function lasting({ draw, untilMs }: Ground, atMs: number, longestMs: number): number | undefined {
   const toMs = Math.min(longestMs, untilMs - atMs)
   if (toMs < 500) return undefined
-  // Half of them are short: faults that end before a reaction have other consequences.
+  // Half of the faults are short, because a fault that ends before anybody reacts has other consequences.
   return draw.chance(0.5) ? draw.ms(500, Math.min(toMs, 8_000)) : draw.ms(500, toMs)
 }
 
-/** A fault of one master's processes, which have no other fault meanwhile and for a little while after. */
+/** A fault of one master's processes. They get no other fault until 0.5 s after it has ended. */
 function ofProcess(longestMs: number, make: (ground: Ground, master: string, forMs: number) => Action): Fault {
   return (ground, atMs) => {
     const { draw, roster } = ground
@@ -48,7 +48,7 @@ function ofProcess(longestMs: number, make: (ground: Ground, master: string, for
   }
 }
 
-/** A fault of one or two masters' surroundings. */
+/** A fault in the surroundings of one or two masters. */
 function ofSome(
   longestMs: number,
   make: (ground: Ground, masters: readonly string[], forMs: number) => Action | undefined,
@@ -88,7 +88,7 @@ const freeze = ofProcess(45_000, ({ draw }, master, forMs) => {
   return { action: 'freeze', masters: [master], part, forMs }
 })
 
-/** Killed and back at once, sometimes while its etcd check fails. */
+/** Kills a sidecar and starts it again within a second, sometimes while the etcd check of its server fails. */
 const crash: Fault = ({ draw, roster, untilMs }, atMs) => {
   const free = roster.free(atMs)
   if (free.length === 0 || untilMs - atMs < 5_000) return undefined
@@ -100,7 +100,7 @@ const crash: Fault = ({ draw, roster, untilMs }, atMs) => {
   return [{ atMs, action: 'readyz-fails', masters, how: 'etcd', forMs: draw.ms(2_000, 5_000) }, restart]
 }
 
-/** Most of them stopped at the same moment, and started again. */
+/** Stops several sidecars at the same moment and starts them again. */
 const stopTogether: Fault = ({ draw, roster, untilMs }, atMs) => {
   const free = roster.free(atMs, OURS)
   if (free.length < 2 || untilMs - atMs < 5_000) return undefined
@@ -110,7 +110,7 @@ const stopTogether: Fault = ({ draw, roster, untilMs }, atMs) => {
   return [{ atMs, action: 'restart', masters, part: 'sidecar', signal: 'terminate', pauseMs }]
 }
 
-/** The next life of a sidecar begins before the previous one has ended. */
+/** Starts the successor of a sidecar before the sidecar has ended. */
 const overlap: Fault = ({ draw, roster, untilMs }, atMs) => {
   const free = roster.free(atMs, OURS)
   if (free.length === 0 || untilMs - atMs < 6_000) return undefined
@@ -121,7 +121,7 @@ const overlap: Fault = ({ draw, roster, untilMs }, atMs) => {
   return [{ atMs, action: 'restart', masters, part: 'sidecar', signal: 'terminate', pauseMs, overlapMs }]
 }
 
-/** Restarts one after the other: all without a fault, or a few. */
+/** Restarts masters one after the other: some or all of those without a fault. */
 const roll =
   (make: (ground: Ground, masters: readonly string[], pauseMs: number) => Action): Fault =>
   (ground, atMs) => {
@@ -140,7 +140,7 @@ const rollingRestart = roll((_, masters, pauseMs) => ({ action: 'rolling-restart
 
 const rollConfig = roll(({ draw, fleet }, masters, pauseMs) => {
   const settings = draw.pick([
-    // Not below the fleet's own TTL, which limits delays.
+    // Not below the fleet's own TTL, on which the limit of delays depends.
     { leaseTtlMs: fleet.leaseTtlMs + 5_000, reconcileIntervalMs: fleet.reconcileIntervalMs },
     { leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 },
     { readinessGate: draw.pick(['continuous', 'startup'] as const) },
@@ -160,7 +160,7 @@ const replace: Fault = ({ draw, fleet, roster, untilMs }, atMs) => {
   return [{ atMs, action: 'replace', masters: [master], pauseMs }]
 }
 
-/** More masters are added, and the last ones removed again. */
+/** Adds one or two masters, and removes them again later. */
 const scale: Fault = ({ draw, fleet, roster, untilMs }, atMs) => {
   const count = fleet.masters.length
   if (roster.replaced > 0 || roster.scaled || untilMs - atMs < 40_000) return undefined
@@ -187,7 +187,7 @@ const partitionAll = ofAll(40_000, ({ draw }, forMs) => {
 })
 
 /**
- * With longer delays, a renewal of four calls there and back could need more than the TTL, and the lease would rightly
+ * With longer delays, the four round trips of a renewal could take longer than the TTL, and the lease would rightly
  * expire.
  */
 const slow = ofSome(30_000, (ground, masters, forMs) => {
@@ -214,7 +214,7 @@ const flapping: Fault = ({ draw, roster, untilMs }, atMs) => {
   })
 }
 
-/** The kinds of a sidecar's requests. */
+/** Which of a sidecar's requests fail. An empty filter means all of them. */
 const filters: readonly Pick<RequestsFail, 'only' | 'resource' | 'verb'>[] = [
   {},
   {},
@@ -302,7 +302,7 @@ const damage: Fault = ({ draw }, atMs) => [
   { atMs, action: 'damage', damage: draw.pick(Object.keys(damages) as DamageName[]) },
 ]
 
-/** How often each is drawn, beside the others. */
+/** How often each fault is drawn, relative to the others. */
 const weighted: readonly (readonly [weight: number, fault: Fault])[] = [
   [6, kill],
   [5, terminate],

@@ -17,8 +17,8 @@ interface Entry {
 }
 
 /**
- * The leases of the masters of one process. Its clock is the store's own, as with etcd: a master with another clock
- * does not keep its lease longer.
+ * The leases of the masters of one process. Leases expire by the clock of the registry, as with etcd: a master whose
+ * clock differs does not keep its lease longer.
  */
 export class MemoryLeaseRegistry {
   readonly #clock: Clock
@@ -30,7 +30,7 @@ export class MemoryLeaseRegistry {
     this.#clock = clock
   }
 
-  /** Adds leases without a holder that never expire: stand-ins for other API servers, mostly in tests. */
+  /** Adds leases that have no holder and never expire. They stand for other API servers, mostly in tests. */
   addForeign(...addresses: readonly string[]): void {
     for (const address of addresses) this.put(address, { address }, Number.POSITIVE_INFINITY)
   }
@@ -43,7 +43,7 @@ export class MemoryLeaseRegistry {
     return this.#entries.get(key)?.lease
   }
 
-  /** `ttlMs` undefined preserves the remaining time of an entry. */
+  /** If `ttlMs` is undefined, an existing entry keeps its remaining time, and a missing one is not created. */
   put(key: string, lease: MasterLease, ttlMs: number | undefined): void {
     const before = this.#entries.get(key)
     const expiresAtMs = ttlMs === undefined ? before?.expiresAtMs : this.#clock.monotonicMs() + ttlMs

@@ -8,7 +8,7 @@ import { type About, type Parts, type ProbedServer, partOf } from './state.ts'
 
 /** How Pods name the API server when they do not use the ClusterIP. */
 export const SERVICE_DNS_NAME = 'kubernetes.default.svc'
-/** Clients, leases and tokens allow for some seconds. */
+/** The largest accepted clock skew. Clients, leases and tokens tolerate a few seconds. */
 const MOST_SKEW_MS = 5_000
 
 type Probes = Pick<Parts, 'serverProbes'>
@@ -18,7 +18,7 @@ function isAnswered(server: ProbedServer): server is Answered {
   return server.answer.type === 'answer'
 }
 
-/** `API server 192.0.2.1 at 127.0.0.1:6443`, where another address than the listed one was dialled. */
+/** Such as `API server 192.0.2.1 at 127.0.0.1:6443`, if the dialled address is not the listed one. */
 function objectOf({ address, dialled }: ProbedServer): string {
   const isOwn = dialled.startsWith(`${address}:`) || dialled.startsWith(`[${address}]:`)
   return isOwn ? `API server ${dialled}` : `API server ${address} at ${dialled}`
@@ -36,7 +36,10 @@ export function judgeAnswers({ serverProbes }: Probes, about: About): Verdict {
   return verdictOf(findings, serverProbes.map(({ address }) => address).join(', '))
 }
 
-/** Takes the address of a dead server off the list, but not the last one. `evict` refuses a lease that is renewed. */
+/**
+ * The commands that remove the address of a dead server from the list. They never remove the last address, and `evict`
+ * refuses a lease that is renewed.
+ */
 function withoutServer(address: string, about: About): readonly Command[] {
   const start = `start the API server at ${address}, port ${securePortOf(about) ?? 'unknown'}`
   const listed = [...addressesIn(partOf(about, 'kubernetesEndpoints')), ...addressesInSlice(ownSlice(about))]
@@ -83,7 +86,7 @@ export function judgeReadiness({ serverProbes }: Probes, _about: About): Verdict
   return verdictOf(findings, `${answered.length} are ready`)
 }
 
-/** One clock. `offsetMs`: it is at least this far ahead of the median, in milliseconds; behind if negative. */
+/** One clock. It is at least `offsetMs` milliseconds ahead of the median, or behind it if negative. */
 interface ClockReading {
   readonly object: string
   readonly offsetMs: number
@@ -95,13 +98,14 @@ export function judgeClocks(_parts: Pick<Parts, never>, about: About): Verdict {
     const { clock } = server.answer
     return clock === undefined ? [] : [{ object: objectOf(server), ...clock }]
   })
-  // This machine's clock is one of them.
+  // The 0 is this machine's clock.
   const median = medianOf([...probed.map(({ offsetMs }) => offsetMs), 0])
   const servers = probed.map(({ object, offsetMs, toleranceMs }): ClockReading => {
     const apart = offsetMs - median
     return { object, offsetMs: Math.sign(apart) * Math.max(0, Math.abs(apart) - toleranceMs) }
   })
-  // A lease was renewed before it was read. So if the renewal seems to be in the future, its clock is ahead.
+  // A lease was renewed before it was read. So if the renewal seems to be in the future, the clock of its holder is
+  // ahead.
   const leases = (partOf(about, 'masterLeases')?.leases ?? []).flatMap(({ id, life }): readonly ClockReading[] =>
     life.type === 'renewed' && life.leftMs !== undefined
       ? [{ object: `the renewal of ${id}`, offsetMs: Math.max(0, life.leftMs - life.ttlMs - median) }]
@@ -124,7 +128,10 @@ export function judgeClocks(_parts: Pick<Parts, never>, about: About): Verdict {
   return verdictOf(findings, `${readings.length} clocks${own}`)
 }
 
-/** The median; of two middle values the one nearer to zero. So beside one server, this machine's clock is right. */
+/**
+ * The median; of two middle values, the one nearer to zero. So with a single server, this machine's clock counts as
+ * right.
+ */
 function medianOf(offsets: readonly number[]): number {
   const sorted = offsets.toSorted((a, b) => a - b)
   const [low = 0, high = 0] = [sorted[Math.floor((sorted.length - 1) / 2)], sorted[Math.ceil((sorted.length - 1) / 2)]]

@@ -117,7 +117,7 @@ function dutyOf(
       const repair = makeRepair(
         {
           ...{ ...ports, availability, logger, reporter, permit, intervalMs: options.repairIntervalMs },
-          services: scope.get(services, { transform: trimService }),
+          services: scope.get(services, { transform: trimService, pauses: true }),
         },
         scope,
         () => {

@@ -32,7 +32,17 @@ interface InformerOptions<T extends KubeObject> extends InformerContext {
   readonly query?: Selection | undefined
   /** Reduces an object to the needed fields when it arrives; name, namespace, uid and resourceVersion must stay. */
   readonly transform?: Transform<T> | undefined
+  /**
+   * Whether handlers receive the first list with pauses, for collections of a million objects. In a pause the store
+   * has all objects and an index of a handler only some: for owners that do nothing before {@link Informer.whenSynced}.
+   *
+   * @default false
+   */
+  readonly pauses?: boolean | undefined
 }
+
+/** The options that all users of one shared copy must agree on. */
+type CopyOptions<T extends KubeObject> = Pick<InformerOptions<T>, 'transform' | 'pauses'>
 
 /** `absent`: the server answered that it does not serve the resource; the informer keeps asking. */
 type InformerState = 'starting' | 'synced' | 'absent'
@@ -50,6 +60,7 @@ export class Informer<T extends KubeObject> {
   readonly #reflector: Reflector<T>
   readonly #handlers = new Set<(change: Change<T>) => void>()
   readonly #name: string
+  readonly #pauses: boolean
   #state: InformerState = 'starting'
   #synced = Promise.withResolvers<void>()
   #settled = Promise.withResolvers<void>()
@@ -58,6 +69,7 @@ export class Informer<T extends KubeObject> {
 
   constructor(options: InformerOptions<T>) {
     this.#name = describeSelection(options.resource, options.query)
+    this.#pauses = options.pauses ?? false
     this.#reflector = new Reflector<T>({
       ...options,
       availability: options.availability ?? new Availability(options),
@@ -96,7 +108,9 @@ export class Informer<T extends KubeObject> {
   /** Resolves as soon as it is known whether the server serves the resource: synced, or absent for now. */
   async whenSettled(signal?: AbortSignal): Promise<'synced' | 'absent'> {
     await abortable(this.#settled.promise, signal)
-    return this.#state === 'synced' ? 'synced' : 'absent'
+    if (this.#state !== 'synced') return 'absent'
+    await this.whenSynced(signal)
+    return 'synced'
   }
 
   /**
@@ -136,12 +150,13 @@ export class Informer<T extends KubeObject> {
 
   *#replace(objects: Iterable<T>): Steps<void> {
     const changes = yield* this.store.replace(objects)
+    const pauses = this.#pauses && this.#state !== 'synced'
     this.#state = 'synced'
     // New subscribers have already received everything in the store; ended subscriptions receive nothing more.
     const handlers = [...this.#handlers]
     for (const change of changes) {
       this.#notify(change, handlers)
-      yield
+      if (pauses) yield
     }
     this.#synced.resolve()
     this.#settled.resolve()
@@ -160,10 +175,7 @@ export type Followed<T extends KubeObject> = Pick<
 
 /** Provides the copies. */
 export interface Informers {
-  get<T extends KubeObject>(
-    resource: Resource<T>,
-    options?: { readonly transform?: Transform<T> | undefined },
-  ): Followed<T>
+  get<T extends KubeObject>(resource: Resource<T>, options?: CopyOptions<T>): Followed<T>
   /** Resolves when all informers requested so far have synced. Rejects with the signal's reason. */
   whenSynced(signal?: AbortSignal): Promise<void>
 }
@@ -185,7 +197,7 @@ export class SharedInformers implements Informers {
    */
   get<T extends KubeObject>(
     resource: Resource<T>,
-    options: Pick<InformerOptions<T>, 'query' | 'transform'> = {},
+    options: Pick<InformerOptions<T>, 'query'> & CopyOptions<T> = {},
   ): Informer<T> {
     const name = describeSelection(resource, options.query)
     const known = this.#informers.get(name)
@@ -243,10 +255,7 @@ export class InformerScope implements Informers {
     this.#informers = informers
   }
 
-  get<T extends KubeObject>(
-    resource: Resource<T>,
-    options: { readonly transform?: Transform<T> | undefined } = {},
-  ): Followed<T> {
+  get<T extends KubeObject>(resource: Resource<T>, options: CopyOptions<T> = {}): Followed<T> {
     const informer = this.#informers.get(resource, options)
     this.#asked.add(informer)
     return {

@@ -225,7 +225,10 @@ export class Reflector<T extends KubeObject> {
         }
         const before = this.#state.phase
         const taken = this.#take(event)
-        if (taken !== undefined) await taken
+        if (taken !== undefined) {
+          guard.allow(watchPatience)
+          await taken
+        }
         if (this.#state.phase !== 'watching') continue
         if (before === 'streaming') guard.allow(watchPatience)
         guard.prove()

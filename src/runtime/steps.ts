@@ -19,16 +19,17 @@ export function atOnce<T>(steps: Steps<T>): T {
 /**
  * Carries out the steps in slices. Timers and I/O run between two slices; otherwise a pass over a million objects would
  * delay the renewal of this process' lease by seconds. A computation that fits in one slice ends before this returns.
- * On a virtual clock every computation does, because the clock stands still meanwhile.
+ * On a virtual clock every computation does, because the clock stands still meanwhile. Rejects with the signal's reason
+ * if it is aborted in a pause.
  */
-export function inSlices<T>(clock: Clock, steps: Steps<T>): T | Promise<T> {
+export function inSlices<T>(clock: Clock, steps: Steps<T>, signal?: AbortSignal): T | Promise<T> {
   const ended = slice(clock, steps)
-  return ended === undefined ? rest(clock, steps) : ended.value
+  return ended === undefined ? rest(clock, steps, signal) : ended.value
 }
 
-async function rest<T>(clock: Clock, steps: Steps<T>): Promise<T> {
+async function rest<T>(clock: Clock, steps: Steps<T>, signal: AbortSignal | undefined): Promise<T> {
   for (;;) {
-    await sleep(clock, 0)
+    await sleep(clock, 0, signal)
     const ended = slice(clock, steps)
     if (ended !== undefined) return ended.value
   }

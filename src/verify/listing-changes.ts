@@ -5,6 +5,7 @@ import {
   areOverFor,
   type Breach,
   comeTo,
+  confirmationLagMs,
   goneFrom,
   isUnguarded,
   latenessOf,
@@ -330,8 +331,7 @@ export function healthyAndMissing(moment: Moment): readonly Breach[] {
 
 /** Stopped masters that are listed for too long. */
 export function stoppedAndListed(moment: Moment): readonly Breach[] {
-  const withinMs = LEAVING_MS + moment.bounds.removalMarginMs
-  return lateToLeave(moment, withinMs, (history) => history.leavingSinceMs, 'stopped')
+  return lateToLeave(moment, LEAVING_MS + moment.bounds.removalMarginMs, (history) => history.leavingSinceMs, 'stopped')
 }
 
 /** Unready masters that are listed for too long, while others serve. */
@@ -361,8 +361,8 @@ function lateToLeave(
   return histories.flatMap((history) => {
     const sinceMs = sinceOf(history)
     const { address, name } = history
-    if (sinceMs === undefined || nowMs - sinceMs <= withinMs + latenessOf(history) + history.lagMs) return []
-    if (!listedNow(moment).includes(address)) return []
+    const lateMs = latenessOf(history) + history.lagMs + confirmationLagMs(history, moment)
+    if (sinceMs === undefined || nowMs - sinceMs <= withinMs + lateMs || !listedNow(moment).includes(address)) return []
     const beside = histories.filter((one) => one !== history && one.address === address)
     // A master that finds a co-holder of its address leaves the lease, which then expires like a dead master's.
     const then = { ...moment, nowMs: sinceMs }

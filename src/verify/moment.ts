@@ -140,6 +140,12 @@ export function latenessOf({ kind, state, lagMs }: MemberHistory): number {
   return lagMs + (kind === 'kube-apiserver' ? state.reconcileIntervalMs : 0)
 }
 
+/** How much longer it waits for a confirmation because messages of others are slow: one of them is enough. */
+export function confirmationLagMs(leaving: MemberHistory, { histories }: Moment): number {
+  const others = histories.filter((other) => other !== leaving && other.goneSinceMs === undefined)
+  return others.length === 0 ? 0 : Math.min(...others.map(({ lagMs }) => lagMs))
+}
+
 /** The addresses that a version of an object no longer lists. */
 export function goneFrom({ listing, before }: Successor): readonly string[] {
   if (listing.byDamage) return []

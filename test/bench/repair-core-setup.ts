@@ -45,8 +45,8 @@ export function repairSetup({
   const informers = new SharedInformers({ api, clock, random, logger, availability })
   const registry = filledRegistry(count)
   const copies = [
-    informers.get(services, { transform: trimService }),
-    informers.get(ipAddresses, { transform: trimIpAddress }),
+    informers.get(services, { transform: trimService, pauses: true }),
+    informers.get(ipAddresses, { transform: trimIpAddress, pauses: true }),
     informers.get(serviceCidrs),
   ]
   const contextOf = (kind: 'cluster-ip' | 'node-port'): RepairContext => ({
@@ -58,7 +58,7 @@ export function repairSetup({
     intervalMs,
     reporter: new RepairReporter({ kind, events: noEvents, logger, metrics, clock }),
     permit: { mode: 'repair', granted: async () => true },
-    services: informers.get(services, { transform: trimService }),
+    services: informers.get(services, { transform: trimService, pauses: true }),
   })
   const clusterIps = contextOf('cluster-ip')
   const claims = {

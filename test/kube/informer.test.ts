@@ -110,27 +110,78 @@ test('what happened during an outage is told as differences, and the store stays
   assert.equal(api.openWatches, 0)
 })
 
-test('a long list is taken in with pauses, and what the watch reports meanwhile is told after it', async (t) => {
-  const { api, time, context, controller } = setUp(t)
-  const names = Array.from({ length: 1_000 }, (_, index) => `s-${String(index).padStart(4, '0')}`)
-  api.onWatch = (watch) => {
-    watch.open().send(...names.map((name) => added(service(name, '1'))), bookmark('5', 'initial-events-end'))
-    watch.send({ type: 'DELETED', object: service('s-0000', '6') })
-  }
-  const { clock, worked } = workingClock(time)
-  const informer = new Informer({ ...context, clock, resource: services })
-  const { told, handler } = recorder()
-  informer.subscribe((change) => {
-    worked(0.1)
-    handler(change)
+for (const streams of [true, false]) {
+  test(`a long list is told with pauses, and what the watch reports meanwhile is told after it; streams: ${streams}`, async (t) => {
+    const { api, time, context, controller } = setUp(t)
+    const names = Array.from({ length: 1_000 }, (_, index) => `s-${String(index).padStart(4, '0')}`)
+    const deletion = { type: 'DELETED', object: service('s-0000', '6') } as const
+    api.answer = () =>
+      listOf(
+        '5',
+        names.map((name) => service(name, '1')),
+      )
+    api.onWatch = (watch) => {
+      const isList = watch.query.sendInitialEvents === true
+      if (isList && !streams) watch.end(new KubeError('Invalid', 'sendInitialEvents is forbidden'))
+      else if (isList)
+        watch.open().send(...names.map((name) => added(service(name, '1'))), bookmark('5', 'initial-events-end'))
+      if (isList !== streams) return
+      watch.open().send(deletion)
+    }
+    const { clock, worked } = workingClock(time)
+    const informer = new Informer({ ...context, clock, resource: services, pauses: true })
+    const { told, handler } = recorder()
+    informer.subscribe((change) => {
+      worked(0.1)
+      handler(change)
+    })
+    const longest = longestWithoutPause(time, () => told.length)
+    const run = informer.run(controller.signal)
+    const synced = informer.whenSynced().then(() => told.length)
+    await time.advance(100)
+    assert.deepEqual(told, [...names.map((name) => `added >${name}@1`), 'deleted s-0000@1'])
+    assert.equal(await synced, 1_000)
+    assert.ok(longest() > 0 && longest() <= 150, `${longest()} changes without a pause`)
+    controller.abort()
+    await run
   })
-  const longest = longestWithoutPause(time, () => told.length)
-  const run = informer.run(controller.signal)
-  await time.advance(100)
-  assert.deepEqual(told, [...names.map((name) => `added >${name}@1`), 'deleted s-0000@1'])
-  assert.ok(longest() > 0 && longest() <= 150, `${longest()} changes without a pause`)
-  controller.abort()
-  await run
+}
+
+test('the first list is told at once where pauses are not asked for, and every later one: an index is then never behind the store', async (t) => {
+  for (const pauses of [false, true]) {
+    const { api, time, context, controller } = setUp(t)
+    const names = Array.from({ length: 1_000 }, (_, index) => `s-${index}`)
+    let version = 0
+    api.onWatch = (watch) => {
+      if (watch.query.sendInitialEvents !== true) return
+      version++
+      watch.open().send(...names.map((name) => added(service(name, `${version}`))), bookmark('9', 'initial-events-end'))
+    }
+    const { clock, worked } = workingClock(time)
+    const informer = new Informer({ ...context, clock, resource: services, pauses })
+    const index = new Set<KubeObject>()
+    informer.subscribe((change) => {
+      worked(0.1)
+      if (change.type !== 'added') index.delete(change.old)
+      if (change.type !== 'deleted') index.add(change.object)
+    })
+    const behind: number[] = []
+    const other = (): void => {
+      const missing = informer.store.list().filter((object) => !index.has(object)).length
+      if (missing > 0) behind.push(missing)
+    }
+    const run = informer.run(controller.signal)
+    for (let list = 1; list <= 2; list++) {
+      for (let turn = 0; turn < 100; turn++) time.view().schedule(0, other)
+      if (list === 2) informer.restart()
+      await time.advance(10)
+      assert.equal(behind.length > 0, pauses && list === 1, `pauses ${pauses}, list ${list}`)
+      behind.length = 0
+    }
+    assert.equal(version, 2)
+    controller.abort()
+    await run
+  }
 })
 
 test('a transform cuts objects down before they are kept or told', async (t) => {

@@ -220,6 +220,20 @@ const stories: Stories = {
         .wait(5_600),
     'stopped-master-leaves',
   ],
+  'a master that is told to stop waits for a confirmation of slow ones': [
+    () =>
+      storyOfThree()
+        .turn('a', { delayMs: 100 })
+        .turn('c', { delayMs: 100 })
+        .turn('b', stopped)
+        .wait(4_100)
+        .list(['a', 'c'])
+        .wait(9_000),
+  ],
+  'a master that is told to stop needs no confirmation of slow ones beside a quick one': [
+    () => storyOfThree().turn('a', { delayMs: 100 }).turn('b', stopped).wait(3_100),
+    'stopped-master-leaves',
+  ],
   'a master whose server does not answer is told to stop, and leaves when it has asked for three seconds': [
     () =>
       storyOfThree()

@@ -149,7 +149,7 @@ export class RangeWriter {
     const fixed = stored.type === 'range' && stored.fixed !== undefined
     if (fixed || !(await this.#mayWrite(signal)))
       return [...leaked].map((offset) => claims.leaked(index, offset, false))
-    const { held } = await inSlices(clock, surveyServices(await listServices(api, signal), claims))
+    const { held } = await inSlices(clock, surveyServices(await listServices(api, signal), claims), signal)
     const live = held[index] as Bitmap
     let current = stored
     for (let tries = 0; tries < FREEING_TRIES; tries++) {

@@ -169,7 +169,7 @@ export class RangeRepair implements Repair {
       for (const [index, { text, size }] of claims.ranges.entries())
         metrics.usage(text, { allocated: this.#holdings.held(index).count, size })
     }
-    const { findings } = await inSlices(clock, this.#plan())
+    const { findings } = await inSlices(clock, this.#plan(), signal)
     const withheld = this.#withheld()
     // While a range is withheld we do not know which Services are outside it.
     const reported = findings.filter(

@@ -43,7 +43,7 @@ export class IpAddressRepair implements Repair {
   constructor(options: IpAddressRepairOptions) {
     const { clock, informers, services } = options
     this.#options = options
-    this.#ipAddresses = informers.get(ipAddresses, { transform: trimIpAddress })
+    this.#ipAddresses = informers.get(ipAddresses, { transform: trimIpAddress, pauses: true })
     this.#serviceCidrs = informers.get(serviceCidrs)
     this.#ages = new IpAddressAges(clock)
     this.#schedule = new IpAddressSchedule(options)
@@ -54,7 +54,6 @@ export class IpAddressRepair implements Repair {
       tidy: () => {
         this.#ages.tidy()
         this.#ranges.tidy(this.#index.size)
-        void this.#countAll()
       },
       view: {
         holdersOf: (name) => this.#index.holdersOf(name),
@@ -117,8 +116,11 @@ export class IpAddressRepair implements Repair {
         if (this.#stage === 'repairing') this.#schedule.mark(names)
       }),
       this.#serviceCidrs.subscribe(() => {
-        this.#ranges = new ServiceIpRanges(this.#serviceCidrs.store.list())
-        void this.#countAll()
+        const ranges = new ServiceIpRanges(this.#serviceCidrs.store.list())
+        if (ranges.text !== this.#ranges.text) {
+          this.#ranges = ranges
+          if (this.#stage === 'repairing') void this.#countAll()
+        }
         this.#schedule.markAll()
       }),
     ]

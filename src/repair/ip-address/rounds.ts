@@ -2,8 +2,9 @@ import type { KubeApi } from '../../kube/api.ts'
 import type { Followed } from '../../kube/informer.ts'
 import { WriteRetry } from '../../kube/reconcile-loop.ts'
 import type { IpAddress, Service } from '../../kube/resources.ts'
+import type { Clock } from '../../runtime/clock.ts'
 import { messageOf } from '../../runtime/errors.ts'
-import { atOnce, inSlices, type Steps } from '../../runtime/steps.ts'
+import { inSlices, type Steps } from '../../runtime/steps.ts'
 import { readServices } from '../live-services.ts'
 import { MAX_RELEASE_DELAY_MS, type RepairContext } from '../repair.ts'
 import type { Finding } from '../reporter.ts'
@@ -91,12 +92,12 @@ export class IpAddressRounds {
     const { full } = work
     // A server that repairs by itself gets its time.
     if (permit.mode === 'report' && !full) return []
-    const scope = await this.#scopeOf(work)
-    const seen = await inSlices(clock, check(scope, this.#view(permit.mode === 'repair')))
+    const scope = await this.#scopeOf(work, signal)
+    const seen = await inSlices(clock, check(scope, this.#view(permit.mode === 'repair')), signal)
     const wanted = seen.writes.length > 0
     const writing = wanted && permit.mode === 'repair' && (await permit.granted(signal))
     if (wanted && !writing && !full) return []
-    const found = wanted ? await checkLive(seen, scope, this.#view(writing), { api, signal }) : seen
+    const found = wanted ? await checkLive(seen, scope, this.#view(writing), { api, clock, signal }) : seen
     if (found.againMs !== undefined) schedule.passWithin(found.againMs)
     this.#noteOrphans(found, full)
     const outcomes = writing ? await this.#writer.write(found.writes, signal) : []
@@ -125,9 +126,10 @@ export class IpAddressRounds {
     return findings.filter((finding) => !late.has(finding))
   }
 
-  async #scopeOf({ full, all, names }: Work): Promise<CheckScope> {
+  async #scopeOf({ full, all, names }: Work, signal: AbortSignal): Promise<CheckScope> {
     const { services, ipAddresses, view, schedule, clock } = this.#options
-    const named = all ? await inSlices(clock, namesToCheck(services.store.list(), this.#view(true))) : names
+    const steps = namesToCheck(services.store.list(), this.#view(true))
+    const named = all ? await inSlices(clock, steps, signal) : names
     const checked = [...named].filter((name) => !schedule.isReleased(name))
     if (full) return { names: checked, existing: ipAddresses.store.list(), deleting: true }
     const existing = [...names].map((name) => view.ipAddressOf(name)).filter((one) => one !== undefined)
@@ -295,7 +297,7 @@ async function checkLive(
   seen: CheckResult,
   { deleting }: CheckScope,
   view: ServiceIpView,
-  { api, signal }: { readonly api: KubeApi; readonly signal: AbortSignal },
+  { api, clock, signal }: { readonly api: KubeApi; readonly clock: Clock; readonly signal: AbortSignal },
 ): Promise<CheckResult> {
   const names = new Set(seen.writes.map(({ ipAddress }) => ipAddress.metadata?.name ?? ''))
   const before = new Map<string, IpAddress>()
@@ -306,7 +308,7 @@ async function checkLive(
   const involved = [...names].flatMap((name) => servicesInvolved(name, view))
   const live = await readServices(api, involved, signal)
   const existing = deleting ? before.values() : []
-  const checked = atOnce(check({ names, existing, deleting }, withServices(view, live, before)))
+  const checked = await inSlices(clock, check({ names, existing, deleting }, withServices(view, live, before)), signal)
   return {
     findings: [...seen.findings.filter(({ item }) => !names.has(item)), ...checked.findings],
     writes: checked.writes,

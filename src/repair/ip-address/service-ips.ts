@@ -96,8 +96,9 @@ interface ReadyRange {
 export class ServiceIpRanges {
   readonly #ranges: readonly ReadyRange[]
   /** How many addresses are allocated in each. */
-  readonly #allocated: number[]
-  #counts = 0
+  #allocated: number[]
+  /** The same while all are counted anew. */
+  #recount: number[] | undefined
   /** By IPv6 name, the index in `#ranges`: parsing a name is most of the work of a pass. */
   readonly #places = new Map<string, number>()
 
@@ -115,18 +116,27 @@ export class ServiceIpRanges {
   /** Counts an address that is allocated from now on (1), or no longer (-1); one in several ranges for the first. */
   count(name: string, by: 1 | -1): void {
     const place = this.#placeOf(name)
-    if (place >= 0) this.#allocated[place] = (this.#allocated[place] ?? 0) + by
+    if (place < 0) return
+    for (const counts of [this.#allocated, this.#recount]) if (counts) counts[place] = (counts[place] ?? 0) + by
   }
 
-  /** Counts all anew, until a later call does. Changes that come between two steps are counted by {@link count}. */
+  /** Counts all anew, unless a later call does. Changes that come between two steps are counted by {@link count}. */
   *countAll(allocated: readonly IpAddress[]): Steps<void> {
-    const count = ++this.#counts
-    this.#allocated.fill(0)
+    const recount = this.#ranges.map(() => 0)
+    this.#recount = recount
     for (const { metadata } of allocated) {
-      if (count !== this.#counts) return
-      this.count(metadata?.name ?? '', 1)
+      const place = this.#placeOf(metadata?.name ?? '')
+      if (place >= 0) recount[place] = (recount[place] ?? 0) + 1
       yield
+      if (this.#recount !== recount) return
     }
+    this.#allocated = recount
+    this.#recount = undefined
+  }
+
+  /** Equal for equal ranges. */
+  get text(): string {
+    return this.#ranges.map(({ cidr }) => cidr.text).join()
   }
 
   /** The usage of each range. */

@@ -166,6 +166,7 @@ test('what changes while the ranges are counted anew is counted once', () => {
   counted.count('10.0.0.4', 1)
   counted.count('10.0.0.1', -1)
   atOnce(early)
+  assert.equal(counted.usage()[0]?.allocated, 0, 'as before, until all are counted')
   atOnce(late)
   assert.equal(counted.usage()[0]?.allocated, 3)
 })

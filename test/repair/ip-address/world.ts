@@ -154,7 +154,7 @@ export class Master {
     const availability = new Availability({ clock, logger })
     const context = { api: silent, clock, random, logger, availability }
     const informers = new SharedInformers(context)
-    const followed = new Informer({ ...context, resource: services, transform: trimService })
+    const followed = new Informer({ ...context, resource: services, transform: trimService, pauses: true })
     const events = { record: (event: EventToRecord) => void this.events.push(event) }
     this.repair = new IpAddressRepair({
       ...context,

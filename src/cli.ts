@@ -52,7 +52,7 @@ async function explain(error: unknown): Promise<number> {
   return fail(1, `apiserver-bootstrap: ${messageOf(error)}`)
 }
 
-/** Parses the command line. Throws a CommanderError, which after help and version is no failure. */
+/** Parses the command line. Throws a CommanderError, even after help and version; its exit code is then 0. */
 async function parse(argv: readonly string[]): Promise<(() => Promise<number>) | undefined> {
   const commander = await import('commander')
   const { commands, commandSummaries } = await import('./commands/declarations.ts')
@@ -96,7 +96,7 @@ function setUp(command: Command, { Help }: typeof import('commander')): Command 
       .configureOutput({ writeErr: () => {} })
       .configureHelp({
         optionTerm: (option) => option.flags.replace(/ <(.*)>$/, ' $1').replace(/ \[BOOL\]$/, ''),
-        // Defaults are in it already.
+        // The description already contains the default.
         optionDescription: ({ description }) => description,
         subcommandTerm: (subcommand) => subcommand.name(),
         // Longer terms get a line of their own, so that the descriptions beside the others have enough space.

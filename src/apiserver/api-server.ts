@@ -35,8 +35,8 @@ export interface ApiServerOptions {
    */
   readonly serviceAllocators?: 'own' | 'none'
   /**
-   * `Warn`: fields that a kind does not have are dropped, with a Warning header, unless the request says otherwise by
-   * its `fieldValidation`, as in kube-apiserver. Left out, they are stored, which costs no time.
+   * `Warn`: unknown fields are dropped, with a Warning header, unless the `fieldValidation` of the request says
+   * otherwise, as in kube-apiserver. Left out: unknown fields are stored, which saves the time to find them.
    * @default 'Warn' for a server that listens
    */
   readonly fieldValidation?: 'Warn' | undefined
@@ -55,14 +55,14 @@ export interface ApiServerOptions {
 /** A Kubernetes API server in this process, with the kinds that this program manages, reads or repairs. */
 export interface ApiServer {
   /**
-   * Answers one request. Every refusal is an answer, also that of a malformed request. State changes before the promise
-   * is returned, so that requests take effect in the order of the calls. Rejects only with the reason of an aborted
+   * Answers one request. A refusal is an answer too, even of a malformed request. The state changes before the promise
+   * is returned, so requests take effect in the order of the calls. Rejects only with the reason of an aborted
    * `signal`, which also ends a watch.
    */
   handle(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse>
   /** The resource of a kind; undefined if the kind is not served. */
   resourceOf(apiVersion: string, kind: string): Resource<KubeObject> | undefined
-  /** The answer of /readyz. All checks are ok at first. */
+  /** The health of the server, as /readyz reports it. All checks are ok at first. */
   readonly health: Health
   /** The revision of the newest write: the resourceVersion of lists. */
   readonly revision: number
@@ -103,7 +103,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     if (reads && path === OPENAPI_V2_PATH) return openApiV2(request)
     const aggregated = method === 'GET' ? aggregatedDiscovery(served, request) : undefined
     if (aggregated !== undefined) return aggregated
-    // Simulated servers are hardly ever asked for them.
+    // Made only when needed, because clients of a simulated server hardly ever request them.
     documents ??= new Map([...discoveryDocuments(served), ...openApiDocuments(served)])
     const document = reads ? documents.get(withoutLastSlash(path)) : undefined
     if (document !== undefined && method === 'HEAD' && !path.startsWith('/openapi')) throw methodNotAllowed()
@@ -134,7 +134,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
 
 const json = { 'content-type': 'application/json' }
 
-/** Carries requests to an embedded server by a call. Bodies are shared, not copied: the server's answers are frozen. */
+/** Sends requests to an embedded server by a call. Bodies are shared, not copied: the server's answers are frozen. */
 export function inProcessTransport(server: ApiServer): Transport {
   let closed = false
   return {

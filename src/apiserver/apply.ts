@@ -19,7 +19,9 @@ import type { StoredObject } from './store.ts'
 import { compare, fieldsOf, mergeFields, removeFields, withDeclared } from './typed-fields.ts'
 import type { Change } from './writes.ts'
 
-/** What is applied: decoded, and as it was sent, where an empty map or list is not the same as none. */
+/**
+ * An applied object, decoded (`wanted`) and as sent (`sent`), where an empty map or list differs from a missing one.
+ */
 export interface Applied {
   readonly wanted: Draft
   readonly sent: Draft
@@ -28,7 +30,7 @@ export interface Applied {
 /**
  * Server-side apply: merges the manager's fields into the object, removes fields that only this manager applied before
  * and no longer applies, and updates the owners (KEP-555, structured-merge-diff's `merge.Updater.Apply`).
- * @throws Refusal 409 where another manager owns a field with another value, unless `force` takes it over
+ * @throws Refusal 409 if another manager owns a field with another value, unless `force` takes the field over
  */
 export function applyTo(
   kind: Kind,
@@ -49,7 +51,7 @@ export function applyTo(
   const own = entries.find((old) => isBy(old, kind, manager, subresource))
   const others = entries.filter((old) => old !== own)
 
-  // As it was sent: what is empty or null replaces what is owned as a whole.
+  // As it was sent, because an empty or null value replaces a value that is owned as a whole.
   const merged = mergeFields(before, ownable(sent, subresource, kind), schema)
   const managed = others.reduce((fields: FieldSet, old) => union(fields, old.fieldsV1), applied)
   const after = own === undefined ? merged : withoutDropped(merged, own.fieldsV1, managed, schema)
@@ -66,7 +68,7 @@ export function applyTo(
       if (isEmpty(applied)) return retained
       const next = entry(kind, manager, subresource, applied, clock)
       const isSame = own?.apiVersion === next.apiVersion && equalJson(own.fieldsV1, applied)
-      // Of what has changed nothing the time is that of the change before, and another time alone is no change.
+      // If nothing has changed, the entry keeps its previous time, because a new time alone is not a change.
       return [...retained, equalJson(before, after) || (isSame && !isChanged) ? withTime(next, own?.time) : next]
     },
   }
@@ -76,13 +78,13 @@ function withTime({ time: _time, ...rest }: ManagedEntry, time: string | undefin
   return time === undefined ? rest : { ...rest, time }
 }
 
-/** What the manager owns of an object that an apply creates. */
+/** The owners of an object that an apply creates: its manager owns the applied fields. */
 export function ownedOnApply(kind: Kind, sent: Draft, manager: Manager, clock: Clock): ManagedFields {
   const applied = fieldsOf(ownable(sent, undefined, kind), kind.schema)
   return isEmpty(applied) ? [] : [entry(kind, manager, undefined, applied, clock)]
 }
 
-/** What an object without owners consists of was there before anybody applied (upstream's skipNonAppliedManager). */
+/** The owners before an apply; without any, `before-first-apply` (upstream's skipNonAppliedManager). */
 function ownersToApply(
   kind: Kind,
   live: StoredObject,
@@ -97,8 +99,8 @@ function ownersToApply(
 }
 
 /**
- * The merged value without what the manager applied last and nobody, not even itself, owns now (upstream's
- * `Updater.prune`). A container goes with the last of what is in it.
+ * The merged value without the fields that the manager applied last and that nobody owns now, not even the manager
+ * (upstream's `Updater.prune`). A container is removed with the last of its contents.
  */
 function withoutDropped(merged: unknown, last: FieldSet, managed: FieldSet, schema: Schema): unknown {
   const all = (value: unknown): FieldSet => withDeclared(fieldsOf(value, schema), schema)
@@ -106,12 +108,12 @@ function withoutDropped(merged: unknown, last: FieldSet, managed: FieldSet, sche
   const withoutMine = removeFields(merged, mine, schema)
   const owned = union(all(withoutMine), withDeclared(managed, schema))
   const onlyOwned = removeFields(merged, without(all(merged), owned), schema)
-  // What nobody ever owned stays, unless it is in something that goes.
+  // A field that nobody ever owned stays, unless it is in a container that is removed.
   const dropped = intersection(without(all(merged), all(onlyOwned)), mine)
   return removeFields(merged, dropped, schema) ?? {}
 }
 
-/** The merged fields within the other fields of the object. */
+/** The merged fields as a complete draft, with the type and the other metadata of the live object. */
 function joined(live: StoredObject, merged: Draft, wanted: Draft): Draft {
   const {
     labels: _l,
@@ -132,8 +134,8 @@ function joined(live: StoredObject, merged: Draft, wanted: Draft): Draft {
 }
 
 /**
- * A container that was applied as null, or whose last member was given up while it is owned itself, is null, which the
- * schema of a custom resource must allow.
+ * Refuses null containers in a custom resource, unless its schema allows them. A container becomes null if it was
+ * applied as null, or if its last member was given up while the container itself is owned.
  * @throws Refusal 422
  */
 export function refuseNull({ resource, schema, isCustom }: Kind, name: string, after: unknown): void {
@@ -164,7 +166,7 @@ function nullsIn(
   })
 }
 
-/** @throws Refusal 409 for changed fields that others own, but for those that are `allowed` */
+/** @throws Refusal 409 if others own changed fields that are not among the `allowed` ones */
 function checkConflicts(others: ManagedFields, changed: FieldSet, allowed: FieldSet): void {
   const conflicts = others
     .map((old) => ({

@@ -2,7 +2,7 @@ import { humanDuration } from '../documents/duration.ts'
 import { tryParseTime } from '../runtime/time-format.ts'
 import type { StoredObject } from './store.ts'
 
-/** A column of what `kubectl get` prints for a kind, as upstream's pkg/printers/internalversion declares it. */
+/** A column that `kubectl get` prints for a kind, as upstream's pkg/printers/internalversion declares it. */
 export interface Column {
   readonly name: string
   /** @default 'string' */
@@ -24,7 +24,7 @@ export function ageColumn(): Column {
 export function timeSince(time: string | undefined, nowMs: number): string {
   const thenMs = time === undefined ? undefined : tryParseTime(time)
   if (thenMs === undefined) return '<unknown>'
-  // A clock may be a little behind; by more the time lies in the future.
+  // A clock may be up to two seconds behind. A later time lies in the future.
   return nowMs - thenMs <= -2000 ? '<invalid>' : humanDuration(nowMs - thenMs)
 }
 

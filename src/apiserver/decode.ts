@@ -2,12 +2,12 @@ import { DEEPEST_NESTING } from '../kube/transport.ts'
 import { parseTime } from '../runtime/time-format.ts'
 import { anyWithNull, type Schema } from './kind.ts'
 
-/** A value does not have the type that its field has. The message is the end of a sentence. */
+/** A value does not have the type of its field. The message completes a sentence. */
 export class DecodeError extends Error {
   override readonly name = 'DecodeError'
 }
 
-/** Results of {@link decode}: they are frozen, plain and clean, and can be shared instead of copied. */
+/** The results of {@link decode}, with their schemas. They are frozen, so they can be shared instead of copied. */
 const decoded = new WeakMap<object, Schema | undefined>()
 
 /**
@@ -19,7 +19,7 @@ export function decode(value: unknown, schema: Schema | undefined, path = '', de
   if (typeof value === 'object' && value !== null) {
     const known = decoded.get(value)
     if (known === schema && (known !== undefined || decoded.has(value))) return value
-    // In the words of Go's decoder, whose limit is 10,000: the stack here would not suffice.
+    // In the words of Go's decoder. Its limit is 10,000, for which the stack here would not suffice.
     if (depth > DEEPEST_NESTING) throw new DecodeError('json: exceeded max depth')
   }
   switch (schema?.type) {
@@ -83,7 +83,7 @@ function decodeItems(
   return remember(copy, schema)
 }
 
-/** Any JSON; the parts of it have the same schema. */
+/** Decodes any JSON. All its parts have the same schema. */
 function decodeUnknown(value: unknown, schema: Schema | undefined, path: string, depth: number): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number') return Number.isFinite(value) ? value : mismatch(value, 'JSON value', path)
@@ -112,7 +112,7 @@ function decodeTime(value: unknown, path: string): unknown {
   return value
 }
 
-/** Exactly six digits of a second, as metav1.MicroTime reads them. */
+/** Requires a time with exactly six decimal places of the second, as metav1.MicroTime does. */
 function decodeMicroTime(value: unknown, path: string): unknown {
   if (typeof value !== 'string') mismatch(value, 'time', path)
   if (!/\.\d{6}(?:Z|[+-]\d{2}:\d{2})$/.test(value)) {
@@ -140,12 +140,12 @@ function isOmitted(value: unknown, schema: Schema | undefined): boolean {
   }
 }
 
-/** A member of the object itself; undefined for what it has from its prototype, such as `__proto__`. */
+/** A member of the object itself; undefined for a member of its prototype, such as `__proto__`. */
 export function ownMember(container: Members, key: string): unknown {
   return Object.hasOwn(container, key) ? container[key] : undefined
 }
 
-/** Assigning `__proto__` would set the prototype. */
+/** Sets a member, even one called `__proto__`: an assignment would set the prototype instead. */
 export function setMember(target: Record<string, unknown>, key: string, value: unknown): void {
   const descriptor = { value, enumerable: true, configurable: true, writable: true }
   if (key === '__proto__') Object.defineProperty(target, key, descriptor)
@@ -153,7 +153,8 @@ export function setMember(target: Record<string, unknown>, key: string, value: u
 }
 
 /**
- * Freezes a value that this server has made as {@link decode} would: it is not copied when a client sends it back.
+ * Freezes a value that this server made in the form of a {@link decode} result. It is not copied when a client sends it
+ * back.
  */
 export function asDecoded<T extends object>(value: T, schema: Schema): T {
   decoded.set(value, schema)
@@ -171,7 +172,7 @@ function mismatch(value: unknown, wanted: string, path: string): never {
   throw new DecodeError(`json: cannot unmarshal ${given} into field ${path} of type ${wanted}`)
 }
 
-/** Whether two JSON values are equal; fast where they share parts. Members that are undefined count as absent. */
+/** Whether two JSON values are equal; fast if they share parts. Members that are undefined count as absent. */
 export function equalJson(a: unknown, b: unknown): boolean {
   if (a === b) return true
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false

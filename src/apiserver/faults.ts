@@ -8,14 +8,14 @@ import { abortable, linkedController } from '../runtime/signals.ts'
 export interface Faults {
   /**
    * Appends a rule; every matching rule applies. Returns a function that removes it.
-   * @throws TypeError for a rule that could never apply
+   * @throws TypeError if the rule could never apply
    */
   add(rule: FaultRule): () => void
   /** Removes all rules. */
   clear(): void
-  /** From now on nothing passes in either direction, and nothing is refused. */
+  /** Holds back all messages in both directions from now on. None is refused. */
   partition(): void
-  /** Messages held back since {@link partition} continue, unless they were aborted. */
+  /** Ends the partition. Messages that it held back continue, unless they were aborted. */
   heal(): void
   readonly partitioned: boolean
   /** Breaks every open stream. */
@@ -23,8 +23,8 @@ export interface Faults {
 }
 
 /**
- * A transport with configurable faults, deterministic by clock and random. Unlike the transports that it wraps it
- * observes `timeoutMs`: for an answer, or for the start of a stream.
+ * A transport with configurable faults, which depend only on the clock and the random numbers. Unlike the transports
+ * that it wraps, it enforces `timeoutMs`, for an answer or for the start of a stream.
  */
 export function faultyTransport(
   inner: Transport,
@@ -160,7 +160,7 @@ class FaultyLine implements Faults {
         yield event.value
       }
     } catch (error) {
-      // An aborted watch ends, whatever it waited for.
+      // An aborted watch ends without an error, whatever it waited for.
       if (!line.signal.aborted) throw error
     } finally {
       this.#streams.delete(line.controller)
@@ -189,8 +189,8 @@ type Fault =
   /** The request arrives `ms` later, and so does each event of a stream. */
   | { readonly type: 'delay'; readonly ms: number }
   /**
-   * The request, or the answer to it, is lost: in one case it is not carried out, in the other it is, and the client
-   * gets no answer.
+   * The request or its answer is lost, so the client gets no answer. The request is carried out only if its answer is
+   * lost.
    */
   | { readonly type: 'drop'; readonly lost: 'request' | 'answer' }
   /** The connection is refused. */
@@ -220,7 +220,7 @@ export interface FaultRule {
   readonly times?: number
 }
 
-/** What a fault must have beside its type: the names, and the mistake in them. */
+/** The fields of a fault beside its type: their names, and a check that returns what is wrong with their values. */
 interface FaultFields {
   readonly names: readonly string[]
   mistake?(fault: Readonly<Record<string, unknown>>): string | undefined
@@ -252,7 +252,7 @@ const faultFields: Readonly<Record<Fault['type'], FaultFields>> = {
 const ruleFields = ['fault', 'methods', 'pathPrefix', 'stream', 'probability', 'times']
 const methods: readonly unknown[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
 
-/** Tests in JavaScript have no compiler: a misspelt rule would let them pass for nothing. @throws TypeError */
+/** Checks a rule: tests in JavaScript have no compiler, and a misspelt rule would cause no fault. @throws TypeError */
 function checkRule(rule: FaultRule): void {
   const { fault = {}, probability = 1, times = 1 } = rule as { readonly fault?: object } & FaultRule
   const { type, ...fields } = fault as { readonly type?: string }
@@ -296,7 +296,7 @@ function numberFault(name: string, value: unknown, least: number, most: number):
   return `${name} must be a number ${range}`
 }
 
-/** Whether a rule matches this request, apart from chance and count. */
+/** Whether a rule matches this request, apart from its probability and count. */
 function isAbout(rule: FaultRule, request: ApiRequest): boolean {
   if (rule.methods !== undefined && !rule.methods.includes(request.method)) return false
   if (rule.pathPrefix !== undefined && !request.path.startsWith(rule.pathPrefix)) return false

@@ -1,8 +1,9 @@
 import { isRecord } from '../kube/resources.ts'
 
 /**
- * A set of paths in an object, in the form of metav1.FieldsV1: `f:` a field, `k:` an item of a list by its keys, `v:`
- * one by its value. A path is in the set if its node is `{}` or has `.`; what is below it is not in the set with it.
+ * A set of paths in an object, in the form of metav1.FieldsV1: `f:` is a field, `k:` an item of a list by its keys,
+ * `v:` an item by its value. A path is in the set if its node is `{}` or has `.`. The paths below it are not in the set
+ * because of that.
  */
 export interface FieldSet {
   readonly [step: string]: FieldSet
@@ -10,7 +11,7 @@ export interface FieldSet {
 
 export const noFields: FieldSet = Object.freeze({})
 
-/** A path in the set, below which no other is. */
+/** The node of a path in the set that has no other paths below it. */
 const leaf: FieldSet = noFields
 
 export function isEmpty(fields: FieldSet): boolean {
@@ -23,7 +24,7 @@ export function isMember(node: FieldSet | undefined): boolean {
   return node !== undefined && (isEmpty(node) || Object.hasOwn(node, '.'))
 }
 
-/** The node of a path; undefined where neither the path nor anything below it is in the set. */
+/** The node of a path; undefined if neither the path nor anything below it is in the set. */
 export function nodeOf(member: boolean, below: FieldSet): FieldSet | undefined {
   if (isEmpty(below)) return member ? leaf : undefined
   return member ? { '.': leaf, ...below } : below
@@ -45,7 +46,7 @@ export function intersection(a: FieldSet, b: FieldSet): FieldSet {
 }
 
 function combined(a: FieldSet, b: FieldSet, holds: (inA: boolean, inB: boolean) => boolean): FieldSet {
-  // Most nodes are leaves.
+  // A shortcut, because most nodes are leaves.
   if (isEmpty(a) && isEmpty(b)) return noFields
   const fields: Record<string, FieldSet> = {}
   const steps = new Set([...Object.keys(a), ...Object.keys(b)])
@@ -77,7 +78,7 @@ export function pathsOf(fields: FieldSet, prefix = ''): readonly string[] {
   ]
 }
 
-/** Whether a client that wrote a set itself wrote a step. */
+/** Whether a key in a set that a client sent is a valid step. */
 export function isStep(step: string): boolean {
   if (step === '.' || step.startsWith('f:') || /^i:\d+$/.test(step)) return true
   if (!step.startsWith('k:') && !step.startsWith('v:')) return false

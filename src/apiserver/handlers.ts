@@ -43,12 +43,12 @@ type ObjectRoute = Extract<Route, { to: 'object' }>
 type ScaleRoute = Extract<Route, { to: 'scale' }>
 type FoundRoute = CollectionRoute | ObjectRoute | ScaleRoute
 
-/** Answers requests for objects and collections: reads the request, calls what does the work, wraps what came out. */
+/** Answers requests for objects and collections: reads the request, calls a function for it, wraps the result. */
 export class Handlers {
   readonly #context: WriteContext
   readonly #watch: WatchContext
   readonly #fieldValidation: 'Warn' | undefined
-  /** Of the present request. */
+  /** The warnings about the request that is being answered. */
   #warnings: string[] = []
 
   constructor(context: WriteContext, watch: WatchContext, fieldValidation: 'Warn' | undefined) {
@@ -60,7 +60,7 @@ export class Handlers {
   /** @throws Refusal */
   answer(route: Exclude<Route, { to: 'elsewhere' }>, asked: ApiRequest, signal: AbortSignal): ApiResponse {
     if (route.to === 'nothing') throw noSuchPath()
-    // As upstream, whose handlers of built-in kinds have no HEAD.
+    // As upstream, which handles HEAD for custom resources only.
     const isHead = asked.method === 'HEAD' && route.kind.isCustom === true
     const request: ApiRequest = isHead ? { ...asked, method: 'GET' } : asked
     this.#warnings = []
@@ -70,7 +70,7 @@ export class Handlers {
     return this.#withWarnings(route.kind, answer, isWrite(request) ? (response as { body?: unknown }).body : undefined)
   }
 
-  /** With what kubectl prints beside the answer; `written` is the object of a write. */
+  /** The answer with the warnings that kubectl prints beside it. `written` is the object that a write returns. */
   #withWarnings(kind: Kind, answer: ApiResponse, written: unknown): ApiResponse {
     const texts = [...(kind.deprecation === undefined ? [] : [kind.deprecation]), ...this.#warnings]
     if (written !== undefined && kind.warnings !== undefined) texts.push(...kind.warnings(written as StoredObject))
@@ -79,7 +79,7 @@ export class Handlers {
   }
 
   /**
-   * The object without fields that its kind does not have, unless the request wants them refused.
+   * Removes the unknown fields of an object, with warnings. Throws `refusal` instead if the request is `Strict`.
    * @throws Refusal 400 for a value of the wrong type
    */
   #known(kind: Kind, object: unknown, request: ApiRequest, refusal: (unknown: readonly string[]) => Error): unknown {
@@ -94,7 +94,7 @@ export class Handlers {
     return known
   }
 
-  /** What is applied must be declared, whatever the request says. */
+  /** Refuses undeclared fields in an applied object, whatever the request says. */
   #declared(kind: Kind, object: unknown, refusal: (unknown: readonly string[]) => Error): unknown {
     if (this.#fieldValidation === undefined) return object
     const query = [['fieldValidation', 'Strict']] as const
@@ -111,7 +111,7 @@ export class Handlers {
   #inForm({ to, kind }: FoundRoute, response: ApiResponse, request: ApiRequest): ApiResponse {
     const form = formRequested(request)
     if (form === undefined) return response
-    // The answer itself does not say it: a custom resource may have a member `items` too.
+    // The answer itself does not show this, because a custom resource may have a member `items` too.
     const isList = to === 'collection' && request.method !== 'POST'
     if (form.as === 'Table') return this.#asTable(kind, response, form, isList)
     return partialResponse(response, form, isList)
@@ -250,7 +250,7 @@ export class Handlers {
     const options = writeOptions(request, 'Update')
     const refusal = (unknown: readonly string[]): Error => {
       const message = `Invalid value: ${JSON.stringify(cutText(JSON.stringify(request.body)))}: ${strictError(unknown)}`
-      // Upstream does not say of which object.
+      // As upstream, without the kind and the name of the object.
       return invalid({ kind: '', group: '' }, '', [{ reason: 'FieldValueInvalid', message, field: 'patch' }])
     }
     const change = (live: StoredObject) => {
@@ -258,7 +258,7 @@ export class Handlers {
       checkPatchedType(kind, whole)
       const draft = readDraft(kind, this.#known(kind, whole, request, refusal))
       if (draft.metadata?.name === undefined) throw nameless(route.name)
-      // A version that the patch does not name is the live object's own: no guard.
+      // If the patch names no resourceVersion, the draft has the live object's own, which guards nothing.
       return { draft }
     }
     return answered(200, updateObject(this.#context, route, change, options))
@@ -334,7 +334,7 @@ export class Handlers {
   }
 }
 
-/** What is of another type counts as absent, as in upstream's unstructured objects. */
+/** A value of another type counts as absent, as in upstream's unstructured objects. */
 function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
@@ -347,15 +347,15 @@ function strictError(unknown: readonly string[]): string {
   return `strict decoding error: ${unknown.map(unknownField).join(', ')}`
 }
 
-/** As many as upstream's decoder collects. */
+/** The number of errors that upstream's decoder collects. */
 const MAX_STRICT_ERRORS = 100
 
-/** More of them do not fit into headers that clients take. */
+/** More warnings do not fit into the headers that clients accept. */
 const MAX_WARNINGS = 20
 
 const json = { 'content-type': 'application/json' }
 
-/** Only the list of custom resources has an empty token. */
+/** The metadata without an empty token, which only lists of custom resources have. */
 function tableMetadata({ continue: token, ...metadata }: { readonly continue?: string }): object {
   return token ? { ...metadata, continue: token } : metadata
 }
@@ -377,7 +377,7 @@ function decodedAsGo({ resource }: Kind, object: Draft): ReturnType<typeof decod
   }
 }
 
-/** kube-apiserver's limits: if all texts together are longer than the first, each is cut, and what is beyond goes. */
+/** kube-apiserver's limits: if all texts together exceed the first, each is cut to the second, and only 16 are sent. */
 const MAX_WARNINGS_LENGTH = 4096
 const MAX_CUT_WARNING_LENGTH = 256
 

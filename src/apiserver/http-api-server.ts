@@ -17,7 +17,7 @@ import { flag } from './query.ts'
 import { internalError, notAcceptable, Refusal, tooManyRequests, unauthorized } from './refusal.ts'
 import type { WatchEvent } from './watch.ts'
 
-/** What all clients of an embedded API server together may take of it. Times are in milliseconds. */
+/** The limits for all clients of an embedded API server together. Times are in milliseconds. */
 export type ApiServerLimits = { readonly [limit in keyof typeof defaultLimits]: number }
 
 const defaultLimits = {
@@ -27,13 +27,13 @@ const defaultLimits = {
   requests: 400,
   /** Open watches; a further one gets 429. */
   watches: 1000,
-  /** For the TLS handshake, and from then or the first byte of a later request to the last header. */
+  /** For the TLS handshake, and from there, or from the first byte of a later request, to the last header. */
   headersMs: 10_000,
-  /** To the last byte of a request. */
+  /** Until the last byte of a request has arrived. */
   requestMs: 30_000,
-  /** For a client to take what was written to it; a slower one is cut off. */
+  /** For a client to read what was written to it; a slower client is disconnected. */
   answerMs: 30_000,
-  /** For running requests when the server closes. */
+  /** For running requests to end when the server closes. */
   closeMs: 1000,
 } as const
 
@@ -42,11 +42,11 @@ export interface ApiServingOptions {
   readonly send: Transport['send']
   /** An address of this machine, or a name for one. Without a `token` only loopback is accepted. */
   readonly host: string
-  /** 0 selects a free one. */
+  /** 0 selects a free port. */
   readonly port: number
   /** Undefined: plain HTTP. */
   readonly tls: KeyPair | undefined
-  /** What clients must send as their bearer token. Undefined: nothing. */
+  /** The bearer token that clients must send. Undefined: none. */
   readonly token: string | undefined
   readonly limits?: Partial<ApiServerLimits> | undefined
   readonly logger: Logger
@@ -58,16 +58,16 @@ export interface ApiServing {
   /** The port in use, even if 0 was requested. */
   readonly port: number
   /**
-   * Accepts no more requests and ends all watches, as kube-apiserver does at its end. Resolves when the running
-   * requests are answered; cuts them off after a second.
+   * Accepts no more requests and ends all watches, as kube-apiserver does when it shuts down. Resolves when the running
+   * requests have been answered; aborts them after `closeMs`.
    */
   close(): Promise<void>
 }
 
 /**
- * Serves an embedded API server over HTTP/1.1. Framing only: what a request means is decided behind `send`. Health and
- * version are served to everybody, the rest to those with the token. Pipelining clients are cut off.
- * @throws ListenError; TypeError for an address that is not loopback and has no token, and for odd limits
+ * Serves an embedded API server over HTTP/1.1. It only does the framing; `send` decides what a request means. Everybody
+ * may read health and version; all else needs the token. Clients that pipeline requests are disconnected.
+ * @throws ListenError; TypeError if an address that is not loopback is served without a token, and for invalid limits
  */
 export async function serveApi(options: ApiServingOptions): Promise<ApiServing> {
   const { host, port, tls, token } = options
@@ -76,7 +76,7 @@ export async function serveApi(options: ApiServingOptions): Promise<ApiServing> 
   }
   const limits = limitsOf(options.limits ?? {})
   const times = {
-    // Node wants it no longer than the whole.
+    // Node requires that it is no longer than `requestTimeout`.
     headersTimeout: Math.min(limits.headersMs, limits.requestMs),
     requestTimeout: limits.requestMs,
     connectionsCheckingInterval: 1000,
@@ -101,7 +101,7 @@ export async function serveApi(options: ApiServingOptions): Promise<ApiServing> 
   }
 }
 
-/** Of those that are not given, or undefined, the defaults. @throws TypeError */
+/** The limits, with the defaults of those that are missing or undefined. @throws TypeError */
 function limitsOf(given: Partial<ApiServerLimits>): ApiServerLimits {
   const set = Object.entries(given).filter(([, limit]) => limit !== undefined)
   for (const [name, limit] of set) {
@@ -113,7 +113,7 @@ function limitsOf(given: Partial<ApiServerLimits>): ApiServerLimits {
   return { ...defaultLimits, ...Object.fromEntries(set) }
 }
 
-/** Those too that Node does not count among those of HTTP: in a TLS handshake that the client may never begin. */
+/** The open connections. Node does not count those in a TLS handshake, which the client may never begin. */
 function openConnections(server: Server): ReadonlySet<Socket> {
   const open = new Set<Socket>()
   server.on('connection', (socket) => {
@@ -154,9 +154,9 @@ class HttpFace {
     this.#tokenHash = options.token === undefined ? undefined : hashOf(options.token)
   }
 
-  /** Never rejects. */
+  /** Answers a request. Never rejects. */
   async respond(message: IncomingMessage, response: ServerResponse): Promise<void> {
-    // A client that goes away in the middle is no fault of this server.
+    // A client that disconnects in the middle is not an error of this server.
     message.on('error', () => {})
     response.on('error', () => {})
     const gone = new AbortController()
@@ -185,7 +185,7 @@ class HttpFace {
       await this.#send(message, response, answerOf(error))
       return
     }
-    // The client has gone, or a fault between it and the server cuts the connection.
+    // The client has disconnected, or an injected fault cuts the connection.
     const isCut = gone.aborted || error instanceof KubeError
     if (!isCut) this.#options.logger.error({ error, path: message.url }, 'a request failed')
     if (isCut || response.headersSent) message.socket.destroy()
@@ -199,7 +199,7 @@ class HttpFace {
     if (!this.#isAllowed(path, headers.authorization)) throw unauthorized()
     if (this.#requests > this.#limits.requests) throw tooManyRequests()
     if (path !== OPENAPI_V2_PATH && !acceptsJson(headers.accept)) throw notAcceptable()
-    // Strangers may read what is public, not occupy this server with bodies.
+    // Strangers may request public paths, but must not occupy this server with bodies.
     const body = publicPaths.has(path) ? undefined : await readRequestBody(message)
     const query = [...new URLSearchParams(search)]
     const request: ApiRequest = {
@@ -230,13 +230,13 @@ class HttpFace {
       await this.#sendParts(response, partsOf(body))
       return
     }
-    // With a text, Node writes the headers in the text's encoding instead of byte by byte.
+    // Bytes, because with a string Node would write the headers in the string's encoding, not byte by byte.
     const bytes = Buffer.from(typeof body === 'string' ? body : `${JSON.stringify(body)}\n`)
     response.writeHead(status, {
       ...commonHeaders,
       ...bytesOf(headers),
       'content-length': bytes.length,
-      // The rest of a request that was refused before its end is not read.
+      // If the request was refused before its end, the rest of it is not read.
       ...(message.complete ? {} : { connection: 'close' }),
     })
     if (message.method === 'HEAD') response.end()
@@ -244,7 +244,9 @@ class HttpFace {
     await taken(response, this.#limits.answerMs)
   }
 
-  /** Each when the client has taken the one before: a long answer neither fills the memory nor delays others. */
+  /**
+   * Sends a part when the client has read the previous one: a long answer neither fills the memory nor delays others.
+   */
   async #sendParts(response: ServerResponse, parts: Iterable<Buffer>): Promise<void> {
     for (const part of parts) {
       if (!response.write(part)) await taken(response, this.#limits.answerMs)
@@ -254,7 +256,7 @@ class HttpFace {
     await taken(response, this.#limits.answerMs)
   }
 
-  /** Until the watch ends, the client goes or this server closes. */
+  /** Sends events until the watch ends, the client disconnects or this server closes. */
   async #sendStream(
     response: ServerResponse,
     answer: Extract<ApiResponse, { stream: unknown }>,
@@ -284,7 +286,7 @@ class HttpFace {
     response.end()
   }
 
-  /** All watches get a change in one turn, so its line is made once. Objects of events are frozen. */
+  /** The line of an event, made once: all watches get a change in one turn. Objects of events are frozen. */
   #lineOf({ type, object }: WatchEvent): Buffer {
     if (this.#newest?.type !== type || this.#newest.object !== object) {
       this.#newest = { type, object, line: Buffer.from(`${jsonLine({ type, object })}\n`) }
@@ -293,12 +295,12 @@ class HttpFace {
   }
 }
 
-/** Served without a token, as kube-apiserver's public-info-viewer and its probes are. */
+/** Served without a token, as kube-apiserver's ClusterRole system:public-info-viewer allows. */
 const publicPaths: ReadonlySet<string> = new Set(['/healthz', '/livez', '/readyz', '/version'])
 
 const commonHeaders = { 'cache-control': 'no-cache, private', 'x-content-type-options': 'nosniff' }
 
-/** Headers in UTF-8, which Node would refuse. */
+/** Encodes headers as UTF-8, one character per byte: Node would refuse the characters themselves. */
 function bytesOf(headers: ApiResponse['headers']): Record<string, string> {
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [name, Buffer.from(value, 'utf8').toString('latin1')]),
@@ -312,16 +314,16 @@ interface WithItems {
   readonly items: readonly unknown[]
 }
 
-/** A list, or an object with such a member: in parts too it is the same JSON. */
+/** Whether a body has many `items`: a list, or any other object. In parts its JSON means the same. */
 function hasManyItems(body: unknown): body is WithItems {
   return isRecord(body) && Array.isArray(body.items) && body.items.length > ITEMS_IN_PART
 }
 
-/** The JSON in parts. The items are made into text only when their part is wanted. */
+/** The JSON in parts. The items of a part are converted to text only when that part is requested. */
 function* partsOf({ items, ...rest }: WithItems): Generator<Buffer, void, undefined> {
   yield Buffer.from(JSON.stringify({ ...rest, items: [] }).slice(0, -'[]}'.length))
   for (let from = 0; from < items.length; from += ITEMS_IN_PART) {
-    // Brackets are exchanged in the bytes: cutting the text costs more than making it.
+    // Replaces the brackets in the bytes, because cutting the text costs more than making it.
     const bytes = Buffer.from(JSON.stringify(items.slice(from, from + ITEMS_IN_PART)))
     if (from > 0) bytes.write(',')
     yield bytes.subarray(0, -1)
@@ -329,7 +331,7 @@ function* partsOf({ items, ...rest }: WithItems): Generator<Buffer, void, undefi
   yield Buffer.from(']}\n')
 }
 
-/** Resolves when the client has taken what was written; cuts it off after a time. */
+/** Resolves when the client has read what was written; disconnects the client after `withinMs`. */
 async function taken(response: ServerResponse, withinMs: number): Promise<void> {
   if (response.destroyed || response.writableFinished) return
   const impatience = setTimeout(() => response.destroy(), withinMs)
@@ -338,7 +340,7 @@ async function taken(response: ServerResponse, withinMs: number): Promise<void> 
     const event = response.writableEnded ? 'finish' : 'drain'
     await Promise.race([once(response, event, done), once(response, 'close', done)])
   } catch {
-    // It broke instead: the next write finds it destroyed.
+    // The connection broke. The next write finds it destroyed.
   } finally {
     done.abort()
     clearTimeout(impatience)
@@ -351,14 +353,14 @@ function answerOf(refusal: Refusal): Extract<ApiResponse, { body: unknown }> {
   return { status: refusal.httpStatus, headers: { 'content-type': 'application/json', ...retry }, body: refusal.body }
 }
 
-/** JSON on one line also for readers who take U+2028 and U+2029 for ends of lines, as client-node's do. */
+/** JSON on one line, even for readers that treat U+2028 and U+2029 as line ends, as client-node's do. */
 function jsonLine(value: unknown): string {
   return JSON.stringify(value).replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')
 }
 
 /**
- * Answers are JSON, but for one document. A client that says nothing, or anything, gets it; one that only reads
- * protobuf gets 406.
+ * Whether a client accepts JSON, the form of all answers but one document. A client that names no type, or accepts any,
+ * gets JSON; a client that only reads protobuf gets 406.
  */
 function acceptsJson(accept: string | undefined): boolean {
   return accept === undefined || accept === '' || /application\/(?:json|\*)|\*\/\*|text\/(?:plain|html)/.test(accept)

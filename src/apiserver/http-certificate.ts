@@ -12,9 +12,9 @@ const COMMON_NAME = [2, 5, 4, 3]
 const ALTERNATIVE_NAMES = [2, 5, 29, 17]
 
 /**
- * A certificate for a server at these IP addresses and DNS names, which is its own authority. X.509 by hand, since Node
- * signs and reads certificates but does not make them. P-256, so that making one costs a millisecond. Valid for ten
- * days by default.
+ * A self-signed certificate for a server at these IP addresses and DNS names. It is encoded here, because Node signs
+ * and reads certificates but does not create them. The key is P-256, which takes only a millisecond to generate. Valid
+ * for ten days by default.
  */
 export function selfSignedCertificate(hosts: readonly string[], validForMs = 10 * 24 * HOUR_MS): KeyPair {
   const { publicKey, privateKey } = newKey()
@@ -31,7 +31,7 @@ function alternativeName(host: string): Buffer {
   return tlv(0x87, Buffer.from(digits, 'hex'))
 }
 
-/** A certificate as PEM, signed with the key of its issuer. `validForMs`: from now on; negative when it has expired. */
+/** A certificate as PEM, signed with the key of its issuer. `validForMs` counts from now; negative: it has expired. */
 export function signed(
   parts: {
     readonly issuer: Buffer
@@ -64,7 +64,7 @@ export function signed(
   return `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`
 }
 
-/** Attributes by their object identifiers. */
+/** An X.509 name with these attributes, each given by its object identifier. */
 export function distinguishedName(attributes: readonly (readonly [id: readonly number[], value: string])[]): Buffer {
   return sequence(
     ...attributes.map(([id, value]) => tlv(0x31, sequence(objectId(id), tlv(0x0c, Buffer.from(value, 'utf8'))))),

@@ -20,16 +20,16 @@ export interface StartApiServerOptions extends Partial<ApiServerOptions> {
   /** @default 0, which selects a free one */
   readonly port?: number
   /**
-   * Objects that exist from the start, in this order, with their status. A refused one is an error.
+   * Objects to create at the start, in this order, with their status. If one is refused, the start fails.
    * @default the namespace `default`
    */
   readonly objects?: readonly object[]
   /**
-   * CustomResourceDefinitions, as objects or as YAML, whose kinds are served from the start. Neither validation nor
-   * CEL rules nor conversion of them are enforced, which the log says of each.
+   * CustomResourceDefinitions, as objects or as YAML, whose kinds are served from the start. Their validation, CEL
+   * rules and conversion are not enforced; the log says so for each definition.
    */
   readonly crds?: readonly (object | string)[]
-  /** What clients may take of it. @default enough for hundreds of clients */
+  /** The limits for all clients together. @default enough for hundreds of clients */
   readonly limits?: Partial<ApiServerLimits>
   /** @default silent */
   readonly logger?: Logger
@@ -42,20 +42,20 @@ export interface StartedApiServer extends AsyncDisposable {
   readonly port: number
   /** The bearer token that every client needs. */
   readonly token: string
-  /** The server's certificate, which is its own authority, as PEM. */
+  /** The server's self-signed certificate, as PEM. */
   readonly certificate: string
   /** A kubeconfig as text: for client-node's `loadFromString`, and as a file for kubectl and Go. */
   readonly kubeconfig: string
-  /** Requests without HTTP, and the health checks. */
+  /** For requests without HTTP, and for the health checks. */
   readonly server: ApiServer
-  /** What goes wrong between clients and the server. Nothing, at first. */
+  /** Injects faults between clients and the server. There are none at first. */
   readonly faults: Faults
   /**
-   * Resolves to the first state of an object for which `condition` is true, from the present one on; at once if it is.
-   * No state in between is missed. The state is undefined while the object does not exist, so `(object) => object ===
-   * undefined` waits for a deletion. Faults do not matter. The object is frozen; its times are texts.
+   * Resolves to the first state of an object for which `condition` is true, starting with the present one, and misses
+   * no state in between. The state is undefined while the object does not exist, so `(object) => object === undefined`
+   * waits for a deletion. Injected faults have no effect. The object is frozen; its times are strings.
    * @param condition by default, that the object exists
-   * @throws ConditionNotMet after `timeoutMs`, with the last state; TypeError for a kind that is not served; what
+   * @throws ConditionNotMet after `timeoutMs`, with the last state; TypeError if the kind is not served; what
    * `condition` throws; the reason of `signal`. Rejects also when the server closes.
    */
   waitFor<T extends object = KubeObject>(
@@ -64,8 +64,8 @@ export interface StartedApiServer extends AsyncDisposable {
     options?: WaitOptions,
   ): Promise<T | undefined>
   /**
-   * Writes the kubeconfig to a new file that only its owner can read; `close` deletes it. A file that an earlier server
-   * has left behind is replaced; rejects with EEXIST if there is any other.
+   * Writes the kubeconfig to a new file that only its owner can read; `close` deletes it. Replaces a file that an
+   * earlier server left behind; rejects with EEXIST if there is any other file.
    */
   writeKubeconfig(file: string): Promise<void>
   /** Ends all watches and connections; the port is free afterwards. May be called twice. */
@@ -76,9 +76,9 @@ const YEAR_MS = 365 * 24 * 3_600_000
 const WAIT_MS = 4000
 
 /**
- * Starts an embedded API server with TLS and a token, both made for it, on a free port of loopback: for tests,
- * development and drills. It has no controllers, keeps everything in memory and forgets it at its end.
- * @throws ListenError; RefusedObject; TypeError for options of another form
+ * Starts an embedded API server for tests, development and drills, with a new certificate and token; by default on a
+ * free loopback port. Its only controller empties namespaces that are being deleted. It keeps everything in memory.
+ * @throws ListenError; RefusedObject; TypeError for invalid options
  */
 export async function startApiServer(options: StartApiServerOptions = {}): Promise<StartedApiServer> {
   const {
@@ -90,7 +90,7 @@ export async function startApiServer(options: StartApiServerOptions = {}): Promi
     limits,
     ...rest
   } = options
-  // Tests in JavaScript have no compiler.
+  // Checked here, because tests in JavaScript have no compiler.
   for (const [name, list] of Object.entries({ objects, crds })) {
     if (!Array.isArray(list)) throw new TypeError(`${name} must be a list`)
   }
@@ -126,7 +126,7 @@ export async function startApiServer(options: StartApiServerOptions = {}): Promi
     })
     return closed
   }
-  /** Also those that are being written. */
+  /** The kubeconfig files, including those that are still being written. */
   const files: Promise<readonly string[]>[] = []
   return {
     url,
@@ -142,13 +142,13 @@ export async function startApiServer(options: StartApiServerOptions = {}): Promi
       { timeoutMs = WAIT_MS, signal }: WaitOptions = {},
     ) =>
       waitForObject(server, reference, condition as (object: object | undefined) => boolean, {
-        // The clients are real, also where the server's own time is simulated.
+        // The real clock, because the clients are real even if the server's own time is simulated.
         clock: systemClock,
         timeoutMs,
         signals: [closing.signal, signal],
       }) as Promise<T | undefined>,
     async writeKubeconfig(file) {
-      // Nothing would delete it.
+      // After closing, nothing would delete the file.
       closing.signal.throwIfAborted()
       const writing = writeNewFile(file, OWN_FILE + kubeconfig)
       files.push(
@@ -164,16 +164,16 @@ export async function startApiServer(options: StartApiServerOptions = {}): Promi
   }
 }
 
-/** Of every interface, without the zone of a link-local one. */
+/** The addresses of this machine that are not internal; link-local ones without their zone. */
 function ownAddresses(): readonly string[] {
   const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? [])
   return [...new Set(all.filter(({ internal }) => !internal).map(({ address }) => address.split('%')[0] ?? ''))]
 }
 
-/** What exists in a server that is started without other objects. */
+/** The only object in a server that is started without `objects`. */
 export const defaultNamespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } }
 
-/** An object that should exist from the start is refused. */
+/** An object that should exist from the start was refused. */
 export class RefusedObject extends Error {
   override readonly name = 'RefusedObject'
   readonly code = 'RefusedObject'
@@ -181,7 +181,7 @@ export class RefusedObject extends Error {
 
 const never = new AbortController().signal
 
-/** Creates an object, with its status. `place` names it where it has no name. @throws RefusedObject */
+/** Creates an object, with its status. `place` is its name in errors if it has none. @throws RefusedObject */
 async function seed(server: ApiServer, object: unknown, place: string): Promise<KubeObject> {
   const { apiVersion, kind, metadata, status } = (isRecord(object) ? object : {}) as KubeObject & {
     readonly status?: unknown
@@ -207,7 +207,7 @@ async function seed(server: ApiServer, object: unknown, place: string): Promise<
   const created = await send('POST', pathOf(resource, { namespace }), object)
   if (created.status !== 201) throw refused(title, created)
   if (status === undefined) return created.body as KubeObject
-  // A create drops the status of most kinds.
+  // Written separately, because a create drops the status of most kinds.
   const path = `${pathOf(resource, { namespace, name })}/status`
   const updated = await send('PUT', path, { ...(created.body as object), status })
   if (updated.status === 404) return created.body as KubeObject
@@ -230,30 +230,30 @@ async function definitionsIn(definition: object | string, place: string): Promis
   }
 }
 
-/** A definition of many versions is long. */
+/** The limit on a YAML text of `crds`, in characters. A definition of many versions is long. */
 export const MAX_CRD_LENGTH = 4 * 1024 * 1024
 
-/** How a kubeconfig begins that is of use to nobody when its server has ended. */
+/** The first line of a kubeconfig that is useless when its server has ended. */
 const OWN_FILE = '# Written by apiserver-bootstrap for an embedded API server, which deletes it at its end.\n'
 
-/** Replaces only a file that an earlier server has left behind. Leaves none that is incomplete. */
+/** Writes a new file. Replaces only a file that an earlier server left behind. Leaves no incomplete file. */
 async function writeNewFile(file: string, text: string): Promise<void> {
   if ((await textOf(file)).startsWith(OWN_FILE)) await rm(file)
   try {
     await writeFile(file, text, { mode: 0o600, flag: 'wx' })
   } catch (error) {
-    // What could not even be opened is not ours.
+    // A file that could not even be opened is not ours.
     if ((error as NodeJS.ErrnoException).syscall !== 'open') await rm(file, { force: true })
     throw error
   }
 }
 
-/** Somebody may have replaced it. */
+/** Removes a file, unless somebody has replaced it. */
 async function removeOwn(file: string, text: string): Promise<void> {
   if ((await textOf(file)) === text) await rm(file, { force: true })
 }
 
-/** Empty for what is no file, or cannot be read: a pipe or a terminal may have no end. */
+/** The text of a file; empty if it cannot be read or is not a regular file. A pipe or a terminal may have no end. */
 async function textOf(file: string): Promise<string> {
   try {
     return (await lstat(file)).isFile() ? await readFile(file, 'utf8') : ''
@@ -262,7 +262,7 @@ async function textOf(file: string): Promise<string> {
   }
 }
 
-/** JSON is YAML, but people read this one. */
+/** Written as YAML instead of JSON, because people read it. */
 function kubeconfigOf(url: string, certificate: string, token: string): string {
   const name = 'apiserver-bootstrap'
   return `apiVersion: v1

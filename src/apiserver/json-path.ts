@@ -1,13 +1,13 @@
 /** One step of a path: the name of a member, the index of an item, every item, or the items with this member. */
 type Step = string | number | '*' | { readonly path: readonly Step[]; readonly value: string }
 
-/** Reads what a path of a CustomResourceDefinition names in an object; undefined where there is nothing. */
+/** Reads the value at a path of a CustomResourceDefinition in an object; undefined if there is none. */
 export type JsonPath = (object: unknown) => unknown
 
 /**
- * Reads a JSONPath as CustomResourceDefinitions have them for printer columns, selectable fields and subresources:
- * `.spec.replicas`, `.items[0]`, `.a\.b`, `['a.b']`, `.conditions[?(@.type=="Ready")].status`. Of several values the
- * first counts. Undefined for other paths.
+ * Parses a JSONPath in the form that CustomResourceDefinitions use for printer columns, selectable fields and
+ * subresources: `.spec.replicas`, `.items[0]`, `.a\.b`, `['a.b']`, `.conditions[?(@.type=="Ready")].status`. If there
+ * are several values, the first counts. Undefined for paths of another form.
  */
 export function parseJsonPath(text: string): JsonPath | undefined {
   const steps = stepsOf(text)
@@ -20,7 +20,7 @@ const stepPattern =
 function stepsOf(text: string): readonly Step[] | undefined {
   const path = text.replace(/^\$?(?=[.[])/, '')
   const steps: Step[] = []
-  // One of its own: the path in a filter is read in between.
+  // A separate copy, because the path in a filter is parsed in between.
   const pattern = new RegExp(stepPattern)
   while (pattern.lastIndex < path.length) {
     const match = pattern.exec(path)
@@ -36,7 +36,7 @@ function stepsOf(text: string): readonly Step[] | undefined {
   return steps.length === 0 ? undefined : steps
 }
 
-/** The first value that all steps lead to. The others are not made: a definition may have thousands of paths. */
+/** The first value to which all steps lead. Skips the others, because a definition may have thousands of paths. */
 function firstAt(value: unknown, steps: readonly Step[], index = 0): unknown {
   const step = steps[index]
   if (step === undefined) return value

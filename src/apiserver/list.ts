@@ -5,7 +5,8 @@ import { badRequest, expired, resourceVersionTooLarge } from './refusal.ts'
 import { Compacted, type Objects, type Store, type StoredObject } from './store.ts'
 
 /**
- * Where a list goes on: at the state of `revision`, from the first key at or after `start` (relative to the namespace).
+ * Where a list continues: in the state at revision `rv`, from the first key at or after `start` (relative to the
+ * namespace).
  */
 interface ContinueToken {
   readonly v: 'meta.k8s.io/v1'
@@ -14,7 +15,7 @@ interface ContinueToken {
 }
 
 /**
- * The List object for a request. Pages of one list show one state: the token names its revision.
+ * The List object for a request. All pages of a list show the same state, because the token names its revision.
  * @throws Refusal
  */
 export function listObjects(store: Store, kind: Kind, namespace: string | undefined, options: ListOptions): object {
@@ -23,7 +24,7 @@ export function listObjects(store: Store, kind: Kind, namespace: string | undefi
   const page = options.continue === undefined ? undefined : parseToken(options)
   const revision = page?.rv ?? revisionToList(store, options)
   const { keys, get } = stateAt(collection, revision, store.revision, prefix, page)
-  // RV "0" is answered from the cache as a whole.
+  // For resourceVersion "0", kube-apiserver answers with the whole list from its cache.
   const limit = options.resourceVersion === '0' ? undefined : options.limit
   const items: object[] = []
   let index = 0
@@ -42,7 +43,7 @@ export function listObjects(store: Store, kind: Kind, namespace: string | undefi
   return { kind: `${kind.resource.kind}List`, apiVersion: apiVersionOf(kind.resource), metadata, items }
 }
 
-/** Items of a list do not say what they are. */
+/** The form of built-in objects in lists, whose items have neither kind nor apiVersion. */
 const listedForms = new WeakMap<StoredObject, object>()
 
 function listed(object: StoredObject): object {
@@ -95,7 +96,7 @@ function revisionToList(store: Store, options: ListOptions): number {
     )
   }
   if (revision > store.revision) throw resourceVersionTooLarge(wanted, store.revision)
-  // With a limit and no match, kube-apiserver lists at exactly that version.
+  // With a limit and no resourceVersionMatch, kube-apiserver lists at exactly that version.
   const exact =
     options.resourceVersionMatch === 'Exact' ||
     (options.resourceVersionMatch === undefined && options.limit !== undefined)

@@ -7,7 +7,7 @@ import type { Draft, Kind, Subresource } from './kind.ts'
 import type { StoredObject } from './store.ts'
 import { compare } from './typed-fields.ts'
 
-/** Who writes, and how. */
+/** The client that writes, and how it writes. */
 export interface Manager {
   readonly name: string
   readonly operation: 'Update' | 'Apply'
@@ -18,7 +18,7 @@ export interface ManagedEntry {
   readonly manager: string
   readonly operation: 'Update' | 'Apply'
   readonly apiVersion: string
-  /** Left out where the manager has changed nothing: it applied what was there. */
+  /** Left out if the manager has changed nothing, because it applied the existing values. */
   readonly time?: string | undefined
   readonly fieldsType: 'FieldsV1'
   readonly fieldsV1: FieldSet
@@ -45,20 +45,20 @@ export function ownable(object: KubeObject, subresource: Subresource, kind: Kind
   return Object.values(meta).some((value) => value !== undefined) ? { ...own, metadata: meta } : own
 }
 
-/** At the status of a custom resource not even labels change, as they do at that of other kinds. */
+/** Whether a write changes only the status. For built-in kinds, a write to the status can change labels too. */
 export function writesStatusAlone(kind: Kind, subresource: Subresource): boolean {
   return subresource === 'status' && kind.isCustom === true
 }
 
-/** The fields that the creator of an object owns: all that it, or a default, set. */
+/** The fields that the creator of an object owns: all that the creator or a default has set. */
 export function ownedOnCreate(kind: Kind, draft: Draft, manager: Manager, clock: Clock): ManagedFields {
   const { added } = compare({}, ownable(draft, undefined, kind), kind.schema)
   return isEmpty(added) ? [] : [entry(kind, manager, undefined, added, clock)]
 }
 
 /**
- * The owners after an update: the writer owns the changed fields, and removed fields have no owner. `owners` are those
- * before it (structured-merge-diff's `merge.Updater.Update`).
+ * The owners after an update: the writer owns the changed fields, and removed fields have no owner. `owners` are the
+ * owners before the update (structured-merge-diff's `merge.Updater.Update`).
  */
 export function ownedOnUpdate(
   kind: Kind,
@@ -66,7 +66,7 @@ export function ownedOnUpdate(
   next: Draft,
   { manager, subresource, clock, owners }: Update,
 ): ManagedFields {
-  // Until somebody applies it, an object without owners gets none (upstream's skipNonAppliedManager).
+  // An object without owners gets none until somebody applies it (upstream's skipNonAppliedManager).
   if (owners.length === 0) return []
   const before = ownable(live, subresource, kind)
   const after = ownable(next, subresource, kind)
@@ -79,13 +79,13 @@ export function ownedOnUpdate(
   return capped([...entries.filter((old) => old !== own), entry(kind, manager, subresource, mine, clock)])
 }
 
-/** As upstream's DefaultMaxUpdateManagers. */
+/** Upstream's DefaultMaxUpdateManagers. */
 const MOST_UPDATERS = 10
 const OLD_UPDATES = 'ancient-changes'
 
 /**
- * Without more than ten entries of updates: the oldest of a version become one (apimachinery's capmanagers.go).
- * Otherwise each new manager would make the object longer, and each write slower.
+ * Limits the entries of updates to ten: the oldest entries of a version are merged into one (apimachinery's
+ * capmanagers.go). Otherwise each new manager would make the object longer, and each write slower.
  */
 function capped(entries: ManagedFields): ManagedFields {
   const updaters = entries.filter(({ operation }) => operation === 'Update')
@@ -118,7 +118,7 @@ function capped(entries: ManagedFields): ManagedFields {
   return [...entries.filter((one) => !gone.has(one)), ...buckets]
 }
 
-/** An entry without some fields; nothing if it has no others. */
+/** The entry without these fields; no entry if it has no others. */
 export function entryWithout(old: ManagedEntry, fields: FieldSet): ManagedFields {
   const fieldsV1 = without(old.fieldsV1, fields)
   if (isEmpty(fieldsV1)) return []
@@ -133,12 +133,13 @@ interface Update {
 }
 
 /**
- * The owners before an update: those that the update itself gives, as `kubectl apply --server-side` does to take over
- * what `kubectl apply` owned, else those of the live object. `[]` and `[{}]` stand for none. A subresource gives none.
+ * The owners before an update: those that the update itself names, or else those of the live object. `kubectl apply
+ * --server-side` names owners to take over the fields of `kubectl apply`. `[]` and `[{}]` mean no owners. An update of
+ * a subresource cannot name owners.
  */
 export function ownersBefore(draft: Draft, live: StoredObject, subresource: Subresource): ManagedFields {
   const given = draft.metadata?.managedFields
-  // Not given, or sent back as it was read, as by most updates.
+  // Most updates name no owners, or send them back as they were read.
   if (subresource !== undefined || given === undefined || given === live.metadata.managedFields) return entriesOf(live)
   if (given.length === 1 && isRecord(given[0]) && Object.keys(given[0]).length === 0) return []
   return given.every(isEntry) ? given : entriesOf(live)
@@ -151,12 +152,12 @@ function isEntry(value: unknown): value is ManagedEntry {
   return typeof manager === 'string' && isWritten && fieldsType === 'FieldsV1' && isFieldSet(fieldsV1)
 }
 
-/** Any nesting of steps: decoding has bounded its depth. */
+/** Whether a value is a set of paths. Need not check the depth, because decoding has limited it. */
 function isFieldSet(value: unknown): boolean {
   return isRecord(value) && Object.entries(value).every(([step, below]) => isStep(step) && isFieldSet(below))
 }
 
-/** In the order in which upstream stores them: who applies first, then by time and name. */
+/** The entries in the order in which upstream stores them: applies before updates, then by time and name. */
 export function inOrder(entries: ManagedFields): ManagedFields {
   if (entries.length < 2) return entries
   const keys = (old: ManagedEntry): readonly string[] => [
@@ -174,8 +175,8 @@ export function inOrder(entries: ManagedFields): ManagedFields {
 }
 
 /**
- * Whether an entry is that of a manager that writes such a kind. Updates have one for each version of the kind; who
- * applies another version than before has one still, or it could not give up what it applied then.
+ * Whether an entry is that of this manager, for this kind. A manager has one entry of updates per version of the kind,
+ * but only one of applies: otherwise it could not give up fields that it applied in another version.
  */
 export function isBy(old: ManagedEntry, { resource }: Kind, manager: Manager, subresource: Subresource): boolean {
   const isSame = old.manager === manager.name && old.operation === manager.operation && old.subresource === subresource

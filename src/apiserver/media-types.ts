@@ -9,7 +9,7 @@ interface MediaType {
   readonly parameters: Readonly<Record<string, string>>
 }
 
-/** The media types of an Accept header, in its order: Kubernetes clients send the one that they prefer first. */
+/** The media types of an Accept header, in its order. Kubernetes clients send their preferred type first. */
 export function mediaTypesOf(accept: string): readonly MediaType[] {
   return accept.split(',').map((text) => {
     const [type = '', ...parameters] = text.split(';').map((part) => part.trim())
@@ -17,7 +17,7 @@ export function mediaTypesOf(accept: string): readonly MediaType[] {
   })
 }
 
-/** What a client prefers to the objects themselves; undefined if it asks for nothing else. */
+/** The form that a client prefers to the objects themselves; undefined if it requests no other form. */
 export function formRequested(request: ApiRequest): TableRequest | PartialRequest | undefined {
   const { accept } = request.headers
   if (accept === undefined) return undefined

@@ -72,7 +72,7 @@ export function portNameFault(text: string): Fault {
 const notAnAddress = 'must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)'
 const leadingZero = /(^|[^0-9a-fA-F:.])0\d|\.0\d/
 
-/** What kube-apiserver has against a text as an IP address (apimachinery's IsValidIPForLegacyField). */
+/** Why kube-apiserver refuses a text as an IP address (apimachinery's IsValidIPForLegacyField). */
 export function ipFault(text: string): Fault {
   if (tryParseAddress(text) !== undefined) return undefined
   if (/^::ffff:(\d+\.){3}\d+$/i.test(text)) return 'must not be an IPv4-mapped IPv6 address'
@@ -80,7 +80,7 @@ export function ipFault(text: string): Fault {
   return notAnAddress
 }
 
-/** The same, and the text must be in the canonical form. */
+/** As {@link ipFault}, but the text must also be in the canonical form. */
 export function canonicalIpFault(text: string): Fault {
   const fault = ipFault(text)
   if (fault !== undefined) return fault
@@ -88,7 +88,7 @@ export function canonicalIpFault(text: string): Fault {
   return canonical === text ? undefined : `must be in canonical form (${JSON.stringify(canonical)})`
 }
 
-/** What kube-apiserver has against an address that traffic is sent to (ValidateEndpointIP). */
+/** Why kube-apiserver refuses an address as the target of traffic (ValidateEndpointIP). */
 export function endpointAddressFault(address: Address): Fault {
   if (isUnspecified(address)) return `may not be unspecified (${address.text})`
   if (isLoopback(address)) return 'may not be in the loopback range (127.0.0.0/8, ::1/128)'
@@ -97,7 +97,7 @@ export function endpointAddressFault(address: Address): Fault {
   return undefined
 }
 
-/** What kube-apiserver has against a text as a range, which must be in the canonical form. */
+/** Why kube-apiserver refuses a text as a range, which must be in the canonical form. */
 export function cidrFault(text: string): Fault {
   try {
     const { text: canonical } = parseCidr(text)
@@ -112,7 +112,7 @@ export function cidrFault(text: string): Fault {
   }
 }
 
-/** Go's IsLinkLocalMulticast: 224.0.0.0/24 and ff02::/16. */
+/** Go's IsLinkLocalMulticast: 224.0.0.0/24, and ff02::/16 with any flags. */
 function isLinkLocalMulticast(address: Address): boolean {
   if (!isMulticast(address)) return false
   return address.family === 4 ? address.value >> 8n === 0xe00000n : ((address.value >> 112n) & 0xfn) === 2n

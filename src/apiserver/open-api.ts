@@ -5,8 +5,8 @@ import type { Kind } from './kind.ts'
 import { mediaTypesOf } from './media-types.ts'
 
 /**
- * The OpenAPI v3 documents by path. They say as much as kubectl needs before it writes: which kinds can be patched, and
- * that the server takes `fieldValidation`. No schemas: `kubectl explain` shows none.
+ * The OpenAPI v3 documents by path. They contain what kubectl needs before it writes: which kinds can be patched, and
+ * that the server accepts `fieldValidation`. They contain no schemas, so `kubectl explain` shows none.
  */
 export function openApiDocuments(kinds: readonly Kind[]): ReadonlyMap<string, object> {
   const documents = new Map<string, object>()
@@ -44,12 +44,12 @@ function openApiOf(kinds: readonly Kind[]): object {
 export const OPENAPI_V2_PATH = '/openapi/v2'
 
 const PROTOBUF_V2 = 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf'
-/** Clients name the first; the second is the one that upstream answers with. */
+/** Clients request the first; upstream answers with the second. */
 const protobufTypes = ['application/com.github.proto-openapi.spec.v2@v1.0+protobuf', PROTOBUF_V2]
 
 /**
- * The OpenAPI v2 document, without any definition. kubectl checks the items of a `kind: List` with it, and passes over
- * those of which it finds no definition: the server checks them when it gets them.
+ * The OpenAPI v2 document, without any definition. kubectl validates the items of a `kind: List` with it, and skips
+ * items without a definition. The server validates them when it gets them.
  */
 export function openApiV2({ headers }: ApiRequest): ApiResponse {
   const title = 'Kubernetes'

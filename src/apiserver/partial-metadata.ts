@@ -3,7 +3,7 @@ import { notInThisForm } from './refusal.ts'
 import type { StoredObject } from './store.ts'
 import { eventsInForm, type WatchEvent } from './watch.ts'
 
-/** Metadata alone in place of the objects themselves, as client-go's metadata client asks for it. */
+/** A request for metadata alone instead of whole objects, as client-go's metadata client sends it. */
 export interface PartialRequest {
   readonly as: 'PartialObjectMetadata' | 'PartialObjectMetadataList'
   readonly apiVersion: string
@@ -15,9 +15,9 @@ export function partialObject({ metadata }: Pick<StoredObject, 'metadata'>, apiV
 }
 
 /**
- * An answer, of a list or of one object, with metadata alone; a Status stays as it is. The events of a watch have
- * single objects, whatever is asked.
- * @throws Refusal 406 where a list is asked for as one object, or one object as a list
+ * Reduces an answer, which is a list or one object, to its metadata; a Status stays as it is. The events of a watch
+ * have single objects, whatever the client requests.
+ * @throws Refusal 406 if a list is requested as one object, or one object as a list
  */
 export function partialResponse(response: ApiResponse, request: PartialRequest, isList: boolean): ApiResponse {
   const { as, apiVersion } = request
@@ -37,10 +37,10 @@ export function partialResponse(response: ApiResponse, request: PartialRequest, 
     return { ...response, body: partialObject(body, apiVersion) }
   }
   if (!isList) throw notInThisForm(as, `not a list (${body.kind})`)
-  // Only the list of custom resources has an empty token.
+  // An empty token, which only lists of custom resources have, is left out.
   const { continue: token, ...rest } = body.metadata
   const metadata = token ? { ...rest, continue: token } : rest
   const objects = body.items.map((item) => partialObject(item, apiVersion))
-  // As Go writes an empty list of them.
+  // Go writes an empty list of them as null.
   return { ...response, body: { kind: as, apiVersion, metadata, items: objects.length === 0 ? null : objects } }
 }

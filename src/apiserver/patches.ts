@@ -18,7 +18,7 @@ export function patchTypeOf(contentType: string): PatchType {
       return 'strategic'
     case 'application/json-patch+json':
       return 'json'
-    // The body of a request is parsed by now, whichever it was.
+    // The body has been parsed by now, whether it was YAML or JSON.
     case 'application/apply-patch+yaml':
     case 'application/apply-patch+json':
       return 'apply'
@@ -27,7 +27,7 @@ export function patchTypeOf(contentType: string): PatchType {
   }
 }
 
-/** A stored object after a patch, not yet decoded. `schema` is that of its kind. @throws Refusal 400 or 422 */
+/** A patched object, not yet decoded. `schema` is that of its kind. @throws Refusal 400 or 422 */
 export function patched(
   type: Exclude<PatchType, 'apply'>,
   live: StoredObject,
@@ -46,7 +46,7 @@ type Members = Readonly<Record<string, unknown>>
 
 /**
  * The document after a merge patch (RFC 7386).
- * @throws Refusal 400 where it nests too deep
+ * @throws Refusal 400 if the patch is nested too deeply
  */
 export function mergePatch(document: unknown, patch: unknown, depth = 1): unknown {
   if (!isRecord(patch)) return patch
@@ -60,10 +60,10 @@ export function mergePatch(document: unknown, patch: unknown, depth = 1): unknow
 }
 
 /**
- * The document after a JSON patch (RFC 6902), as gopkg.in/evanphx/json-patch.v4 applies it: a member that is not there
- * counts as `null`, `replace` adds it, and negative indices count from the end. The document itself is not changed.
- * @throws Refusal 400 where it is no list of operations, 413 for too many, 422 where one does not apply or what `copy`
- *   copies is too large
+ * The document after a JSON patch (RFC 6902), as gopkg.in/evanphx/json-patch.v4 applies it: a missing member counts as
+ * `null`, `replace` adds it, and negative indices count from the end. The document itself is not changed.
+ * @throws Refusal 400 if the patch is not a list of operations or is nested too deeply, 413 for too many operations,
+ *   422 if an operation does not apply or `copy` copies too much
  */
 export function jsonPatch(document: unknown, operations: unknown): unknown {
   if (!Array.isArray(operations) || !operations.every(isRecord)) {
@@ -75,7 +75,7 @@ export function jsonPatch(document: unknown, operations: unknown): unknown {
   if (operations.length > MAX_OPERATIONS) throw tooManyOperations(MAX_OPERATIONS, operations.length)
   const copies = { bytes: 0 }
   const edited = operations.reduce((before: unknown, operation) => applied(before, operation, copies), copied(document))
-  // What nobody has read of an operation may nest deeper; a later refusal repeats all of them.
+  // The unused parts of operations may be nested deeper, and a later refusal quotes all operations.
   for (const operation of operations) checkDepth(operation)
   return edited
 }
@@ -84,7 +84,7 @@ export function jsonPatch(document: unknown, operations: unknown): unknown {
 const MAX_OPERATIONS = 10_000
 const MAX_COPIED_BYTES = 3 * 1024 * 1024
 
-/** Changes a document that is not shared, and returns it, or what replaces it as a whole. */
+/** Changes a document that is not shared, and returns it, or the value that replaces it as a whole. */
 function applied(document: unknown, operation: Members, copies: { bytes: number }): unknown {
   const { op, path, from } = operation
   const value = (): unknown => copied(operation.value ?? null)
@@ -107,7 +107,7 @@ function applied(document: unknown, operation: Members, copies: { bytes: number 
       return equalJson(path === '' ? document : valueAt(placeAt(document, path)), value()) ? document : refused()
     case 'copy': {
       const copy = copied(valueAt(placeAt(document, from)))
-      // A few operations that double a list would fill the memory.
+      // Without a limit, a few operations that each double a list would fill the memory.
       copies.bytes += Buffer.byteLength(JSON.stringify(copy))
       if (copies.bytes > MAX_COPIED_BYTES) throw unprocessable()
       add(placeAt(document, path), copy)
@@ -125,14 +125,14 @@ function applied(document: unknown, operation: Members, copies: { bytes: number 
   }
 }
 
-/** @throws Refusal 400 where it nests too deep */
+/** @throws Refusal 400 if the patch is nested too deeply */
 function checkDepth(value: unknown, depth = 1): void {
   if (typeof value !== 'object' || value === null) return
   if (depth > DEEPEST_NESTING) throw badRequest('error decoding patch: json: exceeded max depth')
   for (const member of Object.values(value)) checkDepth(member, depth + 1)
 }
 
-/** @throws Refusal 400 where it nests too deep */
+/** @throws Refusal 400 if the patch is nested too deeply */
 function copied(value: unknown, depth = 1): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (depth > DEEPEST_NESTING) throw badRequest('error decoding patch: json: exceeded max depth')
@@ -142,13 +142,13 @@ function copied(value: unknown, depth = 1): unknown {
 
 type Container = unknown[] | Record<string, unknown>
 
-/** Where a value is, or would be: in a container, under a key. */
+/** Where a value is or would be: a container and a key in it. */
 interface Place {
   readonly container: Container
   readonly key: string
 }
 
-/** @throws Refusal 422 where there is no such container; the whole document is in none */
+/** @throws Refusal 422 if there is no such container. The whole document is in none. */
 function placeAt(document: unknown, path: unknown): Place {
   const steps = stepsOf(path)
   const key = steps.at(-1)
@@ -162,7 +162,7 @@ function isContainer(value: unknown): value is Container {
   return Array.isArray(value) || isRecord(value)
 }
 
-/** A member that is not there counts as null, an item that is not there is refused. */
+/** The value at a place. A missing member counts as null; a missing item is refused. */
 function valueAt({ container, key }: Place): unknown {
   if (Array.isArray(container)) return container[indexOf(key, container.length)]
   return ownMember(container, key) ?? null
@@ -192,7 +192,7 @@ function indexOf(key: string, count: number): number {
   return index >= 0 && index < count ? Math.abs(index) : refused()
 }
 
-/** The steps of a JSON pointer (RFC 6901). What is before its first slash does not count. */
+/** The steps of a JSON pointer (RFC 6901). Text before its first slash is ignored. */
 function stepsOf(path: unknown): readonly string[] {
   if (typeof path !== 'string') throw unprocessable()
   const [, ...steps] = path.split('/')

@@ -8,7 +8,7 @@ import { flag, parameter } from './query.ts'
 import { badRequest, FieldErrors, invalid } from './refusal.ts'
 import type { DeleteRequest } from './writes.ts'
 
-/** What a write says beside its object. */
+/** The options of a write, beside its object. */
 export interface WriteOptions {
   readonly manager: Manager
   readonly dryRun: boolean
@@ -89,7 +89,7 @@ interface DeleteOptions {
 const policies = ['Foreground', 'Background', 'Orphan', 'nil']
 
 /**
- * The options of a deletion. They come as the body or, without one, as parameters.
+ * The options of a deletion. They are in the body or, without a body, in query parameters.
  * @throws Refusal 400 or 422
  */
 export function deleteRequest({ body, query }: ApiRequest): DeleteRequest {
@@ -108,7 +108,7 @@ export function deleteRequest({ body, query }: ApiRequest): DeleteRequest {
   return {
     uid: preconditions?.uid,
     resourceVersion: preconditions?.resourceVersion,
-    // As upstream's BeforeDelete.
+    // Upstream's BeforeDelete replaces a negative period too.
     gracePeriodSeconds: grace !== undefined && grace < 0 ? 1 : grace,
     finalizer: orphans ? 'orphan' : policy === 'Foreground' ? 'foregroundDeletion' : undefined,
     dryRun: dryRun.includes('All'),
@@ -151,7 +151,7 @@ function parametersOf(query: ApiRequest['query']): DeleteOptions {
   }
 }
 
-/** Ten digits are three hundred years: more would be no date. @throws Refusal 400 */
+/** Refuses more than ten digits, three hundred years: the date would be invalid. @throws Refusal 400 */
 function checkGrace(seconds: number | undefined): void {
   if (seconds !== undefined && seconds >= 1e10) throw badRequest('gracePeriodSeconds must have at most ten digits')
 }

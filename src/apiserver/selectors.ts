@@ -181,7 +181,7 @@ export type FieldGetters = Readonly<Record<string, (object: StoredObject) => str
 
 interface FieldSelector {
   readonly matches: (object: StoredObject) => boolean
-  /** The only name that can match, where the selector names one: a list need not search further. */
+  /** The only name that can match, if the selector names one. A list then need not search further. */
   readonly name: string | undefined
 }
 

@@ -60,7 +60,7 @@ export class Store {
     return this.collection(qualifiedPlural(kind.storedAs?.resource ?? kind.resource))
   }
 
-  /** The objects of a kind, in the form in which it shows them. */
+  /** The objects of a kind, in the form in which the kind serves them. */
   objects(kind: { readonly resource: Resource<KubeObject>; readonly storedAs?: Conversion }): Objects {
     const collection = this.stored(kind)
     if (kind.storedAs === undefined) return collection
@@ -97,7 +97,7 @@ export class Collection {
   readonly #objects = new Map<string, StoredObject>()
   /** The keys of `#objects` in code unit order, which is etcd's. */
   readonly #keys: string[] = []
-  /** In the order of their revisions, all of them above `#compacted`. */
+  /** The changes in the order of their revisions, all of them above `#compacted`. */
   #history: Change[] = []
   #compacted = 0
   readonly #listeners = new Set<(change: Change) => void>()
@@ -125,7 +125,7 @@ export class Collection {
     return this.#keys.slice(from, to)
   }
 
-  /** Writes an object whole and gives it the next revision. Returns the stored object. */
+  /** Writes a whole object and gives it the next revision. Returns the stored object. */
   put(key: string, object: StoredObject): StoredObject {
     const revision = this.#nextRevision()
     const previous = this.#objects.get(key)
@@ -166,7 +166,7 @@ export class Collection {
     return objects
   }
 
-  /** Calls `listener` with every change from now on, within the write. Returns a function that ends that. */
+  /** Calls `listener` with every change from now on, within the write. Returns a function to unsubscribe. */
   subscribe(listener: (change: Change) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -191,7 +191,7 @@ export class Collection {
   }
 }
 
-/** The two forms of an object that two API groups serve. Pure; what comes out is frozen. */
+/** Converts between the two forms of an object that two API groups serve. Pure; the results are frozen. */
 export interface Conversion {
   /** The kind whose form is stored. */
   readonly resource: Resource<KubeObject>
@@ -199,14 +199,14 @@ export interface Conversion {
   readonly fromStored: (object: StoredObject) => StoredObject
 }
 
-/** What requests do with a collection, whichever form of its objects they see. */
+/** The operations of a collection that requests use, whichever form of its objects they see. */
 export type Objects = Pick<Collection, 'get' | 'keys' | 'put' | 'remove' | 'changesAfter' | 'at' | 'subscribe'>
 
 /** The objects of a collection in another form than the stored one. */
 class ConvertedCollection implements Objects {
   readonly #stored: Collection
   readonly #conversion: Conversion
-  /** Each object has one form, which is compared and remembered by its identity. */
+  /** The form of each stored object. It is made once, because callers compare and remember forms by identity. */
   readonly #forms = new WeakMap<StoredObject, StoredObject>()
 
   constructor(stored: Collection, conversion: Conversion) {

@@ -8,10 +8,10 @@ import { badRequest, internalError, unprocessable } from './refusal.ts'
 type Members = Readonly<Record<string, unknown>>
 type List = readonly unknown[]
 
-/** The names of directives: how a part of the object is merged. */
+/** The names of directives, which say how to merge a part of the object. */
 const PATCH = '$patch'
 const RETAIN_KEYS = '$retainKeys'
-/** The first part of a name; the second, after a slash, is that of a list. */
+/** The first part of a directive's name. The second part, after a slash, is the name of a list. */
 const ELEMENT_ORDER = '$setElementOrder'
 const DELETE_VALUES = '$deleteFromPrimitiveList'
 
@@ -53,7 +53,7 @@ export function strategicMergePatch(document: unknown, patch: Members, schema: S
   return merged
 }
 
-/** What a patch with a directive for the whole map makes of it. */
+/** The result of a patch that has a directive for the whole map. */
 function replacement({ [PATCH]: directive, ...members }: Members): Members {
   if (directive === 'replace') return members
   if (directive === 'delete') return {}
@@ -64,7 +64,7 @@ function unknownDirective(directive: unknown, patch: Members): Error {
   return internalError(`unknown patch type: ${goText(directive)} in map: ${goText(patch)}`)
 }
 
-/** The name of a list in that of a directive for it. @throws Refusal 400 */
+/** The name of the list in the name of its directive. @throws Refusal 400 */
 function nameIn(key: string, directive: string, fault: string): string {
   if (!key.startsWith(`${directive}/`)) throw badRequest(fault)
   return key.slice(directive.length + 1)
@@ -94,7 +94,7 @@ function orderedList(
   const before = live === undefined ? undefined : asList(live)
   const items = patch === undefined ? undefined : asList(patch)
   if (schema !== undefined && schema.type !== 'list' && schema.type !== 'any') {
-    // It is the type of what has the field.
+    // Upstream names the type of the struct that has the field.
     throw internalError('expected slice or array type, but got: struct')
   }
   if (items !== undefined) checkOrder(items, order, key)
@@ -110,8 +110,8 @@ function orderedList(
 }
 
 /**
- * The items of a patch must be in the order that it gives (upstream's validatePatchWithSetOrderList). A list without a
- * key may be one whose key the schema does not have.
+ * Refuses a patch whose items are not in the order that it gives (upstream's validatePatchWithSetOrderList). Does not
+ * check a list without a key, because the schema may not have its key.
  */
 function checkOrder(patch: List, order: List, key: string | undefined): void {
   if (patch.length === 0 || order.length === 0 || key === undefined) return
@@ -130,7 +130,7 @@ function checkOrder(patch: List, order: List, key: string | undefined): void {
   }
 }
 
-/** A list without some values. A directive that is no list is ignored, as upstream ignores it. */
+/** A list without some values. A directive that is not a list is ignored, as by upstream. */
 function withoutValues(live: unknown, values: unknown): unknown {
   if (values === null) return undefined
   if (!Array.isArray(live) || !Array.isArray(values)) return live
@@ -139,14 +139,14 @@ function withoutValues(live: unknown, values: unknown): unknown {
   return live.filter((item) => !gone.has(identityOf(item)))
 }
 
-/** Undefined: the patch removes the member. */
+/** A member after a patch. Undefined: the patch removes it. */
 function mergedMember(live: unknown, value: unknown, schema: Schema | undefined, depth: number): unknown {
   if (isRecord(value) && isRecord(live)) return strategicMergePatch(live, value, schema, depth + 1)
   if (Array.isArray(value) && Array.isArray(live)) return mergedList(live, value, schema, depth)
   return withoutDirectives(value, depth + 1)
 }
 
-/** What a patch adds: without its null members and the parts with a directive. Undefined: it is such a part itself. */
+/** A value that a patch adds, without null members and parts with a directive. Undefined: it has a directive itself. */
 function withoutDirectives(value: unknown, depth: number): unknown {
   checkDepth(depth)
   if (Array.isArray(value))
@@ -178,7 +178,7 @@ function checkElements(...lists: readonly List[]): void {
   if (types.size > 1) throw internalError(`list element types are not identical: ${goText(lists)}`)
 }
 
-/** The items of a list after those of a patch were merged into those with the same key, or added. */
+/** The items of a list, after each item of a patch was merged into the item with its key, or added. */
 function mergedItems(live: List, patch: List, key: string, schema: Schema | undefined, depth: number): List {
   const items = schema?.type === 'list' ? schema.items : undefined
   const deleted = new Set<string>()
@@ -197,7 +197,7 @@ function mergedItems(live: List, patch: List, key: string, schema: Schema | unde
     return present
   }
   const result: unknown[] = live.filter((item) => !isRecord(item) || !deleted.has(identityOf(item[key])))
-  // Several items may have the same key, as the ports 53 of a Service: the first is merged.
+  // Several items may have the same key, such as the ports 53 of a Service. The first one is merged.
   const indices = new Map<string, number>()
   const note = (identity: string, index: number): void => void (indices.has(identity) || indices.set(identity, index))
   for (const [index, item] of result.entries()) if (isRecord(item)) note(identityOf(item[key]), index)
@@ -211,8 +211,8 @@ function mergedItems(live: List, patch: List, key: string, schema: Schema | unde
 }
 
 /**
- * The items in the order that a patch wants, merged with those that it does not name: one of these comes before an item
- * of the patch only if it did so in the live list (upstream's normalizeElementOrder).
+ * The items in the order that a patch gives, merged with the items that it does not name. Such an item comes before an
+ * item of the patch only if it did so in the live list (upstream's normalizeElementOrder).
  */
 function inOrder(
   items: readonly unknown[],
@@ -233,7 +233,7 @@ function inOrder(
   const inLive = positions(live)
   const named = items.filter((item) => inWanted.has(idOf(item)))
   named.sort((a, b) => (inWanted.get(idOf(a)) ?? 0) - (inWanted.get(idOf(b)) ?? 0))
-  // What is in neither order comes last.
+  // An item that is in neither order comes last.
   const livePosition = (item: unknown): number => inLive.get(idOf(item)) ?? live.length
   const others = items.filter((item) => !inWanted.has(idOf(item)))
   others.sort((a, b) => livePosition(a) - livePosition(b))
@@ -259,7 +259,7 @@ function fieldOf(schema: Schema | undefined, name: string): Schema | undefined {
   return schema?.type === 'object' && Object.hasOwn(schema.fields, name) ? schema.fields[name] : undefined
 }
 
-/** A text that only equal JSON values have. @throws Refusal 400 where the value nests too deep */
+/** A text that only equal JSON values have in common. @throws Refusal 400 if the value is nested too deeply */
 export function identityOf(value: unknown, depth = 1): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
   checkDepth(depth)
@@ -271,7 +271,7 @@ export function identityOf(value: unknown, depth = 1): string {
     .join()}}`
 }
 
-/** What identifies an item: its value under a key, or without one the item itself. @throws Refusal 500 */
+/** The identity of an item: of its value under `key` or, without a key, of the item itself. @throws Refusal 500 */
 function keyOf(item: unknown, key: string | undefined): string {
   if (key === undefined) return identityOf(item)
   const members = asMap(item)

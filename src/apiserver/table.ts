@@ -6,7 +6,7 @@ import { partialObject } from './partial-metadata.ts'
 import type { StoredObject } from './store.ts'
 import { eventsInForm, type WatchEvent } from './watch.ts'
 
-/** A metav1.Table: what a client gets that asks for one instead of objects. */
+/** A metav1.Table, which a client can request instead of objects. */
 interface Table {
   readonly kind: 'Table'
   readonly apiVersion: 'meta.k8s.io/v1'
@@ -15,13 +15,13 @@ interface Table {
   readonly rows: readonly object[]
 }
 
-/** What is asked for in place of the objects themselves. `includeObject` says what comes with each row. */
+/** A request for a Table instead of the objects themselves. `includeObject` says what comes with each row. */
 export interface TableRequest {
   readonly as: 'Table'
   readonly includeObject: 'None' | 'Metadata' | 'Object'
 }
 
-/** Without columns of its own, a kind has these, as a CustomResourceDefinition has. */
+/** The columns of a kind that declares none, as for a custom resource without printer columns. */
 const plainColumns: readonly Column[] = [nameColumn(), ageColumn()]
 
 /** The events of a watch with Tables of one row instead of objects; only the first has columns. */
@@ -43,8 +43,8 @@ export function tableEvents(
 }
 
 /**
- * The Table of some objects. `metadata` is that of their list; of one object, its resourceVersion. The events of a
- * watch after the first have no columns.
+ * The Table of some objects. `metadata` is that of their list or, for one object, its resourceVersion. `withColumns` is
+ * false for the events of a watch after the first.
  */
 export function tableOf(
   { kind, objects, metadata, nowMs }: TableContents,
@@ -80,7 +80,7 @@ function definitionOf({ name, type = 'string', priority = 0 }: Column): object {
   return { name, type, format: name === 'Name' ? 'name' : '', description: '', priority }
 }
 
-/** Items of a list do not say what they are; those of a Table do. */
+/** The object with its kind and apiVersion, which items of a list lack, but those of a Table have. */
 function complete({ resource }: Kind, object: StoredObject): object {
   return { ...object, kind: resource.kind, apiVersion: apiVersionOf(resource) }
 }

@@ -2,12 +2,12 @@ import { apiVersionOf, isRecord } from '../kube/resources.ts'
 import type { Kind } from './kind.ts'
 import { badRequest, invalid } from './refusal.ts'
 
-/** How much of a body a refusal repeats, in characters. */
+/** How much of a body a refusal quotes, in characters. */
 const MAX_SUMMARY = 30
 
 /**
- * What upstream asks of a custom resource that a client creates or replaces: no Go type says what a body is that does
- * not say it itself.
+ * Checks kind and apiVersion of a custom resource that a client creates or replaces, as upstream does. They are
+ * required, because no Go type implies them.
  * @throws Refusal 400 or 422
  */
 export function checkTypeOfBody(kind: Kind, body: unknown): void {
@@ -30,7 +30,7 @@ export function checkTypeOfBody(kind: Kind, body: unknown): void {
   checkPatchedType(kind, body)
 }
 
-/** The same of what a patch makes of a custom resource. @throws Refusal 422 */
+/** As {@link checkTypeOfBody}, for a custom resource after a patch. @throws Refusal 422 */
 export function checkPatchedType(kind: Kind, patched: unknown): void {
   if (kind.isCustom !== true || !isRecord(patched)) return
   const { resource } = kind

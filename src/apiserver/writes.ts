@@ -28,7 +28,7 @@ import {
 import { namespaceKind } from './resources/plain-kinds.ts'
 import type { Collection, Objects, Store, StoredObject } from './store.ts'
 
-/** What writes need; one per server. */
+/** What the writes of one server need. */
 export interface WriteContext {
   readonly store: Store
   readonly clock: Clock
@@ -55,7 +55,7 @@ interface WriteOptions {
 /** The change of an object by a write. */
 export interface Change {
   readonly draft: Draft
-  /** The owners afterwards, where the write decides that itself. */
+  /** The owners after the write, if the write decides them itself. */
   readonly managers?: (changed: boolean) => ManagedFields
 }
 
@@ -103,7 +103,7 @@ export function createObject(
 export function reviewed(context: WriteContext, kind: Kind, draft: Draft, { manager }: WriteOptions): StoredObject {
   const errors = new FieldErrors()
   kind.validate(draft, errors, undefined)
-  // Upstream has no kind for what was never stored.
+  // Upstream names no kind for an object that is never stored.
   if (errors.causes.length > 0) throw invalid({ kind: '', group: kind.resource.group }, '', errors.causes)
   return completed(kind, kind.review?.(draft) ?? draft, ownedOnCreate(kind, draft, manager, context.clock))
 }
@@ -160,7 +160,7 @@ export function updateObject(
   if (options.dryRun || (!changed && equalJson(next, live))) return next
   take()
   if (!isGone(kind, next)) return collection.put(key, next)
-  // Watches see it as it was before its last finalizer went, as upstream's do.
+  // Watches get the object as it was before its last finalizer was removed, as in upstream.
   collection.remove(key, live)
   kind.release?.(next)
   return next
@@ -187,12 +187,12 @@ export function deleteObject(
   const marked = markDeleted(kind, live, request, grace, context.clock)
   const gone = grace === 0 && isGone(kind, marked)
   if (request.dryRun || (!gone && marked === live)) return { object: marked, gone }
-  // Kinds with a grace period are marked first even when it is over at once, as upstream's graceful deletion does.
+  // Objects of kinds with a grace period are marked first even if it is zero, as in upstream's graceful deletion.
   const last = !gone || kind.graceSeconds !== undefined ? collection.put(key, marked) : live
   return { object: gone ? removeObject(kind, collection, key, last) : last, gone }
 }
 
-/** `namespace/name`, or the name where there is no namespace. */
+/** `namespace/name`, or the name if there is no namespace. */
 export function keyOf(namespace: string | undefined, name: string): string {
   return namespace === undefined ? name : `${namespace}/${name}`
 }
@@ -216,7 +216,7 @@ function checkPreconditions(kind: Kind, live: StoredObject, request: DeleteReque
   }
 }
 
-/** The object with its deletion noted; the same object where it was already noted. */
+/** The object, marked as deleted; the same object if the mark would not change. */
 function markDeleted(
   kind: Kind,
   live: StoredObject,
@@ -248,7 +248,7 @@ function isGone(kind: Kind, object: StoredObject): boolean {
   return (deletionGracePeriodSeconds ?? 0) === 0 && kind.isRetained?.(object) !== true
 }
 
-/** What upstream's NamespaceLifecycle admission asks of a create. */
+/** Refuses to create objects in a missing or terminating namespace, as upstream's NamespaceLifecycle admission does. */
 function admitToNamespace(context: WriteContext, kind: Kind, namespace: string, name: string): void {
   const live = context.namespace(namespace)
   if (live === undefined) throw notFound(context.namespaceKind.resource, namespace)
@@ -262,7 +262,7 @@ function admitToNamespace(context: WriteContext, kind: Kind, namespace: string, 
 function onlyOwnPart(kind: Kind, draft: Draft, live: StoredObject, subresource: Subresource): Draft {
   if (!kind.hasStatus) return draft
   if (subresource !== 'status') return { ...draft, status: live.status }
-  // In Go a status is a struct, which is always there.
+  // In Go a status is a struct, which is never absent.
   const status = draft.status ?? (kind.isCustom ? undefined : {})
   return { ...live, metadata: draft.metadata, status }
 }
@@ -284,7 +284,7 @@ function withMeta(draft: Draft, metadata: ObjectMeta): Draft {
   return { ...draft, metadata }
 }
 
-/** The object as it is stored, but for its resourceVersion. */
+/** The object as it will be stored, except for its resourceVersion. */
 function completed(kind: Kind, draft: Draft, managers: ManagedFields): StoredObject {
   const { kind: _kind, apiVersion: _apiVersion, metadata, ...rest } = draft
   const managed = managers.length === 0 ? {} : { managedFields: asDecoded(inOrder(managers), managedFields) }
@@ -312,15 +312,15 @@ function unguarded(kind: Kind, name: string): Error {
 }
 
 /**
- * Empties namespaces that are being deleted and then removes them: the namespace controller of kube-controller-manager,
- * which an embedded server must include. Runs in the turn after a change; an object with finalizers retains its
- * namespace until it is removed.
+ * Empties namespaces that are being deleted, and then removes them. This is the task of kube-controller-manager's
+ * namespace controller, but an embedded server must do it itself. Runs in the turn after a change. An object with
+ * finalizers retains its namespace until the object is removed.
  */
 export class NamespaceContents {
   readonly #context: WriteContext
   readonly #namespaces: Collection
   readonly #pending = new Set<string>()
-  /** One for each collection of objects in namespaces. */
+  /** The kind of each collection of namespaced objects. */
   readonly #kinds = new Map<Objects, Kind>()
 
   constructor(context: WriteContext) {
@@ -329,7 +329,7 @@ export class NamespaceContents {
     this.#namespaces.subscribe(({ object }) => this.#schedule(object.metadata.name))
   }
 
-  /** From now on the objects of these kinds go with their namespaces too. */
+  /** From now on the objects of these kinds are deleted with their namespaces too. */
   include(kinds: readonly Kind[]): void {
     for (const kind of kinds) {
       const collection = this.#context.store.stored(kind)
@@ -341,7 +341,7 @@ export class NamespaceContents {
     }
   }
 
-  /** The clock defers this, so that a write is never nested in another. */
+  /** Defers the work with the clock, so that a write is never nested in another. */
   #schedule(name: string): void {
     if (this.#pending.has(name) || !isTerminating(this.#namespaces.get(name))) return
     this.#pending.add(name)

@@ -3,7 +3,7 @@ import { ALLOCATORS_CHECK, type ReadinessAnswer } from '../kube/readiness.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import type { Clock } from '../runtime/clock.ts'
 
-/** The duties of every master, unless they are turned off: `auto`. */
+/** The duties of `auto`: every master has them, unless they are turned off. */
 const usualNames = [
   'kubernetes-service',
   'system-namespaces',
@@ -12,7 +12,7 @@ const usualNames = [
   'node-port-repair',
 ] as const
 
-/** Those of a kube-controller-manager, for clusters without one: only if they are named. */
+/** The duties of a kube-controller-manager, for clusters without one. They are on only if they are named. */
 export const workloadControllerNames = [
   'endpoints',
   'endpointslice',
@@ -31,16 +31,15 @@ export type ControllerName = (typeof controllerNames)[number]
 export interface ControllerSelection {
   /** The usual duties, except those that the server does itself. */
   readonly auto: boolean
-  /** On, even if the server does it itself. */
+  /** Duties that are on even if the server does them itself. */
   readonly on: readonly ControllerName[]
-  /** Off. */
+  /** Duties that are off. */
   readonly off: readonly ControllerName[]
 }
 
 /**
  * Reads the items of `--controllers`: `auto`, names, and names after a dash. A list without `auto` is exactly that
- * list. Throws an Error with one line for a name that is unknown or both on and off, and for a list that turns nothing
- * on.
+ * list. Throws a TypeError with one line if a name is unknown or both on and off, or if the list turns nothing on.
  */
 export function parseControllers(items: readonly string[]): ControllerSelection {
   const on = new Set<ControllerName>()
@@ -59,12 +58,12 @@ export function parseControllers(items: readonly string[]): ControllerSelection 
   return { auto, on: [...on], off: [...off] }
 }
 
-/** Whether a duty is requested, if no server does it itself. */
+/** Whether a duty is requested, provided that no server does it itself. */
 export function isSelected({ auto, on, off }: ControllerSelection, name: ControllerName): boolean {
   return on.includes(name) || (auto && isUsual(name) && !off.includes(name))
 }
 
-/** Whether `auto` includes it. */
+/** Whether `auto` includes the duty. */
 function isUsual(name: ControllerName): boolean {
   return usualNames.some((usual) => usual === name)
 }
@@ -82,12 +81,13 @@ function refuse(name: string): never {
   )
 }
 
-/** A server lists it once its own repair has made the allocations of ClusterIPs and NodePorts usable. */
+/** The hook of a server's own repairs. It passes once the allocations of ClusterIPs and NodePorts are usable. */
 export const ALLOCATIONS_HOOK = 'poststarthook/start-service-ip-repair-controllers'
 
 /**
  * The post-start hooks that show, in `/readyz?verbose`, that a server does a duty itself. `kubernetes-service` has
- * none: with another lease store both can do it side by side, and the hook is listed even where its reconciler is off.
+ * none, because with another lease store server and master can do it side by side, and because a server lists its hook
+ * even if its reconciler is off.
  */
 const HOOKS: Readonly<Partial<Record<ControllerName, string>>> = {
   'system-namespaces': 'poststarthook/start-system-namespaces-controller',
@@ -97,8 +97,8 @@ const HOOKS: Readonly<Partial<Record<ControllerName, string>>> = {
 }
 
 /**
- * A hook that was listed before must be missing in all answers for this long: behind a balancer different members
- * answer.
+ * A hook that was listed before counts as absent when it has been missing in all answers for this long, because behind
+ * a load balancer different servers answer.
  */
 const QUIET_MS = 60_000
 /** A longer gap between answers proves nothing about the time between. */
@@ -108,7 +108,7 @@ const GAP_MS = 15_000
 export type HookState =
   | { readonly type: 'unknown' }
   | { readonly type: 'absent' }
-  /** `quiet`: the answers since the last that listed it, without a gap. */
+  /** `quiet`: the period since when all answers lack the hook, without a gap. */
   | {
       readonly type: 'listed'
       readonly quiet?: { readonly sinceMs: number; readonly lastMs: number }
@@ -117,8 +117,9 @@ export type HookState =
 export const unknownHook: HookState = { type: 'unknown' }
 
 /**
- * The state of a hook after another answer. Pure. One answer that lists it is enough; its absence counts after a minute
- * of answers without it. An answer without any check counts only as the first one. A refusal never counts.
+ * The state of a hook after another answer. Pure. One answer that lists the hook is enough. A listed hook becomes
+ * absent after a minute of answers without it; an unknown one with the first such answer. An answer that is not ready
+ * and has no checks counts only as the first one. A refusal never counts.
  */
 export function nextHookState(before: HookState, answer: ReadinessAnswer, hook: string, nowMs: number): HookState {
   if (!answer.answered || answer.refused !== undefined) return before
@@ -140,8 +141,8 @@ export type DutyDecision =
   | { readonly type: 'left-to-server'; readonly hook: string; readonly except?: readonly string[] | undefined }
 
 /**
- * kube-apiserver has this hook even where its endpoint reconciler is off; a generic control plane has not, and creates
- * every system namespace but that of the Nodes' leases.
+ * kube-apiserver has this hook even if its endpoint reconciler is off. A generic control plane does not have it, and
+ * creates every system namespace except that of the Nodes' leases.
  */
 const BOOTSTRAP_HOOK = 'poststarthook/bootstrap-controller'
 const NODE_NAMESPACES = ['kube-node-lease']
@@ -179,7 +180,7 @@ export class DutyDecisions {
   constructor({ selection, monitor, clock }: DutyDecisionsOptions) {
     this.#selection = selection
     monitor.subscribe((answer) => {
-      // A server that refuses may do all duties itself.
+      // A refusal decides nothing, because the server may do all duties itself.
       if (!answer.answered || answer.refused !== undefined) return
       let changed = !this.#hasAnswer
       this.#hasAnswer = true
@@ -192,7 +193,7 @@ export class DutyDecisions {
     })
   }
 
-  /** Whether a duty is done here; undefined before the first answer that is no refusal. */
+  /** Whether a duty is done here; undefined before the first answer that is not a refusal. */
   of(name: ControllerName): DutyDecision | undefined {
     if (!this.#hasAnswer) return undefined
     return decideDuty(name, this.#selection, (hook) => this.#hookStates.get(hook) ?? unknownHook)

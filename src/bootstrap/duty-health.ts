@@ -13,33 +13,33 @@ import type { ControllerName } from './duties.ts'
 export interface DutyTerm {
   /** Does the duty until the signal is aborted. */
   run(signal: AbortSignal): Promise<void>
-  /** Resolves when the duty was done for the first time; may reject when the term ends before. */
+  /** Resolves when the duty was done for the first time; may reject if the term ends before that. */
   readonly settled: Promise<void>
-  /** Why it cannot be done now, as one line; undefined while it can. */
+  /** Why the duty cannot be done now, as one line; undefined while it can. */
   fault?(): string | undefined
 }
 
 /** The condition of a duty. */
 export type DutyCondition =
   | { readonly type: 'healthy' }
-  /** It has a fault that may pass. */
+  /** The duty has a fault that may pass. */
   | { readonly type: 'ailing'; readonly sinceMs: number }
   | { readonly type: 'degraded'; readonly reason: string }
 
 /** The symptoms of a duty at one moment. */
 export interface DutySymptoms {
-  /** Why it is not done; undefined without a fault. */
+  /** Why the duty is not done; undefined without a fault. */
   readonly fault: string | undefined
-  /** It has failed unexpectedly, and has not been done since. */
+  /** The duty has failed unexpectedly, and has not been done since. */
   readonly crashed: boolean
-  /** A server that it needs does not answer. */
+  /** A server that the duty needs does not answer. */
   readonly away: boolean
 }
 
 /**
- * The condition of a duty after another check. Pure. A fault degrades it when it has lasted for `timeoutMs`, a crash at
- * once. While a server is away the time does not count; when the server is back, it counts from zero. A degraded duty
- * stays so until there is no fault.
+ * The condition of a duty after another check. Pure. A fault degrades the duty when it has lasted for `timeoutMs`, a
+ * crash at once. While a server is away the time does not count; when the server is back, it starts from zero. A
+ * degraded duty stays degraded while it has a fault.
  */
 export function nextCondition(
   before: DutyCondition,
@@ -62,9 +62,9 @@ interface DutyHealthOptions {
   readonly events: EventSink
   /** 1 while the duty is degraded. */
   readonly degraded: Gauge<'duty'>
-  /** How long it may be refused, or not be done, before it is degraded. */
+  /** How long the duty may be refused, or not be done, before it is degraded. */
   readonly timeoutMs: number
-  /** In a dry run no duty is ever done, so that this alone is no fault. */
+  /** In a dry run no duty is ever done, so this alone is not a fault. */
   readonly dryRun: boolean
   /** What the server permanently refuses. */
   readonly refusal: () => string | undefined
@@ -93,7 +93,7 @@ export class DutyHealth {
     return this.#settled.promise
   }
 
-  /** Resolves when the duty was done for the first time, is degraded or is left out: then waiting has no use. */
+  /** Resolves when the duty was first done, is degraded or is left out, because then waiting is useless. */
   get known(): Promise<void> {
     return this.#known.promise
   }
@@ -130,7 +130,7 @@ export class DutyHealth {
     this.#check({ away: false })
   }
 
-  /** It is no longer done here. */
+  /** The duty is no longer done here. */
   ended(): void {
     this.#term = undefined
     this.#crash = undefined
@@ -154,7 +154,7 @@ export class DutyHealth {
     this.#check(seen)
   }
 
-  /** For the health check of this duty. */
+  /** The fault to report in the health check of this duty. */
   fault(): string | undefined {
     if (this.#leftOut) return undefined
     return this.#condition.type === 'degraded' ? this.#condition.reason : this.#term?.fault?.()
@@ -191,7 +191,7 @@ export class DutyHealth {
   }
 }
 
-/** Between a failure and the next term. */
+/** The waits between a failure and the next term. */
 const waits = { firstMs: 1_000, maxMs: 60_000, jitter: 0.25 }
 /** After a term that lasted this long the waits start again with the first. */
 const STEADY_MS = 60_000

@@ -21,8 +21,8 @@ import { UnservedDuties } from './unserved-duties.ts'
 import { composeWorkloads } from './workload-parts.ts'
 
 /**
- * The resources that the controllers of a kube-controller-manager follow, as the sources in the availability of the
- * servers.
+ * The resources that the controllers of a kube-controller-manager follow, by the names under which the availability of
+ * the servers records their failures.
  */
 const followed: Readonly<Record<WorkloadControllerName, readonly string[]>> = {
   endpoints: [services, pods, endpoints].map((resource) => describeSelection(resource)),
@@ -32,7 +32,7 @@ const followed: Readonly<Record<WorkloadControllerName, readonly string[]>> = {
 }
 
 /**
- * Composes the duties of a master beside `default/kubernetes`. None of them can end the program: a failing one is
+ * Composes the duties of a master beside `default/kubernetes`. None of them can end the program: a duty that fails is
  * degraded, and retries.
  */
 export function composeDuties(options: MasterOptions, ports: PartPorts, monitor: ReadinessMonitor) {

@@ -9,9 +9,9 @@ import { type DutyHealth, type DutyTerm, supervised } from './duty-health.ts'
 
 export interface DutySwitchOptions {
   readonly name: ControllerName
-  /** Makes one term of the duty. `only`: the objects that are managed here, where the server does the rest. */
+  /** Makes one term of the duty. `only`: the objects that are managed here, if the server does the rest. */
   readonly make: (only: readonly string[] | undefined) => DutyTerm
-  /** Whether it runs beside a server that does it itself, and then only reports its findings. @default false */
+  /** Whether the duty also runs, but only reports, beside a server that does it itself. @default false */
   readonly reports?: boolean | undefined
   readonly decisions: DutyDecisions
   readonly health: DutyHealth
@@ -23,8 +23,8 @@ export interface DutySwitchOptions {
 }
 
 /**
- * Turns one duty on as soon as the server has answered which duties it does itself, off while a server does it itself,
- * and on again when none does any more.
+ * Turns one duty on as soon as the server has answered which duties it does itself, off while a server does this one
+ * itself, and on again when no server does so any more.
  */
 export class DutySwitch {
   readonly #options: DutySwitchOptions
@@ -87,7 +87,7 @@ export class DutySwitch {
       this.#term?.abort(new Error(`${name} is left to the server`))
       health.ended()
     } else if (before?.type === 'left-to-server' || exceptOf(decision) !== undefined) {
-      // A term that only reported starts again, to repair its findings; so does one for other objects.
+      // Restarts a term that only reported, so that it repairs its findings, and a term for other objects.
       this.#term?.abort(new Error(`another part of ${name} is done here`))
     }
   }

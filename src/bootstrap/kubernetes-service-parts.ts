@@ -26,11 +26,11 @@ import { formatMicroTime } from '../runtime/time-format.ts'
 import type { MasterOptions, MasterPorts } from './master-options.ts'
 import type { ServersAvailability } from './servers-availability.ts'
 
-/** The ports of a part: a logger with its name, and the availability that takes in the results of its requests. */
+/** The ports of a part, with a logger of its name and the availability that records the results of its requests. */
 export type PartPorts = MasterPorts & {
   readonly availability: ServersAvailability
   readonly events: EventSink
-  /** Undefined where the server's discovery is out of reach. */
+  /** Undefined without access to the server's discovery. */
   readonly served?: ServedResources | undefined
 }
 
@@ -46,7 +46,7 @@ export function composeKubernetesService(options: MasterOptions, ports: PartPort
     address: options.advertiseAddresses[0]?.text,
     fleet: options.endpointReconcilerType === 'lease' ? fleet : undefined,
   })
-  // A dry run changes nothing, so that everything seems overwritten to it.
+  // None in a dry run, which changes nothing: everything would seem overwritten.
   const overwrites = options.dryRun ? undefined : new ForeignOverwrites({ ...ports, intervalMs })
   const writer = new ObjectWriter({ ...ports, overwrites, onWritten: (written) => announcements.written(written) })
   const adapter = new EndpointsAdapter({ ...ports, writer })
@@ -107,7 +107,7 @@ function chooseReconciler(
   return membership
 }
 
-/** The lease store of the options, or that of the embedding program. Rejects options for which a port is missing. */
+/** The lease store of the options, or that of the embedding program. Throws a TypeError if an etcd is missing. */
 export function leasesOf(
   options: MasterOptions,
   ports: MasterPorts & { readonly availability: ServersAvailability },

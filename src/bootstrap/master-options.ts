@@ -17,12 +17,12 @@ import type { ControllerSelection } from './duties.ts'
 /** The options of one master. Durations are in milliseconds. */
 export interface MasterOptions {
   /**
-   * The first, of the family of the first Service range, is listed in Endpoints; a second, of the other family, in a
-   * slice of its own while all masters have one. Empty only with the reconciler `none`.
+   * The first address, of the family of the first Service range, is listed in Endpoints. A second address, of the other
+   * family, is listed in an EndpointSlice of its own while all masters have one. Empty only with the reconciler `none`.
    */
   readonly advertiseAddresses: readonly Address[]
   readonly securePort: number
-  /** One or two; the first gives the Service its ClusterIP. */
+  /** One or two ranges. The Service has its ClusterIP from the first. */
   readonly serviceClusterIpRanges: readonly Cidr[]
   readonly serviceNodePortRange: PortRange
   /** 0 for a ClusterIP Service. */
@@ -44,26 +44,26 @@ export interface MasterOptions {
   readonly shutdownDelayMs: number
   /** The store of the bitmaps of allocated ports and addresses. `etcd` needs {@link MasterPorts.etcd}. */
   readonly rangeRegistry: 'etcd' | 'configmap' | 'memory' | 'none'
-  /** Between two full passes of a repair. */
+  /** The time between two full passes of a repair. */
   readonly repairIntervalMs: number
   /**
    * How long the start of `default/kubernetes` may be refused before the program ends, and any other duty may be
    * refused or have a fault before it is degraded.
    */
   readonly startupTimeoutMs: number
-  /** Rewrite a stored range that differs from this master's. */
+  /** Whether to rewrite a stored range that differs from this master's. */
   readonly adoptRange: boolean
   readonly controllers: ControllerSelection
   readonly workloads: WorkloadOptions
   readonly dryRun: boolean
   /**
-   * Names the machine in the holder record; the same for each life of a master, different for each master behind one
-   * address.
+   * The name of the machine in the holder record. A master that restarts has the same name as before; masters behind
+   * one address have different names.
    */
   readonly host: string
 }
 
-/** The options of the controllers of a kube-controller-manager, where they are requested. */
+/** The options of the controllers of a kube-controller-manager, if they are requested. */
 export interface WorkloadOptions {
   readonly endpoints: SyncOptions
   readonly endpointSlice: SyncOptions & { readonly maxEndpointsPerSlice: number }
@@ -78,7 +78,7 @@ export interface SyncOptions {
   readonly batchPeriodMs: number
 }
 
-/** An etcd, and its stores of leases and ranges: separate, so that only programs with etcd load the code. */
+/** An etcd, with the classes of its lease store and range registry, so that only programs with etcd load the code. */
 export interface EtcdStore {
   readonly kv: EtcdKv
   readonly Leases: new (options: EtcdLeasesOptions) => MasterLeases
@@ -90,7 +90,8 @@ export interface EtcdStore {
 /** The connections of a master. It reaches the outside only through these. */
 export interface MasterPorts extends Omit<Connection, 'close' | 'discovery'> {
   /**
-   * What the server serves. Without it, a resource that the server does not serve counts as refused.
+   * The resources that the server serves. Without discovery, a resource that the server does not serve counts as
+   * refused.
    * @default none
    */
   readonly discovery?: Discovery | undefined
@@ -100,10 +101,10 @@ export interface MasterPorts extends Omit<Connection, 'close' | 'discovery'> {
   readonly user?: Omit<AuditUser, 'host'> | undefined
   /** Called with each programming error after which a duty was restarted: a test should fail then. */
   readonly onMistake?: ((error: unknown) => void) | undefined
-  /** In place of the store in the options. */
+  /** Replaces the lease store in the options. */
   readonly leases?: MasterLeases | undefined
-  /** In place of the registry in the options. */
+  /** Replaces the range registry in the options. */
   readonly ranges?: RangeRegistry | undefined
-  /** In place of the reconciler in the options. */
+  /** Replaces the endpoint reconciler in the options. */
   readonly reconciler?: EndpointReconciler | undefined
 }

@@ -23,22 +23,22 @@ import { PartAvailability } from './servers-availability.ts'
 /** One of the two repairs. */
 interface RepairDuty {
   readonly name: 'cluster-ip-repair' | 'node-port-repair'
-  /** Creates one term of it. */
+  /** Creates one term of the duty. */
   make(): DutyTerm
-  /** What the server permanently refuses to it. */
+  /** What the server permanently refuses to this repair; undefined without a refusal. */
   refusal(): string | undefined
-  /** What it lacks on this server, for its health check. */
+  /** What this repair lacks on this server, for its health check. */
   remark(): string | undefined
 }
 
-/** The repairs of a master, and their shared copies. */
+/** The repairs of a master, and their shared informers. */
 interface Repairs {
   readonly duties: readonly RepairDuty[]
   /** Follows the resources of the repairs. */
   run(signal: AbortSignal): Promise<void>
 }
 
-/** Composes the repairs that are not off; undefined when both are. */
+/** Composes the repairs that are not off; undefined if both are off. */
 export function composeRepairs(
   options: MasterOptions,
   ports: PartPorts,
@@ -86,7 +86,7 @@ function nodePortDuty(parts: Parts): RepairDuty {
   })
 }
 
-/** `followed` are the resources that it follows through the shared informers. */
+/** Composes one repair. `followed` are the resources that it follows through the shared informers. */
 function dutyOf(
   kind: RepairKind,
   { options, ports, monitor, decisions, informers }: Parts,
@@ -154,12 +154,12 @@ function openRegistry({ rangeRegistry, etcdPrefix: prefix }: MasterOptions, port
 }
 
 /**
- * Lets a repair write as long as no server shows in its `/readyz?verbose` that it does that repair itself, or always
- * when the repair was requested by name.
+ * Lets a repair write while no server shows in `/readyz?verbose` that it does the repair itself. A repair that was
+ * requested by name may always write.
  *
- * It probes again before each round of writes. A kube-apiserver with a repair of its own exits when another client
- * creates the IPAddresses that its first pass is about to create, and the server that answered a second ago may have
- * been replaced by such a one.
+ * Probes again before each round of writes, because a kube-apiserver with a repair of its own exits when another client
+ * creates the IPAddresses that its first pass is about to create. The server that answered a second ago may have been
+ * replaced by such a server.
  */
 export class RepairPermit implements WritePermit {
   readonly #name: ControllerName
@@ -192,7 +192,7 @@ export class RepairPermit implements WritePermit {
     if (this.mode === 'report') return false
     const answer = await this.#monitor.probe(signal)
     if (!answer.answered) throw new KubeError('Unreachable', `GET /readyz: ${answer.reason}`)
-    // It may do the repair itself: without its list of checks nothing is written.
+    // The server may do the repair itself, so we write nothing without its list of checks.
     if (answer.refused !== undefined) throw new KubeError('Forbidden', `GET ${answer.refused}`)
     return this.mode === 'repair'
   }

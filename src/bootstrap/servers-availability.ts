@@ -5,31 +5,31 @@ import { RemoteError } from '../runtime/errors.ts'
 import { RequestTimeout } from '../runtime/request-limit.ts'
 import type { Outages } from '../telemetry/outages.ts'
 
-/** Takes in the results of requests, and knows the permanent refusals. */
+/** Records the results of requests, and knows the permanent refusals. */
 export type ServersAvailability = AvailabilityReporter &
   Pick<Availability, 'refusalOf'> & {
-    /** Of the API server. */
+    /** Subscribes to the availability of the API server. */
     readonly subscribe: Availability['subscribe']
-    /** Of the API server. */
+    /** The outages of the API server. */
     readonly outages: Outages
-    /** Of the server that holds the leases. */
+    /** The outages of the server that holds the leases. */
     readonly leaseOutages: Outages
     /** False while etcd is lost. */
     readonly etcdAvailable: boolean
   }
 
-/** One for each server that can be lost: they have separate outages. */
+/** The availability of each server that can be lost. Each has outages of its own. */
 export interface Servers {
   readonly api: Availability
   readonly etcd: Availability
   /** For a lease store or range registry of the embedding program. */
   readonly own: Availability
-  /** The one of them that holds the leases: a request that timed out was for them. */
+  /** The one that holds the leases. It gets all timeouts, because only requests for leases have a limit in time. */
   readonly leases: Availability
 }
 
 /**
- * Sorts reports by their server, which the class of the error determines; an error without one counts for the API
+ * Sorts reports by server, which the class of the error determines. An error of any other class counts for the API
  * server.
  */
 export function availabilityByServer({ api, etcd, own, leases }: Servers): ServersAvailability {

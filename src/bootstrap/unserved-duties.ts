@@ -28,17 +28,17 @@ const needs: Readonly<Record<ControllerName, readonly Resource<KubeObject>[]>> =
   'service-cidr': [serviceCidrs, ipAddresses],
 }
 
-/** What a duty does about resources that appear and disappear. */
+/** How a duty reacts to resources that appear and disappear. */
 interface UnservedDuty {
-  /** Whether it is done here, if its resources are served. */
+  /** Whether the duty is done here, if its resources are served. */
   isOn(): boolean
   leaveOut(): void
   takeUp(): void
 }
 
 /**
- * Leaves a duty out while the server does not serve what it needs, and takes it up when the server does. Each is one
- * line.
+ * Leaves a duty out while the server does not serve the resources that it needs, and takes it up when the server does.
+ * Logs one line for each.
  */
 export class UnservedDuties {
   readonly #served: ServedResources | undefined

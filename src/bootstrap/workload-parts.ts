@@ -24,8 +24,8 @@ import type { PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions, SyncOptions } from './master-options.ts'
 
 /**
- * Endpoints are sent whole to each watcher, whatever has changed. So those of a Service with fifty Pods or more are
- * written at most once a second, and those of one with five Pods at most ten times a second.
+ * Each watcher gets the whole Endpoints object, whatever has changed. So the Endpoints of a Service with fifty Pods or
+ * more are written at most once a second, and those of a Service with five Pods at most ten times a second.
  */
 const endpointsPause: WritePause = (addresses) => Math.min(20 * addresses, 1_000)
 
@@ -53,11 +53,11 @@ const noMembers: Term['members'] = { podsOf: () => [], subscribe: () => () => {}
 
 /** The requested controllers of a kube-controller-manager, composed. */
 export interface Workloads {
-  /** Works, while this process leads, until the signal is aborted. */
+  /** Runs the controllers while this process leads, until the signal is aborted. */
   run(signal: AbortSignal): Promise<void>
 }
 
-/** Takes in the results of each controller. */
+/** The health to which a controller reports its results. */
 export type WorkloadHealth = (name: WorkloadControllerName) => Pick<DutyHealth, 'begun' | 'crashed'>
 
 /** Composes the requested controllers of a kube-controller-manager; undefined without any. */
@@ -74,7 +74,7 @@ export function composeWorkloads(
   for (const name of workloadControllerNames) active.set({ duty: name }, 0)
   if (names.length === 0) return undefined
   const { leaderElection } = options.workloads
-  // A dry run writes no Lease, and may observe while another process works.
+  // No election in a dry run: it writes no Lease, and may observe while another process leads.
   const elector =
     leaderElection === undefined || options.dryRun
       ? undefined
@@ -110,7 +110,7 @@ async function runTerm(
   signal: AbortSignal,
 ): Promise<void> {
   const informers = new SharedInformers(ports)
-  // Before the controllers: it must receive each change first.
+  // Created before the controllers, because it must receive each change first.
   const members = makers.some(({ name }) => usesMembers(name))
     ? new ServiceMembers({
         services: informers.get(services, { transform: trimService }),
@@ -124,7 +124,7 @@ async function runTerm(
   const termOf = (maker: Maker): DutyTerm => {
     const scope = new InformerScope(informers)
     if (usesMembers(maker.name)) {
-      // The inputs of the members: no controller may begin before.
+      // The inputs of the members. No controller may begin before they are synced.
       scope.get(services, { transform: trimService })
       scope.get(pods, { transform: trimPod })
     }
@@ -234,9 +234,9 @@ function contextOf(
 }
 
 /**
- * Whether a Service is `kubernetes` and masters maintain it: those of this process, or others whose mark is on its
- * objects. Upstream's controllers do not leave it out: they delete its Endpoints with the Service, and make slices of
- * it when it is given a selector. The masters correct that, but only after clients have seen it.
+ * Whether a Service is `kubernetes` and masters maintain it: this process, or others that have marked its objects.
+ * Upstream's controllers do not leave it out. They delete its Endpoints with the Service, and create slices for it if
+ * it gets a selector. The masters correct that, but only after clients have seen it.
  */
 function leftOut(options: MasterOptions): (key: string, isMarked: boolean) => boolean {
   const managedHere = isSelected(options.controllers, 'kubernetes-service')

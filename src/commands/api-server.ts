@@ -22,7 +22,7 @@ import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 
 /** The API server of a command: a remote one, or one in this process. */
 export interface ApiServer {
-  /** Its location, for people. */
+  /** The location of the server, for people. */
   readonly name: string
   /** The user of the kubeconfig, by its name there; undefined for anonymous requests. */
   readonly user: string | undefined
@@ -41,7 +41,7 @@ export interface Surroundings {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: Metrics
-  /** Of the API server; a command that ends by itself observes none. */
+  /** The outages of the API server. A command that ends by itself observes none. */
   readonly outages?: Outages | undefined
 }
 
@@ -50,7 +50,7 @@ interface Opened extends Omit<ApiServer, 'api' | 'discovery'> {
 }
 
 /**
- * Opens the configured API server, and contacts nothing. Throws an InvalidInputError for an unusable kubeconfig and,
+ * Opens the configured API server without contacting it. Throws an InvalidInputError if the kubeconfig is unusable and,
  * with `gated`, if the URL of this master's own readiness is unknown. With `awaitsCredentials` the user's files may be
  * missing; with `servesEmbedded` an embedded API server listens, for kubectl and other clients.
  */
@@ -188,7 +188,7 @@ export function auditUser(
   return { kubeconfigUser: server?.user, etcdUser: etcd?.user, localUser: localUser(), sudoUser }
 }
 
-/** By its number where no directory has its name, as in most containers. */
+/** The name of the user, or the number if no directory has the name, as in most containers. */
 function localUser(): string | undefined {
   try {
     return userInfo().username

@@ -3,16 +3,16 @@ import type { OptionGroup } from '../documents/option.ts'
 
 /** One command of the program. */
 export interface CommandDeclaration {
-  /** Its words on the command line. */
+  /** The words of the command on the command line. */
   readonly path: readonly [command: string, subcommand?: string]
   readonly summary: string
   /** The options that are its flags. A configuration file may contain all options, whatever the command. */
   readonly groups: readonly OptionGroup[]
-  /** The argument after its words, beside the flags. */
+  /** The argument after the words of the command, beside the flags. */
   readonly argument?: {
     readonly name: string
     readonly description: string
-    /** For the completion of a shell. @default names of files */
+    /** The values that shell completion offers. @default file names */
     readonly values?: readonly string[]
   }
   /** Command lines for the help and the reference page. */

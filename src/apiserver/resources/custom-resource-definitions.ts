@@ -20,7 +20,7 @@ import { dns1035LabelFault, dnsSubdomainFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
 
-/** What is read of a CustomResourceDefinition. */
+/** The fields of a CustomResourceDefinition that this server reads. */
 export interface DefinitionSpec {
   readonly group: string
   readonly scope: 'Namespaced' | 'Cluster'
@@ -58,7 +58,7 @@ export interface PrinterColumn {
   readonly priority?: number
 }
 
-/** A structural schema, as far as it says what an object consists of. */
+/** The parts of a structural schema that describe what an object consists of. */
 export interface JsonSchema {
   readonly type?: string
   readonly properties?: Readonly<Record<string, JsonSchema>>
@@ -76,7 +76,7 @@ export interface JsonSchema {
 export const NOT_ENFORCED =
   'validation, CEL rules and conversion between versions are not enforced by the embedded API server'
 
-/** CustomResourceDefinitions. The kinds that they define are served as long as they are there. */
+/** CustomResourceDefinitions. The kinds that they define are served as long as the definitions exist. */
 export const customResourceDefinitionKind: Kind = {
   resource: customResourceDefinitions,
   singular: 'customresourcedefinition',
@@ -182,7 +182,7 @@ function validateDefinition(draft: Draft, errors: FieldErrors, live: StoredObjec
     errors.invalid('spec.versions', versions, 'must have exactly one version marked as storage version')
     if (versions.length === 0) errors.invalid('status.storedVersions', null, 'must have at least one stored version')
   }
-  // What all versions have in common upstream checks once, where an older API has it.
+  // If all versions have the same subresources, upstream checks them once, at the path of an older API.
   const [first] = versions
   const isCommon = versions.every(({ subresources }) => equalJson(subresources, first?.subresources))
   for (const [index, version] of versions.entries()) {
@@ -220,7 +220,7 @@ function validateScale(scale: Partial<ScaleSubresource>, path: string, errors: F
   checkPathBelow(`${path}.labelSelectorPath`, labelSelectorPath, ['.spec.', '.status.'], either, errors)
 }
 
-/** A path of the dot notation, below one of some members. */
+/** Requires a path in dot notation that begins with one of `roots`. */
 function checkPathBelow(
   field: string,
   path: string | undefined,
@@ -242,13 +242,13 @@ function checkPath(field: string, path: string | undefined, errors: FieldErrors)
   else if (parseJsonPath(path) === undefined) errors.invalid(field, path, 'is an invalid or unsupported JSON path')
 }
 
-/** Names are parts of paths. */
+/** Checks a name, because names are parts of paths. */
 function checkLabel(field: string, text: string | undefined, errors: FieldErrors): void {
   const fault = text ? dns1035LabelFault(text) : undefined
   if (fault !== undefined) errors.invalid(field, text, fault)
 }
 
-/** What stays as it is once objects may be stored. */
+/** Refuses changes of fields that are fixed once objects may be stored. */
 function checkFixed(spec: DefinitionSpec, live: DefinitionSpec, errors: FieldErrors): void {
   const fields = [
     ['spec.group', spec.group, live.group],
@@ -261,7 +261,7 @@ function checkFixed(spec: DefinitionSpec, live: DefinitionSpec, errors: FieldErr
   }
 }
 
-/** Each change but those of metadata and status is a generation. */
+/** The draft with the next generation, unless only metadata or status have changed. */
 export function withNextGeneration(draft: Draft, live: StoredObject): Draft {
   const { metadata: _metadata, status: _status, ...content } = draft
   const { metadata: _liveMetadata, status: _liveStatus, ...liveContent } = live

@@ -59,7 +59,7 @@ export const endpointsKind: Kind = {
   },
 }
 
-/** Addresses with each of their ports; those that are not ready are not shown. */
+/** The ready addresses, with each of their ports. */
 function endpointsText(object: StoredObject): string {
   const subsets = subsetsOf(object)
   if (subsets.length === 0) return '<none>'
@@ -72,7 +72,7 @@ function endpointsText(object: StoredObject): string {
   )
 }
 
-/** One after the other: ten thousand addresses with a thousand ports each would fill the memory. */
+/** A generator, because ten thousand addresses with a thousand ports each would fill the memory. */
 function* addressesWithPorts(subsets: readonly Members[]): Generator<string, void, undefined> {
   for (const subset of subsets) {
     const ips = listMember(subset, 'addresses').map(({ ip }) => String(ip))
@@ -110,7 +110,7 @@ function validateAddress(item: Members, path: string, errors: FieldErrors): void
   const parsed = tryParseAddress(ip)
   const fault = parsed === undefined ? ipFault(ip) : endpointAddressFault(parsed)
   if (fault !== undefined) errors.invalid(`${path}.ip`, ip, fault)
-  // Upstream's second check, for the ranges, repeats the finding of the first.
+  // Upstream's second check, for the ranges, reports an invalid address again.
   if (parsed === undefined) errors.invalid(`${path}.ip`, ip, 'must be a valid IP address')
   checkName(item.hostname, `${path}.hostname`, dnsLabelFault, errors)
   checkName(item.nodeName, `${path}.nodeName`, dnsSubdomainFault, errors)
@@ -124,13 +124,13 @@ function validatePort(port: Members, nameRequired: boolean, path: string, errors
   if (!protocols.includes(String(port.protocol))) errors.notSupported(`${path}.protocol`, port.protocol, protocols)
 }
 
-/** Refuses a port that is no number from 1 to 65535. */
+/** Refuses a port that is not a number from 1 to 65535. */
 export function checkPort(port: unknown, path: string, errors: FieldErrors): void {
   if (typeof port !== 'number' || port < 1 || port > 65535)
     errors.invalid(path, port, 'must be between 1 and 65535, inclusive')
 }
 
-/** Refuses a name in which `faultOf` finds a fault. A missing or empty one passes. */
+/** Refuses a name in which `faultOf` finds a fault. A missing or empty name passes. */
 export function checkName(
   name: unknown,
   path: string,
@@ -204,7 +204,7 @@ export const endpointSliceKind: Kind = {
   },
 }
 
-/** Both lists are written even when they are empty, and then as null. */
+/** Adds the defaults. Both lists are written even if they are empty: then as null. */
 function withDefaults(draft: Draft): Draft {
   const endpoints = listMember(draft, 'endpoints').map(withConditions)
   const ports = listMember(draft, 'ports').map(withPortDefaults)

@@ -20,7 +20,7 @@ import type { FieldErrors } from '../refusal.ts'
 import type { FieldGetters } from '../selectors.ts'
 import type { StoredObject } from '../store.ts'
 
-/** An ObjectReference: owned as a whole. */
+/** An ObjectReference, which is owned as a whole. */
 const atomicReference: Schema = { type: 'object', fields: {}, atomic: true }
 
 const columns: readonly Column[] = [
@@ -82,7 +82,7 @@ export const eventKind: Kind = {
   },
 }
 
-/** What events.k8s.io/v1 calls the fields of a core Event. */
+/** The names in events.k8s.io/v1 of the fields of a core Event. */
 const names: Readonly<Record<string, string>> = {
   involvedObject: 'regarding',
   message: 'note',
@@ -112,12 +112,12 @@ function toStored(event: StoredObject): StoredObject {
 }
 
 function fromStored(event: StoredObject): StoredObject {
-  // Go writes these three also where they are empty.
+  // Go writes these three fields even if they are empty.
   const empty = { source: {}, reportingComponent: '', reportingInstance: '' }
   return Object.freeze({ ...empty, ...renamed(event, coreNames), apiVersion: 'v1' })
 }
 
-/** The same Events, as the core group serves them and kubectl reads them. */
+/** Events in the form of the core group, in which kubectl reads them. */
 export const coreEventKind: Kind = {
   resource: coreEvents,
   singular: 'event',
@@ -154,7 +154,7 @@ export const coreEventKind: Kind = {
   validate: (draft, errors) => checkEvent(renamed(draft, names), 'reportingComponent', errors),
 }
 
-/** What each Event must be; only one with an eventTime is of the newer kind. In the form of events.k8s.io/v1. */
+/** Checks an Event in the form of events.k8s.io/v1. Most rules are for newer Events only, which have an eventTime. */
 function checkEvent(event: Draft, controllerField: string, errors: FieldErrors): void {
   const { namespace: about = '' } = member(event, 'regarding')
   const { namespace = '' } = event.metadata ?? {}
@@ -180,7 +180,7 @@ function checkLength(event: Draft, field: string, most: number, name: string, er
   }
 }
 
-/** What upstream asks beyond that of an Event that is created as events.k8s.io/v1. */
+/** Checks upstream's further rules for an Event that is created as events.k8s.io/v1. */
 function checkNewEvent(event: Draft, errors: FieldErrors): void {
   if (event.eventTime === undefined) errors.required('eventTime')
   if (event.type !== 'Normal' && event.type !== 'Warning') {
@@ -191,7 +191,7 @@ function checkNewEvent(event: Draft, errors: FieldErrors): void {
   }
 }
 
-/** An Event that is updated as events.k8s.io/v1 keeps all but its series. */
+/** Refuses an update as events.k8s.io/v1 that changes another field than the series. */
 function checkUnchanged(event: Draft, live: StoredObject, errors: FieldErrors): void {
   const before = live as StoredEvent
   const inOrder = ['regarding', 'reason', 'note', ...deprecated, 'type', 'eventTime', 'action', 'related']
@@ -219,7 +219,7 @@ function sourceOf(event: StoredEvent): string {
   return parts.filter((part) => part !== undefined && part !== '').join(', ')
 }
 
-/** When it happened first and last, and how often. */
+/** When the Event happened first and last, and how often. */
 function timesOf(event: StoredEvent): { readonly first?: string; readonly last?: string; readonly count: number } {
   const { series, eventTime, deprecatedFirstTimestamp, deprecatedLastTimestamp, deprecatedCount } = event as {
     readonly series?: { readonly count?: number; readonly lastObservedTime?: string }

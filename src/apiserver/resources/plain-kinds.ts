@@ -30,10 +30,10 @@ import { dnsLabelFault, dnsSubdomainFault } from '../names.ts'
 import { cannotDecode, type FieldErrors, forbidden } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
 
-/** What upstream's NamespaceLifecycle admission protects. kube-node-lease is not among them. */
+/** The namespaces that upstream's NamespaceLifecycle admission protects. kube-node-lease is not among them. */
 const immortal = ['default', 'kube-public', 'kube-system']
 
-/** The finalizer in a Namespace's spec that is removed once it is empty. */
+/** The finalizer in a Namespace's spec that is removed once the Namespace is empty. */
 const contentsFinalizer = 'kubernetes'
 
 export const namespaceKind: Kind = {
@@ -109,16 +109,16 @@ export const configMapKind: Kind = {
   },
 }
 
-/** All values together. */
+/** Checks the size of all values together. */
 function checkSize(byteCounts: readonly number[], field: string, errors: FieldErrors): void {
   const total = byteCounts.reduce((sum, count) => sum + count, 0)
   if (total > MAX_DATA_BYTES) errors.tooLong(field, MAX_DATA_BYTES)
 }
 
-/** Upstream's MaxSecretSize, of ConfigMaps too. */
+/** Upstream's MaxSecretSize, which is also the limit of ConfigMaps. */
 const MAX_DATA_BYTES = 1024 * 1024
 
-/** The keys of a ConfigMap's or Secret's data are names of files. */
+/** Checks the keys of a ConfigMap's or Secret's data, which are used as file names. */
 function checkKeys(draft: Draft, field: string, errors: FieldErrors): void {
   for (const key of Object.keys(member(draft, field))) {
     if (!/^[-._a-zA-Z0-9]{1,253}$/.test(key)) {
@@ -131,7 +131,7 @@ function checkKeys(draft: Draft, field: string, errors: FieldErrors): void {
   }
 }
 
-/** A ConfigMap or Secret that is immutable stays so, and so do these fields of it. */
+/** Refuses changes of `immutable` and of these fields in an immutable ConfigMap or Secret. */
 function checkImmutable(
   draft: Draft,
   fields: readonly string[],
@@ -146,7 +146,7 @@ function checkImmutable(
   }
 }
 
-/** What each type of Secret must hold. */
+/** The keys that each type of Secret must have. */
 const secretData: ReadonlyMap<string, readonly string[]> = new Map([
   ['kubernetes.io/dockercfg', ['.dockercfg']],
   ['kubernetes.io/dockerconfigjson', ['.dockerconfigjson']],
@@ -193,7 +193,7 @@ export const secretKind: Kind = {
 
 /** @throws Refusal 400, in the words of Go's decoder */
 function checkBase64(text: string): void {
-  // Go passes over the ends of lines, but counts them.
+  // Go skips line ends, but counts them as input bytes.
   const letters = /^[A-Za-z0-9+/\r\n]*/.exec(text)?.[0] ?? ''
   const padding = text.slice(letters.length)
   const used = letters.replaceAll(/[\r\n]/g, '').length
@@ -232,7 +232,7 @@ export const serviceAccountKind: Kind = {
   validate() {},
 }
 
-/** Whoever may ask this server anything may do everything with it. */
+/** Allows everything, because a client that has access to this server may do everything. */
 export const selfSubjectAccessReviewKind: Kind = {
   resource: selfSubjectAccessReviews,
   singular: 'selfsubjectaccessreview',

@@ -67,7 +67,7 @@ const mutableFields = [
   '`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)',
 ]
 
-/** Upstream's ValidatePodUpdate, whose last message ends in a diff of Go structs. */
+/** Upstream's ValidatePodUpdate, whose last message also has a diff of Go structs, which is left out here. */
 export function validatePodUpdate(draft: Draft, live: StoredObject, errors: FieldErrors): void {
   const [spec, before] = [member(draft, 'spec'), member(live, 'spec')]
   if (spec === before) return
@@ -97,7 +97,7 @@ export function validatePodUpdate(draft: Draft, live: StoredObject, errors: Fiel
   }
 }
 
-/** False where the other fields are not checked. */
+/** Checks the deadline. If it returns false, the other fields are not checked. */
 function checkDeadline(seconds: unknown, before: unknown, errors: FieldErrors): boolean {
   const path = 'spec.activeDeadlineSeconds'
   if (seconds === undefined && before !== undefined) {
@@ -110,7 +110,7 @@ function checkDeadline(seconds: unknown, before: unknown, errors: FieldErrors): 
 
 function checkTolerations(tolerations: readonly Members[], before: readonly Members[], errors: FieldErrors): void {
   const untimed = ({ tolerationSeconds: _seconds, ...rest }: Members): string => identityOf(withoutEmpty(rest))
-  // There may be a hundred thousand, too many to compare each with each.
+  // A set, because there may be a hundred thousand tolerations, too many to compare each with each.
   const present = new Set(tolerations.map(untimed))
   if (before.every((old) => present.has(untimed(old)))) return
   errors.forbidden('spec.tolerations', 'existing toleration can not be modified except its tolerationSeconds')
@@ -132,7 +132,7 @@ function immutablePart(spec: Members, before: Members): object {
   }
 }
 
-/** Go programs send the empty values of fields that others leave out. */
+/** The value without its empty parts. Go programs send empty values of fields that others leave out. */
 function withoutEmpty(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutEmpty)
   if (typeof value !== 'object' || value === null) return value

@@ -80,10 +80,10 @@ function nodeAddress(node: StoredObject, type: string): string {
 }
 
 const DEFAULT_GRACE_SECONDS = 30
-/** Beyond the year 9999 there is no time of deletion. */
+/** A longer period could put the time of deletion beyond the year 9999, which has no valid format. */
 const MAX_GRACE_SECONDS = 200_000_000_000
 
-/** Items that their names identify, in patches and for their owners. */
+/** A list whose items are identified by their names, in patches and in managedFields. */
 const named = list(object({ name: string }), ['name'])
 
 const containers = list(
@@ -172,7 +172,7 @@ export const podKind: Kind = {
   graceSeconds,
 }
 
-/** The first address is in both fields; where the two differ, `podIP` counts (upstream's conversion of a PodStatus). */
+/** The status with its first address in both fields: if they differ, that of `podIP` (as upstream converts it). */
 function withBothAddresses(status: Members): Members {
   const { podIP } = status
   const first = listMember(status, 'podIPs')[0]?.ip
@@ -180,7 +180,7 @@ function withBothAddresses(status: Members): Members {
   return podIP ? { ...status, podIPs: [{ ip: podIP }] } : { ...status, podIP: first }
 }
 
-/** A Pod on a Node stays until its kubelet deletes it with a grace period of 0; others go at once. */
+/** A Pod on a Node stays until its kubelet deletes it with a grace period of 0; other Pods are removed at once. */
 function graceSeconds(pod: StoredObject, asked: number | undefined): number {
   const { nodeName, terminationGracePeriodSeconds } = member(pod, 'spec')
   const { phase } = member(pod, 'status')
@@ -199,7 +199,7 @@ function readyContainers(pod: StoredObject): string {
   return `${ready.length}/${all.length}`
 }
 
-/** Its deletion, else the reason of its first container that does not run, else its phase. */
+/** The deletion of the Pod, else the reason of its first container that does not run, else its own reason or phase. */
 function podStatus(pod: StoredObject): string {
   const { phase, reason } = member(pod, 'status')
   const whole = String(reason || phase || '')

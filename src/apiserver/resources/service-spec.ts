@@ -78,7 +78,7 @@ export interface ServicePort extends Members {
   readonly nodePort?: number
 }
 
-/** The spec of a Service that has its defaults. */
+/** The spec of a Service that already has its defaults. */
 export function specOf(service: Draft): ServiceSpec {
   return member(service, 'spec') as ServiceSpec
 }
@@ -167,7 +167,7 @@ export function withFamilies(
 }
 
 /**
- * A Service that merely prefers two families gains or loses a family of the cluster only when its own fields change.
+ * Whether the families stay as they are. A Service that merely prefers two changes them only when its fields change.
  */
 export function prefersAsBefore(spec: ServiceSpec, live: ServiceSpec | undefined): boolean {
   return (
@@ -179,7 +179,7 @@ export function prefersAsBefore(spec: ServiceSpec, live: ServiceSpec | undefined
   )
 }
 
-/** The families that were asked for, then those of the addresses that were. */
+/** The requested families, then the families of the requested addresses. */
 function inferred(
   asked: readonly string[] | undefined,
   clusterIPs: readonly string[] | undefined,
@@ -243,7 +243,7 @@ const types = ['ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort']
 const affinities = ['ClientIP', 'None']
 const policies = ['PreferDualStack', 'RequireDualStack', 'SingleStack']
 
-/** upstream's ValidateService and ValidateServiceUpdate, as far as a Service of this program can break them. */
+/** The rules of upstream's ValidateService and ValidateServiceUpdate that a Service of this program can break. */
 export function validateService(draft: Draft, errors: FieldErrors, live: Draft | undefined): void {
   const spec = specOf(draft)
   const ports = spec.ports ?? []
@@ -316,7 +316,7 @@ function checkExternalName(spec: ServiceSpec, errors: FieldErrors): void {
 }
 
 /**
- * Checks addresses and families on their own; `live` has addresses that were valid (upstream's
+ * Checks addresses and families by themselves. Addresses that `live` has count as valid (upstream's
  * ValidateServiceClusterIPsRelatedFields).
  */
 export function checkAddresses(spec: ServiceSpec, live: ServiceSpec | undefined, errors: FieldErrors): void {
@@ -337,7 +337,7 @@ export function checkAddresses(spec: ServiceSpec, live: ServiceSpec | undefined,
   if (checkIps(ips, live?.clusterIPs ?? [], path, errors)) checkFamiliesOfIps(ips, ipFamilies, path, errors)
 }
 
-/** Whether each is an address, or the only one `None`. */
+/** Whether each value is an address, or the only value is `None`. */
 function checkIps(ips: readonly string[], live: readonly string[], path: string, errors: FieldErrors): boolean {
   let areValid = true
   for (const [index, ip] of ips.entries()) {

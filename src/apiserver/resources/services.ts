@@ -33,7 +33,7 @@ export interface ServiceAllocators {
 export interface ServiceKindOptions {
   /** The IP families of the cluster, the default one first: `IPv4`, `IPv6`. */
   readonly families: () => readonly string[]
-  /** Undefined where Services have only the values that clients set. */
+  /** Undefined if Services have only the values that clients set. */
   readonly allocators: ServiceAllocators | undefined
 }
 
@@ -185,15 +185,15 @@ function unavailable(why: string): Refusal {
   return new Refusal(500, 'InternalError', `Internal error occurred: ${why}`, { causes: [{ message: why }] })
 }
 
-/** A new Service that names the one address has it in the list too (upstream's normalizeClusterIPs). */
+/** The spec with `clusterIP` also in `clusterIPs`, if that list is missing (upstream's normalizeClusterIPs). */
 function withOneClusterIp(spec: ServiceSpec): ServiceSpec {
   const isAlone = spec.clusterIP !== undefined && spec.clusterIPs === undefined
   return isAlone ? { ...spec, clusterIPs: [spec.clusterIP as string] } : spec
 }
 
 /**
- * An update that omits the addresses preserves them, and what it says of the first one counts for an unchanged list
- * (upstream's patchAllocatedValues and normalizeClusterIPs).
+ * An update that omits the addresses preserves them. If it changes `clusterIP` but not `clusterIPs`, the list follows
+ * `clusterIP` (upstream's patchAllocatedValues and normalizeClusterIPs).
  */
 function withClusterIps(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   const isAddressed = spec.type !== 'ExternalName' && old.type !== 'ExternalName'
@@ -209,7 +209,7 @@ function withClusterIps(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   } as ServiceSpec
 }
 
-/** An update that omits NodePorts preserves them, port by name. */
+/** An update that omits NodePorts preserves them. Ports are matched by name. */
 function withNodePorts(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   if (!needsNodePorts(spec) || !needsNodePorts(old)) return spec
   const given = portsOf(spec)
@@ -244,7 +244,7 @@ function withoutOtherTypesFields(spec: ServiceSpec, old: ServiceSpec): ServiceSp
   return next
 }
 
-/** What goes with the address when a Service becomes an ExternalName, unless the update sets it anew. */
+/** The fields that a Service loses with its address as an ExternalName, unless the update changes them. */
 const addressFields: readonly string[] = [
   'clusterIP',
   'clusterIPs',
@@ -304,7 +304,7 @@ function externalAddresses(service: StoredObject): string {
   return [...balanced, ...externalIPs].join() || '<pending>'
 }
 
-/** What upstream's GetWarningsForService says of the fields; not of unusual notations of addresses. */
+/** The warnings of upstream's GetWarningsForService, except those about unusual notations of addresses. */
 function serviceWarnings(service: Draft): readonly string[] {
   const spec = member(service, 'spec')
   const isHeadless = spec.clusterIP === 'None'

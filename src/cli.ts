@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import type { CommandDeclaration } from './commands/command-declaration.ts'
 import { oldNodeFault } from './runtime/system-node.ts'
 
-// Nothing else is imported before the guard: a Node that is too old must still print its one line.
+// Nothing else is imported before the guard, because a Node that is too old must still print its one line.
 const oldNode = oldNodeFault()
 if (oldNode !== undefined) {
   process.stderr.write(`${oldNode}\n`)

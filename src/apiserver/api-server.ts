@@ -41,7 +41,8 @@ export interface ApiServerOptions {
    */
   readonly fieldValidation?: 'Warn' | undefined
   /**
-   * At least this many changes of each kind are retained for watches and older pages.
+   * At least this many changes of each kind are retained, for watches from an older revision and for the next pages of
+   * lists.
    * @default 1000
    */
   readonly historyLimit?: number
@@ -64,9 +65,9 @@ export interface ApiServer {
   resourceOf(apiVersion: string, kind: string): Resource<KubeObject> | undefined
   /** The health of the server, as /readyz reports it. All checks are ok at first. */
   readonly health: Health
-  /** The revision of the newest write: the resourceVersion of lists. */
+  /** The revision of the newest write, which is the resourceVersion of lists. */
   readonly revision: number
-  /** Discards the history up to now: older watches and pages get 410, as after etcd's compaction. */
+  /** Discards the history up to now: watches and pages from an older revision get 410, as after etcd's compaction. */
   compact(): void
 }
 

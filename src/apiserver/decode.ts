@@ -12,7 +12,8 @@ const decoded = new WeakMap<object, Schema | undefined>()
 
 /**
  * A frozen copy of `value`, as a Go server would read it: `undefined` and `null` members, empty lists and empty maps
- * are left out, wrong types and too deep nesting are refused. A result of `decode` is not copied again.
+ * are left out; wrong types and values that are nested too deeply are refused. A result of `decode` is not copied
+ * again.
  * @throws DecodeError
  */
 export function decode(value: unknown, schema: Schema | undefined, path = '', depth = 1): unknown {

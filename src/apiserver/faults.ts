@@ -315,7 +315,7 @@ const reasons: Readonly<Record<number, string>> = {
   504: 'Timeout',
 }
 
-/** The answer of a server that refuses with a status. */
+/** The answer of a server that refuses a request with this status. */
 export function refusedWith(status: number, retryAfterSeconds: number | undefined): ApiResponse {
   const message = `the fault that was asked for: ${status}`
   const details = retryAfterSeconds === undefined ? {} : { details: { retryAfterSeconds } }

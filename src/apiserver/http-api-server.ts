@@ -40,7 +40,7 @@ const defaultLimits = {
 export interface ApiServingOptions {
   /** Answers the requests: an embedded server, perhaps behind faults. */
   readonly send: Transport['send']
-  /** An address of this machine, or a name for one. Without a `token` only loopback is accepted. */
+  /** An address of this machine, or a name of such an address. Without a `token` only loopback is accepted. */
   readonly host: string
   /** 0 selects a free port. */
   readonly port: number

@@ -15,9 +15,9 @@ import { NOT_ENFORCED } from './resources/custom-resource-definitions.ts'
 import { type ObjectReference, type WaitOptions, waitForObject } from './wait-for.ts'
 
 export interface StartApiServerOptions extends Partial<ApiServerOptions> {
-  /** An address of this machine, or a name for one. @default '127.0.0.1' */
+  /** An address of this machine, or a name of such an address. @default '127.0.0.1' */
   readonly host?: string
-  /** @default 0, which selects a free one */
+  /** @default 0, which selects a free port */
   readonly port?: number
   /**
    * Objects to create at the start, in this order, with their status. If one is refused, the start fails.
@@ -112,7 +112,7 @@ export async function startApiServer(options: StartApiServerOptions = {}): Promi
   const tls = selfSignedCertificate(names, YEAR_MS)
   const send = transport.send.bind(transport)
   const serving = await serveApi({ send, host, port, tls, token, limits, logger })
-  // Nobody can connect to "all addresses".
+  // No client can connect to "all addresses".
   const url = isEverywhere ? `https://localhost:${serving.port}` : serving.url
   const kubeconfig = kubeconfigOf(url, tls.certificate, token)
   const closing = new AbortController()

@@ -72,7 +72,7 @@ export class Store {
     return converted
   }
 
-  /** The collection of this name, which is the kind's qualified plural; made on first use. */
+  /** The collection of this name, which is the kind's qualified plural. It is created on first use. */
   collection(name: string): Collection {
     let collection = this.#collections.get(name)
     if (collection === undefined) {
@@ -95,7 +95,7 @@ export class Collection {
   readonly #currentRevision: () => number
   readonly #historyLimit: number
   readonly #objects = new Map<string, StoredObject>()
-  /** The keys of `#objects` in code unit order, which is etcd's. */
+  /** The keys of `#objects`, ordered by code units, as in etcd. */
   readonly #keys: string[] = []
   /** The changes in the order of their revisions, all of them above `#compacted`. */
   #history: Change[] = []

@@ -28,14 +28,14 @@ import {
 import { namespaceKind } from './resources/plain-kinds.ts'
 import type { Collection, Objects, Store, StoredObject } from './store.ts'
 
-/** What the writes of one server need. */
+/** What all writes to one server need. */
 export interface WriteContext {
   readonly store: Store
   readonly clock: Clock
   readonly random: Random
   /** The namespace object of that name. */
   readonly namespace: (name: string) => StoredObject | undefined
-  /** The kind whose absence makes a namespaced create fail. */
+  /** The kind of namespaces. A namespaced create fails without its namespace. */
   readonly namespaceKind: Kind
 }
 
@@ -99,7 +99,7 @@ export function createObject(
   return collection.put(key, complete)
 }
 
-/** The answer to an object that is not stored. @throws Refusal */
+/** The answer to a created object that is not stored. @throws Refusal */
 export function reviewed(context: WriteContext, kind: Kind, draft: Draft, { manager }: WriteOptions): StoredObject {
   const errors = new FieldErrors()
   kind.validate(draft, errors, undefined)
@@ -258,7 +258,7 @@ function admitToNamespace(context: WriteContext, kind: Kind, namespace: string, 
   throw forbidden(kind.resource, name, why, [{ reason: 'NamespaceTerminating', message, field: 'metadata.namespace' }])
 }
 
-/** A write to the object leaves its status alone, a write to the status leaves the rest alone. */
+/** A write to the object does not change its status; a write to the status changes only status and metadata. */
 function onlyOwnPart(kind: Kind, draft: Draft, live: StoredObject, subresource: Subresource): Draft {
   if (!kind.hasStatus) return draft
   if (subresource !== 'status') return { ...draft, status: live.status }

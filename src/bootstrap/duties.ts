@@ -104,7 +104,7 @@ const QUIET_MS = 60_000
 /** A longer gap between answers proves nothing about the time between. */
 const GAP_MS = 15_000
 
-/** Whether a server does a duty itself, by the answers about its hook. */
+/** Whether a server does a duty itself, judged by whether its answers list the hook of the duty. */
 export type HookState =
   | { readonly type: 'unknown' }
   | { readonly type: 'absent' }
@@ -135,9 +135,9 @@ export function nextHookState(before: HookState, answer: ReadinessAnswer, hook: 
 export type DutyDecision =
   | { readonly type: 'off' }
   | { readonly type: 'on' }
-  /** On because it was requested by name, although the server does it too. */
+  /** On, because the duty was requested by name, although the server does it too. */
   | { readonly type: 'on-beside-server'; readonly hook: string }
-  /** The server does it itself. `except`: objects that it does not create, and that are managed here. */
+  /** The server does the duty itself. `except`: objects that it does not create, and that are managed here. */
   | { readonly type: 'left-to-server'; readonly hook: string; readonly except?: readonly string[] | undefined }
 
 /**

@@ -66,7 +66,7 @@ interface DutyHealthOptions {
   readonly timeoutMs: number
   /** In a dry run no duty is ever done, so this alone is not a fault. */
   readonly dryRun: boolean
-  /** What the server permanently refuses. */
+  /** What the server permanently refuses to this duty; undefined without a refusal. */
   readonly refusal: () => string | undefined
   /** Called with unexpected failures. */
   readonly onMistake?: ((error: unknown) => void) | undefined
@@ -124,7 +124,7 @@ export class DutyHealth {
     this.#check({ away: false })
   }
 
-  /** The failure that {@link crashed} reported is over, such as that of a part that several duties share. */
+  /** The failure that {@link crashed} reported is over, also if it was in a part that several duties share. */
   recovered(): void {
     this.#crash = undefined
     this.#check({ away: false })

@@ -25,7 +25,7 @@ export interface MasterOptions {
   /** One or two ranges. The Service has its ClusterIP from the first. */
   readonly serviceClusterIpRanges: readonly Cidr[]
   readonly serviceNodePortRange: PortRange
-  /** 0 for a ClusterIP Service. */
+  /** The NodePort of the Service; 0 for a Service of type ClusterIP. */
   readonly kubernetesServiceNodePort: number
   readonly endpointReconcilerType: 'lease' | 'master-count' | 'none'
   /** The number of API servers, for `master-count`. */
@@ -95,7 +95,7 @@ export interface MasterPorts extends Omit<Connection, 'close' | 'discovery'> {
    * @default none
    */
   readonly discovery?: Discovery | undefined
-  /** The datastore of the API servers; for the lease store `etcd`. */
+  /** The datastore of the API servers; for the lease store and the range registry `etcd`. */
   readonly etcd?: EtcdStore | undefined
   /** The user in the audit trail, beside the host. */
   readonly user?: Omit<AuditUser, 'host'> | undefined

@@ -172,7 +172,7 @@ export class RepairPermit implements WritePermit {
     options: {
       /** Whether the repair was requested by name. */
       readonly byName: boolean
-      /** Its inputs are the answers to {@link monitor}. */
+      /** The decisions that follow from the answers to `monitor`. */
       readonly decisions: Pick<DutyDecisions, 'of'>
       readonly monitor: Pick<ReadinessMonitor, 'probe'>
     },

@@ -22,7 +22,7 @@ export type ServersAvailability = AvailabilityReporter &
 export interface Servers {
   readonly api: Availability
   readonly etcd: Availability
-  /** For a lease store or range registry of the embedding program. */
+  /** The lease store or range registry of the embedding program. */
   readonly own: Availability
   /** The one that holds the leases. It gets all timeouts, because only requests for leases have a limit in time. */
   readonly leases: Availability

@@ -38,7 +38,7 @@ const slicesPause: WritePause = (slices) => 19.5 * slices
 /** The shared parts of the controllers of one term. */
 type Term = Pick<WorkloadContext, 'informers' | 'members'>
 
-/** Makes one controller, a new one for each term of leadership. Its metrics continue from term to term. */
+/** Makes a controller: a new one for each term of leadership, while its metrics continue from term to term. */
 interface Maker {
   readonly name: WorkloadControllerName
   make(term: Term): WorkloadController
@@ -248,7 +248,7 @@ function isMastersEndpoints(current: Endpoints | undefined): boolean {
   return current?.metadata?.labels?.[SKIP_MIRROR_LABEL] === 'true'
 }
 
-/** Whether masters wrote the slice of this name: only theirs has no managed-by label. */
+/** Whether masters wrote the slice `kubernetes`: only their slice has no managed-by label. */
 function hasMastersSlice({ informers }: Term): boolean {
   const slice = informers.get(endpointSlices, { transform: trimEndpointSlice }).store.get(KUBERNETES_SERVICE)
   return slice !== undefined && slice.metadata?.labels?.[managedByLabel] === undefined

@@ -24,7 +24,7 @@ import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 export interface ApiServer {
   /** The location of the server, for people. */
   readonly name: string
-  /** The user of the kubeconfig, by its name there; undefined for anonymous requests. */
+  /** The name of the user in the kubeconfig; undefined for anonymous requests. */
   readonly user: string | undefined
   readonly api: KubeApi
   readonly discovery: Discovery
@@ -164,8 +164,8 @@ function checkReadyzUrl({ configuration, placeOf }: Resolved, server: URL): void
 }
 
 /**
- * The real clock, randomness, log and metrics. A `terminal` takes the log lines, in the form for people, instead of
- * standard error.
+ * The real clock, randomness, log and metrics. With a `terminal`, the log lines go there instead of to standard error,
+ * in the form for people.
  */
 export async function openSurroundings(
   configuration: Configuration,

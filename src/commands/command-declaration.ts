@@ -6,7 +6,7 @@ export interface CommandDeclaration {
   /** The words of the command on the command line. */
   readonly path: readonly [command: string, subcommand?: string]
   readonly summary: string
-  /** The options that are its flags. A configuration file may contain all options, whatever the command. */
+  /** The options that are flags of the command. A configuration file may contain all options, whatever the command. */
   readonly groups: readonly OptionGroup[]
   /** The argument after the words of the command, beside the flags. */
   readonly argument?: {

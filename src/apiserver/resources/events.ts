@@ -201,7 +201,7 @@ function checkUnchanged(event: Draft, live: StoredObject, errors: FieldErrors): 
   }
 }
 
-/** A stored Event, of which the fields of events.k8s.io/v1 are read. */
+/** A stored Event, which has the fields of events.k8s.io/v1. */
 type StoredEvent = StoredObject & Readonly<Record<string, unknown>>
 
 function regarding(event: StoredEvent): Readonly<Record<string, unknown>> {

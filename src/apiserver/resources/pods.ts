@@ -100,7 +100,9 @@ const containers = list(
   ['name'],
 )
 
-/** Pods as far as Services need them: no scheduler, no kubelet, and few checks of the fields that only those read. */
+/**
+ * Pods as far as Services need them: no scheduler, no kubelet, and few checks of the fields that only these two read.
+ */
 export const podKind: Kind = {
   resource: pods,
   singular: 'pod',

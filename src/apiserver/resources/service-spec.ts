@@ -371,7 +371,7 @@ function checkFamiliesOfIps(
   }
 }
 
-/** The first ClusterIP stays, the second may come and go (upstream's validateUpgradeDowngradeClusterIPs). */
+/** The first ClusterIP must stay; the second may come and go (upstream's validateUpgradeDowngradeClusterIPs). */
 function checkClusterIpsUnchanged(spec: ServiceSpec, live: ServiceSpec, errors: FieldErrors): void {
   if (live.type === 'ExternalName' || spec.type === 'ExternalName') return
   if (isHeadless(live) && isHeadless(spec)) return

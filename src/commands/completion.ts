@@ -2,13 +2,13 @@ import { choicesOf, flagOf, inputKindOf, type Option } from '../documents/option
 import { InvalidInputError } from '../documents/validation.ts'
 import type { CommandDeclaration } from './command-declaration.ts'
 
-/** What a shell may complete after some words of the command line. */
+/** The words that a shell offers after given words of the command line. */
 interface Completed {
-  /** The words, with a space between them; empty for the program itself. */
+  /** The given command words, separated by spaces; empty for the program alone. */
   readonly at: string
   readonly subcommands: readonly { readonly name: string; readonly summary: string }[]
   readonly flags: readonly CompletedFlag[]
-  /** Of the argument; undefined where there is none, empty for names of files. */
+  /** The values of the command's argument: undefined if it takes none, empty if the shell offers file names. */
   readonly operands: readonly string[] | undefined
 }
 
@@ -25,7 +25,7 @@ interface CompletedFlag {
 const PROGRAM = 'apiserver-bootstrap'
 const help = flagWithout('help', 'show this help')
 
-/** The script that teaches a shell the commands and flags. Throws an InvalidInputError for an unknown shell. Pure. */
+/** The completion script of a shell. Throws an InvalidInputError for an unknown shell. Pure. */
 export function completionScript(shell: string, commands: readonly CommandDeclaration[]): string {
   const all = completedOf(commands)
   switch (shell) {
@@ -88,7 +88,7 @@ function flagWithout(flag: string, description: string): CompletedFlag {
   return { flag, description, metavar: undefined, isList: false, value: 'none', words: [] }
 }
 
-/** The words that lead from one command to the next, as the pattern of a shell: `' run'`, `'masters evict'`. */
+/** Each command with one of its subcommands, as a shell pattern: `' run'`, `'masters evict'`. */
 function steps(all: readonly Completed[]): readonly string[] {
   return all.flatMap(({ at, subcommands }) => subcommands.map(({ name }) => `'${at} ${name}'`))
 }

@@ -4,8 +4,8 @@ import { openApiServer, openSurroundings } from './api-server.ts'
 import { checkCertificates, etcdFiles, healthFiles } from './etcd-store.ts'
 
 /**
- * Prints OK where `run` would start, or throws the mistakes for which it would refuse. Opening the API server checks
- * the kubeconfig and contacts nothing.
+ * Prints OK if `run` would start; otherwise throws the mistakes for which it would refuse. Opening the API server
+ * checks the kubeconfig and contacts nothing.
  */
 export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(flags)

@@ -24,10 +24,10 @@ export const commandSummaries: Readonly<Record<string, string>> = { config: 'che
 const file: OptionGroup = { title: 'Configuration file', options: { config: configFileOption } }
 const all: readonly OptionGroup[] = [file, ...Object.values(optionGroups)]
 const { connection, etcd, kubernetesService, serviceCidr, logging } = optionGroups
-/** For commands that observe a cluster without being a master of it. */
+/** The options of commands that observe a cluster without being a master of it. */
 const observed: readonly OptionGroup[] = [file, observedConnectionOptions, leaseStoreOptions, etcd]
 
-/** Every command, in the order of the help. The commands' code is not loaded. */
+/** Every command, in the order of the help. To import this module does not load the code of the commands. */
 export const commands: readonly CommandDeclaration[] = [
   {
     path: ['run'],

@@ -16,15 +16,16 @@ import { DrillScreen, REFRESH_MS, writeFiles } from './drill-output.ts'
 import type { DrillValues } from './options.ts'
 import { doAll, print, type Screen } from './output.ts'
 
-/** `jobs`: in how many processes. @default one for each processor */
+/** `jobs`: the number of processes. @default one for each processor */
 export type CampaignCommandOptions = CampaignReportOptions & Pick<DrillValues, 'jobs' | 'failFast' | 'output'>
 
-/** The interval of progress lines where there is no terminal, in milliseconds. */
+/** The interval of progress lines, in milliseconds, if the output is not a terminal. */
 const LINE_MS = 10_000
 
 /**
- * Runs the random schedules of many seeds in separate processes, and reports the progress. Resolves with 0 when all
- * held, with 1 when one did not or the campaign was interrupted; the results so far are then reported too.
+ * Runs the random schedules of many seeds in separate processes, and reports the progress. Resolves with 0 if all
+ * invariants held in all runs, with 1 if one did not or the campaign was interrupted. An interrupted campaign reports
+ * its results so far.
  */
 export async function runCampaignCommand(
   options: CampaignCommandOptions,
@@ -40,7 +41,7 @@ export async function runCampaignCommand(
   const showProgress = (): void => (shown.inPlace ? shown.progress(describe()) : shown.line(describe()))
   showProgress()
   const timer = setInterval(showProgress, shown.inPlace ? REFRESH_MS : LINE_MS)
-  // Ends at once, without waiting for a running task.
+  // The pool ends at once, without waiting for a running task.
   const stop = (): void => void pool.close()
   signal.addEventListener('abort', stop, { once: true })
   let outcome: CampaignOutcome
@@ -88,7 +89,7 @@ export interface CampaignReport {
 /** How many failures are described in full; the rest are only listed by their seeds. */
 const MAX_DESCRIBED = 10
 
-/** Pure. */
+/** Renders the report of a campaign. Pure. */
 export function campaignReport(
   { results, shrunk }: CampaignOutcome,
   summary: CampaignSummary & { readonly interrupted: boolean },

@@ -54,7 +54,7 @@ export async function liveTargets(
 async function programIn(file: string, where: string): Promise<string> {
   try {
     await access(file, constants.X_OK)
-    // The check of access passes for a directory too, where its mode lets it be searched.
+    // `access` also succeeds for a directory that the user may search.
     if ((await stat(file)).isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
     return resolve(file)
   } catch (cause) {

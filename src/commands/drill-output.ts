@@ -12,13 +12,14 @@ import { printable } from '../runtime/errors.ts'
 import type { Screen } from './output.ts'
 
 /**
- * Checks, before a drill begins, that its report can be written. Other contents of the directory are left alone. Throws
- * an {@link InvalidInputError} for a directory that cannot be created or written.
+ * Creates the directory of a report if it is missing, and checks before the drill begins that it can be written. Other
+ * contents of the directory are left alone. Throws an {@link InvalidInputError} for a directory that cannot be created
+ * or written.
  */
 export async function prepareReportDirectory(directory: string): Promise<void> {
   try {
     await makeDirectory(resolve(directory))
-    // With a slash at its end the path cannot be a file.
+    // The slash at the end makes this fail for a file.
     await access(`${directory}/`, constants.W_OK | constants.X_OK)
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
@@ -27,7 +28,7 @@ export async function prepareReportDirectory(directory: string): Promise<void> {
   }
 }
 
-/** With `recursive`, mkdir never returns below an existing directory that reports its own absence, as /proc does. */
+/** Makes parents too: mkdir's `recursive` never ends below an existing directory that answers ENOENT, as /proc. */
 async function makeDirectory(directory: string): Promise<void> {
   try {
     await mkdir(directory)
@@ -51,8 +52,8 @@ export function writeReport(directory: string, report: DrillReport): Promise<voi
 }
 
 /**
- * Writes as many files as possible; existing ones are replaced, links included. Rejects, in one line, when one could
- * not be written.
+ * Writes as many of the files as possible. Replaces existing files and symbolic links. Rejects with one line that names
+ * the files that could not be written.
  */
 export async function writeFiles(directory: string, files: Readonly<Record<string, string>>): Promise<void> {
   const faults: string[] = []
@@ -64,7 +65,7 @@ export async function writeFiles(directory: string, files: Readonly<Record<strin
   throw new Error(`${faults.join('; ')}; correct that, or give --report another directory`)
 }
 
-/** Follows no link: in a directory that others can write they could lead to any file of this user. */
+/** Replaces a file, and follows no link: in a directory that others can write it could lead to any file of ours. */
 async function replaceFile(file: string, text: string): Promise<void> {
   const next = `${file}.${randomUUID()}`
   try {
@@ -76,7 +77,7 @@ async function replaceFile(file: string, text: string): Promise<void> {
   }
 }
 
-/** Every recorded run, one after the other; with a heading each where there are several. */
+/** The transcripts of all recorded runs, one after the other, each with a heading if there are several. */
 function timelineOf({ variants }: DrillReport): string {
   const runs = variants.flatMap(({ name, runs }) =>
     runs.flatMap((run, index) => (run.events === undefined ? [] : [{ name, run, number: index + 1 }])),
@@ -92,7 +93,7 @@ const clearLine = '\r\u001b[2K'
 /** Prints lines; on a terminal the last line shows the progress, in place. */
 export class DrillScreen {
   readonly #screen: Screen
-  /** On a terminal. */
+  /** Whether the screen is a terminal. */
   readonly inPlace: boolean
   #progress = ''
 
@@ -106,7 +107,7 @@ export class DrillScreen {
     this.#screen.write(this.inPlace ? `${clearLine}${text}\n${this.#progress}` : `${text}\n`)
   }
 
-  /** Only on a terminal. */
+  /** Shows the progress. Does nothing unless the screen is a terminal. */
   progress(line: string): void {
     if (!this.inPlace) return
     const text = printable(line)
@@ -118,7 +119,7 @@ export class DrillScreen {
     this.#screen.write(`${clearLine}${clipped}`)
   }
 
-  /** Removes the progress. */
+  /** Removes the progress line. */
   end(): void {
     if (this.#progress !== '') this.#screen.write(clearLine)
     this.#progress = ''
@@ -147,8 +148,8 @@ interface Run {
 }
 
 /**
- * Prints the events of a drill as they happen. In the simulator, where runs take no time, only the first run of each
- * variant, and of the others what did not hold for the first time.
+ * Prints the events of a drill as they happen. Simulated runs take no time, so it prints only the first run of each
+ * variant in full, and of the other runs only the first violation of each invariant.
  */
 export class DrillTimeline {
   readonly #options: TimelineOptions
@@ -157,7 +158,7 @@ export class DrillTimeline {
   #transcript = new Transcript()
   #atMs: number | undefined
   #lastEventMs = 0
-  /** What did not hold in the runs of this variant. */
+  /** The invariants that did not hold in the runs of this variant so far. */
   #broken = new Set<string>()
 
   constructor(options: TimelineOptions) {
@@ -168,7 +169,7 @@ export class DrillTimeline {
 
   take(event: DrillEvent, run: Run): void {
     if (this.#run?.variant !== run.variant || this.#run.index !== run.index) this.#begin(run)
-    // A connection is reported when it ends, with the time when it began.
+    // Events may come out of order: a connection is reported when it ends, with the time at which it began.
     if (this.#atMs === undefined || event.atMs > this.#atMs) {
       this.#atMs = event.atMs
       this.#lastEventMs = performance.now()
@@ -177,7 +178,7 @@ export class DrillTimeline {
     if (event.type === 'violation') this.#broken.add(event.invariant)
     if (!this.#options.showsEvents) return
     if (this.#showsAll(run)) this.#print(this.#transcript.take(event))
-    // Without the first line, which is about the start of the run.
+    // Only the last line: the first one is about the start of the run.
     else if (isFirst) {
       this.#print(
         new Transcript()
@@ -188,7 +189,7 @@ export class DrillTimeline {
     }
   }
 
-  /** The last run is over. */
+  /** Ends the timeline after the last run. */
   end(): void {
     clearInterval(this.#timer)
     this.#endRun()
@@ -231,7 +232,7 @@ export class DrillTimeline {
     screen.progress(`${which}${variant}${this.#howFar()}`)
   }
 
-  /** A simulated run takes no time. */
+  /** The time of the run; empty for a simulated run, which takes no time. */
   #howFar(): string {
     const { durationMs, live } = this.#options
     if (!live) return ''

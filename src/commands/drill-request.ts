@@ -75,7 +75,10 @@ function keysOf(...groups: readonly OptionGroup[]): readonly string[] {
   return groups.flatMap(({ options }) => Object.keys(options))
 }
 
-/** The seed is included even where it is the default; the flags of the report are not. */
+/**
+ * The command line that repeats the drill. It includes the seed even if that is the default, but not the flags of the
+ * report.
+ */
 function commandLine(scenario: string, flags: Flags): string {
   const words = ['apiserver-bootstrap', 'drill', quote(scenario)]
   const silent = keysOf(drillReportOptions)
@@ -86,7 +89,7 @@ function commandLine(scenario: string, flags: Flags): string {
   return words.join(' ')
 }
 
-/** For a POSIX shell. */
+/** Quotes a word for a POSIX shell, if necessary. */
 function quote(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
@@ -100,8 +103,8 @@ export interface VariedScenario {
 type Reconciler = NonNullable<DrillValues['reconciler']>[number]
 
 /**
- * The variants to drill side by side: one for each reconciler, but for `lease` one for each lease store. What is not
- * given is as in the scenario. Throws an {@link InvalidInputError} for an impossible combination.
+ * The variants to drill side by side: one for each reconciler, but for `lease` one for each lease store. Without a
+ * flag, the scenario decides. Throws an {@link InvalidInputError} for an impossible combination.
  */
 export function variantsOf(
   scenario: Scenario,

@@ -16,9 +16,9 @@ import { doAll, presentable, print, watchOutput } from './output.ts'
 import { onUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
- * Drills a fleet with a scenario, and reports. Resolves with 0 when everything held, with 1 when something did not or
- * the drill was interrupted. Throws, before anything is contacted, an InvalidInputError with the mistakes of the
- * command line or the scenario.
+ * Drills a fleet with a scenario, and reports. Resolves with 0 if all invariants held, or failed only as
+ * `--allow-known-failures` allows; with 1 if not, or if the drill was interrupted. Throws, before anything is
+ * contacted, an InvalidInputError with the mistakes of the command line or the scenario.
  */
 export async function execute(flags: Flags, name: string): Promise<number> {
   const request = readDrillRequest(flags, name)
@@ -30,7 +30,7 @@ export async function execute(flags: Flags, name: string): Promise<number> {
   return drill(scenario, request, version)
 }
 
-/** The built-in scenarios, a line each. */
+/** Prints the built-in scenarios, one per line. */
 async function list(): Promise<number> {
   const scenarios = await builtInScenarios()
   const width = Math.max(...scenarios.map(({ name }) => name.length))
@@ -57,17 +57,17 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
   const openTarget = live ? await (await import('./drill-live.ts')).liveTargets(varied, { rest, values }) : undefined
   if (directory !== undefined) await prepareReportDirectory(directory)
 
-  // A terminal that is closed must not leave the cluster as the drill has made it.
+  // Closing the terminal must not leave the cluster as the drill has changed it.
   const stop = stopSignals(live ? ['SIGHUP'] : [])
   const crash = new AbortController()
   let isRestored = !live
   onUnhandled((error) => {
     process.stderr.write(`apiserver-bootstrap: ${presentable(String(error))}\n`)
     if (isRestored) process.exit(1)
-    // As after a signal: the processes end, and the objects are restored.
+    // As after a stop signal, the drill ends its processes and restores the objects.
     crash.abort(error)
   })
-  // Without a reader of the output the drill ends.
+  // The drill ends when nobody reads its output any more.
   const stdout = watchOutput()
   const signal = AbortSignal.any([stop.signal, stdout.gone, crash.signal])
   const showsEvents = output === 'text'
@@ -97,7 +97,7 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
     })
     crash.signal.throwIfAborted()
   } catch (error) {
-    // A DrillError names objects that could not be restored: it is reported, whatever ended the drill.
+    // A DrillError names objects that could not be restored, so it is reported even if the drill was interrupted.
     if (!signal.aborted || error instanceof DrillError) throw error
     timeline.end()
     const found = live ? ', and the objects are restored' : ''

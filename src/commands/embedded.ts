@@ -32,7 +32,10 @@ const shown: Readonly<Record<ViewKind, { readonly resource: Resource<KubeObject>
 const REDRAW_DELAY_MS = 50
 const MAX_LOG_LINES = 50
 
-/** Shows what exists in the embedded API server: a table redrawn on change on a terminal, else a line per change. */
+/**
+ * Shows the objects of the embedded API server: on a terminal as a table that is redrawn after changes, else as a line
+ * per change.
+ */
 export class EmbeddedScreen {
   readonly #screen: Screen
   #head = ''
@@ -105,7 +108,7 @@ export type ViewKind = (typeof viewKinds)[number]
 /** The displayed fields of one object. Two rows are equal when a person would see no difference. */
 export interface ViewRow {
   readonly kind: ViewKind
-  /** With its namespace, where it has one. */
+  /** The name, with the namespace if the object has one. */
   readonly name: string
   readonly detail: string
 }
@@ -117,7 +120,7 @@ export function rowOf(kind: ViewKind, object: KubeObject): ViewRow {
   return { kind, name: printable(fullName), detail: printable(detailOf(kind, object)) }
 }
 
-/** One line for a change, where no table can be drawn; undefined when nothing visible changed. */
+/** A change as one line, for output that is not a terminal; undefined if nothing visible changed. */
 export function describeChange(before: ViewRow | undefined, after: ViewRow | undefined): string | undefined {
   if (after === undefined) return before === undefined ? undefined : `- ${before.kind} ${before.name}`
   if (before?.detail === after.detail) return undefined
@@ -194,7 +197,7 @@ function portNumbers(ports: readonly { readonly port?: number }[] | undefined): 
   return ports?.map(({ port }) => `:${port}`).join() ?? ''
 }
 
-/** The order of display. */
+/** Compares rows by the order of display: kind, then name. */
 export function compareRows(a: ViewRow, b: ViewRow): number {
   const byKind = viewKinds.indexOf(a.kind) - viewKinds.indexOf(b.kind)
   return byKind !== 0 ? byKind : a.name < b.name ? -1 : a.name > b.name ? 1 : 0

@@ -36,7 +36,7 @@ export function plainEndpoints(endpoints: readonly EtcdEndpoint[]): readonly str
     .map(({ text }) => text)
 }
 
-/** The options for the trusted authorities, and for a certificate with its key. */
+/** The keys of the options that name the trusted authorities, and a certificate with its key. */
 export const etcdFiles = { ca: 'etcdCafile', cert: 'etcdCertfile', key: 'etcdKeyfile' } as const
 export const healthFiles = {
   ca: 'clientCaFile',
@@ -49,9 +49,9 @@ const failure: PemFailure = (message, cause) => new Error(message, { cause })
 type CertificateFiles = typeof etcdFiles | typeof healthFiles
 
 /**
- * The program's own certificate in each of these groups of files, in their order; undefined where none is given. Throws
- * an InvalidInputError that names each given file that is unreadable or unusable. Later changes of the files are
- * reported by the code that uses them.
+ * Checks groups of certificate files. Returns the program's own certificate of each group, in their order; undefined
+ * for a group without one. Throws an InvalidInputError that names each given file that is unreadable or unusable. Later
+ * changes of the files are reported by the code that uses them.
  */
 export async function checkCertificates(
   resolved: Resolved,
@@ -81,7 +81,7 @@ async function ownCertificate(
   const certificateIn = async (file: string | undefined) => {
     if (file === undefined) return undefined
     const pem = await readPemFile(file, failure)
-    // Node accepts an invalid authority without an error.
+    // Parsed here, because Node accepts an invalid authority without an error.
     return { pem, certificate: usePem(file, () => new X509Certificate(pem), failure) }
   }
   await tried(files.ca, () => certificateIn(caFile))

@@ -4,7 +4,10 @@ import { dirname, join } from 'node:path'
 import type { StartedApiServer } from '../apiserver/http-start.ts'
 import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
 
-/** Writes a kubeconfig file for `server`; to be disposed of after the server is closed, which deletes the file. */
+/**
+ * Writes a kubeconfig file for `server`, which deletes the file when it closes. Disposal of the result removes the
+ * temporary directory of the file, if it is in one.
+ */
 export async function writtenKubeconfig(
   server: StartedApiServer,
   wanted: string | undefined,
@@ -26,6 +29,6 @@ export async function writtenKubeconfig(
           : `${file}: ${unreadableReason(cause)}`
     throw new InvalidInputError([{ where: '--write-kubeconfig', message }], { cause })
   }
-  // The server deletes the file itself.
+  // Disposal need not delete a `wanted` file, because the server does.
   return { file, [Symbol.asyncDispose]: remove }
 }

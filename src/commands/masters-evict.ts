@@ -10,12 +10,12 @@ import { evictionOptions } from './options.ts'
 import { presentable } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 
-/** How many TTLs to wait at most while leases are watched. */
+/** How many TTLs the command waits at most while it watches leases. */
 const WATCHES = 4
 
 /**
- * Removes the lease of a master that is gone, or prints what it would remove. Resolves with 0 when that was done, and
- * with 1 and one line when it is refused. Only the lease as just read is removed: one that was written meanwhile stays.
+ * Removes the lease of a master that is gone, or prints what it would remove. Resolves with 0 if it did so, and with 1
+ * and one line if it refused. Removes a lease only as it was just read: one that was written meanwhile stays.
  *
  * Throws, before anything is contacted, an InvalidInputError with the mistakes of the command line or the
  * configuration.
@@ -43,9 +43,7 @@ export interface Eviction {
   readonly line: string
 }
 
-/**
- * Removes the leases of an address, where {@link planEviction} allows it, or without `yes` returns what it would do.
- */
+/** Removes the leases of an address if {@link planEviction} allows it. Without `yes`, only returns what it would do. */
 export async function evictAddress(
   source: MastersSource,
   request: {
@@ -53,7 +51,7 @@ export async function evictAddress(
     readonly address: string
     readonly force: boolean
     readonly yes: boolean
-    /** Takes a line about a step that takes long. */
+    /** Receives a line about each step that takes long. */
     readonly report: (line: string) => void
   },
   signal: AbortSignal,

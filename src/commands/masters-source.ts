@@ -36,7 +36,7 @@ export interface MastersReading {
   readonly leases: readonly InspectedLease[]
   /** The listed addresses; undefined when they could not be read. */
   readonly listed: readonly string[] | undefined
-  /** Why not, in one line. */
+  /** Why the listed addresses could not be read, in one line. */
   readonly unlistedReason: string | undefined
   verdict(lease: InspectedLease): Verdict
 }
@@ -46,7 +46,7 @@ export function rowsOf({ leases, listed, verdict }: MastersReading, { clock }: M
   return mastersRows({ leases, listed, verdict, nowMs: clock.wallMs() })
 }
 
-/** Where removals are recorded. A recorder of Events writes them before the source is closed. */
+/** The audit trail that records removals. The source writes the recorded Events before it closes. */
 type MastersAudit = AuditTrail & { readonly events?: (EventSink & Partial<Pick<EventRecorder, 'run'>>) | undefined }
 
 interface MastersSourceParts {
@@ -55,7 +55,7 @@ interface MastersSourceParts {
   /** Where the leases are, and which flags select another place, for users who find none. */
   readonly place: string
   readonly inspector: LeaseInspector
-  /** The API server; where only etcd is in reach, the reason why there is none. */
+  /** The API server; if only etcd can be reached, the reason why there is none. */
   readonly api: KubeApi | string
   /** @default nothing is recorded */
   readonly audit?: MastersAudit | undefined
@@ -77,14 +77,14 @@ export class MastersSource {
     this.#parts = parts
   }
 
-  /** The API server; where only etcd is in reach, the reason why there is none. */
+  /** The API server; if only etcd can be reached, the reason why there is none. */
   get api(): KubeApi | string {
     return this.#parts.api
   }
 
   /**
-   * Reads the leases and the list. Rejects when the leases cannot be read; where they are in etcd, a list that cannot
-   * be read only leaves `listed` undefined.
+   * Reads the leases and the list. Rejects if the leases cannot be read. If only the list cannot be read, and the
+   * leases are in etcd, `listed` is undefined.
    */
   async read(signal: AbortSignal): Promise<MastersReading> {
     try {
@@ -110,7 +110,7 @@ export class MastersSource {
   }
 
   async close(): Promise<void> {
-    // Writes the recorded Events, and no more.
+    // With an aborted signal, `run` only writes the Events that were recorded before.
     await this.#parts.audit?.events?.run?.(AbortSignal.abort())
     await this.#parts.close()
   }
@@ -143,8 +143,9 @@ export class MastersSource {
 }
 
 /**
- * Opens the configured sources, and contacts nothing. With leases in etcd the API server is optional. `evicting`: the
- * log and Events record the actions and the user. Throws an InvalidInputError with the mistakes of the configuration.
+ * Opens the configured sources, and contacts nothing. With leases in etcd the API server is optional. `evicting`:
+ * records removals and their user in the log and as Events. Throws an InvalidInputError with the mistakes of the
+ * configuration.
  */
 export async function openMasters(flags: Flags, evicting = false): Promise<MastersSource> {
   const resolved = await loadConfiguration(flags, observerRules)
@@ -192,7 +193,7 @@ export async function openMasters(flags: Flags, evicting = false): Promise<Maste
   })
 }
 
-/** The API server; or, where none was configured and none is found, the reason. */
+/** The API server; or the reason why there is none, if none was configured and none was found. */
 async function openIfNamed(resolved: Resolved, surroundings: Surroundings): Promise<ApiServer | string> {
   const { kubeconfig, context, inCluster } = resolved.configuration
   try {

@@ -14,8 +14,9 @@ import { clip, presentable, print, redraw, type Screen, watchOutput } from './ou
 import { stopSignals } from './stop-signals.ts'
 
 /**
- * Shows the masters once, or with `--watch` until SIGINT or SIGTERM; then resolves with 0. Throws, before anything is
- * contacted, an InvalidInputError with the mistakes of the configuration, and later why the leases could not be read.
+ * Shows the masters once, or with `--watch` or `--web` until SIGINT or SIGTERM, and resolves with 0. Throws, before
+ * anything is contacted, an InvalidInputError with the mistakes of the configuration, and later an error that says why
+ * the leases could not be read.
  */
 export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(mastersOptions, flags)
@@ -66,7 +67,7 @@ const renderTable: Render = (rows, { listed }) => {
   return [`no masters${listed === undefined ? '' : ', and none is listed'}`]
 }
 
-/** One line each time, where there are several. */
+/** Renders JSON. `compact`: each list is a single line, because more lists follow. */
 function renderJson({ leaseStore }: MastersSource, compact: boolean): Render {
   return (rows, { listed }) => [
     printableLines(JSON.stringify(mastersJson(rows, { leaseStore, listed }), undefined, compact ? undefined : 2)),
@@ -96,7 +97,7 @@ async function watch(source: MastersSource, render: Render, signal: AbortSignal)
       notes = [presentable(`cannot read the leases: ${error.message}`)]
     }
     if (inPlace) screen.show(notes.length === 0 ? lines : [...lines, '', ...notes], '')
-    // Nothing accumulates for a reader that pauses: it then gets the latest state.
+    // While the reader pauses, states are skipped and nothing accumulates. It then gets the latest state.
     else if (lines.length > 0 && !process.stdout.writableNeedDrain) screen.show(lines, key)
     const current = notes.join('\n')
     if (!inPlace && current !== printed)
@@ -106,7 +107,7 @@ async function watch(source: MastersSource, render: Render, signal: AbortSignal)
   }
 }
 
-/** Notes for a person beside the masters, a line each. */
+/** Notes for a person about what was not found or could not be read, a line each. */
 function notesOf({ leases, unlistedReason }: MastersReading, { place }: MastersSource): readonly string[] {
   return [
     ...(leases.length === 0 ? [`no leases of masters ${place}`] : []),
@@ -148,22 +149,22 @@ function seconds(ms: number | undefined): number | null {
   return ms === undefined ? null : Math.max(0, Math.trunc(ms / 1000))
 }
 
-/**
- * Shows changing contents: in place on a terminal, no wider than it; elsewhere whenever there is a visible difference.
- */
+/** Shows contents that change: on a terminal in place and no wider than it, elsewhere after each visible difference. */
 export class MastersScreen {
   readonly #screen: Screen
   readonly #linewise: boolean
   #drawnLines = 0
   #shown: string | undefined
 
-  /** `linewise`: each update is a single line, for programs: nothing is printed between them. */
+  /** `linewise`: each update is a single line, for programs, and no empty line separates updates. */
   constructor(screen: Screen, options: { readonly linewise?: boolean } = {}) {
     this.#screen = screen
     this.#linewise = options.linewise ?? false
   }
 
-  /** `key` changes with every difference that a person would see; the lines may change without it. */
+  /**
+   * Shows the lines. `key` must change with every difference that a person would see; the lines may change without it.
+   */
   show(lines: readonly string[], key: string): void {
     if (this.#screen.isTTY) {
       const { columns = 80, rows = 24 } = this.#screen
@@ -180,7 +181,7 @@ export class MastersScreen {
 
 const HEADS = ['ADDRESS', 'HOLDER', 'HOST', 'AGE', 'LEFT', 'LISTED', 'READY', 'CONFLICTS'] as const
 
-/** How much of an instance id a person needs to distinguish two. */
+/** The number of characters by which a person can distinguish two instance ids. */
 const HOLDER_LENGTH = 8
 
 /**
@@ -200,12 +201,12 @@ export function mastersTable(rows: readonly MasterRow[]): readonly string[] {
   )
 }
 
-/** Equal for tables without a visible difference: the table without values that change as time passes. */
+/** A key that is equal for tables without a visible difference. It omits the values that change as time passes. */
 export function changeKey(rows: readonly MasterRow[]): string {
   return JSON.stringify(
     rows.map(({ address, holder, verdict, listed, conflicts, leased, id }) => {
       const { instanceId, state } = holder ?? {}
-      // A live lease is the normal case.
+      // An unknown verdict counts as live, which is the normal case.
       return [address, id, instanceId, state, verdict === 'stale', listed, leased, conflicts.map(({ code }) => code)]
     }),
   )
@@ -238,7 +239,9 @@ function leftOf({ life, verdict, leased }: MasterRow): string {
   }
 }
 
-/** A master without a statement counts as ready while it renews its lease, but that is not certain. */
+/**
+ * A master without a holder record counts as ready while it renews its lease, but that is not certain, so this is `-`.
+ */
 function readyOf({ holder }: MasterRow): string {
   if (holder === undefined) return '-'
   return holder.state === 'ready' ? 'yes' : holder.state

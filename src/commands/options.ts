@@ -13,7 +13,7 @@ const loopbackAddress = parsedText(parseHostPort, formatHostPort).check(
   z.refine(({ host }) => isLoopbackName(host), 'must be a loopback address, such as 127.0.0.1:0'),
 )
 
-/** For `masters` alone. */
+/** The options of `masters` alone. */
 export const mastersOptions = {
   title: 'Listing',
   options: {
@@ -37,7 +37,7 @@ export const mastersOptions = {
   },
 } as const satisfies OptionGroup
 
-/** For `masters evict` alone. */
+/** The options of `masters evict` alone. */
 export const evictionOptions = {
   title: 'Eviction',
   options: {
@@ -58,7 +58,7 @@ const checkList = z
   .array(z.enum(checkIds, { error: 'must be one of the checks in docs/verify.md' }))
   .check(z.minLength(1, 'needs at least one check'))
 
-/** Where a listed address is dialled. */
+/** A listed address, and the host and port at which to dial it. */
 interface ProbeTarget {
   readonly address: Address
   readonly target: HostPort
@@ -76,7 +76,7 @@ function formatProbeTarget({ address, target }: ProbeTarget): string {
   return `${address.text}=${formatHostPort(target)}`
 }
 
-/** For `verify` alone. */
+/** The options of `verify` alone. */
 export const verifyOptions = {
   title: 'Checks',
   options: {
@@ -144,7 +144,7 @@ const directory = z.string().check(z.minLength(1, 'needs the name of a directory
 
 const { expectAddresses, expectMasters, serviceClusterIpRange, serviceNodePortRange, skip } = verifyOptions.options
 
-/** The keys of the file that `--expect` names: what the flags of the same names demand. */
+/** The keys of the file that `--expect` names. Each means the same as the flag of that name. */
 export const expectationOptions = {
   expectAddresses,
   expectMasters,
@@ -153,10 +153,10 @@ export const expectationOptions = {
   skip,
 } as const satisfies OptionGroup['options']
 
-/** The head of that file. */
+/** The `apiVersion` and `kind` of that file. */
 export const expectationHead = { apiVersion: 'apiserver-bootstrap/v1alpha1', kind: 'VerifyExpectations' } as const
 
-/** For `serve` alone. */
+/** The options of `serve` alone. */
 export const serveOptions = {
   title: 'The API server',
   options: {
@@ -211,7 +211,7 @@ export const serveOptions = {
   },
 } as const satisfies OptionGroup
 
-/** For `drill`, on any target. */
+/** The options of `drill` for any target. */
 export const drillOptions = {
   title: 'The drill',
   options: {
@@ -251,7 +251,7 @@ export const drillOptions = {
   },
 } as const satisfies OptionGroup
 
-/** For the report. */
+/** The options of the report of `drill`. */
 export const drillReportOptions = {
   title: 'The report',
   options: {
@@ -269,7 +269,7 @@ export const drillReportOptions = {
   },
 } as const satisfies OptionGroup
 
-/** For `drill random` with many runs. */
+/** The options of `drill random` with many runs. */
 export const drillCampaignOptions = {
   title: 'Campaigns (random, with --runs over 1)',
   options: {
@@ -283,7 +283,7 @@ export const drillCampaignOptions = {
   },
 } as const satisfies OptionGroup
 
-/** For `--target=live`. */
+/** The options of `drill --target=live`. */
 export const drillLiveOptions = {
   title: 'Live drills (--target=live)',
   options: {
@@ -309,7 +309,7 @@ export const drillLiveOptions = {
 
 const { kubeconfig, context } = connectionOptions.options
 
-/** The API server of a live drill. There is no default: the drill changes what it finds. */
+/** The API server of a live drill. There is no default, because the drill changes what it finds. */
 export const drillConnectionOptions = {
   title: 'The API server (--target=live)',
   options: {
@@ -320,7 +320,7 @@ export const drillConnectionOptions = {
 
 export const drillEtcdOptions = { ...etcdOptions, title: 'etcd (--target=live)' } as const satisfies OptionGroup
 
-/** Options that a configuration file cannot contain. */
+/** All options of `drill` that a configuration file cannot contain. */
 export const ownDrillOptions = {
   title: 'Drill',
   options: {

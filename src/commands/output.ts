@@ -3,17 +3,19 @@ import { withoutSecrets } from '../telemetry/secrets.ts'
 
 /** Whether standard output can still be written. */
 export interface OutputWatch {
-  /** Aborted when it can no longer be written. */
+  /** Aborts when standard output can no longer be written. */
   readonly gone: AbortSignal
-  /** Why it could not be written, in one line, as on a full disk. A reader that ends early is no fault. */
+  /**
+   * Why standard output could not be written, in one line, such as a full disk. A reader that ends early is no fault.
+   */
   fault(): string | undefined
 }
 
 let watched: OutputWatch | undefined
 
 /**
- * Watches standard output, from the first call on. Failures of standard error are ignored: there is no other place to
- * report them.
+ * Watches standard output, from the first call on. Failures of standard error are ignored, because there is no other
+ * place to report them.
  */
 export function watchOutput(): OutputWatch {
   if (watched !== undefined) return watched
@@ -25,8 +27,8 @@ export function watchOutput(): OutputWatch {
 }
 
 /**
- * Prints a text as {@link printableLines} renders it. Resolves when it is written, or when the reader has gone.
- * Rejects, in one line, when it could not be written.
+ * Prints a text as {@link printableLines} renders it. Resolves when the text is written, or when the reader has gone.
+ * Rejects with one line if it could not be written.
  */
 export function print(text: string): Promise<void> {
   return new Promise((resolve, reject) =>
@@ -46,7 +48,7 @@ export interface Screen {
   write(text: string): unknown
 }
 
-/** Draws lines over the `drawn` ones of before; returns how many there are now. */
+/** Draws lines over the `drawn` lines of the previous call. Returns the number of lines drawn. */
 export function redraw(screen: Screen, lines: readonly string[], drawn: number): number {
   screen.write(`${drawn === 0 ? '' : `\u001b[${drawn}A`}\u001b[0J${lines.join('\n')}\n`)
   return lines.length
@@ -63,7 +65,7 @@ export function presentable(text: string): string {
   return printable(withoutSecrets(text))
 }
 
-/** Runs one after the other, even if some fail. Rejects, in one line, with all failures. */
+/** Runs the functions one after the other, even if some fail. Rejects with one line that names all failures. */
 export async function doAll(...deeds: readonly (() => Promise<unknown>)[]): Promise<void> {
   const faults: string[] = []
   for (const deed of deeds) await deed().catch((error) => faults.push(messageOf(error)))

@@ -3,11 +3,14 @@ import { optionTable } from '../config/reference.ts'
 import { flagOf, type OptionGroup } from '../documents/option.ts'
 import type { CommandDeclaration } from './command-declaration.ts'
 
-/** The groups and options that docs/configuration.md has. */
+/** The groups and options that docs/configuration.md describes. */
 const settingGroups = new Set<OptionGroup>(Object.values(optionGroups))
 const settings = new Set(allOptions.map(([, option]) => option))
 
-/** The reference page of the command line, as Markdown. What docs/configuration.md has is linked, not repeated. */
+/**
+ * The reference page of the command line, as Markdown. Options that docs/configuration.md describes are linked, not
+ * repeated.
+ */
 export function commandReference(commands: readonly CommandDeclaration[]): string {
   const firstUse = new Map<OptionGroup, string>()
   return `${[

@@ -31,7 +31,7 @@ export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(flags)
   await checkCertificates(resolved, healthFiles)
   const { configuration } = resolved
-  // The terminal of `npm start` may be closed.
+  // Somebody may close the terminal of `npm start`.
   const stop = stopSignals(configuration.embedded ? ['SIGHUP'] : [])
   const screen = configuration.embedded ? new EmbeddedScreen(process.stdout) : undefined
   const surroundings = await openSurroundings(configuration, process.stdout.isTTY ? screen : undefined)
@@ -81,7 +81,7 @@ export async function execute(flags: Flags): Promise<number> {
     }
     return 0
   } catch (error) {
-    // A lifecycle logs its own end.
+    // The lifecycle has already logged its own failure.
     const flag = error instanceof ListenError ? { flag: '--health-bind-address' } : {}
     if (!(error instanceof LifecycleError)) logger.error({ error, ...flag }, 'failed')
     return 1
@@ -92,7 +92,7 @@ export async function execute(flags: Flags): Promise<number> {
   }
 }
 
-/** Loaded only where it is shown. */
+/** Opens the live page. Its code is loaded only here, because only embedded API servers have the page. */
 async function openPage(api: KubeApi, { leaseNamespace }: Configuration, logger: Logger): Promise<StatusPage> {
   const { openStatusPage } = await import('./status-page/open-status-page.ts')
   const page = await openStatusPage({ host: '127.0.0.1', port: 0 }, logger)
@@ -103,7 +103,7 @@ async function openPage(api: KubeApi, { leaseNamespace }: Configuration, logger:
   return page
 }
 
-/** What a person can do with an embedded API server; one of the commands damages something. */
+/** What a person can try with an embedded API server. One of the commands deletes an object, so that it is repaired. */
 function greeting(health: string, kubeconfigFile: string | undefined, page: string | undefined): string {
   return `Embedded API server. Ctrl-C ends it. Health: ${health}/readyz?verbose. Live page: ${page}. To try it:
   export KUBECONFIG=${kubeconfigFile}

@@ -7,7 +7,7 @@ type Fault = FaultRule['fault']
 const EXPECTED =
   'must be status=CODE, delay=DURATION, refuse, lose-request, lose-answer, garbage, cut-watch=EVENTS or lose-events'
 
-/** Reads a fault as `serve --fault` has it. @throws Error with one line */
+/** Parses the value of `serve --fault`. @throws Error with one line */
 export function parseFault(text: string): Fault {
   const [name = '', value] = text.split('=', 2)
   const number = /^\d{1,6}$/.test(value ?? '') ? Number(value) : undefined

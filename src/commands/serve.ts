@@ -30,12 +30,12 @@ const serviceCidr = {
   spec: { cidrs: ['10.96.0.0/16'] },
 }
 
-/** Where controllers have their Leases. */
+/** The namespace in which controllers have their Leases. */
 const systemNamespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-system' } }
 
 /**
  * Serves an embedded API server until SIGTERM or SIGINT; then ends its watches and resolves with 0. Throws a
- * ListenError if it cannot listen, an InvalidInputError if a file cannot be read or the kubeconfig not be written.
+ * ListenError if it cannot listen, an InvalidInputError if a file cannot be read or the kubeconfig cannot be written.
  */
 export async function execute(flags: Flags): Promise<number> {
   limitHeap()
@@ -45,7 +45,7 @@ export async function execute(flags: Flags): Promise<number> {
     const where = faultPath === '/' ? '--fault-percent' : '--fault-path'
     throw new InvalidInputError([{ where, message: 'does nothing without --fault' }])
   }
-  // A terminal that is closed ends it like Ctrl-C, so that its kubeconfig goes.
+  // Closing the terminal ends the server like Ctrl-C, so that the kubeconfig is deleted.
   const stop = stopSignals(['SIGHUP'])
   let server: StartedApiServer | undefined
   let kubeconfig: Awaited<ReturnType<typeof writtenKubeconfig>> | undefined
@@ -85,7 +85,9 @@ export async function execute(flags: Flags): Promise<number> {
   }
 }
 
-/** Definitions are named in the greeting; what remains are defects, for which alone pino is loaded. */
+/**
+ * Logs only warnings and errors, and loads pino only for these. What is not enforced of definitions is in the greeting.
+ */
 const defectLogger: Logger = {
   debug() {},
   info() {},
@@ -100,7 +102,7 @@ function log(level: 'warn' | 'error', ...line: Parameters<Logger['warn']>): void
     .then((logger) => logger[level](...line))
 }
 
-/** Loaded after the greeting: it is of no use to a client. */
+/** Loads the source of the page after the greeting, because clients of the API do not need it. */
 async function loadPageSource({ server }: StartedApiServer): Promise<StatusSource> {
   const [{ embeddedSource }, { restKubeApi }] = await Promise.all([
     import('./status-page/embedded-source.ts'),

@@ -1,11 +1,11 @@
 /**
- * A signal that follows the first within this time is the same request, in milliseconds: npx forwards a terminal's
+ * A signal that follows the first within this time, in milliseconds, is the same request: npx forwards a terminal's
  * Ctrl-C to a child that has already received it, and `timeout` sends one signal to its child and one to its child's
  * group.
  */
 const ECHO_MS = 1_000
 
-/** Why a run was ended: the signal's name. */
+/** The reason for ending a run. The message is the name of the signal. */
 export class StopRequest extends Error {
   override readonly name = 'StopRequest'
 }
@@ -35,14 +35,14 @@ export function stopSignals(also: readonly NodeJS.Signals[] = []): {
   return {
     signal: controller.signal,
     release() {
-      // A repetition of the same request must not end the process before its orderly end.
+      // The handlers stay, because a repeated signal must not end the process before its orderly end.
       if (isEcho()) return
       for (const name of names) process.off(name, onSignal)
     },
   }
 }
 
-/** Ends the process with 1 after an unhandled rejection or an uncaught exception; `report` gets it first. */
+/** Calls `report` after an unhandled rejection or an uncaught exception, and then ends the process with 1. */
 export function dieOfUnhandled(report: (error: unknown) => void): void {
   onUnhandled((error) => {
     report(error)
@@ -50,7 +50,7 @@ export function dieOfUnhandled(report: (error: unknown) => void): void {
   })
 }
 
-/** Unhandled rejections and uncaught exceptions do not end the process any more; `take` gets each. */
+/** Passes unhandled rejections and uncaught exceptions to `take`. They no longer end the process. */
 export function onUnhandled(take: (error: unknown) => void): void {
   process.on('unhandledRejection', take)
   process.on('uncaughtException', take)

@@ -4,7 +4,7 @@ import { type CommandFlags, type Finding, shellLine } from '../verify/cluster/fi
 import type { ReportDocument } from '../verify/cluster/report-schema.ts'
 import type { CheckResult, VerifyReport } from '../verify/cluster/verify-cluster.ts'
 
-/** How many findings of one check a person is shown. */
+/** How many findings of one check are shown at most. */
 const MAX_SHOWN = 10
 
 /** The report for a person: a line for each check, then each finding with its commands. Ends with a newline. Pure. */
@@ -16,7 +16,7 @@ export function renderTable(report: VerifyReport, flags: CommandFlags): string {
   return `${[...lines, ...details, '', summaryOf(report)].join('\n')}\n`
 }
 
-/** How many checks ended how, as one line. */
+/** The numbers of checks that held, failed and were skipped, as one line. */
 function summaryOf(report: VerifyReport): string {
   const { held, failed, skipped } = countsOf(report)
   return `${held} held, ${failed} failed, ${skipped} skipped`
@@ -63,7 +63,7 @@ function detailsOf(result: CheckResult, flags: CommandFlags): readonly string[] 
   ]
 }
 
-/** The report as one JSON document, of config/verify.schema.json. Ends with a newline. Pure. */
+/** The report as one JSON document that conforms to config/verify.schema.json. Ends with a newline. Pure. */
 export function renderJson(report: VerifyReport, flags: CommandFlags): string {
   const document: ReportDocument = {
     apiVersion: 'apiserver-bootstrap/v1alpha1',

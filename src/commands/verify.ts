@@ -23,15 +23,15 @@ import { print } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 import { renderGithub, renderJson, renderJunit, renderTable } from './verify-output.ts'
 
-/** The exit code if the cluster could not be asked. */
+/** The exit code if the cluster could not be queried. */
 const NOT_ASKED = 3
 
 const renderers = { table: renderTable, json: renderJson, junit: renderJunit, github: renderGithub } as const
 
 /**
  * Checks a cluster and prints the report. Resolves with 0 if no check failed, with 1 if one did, and with 3 and one
- * line if the cluster could not be asked, or every check was skipped. An interruption ends it with the last report.
- * Throws, before anything is contacted, an InvalidInputError with the mistakes of the command line.
+ * line if the cluster could not be queried, or every check was skipped. An interruption ends it with the last complete
+ * report. Throws, before anything is contacted, an InvalidInputError with the mistakes of the command line.
  */
 export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(verifyOptions, flags)
@@ -89,7 +89,7 @@ export async function execute(flags: Flags): Promise<number> {
   }
 }
 
-/** The file of `--expect`. Throws an InvalidInputError with every mistake. */
+/** Reads the file of `--expect`; empty without one. Throws an InvalidInputError with every mistake. */
 async function readExpectations(
   file: string | undefined,
 ): Promise<ReturnType<typeof readOptions<typeof expectationOptions>>> {
@@ -97,7 +97,7 @@ async function readExpectations(
   return readOptions(await loadYaml(file, '--expect'), expectationHead, expectationOptions)
 }
 
-/** What `--probe` asks for; undefined without it. Throws an InvalidInputError. */
+/** The probe that `--probe` requests; undefined without that flag. Throws an InvalidInputError. */
 async function probing(
   { probe, probeMap = [] }: Pick<ValuesOf<typeof verifyOptions>, 'probe' | 'probeMap'>,
   { configuration }: Resolved,

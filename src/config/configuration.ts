@@ -12,7 +12,7 @@ import { repairOptions, repairRules } from '../repair/options.ts'
 import { serviceCidrOptions } from '../service-cidr/options.ts'
 import { loggingOptions } from '../telemetry/options.ts'
 
-/** The options of all parts, composed. A new part adds its group here, to the type and, where it has any, its rules. */
+/** The options of all parts, composed. A new part adds its group here, and its rules, if any, to {@link rules}. */
 export const optionGroups = {
   connection: connectionOptions,
   etcd: etcdOptions,
@@ -35,14 +35,14 @@ type Merged<Union> = (Union extends unknown ? (one: Union) => void : never) exte
 /** Every setting, parsed and checked. */
 export type Configuration = Merged<{ [Name in keyof Groups]: ValuesOf<Groups[Name]> }[keyof Groups]>
 
-/** Names the configuration file; the one flag that has no place in it. */
+/** The flag that names the configuration file. The file cannot contain it. */
 export const configFileOption = {
   schema: z.string(),
   metavar: 'FILE',
   description: 'YAML file with any of these settings; a flag overrides the file',
 } as const satisfies Option
 
-/** Of `config print` alone. */
+/** The options of `config print` alone. */
 export const printOptions = {
   title: 'Printing',
   options: {
@@ -66,19 +66,19 @@ export const rules: readonly Rule<Configuration>[] = [
   ...lifecycleRules,
 ]
 
-/** The same for `withdraw`, which needs no address: it finds the master of this host. */
+/** The rules for `withdraw`, which needs no address because it finds the master of this host. */
 export const withdrawRules: readonly Rule<Configuration>[] = rules.filter(
   (rule) => !(masterRules as readonly Rule<never>[]).includes(rule),
 )
 
-/** The same for commands that only observe the masters of a cluster. */
+/** The rules for commands that only observe the masters of a cluster. */
 export const observerRules: readonly Rule<Configuration>[] = [
   ...observedConnectionRules,
   ...etcdRules,
   ...leaseStoreRules,
 ]
 
-/** The head of a configuration file. */
+/** The `apiVersion` and `kind` of a configuration file. */
 export const apiVersion = 'apiserver-bootstrap/v1alpha1'
 export const kind = 'Configuration'
 

@@ -9,8 +9,8 @@ import type { Configuration } from './configuration.ts'
 import { type Flags, type Resolved, resolveConfiguration } from './resolve.ts'
 
 /**
- * The configuration from flags and, where `--config` names one, a configuration file; the YAML parser is loaded only
- * then. Throws an {@link InvalidInputError} with every mistake, an unreadable file among them.
+ * The configuration from the flags and from the file that `--config` names, if any. The YAML parser is loaded only for
+ * a file. Throws an {@link InvalidInputError} with every mistake; an unreadable file is one.
  */
 export async function loadConfiguration(flags: Flags, rules?: readonly Rule<Configuration>[]): Promise<Resolved> {
   const file = flags.config
@@ -18,7 +18,7 @@ export async function loadConfiguration(flags: Flags, rules?: readonly Rule<Conf
   return resolveConfiguration(flags, await loadYaml(file, '--config'), rules)
 }
 
-/** Reads the YAML file that the flag `where` names; loads the parser. Throws an {@link InvalidInputError}. */
+/** Reads the YAML file that the flag `where` names, and loads the parser. Throws an {@link InvalidInputError}. */
 export async function loadYaml(file: string, where: string): Promise<YamlDocument> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new InvalidInputError([{ where, message: `cannot read ${file}: ${unreadableReason(cause)}` }], { cause })
@@ -28,8 +28,9 @@ export async function loadYaml(file: string, where: string): Promise<YamlDocumen
 }
 
 /**
- * The port with which a master stores its leases and ranges in an etcd or kine: for {@link MasterPorts.etcd}. Contacts
- * nothing yet; `kv.close()` ends it. Only this module loads the code for etcd and protobuf, for programs that use it.
+ * Opens the port {@link MasterPorts.etcd}, with which a master stores its leases and ranges in etcd or kine. Contacts
+ * nothing yet. `kv.close()` closes it. Only this function loads the code for etcd and protobuf, because few programs
+ * use it.
  *
  * @param options - `endpoints` as texts: `https://host:2379`, `http://host:2379` or `unix:///path`.
  * @throws EtcdEndpointError for an invalid endpoint.

@@ -64,7 +64,9 @@ function workloadOptionsOf(configuration: Configuration): WorkloadOptions {
   }
 }
 
-/** The family of the first Service range is the cluster's primary one, whatever the order of the addresses. */
+/**
+ * The addresses, with the cluster's primary family first: that of the first Service range, whatever their own order.
+ */
 function primaryFirst({ advertiseAddress = [], serviceClusterIpRange }: Configuration): readonly Address[] {
   const primary = serviceClusterIpRange[0]?.family
   return advertiseAddress.toSorted((a, b) => Number(b.family === primary) - Number(a.family === primary))
@@ -82,11 +84,11 @@ export type MasterSettings = { readonly [Key in keyof Configuration]?: string } 
  *
  * Settings of the program around a master (connection, logging, health server) have no effect here.
  *
- * @param host - names the machine in the holder record: the same for each life of the same master.
+ * @param host - names the machine in the holder record. It must stay the same when the master is restarted.
  * @throws InvalidInputError with every mistake, one line each.
  */
 export function defineMaster(settings: MasterSettings, host: string): MasterOptions {
-  // The embedding program has its own connection; the rules between settings need some value.
+  // The embedding program has its own connection, but the rules require one, which `embedded` satisfies.
   const { configuration } = resolveConfiguration({ ...settings, embedded: 'true' })
   return masterOptionsOf(configuration, host)
 }

@@ -17,7 +17,7 @@ export function printYaml(settings: readonly Setting[]): string {
   ].join('\n')
 }
 
-/** The same as one JSON object: `{ key: { value, source } }`. */
+/** The settings as one JSON object: `{ key: { value, source } }`. */
 export function printJson(settings: readonly Setting[]): string {
   const entries = settings.map((setting) => [
     setting.key,
@@ -39,7 +39,7 @@ function describeSource({ key, source, option }: Setting): string {
   }
 }
 
-/** JSON is YAML: quoted where plain text would be read differently. */
+/** A value in YAML's flow style. Text that would be read differently is quoted as in JSON, which is YAML. */
 function yamlFlow(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(yamlFlow).join(', ')}]`
   if (typeof value !== 'string') return JSON.stringify(value)

@@ -25,7 +25,9 @@ export function configurationReference(): string {
   ].join('\n')}\n`
 }
 
-/** A row for each option of a group; with the key of a configuration file, where it may have one. */
+/**
+ * A table with a row for each option of a group. `withKeys`: with the key that the option has in a configuration file.
+ */
 export function optionTable(group: OptionGroup, withKeys = true): readonly string[] {
   const columns = ['flag', ...(withKeys ? ['key'] : []), 'default', 'meaning']
   const rows = Object.entries(group.options).map(([key, option]) => [
@@ -43,7 +45,7 @@ function defaultCell(option: Option): string {
   return option.default === undefined ? cell(text) : `\`${text}\``
 }
 
-/** Text that cannot end its cell. */
+/** Escapes a text so that it does not end its cell. */
 function cell(text: string): string {
   return text.replaceAll('|', '\\|')
 }

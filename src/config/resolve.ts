@@ -25,7 +25,7 @@ export type Source =
   /** No value was given, and there is no default. */
   | { readonly type: 'unset' }
 
-/** One option with its effective value, in the form for a file. */
+/** One option with its effective value, in the form that a configuration file has. */
 export interface Setting {
   readonly key: string
   readonly option: Option
@@ -97,7 +97,7 @@ interface Given {
   readonly file: Readonly<Record<string, unknown>>
 }
 
-/** Ignores values of the file for which a flag chose an alternative. */
+/** The inputs, without the values in the file that a given flag replaces (`Option.replaces`). */
 function givenInputs(flags: Flags, fileValues: Readonly<Record<string, unknown>>): Given {
   const file = { ...fileValues }
   for (const [key, option] of allOptions) {
@@ -136,15 +136,15 @@ function placeOf(
   return `${document.positionOf([key, ...path])}: ${key}`
 }
 
-/** The first lines of a document. */
+/** The `apiVersion` and `kind` of a document. */
 interface DocumentHead {
   readonly apiVersion: string
   readonly kind: string
 }
 
 /**
- * The values of a document of these options alone, by key. Throws an {@link InvalidInputError} with every mistake, each
- * naming its position in the file.
+ * The parsed values of a document that may contain only these options, by key. Throws an {@link InvalidInputError} with
+ * every mistake, each naming its position in the file.
  */
 export function readOptions<Options extends OptionGroup['options']>(
   document: YamlDocument,
@@ -171,7 +171,7 @@ function inputOfDocument(schema: z.core.$ZodType, value: unknown): unknown {
   return typeof value === 'string' && inputKindOf(schema) === 'list' ? splitList(value) : value
 }
 
-/** Checks the head of the document and the names of its keys. */
+/** Checks the head of the document and the names of its keys. Returns the values unparsed. */
 function readDocument(
   document: YamlDocument,
   { apiVersion, kind }: DocumentHead,

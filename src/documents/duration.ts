@@ -22,9 +22,9 @@ const nanosecondsPerUnit: ReadonlyMap<string, number> = new Map([
 const LIMIT_NS = 1n << 63n
 
 /**
- * Milliseconds of a duration in the grammar of Go's time.ParseDuration: a sign, then numbers with a fraction and a
- * unit, such as `300ms`, `-1.5h` or `2h45m`; the units are ns, us (or µs), ms, s, m and h; only `0` may go without.
- * Below a millisecond the result has a fraction.
+ * Parses a duration in the grammar of Go's time.ParseDuration, and returns milliseconds. A duration is an optional
+ * sign, then numbers, each with an optional fraction and a unit, such as `300ms`, `-1.5h` or `2h45m`. The units are ns,
+ * us (or µs), ms, s, m and h; only `0` needs none. Below a millisecond the result has a fraction.
  * @throws DurationError
  */
 export function parseDuration(text: string): number {
@@ -55,7 +55,7 @@ export function parseDuration(text: string): number {
 
 /**
  * `durationMs` in the form of Go's Duration.String: `1h0m0s`, `1m30s`, `1.5s`, `100ms`, `0s`. Rounded to a nanosecond.
- * @throws RangeError for what Go cannot hold.
+ * @throws RangeError for a duration that Go cannot hold.
  */
 export function formatDuration(durationMs: number): string {
   const rounded = Math.round(durationMs * 1e6)
@@ -73,9 +73,9 @@ export function formatDuration(durationMs: number): string {
   return `${sign}${minutes / 60n}h${minutes % 60n}m${seconds}s`
 }
 
-/** The fraction is a double in Go too: the same rounding gives the same number. */
+/** The nanoseconds of a fraction. Go also computes it as a double, so the same rounding gives the same number. */
 function fractionNs(fraction: string, unitNs: number): bigint {
-  // Digits after the nineteenth do not fit Go's integer and are ignored by it.
+  // Go ignores digits after the nineteenth, because they do not fit its integer.
   let value = 0n
   let scale = 1
   for (const digit of fraction) {
@@ -94,7 +94,7 @@ function decimal(value: bigint, places: number): string {
   return fraction === '' ? `${value / unit}` : `${value / unit}.${fraction}`
 }
 
-/** No setting of ours makes sense for longer; a longer duration is a mistake in the unit. */
+/** The default maximum. No setting of ours makes sense for longer, so a longer duration has a wrong unit. */
 const LONGEST_MS = 24 * 3_600_000
 
 /**
@@ -126,7 +126,7 @@ const DAY = 24 * HOUR
 const YEAR = 365 * DAY
 
 /**
- * A span of time as kubectl prints ages: two units at most, the second one only where it is significant (`90s`, `3m4s`,
+ * A span of time as kubectl prints ages: two units at most, the second one only if it is significant (`90s`, `3m4s`,
  * `12m`, `5h20m`, `3d4h`, `2y30d`). Negative spans are `0s`. Upstream: HumanDuration in
  * k8s.io/apimachinery/pkg/util/duration.
  *

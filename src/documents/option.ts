@@ -14,11 +14,11 @@ export interface Option {
   readonly schema: z.ZodMiniType
   /** Stands for the value in the help: `PORT`. Left out for a switch. */
   readonly metavar?: string
-  /** What the flag without a value stands for, where it may stand without one. */
+  /** The value of a flag that is given without one. Left out: the flag needs a value. */
   readonly bare?: string
   /** One line, lower case, no full stop. */
   readonly description: string
-  /** In the form in which a user would write it. Without it the value is undefined when none is given. */
+  /** The default as a user would write it. Left out: the value is undefined if none is given. */
   readonly default?: OptionInput
   /** A default that depends on which other options are given; wins over `default`. */
   readonly conditionalDefault?: {
@@ -26,7 +26,7 @@ export interface Option {
     readonly description: string
     value(given: (key: string) => boolean): OptionInput | undefined
   }
-  /** What happens without a value, where that is not a default: `the kubeconfig's server`. */
+  /** What applies if there is no value and no default, for people: `the kubeconfig's server`. */
   readonly unset?: string
   /** Keys of alternatives: if this option is given as a flag, their values in the configuration file are ignored. */
   readonly replaces?: readonly string[]
@@ -47,9 +47,9 @@ export type ValuesOf<Group extends OptionGroup> = {
   readonly [Key in keyof Group['options']]: ValueOf<Group['options'][Key]>
 }
 
-/** A condition between options; the schema checks each alone. */
+/** A condition between options. The schemas check each option alone. */
 export interface Rule<Values> {
-  /** The option to which a breach is reported. */
+  /** The option that is named when the rule is breached. */
   readonly on: keyof Values & string
   /** The rule is not checked while one of these is malformed. `on` is always among them. */
   readonly needs?: readonly (keyof Values & string)[]
@@ -57,14 +57,14 @@ export interface Rule<Values> {
   breach(values: Values): string | undefined
 }
 
-/** The rule that an option has no use without another one. */
+/** A rule: `on` has no use without `other`. */
 export function requires<Values>(on: keyof Values & string, other: keyof Values & string): Rule<Values> {
   const breach = (values: Values): string | undefined =>
     values[on] !== undefined && values[other] === undefined ? `needs --${flagOf(other)}` : undefined
   return { on, needs: [other], breach }
 }
 
-/** `serviceClusterIpRange` to `service-cluster-ip-range`. */
+/** The flag of a key: `service-cluster-ip-range` for `serviceClusterIpRange`. */
 export function flagOf(key: string): string {
   return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 }
@@ -81,7 +81,7 @@ export function defaultTextOf(option: Option): string | undefined {
 /** The form of input that a schema takes. */
 export type InputKind = 'text' | 'integer' | 'boolean' | 'list'
 
-/** Finds the form of the input through pipes and codecs. Throws on a schema that no option may have. */
+/** The form of input that a schema takes, also through pipes and codecs. Throws for a type that no option may have. */
 export function inputKindOf(schema: z.core.$ZodType): InputKind {
   const { def } = (schema as z.core.$ZodTypes)._zod
   switch (def.type) {
@@ -101,14 +101,14 @@ export function inputKindOf(schema: z.core.$ZodType): InputKind {
   }
 }
 
-/** The values of a schema that takes one, or a list, of a few words; undefined for any other. */
+/** The words that a schema takes, or that the items of its list take; undefined for a schema without an enum. */
 export function choicesOf(schema: z.core.$ZodType): readonly string[] | undefined {
   const { def } = (schema as z.core.$ZodTypes)._zod
   if (def.type === 'array') return choicesOf(def.element)
   return def.type === 'enum' ? Object.values(def.entries).map(String) : undefined
 }
 
-/** A flag's text in the form that the schema takes. Text without that form is passed on, and the schema refuses it. */
+/** A flag's text in the form that the schema takes. Other text is returned unchanged, and the schema refuses it. */
 export function inputOfFlag(schema: z.core.$ZodType, text: string): OptionInput {
   switch (inputKindOf(schema)) {
     case 'text':
@@ -157,6 +157,6 @@ export const fileName = z.string().check(z.minLength(1, 'needs the name of a fil
 /** A whole number in [`min`, `max`]. */
 export function wholeNumber(min: number, max: number): z.ZodMiniType<number, number> {
   const error = `must be a whole number from ${min} to ${max}`
-  // Only one message: the input may be out of the range too.
+  // Aborts after the first message, because the input may be out of the range too.
   return z.int({ error, abort: true }).check(z.gte(min, { error }), z.lte(max, { error }))
 }

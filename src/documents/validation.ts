@@ -8,7 +8,9 @@ export interface Mistake {
   readonly message: string
 }
 
-/** A person's input is invalid: every mistake, in the order of the input. Nothing was contacted. */
+/**
+ * A user's input is invalid. Contains every mistake, in the order of the input. Thrown before anything is contacted.
+ */
 export class InvalidInputError extends Error {
   override readonly name = 'InvalidInputError'
   readonly code = 'InvalidInput'
@@ -98,7 +100,7 @@ function flatten(word: string): string {
   return word.replace(/[-_]/g, '').toLowerCase()
 }
 
-/** Levenshtein: insertions, deletions and replacements that turn one into the other. */
+/** The Levenshtein distance: how many insertions, deletions and replacements turn one word into the other. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, column) => column)
   for (let i = 1; i <= from.length; i++) {

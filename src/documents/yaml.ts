@@ -19,11 +19,13 @@ import {
 import { withoutSecrets } from '../telemetry/secrets.ts'
 import { InvalidInputError, type Mistake } from './validation.ts'
 
-/** Every real configuration is shorter; a longer file was given by mistake. */
+/** The longest file, in characters. Every real configuration is shorter; a longer file was given by mistake. */
 const MAX_LENGTH = 256 << 10
 /** Limits the aliases of a file, and their copies. Configurations hardly have any, and resolving many takes long. */
 const MAX_ALIASES = 20
-/** A file with more bad lines is not YAML, and to describe each of them may take a walk through the document. */
+/**
+ * How many bad lines are reported. A file with more is not YAML, and each description may walk through the document.
+ */
 const MAX_BAD_LINES = 100
 
 /** A YAML document with the position of each of its values. */
@@ -122,10 +124,10 @@ export function parseYamlDocuments(text: string, file: string, maxLength: number
   }
   let line = 0
   return text.split(/^---(?=\s|$)/m).flatMap((part) => {
-    // So that positions count from the start of the file.
+    // Line breaks in front, so that positions count from the start of the file.
     const padded = '\n'.repeat(line) + part
     line += part.split('\n').length - 1
-    // It has nothing but blank lines and comments.
+    // The document has nothing but blank lines and comments.
     if (!/^[^\S\n]*[^\s#]/m.test(part)) return []
     const { value, mistakes } = parseYaml(padded, file, 2 * maxLength)
     if (mistakes.length > 0) throw new InvalidInputError(mistakes)
@@ -160,7 +162,7 @@ function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
   return pairs
 }
 
-/** The aliases in the order of the text, each with the node that it repeats; undefined where no anchor precedes it. */
+/** The aliases in the order of the text, each with the node that it repeats; undefined if no anchor precedes it. */
 function aliasesOf(document: Document.Parsed<ParsedNode>): ReadonlyMap<Alias, Node | undefined> {
   const found = new Map<Alias, Node | undefined>()
   const anchors = new Map<string, Node>()
@@ -185,7 +187,7 @@ interface SyntaxMistake {
   readonly message: string
 }
 
-/** A mistake for each key that repeats one of its mapping. Takes linear time, unlike the parser's own check. */
+/** A mistake for each key that its mapping already has. Takes linear time, unlike the parser's own check. */
 function duplicateKeys(text: string, contents: Node | null): readonly SyntaxMistake[] {
   const found: SyntaxMistake[] = []
   visit(contents, {
@@ -195,7 +197,7 @@ function duplicateKeys(text: string, contents: Node | null): readonly SyntaxMist
         if (!isScalar(key)) continue
         const offset = key.range?.[0] ?? 0
         const name = shortened(/^[^:\n]*/.exec(text.slice(offset, offset + 200))?.[0])
-        // The document becomes an object, whose keys are text.
+        // Compared as text, because the document becomes an object, whose keys are text.
         const member = String(key.value)
         if (before.has(member)) found.push({ offset, message: `${name} is given twice` })
         before.add(member)
@@ -221,8 +223,8 @@ function keysWithoutName(contents: Node | null): readonly SyntaxMistake[] {
 
 /**
  * The syntax mistakes of a document in plain words, in the order of the text. One mistake can cause several errors of
- * the parser, so only the first in each line is reported, for at most a hundred lines. Without `text` no message quotes
- * anything.
+ * the parser, so only the first in each line is reported, for at most a hundred lines. Without `text` the messages
+ * quote nothing.
  */
 function syntaxMistakes(
   text: string | undefined,
@@ -320,8 +322,8 @@ const wordings: readonly (readonly [
 ]
 
 /**
- * The first syntax mistake of a document in plain words, and its offset; undefined without one. Quotes nothing of the
- * text, which may hold credentials.
+ * The first syntax mistake of a document in plain words, and its offset; undefined if there is none. Quotes nothing of
+ * the text, because it may contain credentials.
  */
 export function firstSyntaxMistake(document: Pick<Document.Parsed, 'errors' | 'contents'>): SyntaxMistake | undefined {
   const [first] = document.errors.toSorted((a, b) => a.pos[0] - b.pos[0])
@@ -329,7 +331,7 @@ export function firstSyntaxMistake(document: Pick<Document.Parsed, 'errors' | 'c
   return syntaxMistakes(undefined, { ...document, warnings: [] }, (offset) => offset)[0]
 }
 
-/** The start of the innermost node around `offset` that `accepts` accepts; `offset` where there is none. */
+/** The start of the innermost node around `offset` that `accepts` accepts; `offset` if there is none. */
 function startOf(contents: Node | null, offset: number, accepts: (node: unknown) => boolean): number {
   let start = offset
   visit(contents, (_, node) => {

@@ -4,7 +4,7 @@ import { systemClock, systemRandom } from '../../runtime/system-clock.ts'
 import { MastersSource } from '../masters-source.ts'
 import { StatusSource } from './status-source.ts'
 
-/** What the page of an embedded API server shows: masters whose leases are Leases there. */
+/** The source of the page of an embedded API server. The leases of the masters are Lease objects in it. */
 export function embeddedSource(api: KubeApi, namespace = 'kube-system'): StatusSource {
   const inspector = new KubernetesLeaseInspector({ api, clock: systemClock, namespace })
   const close = async (): Promise<void> => {}

@@ -7,13 +7,13 @@ import { contentSecurityPolicy, statusDocument, statusSections } from './status-
 import type { StatusSource } from './status-source.ts'
 
 const limits = {
-  /** Pages that are open; a further one gets 503. */
+  /** How many pages may be open. A further one gets 503. */
   viewers: 32,
-  /** Changes within this time are sent together; of a long page, within a second. */
+  /** Changes within this time are sent together. After one longer than `longLength`, the time is `longGatherMs`. */
   gatherMs: 50,
   longGatherMs: 1000,
   longLength: 64 * 1024,
-  /** An empty message, which shows the viewer and this server that the connection lives. */
+  /** The interval of empty messages, which show the page and this server that the connection is alive. */
   heartbeatMs: 5000,
 } as const
 
@@ -21,7 +21,7 @@ type Sections = ReturnType<typeof statusSections>
 type Source = Pick<StatusSource, 'status' | 'subscribe'>
 
 interface StatusPageOptions extends HostPort {
-  /** Requests wait for it; its rejection is their answer. */
+  /** Requests wait for the source. If it rejects, they are answered with 500. */
   readonly source: Promise<Source>
   readonly logger: Logger
 }
@@ -33,13 +33,13 @@ export interface StatusPage {
 
 /**
  * Serves the page at `/` and its changes at `/events` (server-sent events), to browsers on this machine alone. `host`
- * is on loopback; port 0 selects a free one.
+ * must be a loopback address; port 0 selects a free one.
  * @throws ListenError
  */
 export async function serveStatusPage({ host, port, source, logger }: StatusPageOptions): Promise<StatusPage> {
   const viewers = new Viewers()
   const loaded = source.then((opened) => viewers.follow(opened))
-  // It is the answer to each request.
+  // Each request handles the rejection. Without requests it must not count as unhandled.
   loaded.catch(() => {})
   const server = await serveBounded({
     host,
@@ -62,14 +62,14 @@ export async function serveStatusPage({ host, port, source, logger }: StatusPage
 }
 
 function refusal({ method, headers, url }: IncomingMessage): HttpAnswer | undefined {
-  // A site elsewhere whose name resolves to this machine would be allowed to read the answer.
+  // A foreign site whose name resolves to this machine could otherwise read the answer (DNS rebinding).
   const host = URL.parse(`http://${headers.host ?? ''}`)?.hostname.replaceAll(/[[\]]/g, '') ?? ''
   const site = headers['sec-fetch-site']
   const path = url?.split('?')[0]
   if (method !== 'GET') return answer(405, 'method not allowed\n')
   if (!isLoopbackName(host)) return answer(403, 'this page is for this machine alone: open it by a loopback address\n')
   if (path !== '/' && path !== '/events') return answer(404, 'not found\n')
-  // It could read nothing, but leave no room for others.
+  // Another site could not read the events, but it could use up the connections of the page.
   const isOfOtherSite = path === '/events' && (site === 'cross-site' || site === 'same-site')
   return isOfOtherSite ? answer(403, 'the events are for this page alone\n') : undefined
 }
@@ -85,19 +85,19 @@ const headers = {
   'cache-control': 'no-store',
 } as const
 
-/** A page that is open. */
+/** An open page. */
 interface Viewer {
-  /** It has not taken the last message yet, and gets the latest state when it has. */
+  /** Messages were left out because the page had not taken the previous one. It gets the latest state once it has. */
   isWaiting?: boolean
-  /** Since the heartbeat before the last. */
+  /** The page had not taken the previous message at the last heartbeat. */
   isStuck?: boolean
 }
 
-/** The open pages. A slow one misses states in between, never the latest; one that takes nothing is closed. */
+/** The open pages. A slow page may miss intermediate states, but gets the latest. One that takes nothing is closed. */
 class Viewers {
   readonly #viewers = new Map<ServerResponse, Viewer>()
   #source: Source | undefined
-  /** What was rendered since the last change: any number of requests costs little. */
+  /** What was rendered since the last change, so that further requests cost little. */
   #rendered: { document?: string; sections?: Sections } = {}
   #sent: Sections = {}
   #gatherMs: number = limits.gatherMs
@@ -124,10 +124,10 @@ class Viewers {
     return this.#rendered.document
   }
 
-  /** A stream for one more page; an answer where there are too many. */
+  /** A stream for one more page, or a refusal if too many are open. */
   join(): HttpAnswer | HttpStream {
     if (this.#isClosed || this.#viewers.size >= limits.viewers) return answer(503, 'too many pages are open\n')
-    // The next message is complete: this page may have a state that the others never got.
+    // The next message must be complete, because this page may start with a state that the others never got.
     this.#sent = {}
     const message = messageOf(this.#sections)
     return { stream: (response) => this.#add(response, message) }
@@ -165,7 +165,7 @@ class Viewers {
     response.write(message)
   }
 
-  /** Only what has changed since it was sent before. */
+  /** Sends the sections that have changed since they were last sent. */
   #sendAll(): void {
     this.#gathering = undefined
     const changed = Object.entries(this.#sections).filter(([id, html]) => this.#sent[id] !== html)

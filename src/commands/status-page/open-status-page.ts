@@ -5,13 +5,13 @@ import { type StatusPage, serveStatusPage } from './http-status-page.ts'
 import type { StatusSource } from './status-source.ts'
 
 export interface OpenedStatusPage extends StatusPage {
-  /** Begins to observe. Requests before that wait. To be called once. */
+  /** Starts to observe. Earlier requests wait. Call it once. */
   start(load: () => Promise<StatusSource>): void
 }
 
 /**
- * Listens for browsers; what the page shows is loaded when it is started, so that a command can do first what it is
- * for. Failures of the observed servers are shown on the page, and none ends the command.
+ * Listens for browsers. `start` loads the source of the page, so that a command can do its own work first. The page
+ * shows failures of the observed servers; none of them ends the command.
  * @param address - on loopback; port 0 selects a free one.
  * @throws ListenError
  */

@@ -5,7 +5,7 @@ import type { MasterRow } from '../../kubernetes-service/masters/masters.ts'
 import { formatTime } from '../../runtime/time-format.ts'
 import type { Status } from './status-source.ts'
 
-/** A cluster has a handful of these objects and masters; somebody may make, or list, thousands. */
+/** A cluster has few of these objects and masters, but somebody may create or list thousands. */
 const MAX_ROWS = 200
 const MAX_LENGTH = 253
 
@@ -27,7 +27,7 @@ export function statusSections(status: Status): Readonly<Record<string, string>>
   return Object.fromEntries(Object.entries(sections).map(([id, section]) => [id, section.toString()]))
 }
 
-/** Cells of the first items, and how many there are beside. */
+/** The rows of the first items, and a row with the number of the others. */
 function firstRows<T>(items: readonly T[], cells: (item: T) => Row): readonly Row[] {
   const left = items.length - MAX_ROWS
   const first = items.slice(0, MAX_ROWS).map(cells)
@@ -57,7 +57,7 @@ function masterCells(row: MasterRow, ageMs: number): Row {
   ]
 }
 
-/** Whoever may write a lease may name a host of any length. */
+/** Shortens a text, because whoever can write a lease can name a host of any length. */
 function short(text: string): string {
   return text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text
 }
@@ -68,7 +68,7 @@ function leaseLeft({ life, verdict, leased }: MasterRow, ageMs: number): Part {
   if (life.type === 'renewed' && verdict === 'stale') return 'over'
   if (life.leftMs === undefined) return '-'
   const leftMs = Math.max(0, Math.round(life.leftMs - ageMs))
-  // The page counts down by itself, from when it gets this: the clocks of two machines may differ.
+  // The page counts down from when it receives this duration, because the clocks of two machines may differ.
   return html`<span data-left="${leftMs}">${Math.ceil(leftMs / 1000)} s</span>`
 }
 
@@ -101,10 +101,10 @@ function happeningsTable({ happenings }: Status): Html {
   })
 }
 
-/** A page that received nothing for so long says so, in milliseconds: something is sent every five seconds. */
+/** After this time without a message, in milliseconds, the page says so. A message is sent every five seconds. */
 const SILENT_MS = 12_000
 
-/** Puts new sections into the page, and counts down the leases. It asks nobody but the page's own server. */
+/** Puts new sections into the page, and counts down the leases. Contacts nothing but the page's own server. */
 const script = `
 const live = 'the present state, live'
 const connection = document.getElementById('connection')
@@ -174,7 +174,7 @@ export const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** The whole page. Without scripts it shows the present state, and is loaded again every two seconds. */
+/** The whole page. A browser without scripts shows the present state, and reloads it every two seconds. */
 export function statusDocument(status: Status): string {
   const sections = statusSections(status)
   const card = (id: string, title: string): Html =>

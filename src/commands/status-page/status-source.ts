@@ -28,7 +28,7 @@ import { type MastersSource, READ_INTERVAL_MS, rowsOf } from '../masters-source.
 export interface Status {
   /** Where the leases are. */
   readonly place: string
-  /** How long ago the masters were read: by so much less is left of each lease. */
+  /** How long ago the masters were read. The time that is left of each lease is shorter by this. */
   readonly ageMs: number
   /** Undefined before the first read. */
   readonly masters: readonly MasterRow[] | undefined
@@ -39,14 +39,14 @@ export interface Status {
   readonly faults: readonly string[]
 }
 
-/** A change that was seen in the API, or an Event in which a master says what it did about one. */
+/** A change that was observed in the API, or an Event in which a master reports what it did. */
 export interface Happening {
   readonly atMs: number
   readonly kind: 'created' | 'changed' | 'deleted' | 'Normal' | 'Warning'
   readonly text: string
   /** The instance that reports the Event, and the namespace of the Event. */
   readonly source?: string | undefined
-  /** Of the Event: when that happens again, it is one row still. */
+  /** The uid of the Event. If the Event is repeated, its row is replaced. */
   readonly uid?: string | undefined
 }
 
@@ -62,7 +62,10 @@ const kubernetes = {
   namespace: KUBERNETES_SERVICE.namespace,
   fieldSelector: `metadata.name=${KUBERNETES_SERVICE.name}`,
 }
-/** The slice of the second address family. The label alone would lose the first one when somebody removes that. */
+/**
+ * Selects the slice of the second address family by label. The first one is selected by name, because with the label
+ * alone it would be lost if somebody removes the label.
+ */
 const otherSlices = {
   namespace: KUBERNETES_SERVICE.namespace,
   labelSelector: `kubernetes.io/service-name=${KUBERNETES_SERVICE.name}`,
@@ -85,18 +88,18 @@ interface StatusSourceParts {
   readonly random: Random
 }
 
-/** As long as an Event's note may be. Whoever may write objects could write more. */
+/** The limit of an Event's note, in characters. Whoever can write objects could write longer texts. */
 const MAX_TEXT_LENGTH = 1024
-/** Of any other text of an Event. */
+/** The limit of any other text of an Event, in characters. */
 const MAX_NAME_LENGTH = 253
 
-/** A copy: a slice of a long string would hold the whole of it in memory. */
+/** A text cut to `limit`, as a copy: a slice of a long string would keep the whole string in memory. */
 function clipped(text: unknown, limit = MAX_NAME_LENGTH): string {
   if (typeof text !== 'string') return ''
   return text.length <= limit ? text : Buffer.from(text.slice(0, limit)).toString()
 }
 
-/** Fields of an object may be of any type: whoever stands between it and this page may have written them. */
+/** The row of an object. Its fields may be of any type, because a proxy may have written them. */
 function shownRow(kind: ViewKind, object: KubeObject): Pick<ViewRow, 'name' | 'detail'> {
   try {
     const { name, detail } = rowOf(kind, object)
@@ -106,7 +109,7 @@ function shownRow(kind: ViewKind, object: KubeObject): Pick<ViewRow, 'name' | 'd
   }
 }
 
-/** Only what is shown of an Event. Its fields may be absent, or of any type: whoever may create Events wrote them. */
+/** The part of an Event that is shown. Whoever can create Events may leave out fields, or give them any type. */
 function shortened(event: CoreEvent): CoreEvent {
   const { name = '', namespace = '', uid = '', resourceVersion = '' } = event.metadata ?? {}
   const { series, count } = event
@@ -123,7 +126,7 @@ function shortened(event: CoreEvent): CoreEvent {
   }
 }
 
-/** Follows a fleet: its leases by a read each second, the bootstrapped objects and the masters' Events by watches. */
+/** Observes a fleet: reads its leases each second, and watches the bootstrapped objects and the masters' Events. */
 export class StatusSource {
   readonly #parts: StatusSourceParts
   readonly #objects = new Map<string, ViewRow>()
@@ -160,17 +163,17 @@ export class StatusSource {
     return this.#parts.clock.monotonicMs() - this.#readMs
   }
 
-  /** Calls `listener` after each change. Returns a function that ends it. */
+  /** Calls `listener` after each change. Returns a function that ends the subscription. */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 
-  /** Until `signal` is aborted; nothing that the servers do ends it. */
+  /** Observes until `signal` is aborted. No failure of the servers ends it. */
   async run(signal: AbortSignal): Promise<void> {
     const { api } = this.#parts.masters
     const parts = [this.#readMasters(signal), this.#reportAge(signal)]
-    // The leases can be read without an API server.
+    // Without an API server, only the leases in etcd can be read.
     if (typeof api !== 'string') parts.push(this.#follow(api, signal))
     await Promise.all(parts)
   }
@@ -198,7 +201,7 @@ export class StatusSource {
     try {
       await informers.run(signal)
     } catch (error) {
-      // A mistake of this page must not end the command that shows it.
+      // A defect of this page must not end the command that shows it.
       this.#watchFaults.set('', `the objects are shown as they were: ${messageOf(error)}`)
       this.#changed()
     }
@@ -228,7 +231,7 @@ export class StatusSource {
     }
   }
 
-  /** While a read hangs, less and less is left of each lease. */
+  /** Reports a change while a read hangs, because the time that is left of each lease shrinks. */
   async #reportAge(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await sleep(this.#parts.clock, READ_INTERVAL_MS, signal).catch(() => {})
@@ -253,12 +256,12 @@ export class StatusSource {
         text: row === undefined ? `${kind} ${name}` : `${kind} ${name}: ${row.detail}`,
       })
     }
-    // The masters say who is listed, too.
+    // Read the masters again, because their rows say which of them are listed.
     if (kind === 'Endpoints') this.#read.fire('listed')
     this.#changed()
   }
 
-  /** Events from before the start of the page are shown too. */
+  /** Adds an Event to the happenings, even one from before the start of the page. */
   #onEvent(change: Change<CoreEvent>): void {
     if (change.type === 'deleted') return
     const { metadata, reason, message, type, involvedObject, count = 1, lastTimestamp = '' } = change.object
@@ -267,7 +270,7 @@ export class StatusSource {
     const name = [involvedObject.namespace, involvedObject.name].filter(Boolean).join('/')
     const times = count > 1 ? ` (${count} times)` : ''
     this.#note({
-      // One from the future would hide what comes after it.
+      // An Event with a time in the future would hide the later ones.
       atMs: Math.min(Math.max(tryParseTime(lastTimestamp) ?? nowMs, 0), nowMs),
       kind: type === 'Warning' ? 'Warning' : 'Normal',
       text: clipped(printable(`${reason} ${involvedObject.kind} ${name}: ${message}${times}`), MAX_TEXT_LENGTH),
@@ -281,14 +284,14 @@ export class StatusSource {
     const { atMs, uid } = happening
     const before = uid === undefined ? -1 : this.#happenings.findIndex((other) => other.uid === uid)
     if (before >= 0) this.#happenings.splice(before, 1)
-    // An Event arrives after the change that it is about, perhaps a long time.
+    // Inserted by time, because an Event may arrive long after the change that it reports.
     const index = this.#happenings.findLastIndex((other) => other.atMs <= atMs)
     this.#happenings.splice(index + 1, 0, happening)
     this.#happenings.splice(0, this.#happenings.length - MAX_HAPPENINGS)
   }
 
   #onFault(source: string, error: unknown): void {
-    // Older servers do not serve each of the resources.
+    // A missing resource is no fault, because older servers do not serve each of them.
     const isFault = error !== undefined && !isKubeError(error, 'NotFound')
     if (isFault) this.#watchFaults.set(source, `${source} cannot be read: ${messageOf(error)}`)
     else if (!this.#watchFaults.delete(source)) return

@@ -94,7 +94,7 @@ function quote(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
 
-/** One variant to drill, and the scenario with its fleet. */
+/** A variant to drill, and the scenario with its fleet. */
 export interface VariedScenario {
   readonly variant: Variant
   readonly scenario: Scenario

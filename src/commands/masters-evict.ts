@@ -47,7 +47,7 @@ export interface Eviction {
 export async function evictAddress(
   source: MastersSource,
   request: {
-    /** In canonical form. */
+    /** The address, in canonical form. */
     readonly address: string
     readonly force: boolean
     readonly yes: boolean

@@ -103,7 +103,7 @@ async function openPage(api: KubeApi, { leaseNamespace }: Configuration, logger:
   return page
 }
 
-/** What a person can try with an embedded API server. One of the commands deletes an object, so that it is repaired. */
+/** What a person can try with an embedded API server. One of the commands deletes an object, to show its repair. */
 function greeting(health: string, kubeconfigFile: string | undefined, page: string | undefined): string {
   return `Embedded API server. Ctrl-C ends it. Health: ${health}/readyz?verbose. Live page: ${page}. To try it:
   export KUBECONFIG=${kubeconfigFile}

@@ -85,9 +85,7 @@ export async function execute(flags: Flags): Promise<number> {
   }
 }
 
-/**
- * Logs only warnings and errors, and loads pino only for these. What is not enforced of definitions is in the greeting.
- */
+/** Logs only warnings and errors, and loads pino only for these. The greeting names what definitions do not enforce. */
 const defectLogger: Logger = {
   debug() {},
   info() {},

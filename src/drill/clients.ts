@@ -4,7 +4,7 @@ import type { ClientsPlan } from './scenario/scenario.ts'
 
 type Met = EventOf<'connection' | 'served'>
 
-/** A change of what clients get. */
+/** A change of the addresses that clients know, or of the outcome at one address. */
 type Change = { readonly atMs: number } & (
   | { readonly addresses: readonly string[] }
   | { readonly address: string; readonly outcome: ConnectionOutcome }
@@ -12,11 +12,11 @@ type Change = { readonly atMs: number } & (
 
 /**
  * The connections of simulated clients between time 0 and `untilMs`, computed from a history. Each client begins a
- * connection every `intervalMs`, whatever the result of earlier ones; the clients take turns, evenly but for chance.
- * Each knows the EndpointSlice `watchDelayMs` late, as its kube-proxy does, and picks any of its addresses with equal
- * probability. The result follows from the `state` events: of several masters behind one address one that serves is
- * enough, and where there is no master, there is no answer. A connection without an answer for `timeoutMs` is
- * black-holed. Pure; in the order of time.
+ * connection every `intervalMs`, whatever the result of earlier ones; the clients take turns at nearly even intervals,
+ * with some randomness. Each learns of changes to the EndpointSlice `watchDelayMs` late, as its kube-proxy does, and
+ * picks any of its addresses with equal probability. The outcome follows from the `state` events: if several masters
+ * share an address, one that serves is enough; without a master there is no answer. A connection without an answer for
+ * `timeoutMs` is black-holed. Pure; in the order of time.
  */
 export function simulateClients(
   events: readonly DrillEvent[],
@@ -33,7 +33,7 @@ export function simulateClients(
   let known: readonly string[] = []
   let connections = 0
 
-  /** All connections that begin before then, while nothing changes. */
+  /** Makes all connections that begin before `endMs`. Nothing changes until then. */
   const connectUntil = (endMs: number): void => {
     const allServe = known.length > 0 && known.every((address) => meets(address) === 'served')
     for (; count > 0; connections++) {
@@ -68,7 +68,7 @@ export function condenseServed(events: readonly DrillEvent[]): readonly DrillEve
   return inOrder([...others, ...served.events()])
 }
 
-/** The same events in the order of time; those of one moment stay as they are. */
+/** The same events in the order of time; those of one moment keep their order. */
 export function inOrder<Each extends DrillEvent>(events: readonly Each[]): readonly Each[] {
   return events.toSorted((a, b) => a.atMs - b.atMs)
 }
@@ -81,7 +81,7 @@ class ServedCounter {
     this.#counts.set(second, (this.#counts.get(second) ?? 0) + 1)
   }
 
-  /** In the order in which the seconds came. */
+  /** In the order in which the seconds were first counted. */
   events(): readonly EventOf<'served'>[] {
     return [...this.#counts].map(([second, count]) => ({ atMs: second * 1000, type: 'served', count }))
   }
@@ -93,7 +93,7 @@ function changesOf(events: readonly DrillEvent[], { watchDelayMs, timeoutMs }: C
   const outcomes = new Map<string, { readonly outcome: ConnectionOutcome; readonly sinceMs: number }>()
   for (const event of events) {
     if (event.type === 'listed' && event.object === 'slice') {
-      // They know the list at the start of the drill.
+      // Clients know the list at the start of the drill, without a delay.
       const knownAtMs = event.atMs <= 0 ? event.atMs : event.atMs + watchDelayMs
       changes.push({ atMs: knownAtMs, addresses: event.addresses ?? [] })
     }
@@ -105,7 +105,8 @@ function changesOf(events: readonly DrillEvent[], { watchDelayMs, timeoutMs }: C
       const outcome = view.meets(address)
       if (before?.outcome === outcome) continue
       outcomes.set(address, { outcome, sinceMs: event.atMs })
-      // A waiting client gets its answer when a master comes back.
+      // A client that waits gets its answer when a master comes back. So the new outcome also holds for those that
+      // began to wait earlier, within their timeout.
       const waited = before?.outcome === 'black-holed' ? Math.min(timeoutMs, event.atMs - before.sinceMs) : 0
       changes.push({ atMs: event.atMs - waited, address, outcome })
     }

@@ -11,17 +11,18 @@ import { DrillError, type DrillTarget, type Primitive } from './target.ts'
 
 /** The faults that `heal` ends. */
 const healed: readonly Primitive['type'][] = ['cut', 'slow', 'fault', 'own-etcd', 'readyz']
-/** One for all: an error for each would cost a stack trace. */
+/** One error serves all aborts, because each new one would cost a stack trace. */
 const OVER = new Error('over')
 /** How long the fleet may take until all masters are listed, in milliseconds. */
 const START_LIMIT_MS = 90_000
 /** How long one master of a rolling restart may take to be listed again, in milliseconds. */
 const LISTED_AGAIN_LIMIT_MS = 30_000
 /**
- * How much longer than it should a drill may take, in milliseconds: a process that does not end would go on for ever.
+ * How long steps may go on after the end of the scenario, in milliseconds. Without a limit, a process that does not end
+ * would keep the drill going for ever.
  */
 const OVERTIME_MS = 600_000
-/** Between two checks of the fleet, in milliseconds. For real processes much is known only then. */
+/** The interval between checks of the fleet, in milliseconds. Only these show much of what real processes do. */
 const POLL_MS = { sim: 1_000, live: 500 }
 
 /** The connections that a partition cuts. */
@@ -44,7 +45,7 @@ export class Conductor {
   readonly #scenario: Scenario
   readonly #clock: Clock
   readonly #fleet: FleetControl
-  /** Masters that `scale` removed; each needs some seconds to leave. */
+  /** Masters that `scale` removes. Each takes some seconds to leave. */
   readonly #sentAway = new Set<string>()
   /** Aborted as soon as the drill is over, however it ends. */
   readonly #ending: ReturnType<typeof linkedController>
@@ -64,8 +65,8 @@ export class Conductor {
   }
 
   /**
-   * Runs from the start of the fleet to the end of the scenario, and of its steps. Rejects with a {@link DrillError},
-   * or the signal's reason, at once; no step continues then.
+   * Runs from the start of the fleet to the end of the scenario and of its steps. Rejects at once with the signal's
+   * reason or a {@link DrillError}; no step continues then.
    */
   async run(): Promise<void> {
     const { controller, unlink } = this.#ending
@@ -85,7 +86,7 @@ export class Conductor {
     const expected = expectedList(fleet)
     const isUp = (): boolean =>
       this.#target.members.every(({ healthy }) => healthy) && expected.isMet(this.#recorder.sliceNow)
-    // A failed process is not started again.
+    // The wait ends after a failure, because nobody starts a failed process again.
     const failed = (): MemberState | undefined => this.#target.members.find(({ failure }) => failure !== undefined)
     const inTime = await this.#fleet.until(() => isUp() || failed() !== undefined, START_LIMIT_MS)
     const { name, failure } = failed() ?? {}
@@ -130,7 +131,7 @@ export class Conductor {
   }
 
   async #act(step: Step, masters: readonly string[]): Promise<void> {
-    // Its own, although a scenario may name one step twice.
+    // A new object for each performance, because a scenario may contain one step twice.
     const owner: Owner = {}
     switch (step.action) {
       case 'terminate': {
@@ -175,7 +176,7 @@ export class Conductor {
     }
   }
 
-  /** When its time is over and `before` is done, undoes the step. */
+  /** Undoes the step when its time is over and `before` is done. */
   async #undoAfter(step: Step, owner: Owner, before: Promise<void> = Promise.resolve()): Promise<void> {
     if (!('forMs' in step) || step.forMs === undefined) return
     await Promise.all([before, this.#fleet.sleep(step.forMs)])
@@ -252,7 +253,7 @@ export class Conductor {
   }
 }
 
-/** The steps that do the same to each master at once. */
+/** The steps that only perform primitives, on all their masters at once. */
 type SimpleStep = Exclude<
   Step,
   ActionOf<

@@ -8,9 +8,9 @@ import type { Random } from '../runtime/random.ts'
 export type StoreState = 'ok' | 'fails' | 'hangs'
 
 /**
- * How much later than its dead datastore an API server recovers, as shares of the outage and at most, in milliseconds.
- * Its client of etcd waits longer after each attempt, two minutes at most. Measured on kube-apiserver 1.36: 3.7 to 7.9
- * s after 20 s, 1.7 to 29.9 s after 27 to 46 s.
+ * How much later than its datastore an API server recovers: a random time between two shares of the outage, but at most
+ * `mostMs`. The reason is that its etcd client waits longer after each attempt, up to two minutes. Measured on
+ * kube-apiserver 1.36: 3.7 to 7.9 s after 20 s, 1.7 to 29.9 s after 27 to 46 s.
  */
 const RECOVERY = { fromShare: 0.04, toShare: 0.7, mostMs: 120_000 }
 
@@ -22,7 +22,7 @@ export class Datastore {
   readonly #clock: Clock | undefined
   readonly #random: Random | undefined
 
-  /** Without clock and random servers recover at once. */
+  /** Without `around`, servers recover at once. */
   constructor(around?: { readonly clock: Clock; readonly random: Random }) {
     this.#clock = around?.clock
     this.#random = around?.random
@@ -44,7 +44,7 @@ export class Datastore {
     this.#stores.add(store)
   }
 
-  /** Calls back after this time; at once without a clock. */
+  /** Calls `callback` after `ms`; at once without a clock. Returns a function that cancels this. */
   after(ms: number, callback: () => void): () => void {
     if (ms > 0 && this.#clock !== undefined) return this.#clock.schedule(ms, callback)
     callback()
@@ -66,7 +66,7 @@ export class Datastore {
   }
 }
 
-/** The state of the datastore for one API server. Its causes are separate: healing one leaves the others. */
+/** The state of the datastore as one API server sees it. Its causes are separate: healing one leaves the others. */
 export class ServerStore {
   #cut = false
   #own: StoreState = 'ok'
@@ -88,24 +88,26 @@ export class ServerStore {
     return this.#own
   }
 
-  /** Its connection to the datastore is black-holed. */
+  /** Whether the server's connection to the datastore is black-holed. */
   set cut(cut: boolean) {
     this.#cut = cut
     this.#onChange()
   }
 
-  /** The state of the etcd member beside it, which no other server uses. */
+  /** The state of the etcd member beside the server, which no other server uses. */
   set own(own: StoreState) {
     this.#own = own
     this.#onChange()
   }
 
-  /** The server was restarted, and connects at once. */
+  /** Takes note that the server was restarted: it connects at once. */
   restart(): void {
     if (this.#datastore.state === 'up') this.follow(0)
   }
 
-  /** The datastore is away, or back so that this server recovers this much later. */
+  /**
+   * Takes note that the datastore is away (undefined), or is back, and that this server recovers after `backAfterMs`.
+   */
   follow(backAfterMs: number | undefined): void {
     this.#cancel?.()
     this.#cancel = undefined

@@ -1,15 +1,15 @@
 import type { MemberState } from '../verify/member-state.ts'
 
 /**
- * An observation during a drill; `atMs` is true time since all masters were listed, negative before. In their order
- * they are the drill's history: figures, transcript and page are made from it alone. Plain JSON; codes only, no
- * messages of engines or libraries, so that one seed gives one history on every Node.
+ * An observation during a drill. `atMs` is the true time since all masters were listed, negative before. The events in
+ * their order are the drill's history, from which alone figures, transcript and page are made. Plain JSON with codes
+ * only, without messages of engines or libraries, so that one seed gives one history on every version of Node.
  */
 export type DrillEvent = { readonly atMs: number } & (
   | { readonly type: 'step'; readonly action: string; readonly masters: readonly string[]; readonly text: string }
   /** The state of a member has changed. */
   | ({ readonly type: 'state'; readonly master: string } & MemberStatus)
-  /** A version of an object; `addresses` undefined when it is gone. */
+  /** A new version of an object. `addresses` is undefined if the object was deleted. */
   | {
       readonly type: 'listed'
       readonly object: 'endpoints' | 'slice'
@@ -18,13 +18,15 @@ export type DrillEvent = { readonly atMs: number } & (
       readonly damage: boolean
     }
   /**
-   * The addresses with leases in the store, in order; twice where two masters have one each. Not observed with `none`
-   * and `master-count`.
+   * The addresses with leases in the store, in order; twice if two masters have one each. Not observed with `none` and
+   * `master-count`.
    */
   | { readonly type: 'leases'; readonly addresses: readonly string[] }
-  /** A write of a member to the API server, its leases included, where writes are seen one by one. */
+  /** A write of a member to the API server, its leases included, if the target observes single writes. */
   | { readonly type: 'write'; readonly master: string; readonly method: string; readonly path: string }
-  /** A client's connection that began now; for `nobody` the address is empty. Served ones are counted by `served`. */
+  /**
+   * A client's connection that began now. For `nobody` the address is empty. Those that were served count in `served`.
+   */
   | {
       readonly type: 'connection'
       readonly client: string
@@ -46,15 +48,15 @@ export interface MemberStatus {
   readonly address: string
   readonly sidecar: 'running' | 'stopping' | 'frozen' | 'down'
   readonly server: 'ready' | 'unready' | 'silent' | 'down'
-  /** What a client gets at its port. */
+  /** What a client gets at the member's port. */
   readonly clientsMeet: 'served' | 'refused' | 'black-holed'
-  /** May still renew its lease. */
+  /** Whether the member may still renew its lease. */
   readonly renewing: boolean
-  /** Runs, is connected, and its server is ready. */
+  /** Whether it runs, is connected, and its server is ready. */
   readonly healthy: boolean
 }
 
-/** For a kube-apiserver both parts are one process. */
+/** The status of a member. The two parts of a kube-apiserver are one process. */
 export function statusOf(member: MemberState): MemberStatus {
   const { address, frozen, ended, stopping, running, answering, ready, clientsMeet, renewing, healthy } = member
   return {
@@ -105,7 +107,7 @@ export class ObservedFleet {
     return this.#slice
   }
 
-  /** The addresses with leases in the store; undefined where they were not observed. */
+  /** The addresses with leases in the store; undefined if they were not observed. */
   get leases(): readonly string[] | undefined {
     return this.#leases
   }
@@ -136,8 +138,8 @@ export class ObservedFleet {
   }
 
   /**
-   * What a client gets at an address. One of several masters that serves is enough: the virtual address leads clients
-   * there. Without a master there is no answer.
+   * What a client gets at an address. If several masters share it, one that serves is enough, because the virtual
+   * address leads clients there. Without a master there is no answer.
    */
   meets(address: string): MemberStatus['clientsMeet'] {
     if (this.#any(address, ({ clientsMeet }) => clientsMeet === 'served')) return 'served'

@@ -6,16 +6,16 @@ import { Roster } from './scenario/names.ts'
 import type { MasterPlan, Part } from './scenario/scenario.ts'
 import type { DrillTarget, Primitive } from './target.ts'
 
-/** One for all: an error for each would cost a stack trace. */
+/** One error serves all aborts, because each new one would cost a stack trace. */
 const OVER = new Error('over')
 /** How long a stopped process may take to end, in milliseconds; then it is killed, as a kubelet does. */
 const GRACE_MS = 30_000
 /**
- * How long a stopped server continues to serve after its sidecar has ended, in milliseconds: the purpose of
- * kube-apiserver's --shutdown-delay-duration. Within this time every client learns that the address is gone.
+ * How long a stopped server continues to serve after its sidecar has ended, in milliseconds. This is the purpose of
+ * kube-apiserver's --shutdown-delay-duration: within this time every client learns that the address is gone.
  */
 const SERVING_ON_MS = 2_000
-/** Between two checks of a condition without an event, in milliseconds. */
+/** The interval between checks of a condition for which there is no event, in milliseconds. */
 const POLL_MS = 100
 
 type ProcessPart = Exclude<Part, 'both'>
@@ -23,7 +23,7 @@ type ProcessPart = Exclude<Part, 'both'>
 /**
  * Performs the primitives of steps on a fleet, one after the other, with a check of the recorder before and after each.
  * An owner's faults stand until that owner ends; retired masters are left alone. Every method rejects with the signal's
- * reason once that is aborted.
+ * reason once the signal is aborted.
  */
 export class FleetControl {
   readonly roster = new Roster()
@@ -54,7 +54,7 @@ export class FleetControl {
     await this.do({ type: 'start', master: master.name, part: 'sidecar' })
   }
 
-  /** A master dies for good. */
+  /** Kills a master that does not come back. */
   async retire(master: string): Promise<void> {
     this.roster.retire(master)
     await this.do({ type: 'retire', master })
@@ -62,12 +62,12 @@ export class FleetControl {
 
   /**
    * Stops masters with SIGTERM and waits for their end. The server outlives its sidecar, which first withdraws the
-   * address: it serves until no client is sent there. A process that does not end in time is killed.
+   * address, so that it serves until no client is sent there. A process that does not end in time is killed.
    */
   async terminate(masters: readonly string[], part: Part, owner: Owner): Promise<void> {
     await Promise.all(
       masters.map(async (master) => {
-        // One process, whichever part is meant.
+        // A kube-apiserver is one process, whichever part is meant.
         const isKubeApiserver = this.member(master)?.kind === 'kube-apiserver'
         if (part !== 'server' || isKubeApiserver) {
           await this.do({ type: 'terminate', master, part: 'sidecar' }, owner)
@@ -81,10 +81,10 @@ export class FleetControl {
     )
   }
 
-  /** One after the other. A running process is not started. */
+  /** Performs primitives one after the other. Does not start a sidecar that is running. */
   async doAll(primitives: readonly Primitive[], owner?: Owner): Promise<void> {
     for (const primitive of primitives) {
-      // A second life would run beside it for ever.
+      // A second life would run beside the first one for ever.
       if (primitive.type === 'start' && primitive.part === 'sidecar') {
         const member = this.member(primitive.master)
         if (member?.ended === false && !member.stopping) continue
@@ -100,7 +100,7 @@ export class FleetControl {
       'master' in primitive && typeof primitive.master === 'string' && this.roster.isRetired(primitive.master)
     if (gone && primitive.type !== 'retire') return
     if (owner !== undefined) this.faults.add(primitive, owner)
-    // The state until now; once for each moment.
+    // Checks the state up to now, but only once for each moment.
     if (this.#clock.monotonicMs() !== this.#checkedAtMs) this.#recorder.check()
     await this.#target.perform(primitive, this.#signal)
     this.#recorder.check()
@@ -111,7 +111,7 @@ export class FleetControl {
     return this.#target.members.find((member) => member.name === name)
   }
 
-  /** Returns whether the condition held in time; resolves at the moment when it does, if the target reports it. */
+  /** Resolves with true when the condition holds, at once if the target reports it, or with false after `limitMs`. */
   async until(predicate: () => boolean, limitMs: number): Promise<boolean> {
     const endMs = this.#clock.monotonicMs() + limitMs
     while (!predicate()) {
@@ -142,7 +142,7 @@ export function partsOf(part: Part): readonly ProcessPart[] {
   return part === 'both' ? ['server', 'sidecar'] : [part]
 }
 
-/** The same to one or both processes of each master; to its server first. */
+/** The same primitive for one or both processes of each master, for its server first. */
 export function toParts(
   masters: readonly string[],
   part: Part,
@@ -151,7 +151,7 @@ export function toParts(
   return masters.flatMap((master) => partsOf(part).map((one): Primitive => ({ type, master, part: one })))
 }
 
-/** The performer of faults that may undo them: one performed step. Compared by identity. */
+/** The performed step that owns faults, and may undo them. Compared by identity. */
 export type Owner = object
 
 interface Fault {
@@ -163,12 +163,12 @@ interface Fault {
  * The standing faults of a fleet, and their owners. Several steps may cause the same fault of one master: it ends with
  * the last of them. Of two that differ, such as two delays of one path, the later one counts while it lasts.
  *
- * Pure but for its own memory; it returns the primitives to perform.
+ * Performs nothing itself, but returns the primitives to perform.
  */
 export class StandingFaults {
   readonly #faults = new Map<string, Fault[]>()
 
-  /** Notes a primitive that is about to be performed. One that needs no undoing is ignored. */
+  /** Records a primitive that is about to be performed. Ignores one that needs no undoing. */
   add(primitive: Primitive, owner: Owner): void {
     const key = lasting(primitive)?.key
     if (key === undefined) return
@@ -183,18 +183,18 @@ export class StandingFaults {
     return faults.some((fault) => fault.owner !== owner)
   }
 
-  /** `owner` has ended: returns the primitives that end its faults, unless another owner needs them. */
+  /** Removes the faults of an ended owner. Returns the primitives that end them, unless another owner needs them. */
   release(owner: Owner): readonly Primitive[] {
     const undone = [...this.#faults].flatMap(([key, faults]) => {
       const left = faults.filter((fault) => fault.owner !== owner)
       return left.length === faults.length ? [] : this.#replace(key, faults, left)
     })
-    // Servers first: sidecars that are started beside them find them running.
+    // Servers first, so that sidecars that start beside them find them running.
     const isServer = (one: Primitive): boolean => 'part' in one && one.part === 'server'
     return [...undone.filter(isServer), ...undone.filter((one) => !isServer(one))]
   }
 
-  /** Ends the `chosen` faults of all owners. */
+  /** Removes the `chosen` faults of all owners. Returns the primitives that end them. */
   clear(chosen: (fault: Primitive) => boolean): readonly Primitive[] {
     return [...this.#faults].flatMap(([key, faults]) => {
       const left = faults.filter(({ primitive }) => !chosen(primitive))
@@ -209,12 +209,12 @@ export class StandingFaults {
     const is = left.at(-1)?.primitive
     if (was === undefined) return []
     if (is === undefined) return [lasting(was)?.undo].filter((undo) => undo !== undefined)
-    // However a part was stopped, it is down.
+    // The part stays stopped, however the remaining fault stopped it.
     return 'part' in is || JSON.stringify(was) === JSON.stringify(is) ? [] : [is]
   }
 }
 
-/** Faults with one key are the same fault, which `undo` ends. Undefined for a momentary one. */
+/** The key of a lasting fault, and the primitive that ends it; undefined if it does not last. One key is one fault. */
 function lasting(primitive: Primitive): { readonly key: string; readonly undo: Primitive } | undefined {
   switch (primitive.type) {
     case 'kill':
@@ -237,7 +237,7 @@ function lasting(primitive: Primitive): { readonly key: string; readonly undo: P
       return { key: `readyz ${primitive.master}`, undo: { ...primitive, answer: 'ready' } }
     case 'datastore':
       return { key: 'datastore', undo: { ...primitive, state: 'up' } }
-    // Named one by one: the compiler asks of a new fault whether it lasts.
+    // Named one by one, so that the compiler asks of a new primitive whether it lasts.
     case 'start':
     case 'thaw':
     case 'terminate-earlier':

@@ -27,7 +27,7 @@ import { decodeHolder } from '../kubernetes-service/leases/master-leases.ts'
 import type { MemoryLeaseRegistry } from '../kubernetes-service/leases/memory.ts'
 import type { Listing, ObservedObjects, ObservedService } from '../verify/observation.ts'
 
-/** Longer than any drill, so that no server ends the watches of observers, in seconds. */
+/** The timeout of watches, in seconds: longer than any drill, so that no server ends the watches of observers. */
 const WATCH_SECONDS = 172_800
 
 /** Reports every version of the Endpoints or of the slice of `kubernetes`, until the signal is aborted. */
@@ -50,7 +50,7 @@ export async function followListings(
   }
 }
 
-/** The addresses for clients, sorted. */
+/** The addresses that Endpoints or an EndpointSlice offer to clients, sorted. */
 export function addressesOf(object: unknown): readonly string[] {
   // A Go server writes null for an empty list.
   const { subsets, endpoints: sliced } = object as {
@@ -58,7 +58,7 @@ export function addressesOf(object: unknown): readonly string[] {
     endpoints?: { addresses: string[]; conditions?: { ready?: boolean } }[] | null
   }
   const listed = (subsets ?? []).flatMap((subset) => (subset.addresses ?? []).map(({ ip }) => ip))
-  // Only false excludes an endpoint: a kube-apiserver copies foreign unready addresses.
+  // Only `ready: false` excludes an endpoint. A kube-apiserver copies unready addresses that others have written.
   const usable = (sliced ?? []).filter(({ conditions }) => conditions?.ready !== false)
   return [...listed, ...usable.flatMap(({ addresses }) => addresses)].sort()
 }
@@ -73,7 +73,7 @@ export async function followObjects(api: KubeApi, report: (found: Found) => void
   let service: ObservedService | undefined
   const synced = new Set<'service' | 'namespaces'>()
   const reportFound = (): void => {
-    // Only once both lists are known.
+    // Reports nothing before both lists are known.
     if (synced.size === 2) report({ service, namespaces: [...names].sort() })
   }
   const watched = { sendInitialEvents: true, allowWatchBookmarks: true, timeoutSeconds: WATCH_SECONDS, signal }
@@ -111,7 +111,7 @@ function serviceOf({ metadata, spec }: Service): ObservedService {
   return { uid: metadata?.uid ?? '', clusterIP: spec?.clusterIP ?? '', ports }
 }
 
-/** Takes the addresses with leases in the store, in order, at each change. */
+/** Receives the addresses with leases in the store, in order, at each change. */
 type ReportLeases = (addresses: readonly string[]) => void
 
 /** The addresses of a store's leases by key, reported when they have changed. */
@@ -141,7 +141,7 @@ class LeaseAddresses {
   }
 }
 
-/** Follows leases in the place of kube-apiserver's own, until the signal is aborted. */
+/** Follows the leases at the keys that kube-apiserver itself uses, until the signal is aborted. */
 export async function followEtcdLeases(
   etcd: EtcdKv,
   prefix: string,
@@ -157,7 +157,7 @@ export async function followEtcdLeases(
     }
     addresses.report()
   }
-  // The watch is open again: a list shows what happened meanwhile.
+  // When the watch has been reopened, a list shows what changed meanwhile.
   const listAgain = async (): Promise<void> => {
     const found = await etcd.list(keys.leases, { signal }).catch(() => undefined)
     if (found === undefined) return
@@ -201,8 +201,8 @@ export function followMemoryLeases(registry: MemoryLeaseRegistry, report: Report
 }
 
 /**
- * Lists all these addresses in `default/kubernetes`, once, as an administrator of API servers with the reconciler
- * `none` does, because nothing else will. Replaces existing objects.
+ * Writes all these addresses to `default/kubernetes`, once. An administrator of API servers with the reconciler `none`
+ * must do the same, because nothing else will. Replaces existing objects.
  */
 export async function writeStaticList(
   api: KubeApi,

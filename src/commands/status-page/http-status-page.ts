@@ -97,7 +97,7 @@ interface Viewer {
 class Viewers {
   readonly #viewers = new Map<ServerResponse, Viewer>()
   #source: Source | undefined
-  /** What was rendered since the last change, so that further requests cost little. */
+  /** The page as rendered since the last change, so that further requests cost little. */
   #rendered: { document?: string; sections?: Sections } = {}
   #sent: Sections = {}
   #gatherMs: number = limits.gatherMs

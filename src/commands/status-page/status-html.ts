@@ -101,7 +101,7 @@ function happeningsTable({ happenings }: Status): Html {
   })
 }
 
-/** After this time without a message, in milliseconds, the page says so. A message is sent every five seconds. */
+/** Without a message for this time, in milliseconds, the page says so. A message is sent every five seconds. */
 const SILENT_MS = 12_000
 
 /** Puts new sections into the page, and counts down the leases. Contacts nothing but the page's own server. */

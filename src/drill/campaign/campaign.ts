@@ -6,17 +6,17 @@ import type { FleetPlan, Scenario } from '../scenario/scenario.ts'
 interface CampaignOptions {
   readonly firstSeed: number
   readonly runs: number
-  /** Nothing new is begun after the first violation, except shrinking. @default false */
+  /** After the first violation begins no more seeds, and only shrinks. @default false */
   readonly failFast?: boolean
-  /** How many failed schedules are shrunk: the first ones found. @default 3 */
+  /** How many failed schedules are shrunk at most, the first ones found. @default 3 */
   readonly shrinkAtMost?: number
   /** Called with each result. */
   readonly onResult?: (result: ScheduleResult) => void
-  /** Ends the campaign early, with the results so far. */
+  /** Aborting it ends the campaign early, with the results so far. */
   readonly signal: AbortSignal
 }
 
-/** A failed schedule, as short as it was found. */
+/** The shortest schedule that still fails, as far as the search has found. */
 interface ShrunkSchedule {
   readonly seed: number
   readonly scenario: Scenario
@@ -24,12 +24,12 @@ interface ShrunkSchedule {
 }
 
 export interface CampaignOutcome {
-  /** In the order of their seeds. */
+  /** The results in the order of their seeds. */
   readonly results: readonly ScheduleResult[]
   readonly shrunk: readonly ShrunkSchedule[]
 }
 
-/** The most seeds that a worker takes at a time: few enough for all to end at about the same time. */
+/** The most seeds that a worker takes at a time: few, so that all workers end at about the same time. */
 const MAX_CHUNK = 25
 
 /** Runs the schedules of many seeds, and shrinks some that fail. Rejects when a worker does. */
@@ -90,16 +90,16 @@ export interface ScheduleResult {
 
 /** A task for another process. */
 export type CampaignTask =
-  /** This many seeds from the first one on. */
+  /** Runs `count` seeds, from `firstSeed` on. */
   | { readonly type: 'run'; readonly firstSeed: number; readonly count: number }
   | { readonly type: 'shrink'; readonly seed: number; readonly invariant: string }
 
-/** A message from there: one result. */
+/** A message from that process: one result. */
 export type CampaignReport =
   | { readonly type: 'ran'; readonly result: ScheduleResult }
   | { readonly type: 'shrunk'; readonly seed: number; readonly scenario: Scenario; readonly tries: number }
 
-/** Performs tasks, one at a time. Rejects when it no longer can. */
+/** Performs tasks, one at a time. Rejects if it can perform no more. */
 export interface CampaignWorker {
   perform(task: CampaignTask, onReport: (report: CampaignReport) => void): Promise<void>
 }
@@ -113,8 +113,8 @@ export interface CampaignSummary {
   readonly cpuMs: MeanAndMax
   readonly simulatorEvents: MeanAndMax
   /**
-   * How often an address left while its master was healthy, in how many schedules there were leases of such times, and
-   * in how many of these no address did so.
+   * For each combination of lease times: how many schedules had it, how often an address left the list in them while
+   * its master was healthy, and in how many of them no address did so.
    */
   readonly flaps: readonly {
     readonly leaseTtlMs: number
@@ -132,7 +132,7 @@ interface MeanAndMax {
   readonly max: number
 }
 
-/** Pure. */
+/** Computes the figures of a campaign. Pure. */
 export function summarize({ results }: Pick<CampaignOutcome, 'results'>, elapsedMs: number): CampaignSummary {
   const elapsedSeconds = elapsedMs / 1000
   return {
@@ -147,7 +147,7 @@ export function summarize({ results }: Pick<CampaignOutcome, 'results'>, elapsed
   }
 }
 
-/** For people: one figure a line. Pure. */
+/** The figures for people, one per line. Pure. */
 export function describeSummary(summary: CampaignSummary): readonly string[] {
   const { schedules, elapsedSeconds, schedulesPerSecond, cpuMs, simulatorEvents, flaps, leaseStores } = summary
   const stores = Object.entries(leaseStores).map(([store, count]) => `${count} in ${store}`)

@@ -4,8 +4,8 @@ import type { CampaignReport, CampaignTask, CampaignWorker } from './campaign.ts
 import { type WorkerMessage, workerModule } from './process-worker.ts'
 
 /**
- * A schedule makes many short-lived objects and errors; and where each processor has a worker, additional threads of V8
- * cost more than they gain.
+ * Flags of Node that make schedules faster: a schedule makes many short-lived objects and errors, and additional
+ * threads of V8 cost more than they gain if each processor has a worker.
  */
 const FAST = ['--stack-trace-limit=0', '--min-semi-space-size=64', '--max-semi-space-size=64', '--single-threaded']
 
@@ -44,7 +44,7 @@ class ProcessWorker implements CampaignWorker {
     })
   }
 
-  /** Undefined when it could not be started. */
+  /** Undefined if the process could not be started. */
   get pid(): number | undefined {
     return this.#child.pid
   }

@@ -1,14 +1,14 @@
 import type { CampaignReport, CampaignTask } from './campaign.ts'
 import { performTask } from './run-schedule.ts'
 
-/** The module with which a worker's process is started; it works only when it is that module. */
+/** The module that a worker's process runs. It performs tasks only if it is the main module. */
 export const workerModule = import.meta.url
 
-/** From a worker's process: a report, or the end of a task. */
+/** A message from a worker's process: a report, or the end of a task. */
 export type WorkerMessage = CampaignReport | { readonly type: 'done' }
 
 if (import.meta.main) {
-  // The parent ends it; an interrupt at the terminal reaches all processes.
+  // Ignored, because an interrupt at the terminal reaches all processes, and the parent ends this one.
   process.on('SIGINT', () => {})
   process.on('SIGTERM', () => {})
   process.on('disconnect', () => process.exit())

@@ -53,12 +53,12 @@ interface ScheduleOutcome {
   readonly simulatorEvents: number
   /** How often an address left while its master was healthy. */
   readonly flaps: number
-  /** Of the history and of every request, so that two runs can be compared. */
+  /** A hash of the history and of every request, so that two runs can be compared. */
   readonly digest: string
 }
 
 /**
- * Runs a scenario in the simulator, without clients and most figures. A rejection of the run is a violation too.
+ * Runs a scenario in the simulator, without clients and most figures. If the run rejects, this is a violation too.
  * Rejects only with the signal's reason.
  */
 export async function runSchedule(scenario: Scenario, seed: number, signal: AbortSignal): Promise<ScheduleOutcome> {
@@ -86,7 +86,7 @@ export async function runSchedule(scenario: Scenario, seed: number, signal: Abor
   }
 }
 
-/** Requests that only read are no events, but show the behaviour of a master as its writes do. */
+/** Also records requests that only read. They are not events, but show how a master behaves, as its writes do. */
 class RequestRecorder extends DrillRecorder {
   readonly requests: string[] = []
 
@@ -99,7 +99,7 @@ class RequestRecorder extends DrillRecorder {
 /** The result of {@link shrinkScenario}. */
 interface Shrunk {
   readonly scenario: Scenario
-  /** How often a scenario was tried. */
+  /** How many scenarios were tried. */
   readonly tries: number
 }
 
@@ -109,9 +109,9 @@ const AFTER_MS = 500
 const FIRST_MS = 1_000
 
 /**
- * Searches the shortest scenario that still fails: fewer steps, then fewer masters, shorter times, a simpler fleet, and
- * once more fewer steps. `failsAt` runs a scenario and resolves with the time of the violation, undefined when there is
- * none. Tries at most `limit` times; if it finds nothing better the scenario stays. @default 300
+ * Searches for the shortest scenario that still fails: fewer steps, then fewer masters, a simpler fleet, shorter times,
+ * and once more fewer steps. `failsAt` runs a scenario and resolves with the time of the violation, undefined if there
+ * is none. Tries at most `limit` scenarios. If none is better, the result is the given one. @default 300
  */
 export async function shrinkScenario(
   scenario: Scenario,
@@ -134,7 +134,7 @@ class Search {
   tries = 0
   readonly #failsAt: (candidate: Scenario) => Promise<number | undefined>
   readonly #limit: number
-  /** When the best one fails, if known. */
+  /** The time at which the best scenario fails, if known. */
   #failureMs: number | undefined
 
   constructor(scenario: Scenario, failsAt: (candidate: Scenario) => Promise<number | undefined>, limit: number) {
@@ -155,7 +155,7 @@ class Search {
   /** Delta debugging: omits ever smaller pieces. */
   async dropSteps(): Promise<void> {
     for (let size = Math.ceil(this.best.steps.length / 2); size >= 1; size = Math.floor(size / 2)) {
-      // From the end: the last steps are least often a cause.
+      // From the end, because the last steps are least often a cause.
       for (let end = this.best.steps.length; end > 0; end -= size) {
         const { steps } = this.best
         await this.#takeSteps([...steps.slice(0, Math.max(end - size, 0)), ...steps.slice(end)])
@@ -191,7 +191,7 @@ class Search {
     return this.#take({ ...this.best, steps })
   }
 
-  /** Returns whether it also fails; then it is the best one. */
+  /** Runs a candidate. If it also fails, it becomes the best scenario, and the result is true. */
   async #take(wanted: Scenario): Promise<boolean> {
     const candidate = fittingScenario(wanted)
     if (JSON.stringify(candidate) === JSON.stringify(this.best)) return false
@@ -209,7 +209,7 @@ class Search {
   }
 }
 
-/** Moves the step and all later ones, and the end, by this much to an earlier time. */
+/** Moves the step at index `from`, all later ones and the end to an earlier time, by `byMs`. */
 function moved(scenario: Scenario, from: number, byMs: number): Scenario {
   const steps = scenario.steps.map((step, index) => (index < from ? step : { ...step, atMs: step.atMs - byMs }))
   return { ...scenario, steps, durationMs: scenario.durationMs - byMs }
@@ -220,8 +220,8 @@ function tenth(ms: number): number {
 }
 
 /**
- * A scenario after the omission of steps or masters, without names of missing masters, and without steps that would
- * continue after its end. Pure.
+ * Makes a scenario fit after steps or masters were omitted: without names of missing masters, without steps after its
+ * end, and with shorter steps if they would last longer. Pure.
  */
 export function fittingScenario(scenario: Scenario): Scenario {
   const { durationMs } = scenario
@@ -233,11 +233,11 @@ export function fittingScenario(scenario: Scenario): Scenario {
     const forMs = 'forMs' in step && step.forMs !== undefined ? Math.min(step.forMs, durationMs - step.atMs) : undefined
     return [{ ...step, ...(masters && { masters }), ...(forMs !== undefined && { forMs }) } as Step]
   })
-  // A step that is not undone continues to its own end.
+  // A step without `forMs` cannot be shortened, so the scenario lasts until its end.
   return { ...scenario, steps, durationMs: Math.max(durationMs, lastStepEndMs(steps, scenario.fleet)) }
 }
 
-/** Each makes a fleet simpler. */
+/** Changes that each make a fleet simpler. */
 const withoutPeculiarity: readonly ((fleet: FleetPlan) => FleetPlan)[] = [
   (fleet) => ({ ...fleet, spikes: false }),
   (fleet) => everyMaster(fleet, (master) => ({ ...master, driftPpm: 0 })),
@@ -250,7 +250,7 @@ const withoutPeculiarity: readonly ((fleet: FleetPlan) => FleetPlan)[] = [
   (fleet) => (fleet.leaseStore === 'memory' ? { ...fleet, leaseStore: 'kubernetes' } : fleet),
 ]
 
-/** Steps name it no more once the scenario fits. */
+/** Removes a master from the fleet. {@link fittingScenario} then removes its name from the steps. */
 function withoutMaster(scenario: Scenario, name: string): Scenario {
   const masters = scenario.fleet.masters.filter((master) => master.name !== name)
   return { ...scenario, fleet: { ...scenario.fleet, masters, apiserverCount: masters.length } }

@@ -5,12 +5,12 @@ import { createInterface } from 'node:readline'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 
 /**
- * One process of a drilled fleet, in a group of its own: an interrupt at the terminal does not reach it, and it does
- * not outlive the drill.
+ * One process of a drilled fleet, in a process group of its own, so that an interrupt at the terminal does not reach
+ * it. It does not outlive the drill.
  */
 export class Child {
   readonly pid: number
-  /** When it has ended, and all its output has been read. */
+  /** Resolves when the process has ended, and all its output has been read. */
   readonly exited: Promise<void>
   /** The last line of its output, which explains a failure. */
   lastLine: string | undefined
@@ -36,7 +36,7 @@ export class Child {
     })
   }
 
-  /** Rejects, in one line, when the command cannot be run. */
+  /** Starts a command. Rejects with one line if it cannot be run. */
   static async start(command: string, args: readonly string[], watchdog: Watchdog): Promise<Child> {
     const child = spawn(command, args, {
       detached: true,
@@ -53,14 +53,14 @@ export class Child {
   }
 
   /**
-   * Which program ended by itself, how, and the last line of its output; undefined while it runs, when it was killed
-   * here, and when it was stopped and ended with success.
+   * An error that names the program, how it ended, and the last line of its output. Undefined while the program runs,
+   * if it was killed here, and if it ended with success after SIGTERM.
    */
   get failure(): Error | undefined {
     return this.#failure
   }
 
-  /** To the process alone, if it still runs. */
+  /** Sends a signal to the process alone, if it still runs. */
   signal(signal: NodeJS.Signals): void {
     if (this.ended) return
     if (signal === 'SIGKILL') this.#killed = true
@@ -68,18 +68,18 @@ export class Child {
     try {
       process.kill(this.pid, signal)
     } catch {
-      // It has just ended.
+      // The process has just ended.
     }
   }
 
-  /** SIGKILL to its whole group; resolves when it has ended. */
+  /** Sends SIGKILL to the whole process group. Resolves when the process has ended. */
   async kill(): Promise<void> {
     if (!this.ended) {
       this.#killed = true
       try {
         process.kill(-this.pid, 'SIGKILL')
       } catch {
-        // It has just ended.
+        // The process has just ended.
       }
     }
     await this.exited
@@ -88,7 +88,7 @@ export class Child {
 
 const signals = { terminate: 'SIGTERM', freeze: 'SIGSTOP', thaw: 'SIGCONT' } as const
 
-/** One life of a process of a member, and the signals that it got. */
+/** One life of a member's process, and the signals that it got. */
 export class ProcessLife {
   readonly child: Child
   stopping = false
@@ -100,7 +100,7 @@ export class ProcessLife {
     this.child = child
   }
 
-  /** Runs, and was not stopped. */
+  /** Whether the process runs, and was neither stopped nor frozen. */
   get running(): boolean {
     return !this.stopping && !this.frozen && !this.child.ended
   }
@@ -112,7 +112,7 @@ export class ProcessLife {
   }
 }
 
-// The guarded are a list of numbers between blanks; one is taken out by cutting the list at it.
+// `groups` lists the guarded process groups between blanks. To remove one, the list is cut at it.
 const SCRIPT = `
 trap '' INT TERM HUP
 groups=' '
@@ -127,19 +127,19 @@ for group in $groups; do kill -9 -"$group" 2>/dev/null; done
 `
 
 /**
- * A shell that ends the remaining processes of this one, and removes its directory, however this process ends: it holds
- * the other end of a pipe, and acts when that closes.
+ * A shell that kills the remaining process groups of this process and removes its directory, however this process ends.
+ * It holds the other end of a pipe, and acts when the pipe closes.
  */
 export class Watchdog {
   readonly #shell: ChildProcess
 
-  /** The directory is removed with its contents. */
+  /** `directory` is removed at the end, with its contents. */
   constructor(directory?: string) {
-    // An argument is no part of the script, whatever is in it.
+    // An argument cannot become part of the script, whatever it contains.
     const args = ['-c', SCRIPT, 'watchdog', directory === undefined ? '' : resolve(directory)]
     this.#shell = spawn('sh', args, { detached: true, stdio: ['pipe', 'ignore', 'ignore'] })
     this.#shell.unref()
-    // Without it one safeguard is missing, and nothing else is wrong.
+    // Without the shell only one safeguard is missing.
     this.#shell.on('error', () => {})
     this.#shell.stdin?.on('error', () => {})
   }
@@ -162,12 +162,12 @@ export class Watchdog {
   }
 }
 
-/** Between two attempts, in milliseconds. */
+/** The pause between two attempts, in milliseconds. */
 const PAUSE_MS = 1_000
 
 /**
- * Tries until it succeeds, or has failed at the end of `limitMs`: then rejects with the last failure. `report` is
- * called for the first one only, since the others normally are the same.
+ * Calls `attempt` until it succeeds, or has failed at the end of `limitMs`; then rejects with the last failure.
+ * `report` receives only the first failure, because the others are normally the same.
  */
 export async function patiently(
   attempt: () => Promise<void>,

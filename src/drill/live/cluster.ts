@@ -28,10 +28,10 @@ export interface Cluster {
   readonly access: Access
   /** The address of the API server. */
   readonly server: TcpTarget & { readonly tls: boolean }
-  /** The same, for a proxy. */
+  /** The API server, as a proxy connects to it. */
   readonly proxied: ProxiedServer
   /**
-   * The credentials that a proxy sends for clients with its own token; undefined where the sidecars use their own
+   * The credentials that a proxy sends for clients with its own token; undefined if the sidecars use their own
    * credentials.
    */
   readonly shown: { readonly authorization: string | undefined } | undefined
@@ -41,14 +41,14 @@ export interface Cluster {
   /** Undefined without etcd. */
   readonly standingLeases: StandingLeases | undefined
   readonly leaseStore: 'etcd' | 'kubernetes'
-  /** Of the lease store of the fleet. */
+  /** Inspects the lease store of the fleet. */
   readonly leases: LeaseInspector
   close(): Promise<void>
 }
 
 /**
- * Connects; contacts nothing yet. Rejects with a KubeConfigError, an EtcdEndpointError or a {@link DrillError} of one
- * line.
+ * Prepares the connections, and contacts nothing yet. Rejects with a KubeConfigError, an EtcdEndpointError or, in one
+ * line, a {@link DrillError}.
  */
 export async function openCluster(options: LiveOptions, leaseStore: 'etcd' | 'kubernetes'): Promise<Cluster> {
   const { kubeconfig, context, etcdServers, etcdPrefix: prefix, etcdFiles: files } = options
@@ -109,7 +109,8 @@ function poolOf(endpoints: readonly EtcdEndpoint[], files: CredentialFiles, cloc
 }
 
 /**
- * The proxy sends its certificate only if it requires its own token: otherwise anybody who finds the port could use it.
+ * The proxy sends its certificate only if it requires its own token, because otherwise anybody who finds the port could
+ * use the certificate.
  */
 function proxiedServer(access: Access, asks: boolean): ProxiedServer {
   const { server: url, serverName, skipVerify, ca, clientCertificate } = access
@@ -119,7 +120,7 @@ function proxiedServer(access: Access, asks: boolean): ProxiedServer {
 }
 
 function shownBy({ server, user }: Access): Cluster['shown'] {
-  // No credentials go in the clear.
+  // Credentials are not sent without TLS.
   if (server.protocol === 'http:') return { authorization: undefined }
   if (user?.exec !== undefined || user?.authProvider !== undefined || user?.tokenFile !== undefined) return undefined
   const { token, username, password = '' } = user ?? {}
@@ -127,14 +128,14 @@ function shownBy({ server, user }: Access): Cluster['shown'] {
   return { authorization: username ? `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}` : undefined }
 }
 
-/** Between two renewals, in milliseconds: a quarter of the shortest TTL that there is. */
+/** The interval between renewals, in milliseconds: a quarter of the shortest possible TTL. */
 const RENEW_MS = 500
-/** Below an etcd prefix: leases and their holders' records. */
+/** The prefixes of leases and of holder records, below the etcd prefix. */
 const PREFIXES = ['/masterleases/', '/apiserver-bootstrap/holders/']
 
 /**
- * Prevents leases from expiring while the running etcd is treated as dead: a dead one expires none, and starts their
- * TTLs again when it is back. On kine, where a lease identifies nothing, they expire all the same.
+ * Renews the leases while the running etcd is treated as dead, because a dead etcd expires none, and starts their TTLs
+ * again when it is back. On kine they expire all the same, because there a lease identifies nothing.
  */
 export class StandingLeases {
   readonly #kv: EtcdKv
@@ -155,14 +156,14 @@ export class StandingLeases {
     this.#clock = options.clock
   }
 
-  /** From now on until {@link release}. */
+  /** Renews the leases from now on until {@link release}. */
   hold(): void {
     if (this.#held !== undefined) return
     const end = new AbortController()
     this.#held = { end, ended: this.#renew(end.signal) }
   }
 
-  /** Leases get their whole TTL from now on. */
+  /** Ends the renewals. The leases get their whole TTL from now on. */
   async release(): Promise<void> {
     this.#held?.end.abort()
     await this.#held?.ended
@@ -213,7 +214,7 @@ export interface LiveOptions {
   readonly etcdFiles: CredentialFiles
   /** The program of members of the kind kube-apiserver. */
   readonly kubeApiserver?: string | undefined
-  /** One range, or two with a comma. @default that of the ServiceCIDR `kubernetes` */
+  /** One range, or two separated by a comma. @default that of the ServiceCIDR `kubernetes` */
   readonly serviceClusterIpRange?: string | undefined
   /** How to start this program: a command, and the arguments before `run`. */
   readonly program: readonly string[]
@@ -256,7 +257,7 @@ function stepFault(step: Step): string | undefined {
   }
 }
 
-/** RFC 5737 and RFC 3849: unused addresses. */
+/** Whether an address is reserved for documentation (RFC 5737, RFC 3849), so that nobody uses it. */
 export function isDocumentation(address: string): boolean {
   return /^(?:192\.0\.2|198\.51\.100|203\.0\.113)\.\d+$|^2001:0?db8:/i.test(address)
 }

@@ -22,12 +22,12 @@ import { listenAnywhere } from './tcp-proxy.ts'
 
 /** The server behind a proxy, and the proxy's credentials. PEM throughout. */
 export interface ProxiedServer {
-  /** A path in it is the beginning of each request's path already. */
+  /** If the URL has a path, each request's path already begins with it. */
   readonly url: URL
   readonly tls?:
     | {
         readonly ca?: string | undefined
-        /** The proxy's own: a client's certificate is not passed on. */
+        /** The proxy's own certificate, because a client's certificate is not passed on. */
         readonly cert?: string | undefined
         readonly key?: string | undefined
         readonly serverName?: string | undefined
@@ -50,9 +50,9 @@ export interface FaultProxyOptions {
   readonly tls?: { readonly certificate: string; readonly key: string } | undefined
   /** @default none: every client's `authorization` is passed on unchanged */
   readonly credential?: IssuedCredential | undefined
-  /** Rules that it has in common with another. @default its own */
+  /** Rules that this proxy shares with another. @default its own */
   readonly faults?: RequestFaults | undefined
-  /** Called with each request as it comes, whatever becomes of it. */
+  /** Called with each request when it arrives, whatever its outcome. */
   readonly onRequest?: ((request: ObservedRequest['request']) => void) | undefined
 }
 
@@ -62,9 +62,10 @@ interface Watch {
 }
 
 /**
- * Stands before an API server on a port of 127.0.0.1, speaks HTTP/1.1 to both sides, and applies {@link RequestRule}s
- * to single requests. Bytes, tokens and all other headers are passed on unchanged; instead of a client's certificate
- * the server sees the proxy's own.
+ * A proxy before an API server. It listens on a port of 127.0.0.1, speaks HTTP/1.1 to both sides, and applies rules
+ * ({@link RequestRule}) to single requests. It passes on bodies and headers unchanged, except `host`, headers of the
+ * connection, the token that it has issued, and `accept` of watches. The server sees the proxy's own certificate
+ * instead of a client's.
  */
 export class FaultProxy {
   readonly port: number
@@ -93,23 +94,23 @@ export class FaultProxy {
     listener.on('request', (request, response) => this.#serve(request, response))
   }
 
-  /** Listens at once. */
+  /** Opens a proxy that listens. */
   static async open(options: FaultProxyOptions): Promise<FaultProxy> {
     const { certificate: cert, key } = options.tls ?? {}
     const listener = options.tls === undefined ? createHttpServer() : createHttpsServer({ cert, key })
-    // Clients decide about their idle connections.
+    // Clients decide when to close idle connections.
     listener.keepAliveTimeout = 0
     return new FaultProxy(listener, await listenAnywhere(listener), options)
   }
 
-  /** From now on until {@link lift}. The same rule twice is one. */
+  /** Applies a rule until {@link lift}. To apply it twice changes nothing. */
   apply(rule: RequestRule): void {
     this.#faults.add(rule)
     if (rule.fault.type !== 'cut-watches') return
     for (const { request, socket } of [...this.#watches]) if (isMet(rule, request)) socket.destroy()
   }
 
-  /** Hanging requests stay unanswered; late ones arrive. */
+  /** Ends a rule. Requests that hang stay unanswered; delayed ones still arrive. */
   lift(rule: RequestRule): void {
     this.#faults.remove(rule)
   }
@@ -132,7 +133,7 @@ export class FaultProxy {
   #track(socket: Socket): void {
     this.#sockets.add(socket)
     socket.setNoDelay(true)
-    // A close follows.
+    // A `close` event follows.
     socket.on('error', () => {})
     socket.on('close', () => this.#sockets.delete(socket))
   }
@@ -169,15 +170,15 @@ export class FaultProxy {
   #forward(request: IncomingMessage, response: ServerResponse, sent: SentRequest): void {
     const { url } = this.#server
     const send = url.protocol === 'https:' ? requestHttps : requestHttp
-    // The path is no part of a URL here: it cannot name another server.
+    // Given apart from the URL, the path cannot name another server.
     const upstream = send(url.origin, {
       path: request.url,
       method: request.method,
       agent: this.#agent,
-      // Events are lines in JSON, not in protobuf.
+      // As JSON each event is a line, but not as protobuf.
       headers: { ...this.#headersOf(request.headers), ...(sent.isWatch && { accept: 'application/json' }) },
     })
-    // As without a proxy: the client finds the connection closed.
+    // The client finds the connection closed, as without a proxy.
     upstream.on('error', () => response.destroy())
     response.on('close', () => upstream.destroy())
     upstream.on('response', (answered) => {
@@ -185,14 +186,14 @@ export class FaultProxy {
       answered.on('aborted', () => response.destroy())
       response.writeHead(answered.statusCode ?? 502, withoutConnection(answered.headers))
       if (!sent.isWatch || answered.statusCode !== 200) return answered.pipe(response)
-      // Otherwise the head would wait for the first event.
+      // Otherwise Node would hold back the head until the first event.
       response.flushHeaders()
       return this.#relay(answered, response, sent)
     })
     request.pipe(upstream)
   }
 
-  /** The events of a watch, a line each. */
+  /** Passes on the events of a watch, a line each. */
   #relay(answered: IncomingMessage, response: ServerResponse, sent: SentRequest): void {
     const { socket } = response
     if (socket === null) return
@@ -221,7 +222,7 @@ export class FaultProxy {
     return { ...others, ...(authorization !== undefined && { authorization }) }
   }
 
-  /** At once without a delay. After the end nothing is done. */
+  /** Does the work after `ms`, at once if that is 0, but never after `close`. Returns a function that cancels it. */
   #after(ms: number, work: () => void): () => void {
     if (ms === 0) {
       work()
@@ -252,7 +253,10 @@ export function isPath(target: string | undefined): boolean {
   return /^\/(?![/\\])/.test(target ?? '')
 }
 
-/** Each side of a proxy has connections of its own. Trailers are not passed on: Node throws for announced ones. */
+/**
+ * Omits the headers of a connection, because each side of a proxy has its own, and `trailer`, because Node throws for
+ * announced trailers.
+ */
 function withoutConnection(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   const { connection: _, 'keep-alive': __, trailer: ___, ...others } = headers
   return others

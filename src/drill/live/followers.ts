@@ -7,13 +7,13 @@ import { followEtcdLeases, followKubernetesLeases, followListings, followObjects
 import type { TargetObserver } from '../target.ts'
 import type { Cluster } from './cluster.ts'
 
-/** After a watch that ended, in milliseconds. */
+/** The pause after a watch has ended, in milliseconds. */
 const AGAIN_MS = 200
 
 /** The objects that can be damaged. */
 export type Spoiled = Listing['object'] | 'service'
 
-/** The observations of the cluster without proxies, with their times of arrival. */
+/** The cluster to observe without proxies, and the recipients of observations with their times of arrival. */
 interface FollowOptions {
   readonly cluster: Cluster
   readonly clock: Clock
@@ -24,7 +24,7 @@ interface FollowOptions {
   readonly signal: AbortSignal
 }
 
-/** Follows everything until the signal is aborted; broken watches are reopened. */
+/** Follows the listings, objects and leases until the signal is aborted. Reopens broken watches. */
 export async function followCluster(options: FollowOptions): Promise<void> {
   const { cluster, signal } = options
   const { api } = cluster

@@ -21,7 +21,7 @@ type Kind = Resource<KubeObject>
 
 /** The kinds of `default/kubernetes`, in the order of their restoration: slices belong to the Service. */
 const KINDS = [services, endpoints, endpointSlices] as unknown as readonly Kind[]
-/** Fields that a server sets or counts. */
+/** The fields of metadata that a server sets or counts. */
 const SERVERS_OWN = ['uid', 'resourceVersion', 'creationTimestamp', 'generation', 'managedFields', 'selfLink']
 
 /** The state of `default/kubernetes` before a drill: the objects of each kind, by name. */
@@ -38,9 +38,9 @@ export class FoundState {
     return new FoundState(found)
   }
 
-  /** All of it, in kubectl's form: for a user who must restore it by hand. */
+  /** All objects as a List for kubectl, for a user who must restore them by hand. */
   get list(): KubeObject {
-    // A server names the kind of what it lists once, in the list.
+    // A server sets the kind only on a list, not on its items.
     const items = KINDS.flatMap((kind) =>
       (this.#found.get(kind) ?? []).map((object) => ({
         ...stripped(object),
@@ -112,7 +112,7 @@ function contentOf(object: KubeObject): string {
   return JSON.stringify(sorted(stripped(object)))
 }
 
-/** With the keys of every object in order. */
+/** A value in which the keys of every object are sorted. */
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted)
   if (typeof value !== 'object' || value === null) return value
@@ -124,14 +124,14 @@ function nameOf(object: KubeObject): string {
   return object.metadata?.name ?? ''
 }
 
-/** Between two checks of leases that may be about to end, in milliseconds. */
+/** The interval between checks of leases that may be about to end, in milliseconds. */
 const POLL_MS = 500
-/** How much later than it says a lease may end, in milliseconds. */
+/** How much later than announced a lease may end, in milliseconds. */
 const LATE_MS = 2_500
 
 /**
- * Rejects with a {@link DrillError} while another program manages `default/kubernetes`: masters or kube-apiservers
- * whose leases are renewed, or the API server itself. Waits for abandoned leases; writes nothing.
+ * Waits for the end of abandoned leases. Rejects with a {@link DrillError} if another program manages
+ * `default/kubernetes`: masters or kube-apiservers that renew their leases, or the API server itself. Writes nothing.
  */
 export async function whenUnoccupied(
   cluster: Cluster,
@@ -188,8 +188,8 @@ function namesOf(leases: readonly InspectedLease[]): string {
 }
 
 /**
- * Stores the found objects that could not be restored, readable by this user only, where nobody can have placed a file
- * or a link before; resolves with its path.
+ * Stores the found objects that could not be restored in a file that only this user can read. Its directory is new, so
+ * nobody can have placed a file or a link there. Resolves with the path of the file.
  */
 export async function writeRecoveryFile(found: KubeObject): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'apiserver-bootstrap-found-'))

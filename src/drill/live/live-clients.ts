@@ -23,7 +23,7 @@ interface ClientsOptions {
 /**
  * Clients of `kubernetes.default`, each behind a kube-proxy. Each begins a connection every `intervalMs`, whatever the
  * result of earlier ones, to a random address that the EndpointSlice listed `watchDelayMs` ago; any HTTP answer counts
- * as served. Of several masters behind one address the first that does not refuse answers, as with a virtual address.
+ * as served. If several masters share an address, the first that does not refuse answers, as with a virtual address.
  * Without a master there is no answer.
  */
 export class LiveClients {
@@ -34,14 +34,14 @@ export class LiveClients {
     this.#options = options
   }
 
-  /** The addresses in the slice from now on. */
+  /** Takes the addresses that the slice has from now on. */
   listed(addresses: readonly string[]): void {
     this.#options.clock.schedule(this.#options.plan.watchDelayMs, () => {
       this.#known = addresses
     })
   }
 
-  /** Until the signal is aborted; running connections are then cut off and not reported. */
+  /** Makes connections until the signal is aborted. Running ones are then cut off and not reported. */
   async run(signal: AbortSignal): Promise<void> {
     const { count, intervalMs } = this.#options.plan
     const clients = Array.from({ length: count }, async (_, index) => {
@@ -80,7 +80,7 @@ export class LiveClients {
   #ask({ port, tls }: ClientTarget, untilMs: number, signal: AbortSignal): Promise<ConnectionOutcome> {
     return new Promise((resolve) => {
       const at = { host: '127.0.0.1', port }
-      // It sends nothing secret, so the server need not be verified.
+      // The client sends nothing secret, so the server need not be verified.
       const socket: Socket = tls ? connectTls({ ...at, rejectUnauthorized: false }) : connectTcp(at)
       const end = (outcome: ConnectionOutcome): void => {
         cancel()

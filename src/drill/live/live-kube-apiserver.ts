@@ -13,10 +13,10 @@ import { etcdFlags, type LiveMember, type LiveSurroundings, LivingMember, type M
 import { StorePaths } from './store-paths.ts'
 import { listenAnywhere, TcpProxy } from './tcp-proxy.ts'
 
-/** Neither has a flag. */
+/** kube-apiserver has no flag for either. */
 const TTL_MS = 15_000
 const INTERVAL_MS = 10_000
-/** Between two probes, in milliseconds. */
+/** The interval between probes, in milliseconds. */
 const PROBE_MS = 250
 
 class ServerLife extends ProcessLife {
@@ -33,8 +33,8 @@ interface ServerParts {
 }
 
 /**
- * A kube-apiserver of its own on the etcd of the drill, which stays listed through upstream's reconciler. Only holders
- * of a token made for it may use it.
+ * A kube-apiserver on the etcd of the drill, which upstream's reconciler keeps listed. Only holders of the token made
+ * for it may use it.
  */
 export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveMember {
   readonly kind = 'kube-apiserver'
@@ -62,7 +62,7 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
     this.#parts = parts
   }
 
-  /** Makes its credentials; it does not run yet. */
+  /** Creates the credentials of a server that does not run yet. */
   static async open(around: LiveSurroundings, plan: MasterPlan): Promise<LiveKubeApiserver> {
     if (around.etcdPaths.length === 0) throw new DrillError(`${plan.name}: a kube-apiserver needs --etcd-servers`)
     if (around.options.kubeApiserver === undefined) {
@@ -91,11 +91,11 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
     })
   }
 
-  /** It has only one process: actions on its parts apply to that. There is no sidecar beside it. */
+  /** Applies actions on either part to the one process, because there is no sidecar beside it. */
   async perform(primitive: MemberPrimitive): Promise<void> {
     switch (primitive.type) {
       case 'start':
-        // Two of the same server are impossible: they listen on one port.
+        // Two processes of one server would listen on the same port.
         if (this.running) return
         await this.#kill()
         return this.#start()
@@ -199,7 +199,8 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
       `--service-account-key-file=${file('sa.pub')}`,
       `--service-account-signing-key-file=${file('sa.key')}`,
       `--token-auth-file=${file('tokens.csv')}`,
-      // All except the drill itself, which is in system:masters: the server gives access to a foreign store.
+      // Denies everybody except the drill, which is in system:masters, because the server gives access to a store that
+      // is not ours.
       '--authorization-mode=AlwaysDeny',
       '--disable-admission-plugins=ServiceAccount',
       '--profiling=false',
@@ -211,13 +212,13 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
     void this.#probe(life)
   }
 
-  /** Probes it as long as it runs. */
+  /** Probes the server as long as it runs. */
   async #probe(life: ServerLife): Promise<void> {
     const server = new URL(`https://127.0.0.1:${this.#parts.port}`)
     let transport: HttpTransport | undefined
     while (!life.child.ended) {
       try {
-        // It creates its certificate itself.
+        // The server creates its certificate itself.
         const ca = await readFile(join(this.#parts.directory, 'certificates', 'apiserver.crt'), 'utf8')
         transport ??= new HttpTransport({ server, tls: { ca }, timeoutMs: 3_000 })
         const headers = { authorization: `Bearer ${this.#parts.token}` }

@@ -24,19 +24,19 @@ import {
 } from './sidecar.ts'
 import { StorePaths } from './store-paths.ts'
 
-/** One master of real processes: a sidecar of ours, and its API server's front. */
+/** One master of real processes: our sidecar, and the front of its API server. */
 export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember {
   readonly kind = 'apiserver-bootstrap'
   readonly storeFull = false
   readonly name: string
   readonly #around: LiveSurroundings
   readonly #front: ServerFront
-  /** Undefined where the leases are objects of the API. */
+  /** Undefined if the leases are objects of the API. */
   readonly #store: StorePaths | undefined
   readonly #lives: SidecarLife[]
   /** The settings of the next life. */
   #settings: SidecarSettings
-  /** The latest, unless it was killed. */
+  /** The latest life, unless it was killed. */
   #latest: SidecarLife | undefined
 
   private constructor(
@@ -58,7 +58,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
     this.#lives = parts.lives
   }
 
-  /** Nothing of it runs yet. */
+  /** Prepares a master. None of its processes runs yet. */
   static async open(
     around: LiveSurroundings,
     fleet: FleetPlan,
@@ -101,7 +101,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
       case 'fault':
         return this.#front.apply(primitive.rule)
       case 'no-fault':
-        // Expired credentials are renewed in the sidecar's files.
+        // If the rule made the credentials expire, the sidecar's kubeconfig gets new ones.
         if (this.#front.lift(primitive.rule)) await this.#writeKubeconfig()
         return
       case 'own-etcd':
@@ -249,7 +249,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
     else this.#front.setCut(path === 'server-store' ? 'store' : path, type === 'cut')
   }
 
-  /** The kubeconfig of its sidecar, with its API server and credentials. */
+  /** Writes the kubeconfig of the sidecar, with its API server and credentials. Resolves with the file's name. */
   async #writeKubeconfig(): Promise<string> {
     const { cluster, directory } = this.#around
     const file = join(directory, `${this.name}.kubeconfig`)

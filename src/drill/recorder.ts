@@ -14,7 +14,7 @@ export class DrillRecorder implements TargetObserver {
   readonly #onEvent: (event: DrillEvent) => void
   readonly #states = new Map<string, MemberStatus>()
   readonly #checkHandlers = new Set<() => void>()
-  /** The events before time 0 is known, with the clock's own times. */
+  /** The events that came before time 0 was known, with the times of the target's clock; undefined afterwards. */
   #early: { readonly atMs: number; readonly happening: Happening }[] | undefined = []
   readonly #listed: Record<Listing['object'], readonly string[] | undefined> = {
     endpoints: undefined,
@@ -74,7 +74,8 @@ export class DrillRecorder implements TargetObserver {
   }
 
   /**
-   * The fleet has started: this moment is time 0. Reports the earlier events, and checks the invariants from now on.
+   * Makes this moment time 0, because the fleet has started. Reports the earlier events, and checks the invariants from
+   * now on.
    */
   begin(): void {
     this.#beginMs = this.#target.clock.monotonicMs()
@@ -119,7 +120,7 @@ export class DrillRecorder implements TargetObserver {
     }
   }
 
-  /** In whole microseconds, and never negative zero. */
+  /** The time since time 0 in milliseconds, rounded to whole microseconds; never negative zero. */
   #since(atMs: number): number {
     return Math.round((atMs - this.#beginMs) * 1000) / 1000 + 0
   }

@@ -6,13 +6,13 @@ export type Verb = (typeof verbs)[number]
 export type RequestFault =
   /** The server answers with this status, and does nothing. */
   | { readonly type: 'status'; readonly status: number; readonly retryAfterMs?: number | undefined }
-  /** It is never answered, and nothing is done. */
+  /** The request is never answered, and has no effect. */
   | { readonly type: 'hang' }
-  /** It arrives this much later. */
+  /** The request arrives this much later. */
   | { readonly type: 'delay'; readonly byMs: number }
-  /** Open watches are cut; later ones too, at this age. */
+  /** Open watches are cut. With `everyMs`, later watches are cut too, when they reach this age. */
   | { readonly type: 'cut-watches'; readonly everyMs?: number | undefined }
-  /** The next event of each watched resource is lost. Bookmarks and everything else go on. */
+  /** The next event of each watched resource is lost. Bookmarks and all other events arrive. */
   | { readonly type: 'lose-event' }
   /** The credentials are no longer accepted: 401 until they are renewed. */
   | { readonly type: 'expired' }
@@ -20,33 +20,33 @@ export type RequestFault =
 /** The end of a request that does not reach the server. */
 export type RequestEnd = Extract<RequestFault, { readonly type: 'status' | 'hang' }>
 
-/** The requests with the fault. A missing field matches everything, including the probe of /readyz. */
+/** Selects the requests that have the fault. A missing field matches everything, including the probe of /readyz. */
 export interface RequestFilter {
-  /** `probe`: GET /readyz alone. `api`: all but that. */
+  /** `probe`: only probes of the server's health, such as GET /readyz. `api`: all other requests. */
   readonly only?: 'probe' | 'api' | undefined
   /** A resource by its plural, such as `leases`: `leases.coordination.k8s.io` names its group too. */
   readonly resource?: string | undefined
   readonly verb?: Verb | undefined
 }
 
-/** A fault that stands. Plain JSON. */
+/** An active fault, and the requests that have it. Plain JSON. */
 export interface RequestRule extends RequestFilter {
   readonly fault: RequestFault
-  /** It ends after this many requests, for `status`, `hang` and `delay`. @default no limit */
+  /** The fault ends after this many requests, for `status`, `hang` and `delay`. @default no limit */
   readonly requests?: number | undefined
 }
 
-/** A request before it is sent: of an `ApiRequest`, or of the head of one over HTTP. */
+/** A request before it is sent: made from an `ApiRequest`, or from the head of an HTTP request. */
 export interface SentRequest {
   readonly method: string
-  /** Absolute, without the query. */
+  /** The absolute path, without the query. */
   readonly path: string
   readonly isWatch: boolean
 }
 
 /** The parsed attributes of a request. */
 export interface RequestInfo {
-  /** A probe of the server's health has no resource. */
+  /** Whether it is a probe of the server's health, which has no resource. */
   readonly isProbe: boolean
   readonly resource: string | undefined
   readonly group: string | undefined
@@ -77,11 +77,11 @@ export function isMet({ only, resource, verb }: RequestFilter, request: SentRequ
 }
 
 /**
- * The standing rules of one server, and the fault of each request by them. Both the simulated link and the proxy of
- * live drills use it, so that a fault means the same to both. Pure but for its own memory.
+ * The active rules of one server, which decide the fault of each request. Both the simulated link and the proxy of live
+ * drills use this class, so that a fault means the same in both. It has no effects except on its own state.
  */
 export class RequestFaults {
-  /** By their content: the same rule twice is one. */
+  /** By their content, so that the same rule is not added twice. */
   readonly #rules = new Map<string, { readonly rule: RequestRule; readonly lost: Set<string>; left: number }>()
 
   add(rule: RequestRule): void {
@@ -90,7 +90,7 @@ export class RequestFaults {
     if (!this.#rules.has(key)) this.#rules.set(key, { rule, lost: new Set(), left })
   }
 
-  /** Whether it stood. */
+  /** Ends a rule. Returns whether it was active. */
   remove(rule: RequestRule): boolean {
     return this.#rules.delete(JSON.stringify(rule))
   }
@@ -103,7 +103,10 @@ export class RequestFaults {
     return this.#rules.size === 0
   }
 
-  /** How much later a request arrives, and its end; the fault counts as used. A request that hangs is never refused. */
+  /**
+   * How much later a request arrives, and its end. Counts as a use of each rule that matches. `hang` overrides a
+   * status.
+   */
   meet(request: SentRequest): {
     readonly delayMs: number
     readonly end: RequestEnd | undefined
@@ -131,7 +134,10 @@ export class RequestFaults {
     return limits.length === 0 ? undefined : Math.min(...limits)
   }
 
-  /** Whether this event of this watch is lost; it then counts as lost. `event` is a frame of the stream. */
+  /**
+   * Whether this event of this watch is lost. Each rule loses one event of each resource. `event` is a frame of the
+   * stream.
+   */
   loses(request: SentRequest, event: unknown): boolean {
     if (this.areNone || (event as { readonly type?: unknown } | null)?.type === 'BOOKMARK') return false
     const resource = requestInfo(request).resource ?? ''
@@ -149,8 +155,8 @@ const BEARABLE_REQUESTS = 2
 const probe: SentRequest = { method: 'GET', path: '/readyz', isWatch: false }
 
 /**
- * The effect of rules on a sidecar: none; `rest`: some of its requests fail, but it renews its lease; `lease`: its
- * renewals may fail for too long. `leaseWay`: whether its lease is an object of the API. A probe counts as answered
+ * The effect of rules on a sidecar. `no`: none; `rest`: some of its requests fail, but it renews its lease; `lease`:
+ * its renewals may fail for too long. `leaseWay`: whether its lease is an object of the API. A probe counts as answered
  * with any status. Pure.
  */
 export function impairmentOf(rules: readonly RequestRule[], leaseWay: boolean): 'no' | 'rest' | 'lease' {

@@ -4,30 +4,30 @@ import type { ProcessLife, Watchdog } from './child.ts'
 import type { Cluster, LiveOptions } from './cluster.ts'
 import type { EtcdPath } from './store-paths.ts'
 
-/** What is done to one member. */
+/** An action on one member. */
 export type MemberPrimitive = Extract<Primitive, { readonly master: string }>
 
 type OfProcess = Extract<MemberPrimitive, { readonly part: unknown }>
 
-/** What is done to processes by signals. */
+/** An action on one process of a member: a start, or a signal. */
 export type Deed = OfProcess['type']
 
 /** One member of a fleet of real processes, and the actions on it. */
 export interface LiveMember extends MemberState {
   /** Every address that leads clients to it. */
   readonly addresses: readonly string[]
-  /** The port of its clients on 127.0.0.1. */
+  /** The port on 127.0.0.1 to which its clients connect. */
   readonly clientPort: number
   readonly clientTls: boolean
-  /** What has no meaning for its kind is not done. */
+  /** Performs an action. One that has no meaning for this kind of member changes nothing. */
   perform(primitive: MemberPrimitive): Promise<void>
-  /** Whether the sidecar's endpoint of the etcd refuses connections. */
+  /** Makes the member's proxies to etcd refuse connections, or accept them again. */
   setStoreAway(away: boolean): Promise<void>
   /** Ends every process and proxy. */
   close(): Promise<void>
 }
 
-/** The state of a member, as far as it follows from the present life of its process. */
+/** The part of a member's state that follows from the present life of its process. */
 export abstract class LivingMember<Life extends ProcessLife> {
   protected abstract readonly life: Life | undefined
   abstract readonly addresses: readonly string[]
@@ -80,8 +80,8 @@ export interface LiveSurroundings {
 }
 
 /**
- * The etcd's flags beside its servers, as `run` and kube-apiserver name them. With certificates kube-apiserver would
- * speak TLS to a socket.
+ * The flags for etcd except `--etcd-servers`, by the names that `run` and kube-apiserver share. The files of
+ * certificates are left out if no path uses TLS, because with them kube-apiserver would speak TLS to a Unix socket.
  */
 export function etcdFlags({ options, etcdPaths }: LiveSurroundings): readonly string[] {
   const { etcdPrefix, etcdFiles } = options

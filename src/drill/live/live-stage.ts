@@ -14,20 +14,20 @@ import { FoundState, whenUnoccupied, writeRecoveryFile } from './found-state.ts'
 import type { LiveSurroundings } from './live-member.ts'
 import { etcdPaths, socketFault } from './store-paths.ts'
 
-/** The kube-apiserver that `npm run peers` has built beside a program, if it has. */
+/** The path of the kube-apiserver that `npm run peers` builds beside a program; undefined if it was not built. */
 export function builtKubeApiserver(program: readonly string[]): string | undefined {
   const file = join(dirname(program.at(-1) ?? ''), '..', 'test', 'peers', 'bin', 'kube-apiserver')
   return existsSync(file) ? file : undefined
 }
 
 /**
- * How long the restoration is tried, and how long one attempt may take, in milliseconds: API servers that just died
- * recover by then.
+ * How long the restoration is retried, and how long one attempt may take, in milliseconds. API servers that have just
+ * died recover within this time.
  */
 const PUT_BACK_MS = 60_000
 const TRY_MS = 15_000
 
-/** The cluster of a drill: read before, and restored after it. */
+/** The cluster of a live drill. Its objects are read before the drill, and restored after it. */
 export class ClusterStage {
   readonly #options: LiveOptions
   readonly #cluster: Cluster
@@ -41,7 +41,7 @@ export class ClusterStage {
     this.#cluster = cluster
   }
 
-  /** Checks that the cluster is free, and notes its objects. */
+  /** Checks that nobody else manages `default/kubernetes`, and reads its objects. */
   async open(signal: AbortSignal): Promise<LiveSurroundings> {
     const { log, etcdServers = [], etcdFiles } = this.#options
     await whenUnoccupied(this.#cluster, { clock: systemClock, log, signal })
@@ -71,7 +71,9 @@ export class ClusterStage {
     }
   }
 
-  /** Called once all processes have ended. `addresses`: of all masters that may have left a lease. */
+  /**
+   * Restores the cluster, once all processes have ended. `addresses`: those of all masters that may have left a lease.
+   */
   async close(addresses: readonly string[]): Promise<void> {
     try {
       await this.#putBack(addresses)
@@ -104,12 +106,13 @@ export class ClusterStage {
         await this.#cluster.leases.evict(lease, signal)
     }
     await found.putBack(this.#cluster.api, signal)
-    // The sidecars create what a bare cluster lacks. Namespaces stay: API servers do not delete these.
+    // The sidecars created the ServiceCIDR if there was none. Namespaces stay, because API servers do not delete system
+    // ones.
     if (this.#hadRange) return
     await ifFound(this.#cluster.api.delete(serviceCidrs, { name: 'kubernetes' }, { signal }))
   }
 
-  /** The range in the cluster itself. */
+  /** The range of Services in the cluster's own ServiceCIDR; undefined if there is none. */
   async #serviceRange(signal: AbortSignal): Promise<string | undefined> {
     const found = await ifFound(this.#cluster.api.get(serviceCidrs, { name: 'kubernetes' }, { signal }))
     return found?.spec?.cidrs?.join()

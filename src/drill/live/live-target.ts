@@ -15,20 +15,21 @@ import { LiveMaster } from './live-master.ts'
 import type { LiveMember, LiveSurroundings } from './live-member.ts'
 import { ClusterStage } from './live-stage.ts'
 
-/** Between two measurements of the lateness of the host's timers, in milliseconds. */
+/** The time between two measurements of how late the host's timers are, in milliseconds. */
 const LATENESS_PERIOD_MS = 100
-/** How long the others wait for the first kube-apiserver, in milliseconds. */
+/** How long the others wait until the first kube-apiserver is ready, in milliseconds. */
 const FIRST_LIMIT_MS = 60_000
-/** How long a damage may take to be reported, in milliseconds. */
+/** How long after a damage the object's next version still counts as its result, in milliseconds. */
 const DELIVERY_MS = 1_000
 
 /**
- * A fleet of real processes on the API server of a kubeconfig: sidecars of this very program, each with an API server's
- * front of its own, and kube-apiservers. It changes `default/kubernetes`, and restores it when it is closed; its
- * processes do not outlive this one, however it ends. The seed determines the choices of clients.
+ * A fleet of real processes on the API server of a kubeconfig: sidecars of this program, each with its own proxies
+ * before the API server, and kube-apiservers. The fleet changes `default/kubernetes`, and restores it when it is
+ * closed. Its processes do not outlive this process, however this process ends. The seed determines the choices of
+ * clients.
  *
- * Contacts nothing before `open`. Rejects with a KubeConfigError, or a {@link DrillError} of one line; so does `open`,
- * before it has changed anything, where others manage `default/kubernetes`.
+ * Connects to nothing before `open`. Rejects with a KubeConfigError, or a {@link DrillError} of one line. `open` also
+ * rejects with a DrillError, before it changes anything, if others manage `default/kubernetes`.
  */
 export async function openLiveTarget(scenario: Scenario, seed: number, options: LiveOptions): Promise<DrillTarget> {
   const [fault] = liveFaults(scenario)
@@ -40,8 +41,8 @@ export async function openLiveTarget(scenario: Scenario, seed: number, options: 
 }
 
 /**
- * A fleet of real processes on a real API server. In a datastore outage all connections to it are cut, and no lease
- * expires: the store itself keeps running.
+ * A fleet of real processes on a real API server. In a datastore outage all connections to the datastore are cut. It
+ * keeps running, but its leases are prevented from expiring.
  */
 class LiveTarget implements DrillTarget {
   readonly kind = 'live'
@@ -49,20 +50,20 @@ class LiveTarget implements DrillTarget {
   readonly retired = new Set<string>()
   readonly #scenario: Scenario
   readonly #random: Random
-  /** The effect of a datastore outage on its API servers. */
+  /** The effect of a datastore outage on the API servers of the fleet. */
   readonly #datastore: Datastore
   readonly #stage: ClusterStage
   readonly #members: LiveMember[] = []
   readonly #end = new AbortController()
   readonly #background: Promise<unknown>[] = []
-  /** Objects whose next version is a damage, until when. */
+  /** Damaged objects, and until when their next version counts as a result of the damage. */
   readonly #spoiled = new Map<Spoiled, number>()
   readonly #underWay = new Set<Promise<void>>()
   #around: LiveSurroundings | undefined
   #observer: TargetObserver | undefined
   #latenessMs = 0
   #endLateness: Cancel = () => {}
-  /** A kube-apiserver has been started. */
+  /** Whether a kube-apiserver has been started. */
   #bootstrapped = false
   #closing: Promise<void> | undefined
 
@@ -157,7 +158,7 @@ class LiveTarget implements DrillTarget {
   async #close(): Promise<void> {
     this.#endLateness()
     this.#end.abort(new Error('the drill is over'))
-    // A process that is just being started would be left behind.
+    // Otherwise a process that is just being started would be left behind.
     await Promise.allSettled(this.#underWay)
     try {
       await Promise.all([...this.#members.map((member) => member.close()), ...this.#background])
@@ -175,7 +176,7 @@ class LiveTarget implements DrillTarget {
         )
   }
 
-  /** With the reconciler `none` nothing maintains the list: whoever sets the fleet up has written it. */
+  /** Writes the list if the reconciler is `none`. Nothing else maintains it then. */
   async #listByHand(signal: AbortSignal): Promise<void> {
     const { reconciler, masters } = this.#scenario.fleet
     if (reconciler !== 'none' || masters.some(({ kind }) => kind === 'kube-apiserver') || this.#around === undefined)
@@ -183,7 +184,10 @@ class LiveTarget implements DrillTarget {
     await writeStaticList(this.#around.cluster.api, firstAddresses(masters), { securePort: 6443, signal })
   }
 
-  /** The first kube-apiserver may find an empty store; several that fill it at once can fail for good. */
+  /**
+   * Waits until the first kube-apiserver is ready. It may find an empty store, and several that fill one at once may
+   * fail for good.
+   */
   async #bootstrapBy(member: LiveMember, signal: AbortSignal): Promise<void> {
     if (this.#bootstrapped || member.kind !== 'kube-apiserver') return
     this.#bootstrapped = true
@@ -206,7 +210,7 @@ class LiveTarget implements DrillTarget {
     const { api } = this.#around?.cluster ?? {}
     const object = name.split('-')[0] as Spoiled
     this.#spoiled.set(object, Number.POSITIVE_INFINITY)
-    // Without effect where there is nothing to damage.
+    // If there is nothing to damage, this fails without effect.
     if (api !== undefined) await damages[name](api).catch(() => {})
     signal.throwIfAborted()
     if (this.#spoiled.has(object)) this.#spoiled.set(object, this.clock.monotonicMs() + DELIVERY_MS)
@@ -218,7 +222,7 @@ class LiveTarget implements DrillTarget {
     return this.clock.monotonicMs() < untilMs
   }
 
-  /** Those that serve first: a virtual address leads to them. */
+  /** The ports of an address. Masters that serve come first, because a virtual address leads clients to them. */
   #targetsOf(address: string): readonly { readonly port: number; readonly tls: boolean }[] {
     return this.#members
       .filter(({ name, addresses }) => addresses.includes(address) && !this.retired.has(name))

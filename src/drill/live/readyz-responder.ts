@@ -6,10 +6,12 @@ import type { RequestFaults } from '../request-faults.ts'
 import { answer, isPath } from './fault-proxy.ts'
 import { listenAnywhere } from './tcp-proxy.ts'
 
-/** The real API server's own answer: a status and its text. */
+/** The answer of the real API server to /readyz: its status and its text. */
 export type RealReadyz = () => Promise<{ readonly status: number; readonly text: string }>
 
-/** How long the two checks of etcd take without an answer, in milliseconds: two seconds each, one after the other. */
+/**
+ * How long the two checks of etcd take if it does not answer, in milliseconds: two seconds each, one after the other.
+ */
 const ETCD_CHECKS_MS = 4_000
 
 /** The configured answer of one master's own /readyz. */
@@ -17,21 +19,22 @@ export type ReadyzAnswer = 'ready' | 'unready' | 'hangs' | 'etcd-fails'
 
 interface ResponderOptions {
   readonly real: RealReadyz
-  /** Called with each answer, and its life. */
+  /** Called for each answer to a /readyz, with the life of the sidecar that it went to. */
   readonly onAnswer: (life: number, ready: boolean) => void
   /** The faults of the sidecar's requests. */
   readonly faults: RequestFaults
 }
 
 /**
- * The readiness endpoint of one master's API server: the real one's answer, unless configured otherwise. Each life of
- * the sidecar uses a path of its own, `/LIFE/readyz`, so that answers can be attributed; its `/LIFE/livez` answers
- * whenever the server does.
+ * The readiness endpoint of one master's API server. It passes on the answer of the real API server, unless it is
+ * configured to answer otherwise. Each life of the sidecar uses a path of its own, `/LIFE/readyz`, so that answers can
+ * be attributed. Its `/LIFE/livez` is ok unless the configured answer hangs.
  */
 export class ReadyzResponder {
   readonly port: number
   /**
-   * The state of its datastore: its checks of that fail, at once or after their time, whatever the configured answer.
+   * Whether the server reaches its datastore. If it does not, the checks of etcd fail, at once or after their timeout,
+   * unless the configured answer is `unready` or hangs.
    */
   store: StoreState = 'ok'
   #answer: ReadyzAnswer = 'ready'
@@ -56,12 +59,12 @@ export class ReadyzResponder {
     return this.#answer
   }
 
-  /** How many requests wait for a hanging answer. */
+  /** The number of requests that hang. */
   get waiting(): number {
     return this.#hanging.size
   }
 
-  /** Waiting requests are answered when nothing hangs any more. */
+  /** Also answers the requests that wait, unless the new answer hangs too. */
   set answer(answer: ReadyzAnswer) {
     this.#answer = answer
     const waiting = [...this.#hanging]

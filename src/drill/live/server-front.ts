@@ -9,7 +9,10 @@ import { type ReadyzAnswer, ReadyzResponder } from './readyz-responder.ts'
 import type { SidecarAccess } from './sidecar.ts'
 import { TcpProxy } from './tcp-proxy.ts'
 
-/** The fault of every request while its etcd fails. No step has this rule. */
+/**
+ * The fault of all requests but probes while the server's etcd fails. No step has an equal rule, so none can lift this
+ * one.
+ */
 const storeFails: RequestRule = {
   fault: { type: 'status', status: 500 },
   only: 'api',
@@ -21,17 +24,17 @@ interface FrontParts {
   readonly probes: TcpProxy
   readonly clients: TcpProxy
   readonly readyz: ReadyzResponder
-  /** The proxy for single requests of the sidecar. */
+  /** The proxy that applies faults to single requests of the sidecar. */
   readonly requests: FaultProxy
   /** The faults of the sidecar's requests. */
   readonly faults: RequestFaults
-  /** Of the proxy, as PEM. */
+  /** The authority of the proxy's certificate, as PEM. */
   readonly authority: string
 }
 
 /**
- * One master's API server: the real one, behind proxies of the master's own, which can be killed, frozen and cut off
- * separately. With paths for the sidecar, for the sidecar's probes, and for clients.
+ * One master's API server: the real one behind this master's own proxies, so that it can be killed, frozen and cut off
+ * without the others. There is a proxy each for the sidecar, for the sidecar's probes, and for clients.
  */
 export class ServerFront {
   up = false
@@ -44,7 +47,7 @@ export class ServerFront {
   readonly #parts: FrontParts
   readonly #shown: Cluster['shown']
   #token: string | undefined
-  /** The state of its datastore. */
+  /** Whether this server reaches its datastore. */
   readonly store: ServerStore
 
   private constructor(parts: FrontParts, shown: Cluster['shown'], token: string | undefined, datastore: Datastore) {
@@ -55,8 +58,8 @@ export class ServerFront {
   }
 
   /**
-   * Refuses until it is started. `onAnswer` is called with each answer of its /readyz, and the life of the sidecar;
-   * `onRequest` with each request of the sidecar.
+   * Opens a server that refuses connections until it is started. `onAnswer` is called for each answer of its /readyz,
+   * with the life of the sidecar that it went to; `onRequest` is called with each request of the sidecar.
    */
   static async open(
     cluster: Cluster,
@@ -72,7 +75,7 @@ export class ServerFront {
     const { proxied: server, shown } = cluster
     const faults = new RequestFaults()
     const readyz = await ReadyzResponder.open({ real: cluster.readyz, onAnswer, faults })
-    // Always TLS: tokens pass here, and must not go to a process that takes the port after the drill.
+    // Always with TLS, because tokens pass here: they must not reach a process that takes the port after the drill.
     const tls = selfSignedCertificate(['127.0.0.1'])
     const token = shown && newToken()
     const credential = token === undefined ? undefined : { token, ...shown }
@@ -89,17 +92,17 @@ export class ServerFront {
     return this.#parts.faults
   }
 
-  /** The present access of its sidecar. */
+  /** How the sidecar connects to this server at present. */
   get access(): SidecarAccess {
     return { port: this.#parts.api.port, authority: this.#parts.authority, token: this.#token }
   }
 
-  /** From now on the sidecar's requests have this fault. */
+  /** Applies a fault to the sidecar's requests, from now on. */
   apply(rule: RequestRule): void {
     this.#parts.requests.apply(rule)
   }
 
-  /** Returns whether the credentials have changed. */
+  /** Ends a fault. Returns whether the sidecar's credentials have changed, as they do at the end of `expired`. */
   lift(rule: RequestRule): boolean {
     const stood = this.faults.remove(rule)
     if (!stood || rule.fault.type !== 'expired' || this.#shown === undefined) return false
@@ -149,7 +152,7 @@ export class ServerFront {
     await Promise.all(this.#all.map((proxy) => proxy.accept()))
   }
 
-  /** As if its process had ended: everything is reset, and then refused. */
+  /** Resets all connections and refuses new ones, as if the server's process had ended. */
   async kill(): Promise<void> {
     if (this.up) this.resets++
     this.up = false
@@ -162,7 +165,10 @@ export class ServerFront {
     for (const proxy of this.#all) this.frozen ? proxy.hold('frozen') : proxy.release('frozen')
   }
 
-  /** `api`: from the sidecar; `store`: the server from its datastore; `clients`: from its clients. */
+  /**
+   * Cuts the server off, or connects it again. `api`: from the sidecar; `store`: from its datastore; `clients`: from
+   * its clients.
+   */
   setCut(way: 'api' | 'store' | 'clients', cut: boolean): void {
     if (way === 'store') this.store.cut = cut
     else if (way === 'clients') {

@@ -6,10 +6,10 @@ import { type Child, ProcessLife } from './child.ts'
 
 /** One life of a master's sidecar. */
 export class SidecarLife extends ProcessLife {
-  /** From 1 on. */
+  /** Which life of the master's sidecar this is, from 1 on. */
   readonly number: number
   readonly settings: SidecarSettings
-  /** It has probed its server: from then on it works. */
+  /** Whether it has probed its server: from then on it works. */
   awake = false
 
   constructor(child: Child, number: number, settings: SidecarSettings) {
@@ -24,8 +24,8 @@ export class SidecarLife extends ProcessLife {
 }
 
 /**
- * The life whose state is the master's: while two lives overlap, that of the earlier one, until the later one works or
- * has ended.
+ * The life whose state counts as the master's. While two lives overlap, this is the earlier one, until the later one
+ * works or has ended.
  */
 export function lifeThatCounts(
   life: SidecarLife | undefined,
@@ -47,11 +47,11 @@ interface SidecarSurroundings {
   readonly host: string
   readonly readyzUrl: string
   readonly serviceClusterIpRange: string
-  /** Of the proxies; undefined where the leases are objects of the API. */
+  /** The URLs of the proxies to etcd, and the other flags for etcd; undefined if the leases are objects of the API. */
   readonly etcd: { readonly servers: readonly string[]; readonly flags: readonly string[] } | undefined
 }
 
-/** A master's settings from the fleet, and its own. */
+/** A master's settings: its own, and the fleet's for everything else. */
 export function settingsOf(fleet: FleetPlan, addresses: readonly string[], own: MasterSettings): SidecarSettings {
   return { ...fleet, securePort: 6443, addresses, ...own }
 }
@@ -74,7 +74,7 @@ export function sidecarFlags(settings: SidecarSettings, around: SidecarSurroundi
     `--readiness-gate=${settings.readinessGate}`,
     `--on-shutdown=${settings.onShutdown}`,
     ...(around.etcd === undefined ? [] : [`--etcd-servers=${around.etcd.servers.join()}`, ...around.etcd.flags]),
-    // As in the simulator.
+    // The simulator turns off the same controllers.
     '--controllers=auto,-cluster-ip-repair,-node-port-repair',
     '--health-bind-address=127.0.0.1:0',
     '--log-format=json',
@@ -83,17 +83,17 @@ export function sidecarFlags(settings: SidecarSettings, around: SidecarSurroundi
 
 /** How a sidecar of a drill connects to its API server. */
 export interface SidecarAccess {
-  /** Of 127.0.0.1. */
+  /** The port on 127.0.0.1. */
   readonly port: number
-  /** The authority of the server's certificate there, as PEM. */
+  /** The authority of the certificate of the server at this port, as PEM. */
   readonly authority: string
-  /** Its token there; undefined: the credentials of the kubeconfig. */
+  /** The sidecar's token for this server; undefined if it uses the credentials of the kubeconfig. */
   readonly token: string | undefined
 }
 
 /**
- * The context of `access`, as a kubeconfig of its own for a sidecar whose API server is a proxy of the drill. Client
- * certificates are left out: no proxy can use them.
+ * A kubeconfig with the context of `access`, for a sidecar whose API server is a proxy of the drill. Client
+ * certificates are left out, because they do not pass through a proxy.
  */
 function kubeconfigCopy(access: Access, way: SidecarAccess): object {
   const user = way.token === undefined ? userOf(access) : { ...impersonation(access), token: way.token }
@@ -109,7 +109,10 @@ function kubeconfigCopy(access: Access, way: SidecarAccess): object {
   }
 }
 
-/** Writes it, readable by this user only: it may contain credentials. A concurrent reader finds the previous one. */
+/**
+ * Writes such a kubeconfig, readable by this user only, because it may contain credentials. A concurrent reader finds
+ * the previous one or this one, never a part.
+ */
 export async function writeKubeconfigCopy(file: string, access: Access, way: SidecarAccess): Promise<void> {
   // JSON is YAML.
   await writeFile(`${file}.next`, `${JSON.stringify(kubeconfigCopy(access, way), undefined, 2)}\n`, { mode: 0o600 })

@@ -8,10 +8,12 @@ import { messageOf } from '../../runtime/errors.ts'
 import { DrillError } from '../target.ts'
 import { TcpProxy, type TcpTarget } from './tcp-proxy.ts'
 
-/** The longest path of a socket, in bytes, less what is below the directory of a drill. */
+/**
+ * The longest path of a drill's directory, in bytes: the longest path of a socket, less the part below the directory.
+ */
 const MAX_DIRECTORY = 107 - '/s123456/99'.length
 
-/** One master's paths to the endpoints of the etcd. */
+/** One master's proxies to the endpoints of etcd. */
 export class StorePaths {
   /** The value of `--etcd-servers`. */
   readonly urls: readonly string[]
@@ -25,7 +27,9 @@ export class StorePaths {
     this.#proxies = proxies
   }
 
-  /** Sockets are in the directory, which must be open to this user only, and short enough for them. */
+  /**
+   * Opens the proxies. Their Unix sockets are in `directory`, which only this user may access; see {@link socketFault}.
+   */
   static async open(paths: readonly EtcdPath[], directory: string): Promise<StorePaths> {
     const sockets = await mkdtemp(join(directory, 's'))
     const urls: string[] = []
@@ -50,7 +54,7 @@ export class StorePaths {
     for (const proxy of this.#proxies) proxy.setCut(cut)
   }
 
-  /** Refuses connections, as if the etcd had been killed; or accepts them again. */
+  /** Refuses connections, as if etcd had been killed, or accepts them again. */
   async setAway(away: boolean): Promise<void> {
     if (away === this.away) return
     this.away = away
@@ -72,32 +76,32 @@ export class StorePaths {
 }
 
 /**
- * Why sockets in a directory cannot be named in a list of endpoints; undefined when they can. kube-apiserver reads such
- * a list as CSV, of URLs.
+ * Why a list of endpoints cannot name sockets in a directory; undefined if it can. kube-apiserver parses such a list as
+ * CSV, and its entries as URLs.
  */
 export function socketFault(directory: string): string | undefined {
   if (Buffer.byteLength(directory) > MAX_DIRECTORY) return `is longer than ${MAX_DIRECTORY} bytes`
   return /[,"%?#\p{Cc}]/u.test(directory) ? 'has a character that no list of URLs takes' : undefined
 }
 
-/** One endpoint of the etcd, for a proxy. */
+/** One endpoint of etcd, as a proxy needs it. */
 export interface EtcdPath {
   readonly target: TcpTarget
   /**
-   * The name of a proxy on a port of this machine with which TLS still verifies the server, and the server its clients.
-   * Undefined without TLS: then any client of the proxy can use the etcd, so that it must be at a socket that is open
-   * to this user only.
+   * The host in the URL of a proxy on a port of this machine. The server's certificate is valid for it, so TLS works
+   * through the proxy. Undefined without TLS: any client of the proxy can use etcd then, so the proxy must listen on a
+   * socket that only this user can open.
    */
   readonly tlsHost: string | undefined
 }
 
-/** On 127.0.0.1, where the proxies are. */
+/** The hosts in URLs of proxies, which listen on 127.0.0.1. */
 const LOOPBACK = ['127.0.0.1', 'localhost']
 const CONNECT_LIMIT_MS = 5_000
 
 /**
- * The paths to each endpoint through a proxy on this machine. Reads the certificates of those with TLS. Rejects with a
- * {@link DrillError} when one is for no name of this machine.
+ * The path to each endpoint through a proxy on this machine. Reads the certificates of endpoints with TLS. Rejects with
+ * a {@link DrillError} if one is valid for no name of this machine.
  */
 export function etcdPaths(endpoints: readonly EtcdEndpoint[], files: CredentialFiles): Promise<readonly EtcdPath[]> {
   return Promise.all(
@@ -121,7 +125,7 @@ async function certificateOf({ text, host, port }: EtcdEndpoint, files: Credenti
   const read = (file: string | undefined): Promise<Buffer | undefined> =>
     file === undefined ? Promise.resolve(undefined) : readFile(file)
   const [ca, cert, key] = await Promise.all([read(files.cafile), read(files.certfile), read(files.keyfile)])
-  // Its authority is verified; the names are checked here.
+  // TLS verifies the authority of the certificate; its names are checked by the caller.
   const verified = { ca, cert, key, rejectUnauthorized: true, checkServerIdentity: () => undefined }
   const socket = connect({ host, port, ...verified, ALPNProtocols: ['h2'] })
   try {

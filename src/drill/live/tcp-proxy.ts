@@ -17,8 +17,8 @@ interface Connection {
 type Hold = 'frozen' | 'cut'
 
 /**
- * Stands between a process and its server, on a port of 127.0.0.1 or a Unix socket, and imitates crashes and network
- * faults. It does not inspect the bytes, so TLS passes. Until {@link accept} it refuses.
+ * A proxy between a process and its server, on a port of 127.0.0.1 or a Unix socket, that imitates crashes and network
+ * faults. It does not inspect the bytes, so TLS passes. Until {@link accept} it refuses connections.
  */
 export class TcpProxy {
   /** A port, or the path of a socket. */
@@ -38,7 +38,7 @@ export class TcpProxy {
     server.on('connection', (client) => this.#connect(client))
   }
 
-  /** Takes a free port. Delays are counted by `clock`. */
+  /** Opens a proxy on a free port. Delays are measured with `clock`. */
   static async open(target: TcpTarget, clock: Clock = systemClock): Promise<TcpProxy> {
     const server = newServer()
     const port = await listenAnywhere(server)
@@ -47,12 +47,12 @@ export class TcpProxy {
     return proxy
   }
 
-  /** At a socket of this path, which must be unused. */
+  /** Creates a proxy on a Unix socket with this path, which must be unused. */
   static at(path: string, target: TcpTarget): TcpProxy {
     return new TcpProxy(newServer(), path, target, systemClock)
   }
 
-  /** Throws where it is at a socket. */
+  /** The port on 127.0.0.1. Throws a TypeError if the proxy is on a socket. */
   get port(): number {
     if (typeof this.#place !== 'number') throw new TypeError('a socket has no port')
     return this.#place
@@ -73,8 +73,8 @@ export class TcpProxy {
   }
 
   /**
-   * While there is any hold the kernel accepts connections and data, and nothing is ever answered. Waiting data
-   * continue when the last hold ends.
+   * Stops all traffic until {@link release}. While there is any hold, the kernel accepts connections and data, but
+   * nothing is answered. Waiting data are delivered when the last hold ends.
    */
   hold(reason: Hold): void {
     this.#holds.add(reason)
@@ -85,7 +85,7 @@ export class TcpProxy {
     if (this.#holds.delete(reason)) this.#applyHolds()
   }
 
-  /** Loses everything, or no longer: then open connections are reset. */
+  /** Black-holes all traffic, or lets it pass again and resets open connections. */
   setCut(cut: boolean): void {
     if (cut) this.hold('cut')
     else {
@@ -94,7 +94,7 @@ export class TcpProxy {
     }
   }
 
-  /** How much longer everything takes from now on, each way. */
+  /** Delays everything by this much from now on, in each direction. */
   delay(delayMs: number): void {
     this.#delayMs = delayMs
   }
@@ -119,7 +119,7 @@ export class TcpProxy {
     this.#connections.add(connection)
     for (const socket of [client, upstream]) {
       socket.setNoDelay(true)
-      // A close follows.
+      // The event `close` follows, which ends the connection.
       socket.on('error', () => {})
     }
     client.on('close', () => {
@@ -127,7 +127,7 @@ export class TcpProxy {
       for (const flow of flows) flow.close()
       upstream.destroy()
     })
-    // A regular end follows the data sent before.
+    // Only failures are passed on here: the flow passes on a regular end, after the data before it.
     upstream.on('close', (failed) => {
       if (failed) resetSocket(client)
     })
@@ -144,8 +144,8 @@ function newServer(): Server {
 }
 
 /**
- * A connection whose end was already sent cannot be reset: Node would lose the handle, and never end for it. A Unix
- * socket, which has no remote address, knows no resets.
+ * Resets a connection, or destroys it if it cannot be reset. If its end was already sent, Node would lose the handle on
+ * a reset, and never exit. A Unix socket, which has no remote address, knows no resets.
  */
 function resetSocket(socket: Socket): void {
   if (socket.writableEnded || socket.remoteAddress === undefined) socket.destroy()
@@ -155,7 +155,7 @@ function resetSocket(socket: Socket): void {
 /** Data under way in one direction of a connection, with the earliest time of arrival. */
 interface Parcel {
   readonly dueMs: number
-  /** Undefined: the end. */
+  /** Undefined for the end. */
   readonly chunk: Buffer | undefined
 }
 
@@ -181,7 +181,10 @@ class TcpFlow {
     })
   }
 
-  /** While it is held nothing is read and nothing arrives; data under way arrive afterwards. */
+  /**
+   * Stops this direction, or resumes it. While it is stopped, nothing is read and nothing arrives; data under way
+   * arrive afterwards.
+   */
   hold(held: boolean): void {
     this.#held = held
     if (held) this.#from.pause()
@@ -219,7 +222,8 @@ class TcpFlow {
   }
 }
 
-// Below the kernel's range of ports for outgoing connections: while nothing listens, none of those takes ours.
+// Below the kernel's range of ports for outgoing connections, so that no such connection takes our port while it is
+// closed.
 const FIRST_PORT = 20_000
 const PORTS = 10_000
 const TRIES = 100

@@ -3,21 +3,21 @@ import { successorName } from '../scenario/names.ts'
 import type { MasterPlan } from '../scenario/scenario.ts'
 
 /**
- * Which masters of a fleet exist at which time, and which are affected by a fault: two faults of one process at a time
- * have no meaning.
+ * Tracks which masters of a fleet exist at which time, and which are affected by a fault, because two faults of one
+ * process at a time have no meaning.
  */
 export class AvailableMasters {
   readonly #busyUntilMs = new Map<string, number>()
   readonly #masters: { readonly name: string; readonly kind: MasterPlan['kind']; readonly fromMs: number }[]
   readonly #replacements = new Set<string>()
-  /** A master was added and removed; once is enough. */
+  /** Whether a master was added and removed. Once in a scenario is enough. */
   scaled = false
 
   constructor(masters: readonly MasterPlan[]) {
     this.#masters = masters.map(({ name, kind }) => ({ name, kind, fromMs: 0 }))
   }
 
-  /** How many have died for good. */
+  /** How many masters have died for good, and were replaced. */
   get replaced(): number {
     return this.#replacements.size
   }
@@ -36,12 +36,12 @@ export class AvailableMasters {
       .map(({ name }) => name)
   }
 
-  /** Marks their processes as affected from now until then. */
+  /** Marks the processes of these masters as affected by a fault until `untilMs`. */
   occupy(names: readonly string[], untilMs: number): void {
     for (const name of names) this.#busyUntilMs.set(name, Math.max(untilMs, this.#busyUntilMs.get(name) ?? 0))
   }
 
-  /** Replaces it by another master whose processes run from then on. */
+  /** Replaces a master by another one, whose processes run from `fromMs` on. */
   replace(name: string, fromMs: number): void {
     const index = this.#masters.findIndex((one) => one.name === name)
     const before = this.#masters[index]
@@ -87,7 +87,7 @@ export class Draw {
     return from[randomInteger(this.#random, from.length)] as T
   }
 
-  /** `count` of them, in their order; all when there are fewer. */
+  /** `count` of the items, in their order; all if there are fewer. */
   some<T>(from: readonly T[], count: number): readonly T[] {
     const left = [...from.keys()]
     while (left.length > count) left.splice(randomInteger(this.#random, left.length), 1)

@@ -12,7 +12,7 @@ import { type Ground, makeFault } from './random-faults.ts'
 
 /** The length of a random schedule, in milliseconds. */
 const DURATION_MS = 600_000
-/** The rest at its end, for everything to recover and to be quiet for a while, in milliseconds. */
+/** The part at its end without faults, in which the fleet recovers and is quiet for a while, in milliseconds. */
 const QUIET_MS = 65_000
 
 /**
@@ -34,8 +34,8 @@ export function randomScenario(seed: number): Scenario {
 }
 
 /**
- * Draws the random parts of a scenario: the times of steps with a jitter, and the steps of a `random` one, by its own
- * seed or `seed`; all of these are undone at its end. Pure.
+ * Draws the random parts of a scenario: the times of steps with a jitter, and the steps that replace each `random`
+ * step, from that step's own seed or else from `seed`. They are all undone when the `random` step ends. Pure.
  */
 export function drawSteps(scenario: Scenario, seed: number): Scenario {
   const steps = scenario.steps.flatMap((given, index): readonly Step[] => {
@@ -54,8 +54,8 @@ function withoutJitter({ jitterMs, ...step }: Step, random: Random): Step {
 const HOUR_MS = 3_600_000
 
 /**
- * TTL and interval of the leases, in milliseconds: from the shortest useful ones to the defaults. Short ones are
- * expensive, and therefore rare.
+ * TTL and interval of the leases, in milliseconds: from the shortest useful ones to the defaults. Short ones are drawn
+ * rarely, because they are expensive to simulate.
  */
 const leaseTimes = [
   { leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 },
@@ -100,8 +100,8 @@ function randomFleet(random: Random): FleetPlan {
 }
 
 /**
- * The faults of a fleet between two moments: waves, close enough for several to last at a time, and pauses in which it
- * may recover. Each is undone within the time, by itself. In the order of their times. Pure.
+ * The faults of a fleet between two moments, in the order of their times: waves, in which several faults may last at
+ * the same time, and pauses, in which the fleet may recover. Each fault undoes itself before `untilMs`. Pure.
  */
 function randomSteps(
   random: Random,

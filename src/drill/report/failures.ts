@@ -11,7 +11,7 @@ interface Broken {
   readonly seeds: readonly number[]
 }
 
-/** In the order in which they were first broken. */
+/** The invariants that a variant broke, in the order in which they were first broken. */
 export function brokenInvariants({ runs }: VariantReport): readonly Broken[] {
   const all = runs.flatMap(({ seed, violations }) => violations.map((violation) => ({ ...violation, seed })))
   return Object.entries(Object.groupBy(all, ({ invariant }) => invariant)).flatMap(([invariant, own = []]) => {
@@ -27,7 +27,9 @@ const neverAdded =
   ({ timeToAddAgain }: Figures): number =>
     timeToAddAgain.samples.filter(({ cause, tookMs }) => tookMs === undefined && wanted(cause)).length
 
-/** The known failures of each reconciler, in the order of the report, and how often they occurred by the figures. */
+/**
+ * The known failures of each reconciler, in the order of the report, each with how often it occurred by the figures.
+ */
 const known: Readonly<Record<Reconciler, readonly (readonly [sentence: string, (figures: Figures) => number])[]>> = {
   lease: [],
   'master-count': [
@@ -67,7 +69,7 @@ export function knownFailures(reconciler: Reconciler, figures: Figures): Variant
     .filter(({ count }) => count > 0)
 }
 
-/** Promises that every reconciler makes: no known failure explains that one of them is broken. */
+/** Promises that every reconciler makes. If one is broken, no known failure explains it. */
 const ofEveryReconciler: ReadonlySet<string> = new Set<InvariantName | 'drill-ends'>([
   'service-stays',
   'system-namespaces-exist',
@@ -76,7 +78,9 @@ const ofEveryReconciler: ReadonlySet<string> = new Set<InvariantName | 'drill-en
   'drill-ends',
 ])
 
-/** Whether each variant that failed has a known failure of its reconciler, and none that it does not explain. */
+/**
+ * Whether known failures explain every failed variant: its reconciler showed one, and broke no promise that all make.
+ */
 export function failedAsKnown(variants: readonly VariantReport[]): boolean {
   return variants.every(({ held, knownFailures, runs }) => {
     const broken = runs.flatMap(({ violations }) => violations.map(({ invariant }) => invariant))

@@ -7,9 +7,9 @@ interface Run {
 }
 
 /**
- * The figures of one or more runs, computed from their histories from time 0 until before `untilMs`; those of several
- * runs are added up, minimum and maximum are over all. `deadUntilMs`: how long a dead master may be listed, with its
- * lease and the margin. Each moment counts with its last state. Pure.
+ * The figures of one or more runs, computed from their histories from time 0 until just before `untilMs`. Sums, minima
+ * and maxima are over all runs. `deadUntilMs`: how long a dead master may be listed, which is its TTL and the margin.
+ * If several events have the same time, only the state after the last of them counts. Pure.
  */
 export function computeFigures(runs: readonly Run[], { deadUntilMs }: { readonly deadUntilMs: number }): Figures {
   const traffic = new TrafficMeter()
@@ -47,7 +47,7 @@ function measure(
   const removals = new Waits(removal)
   const additions = new Waits(addition)
   let sinceMs = 0
-  /** The state lasted until then. */
+  /** Takes in that the present state lasted until `endMs`. */
   const lasted = (endMs: number): void => {
     if (endMs <= sinceMs) return
     for (const waits of [detections, removals, additions]) waits.note(view, causes, sinceMs)
@@ -57,7 +57,7 @@ function measure(
   for (const event of events) {
     if (event.atMs >= untilMs) break
     if (event.type === 'connection' || event.type === 'served' || event.type === 'write') {
-      // These change no state, and there are many.
+      // These change no state. They are handled apart because there are many.
       if (event.atMs >= 0) traffic.take(event, view)
       continue
     }
@@ -81,11 +81,11 @@ type ListingFigures = Pick<
   'flaps' | 'deadListedTooLong' | 'deadListedAtEnd' | 'emptyMs' | 'deadListedMs' | 'fewestListed'
 >
 
-/** The listings of the EndpointSlice in one run. */
+/** Measures the listings of the EndpointSlice in one run. */
 class ListingMeter {
   readonly #flaps = new FlapMeter()
   readonly #deadUntilMs: number
-  /** For how long each address has been listed and dead for clients. */
+  /** How long each address has been listed while no client was served there, in milliseconds. */
   readonly #dead = new Map<string, number>()
   #before: readonly string[] = []
   #deadListedTooLong = 0
@@ -104,7 +104,7 @@ class ListingMeter {
     if (event.atMs >= 0) this.#noteFewest()
   }
 
-  /** Takes in that the state lasted for this long. */
+  /** Takes in that the state in `view` lasted for `forMs`. */
   last(view: ObservedFleet, forMs: number): void {
     // The list at time 0 counts too.
     if (this.#fewest === undefined) this.#noteFewest()
@@ -145,18 +145,18 @@ class ListingMeter {
 
 /** An expected change of an address. */
 interface Expectation {
-  /** Whether it is expected in this state. */
+  /** Whether the change is expected in this state. */
   readonly isDue: (view: ObservedFleet, address: string) => boolean
-  /** Whether it has happened. */
+  /** Whether the change has happened. */
   readonly isDone: (view: ObservedFleet, address: string) => boolean
-  /** Whether it counts as failed when it is still expected at the end. */
+  /** Whether a change that is still expected at the end counts as failed. */
   readonly countsAtEnd: (view: ObservedFleet) => boolean
 }
 
 const anybodyLives = (view: ObservedFleet): boolean =>
   [...view.members.values()].some(({ address }) => view.isAlive(address))
 
-/** An address that nothing could remove does not count. */
+/** A dead address is removed. At the end it counts as failed only if a master lives that could have removed it. */
 const removal: Expectation = {
   isDue: (view, address) => !view.isAlive(address),
   isDone: (view, address) => !view.lists(address),
@@ -175,7 +175,7 @@ const addition: Expectation = {
   countsAtEnd: () => true,
 }
 
-/** Measures how long an expectation lasts until it is met; one that ends otherwise is no sample. */
+/** Measures how long it takes until an expectation is met. One that ends without being met gives no sample. */
 class Waits {
   readonly #expectation: Expectation
   readonly #samples: Sample[] = []
@@ -198,7 +198,7 @@ class Waits {
     }
   }
 
-  /** All of them, in the order in which they began. `view`: the state at the end. */
+  /** All samples, in the order in which they began. `view`: the state at the end. */
   samples(view: ObservedFleet): readonly Sample[] {
     for (const [address, begun] of this.#open) {
       if (this.#expectation.countsAtEnd(view)) this.#end(address, begun, undefined)
@@ -212,9 +212,9 @@ class Waits {
   }
 }
 
-/** The last action on the masters of an address. */
+/** Finds the last action on the masters of an address. */
 class Causes {
-  /** Every master that an address ever had, the latest changed last. */
+  /** Every master that an address ever had, in the order of their last changes of state. */
   readonly #masters = new Map<string, string[]>()
   readonly #steps: { readonly action: string; readonly masters: readonly string[] }[] = []
 
@@ -230,12 +230,12 @@ class Causes {
     return this.#masters.keys()
   }
 
-  /** The last changed master of the address. */
+  /** The master of the address whose state changed last. */
   masterOf(address: string): string {
     return this.#masters.get(address)?.at(-1) ?? ''
   }
 
-  /** The last action on a master of the address, or on all; `nothing` without one. */
+  /** The last action on a master of the address, or on all masters; `nothing` if there was none. */
   actionOn(address: string): string {
     const own = this.#masters.get(address) ?? []
     const concerns = (masters: readonly string[]): boolean =>
@@ -245,14 +245,14 @@ class Causes {
 }
 
 /**
- * How long a master must have been healthy for its leaving to be a flap, in milliseconds: the time that a newly healthy
- * one may take to be listed. Until then an earlier decision may still take effect.
+ * How long a master must have been healthy before its removal counts as a flap, in milliseconds. It is the time that a
+ * newly healthy master may take to be listed, because until then an earlier decision may still take effect.
  */
 const HEALTHY_MS = 6_000
 
 /**
- * Counts how often an address leaves the EndpointSlice, not by damage, while a master of it has been healthy for a
- * while.
+ * Counts how often an address leaves the EndpointSlice, other than by damage, although one of its masters has been
+ * healthy for {@link HEALTHY_MS}.
  */
 export class FlapMeter {
   readonly #masters = new Map<string, { readonly address: string; readonly healthySinceMs: number }>()
@@ -274,7 +274,7 @@ export class FlapMeter {
     if (atMs >= 0) this.#count += gone.filter((one) => settled.some(({ address }) => address === one)).length
   }
 
-  /** From time 0 on. */
+  /** The number of flaps from time 0 on. */
   get count(): number {
     return this.#count
   }
@@ -282,7 +282,7 @@ export class FlapMeter {
 
 const WINDOW_MS = 10_000
 
-/** The results of clients, and the writes of masters, in one or more runs. */
+/** Counts the results of connections and the writes of masters, in one or more runs. */
 class TrafficMeter {
   readonly #met = { served: 0, refused: 0, 'black-holed': 0, nobody: 0 }
   #notServedAfterStop = 0
@@ -297,11 +297,11 @@ class TrafficMeter {
       this.#met[event.outcome]++
       if (event.outcome !== 'served' && view.isStopped(event.address)) this.#notServedAfterStop++
     }
-    // Events are not writes that other masters must follow.
+    // Events do not count, because other masters need not follow them.
     if (event.type === 'write' && !event.path.endsWith('/events')) this.#write(event.master, event.atMs)
   }
 
-  /** A run is over: its times do not count for the next one. */
+  /** Ends a run, so that its times do not count for the next one. */
   endRun(): void {
     this.#recent = new Map()
   }
@@ -326,7 +326,7 @@ class TrafficMeter {
   }
 }
 
-/** Samples and their distribution; failed ones are counted separately. */
+/** The distribution of samples. Those that never ended are counted separately. */
 export function distribution(samples: readonly Sample[]): Distribution {
   const sorted = samples.flatMap(({ tookMs }) => (tookMs === undefined ? [] : [tookMs])).sort((a, b) => a - b)
   return {
@@ -339,7 +339,7 @@ export function distribution(samples: readonly Sample[]): Distribution {
   }
 }
 
-/** By nearest rank: the smallest of the values that at least `percent` of a hundred of them do not exceed. */
+/** A percentile by nearest rank: the smallest value such that at least `percent` % of all values do not exceed it. */
 export function percentile(sorted: readonly number[], percent: number): number | undefined {
   return sorted[Math.max(Math.ceil((percent * sorted.length) / 100), 1) - 1]
 }

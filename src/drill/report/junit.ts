@@ -23,7 +23,7 @@ export function renderJunit(report: DrillReport): string {
 interface Suite {
   readonly tests: number
   readonly failures: number
-  /** The duration of the scenario, times the runs. */
+  /** The duration of the scenario, times the number of runs. */
   readonly seconds: number
   readonly lines: readonly string[]
 }
@@ -90,7 +90,7 @@ export function escapeText(text: string): string {
   return withoutControls(text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }
 
-/** Writes line ends and tabs as references: otherwise a parser turns them into spaces. */
+/** Writes line ends and tabs as references, because a parser turns them into spaces otherwise. */
 function escapeAttribute(text: string): string {
   return escapeText(text)
     .replaceAll('"', '&quot;')
@@ -99,7 +99,7 @@ function escapeAttribute(text: string): string {
     .replaceAll('\r', '&#13;')
 }
 
-/** XML 1.0 cannot express most control characters, nor lone surrogates. */
+/** Replaces what XML 1.0 cannot express: most control characters, and lone surrogates. */
 function withoutControls(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must match them
   return text.toWellFormed().replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd')

@@ -2,30 +2,30 @@ import type { Violation } from '../../verify/fleet-checker.ts'
 import type { DrillEvent } from '../event.ts'
 import type { Scenario } from '../scenario/scenario.ts'
 
-/** What came of a drill. Plain JSON: `report.json` is this. Durations are in milliseconds. */
+/** The result of a drill. Plain JSON: `report.json` is this. Durations are in milliseconds. */
 export interface DrillReport {
   readonly apiVersion: 'apiserver-bootstrap/v1alpha1'
   readonly kind: 'DrillReport'
-  /** Of this program. */
+  /** The version of this program. */
   readonly version: string
   readonly target: 'sim' | 'live'
   readonly seed: number
-  /** What makes it again. */
+  /** The command line that repeats the report; may be empty. */
   readonly command: string
   readonly scenario: Scenario
   readonly held: boolean
-  /** Why not everything could be judged, in one sentence; undefined when all of it could. */
+  /** Why not everything could be judged, in one sentence; undefined if everything could. */
   readonly unchecked: string | undefined
   /**
-   * That the host of a live drill was later for its own timers than the judge or its leases allow, and by how much, in
-   * one sentence or two; undefined when it was not.
+   * A note of one or two sentences if the timers of a live drill's host were later than the invariants or the leases
+   * tolerate, with their greatest lateness. Undefined otherwise.
    */
   readonly hostLate: string | undefined
   /** One for each reconciler that was drilled, side by side. */
   readonly variants: readonly VariantReport[]
 }
 
-/** How one way to keep the list fared. */
+/** The results of one way of maintaining the list. */
 export interface VariantReport {
   /** `lease (etcd)`, `master-count`, `none`, `kube-apiserver`. */
   readonly name: string
@@ -33,38 +33,40 @@ export interface VariantReport {
   readonly runs: readonly RunReport[]
   /** Over all runs. */
   readonly figures: Figures
-  /** What this reconciler is known for, as far as it was seen: one sentence each, with how often. Empty for `lease`. */
+  /** The known failures of this reconciler that occurred: a sentence for each, and how often. Empty for `lease`. */
   readonly knownFailures: readonly { readonly sentence: string; readonly count: number }[]
-  /** What the simulator takes a message to need, in milliseconds; undefined for `live`. */
+  /** The latency of one message in the simulator, in milliseconds; undefined for `live`. */
   readonly latency: { readonly fromMs: number; readonly toMs: number; readonly spikes: boolean } | undefined
 }
 
 export interface RunReport {
   readonly seed: number
   readonly violations: readonly Violation[]
-  /** The whole history, in the order of time; of the first run and of the first three that did not hold. */
+  /**
+   * The whole history, in the order of time. Undefined except for the first run, and the first three that did not hold.
+   */
   readonly events: readonly DrillEvent[] | undefined
 }
 
 /**
- * What came of one way to keep the list, from time 0 to the end, over all runs. docs/drills.md has how each figure is
- * measured, and what alive, dead and healthy mean.
+ * The figures of one way of maintaining the list, from time 0 to the end, over all runs. docs/drills.md says how each
+ * figure is measured, and what alive, dead and healthy mean.
  */
 export interface Figures {
-  /** Until a dead address has no lease. Empty where leases are not seen. */
+  /** How long until a dead address has no lease. Empty if leases are not observed. */
   readonly timeToDetect: Distribution
-  /** Until a dead address is not in the EndpointSlice. */
+  /** How long until a dead address is not in the EndpointSlice. */
   readonly timeToRemove: Distribution
-  /** Until the address of a healthy master is in the EndpointSlice. */
+  /** How long until the address of a healthy master is in the EndpointSlice. */
   readonly timeToAddAgain: Distribution
-  /** How often an address left while a master of it had been healthy for a while. */
+  /** How often an address left the list although one of its masters had been healthy for a while. */
   readonly flaps: number
   /** How often a dead address was listed for longer than a lease and the margin. */
   readonly deadListedTooLong: number
   readonly deadListedAtEnd: number
   /** How long nobody was listed while a master was healthy. */
   readonly emptyMs: number
-  /** How long an address was listed where no client was served. */
+  /** How long at least one address was listed at which no client was served. */
   readonly deadListedMs: number
   readonly fewestListed: number
   readonly connections: {
@@ -72,44 +74,44 @@ export interface Figures {
     readonly served: number
     readonly refused: number
     readonly blackHoled: number
-    /** Begun by a client that knew no address. */
+    /** The connections of clients that knew no address. */
     readonly nobody: number
     /** The share that was not served: 0 to 1. */
     readonly deadShare: number
-    /** Of those to a dead address, one of whose masters had been stopped. */
+    /** The failed connections to a dead address, one of whose masters had been stopped. */
     readonly notServedAfterStop: number
   }
-  /** Of the masters to the API server, without Events. */
+  /** The writes of the masters to the API server, without Events. */
   readonly writes: {
     readonly total: number
-    /** The most of one master. */
+    /** The most writes of one master in ten seconds. */
     readonly mostInTenSeconds: number
   }
 }
 
 export interface Distribution {
-  /** How many came about. */
+  /** How many were measured. */
   readonly count: number
-  /** How many had not come about at the end. */
+  /** How many had not happened by the end. */
   readonly never: number
-  /** Of those that came about, by nearest rank; undefined when none did. */
+  /** The median of those that were measured, by nearest rank; undefined if none was. */
   readonly p50Ms: number | undefined
   readonly p99Ms: number | undefined
   readonly maxMs: number | undefined
-  /** The first 500, run by run in the order in which they began. */
+  /** The first 500 samples, run by run in the order in which they began. */
   readonly samples: readonly Sample[]
 }
 
 export interface Sample {
-  /** Of those with the address, the one that something happened to last. */
+  /** Of the masters that have had the address, the one whose state changed last. */
   readonly master: string
   /**
-   * The last action before that named a master of the address, or nobody in particular, such as `kill`; `nothing` when
-   * there was none.
+   * The last action before it, such as `kill`, that named a master of the address or no master in particular; `nothing`
+   * if there was none.
    */
   readonly cause: string
   /** When it began. */
   readonly atMs: number
-  /** Undefined when it never came about. */
+  /** Undefined if it had not happened by the end. */
   readonly tookMs: number | undefined
 }

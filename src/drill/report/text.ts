@@ -59,7 +59,7 @@ function describeKnownFailures({ name, knownFailures }: VariantReport): readonly
   return knownFailures.flatMap(({ sentence, count }) => wrap(`${name}: ${sentence} (seen ${count}x)`, '  '))
 }
 
-/** Lines of at most {@link WIDTH}, where words allow it. */
+/** Wraps a text into lines of at most {@link WIDTH} columns, unless a word is longer. */
 function wrap(text: string, indent: string): readonly string[] {
   const lines: string[] = []
   let line = ''

@@ -17,10 +17,10 @@ interface Met {
 }
 
 /**
- * A run in words, one line for each event, as the events come. What was so at time 0 is one line: what was listed then.
- * Writes and served connections are left out; the other connections of one second are one line for each address, unless
- * something comes between. A connection that is recorded after later events counts as if it had begun with them: no
- * line is of an earlier time than one before.
+ * A run in words, with one line for each event, in the order of events. One line shows the state at time 0: which
+ * addresses were listed. Writes and served connections are left out. The other connections of one second are one line
+ * for each address and outcome, unless another line comes between them. A connection that is recorded after later
+ * events counts as if it had begun with them, so that the times of the lines never decrease.
  */
 export class Transcript {
   #begun = false
@@ -37,7 +37,7 @@ export class Transcript {
       lines.push(line(0, 'start', `${this.#listed.slice?.join(' ') || 'nobody'} listed`))
     }
     const words = this.#describe(event)
-    // The result of a real connection arrives late.
+    // The result of a real connection arrives after later events.
     this.#latestMs = Math.max(this.#latestMs, event.atMs)
     const [first] = this.#met.values()
     const isOver = first !== undefined && second(first.sinceMs) !== second(this.#latestMs)
@@ -47,7 +47,7 @@ export class Transcript {
     return lines
   }
 
-  /** The lines that no event completes any more. */
+  /** The lines that were still open. Completes them. */
   end(): readonly string[] {
     const lines = [...this.#met.values()].map(({ sinceMs, ...met }) => line(sinceMs, 'clients', describeMet(met)))
     this.#met.clear()
@@ -97,19 +97,19 @@ export class Transcript {
     const gone = without(before, now).map((address) => `-${address}`)
     const come = without(now, before).map((address) => `+${address}`)
     const words = addresses === undefined ? 'gone' : addresses.length === 0 ? 'nobody' : addresses.join(' ')
-    // Where nobody stays, or was seen before, the list says it all.
+    // If no address stays, the new list needs no differences.
     const isOther = gone.length === before.length
     const notes = [isOther ? '' : [...gone, ...come].join(' '), by ?? ''].filter((note) => note !== '')
     return notes.length === 0 ? words : `${words}  (${notes.join(', ')})`
   }
 }
 
-/** The last version of the list comes at time 0 itself. */
+/** Whether an event belongs to the state at time 0. The last version of the list comes at time 0 itself. */
 function isOfTheStart({ atMs, type }: DrillEvent): boolean {
   return atMs < 0 || (atMs === 0 && ['state', 'listed', 'leases', 'write', 'served'].includes(type))
 }
 
-/** Those of the first that are not among the second; of several alike as many as there are more of. */
+/** The addresses of the first list that are not in the second. An address may occur several times: each one counts. */
 function without(first: readonly string[], second: readonly string[]): readonly string[] {
   const rest = [...second]
   return first.filter((address) => {

@@ -17,7 +17,7 @@ import {
 interface Row<Value> {
   readonly name: string
   readonly text: (value: Value) => string
-  /** Whether to emphasize it: it would be zero in a healthy fleet. */
+  /** Whether to emphasize a value, because a healthy fleet would not have it. */
   readonly amiss?: (value: Value) => boolean
 }
 
@@ -37,7 +37,7 @@ const distribution: readonly Row<Distribution>[] = [
 
 const number = (name: string): readonly Row<number>[] => [{ name, text: count, amiss: (value) => value > 0 }]
 
-/** Every figure of a report: a type error here is a figure that the page would lack. */
+/** Every figure of a report. A figure that is missing here is a type error, so that the page shows all. */
 const sections: { readonly [Name in keyof Figures]: Section<Figures[Name]> } = {
   timeToDetect: {
     name: 'Time to detect',
@@ -113,7 +113,7 @@ const sections: { readonly [Name in keyof Figures]: Section<Figures[Name]> } = {
   },
 }
 
-/** All figures, a column for each variant. */
+/** All figures, with a column for each variant. */
 export function figuresTable(variants: readonly VariantReport[]): Html {
   const names = Object.keys(sections) as (keyof Figures)[]
   return table({
@@ -138,7 +138,7 @@ function rowsOf<Name extends keyof Figures>(name: Name, variants: readonly Varia
   ])
 }
 
-/** The figures that are asked for first, a column for each variant. */
+/** The figures that readers ask for first, with a column for each variant. */
 export function glance(variants: readonly VariantReport[]): Html {
   const row = (name: string, cell: (variant: VariantReport) => Part | Cell) => [name, ...variants.map(cell)]
   const many = (number: number, broken: boolean): Cell => ({ text: count(number), broken })
@@ -177,7 +177,7 @@ const kinds = [
   { key: 'timeToAddAgain', name: 'Time to add again' },
 ] as const
 
-/** Each measured time: a stroke for each on one axis for all variants, and all of them in tables. */
+/** The measured times: each sample as a stroke on the same axis for all variants, and all samples in tables. */
 export function samples(variants: readonly VariantReport[]): Html {
   return html`<div class="stack">${kinds.map(({ key, name }) => {
     const distributions = variants.map(({ name: variant, figures }) => ({ variant, of: figures[key] }))
@@ -245,17 +245,17 @@ const SECOND = 1_000
 const minute = 60 * SECOND
 const steps = [1, 2, 5, 10, 15, 20, 30].map((n) => n * SECOND).concat([1, 2, 5, 10, 20, 60].map((n) => n * minute))
 const MOST_TICKS = 10
-/** From here on, times on the axis are minutes and seconds. */
+/** On an axis longer than this, times are in minutes and seconds. */
 const LONG_MS = 3 * minute
 
-/** Where an axis of so long has its ticks, in milliseconds: full units, ten at most. */
+/** The ticks of an axis from 0 to `untilMs`, in milliseconds: 0, and at most ten multiples of a round step. */
 export function ticks(untilMs: number): readonly number[] {
   const fits = (stepMs: number): boolean => untilMs / stepMs <= MOST_TICKS
   const stepMs = steps.find(fits) ?? Math.ceil(untilMs / MOST_TICKS / (60 * minute)) * 60 * minute
   return Array.from({ length: Math.floor(untilMs / stepMs) + 1 }, (_, index) => index * stepMs)
 }
 
-/** What the numbers of an axis of so long are. */
+/** The unit of the numbers on an axis from 0 to `untilMs`. */
 export function axisUnit(untilMs: number): string {
   return untilMs > LONG_MS ? 'min:s' : 'seconds'
 }

@@ -1,7 +1,7 @@
 import type { DrillEvent, EventOf, MemberStatus } from '../../event.ts'
 import { count, type Group, type Html, html, seconds, table } from './html.ts'
 
-/** What a master was over time, in the order of the tables. `dead`: no client was served at its address. */
+/** The states of a master over time, in the order of the tables. `dead`: listed, but no client was served there. */
 interface States {
   readonly sidecar: MemberStatus['sidecar']
   readonly server: MemberStatus['server']
@@ -15,29 +15,31 @@ const trackNames = ['sidecar', 'server', 'clients', 'endpoints', 'slice', 'lease
 
 export interface MasterHistory {
   readonly name: string
-  /** Those that it had, in their order. */
+  /** The addresses that it had, in the order of time. */
   readonly addresses: readonly string[]
   readonly tracks: { readonly [Name in keyof States]: readonly Span<States[Name]>[] }
 }
 
-/** What a history shows, as spans. Times are in milliseconds from the moment that everybody was listed. */
+/** The history of a run, as spans of time. Times are in milliseconds since all masters were listed. */
 export interface RunHistory {
   readonly untilMs: number
   readonly masters: readonly MasterHistory[]
-  /** Addresses that were listed, and are no master's. */
+  /** Addresses that were listed while no master had them. */
   readonly strangers: readonly { readonly address: string; readonly slice: readonly Span<'listed'>[] }[]
   readonly steps: readonly EventOf<'step'>[]
   readonly violations: readonly EventOf<'violation'>[]
   readonly writes: Bins<'write'>
   readonly errors: Bins<'refused' | 'black-holed' | 'nobody'>
-  /** Connections, by the moment that they began; of the served ones the second is known. */
+  /** Served connections. Only the second in which they began is known. */
   readonly served: Bins<'served'>
   readonly seen: { readonly leases: boolean; readonly writes: boolean }
 }
 
 type Tracks = { readonly [Name in keyof States]: Track<States[Name]> }
 
-/** Puts a history together. `events` are in the order of time; `untilMs` is when it ended at the earliest. */
+/**
+ * Computes a history. `events` are in the order of time. It ends at `untilMs`, or at the last event if that is later.
+ */
 export function readHistory(events: readonly DrillEvent[], untilMs: number): RunHistory {
   const endMs = events.reduce((latest, { atMs }) => Math.max(latest, atMs), untilMs)
   const fleet = new FleetTracks()
@@ -63,13 +65,13 @@ export function readHistory(events: readonly DrillEvent[], untilMs: number): Run
 
 interface Member {
   status: MemberStatus
-  /** When it was last alive. */
+  /** When the member was last alive. */
   aliveMs: number
   readonly addresses: Set<string>
   readonly tracks: Tracks
 }
 
-/** Follows the members, what is listed and the leases together, because what one means depends on the others. */
+/** Follows members, listings and leases together, because the meaning of each depends on the others. */
 class FleetTracks {
   readonly #members = new Map<string, Member>()
   readonly #strangers = new Map<string, Track<'listed'>>()
@@ -137,8 +139,8 @@ class FleetTracks {
 }
 
 /**
- * Of the masters with one address, behind it together or one after the other, those whose it is: who does it, else
- * lives, else died last.
+ * Of the masters that share an address or have it one after the other, those to which its listing or lease belongs:
+ * those for which `does` is true, or else those that live, or else those that died last.
  */
 function heirs(sharing: readonly Member[], does: (status: MemberStatus) => boolean): readonly Member[] {
   const doing = sharing.filter(({ status }) => does(status))
@@ -158,20 +160,20 @@ function newTracks(): Tracks {
 /** How often things happened, in equal parts of the time from 0. */
 export interface Bins<Kind extends string = string> {
   readonly widthMs: number
-  /** Of each part of the time, how often each kind happened. */
+  /** How often each kind happened, for each part of the time. */
   readonly counts: readonly Readonly<Record<Kind, number>>[]
 }
 
 const widths = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 60_000]
 const MOST_BINS = 120
 
-/** Parts that are just long enough to be distinguished; none is longer than what `untilMs` needs. */
+/** The width of bins in milliseconds: the smallest round one with at most {@link MOST_BINS} bins up to `untilMs`. */
 export function binWidth(untilMs: number): number {
   const fits = (widthMs: number): boolean => untilMs / widthMs <= MOST_BINS
   return widths.find(fits) ?? Math.ceil(untilMs / MOST_BINS / 60_000) * 60_000
 }
 
-/** What happened before time 0 is not counted; what happened later than `untilMs` counts as of the end. */
+/** Counts happenings in bins. Those before time 0 are left out; those after `untilMs` count in the last bin. */
 export function binned<Kind extends string>(
   kinds: readonly Kind[],
   happenings: readonly { readonly atMs: number; readonly kind: Kind; readonly times?: number }[],
@@ -188,7 +190,7 @@ export function binned<Kind extends string>(
   return { widthMs, counts }
 }
 
-/** The most of all kinds together in one part, a second. */
+/** The highest rate in any bin, per second, of all kinds together. */
 export function mostPerSecond({ widthMs, counts }: Bins): number {
   return (Math.max(0, ...counts.map(total)) / widthMs) * 1000
 }
@@ -197,20 +199,20 @@ function total(counts: Readonly<Record<string, number>>): number {
   return Object.values(counts).reduce((sum, one) => sum + one, 0)
 }
 
-/** Something that was so for a while; in milliseconds since time 0. */
+/** A state that lasted for a while. Times are in milliseconds since time 0. */
 export interface Span<State extends string = string> {
   readonly fromMs: number
   readonly toMs: number
   readonly state: State
 }
 
-/** Puts together, from changes in the order of time, how long something was how. What was before time 0 is left out. */
+/** Computes spans from changes of a state, which come in the order of time. The time before 0 is left out. */
 class Track<State extends string> {
   readonly spans: Span<State>[] = []
   #state: State | undefined
   #sinceMs = 0
 
-  /** The state from now on; undefined for one that is not drawn. */
+  /** Sets the state from `atMs` on; undefined for one that is not drawn. */
   set(atMs: number, state: State | undefined): void {
     if (state === this.#state) return
     this.end(atMs)
@@ -218,7 +220,7 @@ class Track<State extends string> {
     this.#sinceMs = Math.max(atMs, 0)
   }
 
-  /** Nothing is known after `atMs`. */
+  /** Ends the present span at `atMs`. */
   end(atMs: number): void {
     const { fromMs, toMs, state } = { fromMs: this.#sinceMs, toMs: Math.max(atMs, 0), state: this.#state }
     this.#state = undefined
@@ -234,7 +236,8 @@ export function lengthOf({ fromMs, toMs }: Span): number {
 }
 
 /**
- * What a chart shows, as tables: for whoever does not see it, or wants the exact times. At most so many rows of a kind.
+ * The contents of a chart as tables, for readers who cannot see it or want the exact times. `most` limits the rows of
+ * states, and half of it the faults.
  */
 export function facts(history: RunHistory, { name, most }: { readonly name: string; readonly most: number }): Html {
   const { steps, seen, writes, errors, served } = history
@@ -278,10 +281,10 @@ ${
 `
 }
 
-/** Up to so many steps stand below the chart itself. */
+/** Up to this many steps are listed below the chart itself. */
 export const VISIBLE_STEPS = 12
 
-/** The faults, by their numbers. */
+/** The first `most` faults, as a numbered list. */
 export function stepList({ steps }: RunHistory, most: number): Html {
   const shown = steps.slice(0, most)
   return html`<ol class="steps" aria-label="Faults">${shown.map(

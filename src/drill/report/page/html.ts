@@ -74,8 +74,8 @@ export interface Group {
 }
 
 /**
- * A table with a caption, column headers and row headers, in a region that the keyboard can scroll where the page is
- * narrow. `label` names the region for screen readers; each table on a page needs another one.
+ * A table with a caption, column headers and row headers, in a region that the keyboard can scroll if the page is
+ * narrow. `label` names the region for screen readers; each table on a page needs its own.
  */
 export function table(options: {
   readonly label: string
@@ -86,7 +86,7 @@ export function table(options: {
 }): Html {
   const { label, caption, columns, groups, tall = false } = options
   const classOf = (index: number): Html | undefined => (columns[index]?.numbers === true ? html` class="n"` : undefined)
-  // Omits the end tags that HTML does not require: there may be thousands of rows.
+  // Omits the end tags that HTML does not require, because there may be thousands of rows.
   const cell = (content: Part | Cell, index: number): Html => {
     const { text, broken = false } = isCell(content) ? content : { text: content }
     if (index === 0) return html`<th scope="row">${text}`
@@ -137,7 +137,7 @@ export function percent(share: number): string {
   return `${Number((share * 100).toFixed(2))}%`
 }
 
-/** Writes a typographic minus sign; drops it where the number rounds to zero. */
+/** Writes a typographic minus sign, or none if the number rounds to zero. */
 function minus(text: string): string {
   return /^-[0.]*$/.test(text) ? text.slice(1) : text.replace('-', '\u2212')
 }

@@ -9,13 +9,13 @@ import { type Cell, count, counted, type Html, html, listed, markup, type Part, 
 import { styles } from './styles.ts'
 import { definitions, timelines } from './timeline.ts'
 
-/** What forbids the page to load anything from anywhere. */
+/** The Content-Security-Policy, which forbids the page to load anything. */
 const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 /**
- * `report.html`: the whole report as one page that needs nothing else, no script and no other file. What did not hold
- * comes first. Pure: the same report gives the same bytes. However long the histories are, they take less than half a
- * megabyte; samples and violations come on top.
+ * `report.html`: the whole report as one page without scripts and without other files. Broken invariants come first.
+ * Pure: the same report gives the same bytes. The histories take less than half a megabyte, however long they are;
+ * samples and violations add to that.
  */
 export function renderPage(report: DrillReport): string {
   const { scenario, variants, target, version, unchecked, hostLate } = report
@@ -73,7 +73,7 @@ ${runs(variants)}</section>
   return page.toString()
 }
 
-/** Held or not, in one sentence with a mark that is not only of another colour. */
+/** Whether all invariants held, in one sentence, with a mark that differs in shape and not only in colour. */
 function verdict({ held, variants }: DrillReport): Html {
   const runs = variants.reduce((sum, variant) => sum + variant.runs.length, 0)
   const fallen = variants.filter((variant) => !variant.held)
@@ -87,8 +87,8 @@ function verdict({ held, variants }: DrillReport): Html {
 }
 
 /**
- * What did not hold: each invariant by its name and sentence, where it was first seen, and how often. Nothing when all
- * held.
+ * The broken invariants, each with its name and sentence, its first violation, and how often it was broken. Undefined
+ * if all held.
  */
 function violations(variants: readonly VariantReport[]): Html | undefined {
   const fallen = variants.filter(({ held }) => !held)
@@ -110,7 +110,7 @@ ${fallen.map(
 </section>`
 }
 
-/** What reconcilers are known for, as far as it was seen. Nothing when none of it was. */
+/** The known failures of the reconcilers that occurred. Undefined if none did. */
 function knownFailures(variants: readonly VariantReport[]): Html | undefined {
   const known = variants.filter((variant) => variant.knownFailures.length > 0)
   if (known.length === 0) return undefined
@@ -122,7 +122,7 @@ function knownFailures(variants: readonly VariantReport[]): Html | undefined {
   )}</ul></section>`
 }
 
-/** Every run: its seed, and all that did not hold. */
+/** Every run, with its seed and its violations. */
 function runs(variants: readonly VariantReport[]): Html {
   const rows = variants.map(({ name, runs }) => ({
     name,
@@ -151,7 +151,7 @@ function runs(variants: readonly VariantReport[]): Html {
   })
 }
 
-/** What was drilled, and the command that makes it again. */
+/** The scenario, and the command that repeats the report. */
 function scenarioSection({ scenario, command, target, seed, variants }: DrillReport): Html {
   const { fleet, clients, bounds, durationMs, steps } = scenario
   return html`<section class="card" aria-labelledby="scenario"><h2 id="scenario">Scenario</h2>
@@ -185,7 +185,7 @@ ${stepsTable(steps)}
 </section>`
 }
 
-/** What the simulator takes messages to need; it is the same for all variants. */
+/** The latency of messages in the simulator, which is the same for all variants. */
 function latencyText(latency: VariantReport['latency']): string {
   if (latency === undefined) return 'as it is'
   return `${latency.fromMs} to ${latency.toMs} ms a message, ${latency.spikes ? 'and sometimes late' : 'never late'}`

@@ -1,6 +1,6 @@
 /**
- * The colours of the page, in its light and its dark scheme. Text has a contrast of 4.5 to 1 with what it stands on,
- * and what a chart shows 3 to 1: a test computes it.
+ * The colours of the page, in its light and its dark scheme. The contrast with the background is at least 4.5 to 1 for
+ * text and 3 to 1 for shapes in charts; a test computes it.
  */
 const colours = {
   page: ['#f6f7f8', '#121518'],
@@ -12,9 +12,9 @@ const colours = {
   held: ['#17703f', '#62c68f'],
   broken: ['#b1221b', '#ff8f86'],
   caution: ['#7a5200', '#e3b153'],
-  // Lines that part things.
+  // Lines that separate things.
   line: ['#d8dde2', '#323a42'],
-  // Of a chart: a process, what is served, listed, leased, amiss, and dead although listed.
+  // In charts: a process; served; listed; leased; amiss; listed although dead.
   life: ['#75818c', '#7f8b97'],
   served: ['#2f8a5b', '#4fae7e'],
   listed: ['#2a6dbb', '#5b9fe6'],
@@ -28,7 +28,7 @@ export type Palette = Readonly<Record<keyof typeof colours, string>>
 
 export const palettes = { light: paletteOf(0), dark: paletteOf(1) }
 
-/** What text is written in, and what may be drawn in charts. */
+/** The colours of text, and those of shapes in charts. */
 export const textColours = ['text', 'aside', 'link', 'held', 'broken', 'caution'] as const
 export const chartColours = ['life', 'served', 'listed', 'lease', 'amiss', 'dead'] as const
 
@@ -42,7 +42,7 @@ function customProperties(palette: Palette): string {
     .join(';')
 }
 
-/** The page's style sheet. What is printed is always light. */
+/** The page's style sheet. A printed page is always light. */
 export const styles = `
 :root{color-scheme:light dark;${customProperties(palettes.light)}}
 @media screen and (prefers-color-scheme:dark){:root{${customProperties(palettes.dark)}}}

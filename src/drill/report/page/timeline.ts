@@ -15,13 +15,13 @@ import {
 import { counted, type Html, html, markup, percent, seconds } from './html.ts'
 
 /**
- * How many spans are drawn, rows listed and faults marked on the whole page: with the longest of histories it stays a
- * small file.
+ * How many spans are drawn and rows listed, and how many faults are marked, on the whole page. The limits keep the file
+ * small, however long the histories are.
  */
 const MOST_SPANS = 1_200
 const MOST_MARKS = 360
 
-/** The runs, the variants side by side, all along the same time. */
+/** The timelines of runs, with the variants side by side and the same time axis for all. */
 export function timelines({ variants, scenario }: DrillReport): Html {
   const recorded = variants.map((variant) => ({
     variant,
@@ -58,7 +58,7 @@ ${facts(history, { name: title, most: limits.most })}</figure>
 `
 }
 
-/** What is to be seen, in short. */
+/** A short description of a timeline. */
 function described({ masters, steps, violations, untilMs, seen }: RunHistory): string {
   const dead = masters.flatMap(({ name, tracks }) => {
     const ms = tracks.slice.filter(({ state }) => state === 'dead').reduce((sum, span) => sum + lengthOf(span), 0)
@@ -75,7 +75,7 @@ function described({ masters, steps, violations, untilMs, seen }: RunHistory): s
   return sentences.join(' ')
 }
 
-/** The first run, and the first one that did not hold. */
+/** The runs that are drawn: the first one, and the first one that did not hold. */
 function chosen({ runs }: VariantReport): readonly RunReport[] {
   const recorded = runs.filter(({ events }) => events !== undefined)
   const broken = recorded.find(({ violations }) => violations.length > 0)
@@ -89,14 +89,14 @@ function unshown(number: number): Html | undefined {
   return html`<p class="aside small">${counted(number, 'more run')} ${rest} <a href="#runs">below</a>.</p>`
 }
 
-/** What was shorter than this share of the time is drawn this wide, so that it is seen. */
+/** A span shorter than this share of the time is drawn this wide, so that it is visible. */
 const NARROWEST = 0.0015
-/** With more faults than these their lines would hide the lanes. */
+/** With more faults than this, their lines are left out, because they would hide the lanes. */
 const MOST_GUIDES = 24
-/** Marks nearer to each other than this share of the time have one number. */
+/** Marks nearer to each other than this share of the time share one number. */
 const NEAREST_NUMBERS = 0.04
 
-/** What spans of each state are filled with; those without are only the line in the middle. */
+/** The class that fills spans of each state. Spans of other states are not drawn: only the base line is visible. */
 const fills: Readonly<Record<string, string>> = {
   running: 's',
   ready: 's',
@@ -111,19 +111,19 @@ const fills: Readonly<Record<string, string>> = {
   held: 'h',
 }
 
-/** What charts that stand side by side have in common, so that their lanes stand beside each other. */
+/** The options that charts side by side share, so that their lanes are aligned. */
 interface Limits {
   readonly untilMs: number
-  /** So many spans are drawn of each; of more faults than `mostMarks` some share a mark. */
+  /** How many spans are drawn in each chart. If there are more faults than `mostMarks`, some share a mark. */
   readonly most: number
   readonly mostMarks: number
   readonly rows: { readonly leases: boolean; readonly violations: boolean }
 }
 
 /**
- * One run as lanes along time: for each master its processes, what clients met, when it was listed and when its lease
- * was held; above them the faults, below them writes and client errors. It is one image to a screen reader, described
- * by `description`.
+ * One run as lanes along a time axis. The lanes of a master show its processes, the results of its clients, when it was
+ * listed and when its lease was held. Above them are the faults, below them writes and client errors. For a screen
+ * reader the chart is one image with the text `description`.
  */
 function timeline(history: RunHistory, options: Limits & { readonly description: string }): Html {
   const { untilMs, most, mostMarks, description, rows: shown } = options
@@ -167,7 +167,7 @@ ${history.steps.length <= MOST_GUIDES ? guides(stepTimes, untilMs, 'fault') : un
 ${shortestMs > 0 ? html`<p class="aside small">What lasted less than ${seconds(shortestMs)} is not drawn here, because there is so much of it.</p>` : undefined}`
 }
 
-/** Spans in a row of a lane; where they begin and how high they are, as shares of the row. */
+/** Spans in a row of a lane, with their vertical position and their height as shares of the row. */
 interface Band {
   readonly spans: readonly Span[]
   readonly from: number
@@ -217,13 +217,13 @@ function bar(
   return html`<rect class="${fill}" x="${percent(fromMs / untilMs)}" width="${percent(width)}" y="${percent(y)}" height="${percent(height)}">${title}</rect>`
 }
 
-/** Lines from above to below, through all lanes. */
+/** Vertical lines through all lanes. */
 function guides(timesMs: readonly number[], untilMs: number, kind: 'tick' | 'fault'): Html {
   const places = new Set(timesMs.map((atMs) => percent(atMs / untilMs)))
   return html`<svg class="guides ${kind}">${[...places].map((x) => html`<line x1="${x}" x2="${x}" y2="100%"/>`)}</svg>`
 }
 
-/** Above the lanes: each fault with its number, and where something did not hold. */
+/** The marks above the lanes: each fault with its number, and each violation. */
 function marksRow(
   marks: readonly Mark[],
   { violations }: RunHistory,
@@ -256,7 +256,10 @@ interface Mark {
   readonly masters: Set<string>
 }
 
-/** Where faults are marked, and at whom; of very many those at almost the same place have one mark, the first one's. */
+/**
+ * The marks of faults, and of the masters that each affects. If there are more than `most` faults, those at almost the
+ * same time share the mark of the first one.
+ */
 function marksOf(steps: RunHistory['steps'], untilMs: number, most: number): readonly Mark[] {
   const places = steps.length > most ? most : 10_000
   const marks = new Map<string, Mark>()
@@ -269,7 +272,9 @@ function marksOf(steps: RunHistory['steps'], untilMs: number, most: number): rea
   return [...marks.values()]
 }
 
-/** How often a second, in bars from below; what is of one kind is filled alike. */
+/**
+ * Bars that show how often something happened, with one fill for each kind; the label has the highest rate per second.
+ */
 function rates<Kind extends string>(
   name: string,
   bins: Bins<Kind>,
@@ -305,18 +310,20 @@ function spansOf({ masters, strangers }: RunHistory): readonly Span[] {
   return [...ofMasters, ...strangers.map(({ slice }) => slice)].flat()
 }
 
-/** Of more spans than `most`, the longest are drawn: how long the shortest of them is. 0 draws all. */
+/**
+ * How long a span must be to be drawn, in milliseconds: of more spans than `most`, only the longest are. 0 draws all.
+ */
 function shortestDrawn(history: RunHistory, most: number): number {
   const lengths = spansOf(history)
     .filter(({ state }) => fills[state] !== undefined)
     .map(lengthOf)
   if (lengths.length <= most) return 0
   const longestFirst = lengths.sort((a, b) => b - a)
-  // Whatever is as long as the first one that is too many goes with it.
+  // The first span too many is left out, and with it all spans of its length.
   return (longestFirst[most] ?? 0) + 0.001
 }
 
-/** What charts refer to: patterns and marks. Stands on the page once. */
+/** The patterns and marks to which charts refer. The page contains them once. */
 export const definitions: Html = markup(`<svg class="defs" aria-hidden="true" focusable="false"><defs>
 <pattern id="stripes" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="p1" d="M1.5 0v6"/></pattern>
 <pattern id="dots" width="5" height="5" patternUnits="userSpaceOnUse"><circle class="p2" cx="2.5" cy="2.5" r="1.5"/></pattern>

@@ -18,7 +18,7 @@ import { masterDefaults } from './simulator/master.ts'
 import { SimulatedTarget } from './simulator/target.ts'
 import type { DrillTarget } from './target.ts'
 
-/** How many samples of each time, and histories of runs that failed, a report has of each variant. */
+/** How many samples of each measured time, and histories of failed runs, a report has for each variant. */
 const MOST_SAMPLES = 500
 const MOST_FAILED_HISTORIES = 3
 
@@ -34,10 +34,10 @@ interface RunOutcome {
 }
 
 /**
- * Drills a fleet with a scenario, and reports. Without a target in the simulator: the shipped code, in simulated time,
- * the same for the same seed. Rejects with a {@link DrillError} when a fleet does not start or a step is impossible,
- * with the signal's reason when it is aborted; every process has ended then, and the objects are restored. Rejects with
- * a RangeError that names an invalid argument.
+ * Runs a scenario against a fleet of each variant, and returns the report. Without `openTarget` the fleets are
+ * simulated: the shipped code runs in simulated time, and the same seed gives the same report. Rejects with a {@link
+ * DrillError} if a fleet does not start or a step is impossible, and with the signal's reason if it is aborted. By then
+ * every process has ended, and the objects are restored. Rejects with a RangeError that names an invalid argument.
  */
 export async function runDrill(scenario: Scenario, options: DrillOptions = {}): Promise<DrillReport> {
   const { seed = 1, runs = 1, openTarget, version = '', command = '', signal, onEvent } = options
@@ -79,7 +79,7 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
   }
 }
 
-/** A note for a host that was later than the invariants, or a renewal of a lease, tolerate; undefined for any other. */
+/** A note if the host's timers were later than the invariants or a renewal of a lease tolerate; undefined otherwise. */
 function hostLate(latenessMs: number, { bounds, fleet }: Scenario): string | undefined {
   const { attemptMs } = membershipTimings({ ...fleet, readinessProbePeriodMs: masterDefaults.readinessProbePeriodMs })
   const boundMs = Math.min(bounds.removalMarginMs, bounds.listedMs, bounds.agreementMs, attemptMs)
@@ -114,7 +114,7 @@ export async function runOnce(
   return { events: inOrder([...events, ...met]), violations, untilMs, latenessMs }
 }
 
-/** The variant in which a fleet already is. */
+/** The name of the variant to which a fleet belongs as it is. */
 export function variantName({
   reconciler,
   leaseStore,
@@ -130,7 +130,7 @@ export function vary(scenario: Scenario, { fleet, kubeApiservers = false }: Vari
     kubeApiservers ? { ...master, kind: 'kube-apiserver' as const } : master,
   )
   const varied = { ...scenario.fleet, ...fleet, masters }
-  // A kube-apiserver only has leases in etcd.
+  // A kube-apiserver can store its lease only in etcd or kine.
   const leaseStore = kubeApiservers && varied.leaseStore !== 'kine' ? 'etcd' : varied.leaseStore
   return { ...scenario, fleet: { ...varied, leaseStore } }
 }
@@ -183,7 +183,8 @@ export interface Variant {
 
 export interface DrillOptions {
   /**
-   * Determines everything in the simulator, and the choices of clients. Each further run takes the next one. @default 1
+   * The seed of the first run; each further run takes the next number. It determines everything in the simulator, and
+   * the choices of clients. @default 1
    */
   readonly seed?: number
   /** How often each variant is drilled. @default 1 */
@@ -191,7 +192,7 @@ export interface DrillOptions {
   /** Left out: the scenario as it is. */
   readonly variants?: readonly Variant[]
   /**
-   * Composes each simulated sidecar, at each of its starts: for a server with its own leases, reconciler or hooks.
+   * Composes a simulated sidecar at each of its starts, for servers with their own leases, reconciler or hooks.
    * @default createMaster
    */
   readonly createMaster?: typeof createMaster
@@ -205,7 +206,7 @@ export interface DrillOptions {
   readonly onEvent?: (event: DrillEvent, run: { readonly variant: string; readonly index: number }) => void
 }
 
-/** What the types of the options cannot say. */
+/** Checks what the types of the options cannot express. */
 function checkOptions({ seed, runs, variants }: Required<Pick<DrillOptions, 'seed' | 'runs' | 'variants'>>): void {
   if (!Number.isInteger(seed) || seed < 0) throw new RangeError(`seed must be a whole number from 0 on, not ${seed}`)
   if (!Number.isInteger(runs) || runs < 1) throw new RangeError(`runs must be a whole number from 1 on, not ${runs}`)

@@ -13,7 +13,7 @@ export type Primitive =
       readonly master: string
       readonly part: 'sidecar' | 'server'
     }
-  /** SIGTERM for the previous life, where lives overlap. */
+  /** SIGTERM for the previous life, if lives overlap. */
   | { readonly type: 'terminate-earlier'; readonly master: string }
   | {
       readonly type: 'cut' | 'heal'
@@ -21,7 +21,7 @@ export type Primitive =
       readonly path: 'api' | 'store' | 'server-store' | 'clients'
     }
   | { readonly type: 'slow'; readonly master: string; readonly path: 'api' | 'store'; readonly byMs: number }
-  /** The faults of the sidecar's requests to its own API server from now on. */
+  /** Begins or ends a fault of the sidecar's requests to its own API server. */
   | { readonly type: 'fault' | 'no-fault'; readonly master: string; readonly rule: RequestRule }
   /** The state of the etcd member beside its API server. */
   | { readonly type: 'own-etcd'; readonly master: string; readonly state: 'ok' | 'fails' | 'hangs' }
@@ -38,7 +38,7 @@ export type Primitive =
   | { readonly type: 'compact' }
   | { readonly type: 'damage'; readonly damage: DamageName }
 
-/** Takes in observations, at once and in order. Times are the target clock's `monotonicMs`. */
+/** Receives observations, at once and in order. Times are the target clock's `monotonicMs`. */
 export interface TargetObserver {
   listed(listing: Listing): void
   requested(request: ObservedRequest): void
@@ -46,7 +46,7 @@ export interface TargetObserver {
   objects(found: ObservedObjects): void
   /** The addresses with leases in the store, sorted, at each change. */
   leases(addresses: readonly string[]): void
-  /** For real clients; the connections of simulated ones are computed from the history. */
+  /** Called for real clients only: the connections of simulated ones are computed from the history. */
   connected(connection: {
     /** When it began. */
     readonly atMs: number

@@ -34,7 +34,7 @@ export interface EndpointsControllerOptions extends WorkloadContext {
  *
  * It uses the copies of its informers: the resourceVersion guards an update, the uid a deletion, and a Service whose
  * Endpoints this process has just written waits until the copy has caught up. Before it deletes the Endpoints of a
- * Service whose deletion it has not seen, it reads live that the Service does not exist.
+ * Service whose deletion it has not seen, it asks the API server whether the Service exists.
  */
 export class EndpointsController implements WorkloadController {
   readonly #options: EndpointsControllerOptions
@@ -96,7 +96,10 @@ export class EndpointsController implements WorkloadController {
     if (change.type === 'deleted' || isLate) this.#queue.add(key)
   }
 
-  /** Endpoints of Services that were deleted during an interruption. All others are queued with their Services. */
+  /**
+   * Queues the Endpoints of Services that were deleted during an interruption. All others are queued with their
+   * Services.
+   */
   #addLeftovers(): void {
     for (const { metadata } of this.#endpoints.store.list()) {
       const ref = { namespace: metadata?.namespace, name: metadata?.name ?? '' }
@@ -119,7 +122,7 @@ export class EndpointsController implements WorkloadController {
       return
     }
     if (!hasEndpoints(service)) {
-      // It replaced another Service during an interruption, and would list the addresses of that one's Pods for ever.
+      // The Service has replaced another one, whose Pods these Endpoints would list forever.
       const isLeftover = current !== undefined && this.#deleted.has(key) && isMadeFromPods(current)
       if (isLeftover) await this.#deleteLeftover(key, current, signal)
       this.#deleted.delete(key)
@@ -134,7 +137,7 @@ export class EndpointsController implements WorkloadController {
     }
     if (this.#tracker.isStale(key, current, nowMs)) throw new StaleCacheError(`the copy of Endpoints ${key} is old`)
     const pods = members.podsOf(service)
-    // Also for a sync that writes nothing: a change counts for one sync only.
+    // Computed even if nothing is written, because a change counts for one sync only.
     const triggerTime = this.#triggerTimes.compute(service, pods)
     const action = planEndpoints({ service, pods, current, triggerTime })
     if (action.type === 'none') return
@@ -143,7 +146,7 @@ export class EndpointsController implements WorkloadController {
     this.#pacing.written(key, nowMs, countAddresses(action.endpoints.subsets ?? []))
   }
 
-  /** Whether a Service that the copy does not have does not exist. When the copy receives one, it is queued again. */
+  /** Whether a Service that the copy lacks does not exist at all. When the copy receives it, it is queued again. */
   async #isGone(key: string, signal: AbortSignal): Promise<boolean> {
     const ref = refOfKey(key)
     const live = await ifFound(this.#options.api.get(services, ref, { signal }))

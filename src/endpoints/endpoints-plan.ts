@@ -16,14 +16,14 @@ export type EndpointsAction =
   | { readonly type: 'create'; readonly endpoints: Endpoints }
   /** The whole object, with the resourceVersion that it replaces. */
   | { readonly type: 'update'; readonly endpoints: Endpoints }
-  /** Exactly this object. */
+  /** Deletes exactly this object. */
   | { readonly type: 'delete'; readonly endpoints: Endpoints }
 
 /** The inputs of a plan for Endpoints. */
 interface EndpointsObservation {
-  /** Undefined for a deleted one. */
+  /** Undefined if it was deleted. */
   readonly service: Service | undefined
-  /** Those that the Service selects, in any order. */
+  /** The Pods that the Service selects, in any order. */
   readonly pods: readonly Pod[]
   readonly current: Endpoints | undefined
   /** The time of the change that caused this, in the form of the annotation. */
@@ -110,14 +110,14 @@ function presentOf(texts: Readonly<Record<string, string | undefined>>): Texts |
   return present.length === 0 ? undefined : Object.fromEntries(present)
 }
 
-/** Of Endpoints: the controller that manages them. */
+/** The label of Endpoints that names the controller that manages them. */
 const managedBy = 'endpoints.kubernetes.io/managed-by'
 /**
- * The value of kube-controller-manager's controller. The same here, because readers take it for "managed for a Service
- * with a selector".
+ * The value that kube-controller-manager's controller writes. This one writes the same, because readers take it for
+ * "managed for a Service with a selector".
  */
 const endpointController = 'endpoint-controller'
-/** Of Endpoints: the Service has no ClusterIP. */
+/** The label of Endpoints whose Service has no ClusterIP. */
 const headless = 'service.kubernetes.io/headless'
 
 /** The desired labels of a Service's Endpoints: those of the Service, and ours. */
@@ -128,8 +128,8 @@ function wantedLabels(service: Service): Labels {
 
 /**
  * Whether the labels of Endpoints are in sync (upstream's `labelsCorrectForEndpoints`). The label `headless` does not
- * count: it is corrected with the next other change. Only if the Service itself has one of our labels they are compared
- * exactly; upstream writes the Endpoints of such a Service in each sync.
+ * count: it is corrected with the next other change. Labels are compared exactly only if the Service itself has one of
+ * ours; upstream writes the Endpoints of such a Service in each sync.
  */
 function labelsAreInSync(endpoints: Endpoints, service: Service): boolean {
   const labels = endpoints.metadata?.labels ?? {}
@@ -148,7 +148,7 @@ function labelsAreInSync(endpoints: Endpoints, service: Service): boolean {
 /** The most addresses that Endpoints list. Upstream: `maxCapacity`. */
 const MAX_ADDRESSES = 1_000
 
-/** Of Endpoints: not all addresses are listed. */
+/** The annotation of Endpoints that do not list all addresses. */
 const overCapacity = 'endpoints.kubernetes.io/over-capacity'
 const truncated = 'truncated'
 
@@ -158,9 +158,9 @@ export function countAddresses(subsets: readonly EndpointSubset[]): number {
 }
 
 /**
- * The subsets cut down to {@link MAX_ADDRESSES}: first to the ready ones, then each subset to its share, rounded up, up
- * to the limit. Undefined where nothing exceeds it. Subsets that lose all their addresses stay, as upstream's do
- * (`truncateEndpoints`); a server may refuse them.
+ * The subsets, cut down to {@link MAX_ADDRESSES}. Ready addresses come first. Of those that are cut, each subset
+ * retains its share, rounded up, until the limit is reached. Undefined if nothing exceeds the limit. Subsets that lose
+ * all their addresses stay, as upstream's do (`truncateEndpoints`); a server may refuse them.
  */
 export function truncate(subsets: readonly EndpointSubset[]): readonly EndpointSubset[] | undefined {
   const ready = total(subsets, 'addresses')

@@ -81,7 +81,7 @@ export class EndpointsWriter {
     else tracker.delete(key)
   }
 
-  /** In upstream's words. An outage is not recorded as an Event. */
+  /** Records a failed write as an Event, in upstream's words. An unreachable server is not recorded. */
   #recordFailure(verb: 'create' | 'update', key: string, wanted: Endpoints, error: KubeError): void {
     if (error.code === 'Unreachable') return
     const why = error.status?.message ?? error.message
@@ -96,13 +96,13 @@ export class EndpointsWriter {
   }
 }
 
-/** Nothing can be created in a terminating namespace: the Service will be deleted too. */
+/** Whether the namespace is terminating. Then nothing can be created in it, and the Service will be deleted too. */
 function isNamespaceTerminating(error: KubeError): boolean {
   const causes = error.status?.details?.causes ?? []
   return error.code === 'Forbidden' && causes.some(({ reason }) => reason === 'NamespaceTerminating')
 }
 
-/** The last write of an object by this process, as far as it shows that a copy is older. */
+/** The last write of an object by this process, with the fields that show whether a copy is older. */
 type LastWrite =
   | { readonly type: 'created'; readonly endpoints: Endpoints; readonly atMs: number }
   | { readonly type: 'replaced'; readonly resourceVersion: string | undefined }
@@ -167,7 +167,7 @@ export class EndpointsTracker {
     return last?.type === 'created' ? last.endpoints : undefined
   }
 
-  /** The copy has received a change of the object. */
+  /** Takes in that the copy has received a change of the object. */
   observed(key: string): void {
     if (this.#writes.get(key)?.type !== 'replaced') this.#writes.delete(key)
   }

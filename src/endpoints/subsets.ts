@@ -81,8 +81,8 @@ export function compareEndpointAddresses(a: EndpointAddress, b: EndpointAddress)
 /**
  * The ports in the order in which kube-controller-manager writes them: by the hash of their Go form.
  *
- * The hash is reproduced, although upstream accepts any stored order: truncation drops addresses of several subsets by
- * their order, and after a change to or from kube-controller-manager nothing needs rewriting.
+ * The hash is reproduced although upstream accepts any stored order, because truncation drops addresses of several
+ * subsets by their order, and because nothing needs rewriting after a change to or from kube-controller-manager.
  */
 export function portsInOrder(ports: readonly EndpointPort[]): readonly EndpointPort[] {
   return inHashOrder(ports, (port) => `(v1.EndpointPort)${portText(port)}`)
@@ -104,7 +104,7 @@ function inHashOrder<T>(items: readonly T[], textOf: (item: T) => string): reado
     .map(({ item }) => item)
 }
 
-// The form that Go's spew prints of these types, which upstream hashes.
+// The functions below print these types as Go's spew does, because upstream hashes that text.
 
 function subsetText({ addresses, notReadyAddresses, ports }: EndpointSubset): string {
   return (
@@ -157,7 +157,7 @@ type Addresses = readonly (EndpointAddress | undefined)[]
 const lastOrders = new WeakMap<Service, readonly number[]>()
 
 /**
- * The positions of the addresses in listing order; undefined addresses are somewhere in between.
+ * The positions of the addresses in listing order; those of undefined addresses may be anywhere.
  *
  * The last order for the Service is returned again if it still holds. It mostly does, because one Pod changes at a
  * time, and sorting thousands of addresses is most of the work of a sync.
@@ -190,10 +190,10 @@ function holds(order: readonly number[], addresses: Addresses): boolean {
 type Offers = Map<EndpointAddress, boolean>
 
 /**
- * Brings subsets into their canonical form: each port with each of its addresses, then the ports that have the same
- * addresses in the same state together, all in order (upstream's `RepackSubsets`). An address is identified by its IP
- * and the uid of its Pod; one that is both ready and not ready for a port is not ready. Idempotent where no port is 0,
- * which servers refuse, and none has an `appProtocol`.
+ * Brings subsets into their canonical form: each port is paired with each of its addresses, then the ports that have
+ * the same addresses in the same state are grouped, all in order (upstream's `RepackSubsets`). An address is identified
+ * by its IP and the uid of its Pod; one that is both ready and not ready for a port is not ready. Idempotent if no port
+ * is 0, which servers refuse, and none has an `appProtocol`.
  */
 export function repackSubsets(subsets: List<EndpointSubset>): readonly EndpointSubset[] {
   const only = subsets?.length === 1 ? subsets[0] : undefined
@@ -214,7 +214,7 @@ export function subsetOf(
   }
 }
 
-/** Whether only the ports need ordering: the usual state of stored Endpoints, which avoids repacking. */
+/** Whether only the ports need ordering. That is the usual state of stored Endpoints, and it avoids repacking. */
 function isPacked({ addresses, notReadyAddresses, ports }: EndpointSubset): boolean {
   const ready = addresses ?? []
   const notReady = notReadyAddresses ?? []

@@ -5,7 +5,7 @@ const ref = { namespace: 'default', name: 'kubernetes' }
 
 type Damage = (api: KubeApi) => Promise<unknown>
 
-/** Every way in which somebody spoils `default/kubernetes`, by name. */
+/** Every way in which another writer damages `default/kubernetes`, by name. */
 export const damages = named({
   'endpoints-deleted': (api) => api.delete(endpoints, ref),
   'endpoints-emptied': (api) => api.patch(endpoints, ref, { type: 'merge', body: { subsets: null } }),

@@ -6,16 +6,16 @@ import type { FleetPlan, Scenario, Step } from './scenario.ts'
 type ActionOf<Name extends Step['action']> = Extract<Step, { readonly action: Name }>
 
 /**
- * How long one master of a rolling restart takes as a rule, from its signal until it is listed again, in milliseconds.
+ * How long each master of a rolling restart usually takes, from its signal until it is listed again, in milliseconds.
  */
 const ROLL_MS = 10_000
 
-/** Of a kube-apiserver, whatever the scenario says. */
+/** The times of a kube-apiserver, whatever the scenario says. */
 const upstream = { leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 } as const
 
 /**
- * When everything that a step does is done, and undone; of a rolling restart it is an estimate, unless `rollMs` says
- * how long one takes.
+ * When everything that a step does is done and undone, in milliseconds from time 0. For a rolling restart it is an
+ * estimate, in which each master takes `rollMs`.
  */
 export function stepEndMs(step: Step, { masters }: Pick<FleetPlan, 'masters'>, rollMs = ROLL_MS): number {
   return latestMs(step) + spanMs(step, masters.length, rollMs)
@@ -26,9 +26,9 @@ export function lastStepEndMs(steps: readonly Step[], fleet: Pick<FleetPlan, 'ma
 }
 
 /**
- * Why not everything that a scenario does can be judged, in one sentence; undefined when all of it is due before the
- * end. What is done on a slow way is due as much later as that is slow, and nothing is ever due of who cannot renew a
- * lease on it.
+ * Why not everything that a scenario does can be judged, in one sentence; undefined if every reaction is due before the
+ * end. Over a slow connection reactions are due later, by its delay. No reaction is ever due from a master whose
+ * connection stays too slow to renew its lease.
  */
 export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): string | undefined {
   if (steps.length === 0) return undefined
@@ -42,9 +42,9 @@ export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): st
   if (endless.some((one) => one.lagMs > slackOf(one.name, fleet))) {
     return 'Not everything could be judged: nothing is asked of a master that is slowed, to the end, by more than leaves it time to renew its lease; end that with for, or by heal.'
   }
-  // How long a rolling restart takes is not known: at least its pauses.
+  // How long a rolling restart takes is not known, so only its pauses count.
   const endsMs = slow.map((one) => (one.endMs === undefined ? 0 : one.endMs + one.lagMs))
-  // Late are both whoever is to be seen to and whoever sees to it.
+  // The delay counts twice, because both the affected master and the one that reacts to it may be slow.
   const dueMs = Math.max(lastStepEndMs(steps, fleet, 0), ...endsMs) + withinMs + 2 * lagMs
   if (dueMs <= durationMs) return undefined
   const [due, end] = [formatDuration(dueMs), formatDuration(durationMs)]
@@ -54,15 +54,15 @@ export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): st
 interface SlowMaster {
   readonly name: string
   readonly lagMs: number
-  /** When it is no longer slow; undefined where the scenario does not end that. */
+  /** When it is no longer slow; undefined if it is slow to the end. */
   readonly endMs: number | undefined
 }
 
-/** Each master that each step slows. */
+/** The masters that steps slow: an entry for each step and master. */
 function slowMasters(steps: readonly Step[], fleet: FleetPlan): readonly SlowMaster[] {
   const hasStore = fleet.leaseStore === 'etcd' || fleet.leaseStore === 'kine'
   return steps.flatMap((step, index) => {
-    // Without a store nothing goes that way.
+    // Without a store there is no connection to slow.
     if (step.action !== 'slow' || (step.from === 'store' && !hasStore)) return []
     const names = step.masters === 'all' ? fleet.masters.map(({ name }) => name) : step.masters
     const later = steps.slice(index + 1)
@@ -73,7 +73,7 @@ function slowMasters(steps: readonly Step[], fleet: FleetPlan): readonly SlowMas
   })
 }
 
-/** When a master that a step slowed is healed, replaced or scaled away, by a step that surely comes later. */
+/** When a master that a step slowed is healed, replaced or removed by `scale`, by a step that certainly comes later. */
 function healedMs(
   slow: ActionOf<'slow'>,
   name: string,
@@ -89,7 +89,7 @@ function healedMs(
   return heal && latestMs(heal)
 }
 
-/** How much later than its time a master may renew its lease. Whoever comes by `scale` is like the first. */
+/** How late a master may renew its lease, in milliseconds. Masters that `scale` adds are like the first one. */
 function slackOf(name: string, fleet: FleetPlan): number {
   const { masters } = fleet
   const plan = masters.find((one) => isAmong([name], one.name)) ?? masters[0]
@@ -102,7 +102,7 @@ function latestMs({ atMs, jitterMs = 0 }: Step): number {
   return atMs + jitterMs
 }
 
-/** The longest TTL that anybody has at some time. A kube-apiserver's is 15 s. */
+/** The longest TTL that any master has at some time, in milliseconds. A kube-apiserver's is 15 s. */
 export function longestTtlMs(steps: readonly Step[], { masters, leaseTtlMs }: FleetPlan): number {
   const settings = [
     ...masters.map((master) => master.settings),

@@ -9,7 +9,7 @@ const ending = '.yaml'
 
 /**
  * A built-in scenario by its name, or the scenario of a file by its path. Throws an {@link InvalidInputError} with
- * every mistake in it, or, where there is none of that name, with those that there are.
+ * every mistake in the scenario, or, if there is none of that name, with the names of the built-in ones.
  */
 export async function loadScenario(nameOrFile: string): Promise<Scenario> {
   const directory = builtInDirectory()

@@ -129,7 +129,9 @@ export class Roster {
   }
 }
 
-/** An address of the same family that belongs to nobody: for documentation, of many masters for benchmarks. */
+/**
+ * An address of the same family that belongs to nobody: one for documentation, or from number 255 on for benchmarks.
+ */
 function numbered(like: string, number: number): string {
   if (like.includes(':')) return `2001:db8::${number.toString(16)}`
   return number < 255 ? `192.0.2.${number}` : `198.18.${number >> 8}.${number & 255}`

@@ -7,13 +7,13 @@ import type { MasterPlan, Scenario, Step } from './scenario.ts'
 import { drillKeys, masterKeys } from './schema.ts'
 import { actionNames, actions, stepKeys } from './step-schema.ts'
 
-/** At the end, where nothing happens any more, in milliseconds. */
+/** The time at the end in which nothing happens any more, in milliseconds. */
 const QUIET_MS = 10_000
 
 /**
- * Reads a scenario. `file` is for messages. Steps may stand in any order; those of the same time keep theirs. Throws an
- * {@link InvalidInputError} with every mistake, each with file, line and column: first those of single values, and once
- * there are none, those between values. Pure.
+ * Parses a scenario. `file` is its name in messages. Steps may be in any order; those of the same time stay in theirs.
+ * Throws an {@link InvalidInputError} with every mistake, each with file, line and column. Contradictions between
+ * values are reported only if each value is valid by itself. Pure.
  */
 export function parseScenario(text: string, file: string): Scenario {
   const document = parseYaml(text, file)
@@ -21,7 +21,7 @@ export function parseScenario(text: string, file: string): Scenario {
   const read = reader.read(document.value ?? {}, [], drillKeys, 'a drill')
   const masters = readMasters(reader, read.fleet?.masters)
   const placed = (read.steps ?? []).flatMap((value, index) => readStep(reader, value, ['steps', index]))
-  // What stands between values is checked once each value is right by itself.
+  // Contradictions between values are checked only if each value is valid by itself.
   if (reader.mistakes.length > 0) throw new InvalidInputError(reader.mistakes)
   placed.sort((a, b) => a.step.atMs - b.step.atMs)
   const steps = placed.map(({ step }) => step)
@@ -35,7 +35,7 @@ export function parseScenario(text: string, file: string): Scenario {
   return scenario
 }
 
-/** The masters of a list, or as many as a number says. */
+/** The masters of a list, or as many default ones as a number says. */
 function readMasters(reader: MappingReader, given: number | readonly unknown[] = []): readonly MasterPlan[] {
   const list = typeof given === 'number' ? Array.from({ length: given }, () => ({})) : given
   return list.map((value, index) => {
@@ -45,7 +45,7 @@ function readMasters(reader: MappingReader, given: number | readonly unknown[] =
   })
 }
 
-/** A step, unless its action is unknown. */
+/** A list with the step; empty if its action is unknown. */
 function readStep(reader: MappingReader, value: unknown, path: Path): readonly PlacedStep[] {
   const action = isMapping(value) ? (value.action ?? undefined) : undefined
   const known = actionNames.find((name) => name === action)
@@ -65,5 +65,5 @@ function unknownAction(action: unknown): string {
   return action === undefined ? `is missing; ${rest}` : `there is no action ${JSON.stringify(action)}; ${rest}`
 }
 
-/** What a restart with an overlap leaves no choice of. */
+/** The properties that every restart with `overlap` has. */
 const overlapping = { part: 'sidecar', signal: 'terminate', pauseMs: 0 } as const

@@ -7,7 +7,7 @@ import { actions, stepKeys } from './step-schema.ts'
 
 type Mapping = Readonly<Record<string, unknown>>
 
-/** A scenario as a file that `parseScenario` reads back as the same. What is a default is left out. Pure. */
+/** A scenario as a file, from which `parseScenario` reads the same scenario. Defaults are left out. Pure. */
 export function renderScenario({ fleet, steps, ...scenario }: Scenario): string {
   const { masters, apiserverCount } = fleet
   const virtualAddresses = sharedAddresses(masters)
@@ -44,7 +44,7 @@ function sharedAddresses(masters: readonly MasterPlan[]): readonly string[] {
   return [...new Set(all.filter((address, index) => all.indexOf(address) !== index))]
 }
 
-/** Their number, when that is all there is to say. */
+/** The number of masters if all are default ones; otherwise a list. */
 function renderMasters(masters: readonly MasterPlan[]): number | readonly Mapping[] {
   const rendered = masters.map((master, index) => {
     const name = master.name === `master-${index + 1}` ? undefined : master.name
@@ -55,7 +55,7 @@ function renderMasters(masters: readonly MasterPlan[]): number | readonly Mappin
 }
 
 function renderStep(step: Step): Mapping {
-  // What runs beside another leaves no choice of these.
+  // With `overlap` these cannot be chosen.
   const isOverlap = step.action === 'restart' && step.overlapMs !== undefined
   const forced = { part: undefined, signal: undefined, pauseMs: undefined }
   return render({ ...step, ...(isOverlap && forced) }, { ...stepKeys, ...actions[step.action].keys })
@@ -64,7 +64,7 @@ function renderStep(step: Step): Mapping {
 const parts: Readonly<Record<Part, string>> = { sidecar: 'sidecar', server: 'server', both: 'sidecar and server' }
 const signals: Readonly<Record<string, string>> = { kill: 'SIGKILL', terminate: 'SIGTERM' }
 
-/** The properties of a step beside its action and its masters, in the order of its text. */
+/** The properties of a step besides its action and its masters, in the order of its text. */
 const words: Readonly<Record<string, (value: never) => string>> = {
   part: (part: Part) => `(${parts[part]})`,
   how: (how: string) => how,
@@ -94,7 +94,7 @@ const words: Readonly<Record<string, (value: never) => string>> = {
 export function describeStep(step: Step, masters: readonly string[]): string {
   const given: Readonly<Record<string, unknown>> = { ...step }
   const facts = Object.entries(words).flatMap(([key, describe]) => {
-    // Where lives overlap there is no pause.
+    // If lives overlap, there is no pause.
     const isGiven = given[key] !== undefined && !(key === 'pauseMs' && given.overlapMs !== undefined)
     return isGiven ? [describe(given[key] as never)] : []
   })
@@ -127,7 +127,7 @@ export function scenarioSchema(): Mapping {
   }
 }
 
-/** `forms` are those of values that a schema of zod cannot express, by their keys. */
+/** The JSON Schema of a mapping. `forms`: the schemas of values that zod cannot express, by key. */
 function schemaOf(keys: Keys, forms: Readonly<Record<string, Mapping>> = {}): Mapping {
   const entries: readonly (readonly [string, Key])[] = Object.entries(keys)
   const required = entries.filter(([, { required }]) => required).map(([name]) => name)

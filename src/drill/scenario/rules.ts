@@ -7,13 +7,13 @@ import type { MappingReader, Path } from './mapping-reader.ts'
 import { isAmong, isSuccessorName, namesIn } from './names.ts'
 import type { FleetPlan, Scenario, Step } from './scenario.ts'
 
-/** A step, and where in the file it stands. */
+/** A step, and its place in the file. */
 export interface PlacedStep {
   readonly step: Step
   readonly path: Path
 }
 
-/** Notes what is wrong between the values of a scenario, each of which is right by itself. */
+/** Reports contradictions between the values of a scenario, each of which is valid by itself. */
 export function checkScenario(
   reader: MappingReader,
   scenario: Scenario,
@@ -32,7 +32,7 @@ export function checkScenario(
   }
 }
 
-/** Why a fleet cannot store its leases in the named store; undefined when it can. */
+/** Why a fleet cannot store its leases in the named store; undefined if it can. */
 export function storeFault({ masters, leaseStore }: Pick<FleetPlan, 'masters' | 'leaseStore'>): string | undefined {
   const upstream = masters.find(({ kind }) => kind === 'kube-apiserver')
   if (upstream === undefined || leaseStore === 'etcd' || leaseStore === 'kine') return undefined
@@ -45,7 +45,7 @@ function checkFleet(reader: MappingReader, fleet: FleetPlan): void {
   checkTimes(reader, fleet, ['fleet'])
 }
 
-/** Reported at the time that is given there. */
+/** Checks the TTL and the interval. Reports a mistake at the one of them that is given at this path. */
 function checkTimes(
   reader: MappingReader,
   { leaseTtlMs, reconcileIntervalMs }: Pick<FleetPlan, 'leaseTtlMs' | 'reconcileIntervalMs'>,
@@ -57,7 +57,7 @@ function checkTimes(
   else if (reader.has([...path, 'reconcileInterval'])) reader.wrong([...path, 'reconcileInterval'], `the TTL ${fault}`)
 }
 
-/** The names of masters, in the fleet and in the steps. */
+/** Checks the names of masters, in the fleet and in the steps. */
 function checkNames(reader: MappingReader, scenario: Scenario, placed: readonly PlacedStep[]): void {
   const { masters } = scenario.fleet
   for (const [index, { name }] of masters.entries()) {
@@ -137,7 +137,7 @@ function checkAddressCount(
 }
 
 function checkTime(reader: MappingReader, { durationMs, fleet }: Scenario, step: Step, path: Path): void {
-  // Left out, it is as long as it takes.
+  // If the duration is left out, the drill is long enough for all steps.
   if (!reader.has(['duration'])) return
   const duration = formatDuration(durationMs)
   if (step.atMs > durationMs) {
@@ -147,7 +147,7 @@ function checkTime(reader: MappingReader, { durationMs, fleet }: Scenario, step:
     )
     return
   }
-  // How long a rolling restart takes is not known before.
+  // How long a rolling restart takes is not known beforehand.
   if (step.action === 'rolling-restart' || step.action === 'roll-config') return
   const endMs = stepEndMs(step, fleet)
   if (endMs <= durationMs) return
@@ -155,7 +155,7 @@ function checkTime(reader: MappingReader, { durationMs, fleet }: Scenario, step:
   reader.wrong(path, `${step.action} is over at ${end}, after the end of the drill, whose duration is ${duration}`)
 }
 
-/** Notes each of these keys that is given. */
+/** Reports each of these keys that is given. */
 function refuse(reader: MappingReader, path: Path, keys: readonly string[], why: string): void {
   for (const key of keys) if (reader.has([...path, key])) reader.wrong([...path, key], why)
 }
@@ -165,7 +165,7 @@ function checkOverlap(reader: MappingReader, path: Path): void {
   refuse(reader, path, ['part', 'signal', 'pause'], 'has no use beside overlap: the sidecar is terminated then')
 }
 
-/** Which keys each way of failing takes beside those that all do. */
+/** The keys that each `how` takes, besides those that all of them take. */
 const requestKeys = {
   status: ['status', 'retryAfter', 'requests'],
   hang: ['requests'],

@@ -20,7 +20,7 @@ export interface Scenario {
   readonly clients: ClientsPlan
   /** In the order of their times. */
   readonly steps: readonly Step[]
-  /** From the moment that everybody is listed, when time 0 of the steps is, to the end. */
+  /** From time 0, which is the moment that all masters are listed, to the end. */
   readonly durationMs: number
   readonly bounds: Bounds
 }
@@ -28,43 +28,43 @@ export interface Scenario {
 /** The masters, and how they maintain the list. */
 export interface FleetPlan extends Omit<FieldsOf<typeof fleetKeys>, 'masters' | 'virtualAddresses' | 'apiserverCount'> {
   readonly masters: readonly MasterPlan[]
-  /** How many places `master-count` has. */
+  /** How many masters `master-count` lists at most. */
   readonly apiserverCount: number
 }
 
 /**
- * One master. Masters behind one virtual address have the same first address. A kube-apiserver keeps its place itself,
- * with upstream's reconciler; its TTL and interval are 15 s and 10 s.
+ * One master. Masters behind one virtual address have the same first address. A kube-apiserver maintains its own
+ * address, with upstream's reconciler; its TTL and interval are 15 s and 10 s.
  */
 export interface MasterPlan extends Omit<FieldsOf<typeof masterKeys>, 'name' | 'addresses' | 'settings'> {
   readonly name: string
   readonly addresses: readonly string[]
-  /** Where it differs from the fleet; a later life may differ again. */
+  /** The settings that differ from the fleet's. Those of a later life may differ again. */
   readonly settings: MasterSettings
 }
 
-/** What `roll-config` can change of a master. */
+/** The settings of a master that `roll-config` can change. */
 export type MasterSettings = FieldsOf<typeof settingsKeys>
 
-/** Clients that connect to `kubernetes.default` through a kube-proxy each. */
+/** Clients that connect to `kubernetes.default`, each through its own kube-proxy. */
 export type ClientsPlan = FieldsOf<typeof clientsKeys>
 
-/** Which of the two processes of a master: its API server, the sidecar beside it. */
+/** Which of the two processes of a master: its API server, the sidecar beside it, or both. */
 export type Part = Extract<Step, { readonly action: 'kill' }>['part']
 
-/** Names of masters; `all` of those that there are then. */
+/** Names of masters; `all` means all masters that exist at the time of the step. */
 export type Chosen = Extract<Step, { readonly action: 'kill' }>['masters']
 
-/** What a fleet lists once it has come up. */
+/** The list of a fleet that has started. */
 interface ExpectedList {
-  /** Everybody who may be listed, in order. */
+  /** Every address that may be listed, in order. */
   readonly addresses: readonly string[]
   isMet(listed: readonly string[] | undefined): boolean
 }
 
 /**
- * With leases: everybody whose reconciler is on. With `master-count`: as many of them as there are places. With `none`
- * everywhere: everybody, because whoever set the fleet up has listed them (see writeStaticList).
+ * With leases: all masters whose reconciler is not `none`. With `master-count`: as many of them as `apiserverCount`
+ * allows. With `none` everywhere: all masters, because whoever set up the fleet has listed them (see writeStaticList).
  */
 export function expectedList({ masters, reconciler, apiserverCount }: FleetPlan): ExpectedList {
   const listing = masters.filter((plan) => reconcilerOf(plan, reconciler) !== 'none')
@@ -77,12 +77,12 @@ export function expectedList({ masters, reconciler, apiserverCount }: FleetPlan)
   }
 }
 
-/** A kube-apiserver has upstream's leases, whatever the others do. */
+/** A kube-apiserver uses leases, as upstream does, whatever the others use. */
 function reconcilerOf({ kind, settings }: MasterPlan, fleet: FleetPlan['reconciler']): FleetPlan['reconciler'] {
   return kind === 'kube-apiserver' ? 'lease' : (settings.reconciler ?? fleet)
 }
 
-/** The addresses of these masters that belong into Endpoints, each once, in order. */
+/** The addresses of these masters that belong in Endpoints, each once, in order. */
 export function firstAddresses(masters: readonly MasterPlan[]): readonly string[] {
   return [...new Set(masters.map(({ addresses, settings }) => (settings.addresses ?? addresses)[0] ?? ''))].sort()
 }

@@ -6,7 +6,7 @@ import { defaultBounds } from '../../verify/observation.ts'
 
 /** One key of a mapping in a scenario file. The reader, the types, the JSON Schema and the reference follow from it. */
 export interface Key extends Option {
-  /** It cannot be left out. */
+  /** The key cannot be left out. */
   readonly required?: true
   /** The keys of its value, which is a mapping. */
   readonly keys?: Keys
@@ -58,7 +58,7 @@ export type Flat<Type> = { [Name in keyof Type]: Type[Name] }
 export const apiVersion = 'apiserver-bootstrap/v1alpha1'
 export const kind = 'Drill'
 
-/** Each master needs a documentation address, 192.0.2.N; and no fleet of API servers is larger. */
+/** The most masters. Each needs a documentation address, 192.0.2.N, and no real fleet is larger. */
 export const MAX_MASTERS = 100
 const LONGEST_MS = 24 * 3_600_000
 
@@ -102,7 +102,7 @@ export function time<More extends Pick<Key, 'required' | 'default' | 'unset'>>(
   return { schema: duration({ minMs }), metavar: 'DURATION', description, ...(more as More) }
 }
 
-/** The keys of `fleet`. Where `run` has a flag for the same, name, form and default are the flag's. */
+/** The keys of `fleet`. If `run` has a flag for the same setting, name, form and default are the flag's. */
 export const fleetKeys = {
   masters: {
     schema: z.union(

@@ -22,15 +22,15 @@ import { type Host, SimulatedMaster, type Surroundings } from './master.ts'
 
 export interface FleetOptions {
   readonly seed: number
-  /** How many, each with an address of its own; or on which hosts. */
+  /** How many masters, each with its own address; or the hosts on which they run. */
   readonly masters: number | readonly Host[]
-  /** What they have in common. */
+  /** The options that all masters share. */
   readonly master?: Partial<MasterOptions>
-  /** Store the leases in an etcd, or a kine. Without it they are objects of the API. */
+  /** Stores the leases in an etcd, or a kine. Without it they are objects of the API. */
   readonly etcd?: 'etcd' | 'kine' | undefined
-  /** Keep the leases in a memory that all sidecars share. @default false */
+  /** Whether the leases are in a memory that all sidecars share. @default false */
   readonly memory?: boolean
-  /** Whether what is sent is sometimes late. @default false */
+  /** Whether messages are sometimes late. @default false */
   readonly spikes?: boolean
   /** Composes each sidecar. @default createMaster */
   readonly createMaster?: typeof createMaster
@@ -38,20 +38,20 @@ export interface FleetOptions {
   readonly recordsAll?: boolean
 }
 
-/** Of earlier requests, where not all are recorded. */
+/** How many of the latest requests remain recorded, if not all are. */
 const FEW_REQUESTS = 200
 
-/** Masters around one store, in simulated time: the code that ships, on the in-process ports. */
+/** Masters that share one store, in simulated time. They run the code that ships, on in-process ports. */
 export class Fleet {
   readonly time = new VirtualClock()
   readonly seed: number
   readonly random: Random
   readonly store: ApiServer
-  /** Undefined while the leases are objects of the API. */
+  /** Undefined if the leases are not in an etcd. */
   readonly etcd: SimulatedEtcd | undefined
   readonly masters: readonly SimulatedMaster[]
   readonly surroundings: Surroundings
-  /** For the test itself; takes no time. */
+  /** The client of the test itself, whose requests take no time. */
   readonly api: KubeApi
   readonly listings: Listing[] = []
   readonly requests: { readonly atMs: number; readonly by: string; readonly request: ApiRequest }[] = []
@@ -87,7 +87,7 @@ export class Fleet {
     for (const object of ['endpoints', 'slice'] as const) void this.#follow(object)
   }
 
-  /** One more host, whose sidecar is not running yet. */
+  /** Adds a host, whose sidecar is not running yet. */
   add(host: Host): SimulatedMaster {
     const leaseStore = this.etcd === undefined ? {} : { leaseStore: 'etcd' as const }
     const options = { ...leaseStore, ...this.#options.master, ...host.options }
@@ -96,7 +96,7 @@ export class Fleet {
     return master
   }
 
-  /** The shared store, as one master reaches it, with every request noted. */
+  /** A transport to the shared store, which records every request as one of the master `by`. */
   counting(by: string): Transport {
     const inner = inProcessTransport(this.store)
     return {
@@ -113,7 +113,7 @@ export class Fleet {
     }
   }
 
-  /** Reports the listings, requests and leases to an observer, from now on. */
+  /** Reports listings, requests, objects and leases to an observer, from now on. */
   observe(observer: Omit<TargetObserver, 'connected'>): void {
     this.#observer = observer
     const report = (addresses: readonly string[]): void => observer.leases(addresses)
@@ -133,12 +133,12 @@ export class Fleet {
     return this.time.advance(ms)
   }
 
-  /** The addresses that were last listed; undefined when the object is gone. */
+  /** The addresses that were last listed; undefined if the object is gone. */
   listed(object: Listing['object']): readonly string[] | undefined {
     return this.listings.findLast((listing) => listing.object === object)?.addresses
   }
 
-  /** Runs `work` as somebody else who changes what the masters keep. */
+  /** Runs `work` as another writer, who changes objects that the masters manage. */
   async damage(work: () => Promise<unknown>): Promise<void> {
     this.#damagedAtMs = this.time.nowMs
     await work()
@@ -171,7 +171,7 @@ export class Fleet {
     const report = (addresses: readonly string[] | undefined): void => {
       const atMs = this.time.nowMs
       const byDamage = this.#damagedAtMs === atMs
-      // It is reported at the moment of its write.
+      // A listing is reported at the moment of its write.
       const written = this.requests.findLast(
         ({ atMs: at, request: { method, path } }) => at !== atMs || (method !== 'GET' && path.includes(plural)),
       )

@@ -25,9 +25,9 @@ import type { Surroundings } from './master.ts'
 import { type ProcessClock, processClock } from './process.ts'
 
 /**
- * A stand-in for a kube-apiserver that keeps `default/kubernetes` itself, with upstream's lease reconciler:
- * pkg/controlplane/reconcilers/lease.go and controller/kubernetesservice. Like that, it creates other missing objects,
- * and never corrects them.
+ * A stand-in for a kube-apiserver that maintains `default/kubernetes` itself, as upstream's lease reconciler does:
+ * pkg/controlplane/reconcilers/lease.go and controller/kubernetesservice. Like upstream, it creates other missing
+ * objects, and never corrects them.
  */
 export class SimulatedKubeApiserver implements MemberState {
   readonly kind = 'kube-apiserver'
@@ -71,7 +71,7 @@ export class SimulatedKubeApiserver implements MemberState {
     this.life = undefined
   }
 
-  /** One that is stopped hears of it when it goes on. */
+  /** Sends SIGTERM. A frozen process receives it when it thaws. */
   terminate(): void {
     const { life } = this
     if (life?.clock.frozen) life.clock.schedule(0, () => life.terminate())
@@ -155,7 +155,7 @@ export class SimulatedKubeApiserver implements MemberState {
     const { life, server } = this
     if (life === undefined || life.ended) return 'refused'
     if (life.clock.frozen || server.unreachable) return 'black-holed'
-    // It listens from its start on, but while it is not ready it fails what it is asked.
+    // It listens from its start on, but fails all requests until it is ready.
     return life.ready ? 'served' : 'refused'
   }
 
@@ -169,11 +169,11 @@ const LEASES = '/registry/masterleases/'
 const SKIP_MIRROR = 'endpointslice.kubernetes.io/skip-mirror'
 const SECURE_PORT = 6443
 const PORTS = [{ name: 'https', port: SECURE_PORT, protocol: 'TCP' }]
-/** Neither is a flag. */
+/** Upstream's times. kube-apiserver has no flags for them. */
 const INTERVAL_MS = 10_000
 const TTL_SECONDS = 15
 const NAMESPACES_INTERVAL_MS = 60_000
-/** From its start to its first /readyz. */
+/** The time from its start until it is ready, in milliseconds. */
 const STARTING_MS = 4_000
 
 interface LifeOptions {
@@ -222,7 +222,7 @@ class KubeApiserverLife {
     this.ended = true
   }
 
-  /** The namespaces and the ServiceCIDR, which have controllers of their own. */
+  /** Creates the namespaces and the ServiceCIDR, for which upstream has separate controllers. */
   async #manageObjects(): Promise<void> {
     while (!this.#stop.signal.aborted) {
       const ensured = this.#objects.ensureNamespaces().then(() => this.#objects.ensureServiceCidr())
@@ -244,7 +244,7 @@ class KubeApiserverLife {
     const { etcd, address } = this.#options
     for (;;) {
       const stored = await etcd.get(LEASES + address, this.#signal)
-      // Upstream's RemoveLease fails for a key that is not there, and the list is left alone.
+      // Upstream's RemoveLease fails if the key is missing, and then the list is not changed.
       if (stored === undefined) return
       if (await etcd.delete(stored.key, stored.modRevision, this.#signal)) break
     }
@@ -350,13 +350,13 @@ async function orUndefined<T>(answer: Promise<T>, code: 'NotFound' | 'AlreadyExi
   }
 }
 
-/** Of a simulated kube-apiserver, and of a master without settings of its own. */
+/** The Service range of simulated kube-apiservers, and of masters without settings of their own. */
 export const SERVICE_RANGE = parseCidr('10.96.0.0/12')
 
 /**
- * What a kube-apiserver makes besides its address, where it is missing: the system namespaces, the default ServiceCIDR
- * and, at each tick, the Service. What is there, or is made by another at the same moment, is left as it is: upstream
- * never corrects a Service (pkg/controlplane/controller/kubernetesservice).
+ * Creates the other objects of a kube-apiserver if they are missing: the system namespaces, the default ServiceCIDR
+ * and, at each tick, the Service. Objects that exist, or that another server creates at the same moment, are left as
+ * they are, because upstream never corrects a Service (pkg/controlplane/controller/kubernetesservice).
  */
 class KubeApiserverObjects {
   readonly #api: KubeApi
@@ -384,7 +384,7 @@ class KubeApiserverObjects {
 
   async ensureService(securePort: number): Promise<void> {
     if ((await orUndefined(this.#api.get(services, REF))) !== undefined) return
-    // Both may be on their way; without them it is refused, and made a tick later.
+    // Without these the Service is refused, and created a tick later. Both may be under way.
     await this.ensureNamespaces()
     await this.ensureServiceCidr()
     const clusterIp = serviceIpOf(SERVICE_RANGE).text

@@ -15,34 +15,31 @@ import type { ProcessClock } from './process.ts'
 const OVER = new Error('over')
 const RESET = new Error('connection reset')
 
-/** How long a request waits that has no timeout of its own, in milliseconds, as in `HttpTransport`. */
+/** How long a request without its own timeout waits, in milliseconds, as in `HttpTransport`. */
 const TIMEOUT_MS = 10_000
-/**
- * How long the two checks of etcd of a /readyz take where etcd does not answer, in seconds: two each, one after the
- * other.
- */
+/** How long the two etcd checks of /readyz take if etcd does not answer, in seconds: two each, one after the other. */
 const ETCD_CHECKS_S = 4
 
 /**
  * The state of one master's API server, and the connections to it. The servers of several masters share one store. The
- * faults are independent: to heal one leaves the others.
+ * faults are independent: healing one leaves the others.
  */
 export class SimulatedServer extends Route {
   #serving = true
   ready = true
   /** Whether the etcd check of /readyz succeeds. */
   etcdCheck = true
-  /** Its /readyz hangs, while the rest of it answers. */
+  /** Whether its /readyz hangs, while all other requests are answered. */
   silent = false
   #unreachable = false
   #frozen = false
   readonly #goingOn = new Set<() => void>()
-  /** The store, as this server reaches it. */
+  /** Whether this server reaches the store. */
   readonly store: ServerStore
   /** The faults of the requests of its sidecar. */
   readonly faults = new RequestFaults()
   readonly #watches = new Map<AbortController, SentRequest>()
-  /** The rest of it hangs, while its /readyz answers. */
+  /** Whether all requests but /readyz hang. */
   hanging = false
 
   constructor(datastore = new Datastore()) {
@@ -59,7 +56,7 @@ export class SimulatedServer extends Route {
     return this.#serving && !this.cut && !this.#frozen
   }
 
-  /** It does not reach its store. */
+  /** Whether it does not reach its store. */
   get storeless(): boolean {
     return this.store.state !== 'ok'
   }
@@ -74,7 +71,7 @@ export class SimulatedServer extends Route {
     return this.reachable && !this.silent && this.store.state !== 'hangs'
   }
 
-  /** Clients are black-holed. */
+  /** Whether clients are black-holed. */
   get unreachable(): boolean {
     return this.#unreachable || this.#frozen
   }
@@ -83,7 +80,7 @@ export class SimulatedServer extends Route {
     this.#unreachable = unreachable
   }
 
-  /** Stopped as by SIGSTOP: nothing is answered, connections stay open and go on afterwards. */
+  /** Whether it is stopped as by SIGSTOP: nothing is answered, and open connections continue afterwards. */
   get frozen(): boolean {
     return this.#frozen
   }
@@ -94,7 +91,7 @@ export class SimulatedServer extends Route {
     this.#goOn()
   }
 
-  /** It or its store does nothing: requests wait. */
+  /** Whether it or its store does nothing, so that requests wait. */
   get stalled(): boolean {
     return this.#frozen || this.store.state === 'hangs'
   }
@@ -147,7 +144,7 @@ export class SimulatedServer extends Route {
     this.breakStreams()
   }
 
-  /** Its process runs, and serves at once. */
+  /** Starts its process, which serves at once. */
   start(): void {
     this.#serving = true
     this.store.restart()
@@ -223,7 +220,7 @@ export function simulatedLink(
       }
       const { controller, unlink } = linkedController(signal)
       const forget = server.addStream(controller)
-      // A caller that gives up before the first event never begins to read.
+      // A caller that gives up before the first event never begins to read, so `relay` does not clean up.
       controller.signal.addEventListener('abort', forget, { once: true })
       const opened = async (): Promise<ApiResponse> => {
         const response = await inner.send(request, controller.signal)
@@ -308,7 +305,7 @@ interface WatchFrame {
 
 const etcdIsAway = { kind: 'Status', apiVersion: 'v1', status: 'Failure', code: 500, message: 'etcdserver: no leader' }
 
-/** What a request is to the rules that stand before a server. */
+/** A request in the form that the rules of a server match. */
 function sentOf({ method, path, stream }: ApiRequest): SentRequest {
   return { method, path, isWatch: stream === true }
 }
@@ -318,8 +315,7 @@ function retryAfterSeconds({ retryAfterMs }: { readonly retryAfterMs?: number | 
 }
 
 /**
- * What a process hears when it asks its own API server for its health. Whatever hung for less than it waits is answered
- * late.
+ * How a process probes the health of its own API server. A probe that hangs for less than its timeout is answered late.
  */
 export function simulatedReadiness(server: SimulatedServer, clock: Clock, random: Random): Readiness {
   let asked = false
@@ -327,7 +323,8 @@ export function simulatedReadiness(server: SimulatedServer, clock: Clock, random
     async send(request, signal): Promise<ApiResponse> {
       const { timeoutMs = TIMEOUT_MS } = request
       const met = server.faults.areNone ? undefined : server.faults.meet(sentOf(request))
-      // An ordinary answer comes at once, for the simulator's sake; but no two processes ask at the very same moments.
+      // Answers take no time, because that saves events. Only the first one of a process is delayed at random, so that
+      // no two processes probe at the same moments.
       const delayMs = 2 * server.slowMs + (asked ? 0 : 1 + 20 * random.next()) + (met?.delayMs ?? 0)
       asked = true
       if (delayMs > 0) await sleep(clock, Math.min(delayMs, timeoutMs), signal)

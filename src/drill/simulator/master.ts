@@ -24,7 +24,7 @@ import { type ProcessClock, ProcessLeases, processClock } from './process.ts'
 /** One machine with an API server and a sidecar beside it. */
 export interface Host {
   readonly name: string
-  /** The first is the one in Endpoints. Machines behind one virtual address have the same. */
+  /** The first is the one in Endpoints. Machines behind one virtual address have the same first one. */
   readonly addresses: readonly string[]
   /** How far its wall clock is ahead, in milliseconds. */
   readonly skewMs?: number | undefined
@@ -36,14 +36,14 @@ export interface Host {
 export interface Surroundings {
   readonly time: VirtualClock
   readonly seed: number
-  /** Whether what is sent is sometimes late. */
+  /** Whether messages are sometimes late. */
   readonly spikes: boolean
   readonly transport: (by: string) => Transport
   readonly etcdRoute: () => EtcdRoute | undefined
   readonly datastore: Datastore
   /** Where the leases are, if they are neither in an etcd nor objects of the API. */
   readonly leases: MemoryLeaseRegistry | undefined
-  /** Composes a sidecar, at each start of one. */
+  /** Composes a sidecar, at each of its starts. */
   readonly createMaster: typeof createMaster
 }
 
@@ -54,7 +54,7 @@ interface Life {
   readonly clock: ProcessClock
   readonly stop: AbortController
   readonly logger: ReturnType<typeof memoryLogger>
-  /** Its server has answered that it is ready. */
+  /** Whether its server has answered that it is ready. */
   wasReady: boolean
   /** When its server last answered it, in true time. */
   answeredAtMs: number
@@ -69,11 +69,11 @@ export class SimulatedMaster implements MemberState {
   /** Undefined in a fleet without etcd. */
   readonly etcd: EtcdRoute | undefined
   readonly name: string
-  /** Of the lives to come. */
+  /** The options of its next lives. */
   options: MasterOptions
   readonly lives: Life[] = []
   life: Life | undefined
-  /** Of its machine, from the next life on. */
+  /** How far the wall clock of its machine is ahead, in milliseconds. */
   skewMs: number
   readonly #surroundings: Surroundings
   readonly #driftPpm: number | undefined
@@ -89,7 +89,7 @@ export class SimulatedMaster implements MemberState {
     this.options = { ...masterDefaults, ...options, host: name, advertiseAddresses: addresses.map(parseAddress) }
   }
 
-  /** Begins another life, which may have other settings than the master has otherwise. */
+  /** Starts another life. `settings` override the options of the master for this life only. */
   start(settings: Partial<MasterOptions> = {}): void {
     const { time, seed, spikes, transport, leases: registry } = this.#surroundings
     const options = { ...this.options, ...settings }
@@ -148,7 +148,7 @@ export class SimulatedMaster implements MemberState {
     )
   }
 
-  /** Its next lives have these settings. */
+  /** Changes the options of its next lives. */
   configure(settings: Partial<MasterOptions>): void {
     this.options = { ...this.options, ...settings }
   }
@@ -159,12 +159,12 @@ export class SimulatedMaster implements MemberState {
     this.life = undefined
   }
 
-  /** SIGTERM of the sidecar; one that is stopped hears of it when it goes on. */
+  /** SIGTERM of the sidecar. A frozen sidecar receives it when it thaws. */
   terminate(): void {
     for (const life of this.#processes) requestStop(life)
   }
 
-  /** SIGTERM of the lives before the present one, where lives overlap. */
+  /** SIGTERM of the lives before the present one, if lives overlap. */
   terminateEarlier(): void {
     for (const life of this.#processes) if (life !== this.life) requestStop(life)
   }
@@ -179,13 +179,13 @@ export class SimulatedMaster implements MemberState {
     for (const life of this.#processes) life.clock.thaw()
   }
 
-  /** The machine's wall clock is set, while what runs on it goes on. */
+  /** Sets the machine's wall clock, while its processes continue to run. */
   setWallClock(skewMs: number): void {
     this.skewMs = skewMs
     for (const life of this.#processes) life.clock.setSkew(skewMs)
   }
 
-  /** The one in Endpoints. */
+  /** The address in Endpoints. */
   get address(): string {
     return this.#present.advertiseAddresses[0]?.text ?? ''
   }
@@ -243,12 +243,12 @@ export class SimulatedMaster implements MemberState {
     return this.life?.failure
   }
 
-  /** Runs, and was not stopped. */
+  /** Whether it runs, and was neither stopped nor frozen. */
   get running(): boolean {
     return this.life !== undefined && !this.life.ended && !this.life.stop.signal.aborted && !this.life.clock.frozen
   }
 
-  /** Was stopped, whether or not it has ended by now. */
+  /** Whether it was stopped, even if it has ended by now. */
   get stopping(): boolean {
     return this.life?.stop.signal.aborted === true
   }
@@ -257,13 +257,13 @@ export class SimulatedMaster implements MemberState {
     return !this.lives.some(isProcess)
   }
 
-  /** Reads and writes whatever it needs. */
+  /** Whether it can read and write everything that it needs. */
   get connected(): boolean {
     const { reachable, storeless } = this.server
     return reachable && !storeless && this.impaired === 'no' && (this.etcd?.open ?? true)
   }
 
-  /** Runs, is connected, and its server is ready: what clients may count on. */
+  /** Whether it runs, is connected, and its server is ready: clients may rely on it. */
   get healthy(): boolean {
     return this.running && this.connected && this.serves
   }
@@ -293,7 +293,7 @@ export class SimulatedMaster implements MemberState {
     return Math.max(this.server.slowMs, this.etcd?.slowMs ?? 0)
   }
 
-  /** Whether it may still renew its lease: a life that goes on beside the next one may, too. */
+  /** Whether it may still renew its lease. An earlier life that overlaps the present one may, too. */
   get renewing(): boolean {
     return this.#processes.some((life) => this.#mayRenew(life))
   }
@@ -302,13 +302,13 @@ export class SimulatedMaster implements MemberState {
     const { server, etcd } = this
     const { time, leases } = this.#surroundings
     if (clock.frozen) return false
-    // An answer of the server speaks for it for a little while.
+    // An answer of the server counts for a short time.
     if (!this.answering && time.nowMs - answeredAtMs >= membershipTimings(options).answerFreshMs) return false
     if (etcd !== undefined) return etcd.open
     return leases !== undefined || (server.reachable && !server.storeless && this.impaired !== 'lease')
   }
 
-  /** Settings of the latest life, or of the first one to come. */
+  /** The options of the latest life, or of the first one if none has started. */
   get #present(): MasterOptions {
     return this.lives.at(-1)?.options ?? this.options
   }
@@ -329,7 +329,7 @@ function requestStop({ clock, stop }: Life): void {
   else signal()
 }
 
-/** The default options of a simulated master: the program's, without its repairs. */
+/** The default options of a simulated master: those of the program, without the controllers of repairs. */
 export const masterDefaults: Omit<MasterOptions, 'host' | 'advertiseAddresses'> = {
   securePort: 6443,
   serviceClusterIpRanges: [parseCidr('10.96.0.0/12')],

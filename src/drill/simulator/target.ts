@@ -14,7 +14,7 @@ import type { SimulatedMaster } from './master.ts'
 /** Longer than any drill, in milliseconds. */
 const ENDLESS_MS = 1e9
 
-/** A fleet in this process, in simulated time, from a seed: the code that ships on in-process ports. */
+/** A fleet in this process and in simulated time, determined by a seed: the code that ships, on in-process ports. */
 export class SimulatedTarget implements DrillTarget {
   readonly kind = 'sim'
   readonly clock: Clock
@@ -24,7 +24,7 @@ export class SimulatedTarget implements DrillTarget {
   readonly #members: (SimulatedMaster | SimulatedKubeApiserver)[] = []
   #closed = false
 
-  /** `compose` makes each sidecar, in the place of the one that ships. */
+  /** `compose` composes each sidecar, instead of `createMaster`. */
   constructor(plan: FleetPlan, seed: number, compose?: typeof createMaster) {
     const { leaseStore, spikes } = plan
     this.#plan = plan
@@ -39,7 +39,7 @@ export class SimulatedTarget implements DrillTarget {
       ...(compose && { createMaster: compose }),
     })
     const { time } = this.#fleet
-    // True time from the simulation's beginning, as listings and requests have it.
+    // True time since the simulation began, as in listings and requests.
     const view = time.view()
     this.clock = {
       wallMs: () => view.wallMs(),
@@ -60,7 +60,7 @@ export class SimulatedTarget implements DrillTarget {
     )
   }
 
-  /** How many events of the simulator have happened: what the run has cost, whatever the machine. */
+  /** How many events the simulator has processed: the cost of the run, which does not depend on the machine. */
   get simulatorEvents(): number {
     return this.#fleet.time.events
   }
@@ -88,7 +88,7 @@ export class SimulatedTarget implements DrillTarget {
         store.compact()
         return
       case 'damage':
-        // Nobody can write then.
+        // Nobody can write during an outage.
         if (surroundings.datastore.state === 'away') return
         return this.#fleet.damage(async () => void (await damages[primitive.damage](this.#fleet.api).catch(() => {})))
       default: {
@@ -132,7 +132,7 @@ export class SimulatedTarget implements DrillTarget {
     }
     const options = optionsOf({ ...settings, addresses: settings.addresses ?? addresses })
     const master = this.#fleet.add({ name, addresses: settings.addresses ?? addresses, skewMs, driftPpm, options })
-    // Nothing of it runs yet.
+    // None of its processes runs yet.
     master.server.kill()
     this.#members.push(master)
   }
@@ -156,7 +156,7 @@ const SERVICE_RANGES = { 4: SERVICE_RANGE, 6: parseCidr('fd00:10:96::/112') }
 type OfOne = Extract<Primitive, { readonly master: string }>
 type OfProcess = Extract<OfOne, { readonly part: unknown }>
 
-/** Does one thing to one simulated member. */
+/** Performs an action on one simulated member. */
 function performOn(member: SimulatedMaster | SimulatedKubeApiserver, primitive: OfOne): void {
   const { server, etcd } = member
   const isMaster = !(member instanceof SimulatedKubeApiserver)
@@ -186,7 +186,7 @@ function performOn(member: SimulatedMaster | SimulatedKubeApiserver, primitive: 
       break
     case 'own-etcd':
       server.store.own = primitive.state
-      // Of a kube-apiserver it is what its lease is in, too.
+      // A kube-apiserver also has its lease in this etcd member.
       if (isMaster) break
       if (primitive.state === 'ok') member.etcd.heal()
       else member.etcd.refused = true
@@ -227,11 +227,11 @@ function toServer({ server }: SimulatedMaster, type: OfProcess['type']): void {
   else server.kill()
 }
 
-/** It has one process only: whatever is done to its parts is done to that. */
+/** Performs an action on the one process of a kube-apiserver, whichever part it is meant for. */
 function toKubeApiserver(one: SimulatedKubeApiserver, type: OfProcess['type']): void {
   if (type !== 'start') one[type]()
   else if (!one.running) {
-    // Two of the same server cannot be: they listen on one port.
+    // Two processes of one server cannot run, because they listen on the same port.
     one.kill()
     one.start()
   }
@@ -260,7 +260,7 @@ function cut(
   }
 }
 
-/** A drill's settings as those of a master. */
+/** The settings in a drill, as options of a master. */
 function optionsOf({ reconciler, addresses, ...settings }: MasterSettings): Partial<MasterOptions> {
   return {
     ...settings,
@@ -269,7 +269,7 @@ function optionsOf({ reconciler, addresses, ...settings }: MasterSettings): Part
   }
 }
 
-/** With a Service range of the family of each address, the first one's first. */
+/** The options for these addresses, with a Service range for the family of each, in the same order. */
 function addressOptions(
   advertiseAddresses: readonly Address[],
 ): Pick<MasterOptions, 'advertiseAddresses' | 'serviceClusterIpRanges'> {

@@ -24,7 +24,7 @@ const MOST_FAILED_HISTORIES = 3
 
 /** The result of one run. */
 interface RunOutcome {
-  /** In the order of time, including the connections of clients: served ones as counts. */
+  /** In the order of time, with the connections of clients; served ones are only counted. */
   readonly events: readonly DrillEvent[]
   readonly violations: readonly Violation[]
   /** The end of the run, from time 0. */
@@ -35,9 +35,10 @@ interface RunOutcome {
 
 /**
  * Runs a scenario against a fleet of each variant, and returns the report. Without `openTarget` the fleets are
- * simulated: the shipped code runs in simulated time, and the same seed gives the same report. Rejects with a {@link
- * DrillError} if a fleet does not start or a step is impossible, and with the signal's reason if it is aborted. By then
- * every process has ended, and the objects are restored. Rejects with a RangeError that names an invalid argument.
+ * simulated: the shipped code runs in simulated time, and the same seed always gives the same report. Rejects with a
+ * {@link DrillError} if a fleet does not start or a step is impossible, and with the signal's reason if it is aborted.
+ * By then every process has ended, and the objects are restored. Rejects with a RangeError that names an invalid
+ * argument.
  */
 export async function runDrill(scenario: Scenario, options: DrillOptions = {}): Promise<DrillReport> {
   const { seed = 1, runs = 1, openTarget, version = '', command = '', signal, onEvent } = options

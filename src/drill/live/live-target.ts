@@ -41,8 +41,8 @@ export async function openLiveTarget(scenario: Scenario, seed: number, options: 
 }
 
 /**
- * A fleet of real processes on a real API server. In a datastore outage all connections to the datastore are cut. It
- * keeps running, but its leases are prevented from expiring.
+ * A fleet of real processes on a real API server. In a datastore outage all connections to the datastore are cut. The
+ * datastore keeps running, but its leases are prevented from expiring.
  */
 class LiveTarget implements DrillTarget {
   readonly kind = 'live'

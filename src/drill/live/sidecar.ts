@@ -111,7 +111,7 @@ function kubeconfigCopy(access: Access, way: SidecarAccess): object {
 
 /**
  * Writes such a kubeconfig, readable by this user only, because it may contain credentials. A concurrent reader finds
- * the previous one or this one, never a part.
+ * the previous one or this one, never a part of it.
  */
 export async function writeKubeconfigCopy(file: string, access: Access, way: SidecarAccess): Promise<void> {
   // JSON is YAML.

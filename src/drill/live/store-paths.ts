@@ -101,7 +101,7 @@ const CONNECT_LIMIT_MS = 5_000
 
 /**
  * The path to each endpoint through a proxy on this machine. Reads the certificates of endpoints with TLS. Rejects with
- * a {@link DrillError} if one is valid for no name of this machine.
+ * a {@link DrillError} if a certificate is valid for no name of this machine.
  */
 export function etcdPaths(endpoints: readonly EtcdEndpoint[], files: CredentialFiles): Promise<readonly EtcdPath[]> {
   return Promise.all(

@@ -156,7 +156,7 @@ interface Expectation {
 const anybodyLives = (view: ObservedFleet): boolean =>
   [...view.members.values()].some(({ address }) => view.isAlive(address))
 
-/** A dead address is removed. At the end it counts as failed only if a master lives that could have removed it. */
+/** The removal of a dead address. One that never comes counts as failed only if a master lives that could remove it. */
 const removal: Expectation = {
   isDue: (view, address) => !view.isAlive(address),
   isDone: (view, address) => !view.lists(address),

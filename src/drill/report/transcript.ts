@@ -47,7 +47,7 @@ export class Transcript {
     return lines
   }
 
-  /** The lines that were still open. Completes them. */
+  /** Completes all lines that are still open, and returns them. */
   end(): readonly string[] {
     const lines = [...this.#met.values()].map(({ sinceMs, ...met }) => line(sinceMs, 'clients', describeMet(met)))
     this.#met.clear()

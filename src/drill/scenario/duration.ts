@@ -27,7 +27,7 @@ export function lastStepEndMs(steps: readonly Step[], fleet: Pick<FleetPlan, 'ma
 
 /**
  * Why not everything that a scenario does can be judged, in one sentence; undefined if every reaction is due before the
- * end. Over a slow connection reactions are due later, by its delay. No reaction is ever due from a master whose
+ * end. Over a slow connection reactions are due later (see {@link lagOf}). No reaction is ever due from a master whose
  * connection stays too slow to renew its lease.
  */
 export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): string | undefined {

@@ -18,7 +18,7 @@ const RESET = new Error('connection reset')
 
 /** The connections of one master to a server. */
 export class Route {
-  /** Black-holed: requests and events are neither refused nor answered. */
+  /** Whether the connections are black-holed: requests and events are neither refused nor answered. */
   cut = false
   /** How much longer each message takes, in milliseconds. */
   slowMs = 0
@@ -91,7 +91,7 @@ function messageMs(random: Random, spikes: boolean): number {
   return fromMs + random.next() * (toMs - fromMs) + spikeMs
 }
 
-/** How often etcd checks which leases have expired, in milliseconds: it ends them up to this much late. */
+/** How often etcd checks which leases have expired, in milliseconds: it ends a lease up to this much late. */
 const LEASE_END_STEP_MS = 500
 /** How many revisions the store retains: more than any fleet writes between a list and the watch after it. */
 const REVISIONS = 1_000
@@ -99,7 +99,7 @@ const REVISIONS = 1_000
 /** The etcd in which all masters of a fleet store their leases. */
 export class SimulatedEtcd {
   readonly store: MemoryEtcd
-  /** The database is full: writes that would make it larger are refused. */
+  /** Whether the database is full, so that writes that would make it larger are refused. */
   full = false
   readonly #clock: StoreClock
   readonly #routes: EtcdRoute[] = []
@@ -140,7 +140,7 @@ export class SimulatedEtcd {
 
 /** The connections of one host to etcd. */
 export class EtcdRoute extends Route {
-  /** The etcd endpoint of this host refuses connections. */
+  /** Whether the etcd endpoint of this host refuses connections. */
   refused = false
   readonly #etcd: SimulatedEtcd
   readonly #connected = new Set<() => void>()

@@ -26,7 +26,7 @@ export interface FleetOptions {
   readonly masters: number | readonly Host[]
   /** The options that all masters share. */
   readonly master?: Partial<MasterOptions>
-  /** Stores the leases in an etcd, or a kine. Without it they are objects of the API. */
+  /** Stores the leases in an etcd or a kine. Without it and without `memory` they are objects of the API. */
   readonly etcd?: 'etcd' | 'kine' | undefined
   /** Whether the leases are in a memory that all sidecars share. @default false */
   readonly memory?: boolean

@@ -323,8 +323,8 @@ export function simulatedReadiness(server: SimulatedServer, clock: Clock, random
     async send(request, signal): Promise<ApiResponse> {
       const { timeoutMs = TIMEOUT_MS } = request
       const met = server.faults.areNone ? undefined : server.faults.meet(sentOf(request))
-      // Answers take no time, because that saves events. Only the first one of a process is delayed at random, so that
-      // no two processes probe at the same moments.
+      // Without faults answers take no time, because that saves events. Only the first one is delayed at random, so
+      // that no two processes probe at the same moments.
       const delayMs = 2 * server.slowMs + (asked ? 0 : 1 + 20 * random.next()) + (met?.delayMs ?? 0)
       asked = true
       if (delayMs > 0) await sleep(clock, Math.min(delayMs, timeoutMs), signal)

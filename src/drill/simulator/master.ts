@@ -329,7 +329,7 @@ function requestStop({ clock, stop }: Life): void {
   else signal()
 }
 
-/** The default options of a simulated master: those of the program, without the controllers of repairs. */
+/** The default options of a simulated master: those of the program, without the repair controllers. */
 export const masterDefaults: Omit<MasterOptions, 'host' | 'advertiseAddresses'> = {
   securePort: 6443,
   serviceClusterIpRanges: [parseCidr('10.96.0.0/12')],

@@ -273,9 +273,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'drill-scenario-parse-operator': {
     broken: 'parseScenario:: has >= for > after reader.mistakes.length.',
     file: 'drill/scenario/parse.ts',
-    text: '// What stands between values is checked once each value is right by itself.\n  if (reader.mistakes.length > 0) throw new InvalidInputError(reader.mistakes)',
+    text: '// Contradictions between values are checked only if each value is valid by itself.\n  if (reader.mistakes.length > 0) throw new InvalidInputError(reader.mistakes)',
     instead:
-      '// What stands between values is checked once each value is right by itself.\n  if (reader.mistakes.length >= 0) throw new InvalidInputError(reader.mistakes)',
+      '// Contradictions between values are checked only if each value is valid by itself.\n  if (reader.mistakes.length >= 0) throw new InvalidInputError(reader.mistakes)',
     tests: ['drill/scenario/parse.test.ts'],
   },
   'drill-fleet-control-statement': {

@@ -1,4 +1,4 @@
-/** Markup that goes on the page unescaped. Only {@link html} and {@link markup} make it. */
+/** Markup that goes on the page unescaped. Only {@link html} and {@link markup} create it. */
 export class Html {
   readonly #text: string
 

@@ -148,7 +148,7 @@ export function ttlFault(leaseTtlMs: number, reconcileIntervalMs: number, interv
   return undefined
 }
 
-/** For commands that only read the leases. */
+/** The options of commands that only read the leases. */
 export const leaseStoreOptions = {
   title: 'The leases',
   options: {

@@ -14,9 +14,9 @@ export interface ReadinessMonitorOptions {
   readonly logger: Logger
   /** `continuous`: probe after the first success too. `startup`: only on demand. */
   readonly gate: 'continuous' | 'startup'
-  /** Between two probes once the server has been ready, in milliseconds. */
+  /** The time between two probes once the server has been ready, in milliseconds. */
   readonly periodMs: number
-  /** Of the server that is probed. @default none that is known */
+  /** The outages of the probed server. @default no outage is known */
   readonly outages?: Outages | undefined
 }
 
@@ -39,7 +39,7 @@ export class ReadinessMonitor {
   }
 
   /**
-   * Whether the server serves, by its last answer. With the gate `startup` any answer counts after it was ready once.
+   * Whether the server serves, by its last answer. With the gate `startup` any answer counts once it has been ready.
    */
   get serves(): boolean {
     return this.#serves
@@ -81,7 +81,7 @@ export class ReadinessMonitor {
     return answer
   }
 
-  /** Whether the server answers although its /readyz may wait for its datastore. */
+  /** Whether the server answers at all, even while its /readyz waits for its datastore. */
   async answers(signal: AbortSignal): Promise<boolean> {
     const { readiness, clock } = this.#options
     const answers = (await readiness.answers?.(signal)) ?? false
@@ -89,7 +89,7 @@ export class ReadinessMonitor {
     return answers
   }
 
-  /** Probes until the signal is aborted; with the `startup` gate it only waits after the first success. */
+  /** Runs until the signal is aborted, and probes until then; with the `startup` gate only until the first success. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, gate, periodMs } = this.#options
     for (;;) {

@@ -5,7 +5,7 @@ import { KUBERNETES_SERVICE, type ServicePort, samePorts } from './identity.ts'
 /** The port under which clients inside the cluster reach the API server. */
 export const SERVICE_PORT = 443
 
-/** What `default/kubernetes` should be. */
+/** The settings that decide the desired state of Service `default/kubernetes`. */
 export interface ServiceSettings {
   /** The first usable address of the first Service range, in canonical form. */
   readonly clusterIp: string
@@ -17,10 +17,10 @@ export interface ServiceSettings {
   readonly nodePort: number
 }
 
-/** How many families the Service should have. `as-found`: the decision is not known here. */
+/** How many families the Service should have. `as-found`: the number is unknown, so the families stay as they are. */
 export type ServiceStack = 'single' | 'dual' | 'as-found'
 
-/** The members' demand on the Service. */
+/** What the live masters together require of the Service. */
 export interface ServiceDemand {
   /** False while live masters want other ports or types: those then stay as found. */
   readonly settled: boolean
@@ -42,9 +42,10 @@ export type SecondClusterIp = 'configured' | 'any' | 'if-possible'
  * (pkg/controlplane/controller/kubernetesservice/controller.go); the result here is that of its unused `reconcile`
  * path.
  *
- * A Service without an address first gets one, and its second by the next plan. When a server refuses one of two it
- * keeps the other allocated, without a Service (`allocClusterIPs` in pkg/registry/core/service/storage/alloc.go):
- * masters that create the Service at the same moment could each block one of its addresses for ever.
+ * A Service without an address first gets one address, and its second by the next plan: when a server refuses one of
+ * two addresses, it leaves the other allocated, without a Service (`allocClusterIPs` in
+ * pkg/registry/core/service/storage/alloc.go). Masters that create the Service at the same moment could then each block
+ * one of its addresses for ever.
  */
 export function planService(
   current: Service | undefined,
@@ -76,7 +77,7 @@ export function planService(
   return { type: 'update', object: { ...current, spec: next } as Service, reasons }
 }
 
-/** The dependent fields of a Service's spec: a server refuses contradictory ones. */
+/** The fields of a Service's spec that depend on each other: a server refuses them if they contradict each other. */
 interface FamilyFields {
   readonly ipFamilyPolicy: 'SingleStack' | 'PreferDualStack'
   readonly ipFamilies: readonly ('IPv4' | 'IPv6')[]
@@ -88,7 +89,7 @@ interface FamilyFields {
  * them, has no address, or there is no second range.
  *
  * The first address of a Service never changes, and an existing second one stays too: both may be in use. So the second
- * family is the one that the first address is not of. A server releases a second address only when all three fields
+ * family is the one that the first address does not have. A server releases a second address only when all three fields
  * demand it (pkg/registry/core/service/storage/alloc.go).
  */
 function planFamilies(

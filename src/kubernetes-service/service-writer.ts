@@ -6,7 +6,7 @@ import type { ObjectAction, ObjectWriter } from './guarded-writes/object-writer.
 import { KUBERNETES_SERVICE } from './identity.ts'
 import { planService, type SecondClusterIp, type ServiceDemand, type ServiceSettings } from './service-plan.ts'
 
-/** This many refusals in a row last longer than the release of a deleted Service's address. */
+/** In the time of this many refusals in a row, the server has released the address of a deleted Service. */
 const PATIENCE = 10
 
 export interface ServiceWriterOptions {
@@ -22,7 +22,7 @@ export class ServiceWriter {
   readonly #second = new SecondClusterIpDemand()
   #foreignClusterIp: string | undefined
   #refusalReported = false
-  /** The last creation was refused. */
+  /** Whether the last creation was refused. */
   #creationRefused = false
   #isAway = false
 
@@ -46,8 +46,8 @@ export class ServiceWriter {
   }
 
   /**
-   * The API server was lost, or is back. It may have been restarted with other ranges, and refuses every address in
-   * them until it has read them: earlier refusals do not count, nor those in its first second.
+   * Called when the API server was lost, or is back. It may have been restarted with other ranges, and refuses every
+   * address in them until it has read them. So earlier refusals do not count, nor do those in its first second.
    */
   noticeAvailability(available: boolean): void {
     this.#isAway = !available
@@ -55,10 +55,10 @@ export class ServiceWriter {
   }
 
   /**
-   * Reconciles the Service. A cached one is first read live; a missing one is created without a read, since the server
-   * refuses a second one. After a refused creation it is read, too: a watch may have missed the Service, and a server
-   * that has it refuses its address as taken. A Service that another client created meanwhile is handled the next time;
-   * a conflict rejects. A refused second address is not requested again until {@link renewDemand}.
+   * Reconciles the Service. A cached Service is first read live. A missing one is created without a read, because the
+   * server refuses to create it twice. After a refused creation the Service is read, too: a watch may have missed it,
+   * and a server that has it refuses its address as taken. A Service that another client created meanwhile is handled
+   * the next time; a conflict rejects. A refused second address is not requested again until {@link renewDemand}.
    */
   async reconcile(cached: Service | undefined, demand: ServiceDemand, signal: AbortSignal): Promise<void> {
     const isRead = cached !== undefined || this.#creationRefused
@@ -108,7 +108,7 @@ export class ServiceWriter {
 }
 
 /**
- * Remembers which second address to request from a server: less after each refusal, until it accepts the Service.
+ * Remembers which second address to request from a server. After refusals it requests less, until the server accepts.
  *
  * An address may be refused because another Service has it, or because it leaked: an API server with only one family
  * does not release those of the other. The family may be refused because the server has only one.
@@ -145,7 +145,7 @@ class SecondClusterIpDemand {
   }
 }
 
-/** The additional request of a write: a second address, or a family; undefined without one. */
+/** The second address, or else the second family, that a write requests; undefined if it requests none. */
 function asksForSecondAddress(action: ObjectAction<Service>, current: Service | undefined): string | undefined {
   if (action.type === 'none' || current?.spec?.clusterIPs?.length === 2) return undefined
   const { clusterIPs, ipFamilies } = action.object.spec ?? {}

@@ -86,7 +86,7 @@ export async function withdraw(
       }, signal)
       return { type: 'withdrawn', reason: `${address} is out` }
     } catch (error) {
-      // The running masters do the same at this moment; the second one reads again.
+      // The running masters remove the address at the same moment. After a conflict we read again.
       if (isKubeError(error, 'Conflict')) continue
       const isAway = error instanceof KubeError && error.nature === 'away'
       if (!isAway || othersReady(await leases.list(signal), own).length === 0) throw error
@@ -98,7 +98,7 @@ export async function withdraw(
   }
 }
 
-/** The mark on the record of a master, for the audit trail. */
+/** The audit entry for a master whose record is marked as withdrawn. */
 function withdrawalOf(own: Holder, where: string): AuditEntry {
   const { host, instanceId, state } = own
   const name = addressOf(own)

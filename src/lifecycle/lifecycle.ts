@@ -263,7 +263,7 @@ export class Lifecycle {
     }
   }
 
-  /** Whether `end` settles before the time is up. It must not reject. */
+  /** Whether `end` settles before the time is up. `end` must not reject. */
   #endsWithin(end: Promise<void>, timeoutMs: number): Promise<boolean> {
     return new Promise((resolve) => {
       const cancel = this.#clock.schedule(timeoutMs, () => resolve(false))

@@ -49,7 +49,7 @@ export class SystemNamespacesController {
     })
   }
 
-  /** Resolves when all of them existed at once for the first time. */
+  /** Resolves when all system namespaces exist at once for the first time. */
   get settled(): Promise<void> {
     return this.#loop.settled
   }
@@ -62,7 +62,7 @@ export class SystemNamespacesController {
     ])
   }
 
-  /** Creates missing ones; rejects with the first error after trying all. */
+  /** Creates missing namespaces; rejects with the first error after trying all. */
   async reconcile(signal: AbortSignal): Promise<void> {
     const missing = planNamespaces(this.#names, (name) => this.#informer.store.get({ name }) !== undefined)
     await allEnded(missing.map((name) => this.#create(name, signal)))
@@ -75,8 +75,8 @@ export class SystemNamespacesController {
       logger.info({ namespace: name }, 'created a system namespace')
     } catch (error) {
       if (!isKubeError(error, 'AlreadyExists')) throw error
-      // Another client was faster, or the watch has missed the creation: without a restart the creation would repeat
-      // for ever.
+      // Another client was faster, or the watch has missed the creation. Without a restart of the watch we would try to
+      // create it for ever.
       this.#informer.restart()
     }
   }
@@ -92,8 +92,8 @@ function identityOnly(namespace: Namespace): Namespace {
 export const SYSTEM_NAMESPACES: readonly string[] = ['kube-system', 'kube-public', 'default', 'kube-node-lease']
 
 /**
- * The namespaces that must be made: those wanted that do not exist. Pure.
- * One that is being deleted still exists; it is made again when it has gone.
+ * The wanted namespaces that must be created, because they do not exist. Pure. A namespace that is being deleted still
+ * exists; it is created again when it is gone.
  */
 function planNamespaces(wanted: readonly string[], present: (name: string) => boolean): readonly string[] {
   return wanted.filter((name) => !present(name))

@@ -5,7 +5,7 @@ import type { ObservedEndpoints } from '../reconcilers/endpoint-reconciler.ts'
 import type { AnnouncedDeparture, FleetFacts, Membership, MissingLease, Trust } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
-/** Before the first read. */
+/** The facts before the first read of the leases. */
 export const unknownFleet: FleetFacts = {
   leases: [],
   missing: [],
@@ -18,12 +18,12 @@ export const unknownFleet: FleetFacts = {
 }
 
 /**
- * Takes in a read of the leases. Pure.
+ * The facts after a read of the leases. Pure.
  *
  * A lease that was in the last read and is missing now may have expired because nobody could renew: the store accepts
- * no writes, or all servers hang. So it stays, with a suspected expiry, until this master has renewed its own lease
- * after that, and a later read does not show the lease either. Masters that announced their departure left on purpose
- * and do not stay. This master's own lease also stays: this process lives, and is about to renew it.
+ * no writes, or all servers hang. So it stays, with a suspected expiry, until this master has renewed its own lease,
+ * and a read after that does not show the missing lease either. Masters that announced their departure left on purpose,
+ * so their leases do not stay. This master's own lease also stays, because this process lives and is about to renew it.
  */
 export function fleetAfterRead(
   before: Pick<Membership, 'fleet' | 'self' | 'lease'>,
@@ -68,7 +68,7 @@ export function leasesForList(
   before: readonly string[],
 ): readonly MasterLease[] {
   const { fleet, self } = state
-  // A lease of this life in a read was renewed by it, however late the read is.
+  // If a read shows a lease with this process's instance id, this process has renewed it, however old the read is.
   const isOwn = ({ holder }: MasterLease): boolean => holder?.instanceId === self.instanceId
   const leases = fleet.leases.map((lease) => (isOwn(lease) ? { ...lease, found: false } : lease))
   return [...keepingPlaces(leases, current), ...strangersIn(state, current, before)]
@@ -118,7 +118,7 @@ function certainLeases(
   return leases.filter((lease) => lease.expirySuspected !== true || placed.includes(lease))
 }
 
-/** Those that a newcomer found listed when it joined, and whose leases it has not read. */
+/** A suspected expiry for each address that a newcomer found listed on joining, and whose lease it has not read. */
 function strangersIn(
   state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
   { endpoints }: Pick<ObservedEndpoints, 'endpoints'>,
@@ -138,7 +138,7 @@ function isUnknownTo({ fleet, self }: Pick<Membership, 'fleet' | 'self'>): (addr
   return (address) => !known.has(address)
 }
 
-/** Whether it has joined after a failure, and cannot know yet which masters existed before. Pure. */
+/** Whether this master joined after a failure, and cannot know yet which masters existed before. Pure. */
 export function isNewcomer(trust: Trust): boolean {
   return trust.type !== 'steady' && trust.isNew
 }
@@ -156,15 +156,15 @@ export function provedBy(
   )
 }
 
-/** Whether the expiry is certain after a read at `atMs` that does not show the lease, if {@link isDecided}. */
+/** Whether a read sent at `atMs` that does not show the lease makes its expiry certain, if {@link isDecided}. */
 export function isProved({ provedAtMs }: MissingLease, atMs: number, timings: MembershipTimings): boolean {
   return provedAtMs !== undefined && atMs >= provedAtMs + timings.removalMarginMs
 }
 
 /**
  * Whether the absence of this lease proves that its master is gone: this master's own renewals succeed, and if they
- * have failed recently, the other's have succeeded since. Otherwise it may have expired because nobody could renew, or
- * remain only because nothing expired.
+ * have failed recently, the other master's have succeeded since. Otherwise a missing lease may have expired because
+ * nobody could renew, and a present one may remain only because no lease expires.
  */
 export function isDecided(
   { fleet, lease: { trust } }: Pick<Membership, 'fleet' | 'lease'>,
@@ -173,7 +173,10 @@ export function isDecided(
   return trust.type === 'steady' || (trust.type === 'recovering' && fleet.renewed.includes(nameOf(lease)))
 }
 
-/** Two reads, both sent during this recovery, must show different renewals: the first may be as old as the failure. */
+/**
+ * The names of leases that were renewed during this recovery. Two reads, both sent during it, must show different
+ * renewals, because an earlier read may be as old as the failure.
+ */
 function renewedWhileRecovering(
   { fleet, lease: { trust } }: Pick<Membership, 'fleet' | 'lease'>,
   live: readonly MasterLease[],
@@ -191,7 +194,8 @@ function renewedWhileRecovering(
 
 /**
  * Whether another master has seen this departure and found its own server serving after that. A kube-apiserver confirms
- * nothing: while its lease exists it is assumed to serve, except where only etcd fails, which it probably shares.
+ * nothing. While its lease exists it is assumed to serve, unless this server fails only because of its etcd, which the
+ * two probably share.
  */
 export function isConfirmed(
   state: Pick<Membership, 'fleet' | 'self' | 'server' | 'lease'>,
@@ -218,7 +222,7 @@ function announcedDepartures(
         if (id === undefined || (state !== 'failing' && state !== 'leaving')) return []
         return before.find((departure) => departure.id === id) ?? { id, isStop: state === 'leaving', seenAtMs: nowMs }
       })
-      // Each is copied into this master's own record. One above the limit is not confirmed, so its master stays.
+      // This master copies each departure into its own record. It confirms none above the limit, so those masters stay.
       .sort((a, b) => a.seenAtMs - b.seenAtMs)
       .slice(0, MAX_DEPARTURES)
   )

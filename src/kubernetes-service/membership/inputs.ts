@@ -26,7 +26,7 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
     case 'probed': {
       const { server } = state
       const { sentAtMs, answered, serving, refused = false, failsByEtcd = false, readiness, requested } = input
-      // An answer that arrives after the timeout of a later probe is more recent than that silence.
+      // An answer that arrives after a later probe has timed out is more recent than that timeout.
       const isNewest = sentAtMs >= server.probedAtMs || (answered && server.answeredAtMs < server.probedAtMs)
       const after = {
         ...server,
@@ -38,11 +38,12 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
         failsByEtcd: isNewest ? failsByEtcd : server.failsByEtcd,
         probingSinceAtMs: requested ? undefined : server.probingSinceAtMs,
       }
-      // A renewal has waited for it, and is retried after a pause; unless another probe was answered since it was sent.
+      // A renewal has waited for this probe. It is retried after a pause, unless the server has answered another probe
+      // since.
       const isSilent = requested && !answered && server.answeredAtMs < sentAtMs
       const silent = isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')
       if (silent) return { ...state, server: after, lease: unanswered(state, nowMs, timings) }
-      // This failure may be common to several masters, whose leases expire meanwhile.
+      // This failure may affect several masters, whose leases then expire meanwhile.
       const isWaiting = !serving && state.phase.type === 'starting'
       return isWaiting ? newcomer({ ...state, server: after }) : { ...state, server: after }
     }
@@ -72,9 +73,10 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
 }
 
 /**
- * Since when the server is ready or not, including this answer. One that fails may have failed since the answer before,
- * all the more if this process was frozen meanwhile; one that fails again soon after a failure has failed since that.
- * If it was frozen for long, between two probes or during one, a failure meanwhile is assumed.
+ * Since when the server is ready or not, including this answer. A server that is not ready may have failed right after
+ * the previous probe, in particular if this process was frozen meanwhile. If it fails again soon after a failure, it
+ * counts as failed since that one. If this process was frozen for long, between two probes or during one, a failure
+ * meanwhile is assumed.
  */
 function sinceWhen(
   server: ServerFacts,
@@ -117,11 +119,11 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
       const missing = own === undefined
       const outlasts = !missing && !wouldLast(lease, input.sentAtMs, timings)
       if (missing === lease.missing) return { ...after, self, lease: { ...lease, outlasts } }
-      // The store answers: after an outage this lease must be missing no longer than needed.
+      // The store answers, so do not wait: after an outage this lease must be missing no longer than needed.
       const retryAtMs = missing ? nowMs : lease.retryAtMs
       const missedAtMs = missing ? nowMs : lease.missedAtMs
       const found = { ...after, self, lease: { ...lease, missing, missedAtMs, outlasts, retryAtMs } }
-      // A lease that was not renewed in time has expired; no other client has deleted it.
+      // A lease that was not renewed in time has expired, so no other client has deleted it.
       if (missing && !wouldLast(lease, nowMs, timings)) return found
       return contended(found, missing ? 'undone' : 'in-sync', turn)
     }
@@ -131,7 +133,7 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
   }
 }
 
-/** Whether the leases determine the same list, in whatever order they are. */
+/** Whether the leases lead to the same list as those before, whatever their order. */
 function areSameForList(leases: readonly MasterLease[], before: readonly MasterLease[]): boolean {
   const areAllIn = (some: readonly MasterLease[], others: readonly MasterLease[]): boolean =>
     some.every((one) => others.some((other) => isSameForList(one, other)))
@@ -182,9 +184,9 @@ function done(state: Membership, turn: Turn): Membership {
 }
 
 /**
- * Whether this master was frozen before it sent this renewal, perhaps through an outage in which none of its requests
- * could fail: the renewal is late after the last one, or, for a joining master, so late after its read that a lease may
- * have expired since.
+ * Whether this master was frozen before it sent this renewal, perhaps during an outage that it did not notice because
+ * it sent no requests. Then the renewal is late after the last one, or, for a joining master, so late after its read
+ * that a lease may have expired since.
  */
 function isLateRenewal({ lease, fleet }: Membership, sentAtMs: number, timings: MembershipTimings): boolean {
   const { ttlMs, intervalMs, attemptMs } = timings
@@ -197,7 +199,7 @@ function failed(state: Membership, failure: 'unknown' | 'unprepared' | 'withdraw
   const { lease, phase, fleet } = state
   if (failure === 'withdrawn') {
     const answered = { ...state, lease: { ...lease, request: undefined } }
-    // A leaving one removes the rest without further checks.
+    // A leaving master then removes its lease without further checks.
     return phase.type === 'leaving' ? goOn(answered, phase, { type: 'removing' }) : end(answered, 'withdrawn', turn)
   }
   if (failure !== 'unprepared' && lease.trust.type === 'steady' && fleet.missing.length > 0) {
@@ -210,7 +212,7 @@ function failed(state: Membership, failure: 'unknown' | 'unprepared' | 'withdraw
   return { ...state, lease: failure === 'unprepared' ? { ...after, trust: lease.trust } : after }
 }
 
-/** The store, or this master's own server, has not answered in time. */
+/** This master's lease after the lease store, or its own server, has not answered in time. */
 function unanswered(
   { lease, phase }: Membership,
   nowMs: number,
@@ -218,7 +220,7 @@ function unanswered(
 ): OwnLease {
   const failures = lease.failures + 1
   const { trust } = lease
-  // At the start a missing requirement of the lease, such as its namespace, often appears a moment later.
+  // At the start the first pauses are short: what the lease needs, such as its namespace, often appears a moment later.
   const isStarting = phase.type === 'joining'
   const quickMs = isStarting ? Math.min(2 ** failures, slowRetryMs) : retryMs
   const pauseMs = isStarting || failures <= PATIENT_ATTEMPTS ? quickMs : slowRetryMs
@@ -230,7 +232,7 @@ function unanswered(
   }
 }
 
-/** A failure came before the first read of the fleet. */
+/** The state after a failure while this master starts or joins: it cannot know which masters existed before. */
 function newcomer(state: Membership): Membership {
   return { ...state, lease: { ...state.lease, trust: { type: 'lost', isNew: true } } }
 }

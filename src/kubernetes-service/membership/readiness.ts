@@ -3,12 +3,12 @@ import type { ReadinessAnswer } from '../../kube/readiness.ts'
 /** How many probes in a row must fail, and over how long, before a master counts as unready. */
 const FAILURES = 3
 const FAILING_MS = 3_000
-/** How long probes must succeed without a break before it counts as ready again. */
+/** How long probes must succeed without a break before the master counts as ready again. */
 const RECOVERING_MS = 2_000
 
 /** The readiness of this master's own API server. Times are on its monotonic clock, in milliseconds. */
 export type ReadinessState =
-  /** Never ready so far. `failingSinceMs`: since when it answers that it is not ready. */
+  /** The server has never been ready. `failingSinceMs`: since when it answers that it is not ready. */
   | {
       readonly phase: 'starting'
       readonly failures: number
@@ -19,7 +19,7 @@ export type ReadinessState =
   | {
       readonly phase: 'unready'
       readonly failures: number
-      /** Since when it has been failing in the same way: silent, or with answers. Undefined while it recovers. */
+      /** Since when the server fails in the same way: it is silent, or it answers. Undefined while it recovers. */
       readonly failingSinceMs: number | undefined
       readonly silent: boolean
       readonly recoveringSinceMs: number | undefined
@@ -31,11 +31,11 @@ export const neverReady: ReadinessState = { phase: 'starting', failures: 0, fail
 const ready: ReadinessState = { phase: 'ready', failures: 0, failingSinceMs: undefined }
 
 /**
- * Takes in one answer. Pure.
+ * The readiness after an answer. Pure.
  *
- * Ready at the first success after the start; unready after three failures over at least three seconds; ready again
- * after two seconds of success. A failing `etcd` check counts like any other: a server whose own etcd is dead serves
- * nobody. If all servers fail together, all stay listed, because no master confirms a departure.
+ * The server is ready at its first success after the start, unready after three failures over at least three seconds,
+ * and ready again after two seconds of success. A failing `etcd` check counts like any other: a server whose own etcd
+ * is dead serves nobody. If all servers fail together, all stay listed, because no master confirms a departure.
  */
 export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, nowMs: number): ReadinessState {
   const serving = isServing(answer)
@@ -58,7 +58,7 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
         : { phase: 'ready', failures, failingSinceMs }
     }
     case 'unready': {
-      // Alive, but its readiness is unknown.
+      // The server lives, but its readiness is unknown.
       if (answer.answered && answer.refused !== undefined) return state
       if (!serving) {
         const sinceMs = state.silent === !answer.answered ? state.failingSinceMs : undefined

@@ -53,13 +53,13 @@ export interface MembershipRunnerOptions {
  * Carries out the effects of {@link step}: one request for the lease at a time, one read, one probe, one write of the
  * list. A slow write of the list never delays the lease.
  *
- * It is also the reconciler `lease`: the controller lets it compare the list with the live leases. Upstream:
- * `leaseEndpointReconciler` in pkg/controlplane/reconcilers/lease.go.
+ * The runner is also the reconciler `lease`: the controller calls it to compare the list with the live leases.
+ * Upstream: `leaseEndpointReconciler` in pkg/controlplane/reconcilers/lease.go.
  */
 export class MembershipRunner implements ListReconciler {
   readonly #options: MembershipRunnerOptions
   readonly #beganMs: number
-  /** Resolves when it has joined, or is out. */
+  /** Resolves when this master has joined, or is out. */
   readonly #hasJoined = Promise.withResolvers<void>()
   readonly #out = Promise.withResolvers<OutReason>()
   readonly #work = new Set<Promise<void>>()
@@ -82,7 +82,7 @@ export class MembershipRunner implements ListReconciler {
     return this.#state
   }
 
-  /** For the health check: see {@link membershipFault}. */
+  /** The fault for the health check: see {@link membershipFault}. */
   fault(): string | undefined {
     const { clock, timings } = this.#options
     return membershipFault(this.#state, clock.monotonicMs(), timings)
@@ -111,7 +111,7 @@ export class MembershipRunner implements ListReconciler {
     }
   }
 
-  /** Leaves according to `mode`. Resolves when it is out, or nothing answers; rejects when `signal` is aborted. */
+  /** Leaves by `mode`. Resolves when this master is out, or nothing answers; rejects when `signal` is aborted. */
   async stop(mode: OnShutdown, signal: AbortSignal): Promise<OutReason> {
     const { logger, holder } = this.#options
     const [address] = holder.addresses
@@ -134,8 +134,8 @@ export class MembershipRunner implements ListReconciler {
   }
 
   /**
-   * Resolves when neither the API server nor the lease store has answered for long, from now on. A server that lives
-   * while its etcd hangs is waited for: the store may be back soon.
+   * Resolves when neither the API server nor the lease store has answered for `unreachedMs`, from now on. While the
+   * server lives and only its etcd hangs, this waits on, because the store may be back soon.
    */
   async #silence(signal: AbortSignal): Promise<'unreached'> {
     const { clock, timings, monitor } = this.#options
@@ -182,18 +182,18 @@ export class MembershipRunner implements ListReconciler {
     return leases.length > 0 && portsAgreed(leases, this.#options.holder.ports)
   }
 
-  /** Undefined without a live master, as before this master has announced itself as the first, and while unknown. */
+  /** Undefined while unknown, and while no master lives, as before this master has announced itself as the first. */
   isDualStack(observed: ObservedEndpoints): boolean | undefined {
     return isFleetDualStack(this.#state, observed, this.#listedBefore ?? listedInBoth(observed))
   }
 
-  /** The plan for the list from the last read of the leases. `stopping`: this master leaves, and may leave it empty. */
+  /** The plan for the list from the last read of the leases. Only with `stopping` may the list become empty. */
   #plan(stored: ObservedEndpoints, reconcilePorts: boolean, stopping = false): ListPlan {
     const { ports, holder } = this.#options
     const { endpoints: current } = stored
     this.#listedBefore ??= listedInBoth(stored)
     const listed = listedAddresses(leasesForList(this.#state, stored, this.#listedBefore))
-    // While all leases have expired, it removes its own address only: the other masters may soon be back.
+    // While all leases have expired, remove only this master's address: the other masters may soon be back.
     const addresses =
       stopping && listed.length === 0
         ? addressesIn(current).filter((address) => !holder.addresses.includes(address))
@@ -338,7 +338,7 @@ export class MembershipRunner implements ListReconciler {
     return 'failed'
   }
 
-  /** Rejects when it takes longer. The store may still execute an aborted request. */
+  /** Rejects when the call takes longer than `limitMs`. The store may still execute an aborted request. */
   #within<T>(limitMs: number, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
     return within(this.#options.clock, limitMs, this.#signal, call)
   }
@@ -384,7 +384,7 @@ export class MembershipRunner implements ListReconciler {
   }
 }
 
-/** The listed addresses. One in only one of both objects was not written by a master. */
+/** The addresses in Endpoints and slice. A master writes both, so an address in only one of them is not a master's. */
 function listedInBoth({ endpoints, slice }: ObservedEndpoints): readonly string[] {
   return addressesIn(endpoints).filter((address) => !slice || addressesInSlice(slice).includes(address))
 }

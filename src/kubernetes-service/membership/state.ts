@@ -10,17 +10,17 @@ export type OnShutdown = 'withdraw' | 'always' | 'keep'
 
 /** Why a master is out. */
 export type OutReason =
-  /** It has removed its address from the list. */
+  /** The master has removed its address from the list. */
   | 'left'
-  /** Its server still answers and no other one serves: the address stays until the lease expires. */
+  /** The master's server still answers, and no other one serves. The address stays until the lease expires. */
   | 'last-one'
-  /** It was stopped without withdrawing its address. */
+  /** The master was stopped without withdrawing its address. */
   | 'left-listed'
-  /** It had no lease. */
+  /** The master had no lease. */
   | 'not-listed'
-  /** Its server does not answer, so the list could not be written. The lease is gone, or ends by itself. */
+  /** The master's server does not answer, so the list could not be written. The lease is gone, or ends by itself. */
   | 'no-answer'
-  /** Another process has withdrawn it. */
+  /** Another process has withdrawn the master. */
   | 'withdrawn'
 
 /**
@@ -28,11 +28,10 @@ export type OutReason =
  * clock.
  *
  * - `starting`: its API server has not been ready yet.
- * - `joining`: the server is ready and the lease is being created; or it continues the lease of an earlier life of this
- *   master.
+ * - `joining`: the server is ready and the lease is being created; or the master continues its earlier life's lease.
  * - `listed`: it has a lease and renews it. Its record says whether its server is `ready`, `failing` or `unready`;
  *   while it is `unready`, and another master is ready, its address is not on the list.
- * - `leaving`: it was stopped. `before` is the state in its record before.
+ * - `leaving`: it was stopped. `before` is the state that its record had until then.
  * - `out`: it makes no more requests.
  */
 export type Phase =
@@ -50,13 +49,13 @@ export type Phase =
   | { readonly type: 'out'; readonly why: OutReason }
 
 /**
- * - `probing`: does the own server still answer?
+ * - `probing`: does the master's own server still answer?
  * - `announcing`: write `leaving` into the record.
- * - `waiting`: for another master to confirm that it serves.
+ * - `waiting`: wait for another master to confirm that it serves.
  * - `staying`: no other master serves; write the former state into the record.
  * - `removing`: remove the lease.
  * - `writing`: update the list.
- * - `checking`: the list could not be written; does the own server still answer?
+ * - `checking`: the list could not be written; does the master's own server still answer?
  * - `returning`: the other serving master has gone meanwhile; create the lease again.
  * - `listing`: update the list accordingly.
  */
@@ -83,8 +82,8 @@ interface LeaseRequest {
  * Whether to trust what this master finds in the store.
  * - `steady`: its own renewals succeed.
  * - `lost`: the last one failed, or could not be sent because its server does not answer.
- * - `recovering`: one has succeeded after that; others may need some time for the same, until they are seen to renew
- *   too. `isNew`: it is joining, and does not even know which masters existed before.
+ * - `recovering`: a renewal has succeeded after that. Other masters may need some time until theirs succeed too.
+ *   `isNew`: this master joined after a failure, and does not know which masters existed before.
  */
 export type Trust =
   | { readonly type: 'steady' }
@@ -95,13 +94,13 @@ export type Trust =
 export interface OwnLease {
   /** The time of sending the last successful renewal; undefined while there is no lease. */
   readonly renewedAtMs: number | undefined
-  /** The time of the answer to the last write. Older reads do not show it. */
+  /** The time of the answer to the last write. Reads that were sent before may not show that write. */
   readonly writtenAtMs: number
-  /** A read did not show it. */
+  /** Whether the last read did not show the lease. */
   readonly missing: boolean
-  /** When a read first did not show it. */
+  /** When a read last found that the lease had gone missing. */
   readonly missedAtMs: number
-  /** A read has shown it after its expiry by this master's clock: leases do not expire while the store is away. */
+  /** Whether a read showed the lease after it should have expired: leases do not expire while the store is away. */
   readonly outlasts: boolean
   readonly request: LeaseRequest | undefined
   /** Failed attempts in a row. */
@@ -109,7 +108,7 @@ export interface OwnLease {
   /** The next request is not sent before this time. */
   readonly retryAtMs: number
   readonly trust: Trust
-  /** Whether another client keeps deleting it. */
+  /** Whether another client keeps deleting the lease. */
   readonly contention: Contention
 }
 
@@ -122,13 +121,13 @@ export interface ServerFacts {
   readonly probedAtMs: number
   /** Whether that probe found it serving. */
   readonly serving: boolean
-  /** The time of its first ready answer since the last other one: an earlier probe may have hung through an outage. */
+  /** When its ready answers began. The time of the answer counts: its probe may have hung through an outage. */
   readonly readySinceAtMs: number | undefined
-  /** When it was first found not ready after it had been ready; undefined before that. */
+  /** When its last failure may have begun; undefined while no probe has found it not ready. */
   readonly failedAtMs: number | undefined
-  /** Whether that probe found only its etcd failing. */
+  /** Whether the last probe found only its etcd failing. */
   readonly failsByEtcd: boolean
-  /** When the running probe was sent that a `probe` effect requested. */
+  /** When the probe that a `probe` effect requested was sent; undefined while none is running. */
   readonly probingSinceAtMs: number | undefined
 }
 
@@ -136,7 +135,7 @@ export interface ServerFacts {
 export interface MissingLease {
   readonly lease: MasterLease
   readonly sinceAtMs: number
-  /** When a renewal of this master's own lease succeeded that was sent after that: so the store accepts writes. */
+  /** When a renewal of this master's own lease, sent after `sinceAtMs`, succeeded: so the store accepts writes. */
   readonly provedAtMs: number | undefined
 }
 
@@ -154,11 +153,11 @@ export interface FleetFacts {
   readonly leases: readonly MasterLease[]
   readonly missing: readonly MissingLease[]
   readonly departures: readonly AnnouncedDeparture[]
-  /** The renewals of leases that reads have shown during this recovery; see {@link Trust}. */
+  /** The names of leases that were renewed during this recovery, as reads have shown; see {@link Trust}. */
   readonly renewed: readonly string[]
   /** The time of sending the newest read; undefined before the first. */
   readonly readAtMs: number | undefined
-  /** When the running read was sent that a `read` effect requested. */
+  /** When the read that a `read` effect requested was sent; undefined while none is running. */
   readonly readingSinceAtMs: number | undefined
   /** The leases may have changed since the last read was sent. */
   readonly isReadDue: boolean
@@ -174,21 +173,21 @@ export interface Membership {
   readonly server: ServerFacts
   readonly lease: OwnLease
   readonly fleet: FleetFacts
-  /** How many departures were announced so far; for their ids. */
+  /** How many departures this master has begun so far. Their ids contain this number. */
   readonly departures: number
 }
 
 /** The inputs of a master. */
 export type MembershipInput =
-  /** A probe of the own server has ended. `serving`: see `isServing`. `requested`: by a `probe` effect. */
+  /** A probe of the master's own server has ended. `serving`: see `isServing`. `requested`: by a `probe` effect. */
   | {
       readonly type: 'probed'
       readonly sentAtMs: number
       readonly answered: boolean
       readonly serving: boolean
-      /** It lives, and refuses to report its readiness. @default false */
+      /** The server lives, but refuses to report its readiness. @default false */
       readonly refused?: boolean | undefined
-      /** Only the checks of its etcd fail. @default false */
+      /** Only the checks of the server's etcd fail. @default false */
       readonly failsByEtcd?: boolean | undefined
       readonly readiness: ReadinessState
       readonly requested: boolean
@@ -208,8 +207,8 @@ export type MembershipInput =
   /** The request for the lease succeeded. */
   | { readonly type: 'done' }
   /**
-   * It failed, or its effect is unknown. `unprepared`: the store answers, but cannot hold leases yet, such as without
-   * their namespace; `not-found`: there was no lease to remove.
+   * The request failed, or its effect is unknown. `unprepared`: the store answers, but cannot hold leases yet, for
+   * example because their namespace is missing. `withdrawn`: another process has withdrawn this master.
    */
   | { readonly type: 'failed'; readonly failure: 'unknown' | 'unprepared' | 'withdrawn' }
   /** A `write-list` effect has ended. `refused`: no other master serves any more. */
@@ -252,14 +251,14 @@ export interface Turn extends Now {
   readonly effects: MembershipEffect[]
 }
 
-/** Sends a request for the own lease. */
+/** Sends a request for this master's own lease. */
 export function request(state: Membership, type: LeaseRequest['type'], holder: Holder, turn: Turn): Membership {
   const { nowMs, timings, effects } = turn
   effects.push({ type, holder, limitMs: timings.callMs })
   return { ...state, lease: { ...state.lease, request: { type, holder, sentAtMs: nowMs } } }
 }
 
-/** Probes the own server, unless a probe is running. */
+/** Probes this master's own server, unless a probe is running. */
 export function probe(state: Membership, limitMs: number, { nowMs, effects }: Turn): Membership {
   if (state.server.probingSinceAtMs !== undefined) return state
   effects.push({ type: 'probe', limitMs })
@@ -289,7 +288,7 @@ export function end(state: Membership, why: OutReason, { effects }: Turn): Membe
   return { ...state, phase: { type: 'out', why } }
 }
 
-/** Takes in that the own lease was deleted by another client, created again, or left alone. */
+/** The state after another client has deleted this master's lease, or after it was created again or left alone. */
 export function contended(state: Membership, input: ContentionInput, { nowMs, effects }: Turn): Membership {
   const before = state.lease.contention
   const now = nextContention(before, input, nowMs)
@@ -298,14 +297,15 @@ export function contended(state: Membership, input: ContentionInput, { nowMs, ef
   return { ...state, lease: { ...state.lease, contention: now } }
 }
 
-/** Whether the own lease has not expired at `atMs` by this master's own clock, unless another client has deleted it. */
+/** Whether this master's lease still lasts at `atMs` by its own clock, unless another client has deleted it. */
 export function wouldLast({ renewedAtMs }: OwnLease, atMs: number, { ttlMs }: MembershipTimings): boolean {
   return renewedAtMs !== undefined && atMs < renewedAtMs + ttlMs
 }
 
 /**
- * Whether another client has deleted its lease since its API server was last probed. That client may be the server
- * itself, a kube-apiserver with its own reconciler that shuts down: earlier answers say nothing about it.
+ * Whether another client has deleted this master's lease since its API server was last probed. That client may be the
+ * server itself: a kube-apiserver with its own reconciler deletes the lease when it shuts down. Earlier answers say
+ * nothing about that.
  */
 export function isTakenUnprobed({ lease, server }: Membership, { nowMs, timings }: Now): boolean {
   return lease.missing && wouldLast(lease, nowMs, timings) && server.probedAtMs < lease.missedAtMs
@@ -316,7 +316,7 @@ export function departureId({ self, departures }: Membership): string {
   return `${self.instanceId}/${departures + 1}`
 }
 
-/** Whether the own server has answered since the last renewal, and recently. */
+/** Whether this master's own server has answered since the last renewal, and recently. */
 export function isAlive({ server, lease }: Membership, { nowMs, timings }: Now): boolean {
   const { renewedAtMs = Number.NEGATIVE_INFINITY } = lease
   return server.answeredAtMs >= renewedAtMs && nowMs - server.answeredAtMs < timings.answerFreshMs

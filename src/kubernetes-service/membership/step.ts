@@ -103,7 +103,7 @@ export function wakeAtMs(state: Membership, nowMs: number, timings: MembershipTi
   return Number.isFinite(firstMs) ? firstMs : undefined
 }
 
-/** Whether its lease is missing and waits to be created again, because another client keeps deleting it. */
+/** Whether the lease is missing and its next creation is delayed, because another client keeps deleting it. */
 export function isHeldBack({ lease }: Membership): boolean {
   return lease.missing && lease.contention.phase === 'backing-off'
 }
@@ -134,16 +134,16 @@ function next(state: Membership, turn: Turn): Membership {
 function nextStarting(state: Membership, turn: Turn): Membership {
   const joining: Membership = { ...state, phase: { type: 'joining', sinceAtMs: turn.nowMs } }
   if (state.server.readiness.phase !== 'starting') return joining
-  // A silent server may be about to answer: its earlier life's lease is left to expire.
+  // A silent server may be about to answer. Until then the lease of an earlier life is not renewed.
   if (!answers(state)) return state
   if (state.fleet.readAtMs === undefined) return read(state, turn)
   return earlierLife(state) === undefined ? state : joining
 }
 
 /**
- * Creates the lease for a ready server, or continues that of an earlier life: a restart of the sidecar alone costs no
- * address, whatever its server's state. Then it is handled like any listed master, so it leaves in two steps, and not
- * when no other master serves.
+ * Creates the lease for a ready server, or continues that of an earlier life: a restart of the sidecar alone removes no
+ * address, whatever the state of its server. After that the master is treated like any listed one: it leaves in two
+ * steps, and only if another master serves.
  */
 function nextJoining(state: Membership, sinceAtMs: number, turn: Turn): Membership {
   const { nowMs, timings, effects } = turn
@@ -160,7 +160,7 @@ function nextJoining(state: Membership, sinceAtMs: number, turn: Turn): Membersh
   const earlier = isStarting ? earlierLife(state) : undefined
   if (isStarting && earlier === undefined) return { ...state, phase: { type: 'starting' } }
   if (!isAlive(state, turn)) return probe(state, timings.attemptMs, turn)
-  // It was ready once. A master that could not join at once may have to wait until it is ready again.
+  // The server was ready once, but may have failed before this master could join: wait until it serves again.
   if (!server.serving && earlier === undefined) {
     return nowMs < asksAgainAtMs(state, timings) ? state : probe(state, timings.attemptMs, turn)
   }
@@ -202,15 +202,15 @@ function nextListed(before: Membership, turn: Turn): Membership {
 
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   const renewing = nowMs >= renewalDueAtMs(state, timings)
-  // An expired lease is created again only for a server that serves, or where none does: it would put the address on
-  // the list.
+  // An expired lease is created again only if this server serves, or no other one does, because the lease puts the
+  // address on the list.
   if (isTakenUnprobed(state, turn)) return probe(state, timings.attemptMs, turn)
   if (isOver(state, turn) && !server.serving && othersReady(fleet.leases, state.self).length > 0) return state
   const wanted = wantedRecord(state, renewing, turn)
   if (renewing) {
     if (isAlive(state, turn)) return request(state, 'renew', wanted, turn)
     state = probe(state, timings.attemptMs, turn)
-    // A master with a dead server lets its lease expire, and states meanwhile that no other may leave because of it.
+    // A master with a dead server lets its lease expire. Until then its record confirms no departure of another master.
     if (server.serving) return state
   }
   if (lease.missing || says(wanted, state.self)) return state
@@ -279,15 +279,15 @@ function wantedRecord(state: Membership, renewing: boolean, now: Now): Holder {
   return { ...self, state: 'ready', departure: undefined, reason: undefined, confirms }
 }
 
-/** Why the own server does not serve, as a statement for the others. */
+/** Why this master's own server does not serve, for the record that other masters read. */
 function reasonOf({ failsByEtcd, readiness }: Membership['server']): string | undefined {
   if (failsByEtcd) return OWN_ETCD
   return readiness.phase === 'ready' ? undefined : readiness.reason
 }
 
 /**
- * When a master with an unhealthy server probes it again, even where nothing else does: with the gate `startup` there
- * are no regular probes. One without a lease waits for that answer, and probes sooner.
+ * When a master with an unhealthy server probes it again, even if nothing else does: with the gate `startup` there are
+ * no regular probes. A master without a lease probes sooner, because it waits for the answer.
  */
 function nextProbeAtMs(state: Membership, now: Now): number {
   const { timings } = now
@@ -297,7 +297,7 @@ function nextProbeAtMs(state: Membership, now: Now): number {
   return server.probedAtMs + timings.probeTimeoutMs + 2 * timings.probePeriodMs
 }
 
-/** Whether its lease has expired, or may have. */
+/** Whether this master's lease has expired, or may have. */
 function isOver({ lease }: Membership, { nowMs, timings }: Now): boolean {
   const { renewedAtMs = nowMs, missing, outlasts } = lease
   return missing || (nowMs - renewedAtMs >= timings.ttlMs && !outlasts)
@@ -312,14 +312,14 @@ function says(wanted: Holder, written: Holder): boolean {
   )
 }
 
-/** A fight for the lease is over when no other client has deleted it for a while. */
+/** Ends the contention for the lease when no other client has deleted it for a while. */
 function quieted(state: Membership, turn: Turn): Membership {
   const { contention, missing } = state.lease
   if (missing || contention.phase === 'calm') return state
   return contended(state, 'in-sync', turn)
 }
 
-/** Between two reads of the leases while another master's confirmation is awaited, in case a watch misses it. */
+/** The time between two reads of the leases while a master awaits a confirmation, in case a watch misses it. */
 const CONFIRMATION_READ_MS = 500
 
 /** When a departing master must act without another input. Pure. */
@@ -331,9 +331,9 @@ function leavingWakesAtMs({ step }: Leaving, fleetReadAtMs: number | undefined):
 /**
  * The next request of a stopped master. Pure.
  *
- * It announces its departure, and leaves when another master has confirmed that it serves, so that no master leaves to
- * a hanging server. A master that cannot confirm states that in its record. If one states nothing in time it is assumed
- * to serve: this one's server stops anyway.
+ * It announces its departure, and leaves when another master has confirmed that it serves, so that clients are not left
+ * with a hanging server. A master that cannot confirm states that in its record. If another master states nothing in
+ * time it is assumed to serve, because this one's server stops anyway.
  */
 function nextLeaving(state: Membership, phase: Leaving, turn: Turn): Membership {
   const { nowMs, timings } = turn
@@ -366,7 +366,7 @@ function nextLeaving(state: Membership, phase: Leaving, turn: Turn): Membership 
       return request(state, 'mark', asBefore(self, phase), turn)
     case 'removing':
       if (isBusy) return state
-      // After an answered removal no lease is left.
+      // Once the store has answered a removal, no lease is left.
       if (lease.renewedAtMs === undefined && self.state === 'withdrawn') return go({ type: 'writing', sent: false })
       return request(state, 'remove', { ...self, state: 'withdrawn', departure, reason: undefined }, turn)
     case 'writing':

@@ -2,9 +2,9 @@
 export interface TimingSettings {
   /** How long a lease lasts without renewal. */
   readonly leaseTtlMs: number
-  /** Between two renewals. */
+  /** The time between two renewals. */
   readonly reconcileIntervalMs: number
-  /** Between two probes of the master's own API server. */
+  /** The time between two probes of the master's own API server. */
   readonly readinessProbePeriodMs: number
 }
 
@@ -22,28 +22,26 @@ export interface MembershipTimings {
   readonly attemptMs: number
   /** How long one call of the lease store may take in all: several requests, each within {@link attemptMs}. */
   readonly callMs: number
-  /** Between two attempts, for the first {@link PATIENT_ATTEMPTS} failures. */
+  /** The pause between two attempts, for the first {@link PATIENT_ATTEMPTS} failures. */
   readonly retryMs: number
-  /** Between two attempts after that. */
+  /** The pause between two attempts after that. */
   readonly slowRetryMs: number
   /** An older answer does not prove that the server still lives. */
   readonly answerFreshMs: number
-  /** After this long without a probe, or during one, the server may have failed meanwhile. */
+  /** If this long passes between two probes, or during one, the server may have failed unnoticed. */
   readonly unseenMs: number
   /**
    * How long a master must have served, at least, before it confirms that another may leave because of unreadiness; see
    * {@link confirmationAfterMs}.
    */
   readonly confirmAfterMs: number
-  /** The same, as a share of the time for which its server had failed. */
+  /** The same minimum, as a share of the time for which the master's server had failed. */
   readonly confirmShare: number
   /** How long a stopped master waits for another to confirm that it serves. */
   readonly confirmationMs: number
   /** How long the address of an expired lease stays after this master has proved that the store accepts writes. */
   readonly removalMarginMs: number
-  /**
-   * After a failure of this master's own renewals: how long it removes no master that it has not seen renewing since.
-   */
+  /** How long, after its own renewals failed, a master removes no other one that it has not seen renewing since. */
   readonly recoveryMs: number
   /** How long a stopped master may take to leave; a hanging server is first probed in vain. */
   readonly leavingMs: number
@@ -64,7 +62,9 @@ const REQUESTS_PER_CALL = 8
  * etcd gives up.
  */
 const PROBE_TIMEOUT_MS = 3_000
-/** kube-apiservers were ready 3.7 to 7.9 s after their etcd. They must not count as failed before. */
+/**
+ * In measurements kube-apiservers were ready 3.7 to 7.9 s after their etcd. Until then they must not count as failed.
+ */
 const SERVER_RECOVERY_MS = 10_000
 /**
  * How far apart servers that failed together may recover: the first must not conclude that only the others fail. After
@@ -73,7 +73,7 @@ const SERVER_RECOVERY_MS = 10_000
  * outage later, plus or minus a fifth. After 27 to 46 s they were ready 1.7 to 29.9 s later.
  */
 export const SERVERS_APART = { confirmAfterMs: 7_000, confirmShare: 0.8 } as const
-/** Its back-off never exceeds two minutes and a fifth. */
+/** The back-off of gRPC never exceeds two minutes plus a fifth of that. */
 const SERVERS_APART_MOST_MS = 144_000
 
 /** Computes all times from the settings. Pure. */
@@ -94,7 +94,7 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
     callMs: REQUESTS_PER_CALL * attemptMs,
     retryMs,
     slowRetryMs: 1_000,
-    // A renewal without a fresh answer requests one, so a long probe period costs a probe and no lease.
+    // A renewal without a fresh answer probes the server first, so no lease expires because of a long probe period.
     answerFreshMs: Math.min(probePeriodMs + 1_500, 2_500),
     // A server is probed at each renewal at least, and a renewal may fail twice.
     unseenMs: Math.max(intervalMs, 2 * probePeriodMs) + PROBE_TIMEOUT_MS,
@@ -105,7 +105,7 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
     // The others need a TTL to renew after a common outage, and their servers some time to be ready.
     recoveryMs: Math.max(ttlMs, SERVER_RECOVERY_MS),
     leavingMs,
-    // A hanging server is probed in vain once, and a store has time to elect a leader.
+    // Enough time for one probe of a hanging server, and for the store to elect a leader.
     unreachedMs: Math.min(PROBE_TIMEOUT_MS + 2_000, leavingMs),
     contentionMs: ttlMs / 3,
   }

@@ -78,7 +78,7 @@ export interface EndpointReconciler extends ListReconciler {
    * at the start, while the master's API server is not ready. Left out: the entry stays.
    */
   clearAway?(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<boolean>
-  /** From now on {@link reconcileEndpoints} does nothing. */
+  /** Makes {@link reconcileEndpoints} do nothing from now on. */
   stopReconciling(): void
   /** Releases the reconciler's resources. */
   destroy(): Promise<void>

@@ -32,11 +32,11 @@ export interface MasterCountReconcilerOptions {
 export class MasterCountEndpointReconciler implements EndpointReconciler {
   readonly #options: MasterCountReconcilerOptions
   #lastRead: Endpoints | undefined
-  /** The last read at an interval found that others have taken all places, and this was not corrected yet. */
+  /** Whether the last read at an interval found that others have taken all places, which was not corrected yet. */
   #displaced = false
   #correctionsLeft = CORRECTIONS_PER_INTERVAL
   #warned = false
-  /** A removal was begun and the slice may not have followed yet: a call after a failure continues there. */
+  /** Whether a removal was begun. After a failure the slice may still list the address, so the next call continues. */
   #removing = false
   #stopped = false
 
@@ -115,7 +115,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     return otherAddresses(this.#lastRead, this.#options.address.text).length === 0
   }
 
-  /** Listed masters do not state whether they have a second address. */
+  /** Always false, because listed masters do not state whether they have a second address. */
   isDualStack(): boolean {
     return false
   }
@@ -160,7 +160,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
  * What a master may do about the listed addresses.
  * - `keep`: nothing; all other damage is corrected.
  * - `correct`: add itself if there is a free place, and remove superfluous addresses.
- * - `claim`: also take the place of another when it is missing from a full list.
+ * - `claim`: also take the place of another master if this one is missing from a full list.
  */
 export type MembershipStep = 'keep' | 'correct' | 'claim'
 
@@ -176,10 +176,10 @@ export interface MasterCountObservation extends Pick<EndpointsObservation, 'curr
 /**
  * Decides what must change so that Endpoints `default/kubernetes` list this master among at most `count` addresses.
  *
- * Pure. The plan does not know which masters live: a missing one is added, and of superfluous ones those are removed
- * whose addresses follow this master's own, in the cyclic order of their texts. Endpoints without exactly one subset
- * are created again with this master alone; the others add themselves. Results equal those of upstream's reconciler
- * (pkg/controlplane/reconcilers/instancecount.go), except for damage that it leaves in place: see
+ * Pure. The plan does not know which masters live: it adds this master if it is missing, and of the superfluous
+ * addresses it removes those that follow this master's own in the cyclic order of their texts. Endpoints without
+ * exactly one subset are created again with this master alone; the others add themselves. Results equal those of
+ * upstream's reconciler (pkg/controlplane/reconcilers/instancecount.go), except for damage that it leaves in place: see
  * {@link planEndpoints}.
  */
 export function planMasterCount(observed: MasterCountObservation): EndpointsAction {

@@ -23,7 +23,7 @@ export function parseAddress(text: string): Address {
   return text.includes(':') ? parseIPv6(text) : parseIPv4(text)
 }
 
-/** Like {@link parseAddress}, with undefined where that throws. */
+/** Like {@link parseAddress}, but returns undefined instead of throwing. */
 export function tryParseAddress(text: string): Address | undefined {
   try {
     return parseAddress(text)
@@ -40,35 +40,33 @@ export function addressOf(family: 4 | 6, value: bigint): Address {
   return { family, value, text: family === 4 ? formatIPv4(value) : formatIPv6(value) }
 }
 
-/** 32 or 128. */
+/** The number of bits of an address: 32 or 128. */
 export function bitsOf(family: 4 | 6): 32 | 128 {
   return family === 4 ? 32 : 128
 }
 
-/** In 127.0.0.0/8, or ::1. */
+/** Whether the address is in 127.0.0.0/8, or ::1. */
 export function isLoopback(address: Address): boolean {
   return address.family === 4 ? address.value >> 24n === 127n : address.value === 1n
 }
 
-/**
- * Whether the host of a URL, without brackets, is this machine by its text alone: `localhost`, or a loopback address.
- */
+/** Whether the host of a URL, without brackets, is `localhost` or a loopback address. No name is resolved. */
 export function isLoopbackName(host: string): boolean {
   const address = tryParseAddress(host)
   return host === 'localhost' || (address !== undefined && isLoopback(address))
 }
 
-/** In 169.254.0.0/16 or fe80::/10. */
+/** Whether the address is in 169.254.0.0/16 or fe80::/10. */
 export function isLinkLocal(address: Address): boolean {
   return address.family === 4 ? address.value >> 16n === 0xa9fen : address.value >> 118n === 0x3fan
 }
 
-/** 0.0.0.0 or ::. */
+/** Whether the address is 0.0.0.0 or ::. */
 export function isUnspecified(address: Address): boolean {
   return address.value === 0n
 }
 
-/** In 224.0.0.0/4 or ff00::/8. */
+/** Whether the address is in 224.0.0.0/4 or ff00::/8. */
 export function isMulticast(address: Address): boolean {
   return address.family === 4 ? address.value >> 28n === 0xen : address.value >> 120n === 0xffn
 }
@@ -81,7 +79,7 @@ function parseIPv4(text: string): Address {
   return { family: 4, value: BigInt(parts.reduce((value, part) => value * 256 + Number(part), 0)), text }
 }
 
-/** As Go's netip reads it: without a sign or leading zeros. */
+/** Whether Go's netip accepts this part of an IPv4 address: at most 255, without a sign or leading zeros. */
 function isDecimalByte(part: string): boolean {
   return /^(?:0|[1-9]\d{0,2})$/.test(part) && Number(part) <= 255
 }

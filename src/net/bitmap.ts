@@ -9,7 +9,7 @@ export class Bitmap {
   readonly size: number
   /** Lowest numbers first: the reverse of the stored bytes. */
   readonly #bits: Uint8Array
-  /** The same memory, four bytes at a time. */
+  /** The memory of `#bits`, four bytes at a time. */
   readonly #words: Uint32Array
   #count = 0
 
@@ -36,7 +36,7 @@ export class Bitmap {
     return bitmap
   }
 
-  /** How many numbers are in it. */
+  /** How many numbers are in the set. */
   get count(): number {
     return this.#count
   }
@@ -63,7 +63,7 @@ export class Bitmap {
     return true
   }
 
-  /** The numbers in it, lowest first. */
+  /** The numbers in the set, lowest first. */
   *[Symbol.iterator](): Generator<number> {
     for (let i = 0; i < this.#bits.length; i++) {
       for (let byte = this.#bits[i] as number; byte !== 0; byte &= byte - 1) {
@@ -82,7 +82,7 @@ export class Bitmap {
     return this.#combine(other, (ours, theirs) => ours & theirs)
   }
 
-  /** The numbers in either set; they have the same size. */
+  /** The numbers in either set, which have the same size. */
   or(other: Bitmap): Bitmap {
     return this.#combine(other, (ours, theirs) => ours | theirs)
   }

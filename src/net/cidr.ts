@@ -38,7 +38,7 @@ export function parseCidr(text: string): Cidr {
 }
 
 /**
- * Reads a stored range as ServiceCIDRs have it. Undefined if it is malformed. Host bits are cut off, as upstream does
+ * Reads a range as it is stored in a ServiceCIDR. Undefined if it is malformed. Host bits are cut off, as upstream does
  * with `netip.ParsePrefix` and `Masked`.
  */
 export function tryParseStoredCidr(text: string): Cidr | undefined {
@@ -65,7 +65,7 @@ export function addressAt(cidr: Cidr, index: bigint): Address {
   return addressOf(cidr.family, cidr.network.value + index)
 }
 
-/** Where `address` is in the range, counted from the network address; undefined if it is not in it. */
+/** The index of `address` in the range, counted from the network address; undefined if it is outside. */
 export function indexOf(cidr: Cidr, address: Address): bigint | undefined {
   return cidrContains(cidr, address) ? address.value - cidr.network.value : undefined
 }
@@ -110,7 +110,7 @@ function addressIn(text: string, address: string): Address {
 
 /** A range for which kube-apiserver stores a bitmap: its items are numbered from 0. */
 export interface AllocationRange<Item> {
-  /** As kube-apiserver stores it beside the bitmap: `10.96.0.0/12`, `30000-32767`. */
+  /** The range as kube-apiserver stores it beside the bitmap: `10.96.0.0/12`, `30000-32767`. */
   readonly text: string
   /** How many items can be allocated. */
   readonly size: number
@@ -129,8 +129,8 @@ const LARGEST_IPV6 = 65_536n
 const MOST_BITS = 20n
 
 /**
- * The ClusterIPs of a range: not its network address nor, with IPv4, its broadcast address, and of IPv6 the first 2^16
- * only (`New` in pkg/registry/core/service/ipallocator/bitmap.go).
+ * The ClusterIPs of a range: all addresses but the network address and, with IPv4, the broadcast address; with IPv6
+ * only those among the first 2^16 (`New` in pkg/registry/core/service/ipallocator/bitmap.go).
  * @throws RangeError for an IPv4 range of more than 2^20 addresses, for which kube-apiserver has no bitmap either.
  */
 export function addressAllocationRange(cidr: Cidr): AllocationRange<Address> {
@@ -152,7 +152,7 @@ export function addressAllocationRange(cidr: Cidr): AllocationRange<Address> {
   }
 }
 
-/** The NodePorts of a range, all of them. */
+/** All NodePorts of a range. */
 export function portAllocationRange(range: PortRange): AllocationRange<number> {
   return {
     text: range.text,

@@ -119,8 +119,8 @@ export function certificateFault(code: string): string | undefined {
 }
 
 /**
- * The system's or Node's code of the first error in the chain of causes that has one; empty where none has. After
- * failures at several addresses, that of the first address.
+ * The system's or Node's code of the first error in the chain of causes that has one; empty if none has. If connections
+ * to several addresses failed, the code for the first address.
  */
 export function failureCode(error: unknown): string {
   for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth++) {
@@ -131,7 +131,7 @@ export function failureCode(error: unknown): string {
   return ''
 }
 
-/** A foreign message as one line of bounded length. Pure. */
+/** The message of an error as one line of at most 200 characters. Pure. */
 export function shortMessage(error: unknown): string {
   return oneLine(messageOf(error), 200)
 }

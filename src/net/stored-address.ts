@@ -1,6 +1,6 @@
 import { type Address, addressOf, formatGroups } from './address.ts'
 
-/** A text as the eight 16-bit groups of an IPv6 address; an IPv4 address is in the last two, after `::ffff`. */
+/** An address as the eight 16-bit groups of IPv6; an IPv4 address is in the last two, after `::ffff`. */
 export type AddressGroups = Uint16Array
 
 /**
@@ -8,7 +8,7 @@ export type AddressGroups = Uint16Array
  * an IPv4 address mapped into IPv6 is that IPv4 address (`ParseIPSloppy` in k8s.io/utils/net). Returns its family;
  * undefined for anything else.
  *
- * It allocates no objects: a pass reads hundreds of thousands of addresses.
+ * This function allocates no objects, because a pass reads hundreds of thousands of addresses.
  */
 export function readAddress(text: string, groups: AddressGroups): 4 | 6 | undefined {
   if (!text.includes(':')) {
@@ -35,7 +35,7 @@ export function addressFrom(family: 4 | 6, groups: AddressGroups): Address {
 export function textFrom(family: 4 | 6, groups: AddressGroups, text: string): string {
   const [high, low] = [groups[6] as number, groups[7] as number]
   const formatted = family === 6 ? formatGroups(groups) : `${high >> 8}.${high & 0xff}.${low >> 8}.${low & 0xff}`
-  // Two equal strings would cost the memory of both.
+  // A second, equal string would take memory of its own.
   return formatted === text ? text : formatted
 }
 
@@ -62,7 +62,7 @@ function readIPv4(text: string, start: number, groups: AddressGroups, index: num
 function readIPv6(text: string, groups: AddressGroups): boolean {
   let at = 0
   let count = 0
-  /** How many groups there are before `::`. */
+  /** How many groups there are before `::`; -1 without it. */
   let gap = -1
   if (text.startsWith('::')) {
     gap = 0

@@ -30,7 +30,7 @@ export function decodedByGoType(
   return { known: { ...Object.fromEntries(type), ...known }, unknown }
 }
 
-/** The value itself where nothing changes. */
+/** Decodes a message. Returns the value itself if nothing changes. */
 function decodedMessage(value: unknown, message: string, path: string, unknown: string[]): Members {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw mismatch(value, 'object', path)
   const fields = fieldsByName(message)
@@ -65,7 +65,7 @@ function decodedField(value: unknown, { type, holds }: Field, path: string, unkn
     : Object.fromEntries(entries)
 }
 
-/** Go has no null in a list or map of values. */
+/** Decodes an item of a list or map. Null becomes an empty value, because Go has no null in a list or map of values. */
 function decodedItem(item: unknown, type: string, path: string, unknown: string[]): unknown {
   if (item !== null) return decodedValue(item, type, path, unknown)
   if (type === 'int') return 0
@@ -115,7 +115,7 @@ function mismatch(value: unknown, wanted: string, path: string): GoTypeError {
 
 const byName = new Map<string, ReadonlyMap<string, Field>>()
 
-/** The fields of a message by their names in JSON, with those of the messages that have none. */
+/** The fields of a message by their names in JSON, including the fields of embedded messages, which have no name. */
 function fieldsByName(message: string): ReadonlyMap<string, Field> {
   let fields = byName.get(message)
   if (fields === undefined) {

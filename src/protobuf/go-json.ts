@@ -5,16 +5,16 @@ import { protobufPrefix } from './object-prefix.ts'
 
 /** One field of a message, from its text in go-fields.ts: `2 ports []core/v1.ServicePort?`. */
 export interface Field {
-  /** Its name in JSON; empty for a message whose fields are in JSON those of the message around it. */
+  /** The name in JSON; empty for an embedded message, whose fields JSON shows in the message around it. */
   readonly name: string
   /** A scalar, a type with JSON of its own, or the name of a message. */
   readonly type: string
   readonly holds: 'one' | 'list' | 'map'
-  /** `?`: Go writes it in protobuf always, and in JSON only where it is not empty. */
+  /** `?` in the text: Go always writes the field in protobuf, but in JSON only if it is not empty. */
   readonly omitEmpty: boolean
 }
 
-/** The bytes are no message of the kind that they should be. */
+/** The bytes are not a valid message of the expected kind. */
 export class ProtobufError extends Error {
   override readonly name = 'ProtobufError'
 }
@@ -22,8 +22,8 @@ export class ProtobufError extends Error {
 type Json = Record<string, unknown>
 
 /**
- * An object in Kubernetes' protobuf (`application/vnd.kubernetes.protobuf`) as the JSON that Go would write of it. Of a
- * kind that is not in go-fields.ts only its apiVersion and kind are read.
+ * An object in Kubernetes' protobuf (`application/vnd.kubernetes.protobuf`) as the JSON that Go would write of it. If
+ * the kind is not in go-fields.ts, only apiVersion and kind are read.
  * @throws ProtobufError
  */
 export function jsonOfProtobuf(bytes: Buffer): Readonly<Record<string, unknown>> {
@@ -36,7 +36,7 @@ export function jsonOfProtobuf(bytes: Buffer): Readonly<Record<string, unknown>>
   return { apiVersion, kind, ...(name === undefined ? {} : jsonOfMessage(name, raw)) }
 }
 
-/** An object of apimachinery's runtime.Unknown. Its generated code takes 30 ms to load. @throws ProtobufError */
+/** Decodes apimachinery's runtime.Unknown. The generated code takes 30 ms to load. @throws ProtobufError */
 function envelopeOf(bytes: Uint8Array): {
   readonly apiVersion: string
   readonly kind: string
@@ -52,7 +52,7 @@ function envelopeOf(bytes: Uint8Array): {
 }
 
 /**
- * A protobuf message as the JSON that Go would write of it. Fields that are not known here are left out.
+ * A protobuf message as the JSON that Go would write of it. Unknown fields are left out.
  * @param name - as in go-fields.ts: `core/v1.Pod`.
  * @throws ProtobufError
  */
@@ -71,7 +71,7 @@ function readMessage(bytes: Uint8Array, name: string, into: Json): void {
   const reader = new BinaryReader(bytes)
   while (reader.pos < reader.len) {
     const [number, wireType] = reader.tag()
-    // Nobody writes groups any more, and they nest without end.
+    // Groups are obsolete, and can be nested without limit.
     if (wireType === WireType.StartGroup || wireType === WireType.EndGroup) throw wrongType(name, number)
     const field = fields.get(number)
     if (field === undefined) reader.skip(wireType, number)
@@ -96,7 +96,7 @@ function readField(reader: BinaryReader, wireType: WireType, field: Field, into:
   else if (value !== undefined && !(omitEmpty && isEmpty(value))) define(into, name, value)
 }
 
-/** A value of this type; undefined where Go writes null. */
+/** Reads a value of this type; undefined if Go writes null for it. */
 export function readValue(reader: BinaryReader, type: string): unknown {
   switch (type) {
     case 'string':
@@ -126,7 +126,7 @@ export function readValue(reader: BinaryReader, type: string): unknown {
   }
 }
 
-/** An entry of a map: its key is field 1, its value field 2. */
+/** Reads an entry of a map: its key is field 1, its value field 2. */
 function readEntry(bytes: Uint8Array, type: string, wrong: () => Error): readonly [string, unknown] {
   const reader = new BinaryReader(bytes)
   let key = ''
@@ -142,7 +142,7 @@ function readEntry(bytes: Uint8Array, type: string, wrong: () => Error): readonl
   return [key, value]
 }
 
-/** The numbers and bytes in a message of scalars, by the numbers of their fields. */
+/** The integers and bytes in a message of scalars, by field number. */
 function partsOf(bytes: Uint8Array): ReadonlyMap<number, bigint | Uint8Array> {
   const parts = new Map<number, bigint | Uint8Array>()
   const reader = new BinaryReader(bytes)
@@ -157,7 +157,7 @@ function partsOf(bytes: Uint8Array): ReadonlyMap<number, bigint | Uint8Array> {
 
 type Parts = ReturnType<typeof partsOf>
 
-/** A message without fields is Go's zero time. */
+/** The time in a message; undefined for a message without fields, which is Go's zero time. */
 function timeOf(parts: Parts, type: 'time' | 'microTime'): string | undefined {
   if (parts.size === 0) return undefined
   const [seconds, nanos] = [Number(parts.get(1) ?? 0n), Number(parts.get(2) ?? 0n)]
@@ -186,7 +186,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Whether a value of this type is a number on the wire. */
+/** Whether a value of this type is a varint on the wire. */
 export function isVarint(type: string): boolean {
   return type === 'bool' || type === 'int'
 }
@@ -209,7 +209,7 @@ function ownObject(into: Json, name: string): Json {
   return into[name] as Json
 }
 
-/** Assigning `__proto__` would set the prototype. */
+/** Sets a member of any name. Assigning to `__proto__` would set the prototype. */
 export function define(into: Json, name: string, value: unknown): void {
   Object.defineProperty(into, name, { value, enumerable: true, configurable: true, writable: true })
 }
@@ -224,7 +224,7 @@ function wrongType(name: string, number: number): ProtobufError {
 
 const parsedFields = new Map<string, ReadonlyMap<number, Field>>()
 
-/** The fields of a message by their numbers; none for one that is not known. */
+/** The fields of a message by their numbers; empty for an unknown message. */
 export function fieldsOf(message: string): ReadonlyMap<number, Field> {
   let fields = parsedFields.get(message)
   if (fields === undefined) {

@@ -14,7 +14,7 @@ export interface ProtobufMasterLease {
   readonly type: 'protobuf'
   /** The address that a kube-apiserver lists for it; undefined if it names none. */
   readonly address: string | undefined
-  /** Counts renewals; without a change etcd would not write. */
+  /** Counts renewals, because kube-apiserver writes a value only if it has changed. */
   readonly generation: bigint
   /** The whole value, for {@link encodeMasterLease}. */
   readonly stored: ProtobufObject<EndpointsDesc>
@@ -23,11 +23,11 @@ export interface ProtobufMasterLease {
 /** A value below `<prefix>/masterleases/`. */
 export type StoredMasterLease =
   | ProtobufMasterLease
-  /** From an old cluster: it counts by its key and is never rewritten. */
+  /** A lease from an old cluster: its key names the address, and its value never changes. */
   | { readonly type: 'json' }
   /**
-   * Must not be overwritten: that would lose fields, such as one that a later Kubernetes adds. The reason is one line
-   * and ends a sentence that begins with the key. `address`: as above, where it could be read.
+   * A value that must not be overwritten, because that would lose fields, such as one that a later Kubernetes adds. The
+   * reason is one line and ends a sentence that begins with the key. `address`: as above, if it could be read.
    */
   | { readonly type: 'unreadable'; readonly reason: string; readonly address: string | undefined }
 
@@ -37,9 +37,9 @@ export function decodeMasterLease(value: Uint8Array): StoredMasterLease {
   return remembered(Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('latin1'))
 }
 
-/** A longer value is no lease of a usual master. */
+/** The lease of an ordinary master is no longer than this. */
 const MAX_REMEMBERED_BYTES = 1_024
-/** Each reconciliation reads all of them, and most have not changed. */
+/** A cache of decoded values: each reconciliation reads all leases, and most have not changed. */
 const remembered = remembering((text) => decode(Buffer.from(text, 'latin1')), 64)
 
 function decode(value: Uint8Array): StoredMasterLease {

@@ -1,2 +1,2 @@
-/** Before every object in protobuf, stored or sent: apimachinery's pkg/runtime/serializer/protobuf. */
+/** The bytes before every object in protobuf, stored or sent: apimachinery's pkg/runtime/serializer/protobuf. */
 export const protobufPrefix = Buffer.from('k8s\0')

@@ -29,9 +29,9 @@ export interface ProtobufRangeAllocation extends RangeSnapshot {
 /** A value below `<prefix>/ranges/`. */
 export type StoredRangeAllocation =
   | ProtobufRangeAllocation
-  /** From an old cluster; it is never rewritten. */
+  /** A range from an old cluster, which is never rewritten. */
   | (RangeSnapshot & { readonly type: 'json' })
-  /** Must not be overwritten. The reason is one line and ends a sentence that begins with the key. */
+  /** A value that must not be overwritten. The reason is one line and ends a sentence that begins with the key. */
   | { readonly type: 'unreadable'; readonly reason: string }
 
 /** Reads a value below `<prefix>/ranges/`; never throws. */

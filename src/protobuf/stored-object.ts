@@ -19,7 +19,7 @@ export interface ProtobufObject<Desc extends DescMessage> {
   readonly envelope: Unknown
 }
 
-/** A JSON value, of which only the type is known. */
+/** A JSON value of which only apiVersion and kind were checked. */
 export interface JsonObject {
   readonly apiVersion?: unknown
   readonly kind?: unknown
@@ -29,7 +29,7 @@ export interface JsonObject {
 /** A value under a key of kube-apiserver. */
 export type StoredObject<Desc extends DescMessage> =
   | ProtobufObject<Desc>
-  /** From an old cluster (`--storage-media-type=application/json`): it is read, never rewritten. */
+  /** A value from an old cluster (`--storage-media-type=application/json`), which is read, but never rewritten. */
   | { readonly type: 'json'; readonly object: JsonObject }
   /**
    * Anything else; it must not be overwritten. The reason is one line and ends a sentence that begins with the key.
@@ -39,15 +39,15 @@ export type StoredObject<Desc extends DescMessage> =
 
 /** The prefix of encrypted values, followed by the provider's name: apiserver's pkg/storage/value. */
 const encrypted = /^k8s:enc:([\w-]{1,32})/
-/** More than etcd's default limit of a request (1.5 MiB), so that a foreign value cannot use much memory. */
+/** The limit on a value, so that a foreign one cannot use much memory. etcd's default limit on a request is 1.5 MiB. */
 const MAX_BYTES = 2 * 1024 * 1024
 
 /**
  * Reads a value from kube-apiserver's part of etcd. Never throws.
  *
- * Every readable protobuf value can be written back byte for byte with {@link encodeStored}: one that cannot is
- * unreadable, because rewriting would lose something. All values of kube-apiserver can, including their unknown fields.
- * The message may share memory with `value`.
+ * Every readable protobuf value can be written back byte for byte with {@link encodeStored}: a value for which that
+ * fails is unreadable, because rewriting it would lose something. It succeeds for all values of kube-apiserver,
+ * including their unknown fields. The message may share memory with `value`.
  */
 export function decodeStored<Desc extends DescMessage>(kind: StoredKind<Desc>, value: Uint8Array): StoredObject<Desc> {
   const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength)
@@ -83,7 +83,8 @@ function decodeProtobuf<Desc extends DescMessage>(kind: StoredKind<Desc>, bytes:
     const mistake = otherKind(kind, envelope.typeMeta?.apiVersion, envelope.typeMeta?.kind)
     if (mistake !== undefined) return unreadable(mistake)
     const object = fromBinary(kind.schema, envelope.raw)
-    // The library accepts wrong types and lengths, and text that is not UTF-8. Such values are not encoded the same.
+    // The library accepts wrong types and lengths, and text that is not UTF-8. Such values do not encode to the same
+    // bytes.
     return bytes.equals(encodeStored(kind, object, envelope))
       ? { type: 'protobuf', object, envelope }
       : { ...unreadable('is protobuf, but not as Kubernetes writes it'), object }

@@ -21,22 +21,22 @@ export interface FieldTree {
 }
 
 /**
- * Reads objects in Kubernetes' protobuf (`application/vnd.kubernetes.protobuf`), of each only some fields, as the JSON
- * that Go would write of them. Other fields cost neither objects nor strings.
+ * Reads only some fields of objects in Kubernetes' protobuf (`application/vnd.kubernetes.protobuf`), as the JSON that
+ * Go would write of them. No objects or strings are created for other fields.
  *
  * The methods throw a {@link ProtobufError}. What they return shares no memory with the bytes.
  */
 export interface TrimmedReader {
   readonly fields: FieldTree
-  /** An answer to a list: the list, or a Status. */
+  /** Reads the answer to a list request: the list, or a Status. */
   answer(bytes: Uint8Array): unknown
-  /** One frame of a watch, without its length: the event. Of a bookmark's metadata all annotations are read. */
+  /** Reads the event in one frame of a watch, without its length. All annotations of a bookmark are read. */
   event(bytes: Uint8Array): unknown
 }
 
 /**
  * @param message - as in go-fields.ts: `core/v1.Pod`.
- * @throws TypeError where a message has no such field.
+ * @throws TypeError if a message has no such field.
  */
 export function trimmedReader(message: string, fields: FieldTree): TrimmedReader {
   const object = stepsOf(message, fields)
@@ -63,13 +63,13 @@ export function trimmedReader(message: string, fields: FieldTree): TrimmedReader
 
 type Json = Record<string, unknown>
 
-/** How one field is read. `inner`: of a message, its own fields. */
+/** How one field is read. `inner`: how the fields of a message are read. */
 interface Step {
   readonly field: Field
   readonly inner: Steps | undefined
 }
 
-/** By the numbers of the fields. */
+/** The steps by field number. */
 type Steps = readonly (Step | undefined)[]
 
 function stepsOf(message: string, tree: FieldTree): Steps {
@@ -106,8 +106,8 @@ interface Part {
 }
 
 /**
- * What a server sends has at least so many bytes for each object, and for each message, item of a list or entry of a
- * map in it. Empty ones have two, and would become some hundred bytes each in memory.
+ * An answer of a server has at least this many bytes for each object, and for each message, item of a list or entry of
+ * a map in it. Empty ones have two bytes, and would take some hundred bytes of memory each.
  */
 const [LEAST_OBJECT_BYTES, LEAST_BYTES] = [64, 8]
 
@@ -117,7 +117,9 @@ function tooMany(): ProtobufError {
 
 const nothing: Part = { at: 0, end: 0 }
 
-/** One reader for all messages in an answer: a reader, or a view of the bytes, for each would take most of the time. */
+/**
+ * One reader for all messages in an answer, because creating a reader or a view for each would take most of the time.
+ */
 class Source {
   readonly #bytes: Buffer
   readonly #reader: BinaryReader
@@ -182,7 +184,7 @@ class Source {
     return { apiVersion: 'v1', kind: 'Status', ...jsonOfMessage('meta/v1.Status', this.#bytes.subarray(at, end)) }
   }
 
-  /** The message whose length comes next. */
+  /** Reads the message whose length comes next. */
   #next(end: number, steps: Steps): Json {
     const into: Json = {}
     this.#read(this.#endOfNext(end), steps, into)
@@ -218,7 +220,7 @@ class Source {
     } else if (value !== undefined && !(omitEmpty && isEmpty(value))) into[name] = value
   }
 
-  /** An entry of a map: its key is field 1, its value field 2. Go leaves out neither, unless the value is nil. */
+  /** Reads an entry of a map: its key is field 1, its value field 2. Go writes both, unless the value is nil. */
   #readEntry(end: number, type: string, into: Json): void {
     const reader = this.#reader
     let key = ''
@@ -249,7 +251,7 @@ class Source {
     return text
   }
 
-  /** Reads a length; the end of what it is the length of. */
+  /** Reads a length, and returns the end of the part that follows. */
   #endOfNext(end: number): number {
     const length = this.#reader.uint32()
     const to = this.#reader.pos + length
@@ -263,12 +265,12 @@ class Source {
     else if (wireType === WireType.Varint) reader.int64()
     else if (wireType === WireType.Bit64) reader.pos += 8
     else if (wireType === WireType.Bit32) reader.pos += 4
-    // Nobody writes groups any more, and they nest without end.
+    // Groups are obsolete, and can be nested without limit.
     else throw damaged()
     if (reader.pos > end) throw damaged()
   }
 
-  /** The parts of a short message, by the numbers of their fields. */
+  /** The parts of a short message, by field number. */
   #parts({ at, end }: Part): ReadonlyMap<number, Part> {
     const parts = new Map<number, Part>()
     const reader = this.#reader

@@ -35,9 +35,9 @@ interface ClusterIpRepairOptions {
 }
 
 /**
- * The repair of ClusterIPs: of the IPAddress objects where the server serves them; of the bitmaps where it serves none,
- * or where it is seen to use them too. For servers that write both (1.31 to 1.34) both are repaired, so that a leaked
- * bit is found, which upstream misses.
+ * The repair of ClusterIPs: of the IPAddress objects if the server serves them; of the bitmaps if it serves no
+ * IPAddresses, or is seen to use bitmaps too. Servers from 1.31 to 1.34 write both, so both are repaired. This finds a
+ * leaked bit, which upstream misses.
  */
 export class ClusterIpRepair implements Repair {
   readonly #options: ClusterIpRepairOptions
@@ -137,7 +137,7 @@ export class ClusterIpRepair implements Repair {
 
 const source = 'cluster-ip-repair bitmap'
 
-/** Addresses with a recent change, and its time on the monotonic clock; the oldest first. */
+/** Addresses that changed recently, and when, on the monotonic clock; the oldest change first. */
 type Recent = Map<string, number>
 
 interface BitmapUseOptions {
@@ -197,7 +197,7 @@ export class BitmapUse {
   }
 
   #changed(change: RangeChange | undefined): void {
-    // Bits that were set during a gap cannot be distinguished from old ones.
+    // Bits that were set during a gap in the watch cannot be distinguished from old ones.
     if (change === undefined) this.#known.clear()
     else {
       const taken = this.#takenIn(change)
@@ -215,7 +215,7 @@ export class BitmapUse {
     return new Set(range && bitmap ? [...bitmap].map((offset) => range.textAt(offset)) : [])
   }
 
-  /** Notes an address on one side; if it is also on the other, one Service was created. */
+  /** Records an address on one side. If it is also on the other, a Service was created together with its bit. */
   #note(ip: string, here: Recent, there: Recent): void {
     const nowMs = this.#options.clock.monotonicMs()
     for (const recent of [here, there]) {

@@ -16,7 +16,7 @@ import { clusterIpsOf, nodePortsOf } from '../service-claims.ts'
 /** A range whose bitmap a repair manages. */
 export interface BitmapRange {
   readonly name: RangeName
-  /** As stored beside the bitmap: `10.96.0.0/12`, `30000-32767`. */
+  /** The range as stored beside the bitmap: `10.96.0.0/12`, `30000-32767`. */
   readonly text: string
   /** How many items can be allocated. */
   readonly size: number
@@ -42,9 +42,9 @@ export interface RangeClaims {
    * ranges.
    */
   visit(service: Service, hold: (range: number, offset: number) => void, fault?: (finding: Finding) => void): void
-  /** A Service holds a number that is not allocated. `repairing`: it is about to be. */
+  /** A Service holds a number that is not allocated. `repairing`: it is about to be allocated. */
   notAllocated(service: Service, range: number, offset: number, repairing: boolean): Finding
-  /** A Service holds a number that an older one holds, or holds it twice. */
+  /** A Service holds a number that an older Service holds, or holds a number twice. */
   duplicate(service: Service, range: number, offset: number): Finding
   /** A number has long been allocated, and no Service holds it. */
   leaked(range: number, offset: number, repairing: boolean): Finding
@@ -56,9 +56,9 @@ export function regardingService({ metadata }: Service): KubeObject {
 }
 
 /**
- * The ClusterIPs of one family, or of two, that Services hold. A range that is too large for a bitmap has none on any
- * server, and is left out. Upstream: pkg/registry/core/service/ipallocator/controller/repair.go; its findings for a
- * full range and for unknown errors cannot occur there, nor here.
+ * The ClusterIPs of one family, or of two, that Services hold. A range that is too large for a bitmap is left out,
+ * because no server has a bitmap for it. Upstream: pkg/registry/core/service/ipallocator/controller/repair.go; its
+ * findings for a full range and for unknown errors cannot occur there, nor here.
  * @throws RangeError for two ranges of one family.
  */
 export function clusterIpClaims(cidrs: readonly Cidr[]): RangeClaims {
@@ -159,7 +159,7 @@ function locatorOf(cidr: Cidr, size: number): (groups: AddressGroups) => number 
       return offset >= 0 && offset < size ? offset : undefined
     }
   }
-  // No number of an IPv6 range needs more than the last group.
+  // The addresses of an IPv6 range that have a number differ only in the last group.
   const base = (network[7] as number) + 1
   return (groups) => {
     for (let i = 0; i < 7; i++) if (groups[i] !== network[i]) return undefined

@@ -26,7 +26,7 @@ export class RangeHoldings {
     return this.#held[range] as Bitmap
   }
 
-  /** Takes in one change; it must get every change, in order. */
+  /** Applies one change. Call this with every change, in order. */
   apply(change: Change<Service>): void {
     if (change.type !== 'deleted') this.#claims.visit(change.object, this.#add)
     if (change.type !== 'added') this.#claims.visit(change.old, this.#remove)
@@ -47,10 +47,10 @@ export class RangeHoldings {
   }
 }
 
-/** The holdings of all Services. Arrays are by range. */
+/** The holdings of all Services. Arrays are indexed by range. */
 interface RangeSurvey {
   readonly held: readonly Bitmap[]
-  /** Held more than once. */
+  /** The numbers that are held more than once. */
   readonly contested: readonly Bitmap[]
   /** Items outside all ranges. */
   readonly faults: readonly Finding[]
@@ -74,9 +74,9 @@ export function* surveyServices(services: Iterable<Service>, claims: RangeClaims
 }
 
 /**
- * The holders of these numbers of each range: by number, the oldest Service first, and of two equally old ones the
- * first by name. So all masters agree which Service keeps a number with several holders. A Service that holds a number
- * twice occurs twice.
+ * The holders of the `wanted` numbers of each range, by number: the oldest Service first, and equally old ones by name.
+ * So all masters agree which Service keeps a number with several holders. A Service that holds a number twice occurs
+ * twice.
  */
 export function* claimantsOf(
   services: Iterable<Service>,

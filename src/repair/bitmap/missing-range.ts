@@ -1,6 +1,6 @@
 import { aboutRanges, type RepairKind, type RepairReporter } from '../reporter.ts'
 
-/** kube-apiserver's sentence where an allocator has no bitmap: `…of type servicenodeportallocations at this time`. */
+/** kube-apiserver's message if an allocator has no bitmap: `…of type servicenodeportallocations at this time`. */
 const NO_BITMAP = /cannot allocate resources of type service(ip|nodeport)allocations/
 
 /** Whether the server refuses a Service because nobody has created the bitmap of its allocator. */
@@ -8,12 +8,13 @@ export function lacksBitmap(reason: string): boolean {
   return NO_BITMAP.test(reason)
 }
 
-/** What creates the bitmap. */
+/** How to have the bitmap created. */
 export const BITMAP_HINT = 'give --etcd-servers, so that the bitmap of the allocator is created in etcd'
 
 /**
- * Reports that a repair has no range registry, beside a server that needs the bitmap in it: with one line and one
- * Event. To ask the server proves nothing: kube-apiserver needs no bitmap for an allocation that it does not store.
+ * Reports, with one line and one Event, that a repair has no range registry, although its server needs the bitmap in
+ * it. Asking the server would prove nothing, because kube-apiserver needs no bitmap for an allocation that it does not
+ * store.
  */
 export function reportMissingRange(kind: RepairKind, reporter: RepairReporter): void {
   const items = kind === 'node-port' ? 'NodePorts' : 'ClusterIPs'

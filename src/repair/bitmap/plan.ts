@@ -8,12 +8,12 @@ import { claimantsOf, surveyServices } from './holdings.ts'
 
 /** The meaning of a stored range for a repair. */
 export type RangeReading =
-  /** It is withheld: it differs from the flag, or cannot be decoded. */
+  /** The range is withheld, because it differs from the flag or cannot be decoded. */
   | { readonly type: 'withheld'; readonly reason: 'mismatch' | 'unreadable'; readonly finding: Finding }
   | {
       readonly type: 'taken'
       /**
-       * `same-range`: it is for this range. `absent`: nothing is stored. `unnamed`: stored without the text of its
+       * `same-range`: stored for this range. `absent`: nothing is stored. `unnamed`: stored without the text of its
        * range, as before its server's first pass. `adopted`: stored for another range; common items are carried over.
        * All but the first must be written even when nothing is missing.
        */
@@ -65,7 +65,7 @@ function withheld(
   return { type: 'withheld', reason, finding: { ...finding, type: 'unknown', regarding: aboutRanges } }
 }
 
-/** By item: the same address has another number in another range. */
+/** Copies numbers by their items, because the same address has another number in another range. */
 function carriedOver(set: Bitmap, from: Pick<BitmapRange, 'textAt'>, to: BitmapRange): Bitmap {
   const carried = new Bitmap(to.size)
   for (const number of set) {
@@ -75,28 +75,29 @@ function carriedOver(set: Bitmap, from: Pick<BitmapRange, 'textAt'>, to: BitmapR
   return carried
 }
 
-/** Freed in the third full pass that sees the leak, as upstream does (`numRepairsBeforeLeakCleanup`). */
+/** A leak is freed in the third full pass that sees it, as upstream does (`numRepairsBeforeLeakCleanup`). */
 const PASSES_BEFORE_FREED = 3
 /**
- * And not before this time. kube-apiserver allocates a number before it stores the Service, and aborts a request after
- * 60 s: a number that was continuously allocated for longer, and is in no Service, is in no request either.
+ * A leak is not freed before this time either. kube-apiserver allocates a number before it stores the Service, and
+ * aborts a request after 60 s. So no running request has a number that was allocated for longer and is in no Service.
  */
 const LEAK_MS = 120_000
 
 /** Numbers that are allocated without a holder, and were first seen so in the same full pass. */
 interface LeakCohort {
   readonly numbers: Bitmap
-  /** Since when they are known to be allocated continuously, on the monotonic clock. */
+  /** Since when the numbers are known to be allocated continuously, on the monotonic clock. */
   readonly sinceMs: number
-  /** How many full passes have seen them. */
+  /** How many full passes have seen the numbers. */
   readonly passes: number
 }
 
 /**
  * The leaks of one range, whether or not they may be freed yet.
  *
- * It requires continuous observation. Its owner calls {@link stillTaken} with each state of the range in turn, so that
- * a number that was released and allocated again starts again, and drops the ledger where states may have been missed.
+ * The ledger requires continuous observation. Its owner calls {@link stillTaken} with each state of the range in turn,
+ * so that the time of a number that was released and allocated again starts anew. It drops the ledger when states may
+ * have been missed.
  */
 export type LeakLedger = readonly LeakCohort[]
 
@@ -108,8 +109,8 @@ export function stillTaken(ledger: LeakLedger, taken: Bitmap): LeakLedger {
 }
 
 /**
- * A full pass has seen these numbers allocated without a holder: known ones have been seen once more, and all others
- * are dropped.
+ * The ledger after a full pass that saw these numbers allocated without a holder: known ones were seen once more, new
+ * ones are added, and all others are dropped.
  */
 export function seenByPass(ledger: LeakLedger, unheld: Bitmap, nowMs: number): LeakLedger {
   if (unheld.count === 0) return noLeaks
@@ -121,7 +122,7 @@ export function seenByPass(ledger: LeakLedger, unheld: Bitmap, nowMs: number): L
   const tooYoung = known.filter((cohort) => !isDue(cohort, nowMs))
   const due = dueLeaks(known, unheld.size, nowMs)
   return [
-    // As one cohort, or their number would grow with each pass where freeing is forbidden.
+    // As one cohort, because the number of cohorts would otherwise grow with each pass while freeing is forbidden.
     ...(due.count === 0 ? [] : [{ numbers: due, sinceMs: nowMs - LEAK_MS, passes: PASSES_BEFORE_FREED }]),
     ...tooYoung,
     ...(fresh.count === 0 ? [] : [{ numbers: fresh, sinceMs: nowMs, passes: 1 }]),
@@ -151,9 +152,9 @@ export type RangePlan =
       readonly type: 'range'
       /** The desired state: all held numbers, and those that may yet be held. */
       readonly taken: Bitmap
-      /** Held, but not allocated. */
+      /** The numbers that are held, but not allocated. */
       readonly missing: Bitmap
-      /** Allocated for long, but not held. */
+      /** The numbers that have been allocated for long, but are not held. */
       readonly leaked: Bitmap
       /** Whether anything must be written. */
       readonly changed: boolean
@@ -163,7 +164,7 @@ export type RangePlan =
 
 /** The inputs of the plan for one range. */
 interface RangeObservation {
-  /** Undefined for a range without a bitmap on any server. */
+  /** What was read; undefined for a range for which no server has a bitmap. */
   readonly reading: RangeReading | undefined
   /** The numbers that Services hold. */
   readonly held: Bitmap

@@ -18,7 +18,7 @@ interface RangeStateOptions {
 }
 
 /**
- * After a number was cleared its server gets this long to store the Service that gave it up; on a loaded one about 100
+ * How long a server that has cleared a number gets to store the Service that gave it up. On a loaded server about 100
  * ms were measured.
  */
 const STORE_DELAY_MS = 250
@@ -33,7 +33,7 @@ export class RangeState {
   #watchEvents = 0
   /** The revision up to which the watch has delivered every state; undefined when some may have been missed. */
   #watchedRevision: string | undefined
-  /** Possible leaks. They have been allocated in every state since they were noted, up to `#watchedRevision`. */
+  /** Possible leaks. They have been allocated in every state since they were recorded, up to `#watchedRevision`. */
   ledger: LeakLedger = noLeaks
   /** Numbers that this master has set. They have been set in every state since, up to `#watchedRevision`. */
   readonly own: RecentlySet
@@ -46,14 +46,14 @@ export class RangeState {
     this.own = new RecentlySet(options.range.size)
   }
 
-  /** Recently cleared numbers: their server may be about to store the Service. Undefined for none. */
+  /** Recently cleared numbers, whose server may be about to store the Service. Undefined if there are none. */
   released(): Bitmap | undefined {
     const nowMs = this.#options.clock.monotonicMs()
     this.#released = this.#released.filter(({ untilMs }) => untilMs > nowMs)
     return this.#released.reduce<Bitmap | undefined>((all, { numbers }) => all?.or(numbers) ?? numbers, undefined)
   }
 
-  /** In how many milliseconds {@link released} becomes empty; undefined when it is. */
+  /** In how many milliseconds {@link released} becomes empty; undefined if it is empty. */
   get releasedMs(): number | undefined {
     const last = this.#released.at(-1)
     const leftMs = (last?.untilMs ?? Number.NEGATIVE_INFINITY) - this.#options.clock.monotonicMs()
@@ -81,8 +81,8 @@ export class RangeState {
   }
 
   /**
-   * Interprets a stored range. A bitmap of another range is adopted only until this range was stored once: a later
-   * change is the wish of another program, and is not overwritten.
+   * Interprets a stored range. A bitmap of another range is adopted only until this range was stored once. If the range
+   * differs later, another program has changed it on purpose, and it is not overwritten.
    */
   read(stored: StoredRange): RangeReading {
     const { range, claims, where } = this.#options
@@ -94,20 +94,20 @@ export class RangeState {
     return this.#watchedRevision === revisionOf(stored)
   }
 
-  /** Takes in the stored state from a read or an own write. */
+  /** Updates this with the stored state from a read, or from a write of this master. */
   stored(stored: StoredRange): void {
     this.#watchedRevision ??= revisionOf(stored)
     this.#take(stored)
   }
 
-  /** Takes in the stored state from the watch, which must deliver every state, in order. */
+  /** Updates this with the stored state from the watch, which must deliver every state, in order. */
   watched(stored: StoredRange): void {
     this.#watchEvents++
     this.#watchedRevision = revisionOf(stored)
     this.#take(stored)
   }
 
-  /** The watch may have missed states. */
+  /** Call this when the watch may have missed states. */
   interrupted(): void {
     this.#watchEvents++
     this.#watchedRevision = undefined
@@ -120,7 +120,7 @@ export class RangeState {
     this.#outdated = true
   }
 
-  /** A write is needed, but the registry forbids rewriting this state. Returns the finding. */
+  /** Call this when a write is needed, but the registry forbids rewriting this state. Returns the finding. */
   cannotWrite(reason: string): Finding {
     const { range, where, metrics } = this.#options
     const { finding } = unreadableRange(range, where, reason)
@@ -147,7 +147,7 @@ export class RangeState {
     else this.own.forget()
   }
 
-  /** Notes the cleared numbers. */
+  /** Records which numbers the next state has cleared. */
   #release(next: RangeReading): void {
     const before = this.#reading
     if (before?.type !== 'taken' || next.type !== 'taken' || next.origin !== 'same-range') return
@@ -167,7 +167,7 @@ export function isSameWrite(a: StoredRange, b: StoredRange): boolean {
   return revisionOf(a) === revisionOf(b)
 }
 
-/** Numbers that were noted at one time, on the monotonic clock. */
+/** Numbers that were recorded at one time, on the monotonic clock. */
 interface Cohort {
   readonly numbers: Bitmap
   readonly sinceMs: number
@@ -177,17 +177,17 @@ interface Cohort {
  * The numbers of one range that this master has set recently and that nobody has cleared since.
  *
  * When a Service loses its ports or addresses, its server clears the numbers before it stores the Service. A master
- * that sets them in between allocates them for nobody, and servers would refuse them until they count as leaked. But as
+ * that sets them in between allocates them for nobody, and servers refuse them until they are freed as leaked. But as
  * long as a number has been set continuously since this master set it, no server can have allocated it for a new
  * Service: it can be released as soon as no Service holds it.
  */
 export class RecentlySet {
   readonly #size: number
-  /** Numbers of a running write, without those cleared since; and those of them that were seen set. */
+  /** `numbers`: those of a running write, without those cleared since. `seen`: those of them that were seen set. */
   #coming: { numbers: Bitmap; seen: Bitmap } | undefined
-  /** Held by a Service, as far as is known. */
+  /** Numbers that a Service holds, as far as is known. */
   #held: readonly Cohort[] = []
-  /** Held by none. */
+  /** Numbers that no Service holds. */
   #unheld: readonly Cohort[] = []
 
   constructor(size: number) {
@@ -195,20 +195,20 @@ export class RecentlySet {
   }
 
   /**
-   * A write is about to set them, the only running one; {@link wereSet} follows if it succeeds. Call this first: the
-   * watch may deliver later states before the write is answered.
+   * Call this before a write that sets these numbers, and {@link wereSet} when it has succeeded. Only one write may run
+   * at a time. The watch may deliver later states before the write is answered.
    */
   setting(numbers: Bitmap): void {
     this.#coming = { numbers, seen: new Bitmap(this.#size) }
   }
 
-  /** The write succeeded. Does nothing when states may have been missed since it began. */
+  /** Call this when the write has succeeded. Does nothing if states may have been missed since it began. */
   wereSet(nowMs: number): void {
     if (this.#coming !== undefined) this.#held = [...this.#held, { numbers: this.#coming.numbers, sinceMs: nowMs }]
     this.#coming = undefined
   }
 
-  /** Takes in each state of the range in turn: numbers that are not set in it have been cleared. */
+  /** Call this with each state of the range in turn: numbers that are not set in it have been cleared. */
   still(set: Bitmap): void {
     this.#held = narrowed(this.#held, (numbers) => numbers.and(set))
     this.#unheld = narrowed(this.#unheld, (numbers) => numbers.and(set))
@@ -219,7 +219,7 @@ export class RecentlySet {
     coming.seen = coming.seen.or(coming.numbers.and(set))
   }
 
-  /** States may have been missed: all numbers are forgotten. */
+  /** Forgets all numbers, because states may have been missed. */
   forget(): void {
     this.#coming = undefined
     this.#held = []

@@ -15,9 +15,7 @@ import { isSameWrite, RangeState, type RecentlySet } from './range-state.ts'
 
 /** How long the watches of Services and of ranges may take to deliver the same Service, in milliseconds. */
 export const SETTLING_MS = 20
-/**
- * After this many overtaken writes only a few Services are repaired at a time: reading many takes too long to be first.
- */
+/** After this many overtaken writes only a few Services are repaired at a time, because reading many takes too long. */
 const PATIENT_TRIES = 3
 /** How often a pass tries a write that frees; leaks can wait for the next pass. */
 const FREEING_TRIES = 5
@@ -27,7 +25,7 @@ export interface RangeWriterOptions extends Omit<RepairContext, 'intervalMs' | '
   readonly claims: RangeClaims
   readonly adoptRange: boolean
   readonly holdings: RangeHoldings
-  /** Which range, by its place in the claims. */
+  /** The index of the range in the claims. */
   readonly index: number
 }
 
@@ -60,7 +58,7 @@ export class RangeWriter {
     return reading?.type === 'taken' && (reading.origin !== 'same-range' || this.#missing(reading).count > 0)
   }
 
-  /** Reads what is stored. */
+  /** Reads the stored range. */
   read(signal: AbortSignal): Promise<StoredRange> {
     const { registry } = this.#options
     return this.#recording(() => registry.read(this.range.name, signal))
@@ -68,8 +66,8 @@ export class RangeWriter {
 
   /**
    * Adds missing numbers that Services hold, and creates a missing range. Each write is a compare-and-put on a range
-   * that was read before the Services, so the number of a Service that is meanwhile deleted does not come back.
-   * `stored` was read just now. Returns the findings that are not repaired.
+   * that was read before the Services, so the number of a Service that is meanwhile deleted is not set again. `stored`
+   * was read just now. Returns the findings that are not repaired.
    */
   async repair(signal: AbortSignal, stored?: StoredRange): Promise<readonly Finding[]> {
     const { clock, random } = this.#options
@@ -106,17 +104,17 @@ export class RangeWriter {
   }
 
   /**
-   * Frees leaked numbers, after a list of all Services. It is a compare-and-put on a state up to which the watch has
-   * delivered every state: so a freed number has been continuously allocated for two minutes, and no request that
-   * allocated it is still running. The list was read later than the beginning of those two minutes by more than a
-   * request can take, so it may be older than a state that is read again because the first write was overtaken. Returns
-   * the leaks that are not freed.
+   * Frees leaked numbers, after a list of all Services. The write is a compare-and-put on a state up to which the watch
+   * has delivered every state. So a freed number has been continuously allocated for two minutes, and no request that
+   * allocated it is still running. The list was read after those two minutes had begun, later by more than a request
+   * can take. So it need not be read again when another write overtakes the first one and the state is read again.
+   * Returns the leaks that are not freed.
    */
   async free(signal: AbortSignal, stored: StoredRange): Promise<readonly Finding[]> {
     return this.#clear(stored, (current) => this.#leakedOf(current), signal)
   }
 
-  /** Releases numbers that were set here for Services that were just giving them up; see {@link RecentlySet}. */
+  /** Releases numbers that this master set for Services that were just giving them up; see {@link RecentlySet}. */
   async giveBack(signal: AbortSignal): Promise<void> {
     if (this.unheld.due.count > 0) await this.#clear(await this.read(signal), () => this.unheld.due, signal)
   }
@@ -128,7 +126,7 @@ export class RangeWriter {
     return releasedMs === undefined ? inMs : Math.min(releasedMs, inMs ?? releasedMs)
   }
 
-  /** Numbers that were set here and have no holder. */
+  /** Numbers that this master has set and that have no holder. */
   get unheld(): ReturnType<RecentlySet['unheld']> {
     const { holdings, index, clock } = this.#options
     return this.state.own.unheld(holdings.held(index), clock.monotonicMs())
@@ -171,7 +169,7 @@ export class RangeWriter {
     return []
   }
 
-  /** A full pass is over: the leaks that it saw have been seen once more. */
+  /** Call this after a full pass: the leaks that it saw count as seen once more. */
   seen(): void {
     this.state.ledger = this.#plan(this.state.reading).ledger
   }
@@ -237,7 +235,7 @@ export class RangeWriter {
     return isDone(written) ? 'written' : 'unchanged'
   }
 
-  /** The replacement of a stored range of another text, for the audit trail; undefined for this range's own. */
+  /** The audit entry of a write that replaces a stored range of another text; undefined if the text stays the same. */
   #adoption(taken: Bitmap, previous: StoredRange): AuditEntry | undefined {
     const { name, text: range } = this.range
     if (previous.type !== 'range' || previous.range === '' || previous.range === range) return undefined
@@ -260,8 +258,8 @@ export class RangeWriter {
   }
 
   /**
-   * Takes in the answer of a call, unless the watch delivered something meanwhile: then the watch also delivers the
-   * later states, and the order of the two is unknown.
+   * Records the state that a call returns, unless the watch delivered something meanwhile: then the order of the two is
+   * unknown, and the watch delivers the later states anyway.
    */
   async #recording<Answer extends StoredRange | undefined>(call: () => Promise<Answer>): Promise<Answer> {
     const { watchEvents } = this.state

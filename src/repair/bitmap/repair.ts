@@ -28,11 +28,11 @@ export interface RangeRepairOptions extends RepairContext {
  * Repairs bitmaps: every number that a Service holds is allocated, and leaked ones are freed.
  *
  * Changes of Services and of the bitmaps cause a check, which only adds. Full passes, at the start and after each
- * interval, also free. No pass frees a number of a Service that is being created. kube-apiserver allocates a number
- * before it stores the Service, and aborts a request after 60 s. A pass frees a number only after it was allocated for
- * two minutes without a break. The watch proves that: it delivers every state, and the write is a compare-and-put on a
- * state that it has reached. So if a Service holds the number, it was stored at least a minute ago, and the list that
- * is read before the write contains it. Upstream:
+ * interval, also free numbers. No pass frees a number of a Service that is being created. kube-apiserver allocates a
+ * number before it stores the Service, and aborts a request after 60 s. A pass frees a number only after it was
+ * allocated for two minutes without a break. The watch proves that: it delivers every state, and the write is a
+ * compare-and-put on a state that it has reached. So if a Service holds the number, it was stored at least a minute
+ * ago, and the list that is read before the write contains it. Upstream:
  * pkg/registry/core/service/{ipallocator,portallocator}/controller/repair.go.
  */
 export class RangeRepair implements Repair {
@@ -89,7 +89,7 @@ export class RangeRepair implements Repair {
     }
   }
 
-  /** Follows the registry; calls `onOpen` as soon as the watch is open or has failed. */
+  /** Watches the registry; calls `onOpen` as soon as the watch is open or has failed. */
   #watch(onOpen: () => void, signal: AbortSignal): Promise<void> {
     const { registry, availability } = this.#options
     const source = `${this.#source} watch`
@@ -144,7 +144,7 @@ export class RangeRepair implements Repair {
     await sleep(clock, SETTLING_MS, signal)
     for (const writer of this.#writers) {
       if (writer.state.outdated) await writer.read(signal)
-      // Where a server repairs, only full passes report findings.
+      // If the server repairs by itself, only full passes report findings.
       if (permit.mode === 'repair') {
         if (writer.damaged) await writer.repair(signal)
         await writer.giveBack(signal)

@@ -18,17 +18,19 @@ export function newIpAddress(name: string, service: ObjectRef): IpAddress {
   }
 }
 
-/** `IPv4` or `IPv6`, of an address in its canonical form. */
+/** The family of an address that is in its canonical form. */
 export function familyOf(name: string): 'IPv4' | 'IPv6' {
   return name.includes(':') ? 'IPv6' : 'IPv4'
 }
 
-/** Whether the allocator of ClusterIPs created it; all others are foreign, unless a Service holds the address. */
+/**
+ * Whether the allocator of ClusterIPs manages the IPAddress. Others are foreign, unless a Service holds the address.
+ */
 export function isManagedByAllocator({ metadata }: IpAddress): boolean {
   return metadata?.labels?.[managedByLabel] === allocator
 }
 
-/** What the repair needs: its identity, the labels of the allocator, and the Service that it refers to. */
+/** The fields that the repair needs: the identity, the labels of the allocator, and the reference to the Service. */
 export function trimIpAddress({ metadata, spec }: IpAddress): IpAddress {
   const { name, uid, resourceVersion, labels } = metadata ?? {}
   const { parentRef } = spec ?? {}
@@ -55,7 +57,9 @@ trimIpAddress.protobuf = trimmedReader('networking/v1.IPAddress', {
 
 const ofAllocator = { [managedByLabel]: allocator }
 
-/** Its identity, and whether the allocator manages it, for who follows a million of them. All share their labels. */
+/**
+ * The identity, and whether the allocator manages the IPAddress, for an informer of a million. All share their labels.
+ */
 export function identityOfIpAddress(ipAddress: IpAddress): IpAddress {
   const { name, uid, resourceVersion } = ipAddress.metadata ?? {}
   const labels = isManagedByAllocator(ipAddress) ? ofAllocator : undefined
@@ -64,13 +68,13 @@ export function identityOfIpAddress(ipAddress: IpAddress): IpAddress {
 
 identityOfIpAddress.protobuf = trimmedReader('networking/v1.IPAddress', { metadata: identity })
 
-/** Whether it has the labels that the allocator gives (`verifyIPAddressLabels`). */
+/** Whether the IPAddress has the labels that the allocator sets (`verifyIPAddressLabels`). */
 export function hasAllocatorLabels(ipAddress: IpAddress): boolean {
   const { name = '', labels } = ipAddress.metadata ?? {}
   return labels?.[familyLabel] === familyOf(name) && isManagedByAllocator(ipAddress)
 }
 
-/** The same with the allocator's labels; everything else stays, including its resourceVersion. */
+/** The IPAddress with the allocator's labels. Everything else stays, including the resourceVersion. */
 export function withAllocatorLabels(ipAddress: IpAddress): IpAddress {
   const { metadata } = ipAddress
   const labels = {
@@ -81,13 +85,13 @@ export function withAllocatorLabels(ipAddress: IpAddress): IpAddress {
   return { ...ipAddress, metadata: { ...metadata, labels } }
 }
 
-/** The Service that it refers to; undefined for another kind. */
+/** The Service that the IPAddress refers to; undefined if it refers to another kind. */
 export function serviceRefOf({ spec }: IpAddress): (ObjectRef & { readonly namespace: string }) | undefined {
   const { group = '', resource, namespace = '', name = '' } = spec?.parentRef ?? {}
   return group === '' && resource === 'services' ? { namespace, name } : undefined
 }
 
-/** Whether it refers to this Service. */
+/** Whether the IPAddress refers to this Service. */
 export function refersTo({ spec }: IpAddress, { namespace, name }: ObjectRef): boolean {
   const { parentRef } = spec ?? {}
   return (
@@ -98,7 +102,7 @@ export function refersTo({ spec }: IpAddress, { namespace, name }: ObjectRef): b
   )
 }
 
-/** Its reference in the form of upstream's notes. */
+/** The reference of the IPAddress in the form of upstream's notes. */
 export function describeParent({ spec }: IpAddress): string {
   const { group = '', resource = '', namespace = '', name = '' } = spec?.parentRef ?? {}
   return `&ParentReference{Group:${group},Resource:${resource},Namespace:${namespace},Name:${name},}`
@@ -120,7 +124,7 @@ export function ipAddressNameOf(clusterIp: string): string | undefined {
   return family === undefined ? undefined : textFrom(family, groups, clusterIp)
 }
 
-/** Whether it is an IPv4 address in its one canonical form. */
+/** Whether the text is an IPv4 address in its one canonical form. */
 export function isCanonicalIPv4(text: string): boolean {
   return canonicalIPv4.test(text)
 }

@@ -78,8 +78,8 @@ export function* namesToCheck(services: readonly Service[], view: ServiceIpView)
 }
 
 /**
- * The same view with Services from a live read, for the addresses and Services that were read; IPAddresses stay as
- * before.
+ * The view with Services from a live read, for the addresses and Services that were read. `ipAddresses`: the
+ * IPAddresses from before that read.
  */
 export function withServices(
   view: ServiceIpView,
@@ -119,7 +119,7 @@ function parentOf(ipAddress: IpAddress, view: ServiceIpView): Service | undefine
 /** The action for an IPAddress. */
 export type IpAddressAction =
   | { readonly type: 'keep' }
-  /** It may belong to a Service that is being created: check again then. */
+  /** The IPAddress may belong to a Service that is being created: check it again after `forMs`. */
   | { readonly type: 'wait'; readonly forMs: number }
   | { readonly type: 'delete'; readonly ipAddress: IpAddress; readonly finding: Finding }
 
@@ -138,9 +138,9 @@ export interface IpAddressObservation {
  * Decides whether an IPAddress of the allocator may stay, by upstream's rules (`syncIPAddress` in
  * pkg/registry/core/service/ipallocator/controller/repairip.go). Pure.
  *
- * An IPAddress without its Service gets the full time of a request, as upstream gives it for an ExternalName Service.
- * Upstream gives others 5 s or none; but it may have been allocated for a second family, or by a create that waits
- * while a Service of that name is deleted, and then the Service would be stored with a free address.
+ * An IPAddress without its Service stays for the full time of a request, as for an ExternalName Service upstream. For
+ * others upstream waits 5 s or not at all. But such an IPAddress may have been allocated for a second family, or by a
+ * create that waits while a Service of that name is deleted. That Service would then be stored with a free address.
  */
 export function planIpAddress({ ipAddress, service, ageMs, repairing }: IpAddressObservation): IpAddressAction {
   if (!isManagedByAllocator(ipAddress)) return { type: 'keep' }
@@ -170,9 +170,9 @@ export type ServiceIpAction =
   /** Only the Service's owner can correct it. */
   | { readonly type: 'report'; readonly finding: Finding }
   | { readonly type: 'create'; readonly ipAddress: IpAddress; readonly finding: Finding }
-  /** The reference of an IPAddress is immutable. */
+  /** The reference of an IPAddress is immutable, so the IPAddress is deleted and created again. */
   | { readonly type: 'recreate'; readonly old: IpAddress; readonly ipAddress: IpAddress; readonly finding: Finding }
-  /** Its labels become those of the allocator; everything else stays. */
+  /** The labels of the IPAddress become those of the allocator; everything else stays. */
   | { readonly type: 'relabel'; readonly ipAddress: IpAddress; readonly finding: Finding }
 
 /** The known state of one ClusterIP of a Service. */
@@ -191,9 +191,10 @@ export interface ServiceIpObservation {
 
 /**
  * Decides what to do for one ClusterIP of a Service, in upstream's order (`syncService` in
- * pkg/registry/core/service/ipallocator/controller/repairip.go). Pure. It differs in two cases: an IPAddress whose
- * Service exists but has another address is recreated at once for the Service with this address, where upstream first
- * deletes it as wrong and waits; and wrong labels are corrected in place, so that the address is never free meanwhile.
+ * pkg/registry/core/service/ipallocator/controller/repairip.go). Pure. This differs from upstream in two cases. An
+ * IPAddress whose Service exists but has another address is recreated at once for the Service with this address, while
+ * upstream first deletes it as wrong and waits. Wrong labels are corrected in place, so that the address is never free
+ * meanwhile.
  */
 export function planServiceIp(observed: ServiceIpObservation): ServiceIpAction {
   const { service, clusterIp, ipAddress, parent, inRange } = observed

@@ -14,7 +14,7 @@ interface IpAddressRepairOptions extends RepairContext {
   readonly informers: Informers
 }
 
-/** Without this one it is unknown which addresses Services may have. */
+/** While this ServiceCIDR is missing, it is unknown which addresses Services may have. */
 const defaultServiceCidr = 'kubernetes'
 
 /**
@@ -100,7 +100,7 @@ export class IpAddressRepair implements Repair {
 
   async #run(signal: AbortSignal): Promise<void> {
     const { services, logger } = this.#options
-    // Before the first lists: they are then taken in with pauses.
+    // Subscribe before the first lists arrive, so that their objects are processed with pauses in between.
     const subscriptions = [
       this.#ipAddresses.subscribe((change) => {
         this.#ages.apply(change)
@@ -160,19 +160,19 @@ export class IpAddressRepair implements Repair {
 }
 
 /**
- * The ages of IPAddresses, on this process' own clock: servers write the time of creation by their clocks, and a wrong
- * clock must not cost a new Service its address. Remembers only the young ones.
+ * The ages of IPAddresses, by this process's own clock. Servers write the time of creation by their clocks, and a wrong
+ * clock must not cost a new Service its address. Only young IPAddresses are remembered.
  */
 export class IpAddressAges {
   readonly #clock: Clock
-  /** When each was first seen, by uid, in this order. */
+  /** When each IPAddress was first seen, by uid, in the order of these times. */
   readonly #young = new Map<string, number>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** Takes in every change of the IPAddresses. */
+  /** Applies a change. Call this with every change of an IPAddress. */
   apply(change: Change<IpAddress>): void {
     const before = change.type === 'added' ? undefined : change.old.metadata?.uid
     const after = change.type === 'deleted' ? undefined : change.object.metadata?.uid
@@ -181,13 +181,13 @@ export class IpAddressAges {
     if (after !== undefined) this.#young.set(after, this.#clock.monotonicMs())
   }
 
-  /** The age of an IPAddress that {@link apply} has taken in: infinite for old ones. */
+  /** The age of an IPAddress that {@link apply} has received, in milliseconds; infinite for old ones. */
   ageMs({ metadata }: IpAddress): number {
     const sinceMs = this.#young.get(metadata?.uid ?? '')
     return sinceMs === undefined ? Number.POSITIVE_INFINITY : this.#clock.monotonicMs() - sinceMs
   }
 
-  /** Forgets those that have become old. */
+  /** Forgets IPAddresses that have become old. */
   tidy(): void {
     const nowMs = this.#clock.monotonicMs()
     for (const [uid, sinceMs] of this.#young) {

@@ -14,19 +14,19 @@ import type { IpAddressSchedule, Work } from './schedule.ts'
 import { type IpAddressWrite, IpAddressWriter, type WriteOutcome } from './writer.ts'
 
 const source = 'ip-address-repair'
-/** A marker among the addresses for more than these: no address has this name. */
+/** A marker among the addresses: the check itself failed. No address has this name. */
 const everything = ''
 
 interface IpAddressRoundsOptions extends RepairContext {
   readonly ipAddresses: Followed<IpAddress>
-  /** The copies, always current. */
+  /** The copies of the informers, always current. */
   readonly view: Omit<ServiceIpView, 'repairing' | 'orphanedMs'>
   readonly schedule: IpAddressSchedule
   /** Called after each full pass, to forget addresses that are no longer held. */
   readonly tidy: () => void
 }
 
-/** Checks, reports, writes, and tracks failed writes. */
+/** Checks addresses, reports findings, writes, and tracks failed writes. */
 export class IpAddressRounds {
   readonly #options: IpAddressRoundsOptions
   readonly #writer: IpAddressWriter
@@ -35,13 +35,13 @@ export class IpAddressRounds {
   /** Addresses that could not be repaired yet; each is retried. */
   readonly #failed = new Set<string>()
   #failure: string | undefined
-  /** A full pass has checked everything, and some of its writes are still missing. */
+  /** Whether a full pass has checked everything, but may still have writes to do. */
   #passOpen = false
   /** Since when IPAddresses are known to be orphans, by uid. */
   #orphans = new Map<string, number>()
-  /** Since when another client has been first with the repair of an address, by its name. */
+  /** Since when other clients have been faster to repair an address, by its name. */
   #overtaken = new Map<string, number>()
-  /** Findings of the last full pass outside all ranges. */
+  /** The findings of the last full pass about addresses outside all ranges. */
   #outOfRange: ReadonlySet<string> = new Set()
 
   constructor(options: IpAddressRoundsOptions) {
@@ -90,7 +90,7 @@ export class IpAddressRounds {
   async #checkAndWrite(work: Work, signal: AbortSignal): Promise<readonly WriteOutcome[]> {
     const { api, permit, schedule, reporter, clock } = this.#options
     const { full } = work
-    // A server that repairs by itself gets its time.
+    // A server that repairs by itself gets time to do so.
     if (permit.mode === 'report' && !full) return []
     const scope = await this.#scopeOf(work, signal)
     const seen = await inSlices(clock, check(scope, this.#view(permit.mode === 'repair')), signal)
@@ -108,8 +108,8 @@ export class IpAddressRounds {
   }
 
   /**
-   * The findings without those that another client had repaired already: a new Service may arrive here before its
-   * IPAddress does. Where the server says so for longer than a watch can be late, they are findings.
+   * The findings without those that another client has already repaired, because a new Service may arrive here before
+   * its IPAddress does. If the server reports that for longer than a watch can be late, they are findings.
    */
   #confirmed(findings: readonly Finding[], outcomes: readonly WriteOutcome[], work: Work): readonly Finding[] {
     const nowMs = this.#options.clock.monotonicMs()
@@ -167,7 +167,7 @@ export class IpAddressRounds {
     if (reported.length > 0) reporter.report(reported, { full: false })
   }
 
-  /** A full pass has checked everything. */
+  /** Ends the check of a full pass. */
   #finishPass(): void {
     this.#passOpen = true
     this.#options.tidy()
@@ -290,8 +290,8 @@ export function* check(scope: CheckScope, view: ServiceIpView): Steps<CheckResul
 
 /**
  * Checks the planned writes of `seen` once more, with the Services from a live read. The IPAddresses are from before
- * that read: an IPAddress that is unchanged at its deletion was so while the Services were read. Rejects with a
- * KubeError.
+ * that read: an IPAddress that is unchanged when it is deleted was also unchanged while the Services were read. Rejects
+ * with a KubeError.
  */
 async function checkLive(
   seen: CheckResult,

@@ -3,13 +3,14 @@ import type { Random } from '../../runtime/random.ts'
 import { Trigger } from '../../runtime/trigger.ts'
 
 /**
- * The wait after the first change, and up to twice as long: a server writes the IPAddress before the Service, but the
- * two watches are separate, and after this time both have normally arrived. Masters wait for different times.
+ * The least wait after the first change; the wait is at most twice as long. A server writes the IPAddress before the
+ * Service, but the two watches are separate. After this time both have normally arrived. Masters wait for different
+ * times.
  */
 const SETTLE_MS = 10
 /**
- * Many damages arrive over some time. Checking them all at once costs two lists of the Services, in parts two for each
- * part.
+ * While more addresses than this arrive, the wait is repeated, up to five times: one check of all of them costs two
+ * lists of the Services, while several checks cost two lists each.
  */
 const MASS = 8
 const SETTLES_OF_MASS = 5
@@ -17,21 +18,21 @@ const SETTLES_OF_MASS = 5
 const PASS_DISTANCE_MS = 5_000
 
 /**
- * A deleted IPAddress is checked after this time, and at most twice as long: when a Service loses its address, its
- * server deletes the IPAddress before it stores the Service. On a loaded server about 100 ms were measured between the
- * two.
+ * A deleted IPAddress is checked after at least this time and at most twice this time: when a Service loses its
+ * address, its server deletes the IPAddress before it stores the Service. On a loaded server about 100 ms were measured
+ * between the two.
  */
 const STORE_DELAY_MS = 150
 
 /** The scope of a round. */
 export interface Work {
-  /** Everything, including the deletion of orphans. */
+  /** Whether everything is checked, and orphans are deleted. */
   readonly full: boolean
-  /** Whether it is the full pass of the interval, not one after a grace. */
+  /** Whether this is the full pass of the interval, not an additional one. */
   readonly regular: boolean
-  /** The addresses of all Services. */
+  /** Whether the addresses of all Services are checked. */
   readonly all: boolean
-  /** These addresses; none for a full check of all. */
+  /** The addresses to check; empty if `full`. */
   readonly names: ReadonlySet<string>
 }
 
@@ -42,7 +43,7 @@ export class IpAddressSchedule {
   readonly #intervalMs: number
   readonly #trigger = new Trigger<'round'>()
   readonly #cancels = new Set<Cancel>()
-  /** Addresses whose IPAddress was deleted since the last tick of their clock, and before it. */
+  /** Addresses whose IPAddress was deleted: `fresh` since the last tick of the timer, `waiting` before it. */
   #released: { readonly fresh: Set<string>; readonly waiting: Set<string> } | undefined
   #names = new Set<string>()
   #scope: 'names' | 'all' | 'full' = 'names'
@@ -128,7 +129,7 @@ export class IpAddressSchedule {
     for (;;) {
       await this.#trigger.take(signal)
       await this.#settle(signal)
-      // Requests during the wait were already taken when it is the next one's turn.
+      // Requests that came during the wait were taken together with the first one, but have fired the trigger again.
       if (this.#names.size > 0 || this.#scope !== 'names') return this.#take()
     }
   }
@@ -157,7 +158,7 @@ export class IpAddressSchedule {
     return { full, regular: full && this.#beginPass(), all, names }
   }
 
-  /** The next regular pass is due an interval after the last, give or take a tenth, whatever happens in between. */
+  /** Returns whether this pass is regular. The next regular one is due after an interval, plus or minus a tenth. */
   #beginPass(): boolean {
     const nowMs = this.#clock.monotonicMs()
     this.#lastPassMs = nowMs

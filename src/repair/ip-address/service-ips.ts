@@ -33,7 +33,7 @@ export class ServiceIpIndex {
     return isOne(held) ? [held] : held.toSorted(byAge)
   }
 
-  /** Takes in a change of a Service. Returns the addresses to check because of it. */
+  /** Applies a change of a Service. Returns the addresses that must be checked because of it. */
   apply(change: Change<Service>): readonly string[] {
     const before = change.type === 'added' ? [] : clusterIpsOf(change.old)
     const after = change.type === 'deleted' ? [] : clusterIpsOf(change.object)
@@ -46,7 +46,7 @@ export class ServiceIpIndex {
   #add(name: string, service: Service): void {
     const held = this.#holders.get(name)
     if (held === undefined) this.#holders.set(name, service)
-    // The same address in two spellings is one.
+    // Two spellings of the same address count as one address.
     else if (held !== service && (isOne(held) || !held.includes(service)))
       this.#holders.set(name, isOne(held) ? [held, service] : [...held, service])
   }
@@ -77,7 +77,7 @@ function byAge(a: Service, b: Service): number {
   return (first ?? '') < (second ?? '') ? -1 : 1
 }
 
-/** The cache is cleared when it has more entries than this and twice the number in use. */
+/** The cache is cleared when it has more entries than this, and more than twice the number in use. */
 const LEAST_REMEMBERED = 10_000
 
 /** A range whose addresses are tested by their names, without a BigInt. */
@@ -95,11 +95,11 @@ interface ReadyRange {
  */
 export class ServiceIpRanges {
   readonly #ranges: readonly ReadyRange[]
-  /** How many addresses are allocated in each. */
+  /** How many addresses are allocated in each range. */
   #allocated: number[]
-  /** The same while all are counted anew. */
+  /** The new counts while {@link countAll} runs. */
   #recount: number[] | undefined
-  /** By IPv6 name, the index in `#ranges`: parsing a name is most of the work of a pass. */
+  /** A cache of indexes in `#ranges`, by IPv6 name, because parsing names is most of the work of a pass. */
   readonly #places = new Map<string, number>()
 
   constructor(serviceCidrs: readonly ServiceCidr[]) {
@@ -113,14 +113,14 @@ export class ServiceIpRanges {
     return this.#placeOf(name) >= 0
   }
 
-  /** Counts an address that is allocated from now on (1), or no longer (-1); one in several ranges for the first. */
+  /** Counts an address that is now allocated (1), or no longer (-1). One in several ranges counts for the first. */
   count(name: string, by: 1 | -1): void {
     const place = this.#placeOf(name)
     if (place < 0) return
     for (const counts of [this.#allocated, this.#recount]) if (counts) counts[place] = (counts[place] ?? 0) + by
   }
 
-  /** Counts all anew, unless a later call does. Changes that come between two steps are counted by {@link count}. */
+  /** Counts all addresses anew, and stops when a later call begins. {@link count} counts changes between two steps. */
   *countAll(allocated: readonly IpAddress[]): Steps<void> {
     const recount = this.#ranges.map(() => 0)
     this.#recount = recount
@@ -148,7 +148,7 @@ export class ServiceIpRanges {
     }))
   }
 
-  /** Now and then forgets addresses that are no longer held. */
+  /** Clears the cache of names when it has become much larger than the number of addresses in use. */
   tidy(inUse: number): void {
     if (this.#places.size > Math.max(LEAST_REMEMBERED, 2 * inUse)) this.#places.clear()
   }
@@ -174,8 +174,8 @@ export function rangesOf({ spec }: ServiceCidr): readonly Cidr[] {
 }
 
 /**
- * A test whether Services may have the address of a name from these ranges, and not from the ranges `except`. It
- * allocates nothing and remembers no names, for the one reading of a million of them.
+ * A test whether Services may have the address of a name from these ranges, and not from the ranges `except`. The test
+ * allocates nothing and caches no names, because it is meant for a single pass over a million of them.
  */
 export function addressTest(ranges: readonly Cidr[], except: readonly Cidr[] = []): (name: string) => boolean {
   const [wanted, unwanted] = [ranges.map(ready), except.map(ready)]

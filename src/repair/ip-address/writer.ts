@@ -17,7 +17,7 @@ export type IpAddressWrite = Extract<
   { readonly type: 'create' | 'recreate' | 'relabel' | 'delete' }
 >
 
-/** `done`: it was written. `moot`: another client was first. `again`: another client has changed its inputs. */
+/** `done`: it was written. `moot`: another client was first. `again`: another client has changed the objects. */
 export type WriteOutcome =
   | { readonly write: IpAddressWrite; readonly result: 'done' | 'moot' }
   | { readonly write: IpAddressWrite; readonly result: 'again' | 'failed'; readonly error: unknown }
@@ -48,7 +48,7 @@ export class IpAddressWriter {
   readonly #options: IpAddressWriterOptions
   /** Existing IPAddresses that this process created, by name. */
   readonly #made = new Map<string, Made>()
-  /** Those of them that were not verified since. */
+  /** The names of created IPAddresses that were not verified since. */
   readonly #unverified = new Set<string>()
 
   constructor(options: IpAddressWriterOptions) {
@@ -57,7 +57,7 @@ export class IpAddressWriter {
 
   /**
    * Writes several at once, in an order of this master's own, so that masters with the same plan rarely conflict. Every
-   * delete and update is guarded by the IPAddress of the plan. Rejects only with the signal's reason.
+   * delete and update is guarded by the uid and resourceVersion in the plan. Rejects only with the signal's reason.
    */
   async write(writes: readonly IpAddressWrite[], signal: AbortSignal): Promise<readonly WriteOutcome[]> {
     const outcomes: WriteOutcome[] = []
@@ -74,11 +74,11 @@ export class IpAddressWriter {
   }
 
   /**
-   * Reads the Services of created IPAddresses once more, and deletes those whose Service is gone or gave the address
-   * up: its server has already released the address, and will not do so again. This happens right after the creation,
-   * and again for those of `names` without a known Service: when a Service loses its address, its server releases it
-   * before it stores the Service. Returns the names to check again in {@link MAX_RELEASE_DELAY_MS}. Rejects with a
-   * KubeError; the rest is then done the next time.
+   * Reads the Services of created IPAddresses once more, and deletes the IPAddresses whose Service is gone or gave the
+   * address up, because the server has already released the address, and will not do so again. This happens right after
+   * the creation, and again for those of `names` without a known Service: when a Service loses its address, its server
+   * releases it before it stores the Service. Returns the names to check again in {@link MAX_RELEASE_DELAY_MS}. Rejects
+   * with a KubeError; the rest is then done the next time.
    */
   async verify(names: Iterable<string>, signal: AbortSignal): Promise<ReadonlySet<string>> {
     const due = new Set(this.#unverified)
@@ -104,7 +104,7 @@ export class IpAddressWriter {
     return later
   }
 
-  /** The IPAddresses that this process created. */
+  /** The names of the IPAddresses that this process created. */
   get made(): Iterable<string> {
     return this.#made.keys()
   }
@@ -115,7 +115,7 @@ export class IpAddressWriter {
     const made = this.#made.get(name)
     if (made === undefined || this.#unverified.has(name)) return undefined
     const known = current(name)
-    // Another client may have taken it over by its labels.
+    // Another client may have taken it over by changing its labels.
     if (known?.metadata?.uid !== made.uid || !isManagedByAllocator(known)) {
       this.#made.delete(name)
       return undefined
@@ -154,7 +154,7 @@ export class IpAddressWriter {
     }
   }
 
-  /** Of the copy only some fields are left, so the whole IPAddress is read. A list by name takes no right to `get`. */
+  /** The copy has only some fields, so this reads the whole object, by a list, which needs no permission to `get`. */
   async #relabel(planned: IpAddress, signal: AbortSignal): Promise<'done' | 'moot'> {
     const { api } = this.#options
     const fieldSelector = `metadata.name=${planned.metadata?.name ?? ''}`

@@ -28,8 +28,8 @@ interface ConfigMapRangeRegistryOptions {
  * `binaryData.data`. Updates are guarded by resourceVersion and preserve other fields; a ConfigMap with other contents
  * is never written.
  *
- * Only these ConfigMaps are read or watched, each by its name, so that an account may be restricted to them. Without
- * kube-system there are none, and writes are refused for the time being.
+ * Only these ConfigMaps are read or watched, each by its name, so that an account may be restricted to them. While the
+ * namespace kube-system is missing there are none, and writes are refused.
  */
 export class ConfigMapRangeRegistry implements RangeRegistry {
   readonly writable = true
@@ -70,7 +70,7 @@ export class ConfigMapRangeRegistry implements RangeRegistry {
       )
     } catch (error) {
       if (isKubeError(error, 'AlreadyExists', 'Conflict')) return undefined
-      // It was deleted meanwhile. Where none was expected, the namespace is missing: an error.
+      // The ConfigMap was deleted meanwhile. If none was expected, the namespace is missing, which is an error.
       if (isKubeError(error, 'NotFound') && before !== undefined) return undefined
       throw error
     }
@@ -92,7 +92,8 @@ export class ConfigMapRangeRegistry implements RangeRegistry {
         resource: configMaps,
         query: { namespace: ledgerNamespace, fieldSelector: `metadata.name=${ledgerName(name)}` },
         sink: {
-          // The watch starts again with a new list: it may have missed changes. One that resumes has missed none.
+          // The watch starts again with a new list, so it may have missed changes. A watch that resumes has missed
+          // none.
           replaced() {
             if (known.add(name).size === rangeNames.length) onChange(undefined)
           },
@@ -124,7 +125,7 @@ export class ConfigMapRangeRegistry implements RangeRegistry {
     }
   }
 
-  /** The ConfigMap to replace; undefined where a new one is to be created. */
+  /** The ConfigMap to replace; undefined if a new one must be created. */
   #beforeOf(name: RangeName, previous: StoredRange): ConfigMap | undefined {
     if (previous.type === 'absent') return undefined
     if (previous.type === 'unreadable') throw new TypeError(`${this.where(name)} ${previous.reason}`)

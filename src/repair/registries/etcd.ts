@@ -22,7 +22,7 @@ export interface EtcdRangeRegistryOptions {
 /** What a compare-and-put compares, and the stored object that it rewrites. */
 class EtcdVersion {
   readonly modRevision: bigint
-  /** Undefined for JSON. */
+  /** The stored object; undefined for JSON. */
   readonly allocation: ProtobufRangeAllocation | undefined
 
   constructor(modRevision: bigint, allocation: ProtobufRangeAllocation | undefined) {
@@ -32,8 +32,9 @@ class EtcdVersion {
 }
 
 /**
- * The bitmaps of the kube-apiservers on this etcd, or kine, in their own keys: RangeAllocations under
- * `<prefix>/ranges/<name>`. Each write compares the mod revision. An old cluster's JSON is read and never rewritten.
+ * The bitmaps of the kube-apiservers on this etcd or kine, under the keys that they use: RangeAllocations at
+ * `<prefix>/ranges/<name>`. Each write compares the mod revision. JSON from an old cluster is read, but never
+ * rewritten.
  *
  * Upstream: pkg/registry/core/service/allocator/storage/storage.go.
  */

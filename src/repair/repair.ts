@@ -13,7 +13,7 @@ export interface Repair {
   run(signal: AbortSignal): Promise<void>
   /** Resolves after the first full pass that left everything in sync, or found nothing to repair on this server. */
   readonly settled: Promise<void>
-  /** Why it cannot do its work now, as one line for a health check; undefined while it can. */
+  /** Why the repair cannot work now, as one line for a health check; undefined while it can. */
   fault(): string | undefined
 }
 
@@ -25,9 +25,9 @@ export interface WritePermit {
    */
   readonly mode: 'repair' | 'report'
   /**
-   * Asks the server, before each round of writes, whether it does the repair itself: a new server may have replaced the
-   * previous one. A server that repairs exits if another writer is faster. False: write nothing. Rejects with a
-   * RemoteError when no server answers.
+   * Asks the server, before each round of writes, whether it does the repair itself, because a new server may have
+   * replaced the previous one. A server that repairs exits if another writer is faster, so after false nothing may be
+   * written. Rejects with a RemoteError if no server answers.
    */
   granted(signal: AbortSignal): Promise<boolean>
 }
@@ -41,9 +41,9 @@ export interface RepairContext {
   readonly availability: AvailabilityReporter
   readonly reporter: RepairReporter
   readonly permit: WritePermit
-  /** All Services, reduced by `trimService`. Its owner runs it. */
+  /** The informer of all Services, reduced by `trimService`. Its creator runs it, not the repair. */
   readonly services: Followed<Service>
-  /** Between two full passes, in milliseconds, plus or minus a random tenth. Upstream's is three minutes. */
+  /** The time between two full passes, in milliseconds, plus or minus a random tenth. Upstream's is three minutes. */
   readonly intervalMs: number
 }
 

@@ -6,7 +6,7 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Counter, Gauge, Metrics } from '../telemetry/metrics.ts'
 
-/** The kind of a finding in upstream's terms: the label `type` of its metrics. */
+/** The kind of a finding, as in the label `type` of upstream's metrics. */
 export type FindingType = 'leak' | 'repair' | 'outOfRange' | 'duplicate' | 'unknown' | 'invalid'
 
 /** One fault of an allocation. */
@@ -14,15 +14,17 @@ export interface Finding {
   readonly type: FindingType
   /** Upstream's event reason: `ClusterIPNotAllocated`, `PortOutOfRange`. */
   readonly reason: RepairReason
-  /** Upstream's note, one line for people. */
+  /** Upstream's event note: one line for people. */
   readonly note: string
-  /** The object of the event; undefined where upstream gives none, such as for a leak. */
+  /** The object of the event; undefined if upstream names none, such as for a leak. */
   readonly regarding: KubeObject | undefined
-  /** The address or port, as text: with the reason and the object it identifies a finding. */
+  /** The address or port, as text. Together with the reason and the object it identifies a finding. */
   readonly item: string
 }
 
-/** Upstream's reasons, and the actions of its events; those that end with `Leaked` and those of ranges are ours. */
+/**
+ * The reasons of upstream's events, with their actions. Reasons that end with `Leaked` and those of ranges are ours.
+ */
 export const repairReasons = {
   ClusterIPNotValid: 'ClusterIPValidation',
   ClusterIPNotAllocated: 'ClusterIPAllocation',
@@ -42,7 +44,7 @@ export const repairReasons = {
 
 type RepairReason = keyof typeof repairReasons
 
-/** The object of events about a range, which itself is no object: the Service that every cluster has. */
+/** The object of events about a range: the Service that every cluster has, because a range is not an API object. */
 export const aboutRanges: KubeObject = {
   apiVersion: 'v1',
   kind: 'Service',
@@ -52,8 +54,8 @@ export const aboutRanges: KubeObject = {
 export type RepairKind = 'cluster-ip' | 'node-port'
 
 /**
- * Upstream's names: metrics.go beside each repair, and ipallocator/metrics.go and portallocator/metrics.go for the
- * allocators.
+ * The names of upstream's metrics: metrics.go beside each repair, and ipallocator/metrics.go and
+ * portallocator/metrics.go for the allocators.
  */
 const upstream = {
   'cluster-ip': {
@@ -144,21 +146,21 @@ export class RepairMetrics {
   }
 
   /**
-   * Has `report` called before each scrape, in place of an earlier one, to set by {@link usage} what is expensive to
-   * update at every change.
+   * Calls `report`, instead of an earlier one, before each scrape. It sets those gauges by {@link usage} that are too
+   * expensive to update at every change.
    */
   onCollect(report: () => void): void {
     this.#report = report
   }
 
-  /** How full a range is; `range` as text. */
+  /** Sets the gauges that show how full a range is; `range` as text. */
   usage(range: string, { allocated, size }: { readonly allocated: number; readonly size: number }): void {
     const labels = (this.#kind === 'cluster-ip' ? { cidr: range } : {}) as { readonly cidr: string }
     ;(this.#allocated as Gauge<'cidr'>).set(labels, allocated)
     ;(this.#available as Gauge<'cidr'>).set(labels, size - allocated)
   }
 
-  /** Whether a stored range is withheld, and why. `range` is its name: `servicenodeports`. */
+  /** Sets the gauges that show whether a stored range is withheld, and why. `range` is its name: `servicenodeports`. */
   withheld(range: string, reason: 'mismatch' | 'unreadable' | undefined): void {
     for (const one of ['mismatch', 'unreadable'] as const)
       this.#withheld.set({ range, reason: one }, reason === one ? 1 : 0)
@@ -166,8 +168,8 @@ export class RepairMetrics {
 }
 
 /**
- * This many findings of one pass are logged and recorded as Events one by one; of the others only the number, so that
- * many findings cause no load.
+ * At most this many findings of one pass are logged, and recorded as Events, one by one. Of the others only the number
+ * is logged, so that many findings cause little load.
  */
 const MAX_SINGLE_REPORTS = 20
 
@@ -187,10 +189,10 @@ interface RepairReporterOptions {
 export class RepairReporter {
   readonly #options: RepairReporterOptions
   readonly metrics: RepairMetrics
-  /** Reported findings that still exist. */
+  /** The identities of reported findings that still exist. */
   #standing = new Set<string>()
 
-  /** For writes that a person requested. */
+  /** Records the writes that a person requested. */
   readonly audit: AuditTrail
 
   constructor(options: RepairReporterOptions) {
@@ -200,8 +202,8 @@ export class RepairReporter {
   }
 
   /**
-   * Reports all findings of a pass. A finding is logged again only after it was gone; its Event is recorded again in
-   * every full pass, because clusters delete Events. In a full pass `findings` are complete.
+   * Reports all findings of a pass. A finding is logged again only if it was absent in between. Its Event is recorded
+   * again in every full pass, because clusters delete Events. In a full pass, `findings` must be complete.
    */
   report(findings: readonly Finding[], { full }: { readonly full: boolean }): void {
     const { events } = this.#options
@@ -226,7 +228,7 @@ export class RepairReporter {
     }
   }
 
-  /** Logs that a finding was repaired; its return is a new finding. */
+  /** Counts a finding as repaired. If it occurs again, it is a new finding. */
   repaired(finding: Finding): void {
     // In a dry run nothing was repaired.
     if (this.#options.dryRun === true) return

@@ -3,8 +3,8 @@ import { sharedString } from '../kube/shared-values.ts'
 import { trimmedReader } from '../protobuf/trimmed-objects.ts'
 
 /**
- * The fields of a Service that the repairs need: its identity, and its allocations. Everything else is dropped when it
- * arrives.
+ * A Service with only the fields that the repairs need: its identity and its allocations. The rest is dropped on
+ * arrival.
  */
 export function trimService({ apiVersion, kind, metadata, spec }: Service): Service {
   const { type, clusterIP, clusterIPs, healthCheckNodePort, ports = [] } = spec ?? {}
@@ -21,7 +21,7 @@ export function trimService({ apiVersion, kind, metadata, spec }: Service): Serv
     },
     spec: {
       type: sharedString(type),
-      // Normally the same text twice.
+      // Both are normally the same text, and one string for both saves memory.
       clusterIP: clusterIPs?.[0] === clusterIP ? clusterIPs?.[0] : clusterIP,
       clusterIPs,
       healthCheckNodePort,
@@ -33,7 +33,7 @@ export function trimService({ apiVersion, kind, metadata, spec }: Service): Serv
   } as Service
 }
 
-/** Of all Services without a NodePort: one list takes no memory. */
+/** The ports of all Services without a NodePort. Sharing one list saves memory. */
 const noPorts: readonly never[] = []
 
 trimService.protobuf = trimmedReader('core/v1.Service', {
@@ -47,15 +47,16 @@ trimService.protobuf = trimmedReader('core/v1.Service', {
   },
 })
 
-/** The ClusterIPs that a Service holds, as text and in order; none of a headless one (`IsServiceIPSet`). */
+/** The ClusterIPs that a Service holds, as text and in order; none for a headless Service (`IsServiceIPSet`). */
 export function clusterIpsOf({ spec }: Service): readonly string[] {
   const { clusterIP } = spec ?? {}
   return clusterIP === undefined || clusterIP === '' || clusterIP === 'None' ? [] : (spec?.clusterIPs ?? [clusterIP])
 }
 
 /**
- * The NodePorts that a Service holds: a number for several protocols once, a repeated pair of number and protocol as
- * often as it occurs; the health check's counts as TCP. Upstream: `collectServiceNodePorts`.
+ * The NodePorts that a Service holds. A number that several protocols use counts once; a repeated pair of number and
+ * protocol counts as often as it occurs. The NodePort of the health check counts as TCP. Upstream:
+ * `collectServiceNodePorts`.
  */
 export function nodePortsOf({ spec }: Service): readonly number[] {
   const held: number[] = []

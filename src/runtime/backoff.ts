@@ -4,13 +4,13 @@ import type { Random } from './random.ts'
 export interface BackoffOptions {
   /** The first delay, in milliseconds. */
   readonly firstMs: number
-  /** By how much each delay exceeds the one before. @default 2 */
+  /** Each delay is this many times the one before. @default 2 */
   readonly factor?: number | undefined
   /** No delay exceeds this before jitter, in milliseconds. */
   readonly maxMs: number
   /**
-   * `full`: a random delay between zero and the full one, which spreads many clients best. A number f: the delay and up
-   * to f times as much on top (client-go's wait.Jitter). @default 0
+   * `full`: a random delay between zero and the computed one, which spreads many clients best. A number f: the computed
+   * delay plus a random part of up to f times that delay (client-go's wait.Jitter). @default 0
    */
   readonly jitter?: 'full' | number | undefined
 }
@@ -23,7 +23,7 @@ export interface Backoff {
   reset(): void
 }
 
-/** An exponential back-off: `firstMs`, then `factor` times more each time, at most `maxMs`, then jitter. */
+/** An exponential back-off: `firstMs`, multiplied by `factor` each time, at most `maxMs`; then jitter is applied. */
 export function exponentialBackoff(options: BackoffOptions, random: Random): Backoff {
   const { firstMs, factor = 2, maxMs, jitter = 0 } = options
   let delayMs = Math.min(firstMs, maxMs)
@@ -46,8 +46,8 @@ export const FLAP_MS = 5_000
 /**
  * Decides which changes between up and down get a log line. The first loss is logged at once, and its recovery too. A
  * loss within five seconds of a recovery is logged only after it has lasted for five seconds, so that a server that
- * answers every other request makes one outage in the log. The last logged state is never wrong for longer than that,
- * if {@link observe} is called often enough.
+ * answers every other request appears in the log as one outage. The last logged state is never wrong for longer than
+ * that, if {@link observe} is called often enough.
  */
 export class FlapDamping {
   #isUp: boolean
@@ -61,7 +61,7 @@ export class FlapDamping {
     this.#loggedUp = up
   }
 
-  /** Takes in the state at `nowMs`, on the monotonic clock. Returns the state to log now, if any. */
+  /** Records the state at `nowMs`, on the monotonic clock. Returns the state to log now, if any. */
   observe(up: boolean, nowMs: number): 'up' | 'down' | undefined {
     if (up !== this.#isUp) {
       this.#isUp = up

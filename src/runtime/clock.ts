@@ -10,9 +10,7 @@ export interface Clock {
   wallMs(): number
   /** Milliseconds on a clock that never goes back, from an arbitrary origin: for every duration and deadline. */
   monotonicMs(): number
-  /**
-   * Calls `callback` once, `delayMs` from now (negative counts as 0), never synchronously.
-   */
+  /** Calls `callback` once, `delayMs` from now (negative counts as 0), never synchronously. */
   schedule(delayMs: number, callback: () => void): Cancel
 }
 
@@ -36,8 +34,8 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
 }
 
 /**
- * Measures every `periodMs` how late the timers of this process fire, and reports it in milliseconds. Returns a
- * function that ends it.
+ * Measures every `periodMs` how late the timers of this process fire, and passes the milliseconds to `onTick`. Returns
+ * a function that stops this.
  */
 export function watchLateness(clock: Clock, periodMs: number, onTick: (lateMs: number) => void): Cancel {
   const next = (dueMs: number): Cancel =>

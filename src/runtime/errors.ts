@@ -2,8 +2,8 @@
  * What a failed call to a server means for its caller.
  * - `conflict`: another client wrote first; read again at once.
  * - `away`: the server does not answer, or fails; retry soon, as long as it takes.
- * - `passing`: it refuses because of a state that often ends a moment later; retry soon.
- * - `lasting`: it refuses until somebody changes the configuration; retry now and then.
+ * - `passing`: the server refuses because of a state that often ends a moment later; retry soon.
+ * - `lasting`: the server refuses until somebody changes the configuration; retry now and then.
  */
 export type FailureNature = 'conflict' | 'away' | 'passing' | 'lasting'
 
@@ -12,7 +12,7 @@ export type FailureNature = 'conflict' | 'away' | 'passing' | 'lasting'
  * throws its own subclass, so that the program can decide what to do.
  */
 export abstract class RemoteError extends Error {
-  /** Stable; the tables are in docs/errors.md. */
+  /** A stable code. docs/errors.md lists all codes. */
   abstract readonly code: string
   abstract readonly nature: FailureNature
 }
@@ -22,7 +22,7 @@ export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown)
 }
 
-/** Characters that control a terminal, are invisible, or move their neighbours. */
+/** Characters that control a terminal, are invisible, or reorder the text around them. */
 const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
 
 /**
@@ -34,7 +34,7 @@ export function printable(text: string): string {
   return text.replace(unprintable, escaped)
 }
 
-/** The same for text of several lines, whose line breaks stay. */
+/** As {@link printable}, but for text of several lines: line breaks are preserved. */
 export function printableLines(text: string): string {
   return text.replace(unprintable, (character) => (character === '\n' ? character : escaped(character)))
 }

@@ -1,4 +1,4 @@
-/** A source of randomness that is passed in, so that a seed decides everything. */
+/** A source of random numbers. Callers pass it in, so that one seed determines a whole run. */
 export interface Random {
   /** A number in [0, 1). */
   next(): number

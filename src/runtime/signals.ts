@@ -1,5 +1,5 @@
 /**
- * A controller that is aborted as soon as one of `signals` is, with the same reason; at once, if one already was. Call
+ * A controller that is aborted as soon as one of `signals` is, with the same reason; at once if one already is. Call
  * `unlink` when the work is over: it removes the listeners, which `AbortSignal.any` leaves to the garbage collector.
  */
 export function linkedController(...signals: readonly (AbortSignal | undefined)[]): {
@@ -57,7 +57,7 @@ export function aborted(signal: AbortSignal): Promise<void> {
 
 /**
  * Runs several functions until `signal` is aborted; resolves when all have ended. If one fails, the others are aborted
- * and this rejects with that error. Rejecting with the signal's reason counts as a normal end.
+ * and the promise rejects with that error. A function that rejects with the reason of its signal has ended normally.
  */
 export async function together(
   signal: AbortSignal,
@@ -77,7 +77,7 @@ export async function together(
   ).finally(unlink)
 }
 
-/** Waits for all of them, even if some reject; then rejects with the first rejection in their order. */
+/** Waits for all promises, even if some reject; then rejects with the first rejection in the order of `work`. */
 export async function allEnded(work: readonly (Promise<unknown> | undefined)[]): Promise<void> {
   const ends = await Promise.allSettled(work)
   for (const end of ends) if (end.status === 'rejected') throw end.reason

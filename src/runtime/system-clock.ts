@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto'
 import type { Cancel, Clock } from './clock.ts'
 import type { Random } from './random.ts'
 
-/** The longest delay that setTimeout supports; it runs longer ones at once. */
+/** The longest delay that setTimeout supports. If a delay is longer, setTimeout fires at once. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
 /**
- * This machine's time. A callback is never early: the timers of Node may fire up to a millisecond before the monotonic
- * clock says so, and are then armed again for the rest, as they are for delays of more than 24 days.
+ * The clock of this machine. No callback runs early: Node's timers may fire up to a millisecond before the monotonic
+ * clock reaches the due time, and are then armed again for the rest, as they are for delays of more than 24 days.
  */
 export const systemClock: Clock = {
   wallMs: () => Date.now(),

@@ -23,7 +23,7 @@ function ownCacheDirectory(): string | undefined {
     const isGiven = isAbsolute(given)
     let directory = realpathSync(isGiven ? given : homedir())
     if (!isOutOfReach(directory, uid)) return undefined
-    // Links above the home directory may be the system's; below it none is followed.
+    // Symbolic links above the home directory may belong to the system. Below it no link is followed.
     for (const name of [...(isGiven ? [] : ['.cache']), 'apiserver-bootstrap', 'compile-cache']) {
       directory = join(directory, name)
       if (!isOwn(directory, uid, name === 'compile-cache' ? 0o077 : 0o022)) return undefined
@@ -36,7 +36,8 @@ function ownCacheDirectory(): string | undefined {
 }
 
 /**
- * Creates a missing directory. False for a link, for another user's directory, and for one with any of these rights.
+ * Creates a missing directory. Returns false for a link, for another user's directory, and for one that grants others
+ * any of `rightsOfOthers`.
  */
 function isOwn(directory: string, uid: number, rightsOfOthers: number): boolean {
   try {

@@ -2,12 +2,13 @@ import { setFlagsFromString } from 'node:v8'
 import { type Cancel, type Clock, watchLateness } from './clock.ts'
 
 /**
- * Makes V8 use a little more time for garbage collection and far less memory. Its defaults let the heap grow to a
- * multiple of its contents, and the young generation to 32 MiB: right for a server that owns its machine, wrong beside
- * one. With 10,000 Pods in the copies it is 160 MiB instead of 290, and a fifth more processor time.
+ * Makes V8 use a little more time for garbage collection and far less memory. The defaults let the heap grow to a
+ * multiple of its contents, and the young generation to 32 MiB. That is right for a server that has a machine to
+ * itself, but wrong for a sidecar. With 10,000 Pods in its informers the process takes 160 MiB instead of 290, and a
+ * fifth more processor time.
  *
- * Both flags are read at each decision, so they take effect in a running process, without a wrapper. A V8 that does not
- * know one prints that and continues.
+ * V8 reads both flags at each decision, so they take effect in a running process, without a wrapper script. A V8 that
+ * does not know a flag prints that and continues.
  */
 export function limitHeap(): void {
   setFlagsFromString('--semi-space-growth-factor=1')
@@ -21,17 +22,20 @@ export interface MemoryReading {
 }
 
 const MIB = 1024 * 1024
-/** Between two readings, in milliseconds. */
+/** The time between two readings, in milliseconds. */
 const PERIOD_MS = 5_000
-/** A burst has added this much resident memory, in bytes. Two readings of a quiet process are closer to each other. */
+/** The growth of resident memory that counts as a burst, in bytes. Two readings of a quiet process differ by less. */
 const BURST_BYTES = 16 * MIB
-/** A collection stops the process for up to 3 ms for each MiB of heap in use; a lease cannot wait for long. */
+/**
+ * The most heap in use for a collection, in bytes: it stops the process for up to 3 ms per MiB, and leases must be
+ * renewed.
+ */
 const MOST_HEAP_BYTES = 64 * MIB
 
 /**
- * Gives memory back to the system after bursts, such as the answers of a server that answers nonsense. V8 keeps the
- * pages of what it has collected, and collects what its heap only points to, such as buffers, late. Returns a function
- * that ends it.
+ * Returns memory to the operating system after bursts, such as large invalid answers from a server. By itself V8 keeps
+ * the pages of collected objects, and is late to collect memory outside its heap, such as buffers. Returns a function
+ * that stops this.
  */
 export function releaseMemory(
   clock: Clock,
@@ -52,15 +56,15 @@ export function releaseMemory(
   })
 }
 
-/** A full garbage collection after which unused pages go back to the system. Never rejects. */
+/** Runs a full garbage collection, which returns unused pages to the operating system. Never rejects. */
 export async function collectGarbage(): Promise<void> {
   try {
-    // Few processes ever need it.
+    // Loaded only when needed, because few processes ever need it.
     const { Session } = await import('node:inspector/promises')
     const session = new Session()
     session.connect()
     await session.post('HeapProfiler.collectGarbage').finally(() => session.disconnect())
   } catch {
-    // A Node without inspector keeps its pages.
+    // A Node without the inspector keeps its unused pages.
   }
 }

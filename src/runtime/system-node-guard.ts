@@ -1,5 +1,5 @@
 import { oldNodeFault } from './system-node.ts'
 
-// The first import of both entry points: what they import next fails on an old Node, with an error that helps nobody.
+// Both entry points import this first, because their next import fails on an old Node, with an unhelpful error.
 const fault = oldNodeFault()
 if (fault !== undefined) throw new Error(fault)

@@ -1,6 +1,6 @@
 /**
- * One line that names the oldest Node, when this one is older; else undefined. This module imports nothing, and has no
- * syntax that an old Node cannot read.
+ * One line that names the oldest supported Node, if this one is older; else undefined. This module imports nothing, and
+ * uses no syntax that an old Node cannot parse.
  */
 export function oldNodeFault(): string | undefined {
   const [oldestMajor, oldestMinor] = [22, 19]

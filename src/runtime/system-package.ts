@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
-/** Where this program's package.json is: above the sources, the bundle and the library alike. */
+/** The directory of this program's package.json. It is above the sources, and above the built bundle and library. */
 export function packageRoot(): string {
   let directory = import.meta.dirname
   while (!existsSync(join(directory, 'package.json'))) {

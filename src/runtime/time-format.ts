@@ -1,6 +1,6 @@
 /**
- * `wallMs` as metav1.Time writes it: RFC 3339 in UTC with whole seconds (`2026-11-21T03:00:00Z`); what is below a
- * second is cut off.
+ * `wallMs` as metav1.Time writes it: RFC 3339 in UTC with whole seconds (`2026-11-21T03:00:00Z`); fractions of a second
+ * are cut off.
  * @throws RangeError outside the years 0000 to 9999.
  */
 export function formatTime(wallMs: number): string {
@@ -9,12 +9,12 @@ export function formatTime(wallMs: number): string {
 }
 
 /**
- * `wallMs` as metav1.MicroTime writes it: RFC 3339 in UTC with six digits of a second (`2026-11-21T03:00:00.123000Z`).
+ * `wallMs` as metav1.MicroTime writes it: RFC 3339 in UTC with six decimals (`2026-11-21T03:00:00.123000Z`).
  * @throws RangeError outside the years 0000 to 9999.
  */
 export function formatMicroTime(wallMs: number): string {
   const seconds = Math.floor(wallMs / 1000)
-  // All microseconds since 1970 together would not fit a double for long.
+  // We count within the second, because a double holds the microseconds since 1970 only until the year 2255.
   const micros = Math.round((wallMs - seconds * 1000) * 1000)
   if (micros === 1_000_000) return `${formatSeconds(seconds + 1)}.000000Z`
   return `${formatSeconds(seconds)}.${String(micros).padStart(6, '0')}Z`
@@ -38,7 +38,7 @@ export function parseTime(text: string): number {
   return ms - offset * 60_000 + Number(fraction.slice(0, 6).padEnd(6, '0')) / 1000
 }
 
-/** Like {@link parseTime}, with undefined where that throws. */
+/** Like {@link parseTime}, but returns undefined if that throws. */
 export function tryParseTime(text: string): number | undefined {
   try {
     return parseTime(text)

@@ -1,12 +1,12 @@
 /**
- * Collects requests to reconcile until they are taken: any number of requests make one reconciliation. One waiter at a
- * time.
+ * Collects requests to reconcile until they are taken, so that any number of them cause one reconciliation. Only one
+ * caller may wait at a time.
  */
 export class Trigger<Reason extends string> {
   #reasons = new Set<Reason>()
   #wake: (() => void) | undefined
 
-  /** Requests a reconciliation. A request during one asks for another after it. */
+  /** Requests a reconciliation. A request during a reconciliation causes another one after it. */
   fire(reason: Reason): void {
     this.#reasons.add(reason)
     this.#wake?.()
@@ -18,8 +18,8 @@ export class Trigger<Reason extends string> {
   }
 
   /**
-   * Resolves, at once if something is pending, with all reasons since the last call, and after {@link wake} with none;
-   * rejects with the signal's reason.
+   * Resolves with all reasons since the last call, as soon as there is one; after {@link wake} with none. Rejects with
+   * the signal's reason when it is aborted.
    */
   async take(signal: AbortSignal): Promise<ReadonlySet<Reason>> {
     signal.throwIfAborted()

@@ -34,8 +34,8 @@ interface Event {
  * Simulated time, shared by any number of processes: it stands still until {@link advance} is called, and moves from
  * event to event.
  *
- * Events happen in the order of (due time, sequence of scheduling). Before the next event begins, the code that waited
- * for promises of this one has run, as far as it can without letting time pass.
+ * Events happen in the order of (due time, sequence of scheduling). Before the next event begins, all code that waits
+ * for promises of this one runs as far as it can without letting time pass.
  *
  * ```ts
  * const time = new VirtualClock()
@@ -65,7 +65,7 @@ export class VirtualClock {
     return this.#nowMs
   }
 
-  /** How many events have happened so far: what a simulation costs. */
+  /** The number of events so far, as a measure of what a simulation costs. */
   get events(): number {
     return this.#events
   }
@@ -112,7 +112,7 @@ export class VirtualClock {
 
   /**
    * Lets time pass until `predicate` holds, checked before the first and after each event; stops after `limitMs`
-   * milliseconds. Resolves with whether it held. Rejects as {@link advance} does.
+   * milliseconds. Resolves with whether `predicate` held. Rejects as {@link advance} does.
    */
   async runUntil(predicate: () => boolean, limitMs: number): Promise<boolean> {
     return this.#run(limitMs, predicate)

@@ -19,9 +19,9 @@ export interface WorkQueueOptions<Key extends string> {
   readonly retry?: RetryRate | undefined
 }
 
-/** Both limits hold: the longer of their delays counts. Defaults are client-go's. */
+/** Limits retries by key and overall. The longer of the two delays counts. Defaults are client-go's. */
 export interface RetryRate {
-  /** The first delay of a key in milliseconds; it doubles with each further one. @default 5 */
+  /** The first delay of a key in milliseconds; it doubles with each further retry. @default 5 */
   readonly firstMs?: number | undefined
   /** @default 1_000_000 */
   readonly maxMs?: number | undefined
@@ -49,9 +49,9 @@ export interface RunOptions<Key extends string> {
  *
  * - fair: keys are handed out in the order in which they were added;
  * - stingy: a key that is added again before it is handed out is worked on once;
- * - one worker a key: a key that is added while it is being worked on is handed out once more, after `done`, never in
+ * - one worker per key: a key that is added while it is being worked on is handed out once more, after `done`, never in
  *   parallel;
- * - many producers, many consumers, and an end that both see.
+ * - many producers, many consumers, and a shutdown that both observe.
  *
  * Not guaranteed: an order between a delayed key and one that is added when the delay ends.
  */
@@ -68,7 +68,7 @@ export class WorkQueue<Key extends string = string> {
   readonly #processing = new Set<Key>()
   readonly #delayed = new Map<Key, { readonly dueMs: number; readonly cancel: Cancel }>()
   readonly #failures = new Map<Key, number>()
-  /** Callers that wait for a key. Empty whenever a key waits. */
+  /** The callers that wait for a key. Empty while a key is queued. */
   readonly #getters: ((key: Key | undefined) => void)[] = []
   #shuttingDown = false
 
@@ -84,7 +84,7 @@ export class WorkQueue<Key extends string = string> {
     return this.#queue.length - this.#head
   }
 
-  /** Marks a key as dirty. Without effect once the queue is shutting down. */
+  /** Marks a key as dirty. Has no effect once the queue is shutting down. */
   add(key: Key): void {
     if (this.#shuttingDown || this.#dirty.has(key)) return
     this.#observer?.added(key)
@@ -120,7 +120,7 @@ export class WorkQueue<Key extends string = string> {
     this.addAfter(key, Math.max(ownMs, this.#retry.bucket.reserve()))
   }
 
-  /** Adds a delayed key now. Without effect if it is not delayed. */
+  /** Adds a delayed key now. Has no effect if the key is not delayed. */
   expedite(key: Key): void {
     const delayed = this.#delayed.get(key)
     if (delayed === undefined) return
@@ -129,7 +129,7 @@ export class WorkQueue<Key extends string = string> {
     this.add(key)
   }
 
-  /** Adds now all delayed keys that were added with rate limit and not forgotten since. */
+  /** Adds all delayed keys now that were added with rate limit and not forgotten since. */
   expediteFailed(): void {
     for (const key of this.#failures.keys()) this.expedite(key)
   }
@@ -170,8 +170,8 @@ export class WorkQueue<Key extends string = string> {
   }
 
   /**
-   * Processes keys until `signal` is aborted; resolves when the running work is done. Keys that still wait then are
-   * left alone. Rejects only with an error of `failed`, which also ends the run.
+   * Processes keys until `signal` is aborted; resolves when the running work is done. Keys that are still queued then
+   * are not processed. Rejects only with an error that `failed` throws, which also ends the run.
    */
   async run(options: RunOptions<Key>): Promise<void> {
     const { controller, unlink } = linkedController(options.signal)
@@ -214,7 +214,7 @@ export class WorkQueue<Key extends string = string> {
 
   #dequeue(): Key {
     const key = this.#queue[this.#head++] as Key
-    // Array.shift would move all keys behind it, each time.
+    // Not by Array.shift, which would move all remaining keys each time.
     if (this.#head > 1024 && this.#head * 2 > this.#queue.length) {
       this.#queue = this.#queue.slice(this.#head)
       this.#head = 0

@@ -6,7 +6,8 @@ import type { RangeChange, RangeContent, RangeName, RangeRegistry, StoredRange }
 type Content = RangeContent | { readonly unreadable: string }
 
 /**
- * The ranges of the masters of one process; lost at its end. No call is answered before the caller's turn has ended.
+ * Holds the ranges of all masters of one process in memory, so they are lost when it exits. No call is answered
+ * synchronously.
  */
 export class MemoryRangeRegistry implements RangeRegistry {
   readonly writable = true
@@ -51,7 +52,7 @@ export class MemoryRangeRegistry implements RangeRegistry {
     this.#watchers.delete(notify)
   }
 
-  /** Stores a range, an invalid one, or none, over any other, as a foreign writer might. */
+  /** Stores or deletes a range, whatever its state, as a foreign writer might. `content` may be unreadable. */
   put(name: RangeName, content: Content | undefined): void {
     if (content === undefined) this.#ranges.delete(name)
     else this.#ranges.set(name, { content: copyOf(content), revision: ++this.#revision })
@@ -67,7 +68,7 @@ export class MemoryRangeRegistry implements RangeRegistry {
   }
 }
 
-/** Not slice: that of a Buffer shares its memory. */
+/** Copies the data. Not by `slice`, because `slice` of a Buffer shares its memory. */
 function copyOf<T extends Content>(content: T): T {
   return 'unreadable' in content ? content : { ...content, data: new Uint8Array(content.data) }
 }
@@ -77,12 +78,12 @@ async function turn(signal: AbortSignal): Promise<void> {
   signal.throwIfAborted()
 }
 
-/** This many numbers are named; of the others only their count is. */
+/** A log line names at most this many numbers, and gives the count of all. */
 const NAMED_NUMBERS = 5
 
 /**
- * A registry that reads for real, and logs each write instead of making it: once, until a different write of that range
- * is planned. It answers with the stored state.
+ * Reads from another registry, and logs each write instead of making it. A write that equals the last one of its range
+ * is not logged again. `write` returns the stored state.
  */
 export class DryRunRangeRegistry implements RangeRegistry {
   readonly writable: boolean
@@ -140,7 +141,7 @@ function bitsOf(data: Uint8Array): Bitmap {
   return Bitmap.fromBytes(data.length * 8, data) as Bitmap
 }
 
-/** The numbers in one and not in the other: `3: 0, 7, 9`. */
+/** The count, and the first few, of the numbers that are in `bitmap` but not in `other`: `3: 0, 7, 9`. */
 function numbersIn(bitmap: Bitmap, other: Bitmap): string {
   const named: number[] = []
   let count = 0

@@ -9,7 +9,7 @@ export type RangeName = (typeof rangeNames)[number]
 export interface RangeContent {
   /** The range in text, from the server that wrote it: `10.96.0.0/12`, `30000-32767`. */
   readonly range: string
-  /** As Go's big.Int.Bytes(); see Bitmap. */
+  /** The bitmap in the format of Go's big.Int.Bytes(); see Bitmap. */
   readonly data: Uint8Array
 }
 
@@ -18,39 +18,45 @@ export type StoredRange =
   | { readonly type: 'absent' }
   | (RangeContent & {
       readonly type: 'range'
-      /** Identifies the write: equal in reads and watches of one write, and different for different writes. */
+      /** Identifies the write that stored this state: reads and watches show the same revision of one write. */
       readonly revision: string
-      /** Why it is read but never rewritten, as the end of a sentence that begins with {@link RangeRegistry.where}. */
+      /**
+       * Why the range can be read but not rewritten, as the end of a sentence that begins with {@link
+       * RangeRegistry.where}.
+       */
       readonly fixed?: string | undefined
-      /** For {@link RangeRegistry.write}: the registry's own form of the state that was read. */
+      /** The registry's own representation of the state that was read, for {@link RangeRegistry.write}. */
       readonly version: unknown
     })
-  /** Must not be overwritten. The reason is the end of a sentence that begins with {@link RangeRegistry.where}. */
+  /**
+   * Such a range must not be overwritten. The reason is the end of a sentence that begins with {@link
+   * RangeRegistry.where}.
+   */
   | { readonly type: 'unreadable'; readonly reason: string }
 
-/** An event of a watch: the new state of one range, or that anything may have changed unseen. */
+/** An event of a watch: the new state of one range. */
 export interface RangeChange {
   readonly name: RangeName
   readonly stored: StoredRange
 }
 
 /**
- * The store of the bitmaps; knows nothing of their contents. Reads are linearizable.
+ * Stores the bitmaps, and does not interpret them. Reads are linearizable.
  *
  * Methods reject with a RemoteError (an EtcdError or KubeError), or with the reason of the signal. Upstream:
  * `RangeRegistry` in pkg/registry/core/rangeallocation/registry.go.
  */
 export interface RangeRegistry {
-  /** Whether there is a store behind it; otherwise (`none`) all ranges are absent, and nothing can be written. */
+  /** Whether the registry has a store. If not (`none`), all ranges are absent and nothing can be written. */
   readonly writable: boolean
-  /** Names the place of a range in messages: `/registry/ranges/servicenodeports in etcd`. */
+  /** Describes in messages where a range is stored: `/registry/ranges/servicenodeports in etcd`. */
   where(name: RangeName): string
   read(name: RangeName, signal: AbortSignal): Promise<StoredRange>
   /**
-   * Writes a range, if it is still in the state `previous`, in one step; `previous` comes from {@link read} or
-   * {@link watch}. Unknown fields are preserved. Returns undefined when another write was first, else the stored state.
-   * An `unreadable` state is never written: a TypeError; nor is a `fixed` one: a RemoteError of the nature `lasting`. A
-   * write that rejects as `away` may have happened, or may yet happen after a read that does not show it.
+   * Writes a range atomically, if it is still in the state `previous`, which comes from {@link read} or {@link watch}.
+   * Unknown fields are preserved. Returns the stored state, or undefined if another write was first. Rejects with a
+   * TypeError if the state is `unreadable`, and with a RemoteError of the nature `lasting` if it is `fixed`. A write
+   * that rejects as `away` may have happened, or may yet happen after a read that does not show it.
    */
   write(
     name: RangeName,
@@ -59,10 +65,10 @@ export interface RangeRegistry {
     signal: AbortSignal,
   ): Promise<StoredRange | undefined>
   /**
-   * Calls `onChange` with every change of each range, in order; and with undefined when the watch starts and after each
-   * interruption that may have missed one. Changes arrive some time after they were made: a read may show a `revision`
-   * that was not yet delivered. Continues until the signal is aborted; then it resolves. Calls `report` with undefined
-   * when the watch is open (again), else with the error that broke it.
+   * Calls `onChange` with every change of each range, in order, and with undefined when the watch starts and after each
+   * interruption in which it may have missed a change. Changes arrive some time after they were made, so a read may
+   * show a `revision` that the watch has not delivered yet. Resolves when the signal is aborted. Calls `report` with
+   * undefined when the watch opens (again), and with the error when it breaks.
    */
   watch(options: {
     readonly onChange: (change: RangeChange | undefined) => void

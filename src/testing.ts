@@ -1,6 +1,6 @@
 /**
- * The public door for tests: an API server in this process, simulated time and randomness, failover drills, checks of a
- * cluster, and the contract of lease stores.
+ * The public entry point for tests: an API server in this process, simulated time and randomness, failover drills,
+ * checks of a cluster, and the contract of lease stores.
  */
 import './runtime/system-node-guard.ts'
 

@@ -20,7 +20,7 @@ import {
   type ServiceCidrComplaint,
 } from './service-cidr-plan.ts'
 
-/** How often to reconcile without a change; upstream's interval. */
+/** The time between two reconciliations without a change, in milliseconds; as upstream. */
 const INTERVAL_MS = 10_000
 
 export interface DefaultServiceCidrOptions {
@@ -37,8 +37,8 @@ export interface DefaultServiceCidrOptions {
 /**
  * Creates the default ServiceCIDR, makes it Ready, and upgrades it from one family to two.
  *
- * Differences that it must not correct are reported once each: one Warning Event and one line. A server without the
- * ServiceCIDR API is left alone. Upstream: pkg/controlplane/controller/defaultservicecidr.
+ * Each difference that the controller must not correct is reported once, as a Warning Event and a log line. A server
+ * without the ServiceCIDR API is left alone. Upstream: pkg/controlplane/controller/defaultservicecidr.
  */
 export class DefaultServiceCidrController {
   readonly #options: DefaultServiceCidrOptions
@@ -62,7 +62,9 @@ export class DefaultServiceCidrController {
     this.#informer.subscribe(() => this.#loop.request('changed'))
   }
 
-  /** Resolves when the ServiceCIDR was in sync for the first time, or only an administrator can correct it. */
+  /**
+   * Resolves when the ServiceCIDR is first in sync, only an administrator can correct it, or the server lacks the API.
+   */
   get settled(): Promise<void> {
     return Promise.race([this.#loop.settled, this.#absent.promise])
   }
@@ -86,7 +88,7 @@ export class DefaultServiceCidrController {
     const planned = planServiceCidr(cached, this.#cidrs)
     if (planned.type === 'none') return
     if (planned.type === 'complain' && this.#complaints.has(textOf(planned.complaint))) return
-    // A missing one is created without a live read: the server refuses a second one.
+    // A missing ServiceCIDR is created without a live read, because the server refuses a second one.
     const live = planned.type === 'create' ? undefined : await this.#read(signal)
     await this.#execute(planServiceCidr(live, this.#cidrs), live, signal)
   }
@@ -128,7 +130,9 @@ export class DefaultServiceCidrController {
     }
   }
 
-  /** Makes the call; a permanent refusal is reported, everything except AlreadyExists is thrown again. */
+  /**
+   * Makes the call. Reports a permanent refusal, and throws every error again, except AlreadyExists from a creation.
+   */
   async #attempt<T>(
     action: 'create' | 'upgrade' | 'set-ready',
     regarding: ServiceCidr | undefined,
@@ -138,8 +142,8 @@ export class DefaultServiceCidrController {
       return await call()
     } catch (error) {
       if (action === 'create' && isKubeError(error, 'AlreadyExists')) {
-        // Another client was faster, or the watch has missed the creation: without a restart the creation would repeat
-        // for ever.
+        // Another client was faster, or the watch has missed the creation. Without a restart of the informer, the
+        // creation would be repeated for ever.
         this.#informer.restart()
         return undefined
       }
@@ -162,7 +166,7 @@ export class DefaultServiceCidrController {
         name: DEFAULT_SERVICE_CIDR,
         ...(regarding?.metadata?.uid !== undefined && { uid: regarding.metadata.uid }),
       },
-      // The reason may be that of the ServiceCIDR's own condition for not being ready.
+      // The reason may come from the Ready condition of the ServiceCIDR.
       ...eventReasons.KubernetesDefaultServiceCIDRError,
       reason,
       note,

@@ -17,7 +17,8 @@ function parseServiceRange(text: string): Cidr {
 }
 
 /**
- * The ranges for the addresses of Services. There is no upper limit: kube-apiserver has none since it uses IPAddresses.
+ * The ranges for the addresses of Services. There is no upper limit, because kube-apiserver has none since it uses
+ * IPAddresses.
  */
 export const serviceCidrOptions = {
   title: 'Service addresses',

@@ -4,13 +4,13 @@ import { readyConditionBody, readyConditionOf } from './ready-condition.ts'
 
 /** The ServiceCIDR that corresponds to the flags of the API server. */
 export const DEFAULT_SERVICE_CIDR = 'kubernetes'
-/** The field manager of its status, and the source of its events; upstream's name, so that both own the same field. */
+/** The field manager of its status, and the source of its Events: upstream's name, so that both own the same field. */
 export const SERVICE_CIDR_MANAGER = 'kubernetes-service-cidr-controller'
 
 const ERROR: EventReason = 'KubernetesDefaultServiceCIDRError'
 const INCONSISTENT: EventReason = 'KubernetesDefaultServiceCIDRInconsistent'
 
-/** A report about a ServiceCIDR that only an administrator can correct; made once. */
+/** A report about a ServiceCIDR that only an administrator can correct. Made once. */
 export interface ServiceCidrComplaint {
   readonly reason: string
   readonly note: string
@@ -20,17 +20,17 @@ export interface ServiceCidrComplaint {
 export type ServiceCidrAction =
   | { readonly type: 'none' }
   | { readonly type: 'create'; readonly serviceCidr: ServiceCidr }
-  /** From one family to two: the only change of ranges that is made. */
+  /** From one family to two: the only change of ranges that we make. */
   | { readonly type: 'upgrade'; readonly serviceCidr: ServiceCidr }
   | { readonly type: 'set-ready' }
-  /** Left alone, and reported once. */
+  /** The ServiceCIDR is left alone, and the complaint reported once. */
   | { readonly type: 'complain'; readonly complaint: ServiceCidrComplaint }
 
 /**
  * Decides what must change so that the default ServiceCIDR exists with `cidrs` and is Ready.
  *
- * Pure. One with other ranges, with Ready=False, or under deletion belongs to an administrator and is never changed.
- * Upstream: pkg/controlplane/controller/defaultservicecidr, 1.36.3.
+ * Pure. Apart from the upgrade, a ServiceCIDR with other ranges, with Ready=False, or under deletion belongs to an
+ * administrator and is not changed. Upstream: pkg/controlplane/controller/defaultservicecidr, 1.36.3.
  *
  * @param cidrs - one or two, the first decides the cluster's primary family.
  */
@@ -58,7 +58,7 @@ export function planServiceCidr(current: ServiceCidr | undefined, cidrs: readonl
   }
 }
 
-/** The body of the server-side apply that makes it Ready. `now` is RFC 3339 in whole seconds. */
+/** The body of the server-side apply that makes the default ServiceCIDR Ready. `now` is RFC 3339 in whole seconds. */
 export function readyStatus(now: string): unknown {
   return readyConditionBody(
     DEFAULT_SERVICE_CIDR,
@@ -67,7 +67,7 @@ export function readyStatus(now: string): unknown {
   )
 }
 
-/** The report of a refused write, in upstream's terms. */
+/** The report of a refused write, in upstream's words. */
 export function failureComplaint(
   action: 'create' | 'upgrade' | 'set-ready',
   cidrs: readonly string[],

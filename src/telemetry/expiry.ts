@@ -3,7 +3,7 @@ import { formatTime } from '../runtime/time-format.ts'
 import type { Logger } from './logger.ts'
 import type { Metrics } from './metrics.ts'
 
-/** What may expire, by the field of the kubeconfig, or the flag, that gives it. */
+/** What may expire, named after the kubeconfig field or the flag that provides it. */
 export type ExpiringKind =
   | 'client-certificate'
   | 'certificate-authority'
@@ -13,29 +13,30 @@ export type ExpiringKind =
   | 'health-tls-cert-file'
   | 'client-ca-file'
 
-/** The period of validity in wall time; the start where it is known. */
+/** The period of validity in wall time. The start is left out if it is unknown. */
 export interface Lifetime {
   readonly fromMs?: number | undefined
   readonly toMs: number
 }
 
 /**
- * Called at each reading with the certificates or tokens in use: of authorities with all in the file, and without those
- * that never expire.
+ * Called at each reading with the lifetimes of the certificates or tokens in use: of all authorities in a file, but not
+ * of those that never expire.
  */
 export type ExpiryReporter = (kind: ExpiringKind, lifetimes: readonly Lifetime[]) => void
 
 const DAY_MS = 86_400_000
-/** How long before its expiry a certificate is warned about. */
+/** How long before the expiry of a certificate a warning is logged. */
 const WARNINGS_MS = [7 * DAY_MS, DAY_MS]
 /**
- * Warnings are limited to this last part of its life: a certificate that lives for a day or an hour is normally renewed
- * late.
+ * Warnings are limited to this last part of the lifetime, because certificates that live for a day or an hour are
+ * normally renewed late.
  */
 const LAST_PART = 0.1
 
 /**
- * How many of its warnings are due. Pure. None without a known start, such as for tokens, which are renewed every hour.
+ * How many warnings about a certificate are due. Pure. None if the start is unknown, as for tokens, which are renewed
+ * every hour.
  */
 export function warningsDue({ fromMs, toMs }: Lifetime, nowMs: number): number {
   if (fromMs === undefined) return 0
@@ -75,7 +76,7 @@ export function expiryReporter(options: {
   }
 }
 
-/** An expired one counts only if all have expired: rotated authorities remain in their file. */
+/** The next to expire, or the last if all have expired. Others that have expired are authorities that were rotated. */
 function nextToEnd(lifetimes: readonly Lifetime[], nowMs: number): Lifetime | undefined {
   const inTurn = lifetimes.toSorted((a, b) => a.toMs - b.toMs)
   return inTurn.find(({ toMs }) => toMs > nowMs) ?? inTurn.at(-1)

@@ -2,7 +2,9 @@ import { messageOf } from '../runtime/errors.ts'
 import type { Logger } from './logger.ts'
 import type { Metrics } from './metrics.ts'
 
-/** kube-apiserver's three: is the process alive, is it ready for requests, and the older mix of both. */
+/**
+ * kube-apiserver's endpoints: whether the process is alive, whether it is ready for requests, and an older mix of both.
+ */
 export type HealthEndpoint = 'livez' | 'readyz' | 'healthz'
 
 export const healthEndpoints: readonly HealthEndpoint[] = ['livez', 'readyz', 'healthz']
@@ -11,9 +13,9 @@ export const healthEndpoints: readonly HealthEndpoint[] = ['livez', 'readyz', 'h
 export interface HealthCheck {
   /** Such as `ping` or `poststarthook/bootstrap-controller`. */
   readonly name: string
-  /** The fault in one line; undefined while there is none. A throw counts as a fault with the error's message. */
+  /** The fault in one line; undefined while there is none. A thrown error counts as a fault. */
   readonly fault: () => string | undefined | Promise<string | undefined>
-  /** What a passing check still lacks, in one line for everybody. @default nothing */
+  /** What is still missing although the check passes, as one line that everybody may read. @default nothing */
   readonly remark?: (() => string | undefined) | undefined
 }
 
@@ -31,8 +33,8 @@ interface HealthAnswer {
 
 /**
  * Runs all checks of an endpoint except the excluded ones and answers as kube-apiserver does
- * (k8s.io/apiserver/pkg/server/healthz): `ok`, the list of checks with `verbose`, and always the list when one fails.
- * The list has no reasons, because it is public. The results are counted as `kubernetes_healthcheck`.
+ * (k8s.io/apiserver/pkg/server/healthz): `ok`, or the list of checks if `verbose` is set or a check fails. The list has
+ * no reasons, because it is public. The results are counted as `kubernetes_healthcheck`.
  */
 export async function answerHealth(options: {
   readonly endpoint: HealthEndpoint
@@ -67,7 +69,7 @@ export async function answerHealth(options: {
   return { status: 200, text: options.verbose ? `${list}${endpoint} check passed\n` : 'ok', ...answer }
 }
 
-/** Runs a single check. The reason is only for authorized callers: it names servers, files and objects. */
+/** Runs a single check. The reason is only for authorized callers, because it names servers, files and objects. */
 export async function answerHealthCheck(
   check: HealthCheck,
   { reason }: { readonly reason: 'shown' | 'withheld' },
@@ -104,7 +106,7 @@ function healthCounter(metrics: Metrics): (type: HealthEndpoint, name: string, o
 
 /**
  * Logs which checks of an endpoint fail, whenever that changes. A check that a request excludes keeps its last result,
- * so that no caller can cause lines, or hide failures, by excluding checks.
+ * so that no caller can cause log lines, or hide failures, by excluding checks.
  */
 export function healthFaultLog(logger: Logger): (endpoint: HealthEndpoint, answer: HealthAnswer) => void {
   const known = new Map<HealthEndpoint, HealthAnswer['faults']>()
@@ -133,7 +135,7 @@ export interface HealthCaller {
   readonly certificate: { readonly user: string; readonly groups: readonly string[] } | undefined
 }
 
-/** Whether a caller may have what it requests, or the HTTP status of the refusal. */
+/** 200 if a caller may have what it requests, else the HTTP status of the refusal. */
 export type HealthVerdict =
   | 200
   /** Not authenticated. */
@@ -152,7 +154,7 @@ export interface HealthAccess {
 }
 
 /**
- * Whether one of the patterns is the path, or begins it and ends in `*`: as in kube-apiserver's
+ * Whether a pattern equals the path, or ends in `*` after a prefix of the path, as in kube-apiserver's
  * `--authorization-always-allow-paths`.
  */
 export function isAlwaysAllowed(path: string, patterns: readonly string[]): boolean {

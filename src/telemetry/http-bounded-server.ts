@@ -10,12 +10,12 @@ import {
 } from './http-serving-certificate.ts'
 import type { Logger } from './logger.ts'
 
-/** An import of `node:http` loads Node's fetch and WebSocket too, whether they are used or not: 50 ms and 9 MiB. */
+/** Not imported, because an import of `node:http` also loads Node's fetch and WebSocket: 50 ms and 9 MiB. */
 export const { createServer } = process.getBuiltinModule('node:http')
 
 /** The limits of a public port, for all clients together. Times are in milliseconds. */
 export const serverLimits = {
-  /** Open connections. One more closes the oldest, so that idle ones block nobody. */
+  /** Open connections. A further one closes the oldest, so that idle connections block nobody. */
   connections: 100,
   /** Bytes of a request's line and headers together; longer ones are answered with 431. */
   headerBytes: 16_384,
@@ -25,7 +25,7 @@ export const serverLimits = {
   requestMs: 10_000,
   /** To the end of a TLS handshake. */
   handshakeMs: 5000,
-  /** For a client to take an answer. */
+  /** For a client to receive an answer. */
   answerMs: 10_000,
   /** Between an answer and the next request. */
   keepAliveMs: 5000,
@@ -40,13 +40,13 @@ const SLICE_BYTES = { first: 1024, most: 4096 } as const
 export interface BoundedServerOptions {
   /** An address of this machine, or a name for one. */
   readonly host: string
-  /** 0 selects a free one. */
+  /** 0 selects a free port. */
   readonly port: number
-  /** HTTPS with these files, PEM, which are read again when they change. @default plain HTTP */
+  /** Serve HTTPS with these PEM files, which are read again when they change. @default plain HTTP */
   readonly tls?: ServingCertificateFiles | undefined
-  /** Called at each reading of the files with the expiry of those in use. @default none */
+  /** Called at each reading of the files with the lifetimes of the certificates in use. @default none */
   readonly onExpiry?: ExpiryReporter | undefined
-  /** Its rejections are logged and answered with 500. */
+  /** Answers a request. A rejection is logged and answered with 500. */
   readonly respond: (request: IncomingMessage) => Promise<HttpAnswer | HttpStream>
   readonly logger: Logger
 }
@@ -59,7 +59,7 @@ export interface HttpAnswer {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** An answer without an end of its own, such as server-sent events. */
+/** An answer that does not end by itself, such as server-sent events. */
 export interface HttpStream {
   /** Writes the answer, and ends it before the server is closed. Must not throw. */
   stream(response: ServerResponse): void
@@ -75,7 +75,8 @@ export interface BoundedServer {
 }
 
 /**
- * The server cannot listen at the given address. The message is one line and names it; `cause` is the system's error.
+ * The server cannot listen at the given address. The message is one line and names the address; `cause` is the system's
+ * error.
  */
 export class ListenError extends Error {
   override readonly name = 'ListenError'
@@ -96,8 +97,8 @@ const listenFaults: Readonly<Record<string, string>> = {
 
 /**
  * An HTTP/1.1 server that no client can delay or overload: it observes {@link serverLimits}, and handles one request at
- * a time on a connection. A client that sends the next request before it has taken the last answer (pipelining) is cut
- * off.
+ * a time on a connection. A client that sends the next request before it has received the last answer (pipelining) is
+ * cut off.
  * @throws ListenError, ServingCertificateError
  */
 export async function serveBounded(options: BoundedServerOptions): Promise<BoundedServer> {
@@ -140,7 +141,7 @@ async function tlsServer(files: ServingCertificateFiles, times: ServerOptions, o
   const followed = {
     setSecureContext(next: ServingCertificate) {
       server.setSecureContext(next)
-      // An open connection counts as authorized by the authority before.
+      // An open connection would stay authorized by the previous authorities.
       if (next.ca !== ca) server.closeAllConnections()
       ca = next.ca
     },
@@ -148,7 +149,7 @@ async function tlsServer(files: ServingCertificateFiles, times: ServerOptions, o
   return { server, follow: () => followServingCertificate(files, followed, context, options) }
 }
 
-/** The open connections, the oldest first, never more than the limit. */
+/** Closes the oldest connection while there are too many. Returns the open ones, the oldest first. */
 function boundConnections(server: Server): ReadonlySet<Socket> {
   const open = new Set<Socket>()
   server.on('connection', (socket) => {
@@ -164,9 +165,9 @@ function boundConnections(server: Server): ReadonlySet<Socket> {
 }
 
 /**
- * Node passes everything that it has read at once, 64 KiB, to its parser, which makes some two thousand requests of
- * pipelined input before the connection can be cut off: tens of milliseconds, repeatedly. In slices it stops after the
- * first.
+ * Passes the input to Node's parser in slices. Node would pass it all that was read at once, 64 KiB, and the parser
+ * would make some two thousand requests of pipelined input before the connection can be cut off: tens of milliseconds,
+ * repeatedly. With slices, the parser stops after the first.
  */
 function parseInSlices(socket: Socket): void {
   const parsers = socket.listeners('data')
@@ -184,7 +185,7 @@ function answerOneAtATime(server: Server, { respond, logger }: BoundedServerOpti
     respond(request).then(
       (result) => {
         if (!('stream' in result)) send(request, response, result)
-        // Of a client that has gone meanwhile, no end would come.
+        // If the client has disconnected meanwhile, the stream would never see its end.
         else if (!response.destroyed) result.stream(response)
       },
       (error: unknown) => {
@@ -204,9 +205,9 @@ function answerOneAtATime(server: Server, { respond, logger }: BoundedServerOpti
 }
 
 /**
- * Cuts off a client that sends the next request before it has taken the last answer: Node would hold an answer for each
- * request of the chunk, thousands, of which the client takes none. Node 22 does not even say of such an answer that its
- * client has gone.
+ * Cuts off a client that sends the next request before it has received the last answer. Otherwise Node would hold
+ * thousands of answers, one for each request of the chunk, that the client never reads. Node 22 does not even report
+ * for such an answer that its client has disconnected.
  */
 export function oneAtATime(
   answer: (request: IncomingMessage, response: ServerResponse) => void,
@@ -234,7 +235,7 @@ function send(request: IncomingMessage, response: ServerResponse, answer: HttpAn
     'content-length': Buffer.byteLength(answer.body),
     'x-content-type-options': 'nosniff',
     'cache-control': 'no-cache, private',
-    // Bodies are not read here, and may have no end.
+    // Request bodies are not read here, and may never end.
     ...(hasBody && { connection: 'close' }),
     ...answer.headers,
   })

@@ -22,20 +22,20 @@ import type { Metrics } from './metrics.ts'
 export interface HealthServerOptions {
   /** An address of this machine, or a name for one. */
   readonly host: string
-  /** 0 selects a free one. */
+  /** 0 selects a free port. */
   readonly port: number
-  /** The checks of an endpoint, at each request. */
+  /** The checks of an endpoint; called at each request. */
   readonly checks: (endpoint: HealthEndpoint) => readonly HealthCheck[]
   readonly metrics: Metrics
   readonly logger: Logger
-  /** HTTPS with these files, which are read again when they change. @default plain HTTP */
+  /** Serve HTTPS with these files, which are read again when they change. @default plain HTTP */
   readonly tls?: ServingCertificateFiles | undefined
   /**
    * Authorizes requests outside `alwaysAllowPaths`. @default everybody may read everything except the reasons of failed
    * checks
    */
   readonly access?: HealthAccess | undefined
-  /** Public paths; one that ends in `*` covers all with that prefix. @default the three endpoints */
+  /** Public paths; one that ends in `*` covers all paths with that prefix. @default the three endpoints */
   readonly alwaysAllowPaths?: readonly string[] | undefined
 }
 
@@ -44,7 +44,7 @@ const RENDERING_MS = 1000
 
 /**
  * Serves `/livez`, `/readyz` and `/healthz` in kube-apiserver's form (`?verbose`, `?exclude=NAME`, one check at
- * `/readyz/NAME`) and `/metrics`, which are at most a second old. A change of the failed checks is logged once, not at
+ * `/readyz/NAME`) and `/metrics`, which is at most a second old. A change of the failed checks is logged once, not at
  * each probe.
  * @throws ListenError, ServingCertificateError
  */
@@ -94,7 +94,7 @@ function healthResponder(options: HealthServerOptions): (request: IncomingMessag
   }
 }
 
-/** Renders the metrics for the first request after a second; all others share that page and its bytes. */
+/** Renders the metrics at most once a second, for the first request. Later requests share that page and its bytes. */
 function sharedPage(metrics: Metrics): () => Promise<HttpAnswer> {
   let page: Promise<HttpAnswer> | undefined
   let renderedAtMs = 0
@@ -119,7 +119,7 @@ function callerOf(socket: IncomingMessage['socket'], authorization: string | und
 function certificateOf(socket: TLSSocket): HealthCaller['certificate'] {
   if (!socket.authorized) return undefined
   const { subject = {}, valid_to: ends } = socket.getPeerCertificate()
-  // It was valid when the connection was made, which may be long ago.
+  // The certificate was valid when the connection was opened, but that may be long ago.
   if (Date.parse(ends) <= systemClock.wallMs()) return undefined
   // Names that occur more than once arrive as a list, contrary to the type.
   const { CN, O } = subject as Readonly<Record<string, string | string[] | undefined>>

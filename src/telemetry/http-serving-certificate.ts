@@ -15,7 +15,7 @@ export interface ServingCertificateFiles {
   readonly clientCaFile?: string | undefined
 }
 
-/** A file is missing or contains no usable certificate or key. The message is one line and names it. */
+/** A file is missing or contains no usable certificate or key. The message is one line and names the file. */
 export class ServingCertificateError extends Error {
   override readonly name = 'ServingCertificateError'
   readonly code = 'BadServingCertificate'
@@ -47,8 +47,8 @@ export async function readServingCertificate(files: ServingCertificateFiles): Pr
 }
 
 /**
- * Passes changed files to the server, which started with `from`: new connections use them. While they are unusable, as
- * halfway through a rotation, the server continues with the previous ones, and that is logged once.
+ * Passes changed files to the server, which started with `from`: new connections use them. While the files are
+ * unusable, as halfway through a rotation, the server continues with the previous certificates, and logs that once.
  */
 export function followServingCertificate(
   files: ServingCertificateFiles,
@@ -59,7 +59,7 @@ export function followServingCertificate(
   let held = from
   let complaint: string | undefined
   const reportExpiry = (): void => {
-    // The certificates after the first are of authorities.
+    // The certificates after the first belong to intermediate authorities.
     onExpiry?.('health-tls-cert-file', validitiesIn(held.cert).slice(0, 1))
     onExpiry?.('client-ca-file', validitiesIn(held.ca ?? ''))
   }

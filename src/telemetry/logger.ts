@@ -11,7 +11,7 @@ export interface Logger {
   child(fields: LogFields): Logger
 }
 
-/** Logs nothing: the default of a library without a logger. */
+/** Logs nothing: the default if the library is used without a logger. */
 export const silentLogger: Logger = {
   debug() {},
   info() {},

@@ -50,7 +50,7 @@ const buckets = Array.from({ length: 10 }, (_, power) => Number(`1e${power - 8}`
 
 /** Measures one queue at a time. */
 interface WorkQueueMetrics extends WorkQueueObserver {
-  /** A new queue replaces the one before: its waiting and running keys are forgotten. */
+  /** Call it when a new queue replaces the old one: forgets the old one's waiting and running keys. */
   restart(): void
 }
 

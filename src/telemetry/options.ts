@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 
-/** What is logged, and how. Only a declaration: config/ interprets it. */
+/** The options for what is logged, and how. They are only declared here: config/ interprets them. */
 export const loggingOptions = {
   title: 'Logging',
   options: {

@@ -57,7 +57,7 @@ export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise
   return pino(pinoOptions, { write: (line) => target.write(printableLines(pretty(line))) })
 }
 
-/** A field name that pino has not escaped makes a line that is not JSON; logging must not fail for it. */
+/** Redacts a line. If pino has not escaped a field name, the line is not JSON, but logging must not fail. */
 function redacted(line: string): string {
   try {
     return `${JSON.stringify(JSON.parse(line), redacting)}\n`
@@ -76,14 +76,14 @@ function describeError(error: unknown, withStack: boolean): unknown {
   }
 }
 
-/** The most bytes that wait for the reader of standard error; further lines are dropped. */
+/** The most bytes that may wait for the reader of standard error. Further lines are dropped. */
 export const MAX_WAITING_BYTES = 1_048_576
 
-/** Takes lines without ever waiting for their reader or failing. */
+/** Writes lines. Never waits for their reader, and never fails. */
 interface LogSink {
-  /** Takes a line, or drops it: when too much waits already, when the disk is full, or when the reader has gone. */
+  /** Writes a line, or drops it if too many bytes already wait, the disk is full, or the reader has gone. */
   write(line: string): void
-  /** Called with the number of dropped lines once lines are taken again. @default none */
+  /** Called with the number of dropped lines once lines can be written again. @default none */
   onLost: (lines: number) => void
 }
 

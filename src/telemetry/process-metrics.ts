@@ -22,7 +22,7 @@ export function observeProcess(metrics: Metrics, clock: Clock): void {
 
 /** The time between two samples, in milliseconds. */
 const PERIOD_MS = 500
-/** From this lateness on it is logged, in milliseconds: a lease's renewal was late too. */
+/** A lateness from here on is logged, in milliseconds, because lease renewals were late too. */
 const REPORTED_MS = 1_000
 /** How many samples the metric covers: a minute. */
 const SAMPLES = 120
@@ -35,7 +35,7 @@ interface EventLoopOptions {
 
 /**
  * Measures how late the timers of this process fire, and logs a lateness of a second or more. Returns a function that
- * ends it.
+ * stops this.
  */
 export function watchEventLoop({ clock, logger, metrics }: EventLoopOptions): Cancel {
   const latenessesMs: number[] = []

@@ -3,7 +3,7 @@ import type { MetricOptions, Metrics } from './metrics.ts'
 
 type Kind = 'counter' | 'gauge' | 'histogram'
 
-/** Metrics of prom-client in a registry of their own: two masters in one process do not see each other's. */
+/** Metrics of prom-client in a registry of their own, so that two masters in one process do not share them. */
 export function prometheusMetrics(): Metrics {
   const registry = new Registry()
   const collectors: (() => void)[] = []

@@ -1,13 +1,13 @@
 const REDACTED = '[redacted]'
 
-/** Redacting shorter ones would remove ordinary words. */
+/** Shorter secrets are not redacted, because that would remove ordinary words. In characters. */
 const SHORTEST = 8
-/** Enough for a day of tokens that are renewed each hour, and the lines of a few keys. */
+/** The most secrets that are held: enough for a day of hourly tokens and the lines of a few keys. */
 const MOST = 500
 
 /**
- * The loaded secrets: tokens, passwords, the lines of private keys; the newest last. One set for the process: no log
- * line of any part may contain a secret that another part loaded.
+ * The loaded secrets: tokens, passwords, the lines of private keys; the newest last. One set for the process, because
+ * no log line of any part may contain a secret that another part loaded.
  */
 const known = new Set<string>()
 
@@ -15,17 +15,17 @@ const known = new Set<string>()
 const patterns: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   // An old key has headers with hyphens in them; a truncated one extends to the end.
   [/-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/gs, REDACTED],
-  // The user and password in a URL, up to the last at sign: passwords may contain unescaped ones. They may contain
-  // quotation marks too; but after a port one ends the URL.
+  // The user and password in a URL, up to the last at sign, because passwords may contain unescaped ones. Passwords may
+  // contain quotation marks too, but a quotation mark after a port ends the URL.
   [/(:\/\/)(?:[^\s"'<>]{0,500}|[^\s"'<>:/@]{0,200}:(?!\d{1,5}["'/])[^\s<>]{0,500})@/g, `$1${REDACTED}@`],
   [/\b(Bearer|Basic) +[^\s"',;]+/gi, `$1 ${REDACTED}`],
   // A JSON Web Token, or the beginning of one.
   [/\beyJ[\w-]{8,}[\w.-]*/g, REDACTED],
-  // A colon and a blank precede words, as in "token: permission denied".
+  // A colon and a blank precede ordinary words, not secrets, as in "token: permission denied".
   [/(password|passwd|secret|token|api[-_]?key)(["']?\s*=\s*["']?|["']?:\s*["']|:)[^\s"',;&]{4,}/gi, `$1$2${REDACTED}`],
 ]
 
-/** Registers a secret, for PEM each line of it: `withoutSecrets` removes it from all texts. Short ones are ignored. */
+/** Registers a secret (of PEM, each line), so that `withoutSecrets` removes it from all texts. Ignores short ones. */
 export function addSecret(secret: string | undefined): void {
   for (const line of secret?.split('\n') ?? []) {
     const text = line.trim()
@@ -48,8 +48,8 @@ export function withoutSecrets(text: string): string {
 }
 
 /**
- * Foreign text as one printable line of at most `most` characters, without secrets. They go before the text is cut: the
- * first half of one would not be recognized.
+ * Foreign text as one printable line of at most `most` characters, without secrets. Secrets are removed before the text
+ * is cut, because the first half of one would not be recognized.
  */
 export function oneLine(text: string, most = 500): string {
   const line = withoutSecrets(text)
@@ -59,7 +59,7 @@ export function oneLine(text: string, most = 500): string {
   return line.length > most ? `${line.slice(0, most)}…` : line
 }
 
-/** Names of fields with secret contents, without case, dashes and underscores. */
+/** The names of fields with secret contents, in lower case without dashes and underscores. */
 const secretFields: ReadonlySet<string> = new Set([
   'authorization',
   'proxyauthorization',
@@ -75,7 +75,7 @@ const secretFields: ReadonlySet<string> = new Set([
   'password',
 ])
 
-/** For `JSON.stringify`: redacts the fields with such names, and secrets at any depth. */
+/** A replacer for `JSON.stringify`. Redacts the fields with these names, and secrets at any depth. */
 export function redacting(field: string, value: unknown): unknown {
   if (secretFields.has(field.toLowerCase().replace(/[-_]/g, ''))) return REDACTED
   return typeof value === 'string' ? withoutSecrets(value) : value

@@ -4,7 +4,7 @@ import { isManagedByAllocator } from '../../repair/ip-address/ip-address.ts'
 import { addressTest } from '../../repair/ip-address/service-ips.ts'
 import { coverageOf } from './coverage.ts'
 
-/** A test whether an IPAddress would be in no ServiceCIDR without this one, which is being deleted. */
+/** A test whether an IPAddress would be in no ServiceCIDR after the deletion of this one. */
 export function blockingTest(serviceCidr: ServiceCidr, all: readonly ServiceCidr[]): (ipAddress: IpAddress) => boolean {
   const { needed, others } = coverageOf(serviceCidr, all)
   const isBlocking = addressTest(needed, others)
@@ -13,20 +13,23 @@ export function blockingTest(serviceCidr: ServiceCidr, all: readonly ServiceCidr
 
 /** The state of one ServiceCIDR that is being deleted. */
 interface Entry {
-  /** The ranges from which it was made, as text. */
+  /** The ranges from which this entry was computed, as text. */
   readonly madeOf: string
   /** Whether an IPAddress of this name would be in no ServiceCIDR without this one. */
   readonly isBlocking: (name: string) => boolean
-  /** A set and not a number: the store may be ahead of the changes that {@link BlockingAddresses.apply} receives. */
+  /**
+   * The blocking IPAddresses. Not just their number, because {@link BlockingAddresses.apply} may receive a change that
+   * the store already had when they were counted.
+   */
   readonly names: Set<string>
 }
 
 /**
- * The IPAddresses that would be in no ServiceCIDR any more, for each ServiceCIDR that is being deleted.
+ * The IPAddresses that block each ServiceCIDR under deletion, because they would be in no ServiceCIDR without it.
  *
- * The IPAddresses, of which there may be a million, are all read once when a deletion begins, and once when a
- * ServiceCIDR appears or goes that overlaps one that is being deleted. Otherwise a change of an IPAddress costs a few
- * comparisons, and while no ServiceCIDR is being deleted nothing.
+ * All IPAddresses, perhaps a million, are read once when a deletion begins, and again whenever a ServiceCIDR that
+ * overlaps one under deletion appears or disappears. Otherwise a change of an IPAddress costs a few comparisons, and
+ * nothing while no ServiceCIDR is being deleted.
  */
 export class BlockingAddresses {
   readonly #ipAddresses: Pick<Store<IpAddress>, 'list'>
@@ -60,7 +63,7 @@ export class BlockingAddresses {
     this.#entries.delete(name)
   }
 
-  /** Takes in a change of an IPAddress. Returns the ServiceCIDRs that it blocks or unblocks. */
+  /** Applies a change of an IPAddress. Returns the names of the ServiceCIDRs that it blocks or unblocks. */
   apply(change: Change<IpAddress>): readonly string[] {
     const address = nameOf(change.type === 'deleted' ? change.old : change.object)
     const isPresent = change.type !== 'deleted' && isManagedByAllocator(change.object)

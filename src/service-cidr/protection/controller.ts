@@ -16,7 +16,8 @@ import { overlapping } from './coverage.ts'
 import { type ProtectionAction, planProtection } from './protection-plan.ts'
 
 /**
- * The field manager of the condition, and the source of the Events: upstream's name, so that both own the same field.
+ * The field manager of the condition, and the source of the Events: upstream's name, so that both controllers own the
+ * same field.
  */
 export const SERVICE_CIDR_CONTROLLER = 'service-cidr-controller'
 
@@ -24,7 +25,7 @@ export const SERVICE_CIDR_CONTROLLER = 'service-cidr-controller'
 const WORKERS = 5
 /** There are few ServiceCIDRs, so a failed one is tried again at least this often, in milliseconds. */
 const LONGEST_RETRY_MS = 60_000
-/** A copy that differs from the server is compared again after this time, in milliseconds. */
+/** If a copy differs from the server, the ServiceCIDR is checked again after this time, in milliseconds. */
 const STALE_COPY_MS = 10_000
 
 export interface ServiceCidrProtectionOptions {
@@ -32,27 +33,27 @@ export interface ServiceCidrProtectionOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly events: EventSink
-  /** Provides the informers of ServiceCIDRs and IPAddresses. Their owner runs them. */
+  /** Provides the informers of ServiceCIDRs and IPAddresses. Their creator runs them. */
   readonly informers: Informers
-  /** Measures the queue. */
+  /** Observes the queue, for its metrics. */
   readonly observer: WorkQueueObserver
 }
 
 /**
- * Protects every ServiceCIDR with a finalizer, makes it Ready, and lets one that is being deleted go only when no
- * IPAddress needs it any more, as kube-controller-manager's service-cidr-controller does (pkg/controller/servicecidrs).
+ * Protects every ServiceCIDR with a finalizer, makes it Ready, and lets its deletion finish only when no IPAddress
+ * needs it any more, as kube-controller-manager's service-cidr-controller does (pkg/controller/servicecidrs).
  *
- * It uses the copies of its informers. The resourceVersion guards each change of the finalizers, so they are those from
- * which the plan was made. Before a finalizer goes, ServiceCIDRs and IPAddresses are read live: with a copy that has
- * missed an IPAddress, a range would go that is in use. It may run beside a kube-controller-manager: both write the
- * same, and what one has written the other leaves alone.
+ * The controller plans from the copies of its informers. The resourceVersion guards each change of the finalizers, so
+ * it fails if they are not those of the plan. Before the controller removes a finalizer, it reads ServiceCIDRs and
+ * IPAddresses live, because with a copy that has missed an IPAddress it would delete a range in use. The controller may
+ * run beside a kube-controller-manager: both write the same, and neither repeats a write of the other.
  */
 export class ServiceCidrProtectionController implements WorkloadController {
   readonly #options: ServiceCidrProtectionOptions
   readonly #serviceCidrs: Followed<ServiceCidr>
   readonly #queue: WorkQueue
   readonly #blocking: BlockingAddresses
-  /** The answers to the last writes: the copy is behind them for a moment, and the writes would be repeated. */
+  /** The answers to the last writes. Without them, writes would be repeated while the copy does not show them yet. */
   readonly #written = new Map<string, ServiceCidr>()
   readonly #subscriptions: readonly (() => void)[]
 
@@ -91,7 +92,10 @@ export class ServiceCidrProtectionController implements WorkloadController {
     this.#queue.expediteFailed()
   }
 
-  /** Another ServiceCIDR that is being deleted may depend on this one. Ranges are only ever added to one. */
+  /**
+   * Also queues the overlapping ServiceCIDRs under deletion, because they may depend on this one. The old object has no
+   * further ranges: ranges are only ever added.
+   */
   #serviceCidrChanged(change: Change<ServiceCidr>): void {
     const changed = change.type === 'deleted' ? change.old : change.object
     this.#queue.add(nameOf(changed))
@@ -130,7 +134,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
     return false
   }
 
-  /** The copy, or the answer to a write of this process that the copy does not have yet. */
+  /** The copy, or the answer to the last write of this process if the copy is older. */
   #current(name: string): ServiceCidr | undefined {
     const copy = this.#serviceCidrs.store.get({ name })
     const written = this.#written.get(name)
@@ -176,7 +180,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
     return true
   }
 
-  /** In upstream's words. An outage is not recorded as an Event. */
+  /** Records an Event in upstream's words; none for an outage. */
   #reportFailure(serviceCidr: ServiceCidr, error: unknown): void {
     if (!isKubeError(error) || error.code === 'Unreachable') return
     const regarding = referenceIn(serviceCidrs, serviceCidr)
@@ -202,7 +206,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
   #logFailure(serviceCidr: string, error: unknown): void {
     const retries = this.#queue.numRequeues(serviceCidr)
     const fields = { serviceCidr, retries, error }
-    // `Availability` logs an outage of the server, once.
+    // Only at debug, because `Availability` logs an outage of the server once.
     if (isKubeError(error, 'Unreachable', 'Conflict') || retries > 0) {
       this.#options.logger.debug(fields, 'a sync failed')
     } else this.#options.logger.warn(fields, 'a sync failed; trying again')

@@ -4,7 +4,7 @@ import { rangesOf } from '../../repair/ip-address/service-ips.ts'
 import { PROTECTION_FINALIZER } from './protection-plan.ts'
 
 /**
- * The ServiceCIDRs that have addresses in common with this one, itself included if it is among them. Upstream:
+ * The ServiceCIDRs that have addresses in common with this one, including this one if it is in `all`. Upstream:
  * `overlappingServiceCIDRs` in pkg/controller/servicecidrs.
  */
 export function overlapping(serviceCidr: ServiceCidr, all: readonly ServiceCidr[]): readonly ServiceCidr[] {
@@ -12,21 +12,21 @@ export function overlapping(serviceCidr: ServiceCidr, all: readonly ServiceCidr[
   return all.filter((other) => rangesOf(other).some((range) => ranges.some((own) => doOverlap(own, range))))
 }
 
-/** What the deletion of a ServiceCIDR leaves behind. */
+/** What the deletion of a ServiceCIDR would leave uncovered. */
 export interface Coverage {
-  /** The ranges of which an IPAddress may need the ServiceCIDR. Empty: others include them all. */
+  /** The ranges in which an IPAddress may need the ServiceCIDR. Empty if the ranges of others include them all. */
   readonly needed: readonly Cidr[]
-  /** The ranges of other ServiceCIDRs that have addresses in common with them. */
+  /** The ranges of other ServiceCIDRs that overlap the needed ones. */
   readonly others: readonly Cidr[]
 }
 
 /**
- * Compares a ServiceCIDR with the others that stay when it is gone. Pure. Upstream: `canDeleteCIDR` in
+ * Compares a ServiceCIDR with the others that remain after its deletion. Pure. Upstream: `canDeleteCIDR` in
  * pkg/controller/servicecidrs.
  *
- * It differs from upstream where another one is being deleted too. Upstream counts it like any other: of two with the
- * same addresses that are deleted together, both may go, and leave their addresses in no ServiceCIDR. Here the one
- * whose deletion began first may rely on the other, and never the reverse.
+ * Differs from upstream if another ServiceCIDR is being deleted too. Upstream counts that one like any other, so two
+ * with the same addresses that are deleted together may both go, and their addresses are then in no ServiceCIDR. Here
+ * the one whose deletion began first may rely on the other, but never the reverse.
  */
 export function coverageOf(serviceCidr: ServiceCidr, all: readonly ServiceCidr[]): Coverage {
   const ranges = rangesOf(serviceCidr)
@@ -46,7 +46,7 @@ function doOverlap(a: Cidr, b: Cidr): boolean {
 function outlasts({ metadata: other }: ServiceCidr, { metadata: own }: ServiceCidr): boolean {
   if (other?.name === own?.name) return false
   if (other?.deletionTimestamp === undefined) return true
-  // Nothing of ours delays its end.
+  // Without our finalizer, nothing delays its deletion.
   if (other.finalizers?.includes(PROTECTION_FINALIZER) !== true) return false
   const [began = '', ownBegan = ''] = [other.deletionTimestamp, own?.deletionTimestamp]
   return began === ownBegan ? (other.name ?? '') > (own?.name ?? '') : began > ownBegan

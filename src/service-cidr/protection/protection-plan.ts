@@ -2,12 +2,12 @@ import type { ServiceCidr } from '../../kube/resources.ts'
 import { parseTime } from '../../runtime/time-format.ts'
 import { type ReadyCondition, readyConditionOf } from '../ready-condition.ts'
 
-/** A ServiceCIDR with this finalizer stays, while it is being deleted, until nothing needs its addresses. */
+/** The finalizer that delays the deletion of a ServiceCIDR until nothing needs its addresses. */
 export const PROTECTION_FINALIZER = 'networking.k8s.io/service-cidr-finalizer'
 
 /**
- * A ServiceCIDR stays at least this long after its deletion has begun, in milliseconds: until every API server has
- * received the deletion, it may still allocate an address from it. Upstream's `deletionGracePeriod`.
+ * A deletion takes at least this long, in milliseconds, because an API server that has not yet received it may still
+ * allocate an address from the ServiceCIDR. Upstream's `deletionGracePeriod`.
  */
 export const DELETION_GRACE_MS = 10_000
 
@@ -21,7 +21,7 @@ const terminating: ReadyCondition = {
 
 /** One thing to do about a ServiceCIDR. */
 export type ProtectionAction =
-  /** `finalizers` are all that it has then, in the order of upstream's strategic merge patch. */
+  /** `finalizers` is the complete new list, in the order of upstream's strategic merge patch. */
   | { readonly type: 'add-finalizer'; readonly finalizers: readonly string[] }
   | { readonly type: 'remove-finalizer'; readonly finalizers: readonly string[] }
   | { readonly type: 'set-condition'; readonly condition: ReadyCondition }
@@ -30,15 +30,15 @@ export type ProtectionAction =
 
 export interface ProtectionObservation {
   readonly serviceCidr: ServiceCidr
-  /** Whether there are IPAddresses that no other ServiceCIDR has; only asked about one that is being deleted. */
+  /** Whether there are IPAddresses that no other ServiceCIDR includes. Used only if this one is being deleted. */
   readonly isBlocked: boolean
-  /** The time of day: the deletion has begun at the time of day of an API server. */
+  /** Wall time, because the deletionTimestamp is the wall time of an API server. */
   readonly nowMs: number
 }
 
 /**
- * Decides what is to be done about a ServiceCIDR, in this order. Pure. The finalizer is removed only from one that is
- * being deleted, is not blocked, and has been so for {@link DELETION_GRACE_MS}. Upstream: `sync` in
+ * Decides what must be done about a ServiceCIDR, in the order of the actions. Pure. The finalizer is removed only if
+ * the ServiceCIDR has been under deletion for {@link DELETION_GRACE_MS} and is not blocked. Upstream: `sync` in
  * pkg/controller/servicecidrs, 1.36.3.
  * @throws RangeError for a malformed deletionTimestamp.
  */
@@ -59,7 +59,7 @@ export function planProtection(observed: ProtectionObservation): readonly Protec
   return [{ type: 'remove-finalizer', finalizers: finalizers.filter((name) => name !== PROTECTION_FINALIZER) }]
 }
 
-/** Another time of transition alone is no difference. */
+/** No action if only the time of the transition differs. */
 function planCondition(serviceCidr: ServiceCidr, wanted: ReadyCondition): readonly ProtectionAction[] {
   const found = readyConditionOf(serviceCidr)
   const isSame =

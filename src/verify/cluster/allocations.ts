@@ -40,15 +40,15 @@ import { flagCheck, serviceRanges } from './ranges.ts'
 import { type About, type Parts, partOf } from './state.ts'
 
 /**
- * A younger IPAddress may belong to a Service that is about to be stored, in milliseconds; upstream's `repairip.go`
- * waits as long.
+ * An IPAddress that is younger than this, in milliseconds, may belong to a Service that is about to be stored.
+ * Upstream's `repairip.go` waits as long.
  */
 const STORED_WITHIN_MS = 5_000
 
 const BLOCKED = `the conditions of ServiceCIDR ${DEFAULT_SERVICE_CIDR} say what blocks it`
 const UNKNOWN_RANGE = 'the range is not known: verify again with the --service-cluster-ip-range of the API servers'
 
-/** The default ServiceCIDR: that it is there, Ready, and of the range of the flags. */
+/** Checks that the default ServiceCIDR exists, is Ready, and has the range of the flags. */
 export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, about: About): Verdict {
   const object = `ServiceCIDR ${DEFAULT_SERVICE_CIDR}`
   const current = serviceCidrs.find(({ metadata }) => metadata?.name === DEFAULT_SERVICE_CIDR)
@@ -91,7 +91,7 @@ export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, 
   }
 }
 
-/** Deleting one in use would end only when its last ClusterIP is gone, and no Service could be created meanwhile. */
+/** A ServiceCIDR in use is deleted only when its last ClusterIP is gone, and no Service could be created meanwhile. */
 function otherRange(found: readonly string[], wanted: readonly string[]): string {
   const flag = `check --service-cluster-ip-range first: the cluster has ${found.join(',')}`
   const second = `if that really is wrong, create a second ServiceCIDR of ${wanted.join(',')}, and delete nothing`
@@ -118,7 +118,7 @@ function holdersOf(services: readonly Service[]): ReadonlyMap<string, readonly S
   return holders
 }
 
-/** Every ClusterIP for itself, and against the others. */
+/** Checks every ClusterIP by itself, and against the others. */
 export function judgeClusterIps({ services }: Pick<Parts, 'services'>, about: About): Verdict {
   const ranges = rangesOf(about)
   const flagFirst = flagCheck(about, services)
@@ -128,9 +128,9 @@ export function judgeClusterIps({ services }: Pick<Parts, 'services'>, about: Ab
   for (const [name, held] of holders) {
     const fault = faultOf(name, ranges, about)
     if (fault !== undefined) {
-      // No allocator answers for an address outside all ranges: its IPAddress would stay.
+      // No allocator is responsible for an address outside all ranges, so its IPAddress would stay.
       const forget = kubectl('delete', ipAddressResource.plural, name, '--ignore-not-found')
-      // That of default/kubernetes is the check kubernetes-service's.
+      // The check kubernetes-service judges the ClusterIP of default/kubernetes.
       const others = held.filter((one) => keyOfObject(one) !== keyOf(KUBERNETES_SERVICE))
       findings.push(
         ...others.map((one) => ({
@@ -167,7 +167,10 @@ function faultOf(
   return { expected: `a ClusterIP in ${demanded ?? 'a ServiceCIDR'}`, found: `ClusterIP ${name}` }
 }
 
-/** All ranges that ClusterIPs may be of: those demanded, or of all ServiceCIDRs; undefined if none is known. */
+/**
+ * All ranges that ClusterIPs may come from: those of all ServiceCIDRs, but the demanded ones instead of the default's.
+ * Undefined if neither the demanded nor the default ranges are known.
+ */
 function rangesOf(about: About): ServiceIpRanges | undefined {
   const demanded = about.expect.serviceClusterIpRange?.map(({ text }) => text)
   const found = partOf(about, 'serviceCidrs') ?? []
@@ -178,7 +181,7 @@ function rangesOf(about: About): ServiceIpRanges | undefined {
   return found.some(({ metadata }) => metadata?.name === DEFAULT_SERVICE_CIDR) ? new ServiceIpRanges(found) : undefined
 }
 
-/** The one to which the IPAddress belongs first, then by age. */
+/** The Service to which the IPAddress refers comes first, then the oldest. */
 function byAge(held: readonly Service[], ipAddress: IpAddress | undefined): readonly Service[] {
   const rank = (service: Service): string => {
     const owns = ipAddress !== undefined && refersTo(ipAddress, refOf(service))
@@ -188,8 +191,8 @@ function byAge(held: readonly Service[], ipAddress: IpAddress | undefined): read
 }
 
 /**
- * A ClusterIP is immutable, except through a type that has none. The server then deletes the IPAddress, whosoever it
- * is: `between` creates that of another holder again.
+ * Changes the type to one without a ClusterIP and back, because a ClusterIP is immutable otherwise. The server then
+ * deletes the IPAddress, even that of another holder, for which `between` creates it again.
  */
 function newClusterIp(service: Service, between: readonly Command[]): readonly Command[] {
   const target = { plural: serviceResource.plural, ...refOf(service) }
@@ -201,7 +204,7 @@ function newClusterIp(service: Service, between: readonly Command[]): readonly C
   ]
 }
 
-/** Services against their IPAddresses, in both directions. ClusterIPs that are wrong themselves are another check's. */
+/** Checks Services against IPAddresses, and the reverse. Another check judges the ClusterIPs themselves. */
 export function judgeIpAddresses(
   { services, ipAddresses }: Pick<Parts, 'services' | 'ipAddresses'>,
   about: About,
@@ -256,7 +259,7 @@ function ipAddressRemedy(
   }
 }
 
-/** Every NodePort against the others, and against the range where one is known. */
+/** Checks every NodePort against the others, and against the range if one is known. */
 export function judgeNodePorts({ services }: Pick<Parts, 'services'>, about: About): Verdict {
   const range = about.expect.serviceNodePortRange
   const holders = new Map<number, Service>()
@@ -287,7 +290,7 @@ function newNodePort(service: Service, port: number): readonly Command[] {
     nodePort === port || nodePort === undefined ? rest : { ...rest, nodePort },
   )
   if (healthCheckNodePort !== port) return [kubectlPatch(target, { spec: { ports: others } })]
-  // It is given back with the policy that needs it.
+  // The server releases the port with the policy that needs it.
   return [
     kubectlPatch(target, { spec: { externalTrafficPolicy: 'Cluster' } }),
     kubectlPatch(target, { spec: { externalTrafficPolicy } }),
@@ -302,7 +305,7 @@ function objectOf(service: Service): string {
   return `Service ${keyOfObject(service)}`
 }
 
-/** Whether the server accepts a new Service. Its allocator refuses a dry run only where it has no range at all. */
+/** Checks whether the server accepts a new Service. Its allocator refuses a dry run only if it has no range at all. */
 export function judgeClusterIpDryRun({ clusterIpDryRun }: Pick<Parts, 'clusterIpDryRun'>, about: About): Verdict {
   if (clusterIpDryRun.type === 'accepted') {
     return verdictOf([], 'the server accepts a new Service; a dry run allocates nothing')
@@ -321,8 +324,8 @@ export function judgeClusterIpDryRun({ clusterIpDryRun }: Pick<Parts, 'clusterIp
 }
 
 /**
- * Whether a new Service gets a NodePort. A dry run that is refused shows that it gets none. One that is accepted shows
- * nothing: the bitmap decides, or that the server maintains its allocations itself.
+ * Checks whether a new Service gets a NodePort. A refused dry run shows that it gets none. An accepted one shows
+ * nothing, so the bitmap decides, or that the server maintains its allocations itself.
  */
 export function judgeNodePortDryRun({ nodePortDryRun }: Pick<Parts, 'nodePortDryRun'>, about: About): Verdict {
   if (nodePortDryRun.type === 'refused' && partOf(about, 'clusterIpDryRun')?.type === 'refused') {

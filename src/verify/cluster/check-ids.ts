@@ -1,10 +1,10 @@
-/** What a check of a cluster is about, without its code: for the command line and the documents. */
+/** The texts of a check of a cluster, apart from its code: for the command line and the documents. */
 export interface CheckText {
-  /** What holds, as a sentence. */
+  /** What the check expects, as a sentence. */
   readonly title: string
-  /** The consequence when it does not hold. */
+  /** The consequence if that does not hold. */
   readonly why: string
-  /** What repairs it; the report has the command. */
+  /** How to repair it; the report has the command. */
   readonly repair: string
 }
 

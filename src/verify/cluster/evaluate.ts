@@ -18,21 +18,21 @@ import type { About, Expectations, Part, PartName, Parts } from './state.ts'
 import { judgeDuplicates, judgeOrphans, judgeServiceEndpoints, judgeServiceSlices } from './workloads.ts'
 import { judgeWriters } from './writers.ts'
 
-/** What was given besides the API server. */
+/** What the caller gave besides the API server. */
 interface Asked {
   readonly expect: Expectations
   readonly source: Pick<ClusterSource, 'etcd' | 'leaseStore' | 'probe' | 'watchMs'>
 }
 
-/** A check: what it needs of the cluster's state, and its verdict on that. */
+/** A check: the parts of the cluster's state that it needs, and its verdict on them. */
 interface Check<Need extends PartName> {
-  /** Without these it is skipped. */
+  /** Without these parts the check is skipped. */
   readonly needs: readonly Need[]
-  /** It is stricter with these. */
+  /** With these parts the check is stricter. */
   readonly wants?: readonly PartName[]
-  /** Whether it is among the checks when none is named. @default always */
+  /** Whether the check runs if no checks are named. @default always */
   isAsked?(asked: Asked): boolean
-  /** Its reading takes its time, and shows no passing moment: a finding counts at once. */
+  /** A finding counts without a second reading, because the first lasts long enough to show no passing state. */
   readonly isConfirmed?: true
   /** Pure. */
   judge(parts: Pick<Parts, Need>, about: About): Verdict
@@ -46,7 +46,7 @@ function define<Need extends PartName>(check: Check<Need>): AnyCheck {
   return check as unknown as AnyCheck
 }
 
-/** The three objects and the range that belong together. */
+/** The three objects of default/kubernetes and the range, which must agree. */
 const beside: readonly PartName[] = ['kubernetesService', 'kubernetesEndpoints', 'kubernetesSlices', 'serviceCidrs']
 
 const probed = {
@@ -76,7 +76,7 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
   'clock-skew': define({
     needs: [],
     wants: ['serverProbes', 'masterLeases'],
-    // Leases in etcd hold no times.
+    // Leases in etcd contain no timestamps.
     isAsked: ({ source }) =>
       source.probe !== undefined || source.etcd === undefined || source.leaseStore === 'kubernetes',
     judge: judgeClocks,
@@ -121,7 +121,7 @@ export function partsFor(ids: readonly CheckId[]): readonly PartName[] {
   return [...new Set(ids.flatMap((id) => [...checks[id].needs, ...(checks[id].wants ?? [])]))]
 }
 
-/** Whether a finding must be there in a second reading. */
+/** Whether a finding counts only if a second reading shows it too. */
 export function needsConfirmation(id: CheckId): boolean {
   return checks[id].isConfirmed !== true
 }

@@ -1,8 +1,8 @@
 import { printable } from '../../runtime/errors.ts'
 
 /**
- * One command that an operator can run. The connection's own flags are added when it is printed. `by-hand`: what no
- * command can do from here; its one argument says it.
+ * One command that an operator can run. The flags of the connection are added when it is printed. `by-hand`: an
+ * instruction, as the only argument, for what no command can do from here.
  */
 export interface Command {
   readonly tool: 'kubectl' | 'apiserver-bootstrap' | 'by-hand'
@@ -13,7 +13,7 @@ export interface Command {
 
 /** One thing that is not as it should be. */
 export interface Finding {
-  /** What it is about: `Service default/kubernetes`. */
+  /** The object concerned: `Service default/kubernetes`. */
   readonly object: string
   readonly expected: string
   readonly found: string
@@ -26,7 +26,7 @@ export type Verdict =
   /** `found` is what was seen, in a few words. */
   | { readonly status: 'held'; readonly found: string }
   | { readonly status: 'failed'; readonly findings: readonly Finding[] }
-  /** It could not be decided. */
+  /** The check could not be decided. */
   | { readonly status: 'skipped'; readonly reason: string }
 
 /** Failed with the findings; held when there are none. */
@@ -47,7 +47,7 @@ export function kubectlCreate(object: unknown): Command {
   return { tool: 'kubectl', args: ['create', '--filename=-'], input: object }
 }
 
-/** The same for an object that may be there. */
+/** As {@link kubectlCreate}, for an object that may already exist. */
 export function kubectlApply(object: unknown): Command {
   return { tool: 'kubectl', args: ['apply', '--server-side', '--force-conflicts', '--filename=-'], input: object }
 }
@@ -63,13 +63,13 @@ export function kubectlPatch(
   return kubectl('patch', plural, name, ...scope, ...more, '--type=merge', `--patch=${JSON.stringify(patch)}`)
 }
 
-/** Runs these controllers beside a cluster, and nothing for the address of a master. */
+/** Runs these controllers beside a cluster, without registering a master's address. */
 export function runControllers(controllers: string, ...flags: readonly string[]): Command {
   const fixed = ['--endpoint-reconciler-type=none', `--controllers=${controllers}`, '--health-bind-address=127.0.0.1:0']
   return { tool: 'apiserver-bootstrap', args: ['run', ...fixed, ...flags] }
 }
 
-/** What somebody must do elsewhere, as an instruction. */
+/** An instruction for what an operator must do elsewhere. */
 export function byHand(instruction: string): Command {
   return { tool: 'by-hand', args: [instruction] }
 }
@@ -80,7 +80,7 @@ export interface CommandFlags {
   readonly 'apiserver-bootstrap': readonly string[]
 }
 
-/** The commands as one line for a POSIX shell; what is to be done by hand is a comment at the end. */
+/** The commands as one line for a POSIX shell; manual steps are a comment at the end. */
 export function shellLine(commands: readonly Command[], flags: CommandFlags): string {
   const lines = commands.flatMap(({ tool, args, input }) => {
     if (tool === 'by-hand') return []
@@ -91,7 +91,7 @@ export function shellLine(commands: readonly Command[], flags: CommandFlags): st
   return printable([...(lines.length === 0 ? [] : [lines.join(' && ')]), ...comments].join(' '))
 }
 
-/** A word of a POSIX shell. */
+/** The word for a POSIX shell, quoted if necessary. */
 function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }

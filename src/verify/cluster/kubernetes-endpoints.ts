@@ -29,7 +29,7 @@ import { type About, type Parts, partOf } from './state.ts'
 const ENDPOINTS = 'Endpoints default/kubernetes'
 const SLICE = 'EndpointSlice default/kubernetes'
 
-/** The Endpoints themselves: what clients could use of them. Who is listed is another check's. */
+/** Checks whether clients can use the Endpoints. Other checks judge which masters are listed. */
 export function judgeEndpoints({ kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>, about: About): Verdict {
   const current = kubernetesEndpoints
   const wanted = wantedEndpoints(about)
@@ -71,7 +71,7 @@ function remedyOf(current: Endpoints | undefined, wanted: Endpoints | undefined)
 
 /**
  * The Endpoints without their faults: their usable addresses, else those of the slice, at the port of the API servers.
- * Undefined if no address is known.
+ * Undefined if no address or no port is known.
  */
 export function wantedEndpoints(about: About): Endpoints | undefined {
   const current = partOf(about, 'kubernetesEndpoints')
@@ -80,7 +80,7 @@ export function wantedEndpoints(about: About): Endpoints | undefined {
   return own.length === 0 ? undefined : endpointsOf(own, about)
 }
 
-/** Undefined if no port is known. */
+/** The Endpoints with these addresses. Undefined if no port is known. */
 function endpointsOf(own: readonly string[], about: About): Endpoints | undefined {
   const current = partOf(about, 'kubernetesEndpoints')
   const securePort = securePortOf(about)
@@ -101,8 +101,8 @@ function endpointsOf(own: readonly string[], about: About): Endpoints | undefine
 }
 
 /**
- * The commands that make Endpoints and slice list exactly these addresses. Without an address, or without a known port,
- * a master must do it: the list never becomes empty.
+ * The commands that make Endpoints and slice list exactly these addresses. Without an address or a known port a master
+ * must do it, because the list must never become empty.
  */
 export function relist(addresses: readonly string[], about: About): readonly Command[] {
   const wanted = addresses.length === 0 ? undefined : endpointsOf(addresses, about)
@@ -114,7 +114,7 @@ export function relist(addresses: readonly string[], about: About): readonly Com
   ]
 }
 
-/** The slice against the Endpoints as they should be, and the slice of the second family for itself. */
+/** Checks the slice against the Endpoints as they should be, and the slice of the second family by itself. */
 export function judgeSlice(
   { kubernetesSlices }: Pick<Parts, 'kubernetesSlices' | 'kubernetesEndpoints'>,
   about: About,
@@ -169,7 +169,10 @@ function sliceFinding(reason: string, own: EndpointSlice | undefined, wanted: En
   }
 }
 
-/** Of two lists of different addresses the leases say which is right; undefined where the Endpoints are. */
+/**
+ * If slice and Endpoints list different addresses, the leases decide which to list. Undefined if the Endpoints are
+ * right.
+ */
 function otherAddresses(
   own: EndpointSlice | undefined,
   wanted: EndpointSlice,

@@ -10,8 +10,8 @@ export function ownSlice(about: About): EndpointSlice | undefined {
 }
 
 /**
- * The port of the API servers: what most of Service, Endpoints and slice state, the Endpoints where all differ. So a
- * single wrong one is recognised. Undefined if none states any.
+ * The port of the API servers by majority of Endpoints, slice and Service, so that a single wrong one is recognised. If
+ * all differ, the Endpoints decide. Undefined if none states a port.
  */
 export function securePortOf(about: About): number | undefined {
   const stated = [
@@ -22,13 +22,13 @@ export function securePortOf(about: About): number | undefined {
   return stated.find((port, index) => stated.indexOf(port) !== index) ?? stated[0]
 }
 
-/** The port of the Service as a number; undefined for a named one. */
+/** The targetPort of the Service; undefined if it is not a number. */
 export function targetPortOf(service: Service | undefined): number | undefined {
   const port = service?.spec?.ports?.find((one) => one.port === SERVICE_PORT)?.targetPort as unknown
   return typeof port === 'number' ? port : undefined
 }
 
-/** Ports for people. */
+/** Ports as text for people. */
 export function portsText(ports: Parameters<typeof portTexts>[0]): string {
   const texts = (ports ?? []).map(({ name, port, protocol, targetPort, nodePort }) => {
     const target = targetPort === undefined ? '' : ` to ${targetPort}`
@@ -38,7 +38,7 @@ export function portsText(ports: Parameters<typeof portTexts>[0]): string {
   return texts.length === 0 ? 'no port' : texts.join(', ')
 }
 
-/** Where only a master of this cluster knows what to write. */
+/** The remedy if only a master of this cluster knows what to write. */
 export function runMaster(): Command {
   return byHand('start a master, such as a sidecar, beside an API server: only it knows the address, port and range')
 }

@@ -23,10 +23,10 @@ import { type About, type Parts, partOf } from './state.ts'
 const SERVICE = 'Service default/kubernetes'
 const IN_DEFAULT = `--namespace=${KUBERNETES_SERVICE.namespace}`
 
-/** The fewest addresses of a range, as a power of two: kube-apiserver has no smaller one. */
+/** The fewest addresses in a range of kube-apiserver. All larger ranges are multiples of this size. */
 const FEWEST_ADDRESSES = 8n
 
-/** An API server without Nodes needs no namespace for their Leases. */
+/** Checks the system namespaces. An API server without Nodes needs no namespace for their Leases. */
 export function judgeNamespaces({ namespaces: found }: Pick<Parts, 'namespaces'>, about: About): Verdict {
   const needed = SYSTEM_NAMESPACES.filter(
     (name) => name !== 'kube-node-lease' || partOf(about, 'nodesServed') !== false,
@@ -43,7 +43,7 @@ export function judgeNamespaces({ namespaces: found }: Pick<Parts, 'namespaces'>
   return verdictOf(findings, needed.join(', '))
 }
 
-/** The Service against the range, where one is known, and against the port of the API servers. */
+/** Checks the Service against the range, if one is known, and against the port of the API servers. */
 export function judgeService({ kubernetesService: service }: Pick<Parts, 'kubernetesService'>, about: About): Verdict {
   const range = serviceRanges(about)?.[0]
   const first = range === undefined ? undefined : serviceIpOf(range).text
@@ -79,7 +79,7 @@ function clusterIpFindings(
   const address = tryParseAddress(clusterIp)
   const expected = first ?? 'the first address of a range'
   const isFirst = first === undefined ? isFirstOfSomeRange(address?.value) : address?.text === first
-  // The plan for the type gives an address to a Service that has none.
+  // An ExternalName has no ClusterIP, and gets one when `specFindings` corrects its type.
   if (isFirst || service.spec?.type === 'ExternalName') return []
   const create = planService(undefined, settings, true)
   const remove = kubectl('delete', services.plural, KUBERNETES_SERVICE.name, IN_DEFAULT)
@@ -93,7 +93,7 @@ function clusterIpFindings(
   return [{ object: SERVICE, expected: `ClusterIP ${expected}`, found: `ClusterIP ${clusterIp || 'none'}`, remedy }]
 }
 
-/** A server deletes the Endpoints with their Service. */
+/** Creates the Endpoints again, because a server deletes them with their Service. */
 function endpointsAgain(about: About): readonly Command[] {
   const wanted = wantedEndpoints(about)
   return wanted === undefined ? [] : [kubectlApply(wanted)]
@@ -104,7 +104,7 @@ function isFirstOfSomeRange(value: bigint | undefined): boolean {
   return value !== undefined && (value - 1n) % FEWEST_ADDRESSES === 0n
 }
 
-/** Type, ports and selector: what the plan of a master would correct. */
+/** Checks type, ports and selector: what a master would correct. */
 function specFindings(service: Service, settings: ServiceSettings): readonly Finding[] {
   const plan = planService(service, settings, true)
   if (plan.type !== 'update') return []
@@ -149,7 +149,7 @@ function labelFindings({ metadata }: Service): readonly Finding[] {
   ]
 }
 
-/** A second ClusterIP leads somewhere only with a second slice, and the other way round. */
+/** Checks that there is a second slice if there is a second ClusterIP, which is unreachable without it. */
 function familyFindings({ spec }: Service, about: About): readonly Finding[] {
   const slices = partOf(about, 'kubernetesSlices')
   const clusterIPs = spec?.clusterIPs ?? []
@@ -170,7 +170,7 @@ function familyFindings({ spec }: Service, about: About): readonly Finding[] {
 }
 
 function nodePortOf({ spec }: Service): number {
-  // A master creates it without affinity, so somebody else has made it a NodePort.
+  // A master creates a NodePort Service without session affinity. With affinity, somebody else changed the type.
   if (spec?.type !== 'NodePort' || (spec.sessionAffinity ?? 'None') !== 'None') return 0
   return spec.ports?.find(({ port }) => port === SERVICE_PORT)?.nodePort ?? 0
 }

@@ -4,8 +4,8 @@ import { type Verdict as Liveness, type MasterRow, mastersRows } from '../../kub
 import { type About, partOf } from './state.ts'
 
 /**
- * Judges from one reading whether a lease is still renewed. Where only its timestamps decide, it is stale no sooner
- * than one TTL after its end, because clocks differ.
+ * Judges from one reading whether a lease is still renewed. If only its timestamps decide, it is stale no sooner than
+ * one TTL after it expired, because clocks differ.
  */
 function livenessOf({ life }: InspectedLease): Liveness {
   switch (life.type) {
@@ -19,20 +19,20 @@ function livenessOf({ life }: InspectedLease): Liveness {
   }
 }
 
-/** The rows that `masters` shows: the leases compared with the list. None if no lease could be read. */
+/** The rows that the command `masters` shows: the leases compared with the list. None if no lease could be read. */
 export function rowsOf(about: About): readonly MasterRow[] {
   const leases = partOf(about, 'masterLeases')?.leases ?? []
   const listed = addressesIn(partOf(about, 'kubernetesEndpoints'))
   return mastersRows({ leases, verdict: livenessOf, listed, nowMs: about.nowMs })
 }
 
-/** The addresses that the leases demand to be listed. */
+/** The addresses that should be listed according to the leases. */
 export function leasedAddresses(rows: readonly MasterRow[]): readonly string[] {
   const live = rows.filter(({ leased, verdict }) => leased && verdict !== 'stale')
   return [...new Set(live.filter(isWanted).flatMap(({ address }) => address ?? []))]
 }
 
-/** A master that is not ready may stay in the list, but does not come into it. */
+/** A master that is not ready may stay in the list, but is not added to it. */
 function isWanted({ listed, holder }: MasterRow): boolean {
   return listed === true || (holder?.state ?? 'ready') === 'ready'
 }

@@ -7,7 +7,7 @@ import { relist } from './kubernetes-endpoints.ts'
 import { leasedAddresses, rowsOf } from './live-masters.ts'
 import type { About, Parts } from './state.ts'
 
-/** The listed addresses against those that were demanded. */
+/** Checks the listed addresses against the expected ones. */
 export function judgeExpected({ kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>, { expect }: About): Verdict {
   const { addresses, masters } = expect
   if (addresses === undefined && masters === undefined) return skipped('give --expect-addresses or --expect-masters')
@@ -33,7 +33,7 @@ export function judgeExpected({ kubernetesEndpoints }: Pick<Parts, 'kubernetesEn
   )
 }
 
-/** No command: run from here, it would hold the address without an API server behind it. */
+/** Not a command, because a sidecar that runs here would hold the address without an API server behind it. */
 function seekMaster(address: string): string {
   const questions = `is its API server ready, is its sidecar running, and does it advertise ${address}?`
   return `on the master that should be listed: ${questions} Its log says why it is not listed`
@@ -44,7 +44,7 @@ export function evict(address: string): Command {
   return { tool: 'apiserver-bootstrap', args: ['masters', 'evict', address, '--yes'] }
 }
 
-/** The leases against the list. */
+/** Checks the leases against the list. */
 export function judgeLeases(
   { masterLeases, kubernetesEndpoints }: Pick<Parts, 'masterLeases' | 'kubernetesEndpoints'>,
   about: About,
@@ -71,7 +71,7 @@ function leaseFindings(row: MasterRow, right: readonly string[], about: About): 
     switch (code) {
       case 'listed-without-lease':
         return [{ object, expected: 'a live lease', found: message, remedy: relist(right, about) }]
-      // A record outlives its lease: only a listed master needs both.
+      // A record outlives its lease, so only a listed master needs both.
       case 'no-lease':
         if (listed !== true) return []
         return [{ object, expected: 'a live lease', found: message, remedy: relist(right, about) }]
@@ -82,7 +82,7 @@ function leaseFindings(row: MasterRow, right: readonly string[], about: About): 
       case 'misplaced-value':
       case 'unlistable-value':
         return [{ object, expected: 'the lease of a master', found: message, remedy: away }]
-      // A kube-apiserver has no record, and an old cluster's JSON counts by its key.
+      // Other conflicts are no fault: a kube-apiserver has no record, and an old cluster's JSON counts by its key.
       default:
         return []
     }
@@ -90,14 +90,14 @@ function leaseFindings(row: MasterRow, right: readonly string[], about: About): 
   return verdict === 'stale' && noted.length === 0 ? [stale] : noted
 }
 
-/** A Lease without an address cannot be evicted by it. */
+/** Deletes a Lease by its name. One without an address cannot be evicted by address. */
 function deletion(id: string): readonly Command[] {
   const [, namespace, name] = /^Lease ([^/]+)\/(.+)$/.exec(id) ?? []
   if (namespace === undefined || name === undefined) return [byHand(`delete the key ${id} in etcd`)]
   return [kubectl('delete', leaseResource.plural, name, `--namespace=${namespace}`)]
 }
 
-/** Addresses that several hosts hold. */
+/** Checks that no two hosts hold the same address. */
 export function judgeShared({ masterLeases: { leases } }: Pick<Parts, 'masterLeases'>, about: About): Verdict {
   if (leases.length === 0) return skipped('there are no leases of masters')
   const shared = rowsOf(about).filter(({ conflicts }) => conflicts.some(({ code }) => code === 'shared-address'))
@@ -112,7 +112,7 @@ export function judgeShared({ masterLeases: { leases } }: Pick<Parts, 'masterLea
   return verdictOf(findings, 'each address is held by one')
 }
 
-/** In etcd the hosts share one lease, which goes only with all of their records. */
+/** In etcd the hosts share one lease, which can only be removed with all of their records. */
 function separation(address: string): string {
   const evict = `apiserver-bootstrap masters evict ${address} --yes --force`
   return `give one of them another --advertise-address; if it is gone, ${evict} removes the records of both`

@@ -13,21 +13,24 @@ export interface Probing {
   readonly ask: ServerProbe
   /** Where to dial instead, by listed address. */
   readonly targets: ReadonlyMap<string, HostPort>
-  /** Takes each address in `targets` that is not listed, so not probed. */
+  /** Called with each address in `targets` that is not listed and therefore not probed. */
   readonly onUnlisted?: ((address: string) => void) | undefined
 }
 
-/** What is listed. */
+/** The objects that list the servers, and the Service before them. */
 export interface ListedServers {
   readonly endpoints: Endpoints | undefined
   readonly slices: readonly EndpointSlice[]
   readonly service: Service | undefined
 }
 
-/** How many probes run at once: somebody may have filled the list with a thousand addresses. */
+/** The most probes at once. There is a limit because somebody may have filled the list with a thousand addresses. */
 const PROBES_AT_ONCE = 16
 
-/** Probes each listed address once. Addresses that no client could use are not dialled: they may be this machine. */
+/**
+ * Probes each listed address once. Addresses that no client could use are not dialled, because they may be this
+ * machine.
+ */
 export async function probeServers(
   { ask, targets, onUnlisted }: Probing,
   listed: ListedServers,

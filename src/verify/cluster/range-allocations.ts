@@ -19,16 +19,16 @@ interface Group {
   readonly item: string
   readonly controller: 'cluster-ip-repair' | 'node-port-repair'
   readonly stored: readonly Stored[]
-  /** Undefined if no text of a range is known. */
+  /** Undefined if no usable range is known. */
   readonly claims: RangeClaims | undefined
   readonly flags: readonly string[]
-  /** What to do instead of writing towards the demanded range. */
+  /** What to do instead of a repair towards the demanded range. */
   readonly flagFirst?: Command | undefined
 }
 
 /**
- * The bitmaps in etcd against what Services use. Where there are IPAddresses, they are what counts for ClusterIPs: a
- * bitmap beside them may be that of an earlier version, which nobody updates.
+ * Checks the bitmaps in etcd against what Services use. If the server has IPAddresses, these count for ClusterIPs,
+ * because a bitmap beside them may be left from an earlier version, and nobody updates it.
  */
 export function judgeRangeAllocations(
   { services, rangeAllocations }: Pick<Parts, 'services' | 'rangeAllocations'>,
@@ -74,7 +74,7 @@ function nodePortGroup(present: readonly Stored[], { expect }: About): Group {
   }
 }
 
-/** Whether the bitmap in etcd has a NodePort left; undefined if there is no bitmap of a known range. */
+/** Checks whether the bitmap in etcd has a free NodePort; undefined if there is no bitmap of a known range. */
 export function judgeFreeNodePorts(rangeAllocations: readonly StoredBitmap[], about: About): Verdict | undefined {
   const present = rangeAllocations.filter((one): one is Stored => one.stored.type !== 'absent')
   const { claims, stored } = nodePortGroup(present, about)
@@ -93,7 +93,7 @@ export function judgeFreeNodePorts(rangeAllocations: readonly StoredBitmap[], ab
   return verdictOf(free > 0 ? [] : [full], `${free} of ${range.size} NodePorts in ${range.text} are free`)
 }
 
-/** Writes the bitmap that API servers allocate NodePorts from. */
+/** Commands that write the bitmap from which API servers allocate NodePorts. */
 export function nodePortRepair(about: About): readonly Command[] {
   return repair(nodePortGroup([], about))
 }
@@ -118,7 +118,7 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
   return stored.flatMap((one): readonly Finding[] => {
     const place = claims.ranges.findIndex(({ name }) => name === one.name)
     const range = claims.ranges[place]
-    // A second range, where only one is known: nobody uses it.
+    // A second range is stored, but only one is known, so nobody uses the second.
     if (range === undefined) return []
     const reading = readRange(range, one.stored, { claims, where: one.where, adopt: false })
     if (reading.type === 'withheld') {
@@ -164,7 +164,7 @@ function unreadable({ name, where }: Stored, found: string): Finding {
   return { object: where, expected: 'a RangeAllocation', found, remedy }
 }
 
-/** Frees in its third pass, and not before two minutes. */
+/** Runs the repair, which frees leaked numbers in its third pass, and not before two minutes. */
 function repair({ controller, flags }: Group, ...more: readonly string[]): readonly Command[] {
   return [runControllers(controller, ...flags, ...more)]
 }

@@ -20,9 +20,9 @@ export function serviceRanges(about: About): readonly Cidr[] | undefined {
 }
 
 /**
- * What to do instead of a repair where the demanded range is probably mistyped: `default/kubernetes` has a ClusterIP of
- * another range, so a repair towards the demanded one would take the Services of the cluster away. Undefined otherwise.
- * `services`: all of them, where that one was not read by itself.
+ * What to do instead of a repair if the demanded range is probably mistyped, because `default/kubernetes` has a
+ * ClusterIP of another range. A repair towards the demanded one would break the Services of the cluster. Undefined
+ * otherwise. `services`: all Services, if `default/kubernetes` was not read by itself.
  */
 export function flagCheck(about: About, services?: readonly Service[]): Command | undefined {
   const demanded = about.expect.serviceClusterIpRange?.map(({ text }) => text)

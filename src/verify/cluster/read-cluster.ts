@@ -49,7 +49,9 @@ interface TimedSource extends ClusterSource {
   readonly clock: Clock
 }
 
-/** Reads one part. Rejects with a KubeError `Forbidden` or `NotFound` if the user or the server does not have it. */
+/**
+ * Reads one part. Rejects with a KubeError: `Forbidden` if the user may not read it, `NotFound` if it is not served.
+ */
 type Reader<T> = (source: TimedSource, signal: AbortSignal) => Promise<T>
 
 const named = `metadata.name=${KUBERNETES_SERVICE.name}`
@@ -151,7 +153,7 @@ async function readPart(source: TimedSource, name: PartName, signal: AbortSignal
   try {
     return { type: 'read', value: await readers[name](source, signal) }
   } catch (error) {
-    // A dry run is a BadRequest where an admission webhook does not support dry runs.
+    // A dry run fails with BadRequest if an admission webhook does not support dry runs.
     const isWithheld = isKubeError(error, 'Forbidden', 'BadRequest') || isEtcdError(error, 'PermissionDenied')
     if (isWithheld || error instanceof NotRequested) return { type: 'unread', reason: error.message }
     if (isKubeError(error, 'NotFound')) {
@@ -173,7 +175,7 @@ async function listedServers(source: TimedSource, signal: AbortSignal): Promise<
   }
 }
 
-/** Small pages need less memory: a page becomes garbage as soon as its objects are trimmed. */
+/** Small pages need less memory, because a page becomes garbage as soon as its objects are trimmed. */
 const PAGE_SIZE = 100
 
 async function listed<T extends KubeObject>(
@@ -216,7 +218,10 @@ function trimmedIpAddress({ metadata, spec }: IpAddress): IpAddress {
   return { metadata: { name, labels, creationTimestamp }, spec } as IpAddress
 }
 
-/** Drops hints: the checks judge who is listed, and which hints are right depends on the memory of the controller. */
+/**
+ * Drops hints. The checks judge which endpoints are listed; the right hints depend on the controller's earlier
+ * decisions.
+ */
 function trimmedSlice(slice: EndpointSlice): EndpointSlice {
   const trimmed = trimEndpointSlice(slice)
   const { endpoints: listedIn, ...rest } = trimmed

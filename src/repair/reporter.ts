@@ -146,7 +146,7 @@ export class RepairMetrics {
   }
 
   /**
-   * Calls `report`, instead of an earlier one, before each scrape. It sets those gauges by {@link usage} that are too
+   * Calls `report`, instead of an earlier one, before each scrape, to set by {@link usage} the gauges that are too
    * expensive to update at every change.
    */
   onCollect(report: () => void): void {

@@ -13,7 +13,7 @@ export const healthEndpoints: readonly HealthEndpoint[] = ['livez', 'readyz', 'h
 export interface HealthCheck {
   /** Such as `ping` or `poststarthook/bootstrap-controller`. */
   readonly name: string
-  /** The fault in one line; undefined while there is none. A thrown error counts as a fault. */
+  /** The fault in one line; undefined while there is none. A thrown error counts as a fault with its message. */
   readonly fault: () => string | undefined | Promise<string | undefined>
   /** What is still missing although the check passes, as one line that everybody may read. @default nothing */
   readonly remark?: (() => string | undefined) | undefined

@@ -1,6 +1,6 @@
 const REDACTED = '[redacted]'
 
-/** Shorter secrets are not redacted, because that would remove ordinary words. In characters. */
+/** Shorter secrets, in characters, are not redacted, because that would remove ordinary words. */
 const SHORTEST = 8
 /** The most secrets that are held: enough for a day of hourly tokens and the lines of a few keys. */
 const MOST = 500

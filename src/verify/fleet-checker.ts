@@ -16,18 +16,18 @@ import {
 export interface FleetTruth {
   /** True time, from any origin. */
   readonly nowMs: number
-  /** All masters that may be listed, including dead ones. The same objects each time. */
+  /** All masters that may be listed, including dead ones. Each call must pass the same objects. */
   readonly members: readonly MemberState[]
-  /** No lease can expire, because its store does not run, or no master reaches it. */
+  /** Whether no lease can expire, because its store does not run, or no master reaches it. */
   readonly leasesStandStill: boolean
 }
 
 /** The observations since the last check, in order. */
 export interface FleetObservations {
   readonly listings: readonly Listing[]
-  /** Empty where they are not observed. */
+  /** Empty if requests are not observed. */
   readonly requests: readonly ObservedRequest[]
-  /** The objects beside the lists, at each change; left out where they are not observed. */
+  /** The objects other than the lists, at each change; left out if they are not observed. */
   readonly objects?: readonly ObservedObjects[]
 }
 
@@ -36,24 +36,25 @@ export interface Violation {
   readonly atMs: number
   /** The invariant's name: its sentence is in `invariants`. */
   readonly invariant: string
-  /** Where and of whom. */
+  /** How the invariant is broken, in words. */
   readonly detail: string
 }
 
-/** Later ones are dropped: the first ones explain the rest. */
+/** Later violations are dropped, because the first ones explain the rest. */
 const MAX_VIOLATIONS = 50
 const WRITES_WITHIN_MS = 10_000
 
 /**
- * Checks the invariants of a fleet. {@link note} takes in the true state before and after each change; {@link check}
- * evaluates the invariants, at any moment. A continuing breach is one violation. Pure: has no clock and no I/O.
+ * Checks the invariants of a fleet. {@link note} records the true state, and must be called before and after each
+ * change. {@link check} evaluates the invariants, at any moment. A continuing breach is one violation. Pure: has no
+ * clock and no I/O.
  */
 export class FleetChecker {
   /** The first violations. */
   readonly violations: Violation[] = []
   readonly #bounds: Bounds
   readonly #present = new Map<MemberState, MemberHistory>()
-  /** Of present members, and of addresses that members had before. */
+  /** The histories of present members, and of addresses that members had before. */
   #histories: readonly MemberHistory[] = []
   readonly #undamaged: Record<Listing['object'], Listing | undefined> = { endpoints: undefined, slice: undefined }
   readonly #latest: Record<Listing['object'], Listing | undefined> = { endpoints: undefined, slice: undefined }
@@ -79,7 +80,7 @@ export class FleetChecker {
     this.#bounds = bounds
   }
 
-  /** Takes in the state of the fleet from now on. */
+  /** Records the state that the fleet has from now on. */
   note({ nowMs, members, leasesStandStill }: FleetTruth): void {
     if (leasesStandStill) this.#leasesSinceMs = nowMs
     const somebodyRenewed = this.#somebodyRenews
@@ -95,13 +96,13 @@ export class FleetChecker {
     }
     for (const history of this.#histories) {
       history.note(nowMs, leasesStandStill || suspecting)
-      // Where only some masters know which addresses to retain, a retained one may come and go.
+      // If only some masters know which addresses to retain, a retained one may come and go.
       if (forget || this.#full?.allKnow === false) history.forgetOutage()
       this.#changedAtMs = Math.max(this.#changedAtMs, history.changedAtMs)
     }
   }
 
-  /** Takes in the observations since the last call while the fleet starts, without checks. */
+  /** Records the observations since the last call without checking them, while the fleet starts. */
   learn({ nowMs }: FleetTruth, observations: FleetObservations): void {
     this.#momentOf(nowMs, observations)
   }
@@ -162,9 +163,9 @@ export class FleetChecker {
   }
 
   /**
-   * Whether our masters retain addresses with a suspected expiry, because etcd accepts no writes. A master that has
-   * started since, was frozen, or was cut off when that began, has none to retain; neither has a list that was
-   * overwritten.
+   * Whether our masters retain addresses with a suspected expiry, because etcd accepts no writes. False if a master has
+   * started since, is frozen, or was cut off when that began, because it has none to retain, and if a list was
+   * overwritten since.
    */
   #suspecting(nowMs: number, members: readonly MemberState[]): boolean {
     const full = members.some(({ storeFull }) => storeFull)

@@ -22,7 +22,7 @@ import {
   writtenInQuiet,
 } from './objects.ts'
 
-/** A condition on a fleet at each moment. */
+/** A condition that a fleet must meet at each moment. */
 export interface Invariant {
   /** One sentence for people. */
   readonly sentence: string
@@ -31,8 +31,8 @@ export interface Invariant {
 }
 
 /**
- * The invariants of a fleet, with any reconciler, by name; in the order of reports. Names are stable. `master-count`
- * and `none` are checked in the same way: that a dead master stays listed is then a breach like any other.
+ * The invariants of a fleet, with any reconciler, by name; in the order of reports. Names are stable. The reconcilers
+ * `master-count` and `none` are checked in the same way, so a dead master that stays listed is a breach there too.
  */
 export const invariants = {
   'dead-master-removed': {

@@ -10,7 +10,7 @@ export interface LeaseWorld {
   open(): MasterLeases
   /** Lets this many milliseconds pass, for the store and its clients. */
   pass(ms: number): Promise<void>
-  /** From now on no client may delete expired leases. Left out where the store itself expires leases. */
+  /** From now on no client may delete expired leases. Left out if the store itself expires leases. */
   refuseDeletes?(): void
   /** Closes everything that the world has opened. All watches have ended. */
   close(): Promise<void>
@@ -21,7 +21,7 @@ export interface LeaseWorld {
  */
 export type LeaseLifetime = 'lasting' | 'ending'
 
-/** One sentence of the contract. `run` rejects with an AssertionError where the store violates it. */
+/** One sentence of the contract. `run` rejects with an AssertionError if the store violates it. */
 export interface LeaseContractCase {
   readonly name: string
   run(): Promise<void>
@@ -30,7 +30,7 @@ export interface LeaseContractCase {
 /**
  * The contract of every {@link MasterLeases}, for any test runner:
  *
- * ```ts for (const { name, run } of masterLeasesContract(makeWorld)) test(name, run) ```
+ * `for (const { name, run } of masterLeasesContract(makeWorld)) test(name, run)`
  *
  * In real time, the cases of expiring leases wait for two TTLs at most.
  *
@@ -239,7 +239,7 @@ const cases: readonly Case[] = [
       await isSecond()
       await a.update(self, signal)
       await isSecond()
-      // Nor where its host's clock was set back between them.
+      // Nor if its host's clock was set back between them.
       await a.mark({ ...self, state: 'leaving', startedAt: '2026-01-01T00:00:02Z' }, signal)
       await isSecond()
     },
@@ -383,7 +383,7 @@ const cases: readonly Case[] = [
   },
 ]
 
-/** Begins an attempt and aborts it this many turns of the event loop's microtasks later. */
+/** Begins an attempt and aborts it after `turns - 1` turns of the microtask queue. */
 async function giveUp(store: WatchedStore, turns: number, attempt: (signal: AbortSignal) => Promise<void>) {
   const controller = new AbortController()
   const reason = new Error('out of time')

@@ -7,14 +7,11 @@ import { type Period, ReadinessHistory } from './readiness-history.ts'
 const REFUSED_MS = 10_000
 /** How much later than its interval a renewal may be, in milliseconds. */
 const RENEWAL_MS = 500
-/** A state this long ago counts as present, in milliseconds: checks are a second apart. */
+/** A state at most this old counts as present, in milliseconds, because checks are a second apart. */
 const SEEN_MS = 1_000
 /** How long a process needs after its server is ready to get its lease, in milliseconds. */
 const READY_AT_ONCE_MS = 500
-/**
- * How long a master waits for its server's answer: before it leaves for good, and before it renews its lease. In
- * milliseconds.
- */
+/** How long a master waits for its server's answer before it leaves for good or renews its lease, in milliseconds. */
 const ASKS_MS = 3_000
 /** The most messages in a row, there and back, of any action of a master. */
 const MESSAGES = 12
@@ -24,7 +21,7 @@ export function lagOf(delayMs: number): number {
   return MESSAGES * delayMs
 }
 
-/** The history of one member under one address. A new address {@link close}s it. All times are true ones. */
+/** The history of one member under one address. A new address ends it, by {@link close}. All times are true time. */
 export class MemberHistory {
   readonly name: string
   readonly address: string
@@ -35,7 +32,7 @@ export class MemberHistory {
   #closed = false
   #changedAtMs: number
   #refusedAtMs = Number.NEGATIVE_INFINITY
-  /** When it last waited for its server in vain. */
+  /** When the member last waited for its server in vain. */
   #askingAtMs = Number.NEGATIVE_INFINITY
   #healthySinceMs: number | undefined
   #ill: { forMs: number; sinceMs: number | undefined } = { forMs: 0, sinceMs: undefined }
@@ -43,16 +40,16 @@ export class MemberHistory {
   #deadSinceMs: number | undefined
   #settledAtMs: number | undefined
   #stoppedSinceMs: number | undefined
-  /** It was stopped, and since then its server has not answered for a while. */
+  /** Whether the member was stopped, and its server has not answered at some time since. */
   #asksInVain = false
   #connectedSinceMs: number | undefined
   #cutOffUntilMs = Number.NEGATIVE_INFINITY
   readonly readiness = new ReadinessHistory()
   /** When its requests last failed. */
   #impairedAtMs = Number.NEGATIVE_INFINITY
-  /** The time without expiry in which it held its lease and did nothing else. */
+  /** The period in which no lease could expire, and through which the member held its lease. */
   #throughOutage: Period | undefined
-  /** Since when no lease can expire; undefined while they can. */
+  /** Since when no lease can expire; undefined while leases can. */
   #stillSinceMs: number | undefined
   /** Whether it was stopped since it was last settled. */
   #stopRequested = false
@@ -62,15 +59,15 @@ export class MemberHistory {
   #lives = 0
   #ran = false
   #overlaps = false
-  /** Of its present life: since when it is healthy, and whether long enough to have a lease. */
+  /** Its present life: since when it is healthy, and whether it ever was for long enough to have a lease. */
   #life: { healthySinceMs: number | undefined; hasLease: boolean } = { healthySinceMs: undefined, hasLease: false }
   #causeAtMs = Number.NEGATIVE_INFINITY
   #resets = 0
   #resetAtMs = 0
-  /** Of the lives since it was last settled: the stored lease may be that of any. */
+  /** The longest TTL of the lives since it was last settled, because the stored lease may be that of any. */
   #longestTtlMs: number
   #slackMs: number
-  /** Since it was last settled: time in which no lease expires. */
+  /** The time since it was last settled in which no lease could expire. */
   #stoodStillMs = 0
   #notedAtMs: number
   #delay = { ms: 0, untilMs: 0 }
@@ -110,7 +107,7 @@ export class MemberHistory {
     return this.#delay.untilMs >= this.#notedAtMs ? this.#delay.ms : 0
   }
 
-  /** Whether it waits too long for each answer to renew its lease in time. */
+  /** Whether answers are too slow for it to renew its lease in time. */
   get isTooSlow(): boolean {
     return this.lagMs > slackOf(this.#state)
   }
@@ -125,7 +122,7 @@ export class MemberHistory {
     return this.#healthySinceMs
   }
 
-  /** How long it had not been healthy when it became so, in milliseconds. */
+  /** How long it had been unhealthy when it last became healthy, in milliseconds. */
   get illMs(): number {
     return this.#ill.forMs
   }
@@ -160,7 +157,9 @@ export class MemberHistory {
     return this.#overlaps && this.#startedUnready
   }
 
-  /** Since when it should be leaving because it was stopped, with nothing to prevent it. Not if it had ended before. */
+  /**
+   * Since when it should be leaving, because it was stopped and nothing prevents it; undefined also if it had ended.
+   */
   get leavingSinceMs(): number | undefined {
     const { withdrawsOnStop, hasBeenReady } = this.#state
     // A life that has never been ready has no lease of its own to take back.
@@ -182,14 +181,14 @@ export class MemberHistory {
     return nowMs >= Math.max(this.#healthySinceMs, this.#refusedAtMs + REFUSED_MS) + this.settlingMs
   }
 
-  /** Takes in its state from now on. `standsStill`: no lease can expire. */
+  /** Records the state that it has from now on. `standsStill`: no lease can expire. */
   note(nowMs: number, standsStill: boolean): void {
     if (!this.#closed && !isLike(this.#member, this.#state)) {
       const before = this.#state
       this.#state = snapshotOf(this.#member)
       this.#changedAtMs = nowMs
-      // A stopped server executes earlier requests when it continues: a renewal too, so the master is gone only from
-      // then.
+      // A stopped server executes earlier requests when it continues, maybe a renewal, so the master is gone only from
+      // then on.
       if (isStopped(before) && goesOn(this.#state)) this.#goneSinceMs = this.#deadSinceMs = undefined
     }
     this.#noteState(nowMs, standsStill)
@@ -214,7 +213,7 @@ export class MemberHistory {
     return nowMs - this.#troubledAtMs < this.#bounds.listedMs + this.lagMs
   }
 
-  /** The time without expiry counts after all. */
+  /** Counts the time without expiry after all. */
   forgetOutage(): void {
     this.#stoodStillMs = Number.NEGATIVE_INFINITY
     this.#throughOutage = undefined
@@ -228,7 +227,7 @@ export class MemberHistory {
     return undefined
   }
 
-  /** The same, whether or not its server is ready. */
+  /** As {@link causeToGo}, without the cause that its server is not ready. */
   causeBesideUnready(nowMs: number): string | undefined {
     if (this.#settledAtMs === undefined) return 'it has not been healthy yet'
     if (this.#mayLeaseHaveEnded(nowMs, this.#settledAtMs)) return 'its lease may have ended'
@@ -239,7 +238,7 @@ export class MemberHistory {
 
   /** Whether its lease may exist at this moment, so that its address may come. */
   mayCome(nowMs: number): boolean {
-    // A master that has not ended may still state its unreadiness, and is listed where no other is.
+    // A master that has not ended may still state its unreadiness, and is listed if no other is.
     if (this.#goneSinceMs === undefined || this.#state.running || !this.#state.ended) return true
     if (this.#stoodStillMs === Number.NEGATIVE_INFINITY) return true
     const aloneMs = nowMs - this.#goneSinceMs - this.#stoodStillMs
@@ -261,16 +260,16 @@ export class MemberHistory {
     this.#connectedSinceMs = inTouch ? (this.#connectedSinceMs ?? nowMs) : undefined
     // A master that waits too long for each answer can neither renew nor manage the list in time.
     const able = state.healthy && !isImpaired && !this.isTooSlow && !this.#isTakingOver(nowMs)
-    // One that became healthy while it was slow gets its time from when it is no longer slow.
+    // If it became healthy while it was slow, it counts as healthy from when it is no longer slow.
     const fromMs = this.lagMs === 0 ? nowMs : undefined
     const healthyFromMs = this.#healthySinceMs
-    // Failing again before it could confirm anything counts as one failure.
+    // A second failure before it could confirm anything counts as one with the first.
     const confirmsFromMs = (healthyFromMs ?? nowMs) + confirmationAfterMs(this.#ill.forMs)
     if (!able && (this.#ill.sinceMs === undefined || nowMs >= confirmsFromMs)) this.#ill.sinceMs = nowMs
     this.#healthySinceMs = able ? (healthyFromMs ?? fromMs) : undefined
     if (healthyFromMs === undefined && this.#healthySinceMs !== undefined)
       this.#ill.forMs = nowMs - (this.#ill.sinceMs ?? nowMs)
-    // A master that is away at the end does not renew in the time that others then give it.
+    // A master that is away when the outage ends does not renew in the time that others then give it.
     if (!standsStill && !state.healthy && this.#stoodStillMs > 0) this.#stoodStillMs = 0
     this.#noteOutage(nowMs, standsStill)
     this.#goneSinceMs = state.renewing ? undefined : (this.#goneSinceMs ?? nowMs)
@@ -317,7 +316,7 @@ export class MemberHistory {
     this.#stillSinceMs = standsStill ? (this.#stillSinceMs ?? nowMs) : undefined
     const sinceMs = this.#stillSinceMs
     if (sinceMs !== undefined) {
-      // A shorter one is noticed by no master, and a later one finds the lease expired.
+      // No master notices a shorter outage, and a later one finds the lease expired.
       const counts =
         outage === undefined
           ? this.#isPlaced(nowMs)
@@ -329,7 +328,7 @@ export class MemberHistory {
 
   #mayLeaseHaveEnded(nowMs: number, settledAtMs: number): boolean {
     const { leaseTtlMs, reconcileIntervalMs } = this.#state
-    // Lists decide about leases: an outage between two of them goes unnoticed.
+    // Masters see leases when they list them, so an outage between two lists goes unnoticed.
     const outage = this.#throughOutage
     if (outage !== undefined && outage.untilMs - outage.sinceMs >= reconcileIntervalMs) {
       return nowMs - outage.untilMs > leaseTtlMs - RENEWAL_MS - this.lagMs
@@ -382,12 +381,12 @@ export class MemberHistory {
   }
 }
 
-/** Whether its server accepts messages, and does nothing: one that is gone refuses. */
+/** Whether its server accepts messages but does nothing. A server that is gone refuses them. */
 function isStopped({ clientsMeet, answering }: MemberState): boolean {
   return clientsMeet === 'black-holed' && !answering
 }
 
-/** Whether it executes what it was sent, for a sidecar that still runs. */
+/** Whether its server executes what it was sent, for a sidecar that still runs. */
 function goesOn(state: MemberState): boolean {
   return state.clientsMeet !== 'refused' && !isStopped(state) && !state.ended
 }

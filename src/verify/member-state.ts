@@ -4,7 +4,7 @@
  */
 export interface MemberState {
   readonly name: string
-  /** The one in Endpoints. Members behind one virtual address have the same. */
+  /** The address in Endpoints. Members behind one virtual address share it. */
   readonly address: string
   /** A kube-apiserver keeps its own lease, and acts at its ticks only. */
   readonly kind: 'apiserver-bootstrap' | 'kube-apiserver'
@@ -12,28 +12,28 @@ export interface MemberState {
   readonly reconcileIntervalMs: number
   /** Whether it withdraws its address when it is stopped. */
   readonly withdrawsOnStop: boolean
-  /** Whether it does so even when the list is then empty, although its server still answers. */
+  /** Whether it does so even if its server still answers and the list is then empty. */
   readonly withdrawsLast: boolean
   /** Whether it leaves while its API server is not ready. */
   readonly leavesWhenUnready: boolean
-  /** Runs, and was not stopped. */
+  /** Whether it runs and was not stopped. */
   readonly running: boolean
-  /** Was stopped, whether or not it has ended by now. */
+  /** Whether it was stopped, even if it has ended by now. */
   readonly stopping: boolean
-  /** No process of it is left, or there has been none yet; of a master's two processes this is the sidecar. */
+  /** Whether its process has ended, or has not begun. Of a master's two processes this is the sidecar. */
   readonly ended: boolean
   readonly frozen: boolean
-  /** Reads and writes everything that it needs; after an outage, once its API server has accepted a write again. */
+  /** Whether it can read and write all that it needs; after an outage, only once its server has accepted a write. */
   readonly connected: boolean
   /** How much longer than usual each message to its API server, or to its lease store, takes. */
   readonly delayMs: number
-  /** Its /readyz is answered, whatever the answer. */
+  /** Whether its /readyz is answered, with any answer. */
   readonly answering: boolean
-  /** Its /readyz is ready, except perhaps for its `etcd` check. */
+  /** Whether its /readyz is ready, except perhaps for its `etcd` check. */
   readonly ready: boolean
-  /** Its /readyz is ready, and its API server reaches its datastore. */
+  /** Whether its /readyz is ready and its API server reaches its datastore. */
   readonly serves: boolean
-  /** Of an answering server only the checks of etcd fail. */
+  /** Whether its server answers, and only the checks of etcd fail. */
   readonly etcdFails: boolean
   /**
    * The state of its requests to its own API server. `rest`: some fail, but it can renew its lease; `lease`: its
@@ -42,15 +42,15 @@ export interface MemberState {
   readonly impaired: 'no' | 'rest' | 'lease'
   /** What a client gets at its port. */
   readonly clientsMeet: 'served' | 'refused' | 'black-holed'
-  /** Runs, is connected, and its server is ready: clients may rely on it. */
+  /** Whether it runs, is connected, and its server is ready, so that clients may rely on it. */
   readonly healthy: boolean
-  /** May still renew its lease. */
+  /** Whether it may still renew its lease. */
   readonly renewing: boolean
-  /** Its lease store accepts no writes. */
+  /** Whether its lease store accepts no writes. */
   readonly storeFull: boolean
   /** How often it was started. */
   readonly lifeCount: number
-  /** In its present life its server has answered that it is ready; undefined without a life. */
+  /** Whether its server has answered in its present life that it is ready; undefined without a life. */
   readonly hasBeenReady: boolean | undefined
   /** How often all its connections to its server were reset. */
   readonly connectionResets: number

@@ -12,13 +12,13 @@ export interface Moment {
   readonly requests: readonly ObservedRequest[]
   /** How often each master wrote in the last ten seconds. */
   readonly writes: ReadonlyMap<string, number>
-  /** What was observed of other objects than the lists since the last moment, each with the observation before it. */
+  /** The observations of objects other than the lists since the last moment, each with the one before it. */
   readonly objects: readonly { readonly found: ObservedObjects; readonly before: ObservedObjects | undefined }[]
   /** The present lists; undefined before the first. */
   readonly latest: Readonly<Record<Listing['object'], Listing | undefined>>
   /** Since when the slice has listed each of its addresses. */
   readonly listedSinceMs: ReadonlyMap<string, number>
-  /** Since when the two have listed different addresses; undefined while they agree. */
+  /** Since when Endpoints and slice have listed different addresses; undefined while they agree. */
   readonly differSinceMs: number | undefined
   /** Which system namespaces are missing now, and since when. */
   readonly missing: { readonly namespaces: readonly string[]; readonly sinceMs: number }
@@ -46,9 +46,9 @@ export interface Successor {
 
 /** A breach of an invariant. */
 export interface Breach {
-  /** The master or object that breaks it. A breach by the same one that continues is counted once. */
+  /** The master or object that breaks it. A breach that continues counts once. */
   readonly of: string
-  /** In words. Times are given as durations, never as moments. */
+  /** The breach in words. Times in it are durations, never moments. */
   readonly detail: string
 }
 
@@ -58,15 +58,15 @@ export interface Breach {
  */
 const SUSPICION_MS = 15_000
 
-/** So long a request takes to time out that was sent just before the end of an outage, in milliseconds. */
+/** How long a request that was sent just before the end of an outage takes to time out, in milliseconds. */
 const LAST_ATTEMPT_MS = 2_000
 
-/** How long a lease with this TTL may still count after an outage. */
+/** How long a lease with this TTL may still count after an outage, in milliseconds. */
 export function suspicionMs(ttlMs: number): number {
   return Math.max(ttlMs, SUSPICION_MS) + LAST_ATTEMPT_MS
 }
 
-/** The time from the last fault until all is in sync: a master with a long lease waits as long for the others. */
+/** The limit from the last fault until all is in sync. A master with a long lease waits as long for the others. */
 export function recoveryMs({ bounds, histories }: Pick<Moment, 'bounds' | 'histories'>): number {
   const longestMs = Math.max(0, ...histories.map(({ ttlMs }) => ttlMs))
   return bounds.recoveryMs + Math.max(0, longestMs - SUSPICION_MS)
@@ -78,7 +78,7 @@ export function listedNow({ latest }: Moment): readonly string[] {
 }
 
 /**
- * The masters that are to correct the list, except those at `addresses`: this program's, if the fleet has any, because
+ * The masters that must correct the list, except those at `addresses`: this program's, if the fleet has any, because
  * they see a change at once; else the kube-apiservers, which see it at their next tick.
  */
 export function observers(all: readonly MemberHistory[], addresses: readonly string[] = []): readonly MemberHistory[] {
@@ -89,7 +89,7 @@ export function observers(all: readonly MemberHistory[], addresses: readonly str
 
 /**
  * Whether another holder of the same address has, or had, shorter leases, or is so slow that its own expire early. They
- * share one lease, whose TTL is that of whoever renewed it last: it may expire before this master's next renewal.
+ * share one lease, with the TTL of the holder that renewed it last, so it may expire before this master's next renewal.
  */
 export function sharesShorterLease({ address, ttlMs }: MemberHistory, all: readonly MemberHistory[]): boolean {
   return all.some((other) => other.address === address && (other.state.leaseTtlMs < ttlMs || other.isTooSlow))
@@ -104,7 +104,9 @@ export function mayHaveMissedTick({ kind, state, ttlMs, lagMs }: MemberHistory, 
   return kind === 'kube-apiserver' && sinceMs <= ttlMs + state.reconcileIntervalMs + lagMs
 }
 
-/** Whether a kube-apiserver may have written this slice: unguarded, so that it may be based on an old state. */
+/**
+ * Whether a kube-apiserver may have written this slice. Its write is not guarded, so it may be based on an old state.
+ */
 export function isUnguarded({ object, by }: Listing, all: readonly MemberHistory[]): boolean {
   if (object !== 'slice') return false
   return all.some(({ kind, name }) => kind === 'kube-apiserver' && (by === undefined || name === by))
@@ -130,12 +132,12 @@ export function areOverFor(
   return dead.every(({ deadSinceMs, ttlMs }) => {
     if (deadSinceMs === undefined) return false
     const dueMs = Math.max(deadSinceMs + ttlMs, outageEndMs + suspicionMs(Math.max(ttlMs, observer.ttlMs)))
-    // The lease may end while the observer renews its own: only the renewal after that proves the end.
+    // The lease may end while the observer renews its own, so only the next renewal proves the end.
     return nowMs > dueMs + bounds.removalMarginMs + latenessOf(observer) + observer.lagMs
   })
 }
 
-/** How late it detects and corrects something: at its next tick, and with the delay of its messages. */
+/** How late a master detects and corrects something: at its next tick, and with the delay of its messages. */
 export function latenessOf({ kind, state, lagMs }: MemberHistory): number {
   return lagMs + (kind === 'kube-apiserver' ? state.reconcileIntervalMs : 0)
 }

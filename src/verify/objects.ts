@@ -1,7 +1,7 @@
 import { type Breach, type Moment, names, observers, recoveryMs, seconds } from './moment.ts'
 import type { ObservedObjects, ObservedRequest, ObservedService } from './observation.ts'
 
-/** Reasons of Events about a writer that keeps overwriting a master's writes. In a drill there is none. */
+/** Reasons of Events about a writer that keeps overwriting a master's writes. In a drill there is no such writer. */
 const BACK_OFFS = ['ForeignOverwrite', 'LeaseContested', 'OtherReconcilerActive', 'OtherLeaseStore']
 
 export const systemNamespaces = ['default', 'kube-node-lease', 'kube-public', 'kube-system'] as const
@@ -30,7 +30,7 @@ export function writingMuch({ writes, bounds }: Moment): readonly Breach[] {
   return breaches
 }
 
-/** Writes, except of leases, although everything has been in sync for long. */
+/** Writes, except of leases and Events, although everything has been in sync for long. */
 export function writtenInQuiet(moment: Moment): readonly Breach[] {
   const { requests, histories, changedAtMs, leasesSinceMs } = moment
   const writes = requests.filter(isBesideLeases)
@@ -38,8 +38,8 @@ export function writtenInQuiet(moment: Moment): readonly Breach[] {
   // Without a healthy master nothing can be corrected.
   if (histories.every(({ healthySinceMs }) => healthySinceMs === undefined)) return []
   const lagMs = Math.max(0, ...histories.map((history) => history.lagMs))
-  // A master that is neither healthy nor gone may come and go; a lease that could not expire for a while starts again
-  // then.
+  // A master that is neither healthy nor gone may come and go. After a period in which no lease could expire, its TTL
+  // begins anew.
   const settledMs = histories.map(({ healthySinceMs, goneSinceMs = Number.POSITIVE_INFINITY, ttlMs }) =>
     healthySinceMs === undefined ? Math.max(goneSinceMs, leasesSinceMs) + ttlMs : 0,
   )
@@ -98,7 +98,7 @@ export function failed({ histories }: Moment): readonly Breach[] {
   for (const { name, state } of histories) {
     const { failure, lifeCount } = state
     if (failure === undefined) continue
-    // A start that etcd refuses for a minute is ended.
+    // A master that etcd refuses for a minute at its start must exit.
     if (/still refused after .*database space exceeded/.test(`${failure}`)) continue
     breaches.push({ of: `${name} ${lifeCount}`, detail: `${name}: ${failure}` })
   }

@@ -7,14 +7,14 @@ export interface ObservedRequest {
   readonly request: Pick<ApiRequest, 'method' | 'path' | 'body'>
 }
 
-/** The state of the objects beside the lists from a moment on. */
+/** The state of the objects other than the lists, from `atMs` on. */
 export interface ObservedObjects {
   readonly atMs: number
   /** `default/kubernetes`; undefined when it is gone. */
   readonly service: ObservedService | undefined
   /** The names of all namespaces. */
   readonly namespaces: readonly string[]
-  /** It was overwritten on purpose. */
+  /** Whether it was overwritten on purpose. */
   readonly byDamage: boolean
 }
 
@@ -31,45 +31,48 @@ interface ObservedPort {
   readonly nodePort: number | undefined
 }
 
-/** Whether it was to change something. Events do not count. */
+/** Whether the request was meant to change something. Events do not count. */
 export function isWrite({ request }: ObservedRequest): boolean {
   return request.method !== 'GET' && !request.path.endsWith('/events')
 }
 
-/** The listed addresses of `default/kubernetes` from a moment on. */
+/** The listed addresses of `default/kubernetes`, from `atMs` on. */
 export interface Listing {
   readonly atMs: number
   readonly object: 'endpoints' | 'slice'
   /** Sorted; undefined when the object was gone. */
   readonly addresses: readonly string[] | undefined
-  /** It was overwritten on purpose. */
+  /** Whether it was overwritten on purpose. */
   readonly byDamage: boolean
-  /** The writer; undefined for a foreign one, or where it is unknown. */
+  /** The writer; undefined if it is foreign or unknown. */
   readonly by: string | undefined
 }
 
-/** The time limits. Every margin of every invariant is made of these. Durations are in milliseconds. */
+/** The limits from which every margin of every invariant is computed. Durations are in milliseconds. */
 export interface Bounds {
-  /** How much later than its lease's end a dead master may still be listed. */
+  /** How long after the end of its lease a dead master may still be listed. */
   readonly removalMarginMs: number
-  /** Until a master that has become healthy is listed. */
+  /** How long a master that has become healthy may remain unlisted. */
   readonly listedMs: number
   /** How long Endpoints and EndpointSlice may differ. */
   readonly agreementMs: number
-  /** After the last fault, from the API server's own first successful write, until everything is in sync. */
+  /**
+   * How long it may take until everything is in sync after the last fault, from the API server's first successful
+   * write.
+   */
   readonly recoveryMs: number
-  /** What one master may write in ten seconds. */
+  /** How many writes one master may make in ten seconds. */
   readonly writesPerTenSeconds: number
 }
 
 /** Times of masters under faults of their own servers, in milliseconds. */
 export const faultTimes = {
   /**
-   * A shorter failure of a server may go unnoticed: the next probe is sent up to a second after it has begun, may
-   * hang for 3 s, and may succeed in the end.
+   * A shorter failure of a server may go unnoticed, because the next probe may be sent up to a second after its
+   * beginning, hang for 3 s, and succeed in the end.
    */
   noticedMs: 4_500,
-  /** A request may hang for this long after a fault of its requests is over, or a lost event be missed. */
+  /** For this long after a fault of requests is over, a request may hang, or a lost event be missing. */
   requestMs: 10_000,
 } as const
 

@@ -1,14 +1,14 @@
 import type { MemberState } from './member-state.ts'
 
 /**
- * A change of readiness is noticed by a probe after this long, in milliseconds; later when probes must time out first,
- * and when the master may have stated its unreadiness: it withdraws that statement after two seconds.
+ * How long it takes until a probe notices a change of readiness, in milliseconds. It takes longer if probes must time
+ * out first, and if the master may have stated its unreadiness, because it withdraws that statement after two seconds.
  */
 const NOTICED_MS = { answered: 1_500, stated: 3_500, silent: 5_000 }
 /** No master leaves because of unreadiness before this, in milliseconds: three seconds, less the error of a clock. */
 const LEAVES_MS = 2_900
 
-/** A past or present period: the end of a present one is far away. */
+/** A past or present period. A present one ends at infinity. */
 export interface Period {
   readonly sinceMs: number
   readonly untilMs: number
@@ -16,22 +16,22 @@ export interface Period {
 
 /** Further circumstances when the readiness of a member is noted. */
 export interface Circumstances {
-  /** It was certainly listed a moment ago. */
+  /** Whether the member was certainly listed a moment ago. */
   readonly isPlaced: boolean
-  /** Its present life was started while its server was not ready. */
+  /** Whether its present life was started while its server was not ready. */
   readonly startedUnready: boolean
-  /** Its probes may have failed until a moment ago. */
+  /** Whether its probes may have failed until a moment ago. */
   readonly isImpaired: boolean
-  /** It is in another life than before. */
+  /** Whether this is another life than before. */
   readonly isAnother: boolean
   readonly lagMs: number
 }
 
-/** When the server of one member was ready, and what its master may have stated. All times are true ones. */
+/** When the server of one member was ready, and what its master may have stated. All times are true time. */
 export class ReadinessHistory {
   #unready: { readonly sinceMs: number; silent: boolean; servesSinceMs: number | undefined } | undefined
   #unserving: Period | undefined
-  /** Of `#unserving`. */
+  /** Whether the master was listed when `#unserving` began, and was neither stopped nor started since. */
   #wasPlaced = false
   #cleanSinceMs: number | undefined
   #clean: Period | undefined
@@ -41,23 +41,23 @@ export class ReadinessHistory {
     return this.#unready !== undefined
   }
 
-  /** Since when it is not ready in the same manner, while its master can state it and is listed. */
+  /** Since when it has been unready without a break, while its master could state that, and was listed at the start. */
   get cleanlyUnreadySinceMs(): number | undefined {
     return this.#cleanSinceMs
   }
 
-  /** When it was last not ready in this manner. */
+  /** The last period in which it was unready in this manner. */
   get cleanlyUnready(): Period | undefined {
     const sinceMs = this.#cleanSinceMs
     return sinceMs === undefined ? this.#clean : { sinceMs, untilMs: Number.POSITIVE_INFINITY }
   }
 
-  /** When it last did not serve. */
+  /** The last period in which it did not serve. */
   get unserving(): Period | undefined {
     return this.#unserving
   }
 
-  /** The same for a master that was listed at the start of it, and was neither stopped nor started since. */
+  /** As {@link unserving}, if the master was listed when it began, and was neither stopped nor started since. */
   get unservingInPlace(): Period | undefined {
     return this.#wasPlaced ? this.#unserving : undefined
   }
@@ -67,7 +67,7 @@ export class ReadinessHistory {
     return this.#unready !== undefined && nowMs - this.#unready.sinceMs >= LEAVES_MS
   }
 
-  /** Takes in its state from now on. */
+  /** Records the state that the member has from now on. */
   note(nowMs: number, state: MemberState, around: Circumstances): void {
     if (!state.running || around.isAnother) this.#wasPlaced = false
     if (state.serves) this.#noteServing(nowMs, state, around.lagMs)
@@ -96,7 +96,7 @@ export class ReadinessHistory {
       this.#unserving = { sinceMs: nowMs, untilMs: Number.POSITIVE_INFINITY }
       this.#wasPlaced = running && isPlaced
     }
-    // Probes that hung before count.
+    // Probes that hung before now count too.
     this.#unready ??= { sinceMs: nowMs - (isImpaired ? LEAVES_MS : 0), silent: false, servesSinceMs: undefined }
     this.#unready.servesSinceMs = undefined
     if (!answering) this.#unready.silent = true

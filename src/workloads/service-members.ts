@@ -29,7 +29,7 @@ interface Group {
   readonly members: Set<Member>
 }
 
-/** The Pods and Services of one namespace: selectors do not reach further. */
+/** The Pods and Services of one namespace. Selectors do not cross namespaces. */
 interface Namespace {
   /** By name. */
   readonly members: Map<string, Member>
@@ -37,8 +37,8 @@ interface Namespace {
 }
 
 /**
- * Which Pods which Services select, exact after every change of either. It must subscribe before any controller does:
- * then handlers and syncs see the same state as the informers' stores.
+ * Maintains which Pods each Service selects, exactly after every change of either. It must subscribe before any
+ * controller does, so that handlers and syncs see the same state as in the informers' stores.
  *
  * A Service without a selector and one of type ExternalName select nothing; one with an empty selector, which API
  * servers refuse, selects all Pods of its namespace.
@@ -54,8 +54,8 @@ export class ServiceMembers {
   }
 
   /**
-   * The Pods that a Service of the store selects, in the order in which it began to select them; none for one without a
-   * selector.
+   * The Pods that a Service of the store selects, in the order in which it began to select them; none for a Service
+   * without a selector.
    */
   podsOf(service: Service): readonly Pod[] {
     const group = this.#groups.get(keyOfObject(service))
@@ -67,7 +67,7 @@ export class ServiceMembers {
   /**
    * Calls `handler` with the key (`namespace/name`) of each Service whose endpoints a change of a Pod may change, as
    * upstream's `GetPodUpdateProjectionKey` and `GetServicesToUpdate` decide. Changes of Services themselves are not
-   * reported. Returns a function that ends that.
+   * reported. Returns a function that ends the subscription.
    */
   subscribe(handler: (key: string) => void): () => void {
     const own = (key: string): void => handler(key)
@@ -85,7 +85,7 @@ export class ServiceMembers {
     if (old !== undefined && selector !== undefined && sameLabels(old.selector, selector)) return
     const namespace = service.metadata?.namespace ?? ''
     const { index } = this.#namespace(namespace)
-    // The new selector is added before the old one is removed: a shared label key need not be indexed again.
+    // The new selector is added before the old one is removed, so that a shared key need not be indexed again.
     if (selector !== undefined) {
       const group: Group = { key, selector, members: new Set() }
       this.#groups.set(key, group)

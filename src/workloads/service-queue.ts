@@ -31,8 +31,8 @@ const STALE_RETRY_MS = 1_000
 const MIN_EXPEDITE_INTERVAL_MS = 10_000
 
 /**
- * The Services to be synced by a controller, by `namespace/name`: never two syncs of one Service at a time; failed ones
- * are retried with back-off, and those with a stale cache as soon as it has caught up.
+ * The queue of Services that a controller must sync, by `namespace/name`. Never runs two syncs of one Service at a
+ * time. Retries failed syncs with back-off, and those with a stale cache as soon as it has caught up.
  */
 export class ServiceQueue {
   readonly #options: ServiceQueueOptions
@@ -56,8 +56,8 @@ export class ServiceQueue {
   }
 
   /**
-   * A cached object of the Service has changed. A sync that has found the cache stale is repeated at once; so is a
-   * running one, if it is still to find it stale.
+   * Must be called when a cached object of the Service has changed. If the last sync found the cache stale, it is
+   * repeated at once; so is a running sync, if it finds the cache stale later.
    */
   caughtUp(key: string): void {
     if (this.#stale.delete(key)) this.#queue.expedite(key)
@@ -109,7 +109,7 @@ export class ServiceQueue {
     const retries = this.#queue.numRequeues(key)
     const fields = { service: key, retries, error }
     if (retries === MAX_RETRIES) logger.error(fields, 'a Service cannot be synced; retrying')
-    // `Availability` logs an outage of the server, once.
+    // Only at debug, because `Availability` logs an outage of the server once.
     else if (isKubeError(error, 'Unreachable', 'Conflict') || retries > 0) logger.debug(fields, 'a sync failed')
     else logger.warn(fields, 'a sync failed; trying again')
   }
@@ -142,7 +142,7 @@ export class WritePacing {
     return Math.max(0, untilMs - nowMs)
   }
 
-  /** A write of this size is made now: its pause begins. */
+  /** Begins the pause after a write of this size. */
   written(key: string, nowMs: number, size: number): void {
     const pauseMs = this.#pause(size)
     if (pauseMs > 0) this.#untilMs.set(key, nowMs + pauseMs)
@@ -156,7 +156,7 @@ export class WritePacing {
 
 /**
  * The inputs of a controller of Endpoints or EndpointSlices, for one term of leadership. The informers belong to the
- * term, and start after the controllers were made. Each resource is followed with its transform of `trimmed.ts`.
+ * term, and start after the controllers are created. Each resource is followed with its transform of `trimmed.ts`.
  */
 export interface WorkloadContext {
   readonly api: KubeApi
@@ -164,7 +164,7 @@ export interface WorkloadContext {
   readonly logger: Logger
   readonly events: EventSink
   readonly informers: Informers
-  /** Which Pods which Services select: one for all controllers of the term. */
+  /** Which Pods each Service selects, shared by all controllers of the term. */
   readonly members: Pick<ServiceMembers, 'podsOf' | 'subscribe'>
   /** Measures the queue of the controller. */
   readonly observer: WorkQueueObserver
@@ -180,6 +180,6 @@ export interface WorkloadContext {
 export interface WorkloadController {
   /** Works once the informers have synced, until the signal is aborted; then ends its running syncs. Call it once. */
   run(signal: AbortSignal): Promise<void>
-  /** Retries failed keys at once: the API server is available again. */
+  /** Retries failed keys at once, because the API server is available again. */
   expedite(): void
 }

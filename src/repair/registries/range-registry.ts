@@ -20,18 +20,12 @@ export type StoredRange =
       readonly type: 'range'
       /** Identifies the write that stored this state: reads and watches show the same revision of one write. */
       readonly revision: string
-      /**
-       * Why the range can be read but not rewritten, as the end of a sentence that begins with {@link
-       * RangeRegistry.where}.
-       */
+      /** Why the range is read-only, as the end of a sentence that begins with {@link RangeRegistry.where}. */
       readonly fixed?: string | undefined
       /** The registry's own representation of the state that was read, for {@link RangeRegistry.write}. */
       readonly version: unknown
     })
-  /**
-   * Such a range must not be overwritten. The reason is the end of a sentence that begins with {@link
-   * RangeRegistry.where}.
-   */
+  /** A state that must not be overwritten. `reason` ends a sentence that begins with {@link RangeRegistry.where}. */
   | { readonly type: 'unreadable'; readonly reason: string }
 
 /** An event of a watch: the new state of one range. */

@@ -44,9 +44,9 @@ export interface ServiceCidrProtectionOptions {
  * needs it any more, as kube-controller-manager's service-cidr-controller does (pkg/controller/servicecidrs).
  *
  * The controller plans from the copies of its informers. The resourceVersion guards each change of the finalizers, so
- * it fails if they are not those of the plan. Before the controller removes a finalizer, it reads ServiceCIDRs and
- * IPAddresses live, because with a copy that has missed an IPAddress it would delete a range in use. The controller may
- * run beside a kube-controller-manager: both write the same, and neither repeats a write of the other.
+ * the change fails if they are not those of the plan. Before the controller removes a finalizer, it reads ServiceCIDRs
+ * and IPAddresses live, because with a copy that has missed an IPAddress it would delete a range in use. The controller
+ * may run beside a kube-controller-manager: both write the same, and neither repeats a write of the other.
  */
 export class ServiceCidrProtectionController implements WorkloadController {
   readonly #options: ServiceCidrProtectionOptions

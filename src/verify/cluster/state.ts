@@ -18,20 +18,20 @@ import type { RangeName, StoredRange } from '../../repair/registries/range-regis
 
 /** The parts of a cluster's state that checks read. Objects are trimmed to what checks need. */
 export interface Parts {
-  /** All of them, by name. */
+  /** All namespaces, by name. */
   readonly namespaces: ReadonlyMap<string, Namespace>
   /** Whether the server has Nodes at all. */
   readonly nodesServed: boolean
   readonly kubernetesService: Service | undefined
   readonly kubernetesEndpoints: Endpoints | undefined
-  /** The slice of that name, and every slice that names the Service. */
+  /** The slice `kubernetes`, and every slice that names the Service. */
   readonly kubernetesSlices: readonly EndpointSlice[]
   readonly serviceCidrs: readonly ServiceCidr[]
-  /** Of all namespaces. */
+  /** The Services of all namespaces. */
   readonly services: readonly Service[]
   readonly ipAddresses: readonly IpAddress[]
   readonly masterLeases: MasterLeasesRead
-  /** The answer at each listed address, where probes were asked for. */
+  /** The answer at each listed address, if probes were requested. */
   readonly serverProbes: readonly ProbedServer[]
   readonly rangeAllocations: readonly StoredBitmap[]
   /** What happened to default/kubernetes while it was watched. */
@@ -66,7 +66,7 @@ export interface ProbedServer {
 /** A range in the API servers' etcd. */
 export interface StoredBitmap {
   readonly name: RangeName
-  /** Its place, for people. */
+  /** Where it is stored, as text for people. */
   readonly where: string
   readonly stored: StoredRange
 }
@@ -74,13 +74,15 @@ export interface StoredBitmap {
 /** The states of watched objects in their order. */
 export interface WatchedWrites {
   readonly forMs: number
-  /** By `Endpoints default/kubernetes`: the first is the state when the watch began; undefined: deleted. */
+  /**
+   * By object, as `Endpoints default/kubernetes`. The first is the state at the start; undefined: there is no object.
+   */
   readonly states: ReadonlyMap<string, readonly (KubeObject | undefined)[]>
 }
 
 /**
- * What a server answered to the dry run of a new Service. kube-apiserver allocates nothing by a dry run: it answers a
- * dummy, such as NodePort 32769 or the first address of the range, whether or not it could allocate one.
+ * What a server answered to the dry run of a new Service. kube-apiserver allocates nothing in a dry run. It answers
+ * with a dummy, such as NodePort 32769 or the first address of the range, whether or not it could allocate one.
  */
 export type DryRun = { readonly type: 'accepted' } | { readonly type: 'refused'; readonly reason: string }
 
@@ -89,13 +91,13 @@ export type PartName = keyof Parts
 /** A part of the state, or why it could not be read. */
 export type Part<T> =
   | { readonly type: 'read'; readonly value: T }
-  /** `isServed` is false where the server does not have the kind. */
+  /** `isServed` is false if the server does not have the kind. */
   | { readonly type: 'unread'; readonly reason: string; readonly isServed?: false }
 
-/** A cluster at one moment. Parts that no check needs are left out. */
+/** The observed state of a cluster. Parts that no check needs are left out. */
 export type ClusterState = { readonly [Name in PartName]?: Part<Parts[Name]> }
 
-/** What an operator demands beyond what can be found out. */
+/** What an operator expects beyond what the cluster itself shows. */
 export interface Expectations {
   /** The addresses that Endpoints must list, in canonical form. */
   readonly addresses?: readonly string[] | undefined

@@ -23,17 +23,17 @@ export interface VerifyOptions {
   /** @default all */
   readonly only?: readonly CheckId[] | undefined
   readonly skip?: readonly CheckId[] | undefined
-  /** A finding counts once it is still there after this time, in milliseconds: objects are read one after the other. */
+  /** A finding counts if it still exists after this time, in milliseconds, because objects are read one by one. */
   readonly confirmAfterMs: number
   readonly signal: AbortSignal
 }
 
 /**
- * Checks a cluster once, and writes nothing. A finding about an object counts if a second reading shows one about the
- * same object: in between a controller may have been at work. What was skipped is read again with it: it may have been
- * skipped for the sake of an object that has appeared.
+ * Checks a cluster once, and writes nothing. A finding about an object counts only if a second reading shows one about
+ * the same object, because a controller may have been at work. Skipped checks run again too, because an object that
+ * they need may have appeared.
  *
- * Rejects with a KubeError if the cluster cannot be asked, and with the reason of the signal.
+ * Rejects with a KubeError if the cluster cannot be read, and with the reason of the signal.
  */
 export async function checkCluster(options: VerifyOptions): Promise<VerifyReport> {
   const { clock, confirmAfterMs, signal } = options
@@ -46,16 +46,16 @@ export async function checkCluster(options: VerifyOptions): Promise<VerifyReport
   return reportOf(new Map([...first].map(([id, verdict]) => [id, confirmed(verdict, second.get(id))])))
 }
 
-/** See VerifyOptions. */
+/** The usual `confirmAfterMs` of VerifyOptions. */
 export const CONFIRM_AFTER_MS = 1_000
 
-/** Between two attempts, in milliseconds. */
+/** The time between two attempts, in milliseconds. */
 const ATTEMPTS_MS = 1_000
 
 export interface WaitOptions extends VerifyOptions {
-  /** In milliseconds; 0 for one attempt. */
+  /** How long to try until everything holds, in milliseconds; 0 for one attempt. */
   readonly waitMs: number
-  /** Takes a line whenever what is awaited changes. */
+  /** Called with a line whenever the awaited checks change. */
   readonly onProgress?: ((line: string) => void) | undefined
 }
 
@@ -64,9 +64,9 @@ type Attempt =
   | { readonly type: 'no-answer'; readonly error: RemoteError }
 
 /**
- * Checks a cluster until everything holds, but not for longer than `waitMs` nor after the signal; resolves with the
- * last report. A cluster that does not answer is asked again; rejects with its KubeError if it did not answer the last
- * time. Rejects with the reason of a signal that comes before the first answer.
+ * Checks a cluster until everything holds, `waitMs` have passed, or the signal is aborted; resolves with the last
+ * report. Tries again while the cluster does not answer; rejects with its KubeError if the last attempt got no answer.
+ * Rejects with the reason of the signal if it is aborted before the end of the first attempt.
  */
 export async function verifyUntil(options: WaitOptions): Promise<VerifyReport> {
   const { clock, waitMs, onProgress, signal } = options
@@ -102,7 +102,7 @@ async function attemptOf(options: VerifyOptions): Promise<Attempt> {
   }
 }
 
-/** Long lists: each is read alone, when the first check needs it, and dropped after the last one. */
+/** Long lists. Each is read by itself when the first check needs it, and dropped after the last one that does. */
 const longParts: readonly PartName[] = ['pods', 'endpoints', 'endpointSlices']
 
 async function evaluateAll(ids: readonly CheckId[], options: VerifyOptions): Promise<ReadonlyMap<CheckId, Verdict>> {
@@ -123,7 +123,7 @@ async function evaluateAll(ids: readonly CheckId[], options: VerifyOptions): Pro
   return new Map(ids.map((id) => [id, verdicts.get(id) as Verdict]))
 }
 
-/** So that Endpoints and slices are hardly ever in memory together. */
+/** Orders the checks so that Endpoints and slices are hardly ever in memory together. */
 function rankOf(id: CheckId): number {
   const parts = partsFor([id])
   if (!parts.includes('endpoints')) return 0
@@ -153,7 +153,7 @@ export function failedIn({ results }: VerifyReport): readonly CheckId[] {
   return results.filter(({ status }) => status === 'failed').map(({ id }) => id)
 }
 
-/** Whether every check was skipped, as for a user without any right: the report says nothing about the cluster. */
+/** Whether every check was skipped, as for a user without rights. The report then says nothing about the cluster. */
 export function isUndecided({ results }: VerifyReport): boolean {
   return results.every(({ status }) => status === 'skipped')
 }
@@ -163,7 +163,7 @@ export function findingsOf({ results }: VerifyReport): readonly Finding[] {
   return results.flatMap((result) => (result.status === 'failed' ? result.findings : []))
 }
 
-/** What {@link verifyCluster} takes. Durations are in milliseconds. */
+/** The options of {@link verifyCluster}. Durations are in milliseconds. */
 export interface VerifyClusterOptions {
   /** @default all */
   readonly only?: readonly CheckId[] | undefined
@@ -177,8 +177,8 @@ export interface VerifyClusterOptions {
 }
 
 /**
- * Checks a cluster, as the command `verify` does, for tests: the connection is that of `connect`, or the ports of an
- * API server in this process. Writes nothing. Rejects with a KubeError if the cluster does not answer.
+ * Checks a cluster in tests, as the command `verify` does. The first argument is the connection from `connect`, or the
+ * ports of an API server in this process. Writes nothing. Rejects with a KubeError if the cluster does not answer.
  */
 export function verifyCluster(
   { api, clock, readiness }: Pick<ClusterSource, 'api' | 'readiness'> & { readonly clock: Clock },

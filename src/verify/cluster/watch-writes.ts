@@ -7,12 +7,12 @@ import { linkedController } from '../../runtime/signals.ts'
 import type { WatchedWrites } from './state.ts'
 
 const watched: readonly Resource<KubeObject>[] = [services, endpoints, endpointSlices]
-/** Before a watch that the server ended is opened again, in milliseconds. */
+/** The pause before a watch that the server ended is opened again, in milliseconds. */
 const AGAIN_AFTER_MS = 100
-/** An object that changes more often is watched for long enough. */
+/** The most states of one object. If it changes more often, it has been watched for long enough. */
 const MOST_STATES = 10_000
 
-/** Collects the states of the three objects `default/kubernetes` for a time. */
+/** Collects the states of the three objects `default/kubernetes` during `forMs`. */
 export async function watchWrites(
   { api, clock }: { readonly api: KubeApi; readonly clock: Clock },
   forMs: number,
@@ -39,7 +39,7 @@ export async function watchWrites(
   }
 }
 
-/** Until the signal is aborted. Rejects with a KubeError. */
+/** Collects the states of one object until the signal is aborted. Rejects with a KubeError. */
 async function statesOf(
   resource: Resource<KubeObject>,
   { api, clock, signal }: { readonly api: KubeApi; readonly clock: Clock; readonly signal: AbortSignal },

@@ -20,12 +20,12 @@ import { type About, type Parts, partOf } from './state.ts'
 
 /** kube-controller-manager's controller of slices for Endpoints without a selector. */
 const MIRRORING = 'endpointslicemirroring-controller.k8s.io'
-/** The largest slice of any controller: whether slices are in sync does not depend on it. */
+/** The most endpoints in a slice of any controller. Whether slices are in sync does not depend on it. */
 const MAX_ENDPOINTS = 1_000
 /** An object with this annotation is the lock of a leader election, and needs no Service. */
 const LEADER = 'control-plane.alpha.kubernetes.io/leader'
 
-/** The Endpoints of each Service against the plan of the controller. */
+/** Checks the Endpoints of each Service against the plan of the controller. */
 export function judgeServiceEndpoints(
   { services, pods, endpoints }: Pick<Parts, 'services' | 'pods' | 'endpoints'>,
   _about: About,
@@ -48,7 +48,7 @@ export function judgeServiceEndpoints(
   return verdictOf(findings, `${selected.size} Services with a selector`)
 }
 
-/** The slices of each Service against the plan of the controller. Copies are another check's. */
+/** Checks the slices of each Service against the plan of the controller. Another check judges copies. */
 export function judgeServiceSlices(
   { services, pods, nodes, endpointSlices }: Pick<Parts, 'services' | 'pods' | 'nodes' | 'endpointSlices'>,
   _about: About,
@@ -97,7 +97,7 @@ export function judgeServiceSlices(
   return verdictOf(findings, `${selected.size} Services with a selector`)
 }
 
-/** The slices of an earlier Service of the name are orphans. */
+/** Whether a slice belongs to this Service. Slices of an earlier Service of the same name are orphans. */
 function isOfService({ metadata }: EndpointSlice, service: Service): boolean {
   const owners = (metadata?.ownerReferences ?? []) as readonly { readonly uid?: string }[]
   return owners.length === 0 || owners.some(({ uid }) => uid === service.metadata?.uid)
@@ -109,7 +109,7 @@ function withoutHints(service: Service): Service {
   return { ...service, metadata, spec } as Service
 }
 
-/** The controller runs until somebody ends it, and another one beside it would write the same objects. */
+/** Runs a controller until somebody ends it. Another one beside it would write the same objects. */
 function runController(controller: 'endpoints' | 'endpointslice'): readonly Command[] {
   const own = `${controller}-controller`
   const stop = `first stop kube-controller-manager's ${own} (--controllers=*,-${own}), or see in its log why it does not write`
@@ -138,7 +138,7 @@ function selectedPods(services: readonly Service[], pods: readonly Pod[]): Reado
     return fresh
   }
   for (const service of services) {
-    // A selector of default/kubernetes is the check kubernetes-service's.
+    // The check kubernetes-service judges a selector of default/kubernetes.
     if (!hasEndpoints(service) || keyOfObject(service) === keyOf(KUBERNETES_SERVICE)) continue
     const selector = service.spec?.selector ?? {}
     namespaceOf(service.metadata?.namespace ?? '').services.push({ service, selector })
@@ -161,7 +161,7 @@ function selectedPods(services: readonly Service[], pods: readonly Pod[]): Reado
   return selected
 }
 
-/** What controllers have made for Services that are gone. */
+/** Checks for objects that controllers created for Services that no longer exist. */
 export function judgeOrphans(
   { services, endpointSlices }: Pick<Parts, 'services' | 'endpointSlices'>,
   about: About,
@@ -201,7 +201,7 @@ function removal(plural: string, { metadata }: Endpoints | EndpointSlice): Comma
   return kubectl('delete', plural, metadata?.name ?? '', `--namespace=${metadata?.namespace ?? ''}`)
 }
 
-/** Slices that repeat others, and those that default/kubernetes should not have. */
+/** Checks for slices that repeat others, and for slices that default/kubernetes should not have. */
 export function judgeDuplicates({ endpointSlices }: Pick<Parts, 'endpointSlices'>, _about: About): Verdict {
   const kubernetes = keyOf(KUBERNETES_SERVICE)
   const findings = endpointSlices.flatMap((slice): readonly Finding[] => {

@@ -15,14 +15,14 @@ const UNKNOWN = 'somebody without a trace in managedFields'
 /** One change of an object's content. */
 interface ContentChange {
   readonly writer: string
-  /** To a content that it had before. */
+  /** Whether the object had the new content before. */
   readonly isReturn: boolean
 }
 
 /**
- * Whether the objects of default/kubernetes were overwritten in turn while they were watched. One return to an earlier
- * content by another writer counts: kube-apiserver's reconciler writes only every ten seconds. Masters share one field
- * manager, so two returns count whoever made them.
+ * Checks whether writers overwrote each other's default/kubernetes while it was watched. Between two writers, one
+ * return to an earlier content counts, because kube-apiserver's reconciler writes only every ten seconds. Masters share
+ * one field manager, so two returns count even if all writes have the same one.
  */
 export function judgeWriters({ objectWrites: { states, forMs } }: Pick<Parts, 'objectWrites'>, _about: About): Verdict {
   const time = formatDuration(forMs)

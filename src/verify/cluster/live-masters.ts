@@ -19,7 +19,9 @@ function livenessOf({ life }: InspectedLease): Liveness {
   }
 }
 
-/** The rows that the command `masters` shows: the leases compared with the list. None if no lease could be read. */
+/**
+ * The rows that the command `masters` shows: the leases compared with the list. Without leases, all rows are unleased.
+ */
 export function rowsOf(about: About): readonly MasterRow[] {
   const leases = partOf(about, 'masterLeases')?.leases ?? []
   const listed = addressesIn(partOf(about, 'kubernetesEndpoints'))

@@ -8,16 +8,16 @@ import { type ProxyEnvironment, ProxyError, parseProxy, proxyFromEnvironment } f
 import type { ExtraHeaders } from './http-transport.ts'
 import { type ClusterEntry, type KubeConfig, KubeConfigError, type UserEntry } from './kube-config-document.ts'
 
-/** PEM text: in a file, which may be rotated while the program runs, or given. */
+/** PEM text: given inline, or in a file that may be rotated while the program runs. */
 export type Pem = { readonly file: string } | { readonly text: string }
 
-/** One context of a kubeconfig, resolved and checked: where the API server is and how to be let in. */
+/** One context of a kubeconfig, resolved and checked: the address of the API server and the credentials for it. */
 export interface Access {
   /** For messages: the file and the context. */
   readonly source: string
   readonly server: URL
   readonly serverName: string | undefined
-  /** Where the server certificate may be for any of several names (see `readyzAccess`). */
+  /** The server certificate must be valid for one of these names (see `readyzAccess`). */
   readonly serverNames?: readonly string[] | undefined
   readonly skipVerify: boolean
   readonly ca: Pem | undefined
@@ -32,16 +32,16 @@ export interface Access {
 }
 
 export interface ResolvedKubeConfig {
-  /** client-node's, with the fields of {@link UserEntry} on its users: also usable by client-node's own API classes. */
+  /** client-node's own API classes can use it too. Its users also have the fields of {@link UserEntry}. */
   readonly config: KubeConfig
-  /** Its current context, resolved and checked. */
+  /** The current context of `config`, resolved and checked. */
   readonly access: Access
 }
 
 /**
  * Resolves the current context of `config` and checks everything that can be checked offline: the rules of client-go's
  * `clientcmd/validation.go`, and that certificates and keys can be read. With `awaitsCredentials` the user's files are
- * left out of this: a program that keeps running reads them again. Throws a KubeConfigError.
+ * not checked, because a program that keeps running reads them again. Throws a KubeConfigError.
  */
 export function resolveAccess(
   config: KubeConfig,
@@ -96,7 +96,7 @@ export function resolveAccess(
   return { ...access, warnings: [warning] }
 }
 
-/** As client-go's `clientcmd`: a server without TLS gets the user to impersonate, but no credentials. */
+/** Like client-go's `clientcmd`, sends a server without TLS the user to impersonate, but no credentials. */
 function withoutCredentials(access: Access): Access {
   const { user, server, cluster } = access
   if (user === undefined) return access
@@ -126,7 +126,7 @@ export function remedyOf({ user, clientCertificate }: Access): string {
   return `write a newer client certificate ${'file' in cert ? `to ${cert.file}` : 'into the kubeconfig'}`
 }
 
-/** The headers with which a user asks to be taken for another one. */
+/** The headers that ask the server to impersonate another user. */
 export function impersonationHeaders(user: UserEntry | undefined): ExtraHeaders {
   const { impersonateUser, impersonateUid, impersonateGroups, impersonateExtra } = user ?? {}
   const headers: Record<string, string | readonly string[]> = {}
@@ -140,8 +140,8 @@ export function impersonationHeaders(user: UserEntry | undefined): ExtraHeaders 
 }
 
 /**
- * As client-go's `transport.headerKeyEscape`: bytes that a header name cannot hold are percent-encoded, and so is the
- * percent sign.
+ * Percent-encodes the bytes that a header name cannot contain, and the percent sign, like client-go's
+ * `transport.headerKeyEscape`.
  */
 export function escapeHeaderKey(key: string): string {
   let escaped = ''
@@ -174,7 +174,7 @@ function currentContext(config: KubeConfig, fail: Fail): Context {
 function serverUrl(cluster: ClusterEntry, fail: Fail): URL {
   const of = `server of cluster ${quote(cluster.name)}`
   if ((cluster.server ?? '') === '') return fail(`cluster ${quote(cluster.name)} has no server`)
-  // As kubectl: a server without scheme is plain HTTP.
+  // Like kubectl, we use plain HTTP if the server has no scheme.
   const text = cluster.server.includes('://') ? cluster.server : `http://${cluster.server}`
   const url = URL.parse(text)
   if (url === null || url.hostname === '') return fail(`${of} is not a URL such as https://192.0.2.1:6443`)
@@ -195,8 +195,8 @@ function proxyOf(cluster: ClusterEntry, server: URL, environment: ProxyEnvironme
 }
 
 /**
- * Providers that client-go removed, and the exec plugins that it names instead. client-node's own providers would block
- * the process with a shell.
+ * The auth-providers that client-go has removed, and the exec plugins that it names instead. We do not use
+ * client-node's own providers for them, because these block the process while they run a shell.
  */
 const removedProviders: ReadonlyMap<string | undefined, string> = new Map([
   ['gcp', 'gke-gcloud-auth-plugin'],
@@ -247,7 +247,7 @@ function clientCertificate(user: UserEntry, isAwaited: boolean, fail: Fail): Acc
   return { cert, key }
 }
 
-/** What is wrong with a certificate and its key; undefined when they fit. */
+/** The problem of a certificate and its key; undefined if they match. */
 export function keyPairProblem(cert: string, key: string): string | undefined {
   let certificate: X509Certificate
   try {
@@ -269,7 +269,7 @@ function checkCertificates(ca: Pem, what: string, fail: Fail): void {
   if (problem !== undefined) fail(`${problem} in the ${what}`)
 }
 
-/** What is wrong with the PEM of certificate authorities; undefined when they can be used. */
+/** The problem of the PEM of certificate authorities; undefined if they can be used. */
 export function authorityProblem(pem: string): string | undefined {
   const blocks = certificatesIn(pem)
   if (blocks.length === 0) return 'no PEM certificate'
@@ -281,7 +281,7 @@ export function authorityProblem(pem: string): string | undefined {
   return undefined
 }
 
-/** The PEM that `field` names, or that `field`-data holds. */
+/** The PEM in the file that `field` names, or in `field`-data. */
 function pem(
   field: string,
   file: string | undefined,

@@ -28,7 +28,7 @@ import {
   Renewal,
 } from './kube-config-renewal.ts'
 
-/** The credentials of a request. Equal content is one object. */
+/** The credentials of a request. The same object while their content is the same. */
 export interface Credentials {
   readonly headers: ExtraHeaders
   readonly tls: ClientTls
@@ -39,7 +39,7 @@ export interface KubeCredentialsOptions extends ResolvedKubeConfig {
   readonly reload?: (() => Promise<ResolvedKubeConfig>) | undefined
   readonly clock: Clock
   readonly logger: Logger
-  /** Of the API server. @default none that is known */
+  /** The outages of the API server. @default no outage is known */
   readonly outages?: Outages | undefined
   /** Called at each reading with the expiry of the current credentials. */
   readonly onExpiry?: ExpiryReporter | undefined
@@ -51,11 +51,9 @@ export interface KubeCredentialsOptions extends ResolvedKubeConfig {
 const REREAD_MS = 1_000
 /** A request that already has credentials waits no longer than this for newer ones. */
 const PATIENCE_MS = 1_000
-/**
- * A 401 triggers a search for other credentials at most this often, and counts as over after this long without another.
- */
+/** The least time between two searches for credentials after a 401, and how long a refusal lasts after its last 401. */
 const REFUSED_MS = 5_000
-/** How often an auth-provider is asked that does not state when its credentials expire. */
+/** How often we ask an auth-provider that does not state when its credentials expire, in milliseconds. */
 const PROVIDER_POLL_MS = 5_000
 
 /** The parts of a request that may change while the program runs. */
@@ -66,7 +64,7 @@ interface Parts {
   readonly grant?: Grant | undefined
 }
 
-/** The user of the current context, and the renewal of its credentials where a plugin or provider issues them. */
+/** The user of the current context, and the renewal of its credentials if a plugin or provider issues them. */
 interface Identity {
   readonly resolved: ResolvedKubeConfig
   /** Everything that `renewal` depends on. */
@@ -88,11 +86,12 @@ interface Held {
  * The kubeconfig and its files are read again before a request if the last reading is a second old, and when the server
  * answers 401. Exec plugins and auth-providers are asked in the background, before their credentials expire. A request
  * that already has credentials waits at most a second. If something cannot be read or issued, the last credentials stay
- * in use; only without any credentials this rejects, with NoCredentials. Either state makes one line in the log.
+ * in use; without any, requests are rejected with NoCredentials. The log has one line at the beginning and one at the
+ * end.
  *
- * What was read takes effect when a second reading finds the same, because a file may be half written at the first;
- * after a 401 it takes effect at once. Contents are compared, not times and sizes: a rotation within one tick of the
- * file system's clock does not change those.
+ * New content takes effect when a second reading finds the same, because a file may be half written at the first; after
+ * a 401 it takes effect at once. We compare contents, because a rotation within one tick of the file system's clock
+ * need not change times and sizes.
  */
 export class KubeCredentials {
   readonly #options: KubeCredentialsOptions
@@ -105,7 +104,7 @@ export class KubeCredentials {
   #replacing: Promise<void> | undefined
   #replacedAtMs = Number.NEGATIVE_INFINITY
   #rejected: Credentials | undefined
-  /** Credentials that the server refuses, once that is logged, and the time of the last refusal. */
+  /** The credentials that the server refused last, and the time of the refusal. */
   #refusal: { readonly credentials: Credentials; readonly lastMs: number } | undefined
   readonly #refused: Symptom
   #isFailing = false
@@ -121,23 +120,23 @@ export class KubeCredentials {
     const { clock } = this.#options
     const held = this.#held
     if (held === undefined) return abortable(this.#read(), signal)
-    // A request does not wait for a reading that another request already waits for: a hanging file system must cost
-    // one request its second, not each.
+    // A request does not wait for a reading that another request already waits for, so that a hanging file system
+    // delays one request by a second, and not each of them.
     const isFresh = this.#reading !== undefined || clock.monotonicMs() - this.#readAtMs < REREAD_MS
     if (!isFresh) await abortable(this.#atMost(PATIENCE_MS, this.#read()), signal)
     return (this.#held ?? held).credentials
   }
 
-  /** Whether there are credentials, after waiting `patienceMs` for a plugin or issuer, four times as long for files. */
+  /** Whether there are credentials. Waits up to `patienceMs` for a plugin or issuer, four times as long for files. */
   async areThere(patienceMs: number, signal: AbortSignal): Promise<boolean> {
-    // A busy start delays the files. One long wait that ends late would leave them no turn of the event loop.
+    // A busy start delays the files. If one long wait ended late, the event loop would have had no turn for them.
     for (let waits = this.#identity.renewal ? 1 : 4; waits > 0 && this.#held === undefined; waits--) {
       await abortable(this.#atMost(patienceMs, this.#read()), signal)
     }
     return this.#held !== undefined
   }
 
-  /** For an anonymous request: whom to trust, and nothing else. */
+  /** The TLS settings of an anonymous request: they have no credentials. */
   async none(signal: AbortSignal): Promise<Credentials> {
     const { access } = this.#identity.resolved
     const ca = await abortable(this.#authority(access), signal)
@@ -145,8 +144,8 @@ export class KubeCredentials {
   }
 
   /**
-   * The server answered `rejected` with 401: returns other credentials, or the same object if there are none within a
-   * second.
+   * Called when the server answered `rejected` with 401. Returns other credentials, or the same object if there are
+   * none within a second.
    */
   async replace(rejected: Credentials, signal: AbortSignal): Promise<Credentials> {
     const { clock } = this.#options
@@ -164,7 +163,7 @@ export class KubeCredentials {
     return this.#held?.credentials ?? rejected
   }
 
-  /** Takes in the server's final answer to `credentials`, and logs when 401 begins and ends. */
+  /** Records the server's final answer to `credentials`, and logs when a refusal (401) begins and ends. */
   answered(credentials: Credentials, status: number): void {
     const { clock, logger } = this.#options
     const { access } = this.#identity.resolved
@@ -186,7 +185,7 @@ export class KubeCredentials {
   }
 
   async #replaceHeld(rejected: Credentials): Promise<void> {
-    // A running reading may have read before the change.
+    // A reading that is already running may have read the files before they changed.
     await this.#reading?.catch(() => {})
     await this.#read()
     if (this.#held?.credentials !== rejected) return
@@ -242,7 +241,7 @@ export class KubeCredentials {
   #adopt(resolved: ResolvedKubeConfig): void {
     const { access } = resolved
     const before = this.#identity.resolved.access
-    // An auth-provider changes its own settings: only those of another reading are compared.
+    // An auth-provider changes its settings, so we compare them only if the kubeconfig was read again.
     if (access.user === before.user || keyOf(access) === this.#identity.key) {
       this.#identity = { ...this.#identity, resolved }
       return
@@ -257,7 +256,7 @@ export class KubeCredentials {
     const { access, config } = resolved
     const { user } = access
     const key = keyOf(access)
-    // Renewed credentials take effect with the next request.
+    // The next request reads again, so that renewed credentials take effect.
     const onSettled = (): void => {
       this.#readAtMs = Number.NEGATIVE_INFINITY
     }
@@ -287,8 +286,8 @@ export class KubeCredentials {
       text === this.#candidate
     this.#candidate = isCertain ? undefined : text
     if (!isCertain || (held?.text === text && held.grant === parts.grant)) return
-    // Equal content stays the same object, because callers compare by identity. A plugin may extend the life of a
-    // token.
+    // Equal content stays the same object, because callers compare by identity. The lifetimes may be new: a plugin may
+    // extend that of a token.
     const same = held?.text === text ? held.credentials : credentials
     const lifetimes = credentialsLifetimes({ ...parts, tokenEndsMs: parts.grant?.expiresMs })
     this.#held = { credentials: same, text, grant: parts.grant, lifetimes }
@@ -340,7 +339,7 @@ function keyOf({ user, cluster }: Access): string {
   return JSON.stringify([name, isGiven, authProvider, exec, exec?.provideClusterInfo === true ? cluster : null])
 }
 
-/** As for client-go, a plugin or provider beside a token or password is not asked. */
+/** Whether the user has a token or password. If so, we ask no plugin or provider, like client-go. */
 function hasOwnAuthorization({ tokenFile, token, username }: NonNullable<Access['user']>): boolean {
   return Boolean(tokenFile || token || username)
 }
@@ -348,7 +347,7 @@ function hasOwnAuthorization({ tokenFile, token, username }: NonNullable<Access[
 async function readPair({ clientCertificate: pair, source }: Access): Promise<Parts['clientCertificate']> {
   if (pair === undefined) return undefined
   const [cert, key] = await Promise.all([read(pair.cert), read(pair.key)])
-  // Two files cannot be replaced in one step; in between they do not match.
+  // Two files cannot be replaced in one step, so for a moment they may not match.
   const problem = keyPairProblem(cert, key)
   if (problem !== undefined) throw new KubeError('NoCredentials', `${source}: ${problem}`)
   return { cert, key }

@@ -5,13 +5,13 @@ import { LineCounter, parseDocument } from 'yaml'
 import { firstSyntaxMistake } from '../documents/yaml.ts'
 import { isRecord } from './resources.ts'
 
-/** A cluster as client-node holds it, and a field for which it has no place. */
+/** A cluster of client-node, with a field that client-node does not have. */
 export interface ClusterEntry extends Cluster {
   /** The extension `client.authentication.k8s.io/exec`, for exec plugins that ask for cluster information. */
   readonly execConfig?: unknown
 }
 
-/** The same for a user. */
+/** A user of client-node, with fields that client-node does not have. */
 export interface UserEntry extends User {
   readonly tokenFile?: string | undefined
   readonly impersonateGroups?: readonly string[] | undefined
@@ -20,8 +20,8 @@ export interface UserEntry extends User {
 }
 
 /**
- * What is used of client-node's `KubeConfig`, which has it all. It is named here because the declarations of that class
- * need those of `ws`, which a program that embeds this library may not have.
+ * The part of client-node's `KubeConfig` that this program uses. We declare it here because the declarations of that
+ * class import those of `ws`, which a program that embeds this library may not have.
  */
 export interface KubeConfig {
   readonly clusters: readonly Cluster[]
@@ -32,7 +32,7 @@ export interface KubeConfig {
   applyToHTTPSOptions(options: RequestOptions): Promise<void>
 }
 
-/** What a kubeconfig file, or several together, contain. Of entries with one name the first counts, as with kubectl. */
+/** The contents of one or several kubeconfig files. Of entries with the same name the first counts, as in kubectl. */
 export interface KubeConfigEntries {
   readonly clusters: readonly ClusterEntry[]
   readonly users: readonly UserEntry[]
@@ -43,21 +43,21 @@ export interface KubeConfigEntries {
 /** One entry of a list: the fields under `cluster`, `user` or `context`. */
 interface Entry {
   readonly fields: Readonly<Record<string, unknown>>
-  /** A field that must be text; undefined where it is empty or missing. */
+  /** A field that must be text; undefined if it is empty or missing. */
   text(field: string): string | undefined
-  /** The same for the name of a file, relative to the directory of the kubeconfig. */
+  /** The name of a file. A relative one is resolved against the directory of the kubeconfig. */
   path(field: string): string | undefined
 }
 
 /**
- * Reads the text of the kubeconfig `file`: its shape is checked, nothing is resolved. Throws a KubeConfigError that
- * names the file and the line; its message never quotes the text, which may hold credentials.
+ * Parses the text of the kubeconfig `file` and checks its structure. It does not resolve a context. Throws a
+ * KubeConfigError that names the file and the line; its message never quotes the text, which may hold credentials.
  *
- * client-node's own reading is not used: test/kube/client-node.test.ts shows what it loses.
+ * We do not use client-node's parser: test/kube/client-node.test.ts shows what it loses.
  */
 export function readKubeConfig(file: string, text: string): KubeConfigEntries {
   const lines = new LineCounter()
-  // Merge keys are YAML 1.1, which is what Go's reader of kubeconfig files understands.
+  // Merge keys are part of YAML 1.1, which Go's parser of kubeconfig files supports.
   const document = parseDocument(text, { merge: true, lineCounter: lines, prettyErrors: false, logLevel: 'silent' })
   const mistake = firstSyntaxMistake(document)
   if (mistake !== undefined) {
@@ -144,7 +144,7 @@ function rootOf(
   return root
 }
 
-/** A command with a slash is a path like any other; one without is searched in the PATH. */
+/** A command with a slash is a path like any other; one without a slash is searched for in PATH. */
 function execOf(exec: unknown, directory: string): unknown {
   if (!isRecord(exec)) return exec ?? undefined
   const { command } = exec
@@ -171,7 +171,7 @@ function absolute(directory: string, file: string | undefined): string | undefin
 }
 
 /**
- * A kubeconfig that cannot be used. The message is one line that names the file and the correction; nothing was
+ * A kubeconfig that cannot be used. The message is one line that names the file and the correction. No server was
  * contacted.
  */
 export class KubeConfigError extends Error {

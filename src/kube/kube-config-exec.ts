@@ -28,17 +28,20 @@ export interface ExecPluginOptions {
   readonly timeoutMs: number
   /** Ends a running plugin. */
   readonly signal: AbortSignal
-  /** States, once, that requests wait for a plugin that takes long. */
+  /** Logs once that requests wait for a slow plugin. */
   readonly logger: Logger
 }
 
-/** A first answer that takes longer than this is logged: everything waits for it, and the API server seems to hang. */
+/**
+ * If the first answer takes longer than this, in milliseconds, we log it, because every request waits for it and the
+ * API server seems to hang.
+ */
 const SLOW_MS = 1_000
 const MAX_OUTPUT_BYTES = 1024 * 1024
 
 /**
- * Runs a credential plugin (client-go's `exec` authentication) at each call; `Renewal` decides when. client-node's own
- * code is not used: test/kube/client-node.test.ts shows what it lacks.
+ * Runs a credential plugin (client-go's `exec` authentication) at each call; `Renewal` decides when. We do not use
+ * client-node's code: test/kube/client-node.test.ts shows what it lacks.
  */
 export function execPlugin(options: ExecPluginOptions): AskForGrant {
   const { config, userName, clusterInfo, timeoutMs, signal, logger } = options
@@ -75,7 +78,7 @@ function runPlugin(
 ): Promise<string> {
   return new Promise((resolve, reject) => {
     const group = process.platform !== 'win32'
-    // A group of its own, so that processes started by a wrapper script end with it.
+    // The plugin gets its own process group, so that the processes that a wrapper script starts end with it.
     const child = spawn(config.command, [...(config.args ?? [])], {
       env,
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -112,7 +115,7 @@ function runPlugin(
     })
     child.on('close', (code, signal) => {
       if (code === 0) return settle(undefined)
-      // Plugins quote their input and their credentials there.
+      // Plugins may write their input and their credentials to standard error.
       const words = oneLine(withoutSecrets(stderr).trim().split('\n')[0] ?? '').slice(0, 200)
       settle(new Error(`failed with ${signal ?? `exit code ${code}`}${words === '' ? '' : `: ${words}`}`))
     })

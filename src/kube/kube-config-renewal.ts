@@ -18,7 +18,7 @@ import { answerLimits } from './transport.ts'
 export interface Grant {
   readonly authorization: string | undefined
   readonly clientCertificate: { readonly cert: string; readonly key: string } | undefined
-  /** Wall time in milliseconds since the epoch; undefined where it is unknown. */
+  /** Wall time in milliseconds since the epoch; undefined if it is unknown. */
   readonly expiresMs: number | undefined
 }
 
@@ -38,22 +38,23 @@ interface RenewalOptions {
 }
 
 /**
- * The shortest interval between two runs: a grant that keeps failing, or lives for seconds only, must not become a busy
- * loop.
+ * The shortest interval between two attempts, in milliseconds. Without it, attempts that keep failing and grants that
+ * live for a few seconds would make a busy loop.
  */
 const LEAST_MS = 1_000
-/** The longest and the shortest time before its expiry at which a grant is renewed, where its life allows it. */
+/** A grant is renewed at most and at least this long before its expiry, in milliseconds, if its lifetime allows it. */
 const MOST_AHEAD_MS = 600_000
 const LEAST_AHEAD_MS = 60_000
-/** The interval of attempts after one that failed. */
+/** The longest wait after a failed attempt, in milliseconds. */
 const MOST_BETWEEN_MS = 60_000
 
 /**
  * When to request the next grant, in wall time. Pure.
  *
- * A fifth of its life before its expiry, at least a minute (twice the time that a plugin may take), but never before
- * half of its life is over. An attempt that fails, or returns a grant that expires no later (plugins cache theirs until
- * shortly before the expiry), is repeated after a quarter of the remaining time.
+ * A grant is renewed when a fifth of its life is left, but at least one minute (twice the time that a plugin may take)
+ * and at most ten minutes before its expiry, and never before half of its life is over. An attempt that fails, or
+ * returns a grant that expires no later (plugins cache theirs until shortly before the expiry), is repeated after a
+ * quarter of the remaining time, but after at least a second and at most a minute.
  */
 export function planRenewal(given: {
   readonly expiresMs: number
@@ -88,8 +89,8 @@ export class Renewal {
   }
 
   /**
-   * The current grant, whether or not it has expired: only the server can decide that. Rejects only while there is
-   * none.
+   * The current grant, even after its expiry, because only the server can decide whether it is still valid. Rejects
+   * only while there is no grant.
    */
   async current(): Promise<Grant> {
     const { clock } = this.#options
@@ -143,7 +144,7 @@ export type CredentialsLifetimes = readonly (readonly [
   lifetimes: readonly Lifetime[],
 ])[]
 
-/** `tokenEndsMs`, the time that a plugin states, comes first. */
+/** `tokenEndsMs` is the expiry that a plugin states. It takes precedence over that in the token. */
 export function credentialsLifetimes(shown: {
   readonly ca?: string | undefined
   readonly clientCertificate?: { readonly cert: string } | undefined
@@ -153,7 +154,7 @@ export function credentialsLifetimes(shown: {
   const { ca = '', clientCertificate, authorization = '' } = shown
   const toMs = authorization === '' ? undefined : (shown.tokenEndsMs ?? tokenExpiry(authorization))
   return [
-    // The certificates after the first are of authorities.
+    // The certificates after the first are those of authorities.
     ['client-certificate', validitiesIn(clientCertificate?.cert ?? '').slice(0, 1)],
     ['certificate-authority', validitiesIn(ca)],
     ['token', toMs === undefined ? [] : [{ toMs }]],
@@ -194,10 +195,10 @@ export function authProvider(
   const name = user?.authProvider?.name
   return async (held) => {
     try {
-      // client-node's providers know neither timeouts nor signals.
+      // client-node's providers support neither timeouts nor signals.
       const authorization = await within(clock, timeoutMs, stop, (signal) => {
         if (user === null || name !== 'oidc') return authorizationOf(config)
-        // The first is the one in the kubeconfig, if it has not expired.
+        // The first grant is the token in the kubeconfig, if it has not expired; later ones are always new.
         return idToken(user, held === undefined ? clock.wallMs() : Number.POSITIVE_INFINITY, signal)
       })
       const expiresMs = authorization === undefined ? undefined : tokenExpiry(authorization)
@@ -234,13 +235,13 @@ type OidcSettings = Readonly<Record<string, string | undefined>>
 
 interface OidcTokens {
   readonly idToken: string
-  /** Issuers may accept a refresh token only once, and need not issue another. */
+  /** Undefined if the issuer gave no new one. Issuers may accept a refresh token only once. */
   readonly refreshToken: string | undefined
 }
 
 /**
- * Gets a new id-token from the issuer for the refresh token, as client-go's `plugin/pkg/client/auth/oidc` does.
- * client-node's own code is not used: test/kube/client-node.test.ts shows that it fails.
+ * Gets a new id-token from the issuer for the refresh token, as client-go's `plugin/pkg/client/auth/oidc` does. We do
+ * not use client-node's code: test/kube/client-node.test.ts shows that it fails.
  */
 export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal): Promise<OidcTokens> {
   const { 'client-id': client, 'client-secret': secret, 'refresh-token': token, 'idp-issuer-url': issuer } = settings
@@ -275,8 +276,8 @@ export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal
 }
 
 /**
- * The refresh token and the client secret go to `endpoint`. An issuer on loopback may be plain: nothing leaves the
- * machine.
+ * Throws if `endpoint`, which gets the refresh token and the client secret, has no TLS. An issuer on loopback needs
+ * none, because nothing leaves the machine.
  */
 function refuseClearText(endpoint: URL, issuer: URL): void {
   if (endpoint.protocol === 'https:' || (endpoint.origin === issuer.origin && isLoopbackHost(issuer))) return
@@ -291,7 +292,7 @@ async function authorityOf(settings: OidcSettings): Promise<string | undefined> 
 
 type TokenRequestOptions = NonNullable<Parameters<typeof request>[1]> & { readonly dispatcher: Dispatcher }
 
-/** The answer may contain tokens, so no message quotes it. */
+/** Requests a JSON object. No error message quotes the answer, because it may contain tokens. */
 async function json(url: string, options: TokenRequestOptions): Promise<Readonly<Record<string, unknown>>> {
   const { statusCode, body } = await request(url, options)
   const bytes = new HttpBytes(answerLimits.refusal, () => {

@@ -17,13 +17,13 @@ export interface KubeConfigTransportOptions {
   readonly access?: Access | undefined
   /** Reads the kubeconfig again (`reload` of the result of `loadKubeConfig`). @default it is never read again */
   readonly reload?: (() => Promise<ResolvedKubeConfig>) | undefined
-  /** For the metric of when the credentials expire. @default none */
+  /** Gets the metric of when the credentials expire. @default none */
   readonly metrics?: Metrics | undefined
   /** @default the system's */
   readonly clock?: Clock | undefined
   /** @default none */
   readonly logger?: Logger | undefined
-  /** Of the API server. @default none that is known */
+  /** The outages of the API server. @default no outage is known */
   readonly outages?: Outages | undefined
   /**
    * How long an exec plugin or auth-provider may take, in milliseconds; requests wait for the first answer only.
@@ -32,15 +32,19 @@ export interface KubeConfigTransportOptions {
   readonly execTimeoutMs?: number | undefined
 }
 
-/** How long a request that may be anonymous waits for the first credentials, in milliseconds. */
+/**
+ * How long a request that may be anonymous waits for the first credentials, in milliseconds; four times as long if they
+ * are in files.
+ */
 const ANONYMOUS_AFTER_MS = 250
 
 /**
  * A Transport to the server of a kubeconfig's current context, with that context's credentials.
  *
- * Credentials are updated as {@link KubeCredentials} does; a request that is answered with 401 is sent once
- * more if newer credentials are available within a second. A readiness probe is sent without credentials if there are
- * still none after a quarter of a second, and under the authority before if a new one does not verify the server.
+ * Credentials are updated as {@link KubeCredentials} describes. A request that is answered with 401 is sent once more
+ * if newer credentials are available within a second. A readiness probe is sent without credentials if a plugin or
+ * issuer has given none within a quarter of a second, or files within a second. If a new certificate authority does not
+ * verify the server, the probe is sent anonymously under the previous one.
  *
  * Risky settings of the kubeconfig are logged once as warnings. When certificates change, new requests use new
  * connections, and the old ones close when their requests and watches have ended. Throws a KubeConfigError when the
@@ -56,10 +60,10 @@ class KubeConfigTransport implements Transport {
   readonly #credentials: KubeCredentials
   readonly #retiring = new Set<HttpTransport>()
   #current: { readonly tls: ClientTls; readonly identity: string; readonly transport: HttpTransport } | undefined
-  /** The authority in use when the server last answered; undefined for those of the system. */
+  /** The certificate authority in use when the server last answered; undefined for those of the system. */
   #verifiedCa: string | undefined
   #isUnverified = false
-  /** For requests without credentials, while there are none. */
+  /** The connection of requests without credentials, while there are none. */
   #anonymous: { readonly identity: string; readonly transport: HttpTransport } | undefined
   #closed = false
 
@@ -118,8 +122,9 @@ class KubeConfigTransport implements Transport {
   }
 
   /**
-   * The authority under which the server was verified last, if its certificate is not verified by a newer one. Such a
-   * file may be for another cluster, or early: the server lives all the same. Nothing but a probe relies on it.
+   * The authority under which the server was last verified, if the current one does not verify its certificate. The new
+   * file may belong to another cluster, or be ahead of the server's rotation; the server is alive all the same. Only
+   * probes use the previous authority.
    */
   #authorityBefore({ tls }: Credentials, error: unknown): string | undefined {
     const isOther = this.#verifiedCa !== undefined && tls.ca !== this.#verifiedCa

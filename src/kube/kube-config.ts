@@ -29,18 +29,18 @@ export interface LoadKubeConfigOptions {
   readonly kubeconfig?: string | undefined
   /** @default the current-context of the file */
   readonly context?: string | undefined
-  /** The service account of the Pod that this program runs in, and nothing else. @default false */
+  /** Uses the service account of the Pod in which this program runs, and no file. @default false */
   readonly inCluster?: boolean | undefined
   /**
    * Accepts a token file, client certificate or key that is missing or unusable now: each request reads them again, and
-   * rejects until they are there. @default false
+   * rejects until they can be used. @default false
    */
   readonly awaitsCredentials?: boolean | undefined
   /** @default process.env */
   readonly environment?: Readonly<Record<string, string | undefined>> | undefined
   /** @default the user's */
   readonly homeDirectory?: string | undefined
-  /** Where a Pod finds its account. @default '/var/run/secrets/kubernetes.io/serviceaccount' */
+  /** The directory of the Pod's service account. @default '/var/run/secrets/kubernetes.io/serviceaccount' */
   readonly serviceAccountDirectory?: string | undefined
 }
 
@@ -53,15 +53,14 @@ export interface LoadedKubeConfig extends ResolvedKubeConfig {
 }
 
 /**
- * Finds, reads, merges and checks a kubeconfig as kubectl does, and contacts nothing. Of several files in $KUBECONFIG
+ * Finds, reads, merges and checks a kubeconfig as kubectl does, and contacts no server. Of several files in $KUBECONFIG
  * the first to name a cluster, user, context or current-context wins, and missing files are ignored. Relative paths are
  * relative to the file that contains them. Rejects with a KubeConfigError of one line.
  */
 export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promise<LoadedKubeConfig> {
   const environment = options.environment ?? process.env
   const origin = findOrigin(options, environment)
-  // client-node takes a third of a second to load from its own files: only programs that read a kubeconfig pay for
-  // it.
+  // Loading client-node takes a third of a second, so only programs that read a kubeconfig load it.
   const { KubeConfig } = await import('@kubernetes/client-node/dist/config.js')
   const resolveEntries = (entries: KubeConfigEntries, context: string | undefined): ResolvedKubeConfig => {
     const config = new KubeConfig()
@@ -70,7 +69,7 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
     return { config, access: resolveAccess(config, source, environment, options.awaitsCredentials) }
   }
   if (origin === 'in-cluster') {
-    // In a Pod everything that changes is in separate files.
+    // In a Pod everything that changes is in separate files, which are read again without this.
     const resolved = resolveEntries(serviceAccount(options, environment), options.context)
     return { ...resolved, reload: async () => resolved }
   }
@@ -92,9 +91,10 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
     async reload() {
       const next = await readTexts(origin)
       if (next.every((text, index) => text === texts[index])) return last
-      // The context of the start: `kubectl config use-context` must not move a running program to another cluster.
+      // We keep the context of the start, because `kubectl config use-context` must not move a running program to
+      // another cluster.
       const resolved = resolveEntries(merged(next), context)
-      // Nor may a file for another cluster: its credentials would go to this one.
+      // A file for another cluster is refused too, because its credentials would go to this one.
       if (resolved.access.server.href !== server.href) {
         throw new KubeConfigError(
           `kubeconfig ${resolved.access.source}: it names another server now, ${resolved.access.server.origin}; start anew to use that`,
@@ -139,7 +139,7 @@ function readTexts(files: readonly string[]): Promise<string[]> {
   )
 }
 
-/** As client-go's `rest.InClusterConfig`. */
+/** The Pod's service account as kubeconfig entries, like client-go's `rest.InClusterConfig`. */
 function serviceAccount(options: LoadKubeConfigOptions, environment: Environment): KubeConfigEntries {
   const host = environment.KUBERNETES_SERVICE_HOST ?? ''
   const port = environment.KUBERNETES_SERVICE_PORT ?? ''
@@ -168,7 +168,7 @@ function accountDirectory(options: LoadKubeConfigOptions): string {
 
 export { fromKubeConfig, type KubeConfigTransportOptions } from './kube-config-transport.ts'
 
-/** The ports of a master, on the real clock. */
+/** The clients of a master's API server, with the real clock. */
 export interface Connection {
   readonly api: KubeApi
   readonly discovery: Discovery
@@ -178,13 +178,18 @@ export interface Connection {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: Metrics
-  /** Of the API server, for the parts that are made before the master. @default the master makes its own */
+  /**
+   * The outages of the API server, for parts that are created before the master. @default the master creates its own
+   */
   readonly outages?: Outages | undefined
   /** Closes the pooled connections. */
   close(): Promise<void>
 }
 
-/** Connects to the server of a kubeconfig; contacts nothing yet. Rejects with a KubeConfigError of one line. */
+/**
+ * Creates the clients for the server of a kubeconfig, without contacting it yet. Rejects with a KubeConfigError of one
+ * line.
+ */
 export async function connect(
   options: LoadKubeConfigOptions & { readonly logger: Logger; readonly metrics?: Metrics },
 ): Promise<Connection> {
@@ -201,20 +206,20 @@ export async function connect(
 }
 
 /**
- * How to reach the readiness URL of one API server of the cluster that `access` leads to (`--readyz-url`), for
- * `fromKubeConfig`.
+ * The access to the readiness URL (`--readyz-url`) of one API server of the cluster of `access`, for `fromKubeConfig`.
  *
- * The kubeconfig's certificate authority is trusted there too, but credentials go only where nobody else can take them:
+ * The kubeconfig's certificate authority is trusted there too, but credentials are sent only where nobody else can
+ * receive them:
  * - to the kubeconfig's own server (same scheme, host and port);
  * - to https on a loopback address, if the server shows a certificate of that authority for the loopback address or for
- *   the name under which the kubeconfig knows the cluster. A certificate for the cluster's shared name is what every
- *   one of its servers has.
+ *   the name under which the kubeconfig knows the cluster. Every server of the cluster has a certificate for the shared
+ *   name of the cluster.
  *
  * Anywhere else the probe is anonymous, which Kubernetes allows for /readyz unless anonymous requests are switched off.
  */
 export function readyzAccess(access: Access, url: URL, environment: ProxyEnvironment): Access {
   const server = new URL(url.origin)
-  // They concern the kubeconfig, and are logged by the connection to its server.
+  // The warnings concern the kubeconfig. The connection to its own server logs them.
   const warnings: readonly string[] = []
   if (url.origin === access.server.origin) return { ...access, server, warnings }
   const proxy = proxyFromEnvironment(url, environment)

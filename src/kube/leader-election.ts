@@ -12,12 +12,15 @@ import { LeaseLock } from './lease-lock.ts'
 /** The times of an election. */
 export interface LeaderElectionTiming {
   /**
-   * Others take the lease when they have seen no renewal for this long: whole seconds, in milliseconds. @default 15000
+   * Others take the lease when they have seen no renewal for this long: in milliseconds, but whole seconds. @default
+   * 15000
    */
   readonly leaseDurationMs: number
-  /** A leader that could not renew for this long stops leading. Less than `leaseDurationMs`. @default 10000 */
+  /**
+   * A leader that could not renew for this long, in milliseconds, stops. Less than `leaseDurationMs`. @default 10000
+   */
   readonly renewDeadlineMs: number
-  /** Between two attempts; a candidate waits 1 to 2.2 times as long. @default 2000 */
+  /** The milliseconds between two attempts; a candidate waits 1 to 2.2 times as long. @default 2000 */
   readonly retryPeriodMs: number
 }
 
@@ -29,10 +32,10 @@ export const defaultLeaderElectionTiming: LeaderElectionTiming = {
 }
 
 export interface LeaderElectorOptions extends Partial<LeaderElectionTiming>, InformerContext {
-  /** The Lease: its namespace must exist. */
+  /** The namespace of the Lease. It must exist. */
   readonly namespace: string
   readonly name: string
-  /** Unique to this process: two processes that share it both lead. */
+  /** Must be unique to this process: two processes with the same identity both lead. */
   readonly identity: string
 }
 
@@ -91,7 +94,7 @@ export class LeaderElector {
     return this.#options.clock.monotonicMs() < this.#leadsUntilMs
   }
 
-  /** The identity of the leader as last observed; undefined where there is none. */
+  /** The identity of the leader as last observed; undefined if there is none. */
   get leader(): string | undefined {
     return this.#lock.holder
   }
@@ -170,7 +173,7 @@ export class LeaderElector {
     }
   }
 
-  /** Tries once to get or renew the lease, for at most half the deadline, and not beyond the end of the term. */
+  /** Tries once to get or renew the lease, for at most half the renew deadline, and not beyond the end of the term. */
   async #attempt(signal: AbortSignal): Promise<void> {
     const { availability, clock, renewDeadlineMs } = this.#options
     const leftMs = this.isLeader ? this.#leadsUntilMs - clock.monotonicMs() : Number.POSITIVE_INFINITY
@@ -197,7 +200,7 @@ export class LeaderElector {
     const { clock, renewDeadlineMs } = this.#options
     let sentMs = clock.monotonicMs()
     if (this.isLeader) {
-      // Most renewals find the Lease unchanged: one request instead of two.
+      // The Lease is usually unchanged since our last write, so most renewals need one request instead of two.
       try {
         await this.#lock.renew(signal)
         this.#leadsUntilMs = sentMs + renewDeadlineMs

@@ -15,31 +15,34 @@ export interface LeaseLockOptions {
 }
 
 /**
- * One process' view of a Lease that several processes want: reads it, takes it when it is free or expired, renews it,
- * hands it over. Every write is guarded by the resourceVersion of the last read and preserves unknown fields.
+ * A Lease for which several processes compete, as one of them sees it. Reads the Lease, takes it if it is free or
+ * expired, renews it and hands it over. Every write is guarded by the resourceVersion of the last read and preserves
+ * unknown fields.
  */
 export class LeaseLock {
   readonly #options: LeaseLockOptions
-  /** As last read or written: the base of the next update. */
+  /** The Lease as last read or written. The next update is based on it. */
   #lease: Lease | undefined
-  /** When its holder last renewed it, on our own monotonic clock: clocks of others are not trusted. */
+  /**
+   * When we saw the holder's last renewal, on our own monotonic clock, because we do not trust the clocks of others.
+   */
   #observedMs = 0
 
   constructor(options: LeaseLockOptions) {
     this.#options = options
   }
 
-  /** The holder of the Lease, as last observed; undefined where there is none. */
+  /** The holder of the Lease, as last observed; undefined if there is none. */
   get holder(): string | undefined {
     return this.#lease?.spec?.holderIdentity || undefined
   }
 
-  /** Renews our Lease from the last known state: one request. Rejects with a Conflict where that state is outdated. */
+  /** Renews our Lease from the last known state: one request. Rejects with a Conflict if that state is outdated. */
   async renew(signal: AbortSignal): Promise<void> {
     await this.#claim(this.#lease, signal)
   }
 
-  /** Reads the Lease and takes it. False, without a write, while another process holds it. */
+  /** Reads the Lease and takes it. Returns false, without a write, while another process holds it. */
   async take(signal: AbortSignal): Promise<boolean> {
     const { clock, identity, leaseDurationMs } = this.#options
     const lease = await this.#read(signal)
@@ -88,7 +91,7 @@ export class LeaseLock {
   }
 }
 
-/** The spec with which a holder takes or renews a Lease. `lease`: the current one; undefined where there is none. */
+/** The spec with which a holder takes or renews a Lease. `lease`: the current one; undefined if there is none. */
 export function claimedSpec(lease: Lease | undefined, identity: string, durationSeconds: number, clock: Clock) {
   const now = formatMicroTime(clock.wallMs())
   const { acquireTime, leaseTransitions = 0 } = lease?.spec ?? {}

@@ -9,7 +9,8 @@ export interface ObservedLease {
 /**
  * How close a lease is to its end.
  * - `renewed`: its next renewal is not yet expected, or no list has returned it since.
- * - `grace`: a list returned it shortly before the end of its TTL; from then on its holder has the grace to renew it.
+ * - `grace`: a list returned it shortly before the end of its TTL; from then on its holder has the grace period to
+ *   renew it.
  * - `over`: that time has passed without a renewal. It stays over until it is renewed, whatever happens to this
  *   observer's reads.
  */
@@ -33,7 +34,7 @@ interface Observation {
   readonly found: { readonly renewal: string; readonly sinceMs: number } | undefined
 }
 
-/** The grace, in milliseconds: a holder that cannot renew tries again each second. */
+/** The limits of the grace period, in milliseconds. A holder that cannot renew tries again each second. */
 const GRACE_MS = { least: 1_500, most: 2_000 }
 
 /**
@@ -43,8 +44,9 @@ const GRACE_MS = { least: 1_500, most: 2_000 }
  * Only successful lists decide. A watch merely reports renewals earlier than the next list; its state says nothing
  * about the holders. After a failed list, or a gap without lists (this process was frozen), every lease that is not
  * over gets a fresh TTL at the next successful list: an outage must not be mistaken for the death of every other
- * master. One list after the end of a TTL is not enough, because an outage may have passed between two lists. So a list
- * must precede the end by the grace, and the holder must have had that time to renew. Pure but for its own memory.
+ * master. One list after the end of a TTL is not enough, because an outage may have begun and ended between two lists.
+ * So a list must precede the end by the grace period, and the holder must have had that time to renew. No I/O and no
+ * clock: only its own state changes.
  */
 export class LeaseObserver {
   readonly #maxGapMs: number
@@ -63,7 +65,7 @@ export class LeaseObserver {
   }
 
   /**
-   * Takes in a complete list, and advances every lease; forgets leases that are not in it. `eventCount` is the count
+   * Records a complete list, and advances every lease; forgets leases that are not in it. `eventCount` is the count
    * when the list was requested: later watch events are newer than the list.
    */
   readAll(leases: readonly ObservedLease[], nowMs: number, eventCount = this.#eventCount): void {
@@ -78,19 +80,19 @@ export class LeaseObserver {
     }
   }
 
-  /** Takes in one lease from a watch event. */
+  /** Records one lease from a watch event. */
   readOne(lease: ObservedLease, nowMs: number): void {
     this.#eventCount++
     this.#observations.set(lease.key, observe(this.#observations.get(lease.key), lease, nowMs, this.#eventCount))
   }
 
-  /** Takes in that a watch reported a lease to be gone. */
+  /** Records that a watch reported the deletion of a lease. */
   forget(key: string): void {
     this.#eventCount++
     this.#observations.delete(key)
   }
 
-  /** A list failed: the time until the next successful one does not count. */
+  /** Records that a list failed: the time until the next successful one does not count. */
   interrupted(): void {
     this.#lastListMs = Number.NEGATIVE_INFINITY
   }
@@ -132,7 +134,7 @@ function observe(
   return { renewal, ttlMs, sinceMs, stage: { type: 'renewed' }, eventCount, found }
 }
 
-/** The time until now does not count. */
+/** The observation without the time until now: the lease gets a fresh TTL. */
 function anew(observation: Observation, nowMs: number): Observation {
   if (observation.stage.type === 'over') return observation
   const found = { renewal: observation.renewal, sinceMs: nowMs }
@@ -152,8 +154,8 @@ function advance(observation: Observation, nowMs: number): Observation {
 
 /** When a list with this same renewal advances the lease to its next stage. */
 function nextListMs({ sinceMs, ttlMs, stage }: Observation): number {
-  // A live holder has renewed its lease this long before its end, or is trying to; a TTL exceeds the interval by a
-  // third at least.
+  // A live holder has renewed its lease this long before its end, or is trying to, because a TTL exceeds the renewal
+  // interval by a third at least.
   const graceMs = Math.min(Math.max(ttlMs / 6, GRACE_MS.least), GRACE_MS.most, ttlMs / 2)
   switch (stage.type) {
     case 'renewed':

@@ -5,7 +5,7 @@ export interface LastWriter {
   /** The field manager, such as `kubectl-edit`. */
   readonly manager: string
   readonly operation: 'Update' | 'Apply'
-  /** RFC 3339 in whole seconds, by the server's clock; undefined where the server gives none. */
+  /** RFC 3339 in whole seconds, by the server's clock; undefined if the server gives none. */
   readonly time: string | undefined
 }
 
@@ -19,15 +19,15 @@ interface Entry extends LastWriter {
 }
 
 /**
- * Which field manager changed an object from `before` to `after`; undefined where that cannot be determined. Status is
+ * Which field manager changed an object from `before` to `after`; undefined if that cannot be determined. Status is
  * ignored.
  *
  * A writer owns what it has changed, so its entry is new, newer than before, or has gained fields; of several such
- * entries the newest counts. A second write by one manager within one second changes no entry: then the owner of a list
- * or value that was replaced as a whole is the writer. A patch that only removes leaves no trace, and neither does a
- * deletion.
+ * entries the newest counts. A second write by one manager within one second changes no entry. In that case the result
+ * is the owner of a list or value that was replaced as a whole. A patch that only removes leaves no trace, and neither
+ * does a deletion.
  *
- * @param before - undefined where it is unknown or was another object.
+ * @param before - undefined if it is unknown or was another object.
  */
 export function writerBetween(before: KubeObject | undefined, after: KubeObject): LastWriter | undefined {
   const known = before === undefined ? [] : entriesOf(before)

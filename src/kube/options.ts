@@ -34,7 +34,7 @@ export const connectionOptions = {
 
 export type ConnectionValues = ValuesOf<typeof connectionOptions>
 
-/** The same for commands that only observe a cluster: like kubectl, they find one by themselves. */
+/** The options of commands that only observe a cluster. Like kubectl, they find one without any option. */
 export const observedConnectionOptions = {
   title: 'The API server',
   options: {

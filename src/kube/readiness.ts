@@ -1,6 +1,6 @@
 import { type Address, isLoopbackName, tryParseAddress } from '../net/address.ts'
 
-/** A server of ours lists this check in `/readyz?verbose` if it allocates for Services without stored bitmaps. */
+/** Our own API server lists this check in `/readyz?verbose` if it allocates for Services without stored bitmaps. */
 export const ALLOCATORS_CHECK = 'service-allocators'
 
 /** One line of `/readyz?verbose`. */
@@ -11,13 +11,13 @@ export interface ReadinessCheck {
 }
 
 /**
- * The answer of an API server about its readiness. Any HTTP answer is `answered: true`: it proves that the server
- * lives.
+ * The answer of an API server about its readiness. Any HTTP answer is `answered: true`: it proves that the server is
+ * alive.
  *
- * Code that reads only `ready` or `checks` need not handle the refusal: it is never ready, and it lists no checks.
+ * Code that reads only `ready` or `checks` need not handle a refusal, which is never ready and lists no checks.
  */
 export type ReadinessAnswer =
-  /** It answered; `ready` means HTTP 200. `checks` is empty where the server lists none. */
+  /** The server answered. `ready` means HTTP 200. `checks` is empty if the server lists none. */
   | {
       readonly answered: true
       readonly ready: boolean
@@ -25,24 +25,23 @@ export type ReadinessAnswer =
       readonly refused?: undefined
     }
   /**
-   * It answered, but refused to report its readiness (401, 403, 404, 429, a redirect): the server lives, its readiness
-   * is unknown. A master that was ready stays ready; one that was not does not become ready. `refused` is one short
-   * line.
+   * The server answered, but refused to report its readiness (401, 403, 404, 429, a redirect). It is alive, but its
+   * readiness is unknown. A master that was ready stays ready; one that was not does not become ready. `refused` is one
+   * short line.
    */
   | { readonly answered: true; readonly ready: false; readonly checks: readonly []; readonly refused: string }
   /** No answer came: connection refused, timed out, cut off. `reason` is one short line. */
   | { readonly answered: false; readonly reason: string }
 
-/** The port through which a master asks its own API server for its health. */
+/** Reads the health of a master's own API server. */
 export interface Readiness {
-  /** The probed server has another address than the one that gets the requests: it has outages of its own. */
+  /** Probes go to another address than all other requests, so the outages of that address are tracked separately. */
   readonly apart?: boolean
   /** GET /readyz?verbose, once. Never rejects, except with the signal's reason. */
   probe(signal: AbortSignal): Promise<ReadinessAnswer>
   /**
-   * Whether the server answers a request that does not use its datastore: while etcd hangs, /readyz waits for it
-   * although the server lives. Never rejects, except with the signal's reason. Left out where {@link probe} is the only
-   * check.
+   * Whether the server answers a request that does not use its datastore: while etcd hangs, /readyz hangs too, although
+   * the server is alive. Never rejects, except with the signal's reason. Left out if {@link probe} is the only check.
    */
   answers?(signal: AbortSignal): Promise<boolean>
 }
@@ -66,8 +65,8 @@ export function parseReadyzUrl(text: string): string {
 }
 
 /**
- * The mistake of a master without the URL of its own API server's /readyz: undefined when the kubeconfig's server is
- * evidently its own, or when unreadiness has no consequences.
+ * The error text if a master lacks the URL of its own API server's /readyz. Undefined if the kubeconfig's server is
+ * evidently its own, or if unreadiness has no consequences.
  */
 export function missingReadyzUrl(
   values: {
@@ -89,7 +88,7 @@ export function missingReadyzUrl(
 
 /**
  * Whether the API server at this URL is evidently the one beside us: at a loopback address, or at an address that this
- * master advertises. A load balancer's address is not, and its readiness is not ours.
+ * master advertises. The address of a load balancer is neither, and its readiness is not that of our server.
  */
 export function isOwnServer(url: string, advertised: readonly Address[]): boolean {
   const host = new URL(url).hostname.replace(/^\[|\]$/g, '')

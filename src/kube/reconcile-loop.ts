@@ -37,8 +37,8 @@ interface ReconcileLoopOptions<Own extends string> {
 }
 
 /**
- * The loop of a controller that manages a few objects: any number of requests make one reconciliation, reconciliations
- * never overlap, and a failed one is repeated until it succeeds.
+ * The loop of a controller that manages a few objects: requests that wait are merged into one reconciliation,
+ * reconciliations never overlap, and a failed one is repeated until it succeeds.
  */
 export class ReconcileLoop<Own extends string> {
   readonly #options: ReconcileLoopOptions<Own>
@@ -103,7 +103,7 @@ export class ReconcileLoop<Own extends string> {
     }
   }
 
-  /** Waits at most `ms` for a request; resolves with the reasons, none if there was no request. */
+  /** Waits at most `ms` for a request; resolves with its reasons, or with none if there was no request. */
   async #requestedWithin(ms: number, signal: AbortSignal): Promise<ReadonlySet<ReconcileReason<Own>>> {
     const cancel = this.#options.clock.schedule(ms, () => this.#requests.wake())
     return this.#requests.take(signal).finally(cancel)
@@ -111,17 +111,20 @@ export class ReconcileLoop<Own extends string> {
 }
 
 /**
- * A refusal because of the state of an object often passes a moment later: the address of a deleted Service is free
- * after 2 ms. So the first waits are short. After an outage everything must be in sync within 2 s of the server's own
- * first write, so no wait exceeds 1 s.
+ * A refusal because of the state of an object often ends a moment later: the address of a deleted Service is free after
+ * 2 ms. So the first waits are short. After an outage everything must be in sync within 2 s of the server's own first
+ * write, so no wait exceeds 1 s.
  */
 const passing = { firstMs: 2, maxMs: 1_000 }
 /** Missing rights and invalid requests last until somebody changes the configuration. */
 const lasting = { firstMs: 10, maxMs: 10_000 }
-/** Up to this many conflicts in a row are chance; more are a fight, which quick retries make worse. */
+/**
+ * Up to this many conflicts in a row happen by chance. More mean that another client keeps writing the object; quick
+ * retries make that worse.
+ */
 const CONFLICTS_AT_ONCE = 3
 
-/** How long a loop waits after a failed write before it reconciles again. One for each loop that writes. */
+/** How long a loop waits after a failed write before it reconciles again. Each loop that writes has its own. */
 export class WriteRetry {
   readonly #passing: Backoff
   readonly #lasting: Backoff
@@ -139,7 +142,7 @@ export class WriteRetry {
     return nature === 'lasting' ? this.#lasting.next() : this.#passing.next()
   }
 
-  /** After a success the waits are short again. */
+  /** Called after a success: the next waits are short again. */
   reset(): void {
     this.#passing.reset()
     this.#lasting.reset()

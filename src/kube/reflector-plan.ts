@@ -5,19 +5,19 @@ import { smallerPage } from './transport.ts'
 
 /** The state of a reflector. Each state is one request, or (streaming, then watching) one part of a request. */
 export type ReflectorState<T> =
-  /** Receives the present state as events: `objects` has those received so far, by key. */
+  /** Receives the current state as events. `objects` has the objects received so far, by key. */
   | { readonly phase: 'streaming'; readonly objects: Map<string, T> }
   /** Lists page by page; `limit` is undefined when it requests all objects at once. */
   | {
       readonly phase: 'paging'
-      /** Those received so far. */
+      /** The objects received so far. */
       readonly items: T[]
       readonly continue: string | undefined
       readonly limit: number | undefined
     }
   /**
-   * Knows the state at `resourceVersion` and follows changes from there. `silences`: how many watches from there ended
-   * because no event came. `shared`: several changes had that resourceVersion, and there may be more.
+   * Knows the state at `resourceVersion` and follows changes from there. `silences`: how many watches from that version
+   * ended because no event came. `shared`: several changes had that resourceVersion, and there may be more.
    */
   | {
       readonly phase: 'watching'
@@ -26,13 +26,13 @@ export type ReflectorState<T> =
       readonly shared?: boolean | undefined
     }
 
-/** How a request ended. `proven`: as a watch, it had shown that the server serves it. */
+/** How a request ended. `proven`: it was a watch, and had shown that the server serves it. */
 export type Ending =
   /** The server closed the watch normally. */
   | { readonly kind: 'closed'; readonly proven: boolean }
   /** Nothing arrived for too long. */
   | { readonly kind: 'silent'; readonly proven: boolean }
-  /** It failed; `watchError`: by an ERROR event inside the watch. */
+  /** The request failed. `watchError`: because of an ERROR event inside the watch. */
   | { readonly kind: 'failed'; readonly proven: boolean; readonly error: KubeError; readonly watchError: boolean }
 
 export interface RetryPlan<T> {
@@ -78,7 +78,8 @@ export function planRetry<T>(state: ReflectorState<T>, ending: Ending, context: 
     case 'watching': {
       const plan: RetryPlan<T> = planWatching<T>(state, ending, context)
       // Deleting a prefix from etcd changes many objects at one revision. A watch from that revision misses the changes
-      // that were not received yet, and so does a list until the server itself has processed them: list after a wait.
+      // that were not received yet, and so does a list until the server itself has processed them. So we list after a
+      // wait.
       if (state.shared !== true || plan.next.phase !== 'watching') return plan
       return { next: startState(context.streaming), wait: 'short' }
     }
@@ -116,7 +117,7 @@ function planPaging<T>(
   state: Extract<ReflectorState<T>, { readonly phase: 'paging' }>,
   error: KubeError,
 ): RetryPlan<T> {
-  // A list in one request cannot expire between its pages. It succeeds even where paging takes longer than the server
+  // A list in one request cannot expire between its pages. It succeeds even if paging takes longer than the server
   // retains its history, unless the answer is too large.
   const whole: ReflectorState<T> = { phase: 'paging', items: [], continue: undefined, limit: undefined }
   switch (error.code) {
@@ -153,7 +154,7 @@ function planWatching<T>(
   }
   if (ending.kind === 'closed') return { next: state, wait: ending.proven ? 'none' : 'short' }
   const { code } = ending.error
-  // A restarted server has no history. So this happens in the recovery from every outage, which must be quick.
+  // A restarted server has no history, so this happens after every outage. Recovery from an outage must be quick.
   if (code === 'Expired') return { next: start, wait: context.justListed ? 'short' : 'none' }
   if (ending.watchError && code !== 'TooManyRequests') return { next: start, wait: 'short' }
   switch (code) {
@@ -189,7 +190,7 @@ interface Patience {
 }
 
 /**
- * Guards one watch request: ends it when its patience is over, and notes when the server has shown that it serves the
+ * Guards one watch request: ends it when its patience is over, and records when the server has shown that it serves the
  * watch. Holds at most two timers and one listener, and none after {@link end}.
  */
 export class WatchGuard {
@@ -244,7 +245,7 @@ export class WatchGuard {
     return this.#clock.monotonicMs() - this.#startedMs
   }
 
-  /** The server has accepted the watch. */
+  /** Records that the server has accepted the watch. */
   open(): void {
     if (this.#opened) return
     this.#opened = true
@@ -252,12 +253,12 @@ export class WatchGuard {
     this.#cancelProof = this.#clock.schedule(PROVEN_AFTER_MS, () => this.prove())
   }
 
-  /** Something arrived. */
+  /** Records that something arrived. */
   received(): void {
     this.#lastReceivedMs = this.#clock.monotonicMs()
   }
 
-  /** The server has shown that it serves the watch. */
+  /** Records that the server has shown that it serves the watch. */
   prove(): void {
     this.#cancelProof()
     if (this.#proven) return
@@ -265,7 +266,7 @@ export class WatchGuard {
     this.#onProven()
   }
 
-  /** From now on `patience` applies. */
+  /** Replaces the patience from now on. */
   allow(patience: Patience): void {
     this.received()
     this.#patience = patience
@@ -280,7 +281,7 @@ export class WatchGuard {
     this.#link.unlink()
   }
 
-  /** One timer that checks the last receipt when it fires: cheaper than a timer for every event. */
+  /** Starts one timer that checks the last receipt when it fires, which is cheaper than a timer for every event. */
   #arm(delayMs: number): Cancel {
     return this.#clock.schedule(delayMs, () => {
       const { quietMs, totalMs = Number.POSITIVE_INFINITY } = this.#patience

@@ -24,19 +24,19 @@ import { keyOfObject } from './store.ts'
 /** Which objects of a resource; all when left out. */
 export type Selection = Pick<ListQuery, 'namespace' | 'labelSelector' | 'fieldSelector'>
 
-/** Reduces an object when it arrives. `protobuf`, where it is, reads all the fields that the function reads. */
+/** Reduces an object when it arrives. `protobuf`, if set, decodes all fields that the function reads. */
 export type Transform<T> = ((object: T) => T) & { readonly protobuf?: TrimmedReader }
 
 /** Receives what a reflector reads, in order. An error that it throws ends the reflector. */
 export interface ReflectorSink<T> {
   /**
-   * The complete present state. The receiver computes the differences from the state before. Nothing else is reported
+   * The complete current state. The receiver computes the differences from the previous state. Nothing else is reported
    * until the result, if it is a promise, has settled.
    */
   replaced(objects: Iterable<T>): void | Promise<void>
-  /** One change since. */
+  /** One change after that state. */
   changed(event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }): void
-  /** The server does not know the resource. The reflector keeps asking. */
+  /** The server does not serve the resource. The reflector keeps requesting it. */
   absent(error: KubeError): void
 }
 
@@ -45,8 +45,8 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly resource: Resource<T>
   readonly query?: Selection | undefined
   /**
-   * Reduces an object when it arrives: a list of many is never held whole. Name, namespace, uid and resourceVersion
-   * must stay.
+   * Reduces an object when it arrives, so that a long list is never held with all fields. Name, namespace, uid and
+   * resourceVersion must stay.
    */
   readonly transform?: Transform<T> | undefined
   readonly sink: ReflectorSink<T>
@@ -54,7 +54,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly random: Random
   readonly logger: Logger
   readonly availability: AvailabilityReporter
-  /** Without it, a resource that the server does not serve counts as refused, and is asked for every few seconds. */
+  /** Without it, a resource that the server does not serve counts as refused, and is requested every few seconds. */
   readonly served?: Pick<ServedResources, 'confirmUnserved' | 'untilUndenied' | 'seen'> | undefined
   readonly metrics?: Metrics | undefined
 }
@@ -81,8 +81,8 @@ const longWaits = { firstMs: 200, factor: 2, maxMs: 8_000, jitter: 0.25 }
 const LONGEST_RETRY_AFTER_MS = 10_000
 
 /**
- * A watch that always fails right after its list makes every retry a list. The next one waits for so many times the
- * duration of the last one: that is nothing for a few objects, and spares a server with a million of them.
+ * A watch that always fails right after its list makes every retry a list. The next list waits for this many times the
+ * duration of the last one. That is almost nothing for a few objects, and spares a server with a million of them.
  */
 const LIST_PAUSE = 4
 const LONGEST_LIST_PAUSE_MS = 30_000
@@ -90,9 +90,9 @@ const LONGEST_LIST_PAUSE_MS = 30_000
 /**
  * Follows one collection for ever: lists it, watches it, and recovers from every failure of either.
  *
- * The list arrives as a stream of watch events where the server supports that (KEP-3157), else in pages. A watch
- * continues from the last received resourceVersion; only a gap (410, an ERROR event, an unreadable one) leads to a new
- * list. Modelled on client-go's `tools/cache/reflector.go` and kube-rs' `watcher`.
+ * The list arrives as a stream of watch events if the server supports that (KEP-3157), else in pages. A watch continues
+ * from the last received resourceVersion; only a gap (410, an ERROR event, an unreadable one) leads to a new list.
+ * Modelled on client-go's `tools/cache/reflector.go` and kube-rs' `watcher`.
  */
 export class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T>
@@ -106,7 +106,7 @@ export class Reflector<T extends KubeObject> {
   readonly #watches: Counter<'resource'> | undefined
   #state: ReflectorState<T> = startState(true)
   #streaming = true
-  /** The tokens of the pages of the current list. */
+  /** The continue tokens of the current list. */
   readonly #seen = new Set<string>()
   #listBeganMs = Number.NEGATIVE_INFINITY
   #listedMs = Number.NEGATIVE_INFINITY
@@ -137,7 +137,7 @@ export class Reflector<T extends KubeObject> {
 
   /**
    * Resolves once `signal` is aborted and the running request has ended; starts again when called again. Rejects only
-   * with an error of the sink, or with an error of the port that is not a KubeError: both are programming errors.
+   * with an error of the sink, or with an error of `api` that is not a KubeError: both are programming errors.
    */
   async run(signal: AbortSignal): Promise<void> {
     this.#state = startState(this.#streaming)
@@ -153,7 +153,9 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  /** Beyond metadata the types of fields are not checked: an object of the wrong form is a bad answer. */
+  /**
+   * Reduces an object. This may throw, because only the types of metadata were checked; such an object is a bad answer.
+   */
   #reduced(object: T): T {
     try {
       return this.#transform(object)
@@ -162,7 +164,7 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  /** Undefined when the page arrived: the state has the next step. */
+  /** Reads one page. Undefined if it arrived; the state then holds the next step. */
   async #listPage(signal: AbortSignal): Promise<Ending | undefined> {
     const { api, resource, query } = this.#options
     if (this.#state.phase !== 'paging') return undefined
@@ -296,12 +298,12 @@ export class Reflector<T extends KubeObject> {
     const isAbsent = error?.code === 'NotFound' && phase !== 'watching'
     if (isAbsent && (await served?.confirmUnserved(resource, signal))) {
       sink.absent(error)
-      // The server has answered the question.
+      // The server is available, because discovery has answered.
       availability.succeeded(this.#source)
       await served?.untilUndenied(resource, signal)
       return
     }
-    // A watch that worked and broke says nothing yet about the server: the next attempt will.
+    // A watch that worked and then broke does not yet prove an outage. The next attempt will show whether there is one.
     if (plan.wait !== 'none' && !ending.proven && error?.code !== 'Expired') {
       availability.failed(this.#source, error ?? endedAtOnce(this.#source))
     } else if (ending.kind === 'failed' && ending.proven) {
@@ -349,7 +351,7 @@ function endedAtOnce(source: string): KubeError {
   return new KubeError('BadResponse', `watch ${source}: the server ended it at once`)
 }
 
-/** The only errors with which a port may reject; anything else is a programming error and is thrown again. */
+/** Returns a KubeError, as which every request must fail. Anything else is a programming error and is thrown again. */
 function onlyKubeError(error: unknown): KubeError {
   if (isKubeError(error)) return error
   throw error

@@ -113,7 +113,7 @@ export function qualifiedPlural({ group, plural }: Resource<KubeObject>): string
   return group === '' ? plural : `${plural}.${group}`
 }
 
-/** The path below which a group and version has its collections, where its discovery document is. */
+/** The path of a group and version. Its discovery document is there, and its collections are below. */
 export function groupVersionPath(resource: Resource<KubeObject>): string {
   return `${resource.group === '' ? '/api' : '/apis'}/${apiVersionOf(resource)}`
 }
@@ -135,8 +135,8 @@ export function pathOf(
 }
 
 /**
- * A type of `@kubernetes/client-node` as it is on the wire: dates are RFC 3339 strings, everything is readonly.
- * Objects are carried whole: fields that the type does not know survive every read, copy and write.
+ * A type of `@kubernetes/client-node` as it is on the wire: dates are RFC 3339 strings, everything is readonly. Objects
+ * are preserved as a whole: fields that the type does not declare survive every read, copy and write.
  */
 export type Json<T> = 0 extends 1 & T
   ? unknown
@@ -148,7 +148,7 @@ export type Json<T> = 0 extends 1 & T
         ? { readonly [Key in keyof T]: Json<T[Key]> }
         : T
 
-/** What every stored object has. */
+/** The fields that every stored object has. */
 export interface KubeObject {
   readonly apiVersion?: string | undefined
   readonly kind?: string | undefined
@@ -172,9 +172,7 @@ export interface ObjectMeta {
   readonly managedFields?: readonly unknown[] | undefined
 }
 
-/**
- * A list as the server answers it. `resourceVersion` is where a watch goes on; `continue` is set while pages remain.
- */
+/** A list as the server returns it. A watch continues from `resourceVersion`. `continue` is set while pages remain. */
 export interface KubeList<T> {
   readonly metadata: { readonly resourceVersion: string; readonly continue?: string | undefined }
   readonly items: readonly T[]
@@ -182,7 +180,7 @@ export interface KubeList<T> {
 
 /**
  * Whether `a` is a later state of the same object than `b`, by their resourceVersions (KEP-5504: decimal numbers that
- * only grow). False where one is missing or not such a number.
+ * only grow). False if one is missing or not such a number.
  */
 export function isNewer(a: KubeObject | undefined, b: KubeObject | undefined): boolean {
   const [later = '', earlier = ''] = [a?.metadata?.resourceVersion, b?.metadata?.resourceVersion]

@@ -23,7 +23,7 @@ export function refusal(call: CallName, response: ApiResponse & { readonly body:
   })
 }
 
-/** The error for a transport's error in this call. */
+/** The error of a transport, with the name of the call. */
 export function failure(call: CallName, error: KubeError): KubeError {
   return new KubeError(error.code, `${call}: ${error.message}`, {
     httpStatus: error.httpStatus,
@@ -33,7 +33,7 @@ export function failure(call: CallName, error: KubeError): KubeError {
   })
 }
 
-/** The one object of the answer, or a BadResponse. */
+/** The object of the answer. Throws a BadResponse if it is not one of this resource. */
 export function asObject<T extends KubeObject>(call: CallName, resource: Resource<T>, body: unknown): T {
   if (!isRecord(body)) throw badResponse(call, `the answer is ${describe(body)}, not an object`)
   if (body.kind !== resource.kind) {
@@ -46,7 +46,8 @@ export function asObject<T extends KubeObject>(call: CallName, resource: Resourc
 }
 
 /**
- * The list of the answer, or a BadResponse. Items stay as the server sent them: those of built-in kinds have no kind.
+ * The list of the answer. Throws a BadResponse if it is not one. Items stay as the server sent them: those of built-in
+ * kinds have no kind.
  */
 export function asList<T extends KubeObject>(call: CallName, body: unknown): KubeList<T> {
   if (!isRecord(body)) throw badResponse(call, `the answer is ${describe(body)}, not a list`)
@@ -67,7 +68,7 @@ export function asList<T extends KubeObject>(call: CallName, body: unknown): Kub
 
 const eventTypes: ReadonlySet<unknown> = new Set(['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR'])
 
-/** One frame of a watch, or a BadResponse that does not name the call yet. */
+/** One event of a watch. Throws a BadResponse, which does not name the call yet, if it is not one. */
 export function asWatchEvent<T extends KubeObject>(frame: unknown): WatchEvent<T> {
   if (!isRecord(frame) || !eventTypes.has(frame.type) || !isRecord(frame.object)) {
     throw new KubeError('BadResponse', `a frame of the watch is ${describe(frame)}, not an event`)
@@ -91,7 +92,7 @@ const isListOf = (isItem: (value: unknown) => boolean) => (value: unknown) =>
 /** Go writes an empty time, list or map as null. */
 const isAbsentOr = (isValue: (value: unknown) => boolean) => (value: unknown) => value == null || isValue(value)
 
-/** What the fields of ObjectMeta must be, where they are there. */
+/** The types that the fields of ObjectMeta must have, if they are set. */
 const metadataTypes: readonly (readonly [field: string, isRight: (value: unknown) => boolean, type: string])[] = [
   ...['name', 'namespace', 'resourceVersion', 'uid', 'generateName'].map((field) => {
     return [field, (value: unknown) => value === undefined || isText(value), 'a string'] as const
@@ -106,8 +107,8 @@ const metadataTypes: readonly (readonly [field: string, isRight: (value: unknown
 ]
 
 /**
- * The first mistake in the metadata of a received object, without its value. Everything behind this relies on it: names
- * become keys, and a name that is no string would end the process.
+ * The first mistake in the metadata of a received object, without its value. The rest of the program relies on this
+ * check: names become keys, and a name that is not a string would end the process.
  */
 function metadataFault({ metadata }: Fields): string | undefined {
   if (metadata === undefined) return undefined
@@ -154,7 +155,7 @@ function describe(value: unknown): string {
 export interface RetryPolicy {
   /** Requests in all, the first included. @default 5 */
   readonly attempts: number
-  /** The sum of all waits, in milliseconds; the caller handles longer ones. @default 30000 */
+  /** The longest sum of all waits, in milliseconds; the caller handles longer ones. @default 30000 */
   readonly maxWaitMs: number
   /** The shortest wait, in milliseconds, for servers that answer 0. @default 100 */
   readonly minWaitMs: number
@@ -165,8 +166,8 @@ export interface RetryPolicy {
 export const defaultRetryPolicy: RetryPolicy = { attempts: 5, maxWaitMs: 30_000, minWaitMs: 100, jitter: 0.1 }
 
 /**
- * How long to wait before the same request is sent again, in milliseconds; undefined when the answer stands. Only a 429
- * or 503 with a Retry-After header is retried: only those state that nothing was done.
+ * How long to wait before the same request is sent again, in milliseconds; undefined if it is not. Only a 429 or 503
+ * with a Retry-After header is retried, because only those state that the server has done nothing.
  */
 export function planRetry(
   response: ApiResponse,
@@ -196,7 +197,7 @@ const REMEMBERED = 1000
 const EXPECTED = 'v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice'
 
 /**
- * The texts of a Warning header (RFC 7234 section 5.5, as Kubernetes sends it: `299 - "text"`, comma separated where
+ * The texts of a Warning header (RFC 7234 section 5.5, as Kubernetes sends it: `299 - "text"`, separated by commas if
  * there are several). Anything else is ignored.
  */
 function parseWarnings(header: string): string[] {
@@ -208,7 +209,7 @@ function parseWarnings(header: string): string[] {
 }
 
 /**
- * Logs each warning of a server once, by its text: a deprecated field in a loop makes one line, not one per write. The
+ * Logs each warning of a server once, by its text: a deprecated field in a loop causes one line, not one per write. The
  * deprecation of Endpoints is logged at debug.
  */
 export function warnOnce(logger: Logger): (header: string | undefined) => void {
@@ -219,7 +220,7 @@ export function warnOnce(logger: Logger): (header: string | undefined) => void {
     last = header
     for (const warning of parseWarnings(header)) {
       if (seen.has(warning)) continue
-      // Texts may contain our values; forgetting all at once limits the memory.
+      // Texts may contain our values, so there may be many. Forgetting all at once limits the memory.
       if (seen.size >= REMEMBERED) seen.clear()
       seen.add(warning)
       logger[warning === EXPECTED ? 'debug' : 'warn']({ warning }, 'the API server warns')

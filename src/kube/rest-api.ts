@@ -36,7 +36,7 @@ export interface RestKubeApiOptions {
   readonly transport: Transport
   readonly clock: Clock
   readonly random: Random
-  /** The owner of the written fields. @default 'apiserver-bootstrap' */
+  /** The field manager, which owns the written fields. @default 'apiserver-bootstrap' */
   readonly fieldManager?: string | undefined
   /** Which refusals are retried, and for how long. */
   readonly retry?: Partial<RetryPolicy> | undefined
@@ -58,7 +58,7 @@ interface Call extends ApiRequest {
 
 /**
  * A KubeApi over any Transport: HTTP, or the in-process API server. It has no connection and no cache of its own, so
- * several may share one transport; its creator closes it.
+ * several may share one transport. The creator of the transport closes it.
  */
 export function restKubeApi(options: RestKubeApiOptions): KubeApi {
   return new RestKubeApi(options)
@@ -70,7 +70,7 @@ class RestKubeApi implements KubeApi {
   readonly #retry: RetryPolicy
   readonly #metrics: RestMetrics | undefined
   readonly #warn: (header: string | undefined) => void
-  /** The resources whose protobuf somebody refused or spoiled: a server, or a proxy that passes only JSON on. */
+  /** The paths of resources that are read as JSON, because a server or a proxy refused or damaged their protobuf. */
   readonly #jsonOnly = new Set<string>()
 
   constructor(options: RestKubeApiOptions) {
@@ -178,7 +178,9 @@ class RestKubeApi implements KubeApi {
     }
   }
 
-  /** Makes a call that accepts protobuf, or JSON alone where protobuf has failed; once more if it fails now. */
+  /**
+   * Makes a call that accepts protobuf. If protobuf fails, repeats the call in JSON, and later calls use JSON at once.
+   */
   async #inProtobuf<R>(
     resource: Resource<KubeObject>,
     { protobuf }: Pick<ListQuery, 'protobuf'>,
@@ -231,7 +233,7 @@ class RestKubeApi implements KubeApi {
     return response.body
   }
 
-  /** Sends the call, and repeats it where the server requests that, until there is an answer in 2xx or an error. */
+  /** Sends the call, and repeats it if the server requests that, until there is an answer in 2xx or an error. */
   async #exchange(call: Call, signal: AbortSignal): Promise<ApiResponse> {
     const { clock, random } = this.#options
     let waitedMs = 0
@@ -267,7 +269,7 @@ class RestKubeApi implements KubeApi {
   }
 }
 
-/** Whether a call failed because of its format. Its class would load the tables of all messages. */
+/** Whether a call failed because of its format. Importing its class would load the tables of all messages. */
 function refusesProtobuf(error: unknown): boolean {
   if (!isKubeError(error)) return false
   const { httpStatus, cause } = error
@@ -328,7 +330,8 @@ function collectionPath(verb: string, resource: Resource<KubeObject>, ref: Parti
 }
 
 /**
- * The path of exactly one object: a missing name, or one that escapes its segment, would address the whole collection.
+ * The path of exactly one object. Throws if the name is missing or escapes its segment, because it would then address
+ * the whole collection.
  */
 function objectPath(verb: string, resource: Resource<KubeObject>, ref: PartialRef, subresource?: 'status'): string {
   if (resource.namespaced) requireSegment(verb, resource, 'namespace', ref.namespace)

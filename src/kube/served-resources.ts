@@ -6,25 +6,29 @@ import type { Discovery } from './discovery.ts'
 import { isKubeError } from './errors.ts'
 import { type KubeObject, qualifiedPlural, type Resource } from './resources.ts'
 
-/** The server must deny a resource for this long: one that is starting may not serve everything yet. */
+/**
+ * The server must deny a resource for this long, in milliseconds, because it may not serve everything yet at its start.
+ */
 const HOLD_MS = 4_000
-/** Denials further apart than this are not one: nobody asked in between, because the resource was served. */
+/** Denials that are further apart than this, in milliseconds, are separate: the resource was served in between. */
 const FORGET_MS = 30_000
-/** When the server is asked for a resource that it does not serve: after so long, then after twice that, and so on. */
+/** Discovery is asked for a missing resource after the first interval, then after twice as long, up to the last one. */
 const FIRST_ASK_MS = 1_000
 const LAST_ASK_MS = 60_000
 
-/** Whether a resource is served, by the answers about it. */
+/** Whether a resource is served, according to the answers so far. */
 export type Serving =
-  /** As far as we know. */
+  /** The resource is served, as far as we know. */
   | { readonly type: 'served' }
   /** The server denies it, perhaps only while it starts. */
   | { readonly type: 'denied'; readonly sinceMs: number; readonly lastMs: number }
   | { readonly type: 'unserved' }
-  /** It was unserved, and the server does not answer now: only a request for the resource itself can show it. */
+  /**
+   * It was unserved, and discovery does not answer now. Only a request for the resource itself can show whether it is.
+   */
   | { readonly type: 'uncertain' }
 
-/** What is known of a resource after another answer; undefined is no answer. Pure. */
+/** The state of a resource after another answer. `served` is undefined if there was no answer. Pure. */
 export function nextServing(before: Serving, served: boolean | undefined, nowMs: number): Serving {
   if (served === true) return { type: 'served' }
   if (served === undefined) return before.type === 'unserved' ? { type: 'uncertain' } : before
@@ -37,7 +41,7 @@ export function nextServing(before: Serving, served: boolean | undefined, nowMs:
 
 export interface ServedResourcesOptions {
   readonly discovery: Discovery
-  /** Whether the API server is ready, by its last answer. */
+  /** Whether the API server is ready, according to its last answer. */
   readonly isReady: () => boolean
   readonly clock: Clock
   readonly logger: Logger
@@ -53,10 +57,10 @@ interface Entry {
 /**
  * Knows which resources the server does not serve.
  *
- * A 404 alone proves nothing: a server that is starting answers so for resources that it will serve. The server's own
- * discovery must deny the resource for four seconds, and the server must be ready. From then on discovery is asked at
- * growing intervals of at most a minute, and at once after {@link expedite}. As soon as it does not deny the resource,
- * because it has it or gives no answer, the resource itself is requested again.
+ * A 404 alone proves nothing: a server that is starting also answers 404 for resources that it will serve. The server's
+ * own discovery must deny the resource for four seconds, and the server must be ready. From then on discovery is asked
+ * at growing intervals of at most a minute, and at once after {@link expedite}. As soon as it does not deny the
+ * resource, because it has it or gives no answer, the resource itself is requested again.
  */
 export class ServedResources {
   readonly #options: ServedResourcesOptions
@@ -74,18 +78,18 @@ export class ServedResources {
     return this.#entries.get(qualifiedPlural(resource))?.serving.type === 'unserved'
   }
 
-  /** The same, or it did so in its last answer about the resource. */
+  /** Whether the server denies that it serves a resource, or did so in its last answer. */
   isMissing(resource: Resource<KubeObject>): boolean {
     return isMissing(this.#entries.get(qualifiedPlural(resource)))
   }
 
-  /** A request for the resource itself succeeded. */
+  /** Records that a request for the resource itself succeeded. */
   seen(resource: Resource<KubeObject>): void {
     const entry = this.#entries.get(qualifiedPlural(resource))
     if (entry !== undefined) this.#become(entry, { type: 'served' })
   }
 
-  /** Whether the server denies it when asked now, for a caller that received 404. */
+  /** Asks discovery now whether the server denies a resource, for a caller that received 404. */
   async confirmUnserved(resource: Resource<KubeObject>, signal: AbortSignal): Promise<boolean> {
     await this.#ask(this.#entryOf(resource), signal)
     return this.isUnserved(resource)
@@ -101,7 +105,7 @@ export class ServedResources {
     this.#handlers.add(handler)
   }
 
-  /** Asks for all missing resources now: the server may be another one. */
+  /** Asks for all missing resources now, because the server may have been replaced. */
   expedite(): void {
     this.#requests.fire('ask')
   }

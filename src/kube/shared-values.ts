@@ -1,12 +1,12 @@
 type Texts = Readonly<Record<string, string>>
 
-/** In characters. Few objects have the same long labels. */
+/** The longest key that is stored, in characters. Few objects have the same long labels. */
 const LONGEST_KEY = 1024
 
 /**
- * Stores one of many equal values, so that thousands of objects can share it. When it holds too many it forgets all,
- * and shared values stay shared; a value with a long key is not stored. So its size is bounded, whatever the objects
- * are.
+ * Stores one instance of equal values, so that thousands of objects can share it. When there are too many values it
+ * forgets all of them; objects that share one continue to share it. A value with a long key is not stored. So the size
+ * is bounded, whatever the objects contain.
  */
 export class SharedValues<Value> {
   readonly #limit: number
@@ -16,7 +16,9 @@ export class SharedValues<Value> {
     this.#limit = limit
   }
 
-  /** The stored value of a key; created when there is none. Two equal values must have one key, and no others. */
+  /**
+   * The stored value of a key, created if there is none. Equal values must have the same key, others different keys.
+   */
   get(key: string, make: () => Value): Value {
     if (key.length > LONGEST_KEY) return make()
     const known = this.#values.get(key)
@@ -28,7 +30,7 @@ export class SharedValues<Value> {
   }
 }
 
-/** These properties, of those that there are. */
+/** A copy of the object with only these properties, if they are set. */
 export function picked<T extends object, Key extends keyof T>(object: T, keys: readonly Key[]): Pick<T, Key> {
   const retained: Partial<Pick<T, Key>> = {}
   for (const key of keys) {
@@ -38,21 +40,21 @@ export function picked<T extends object, Key extends keyof T>(object: T, keys: r
   return retained as Pick<T, Key>
 }
 
-/** Many objects have equal labels, strings and conditions, and each arrives with its own. */
+/** Many objects have equal labels, strings and conditions, and each object arrives with its own copies. */
 const strings = new SharedValues<string>(4096)
 const labelSets = new SharedValues<Texts>(1024)
 
-/** The one string that equals this one. */
+/** The shared instance of this string. */
 export function sharedString<Text extends string | undefined>(text: Text): Text {
   if (text === undefined || text === null) return text
   return strings.get(text, () => text) as Text
 }
 
-/** The one set of labels with these labels in this order, which is the same wherever a Go program has written them. */
+/** The shared instance of these labels in this order. Go programs always write them in the same order. */
 export function sharedLabels(labels: Texts | undefined): Texts | undefined {
   if (labels === undefined || labels === null) return undefined
   let key = ''
-  // With lengths it says the same of no other labels, also where a server checks none.
+  // The lengths make the key unambiguous, even if a server does not validate labels.
   for (const [name, value] of Object.entries(labels)) key += `${name.length} ${value.length} ${name}${value}`
   return labelSets.get(key, () => labels)
 }

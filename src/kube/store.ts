@@ -32,7 +32,7 @@ export class Store<T extends KubeObject> {
     return namespace === undefined ? all : all.filter((object) => object.metadata?.namespace === namespace)
   }
 
-  /** Takes in one watch event. Undefined when it changes nothing. */
+  /** Applies one watch event. Undefined if it changes nothing. */
   apply(event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }): Change<T> | undefined {
     const key = keyOfObject(event.object)
     const old = this.#objects.get(key)
@@ -46,9 +46,9 @@ export class Store<T extends KubeObject> {
   }
 
   /**
-   * Takes in the complete present state and computes the changes. Deletions come first, so that a name, address or port
-   * that moved is free before it is taken; an object that was deleted and created again (another uid) is both. The
-   * store changes in the last step, all at once; it must not be changed otherwise before that.
+   * Replaces all objects with the complete current state, and computes the changes. Deletions come first, so that a
+   * name, address or port that moved is free before it is taken; an object that was deleted and created again (another
+   * uid) counts as both. The store changes in the last step, all at once; it must not be changed otherwise before that.
    */
   *replace(objects: Iterable<T>): Steps<readonly Change<T>[]> {
     const present = new Map<string, T>()
@@ -74,7 +74,7 @@ export class Store<T extends KubeObject> {
   }
 }
 
-/** `namespace/name`, or `name` for what has no namespace: as client-go keys its caches and queues. */
+/** `namespace/name`, or `name` for an object without namespace, as client-go keys its caches and queues. */
 export function keyOf(ref: ObjectRef): string {
   return ref.namespace === undefined || ref.namespace === '' ? ref.name : `${ref.namespace}/${ref.name}`
 }
@@ -85,7 +85,7 @@ export function refOfKey(key: string): { readonly namespace?: string; readonly n
   return slash === -1 ? { name: key } : { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
 }
 
-/** The key of an object; of one that has no name, the empty key. */
+/** The key of an object; empty if it has no name. */
 export function keyOfObject(object: KubeObject): string {
   return keyOf({ namespace: object.metadata?.namespace, name: object.metadata?.name ?? '' })
 }

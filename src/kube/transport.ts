@@ -18,16 +18,16 @@ export interface ApiRequest {
   readonly maxBytes?: number | undefined
   /** Nobody reads the managedFields of the answer, a third of most objects: they may be missing or empty. */
   readonly dropsManagedFields?: boolean | undefined
-  /** Reads answers in protobuf, which `headers` accepts beside JSON. A transport may answer in JSON always. */
+  /** Reads answers in protobuf, which `headers` accepts beside JSON. A transport may always answer in JSON. */
   readonly protobuf?: TrimmedReader | undefined
   /**
-   * The request only reads whether the server lives: while there are no credentials it is sent without, and does not
-   * wait for them. @default false
+   * The request only checks whether the server is alive. While there are no credentials it is sent without them, after
+   * a short wait. @default false
    */
   readonly mayBeAnonymous?: boolean | undefined
 }
 
-/** The answer. `body` is a parsed JSON value, or text where the server sent something else (`/readyz`). */
+/** The answer. `body` is a parsed JSON value, or text if the server sent something else (`/readyz`). */
 export type ApiResponse =
   | { readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: unknown }
   | {
@@ -53,7 +53,7 @@ const MIB = 1024 * KIB
 
 /**
  * The longest answers that are read, in bytes, by kind of request. Beyond them the connection is closed and the request
- * fails with TooLarge. etcd takes objects of 1.5 MiB; protobuf becomes some two to three times as long in JSON.
+ * fails with TooLarge. etcd accepts objects of 1.5 MiB; protobuf becomes two to three times as long in JSON.
  */
 export const answerLimits = {
   /** One object. */
@@ -64,7 +64,7 @@ export const answerLimits = {
   list: 64 * MIB,
   /** One line of a watch. */
   event: 4 * MIB,
-  /** /readyz and its like. kube-apiserver's has a few KiB. */
+  /** The answer of /readyz and similar paths. kube-apiserver's has a few KiB. */
   text: 256 * KIB,
   /** The body of a response outside 2xx. */
   refusal: MIB,

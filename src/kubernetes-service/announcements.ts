@@ -32,7 +32,7 @@ interface AnnouncementsOptions {
   readonly events: EventSink
   /** The user who writes; undefined in a dry run. */
   readonly user?: AuditUser | undefined
-  /** Of this master; undefined with a reconciler that lists no master. */
+  /** The address of this master; undefined with a reconciler that lists no master. */
   readonly address: string | undefined
   /** Undefined with a reconciler without leases. */
   readonly fleet: FleetView | undefined
@@ -68,9 +68,9 @@ const REASON_WORDS: Readonly<Record<Absence, string>> = {
  */
 export class Announcements {
   readonly #options: AnnouncementsOptions
-  /** A kube-apiserver's own reconciler. */
+  /** Detects a kube-apiserver's own reconciler. */
   readonly #otherReconciler = new OtherReconciler()
-  /** Another apiserver-bootstrap, with another lease store. */
+  /** Detects another apiserver-bootstrap with another lease store. */
   readonly #otherStore = new OtherReconciler()
   /**
    * For each object the last write whose answer was lost. A repetition of the same write on the same observed state is
@@ -83,8 +83,8 @@ export class Announcements {
   }
 
   /**
-   * Reports a write that succeeded, or whose answer was lost. A correction in a fight has no Event of its own: one was
-   * recorded when the fight began.
+   * Reports a write that succeeded, or whose answer was lost. A correction in a fight has no Event of its own, because
+   * one was recorded when the fight began.
    */
   written(write: Written): void {
     const { resource, found, stored, reasons, correction, error } = write
@@ -124,7 +124,7 @@ export class Announcements {
     }
   }
 
-  /** Each write is one line, including those of slices: most clients follow the slices. */
+  /** Logs each write in one line, including writes to slices, because most clients follow the slices. */
   #log({ resource, verb, found, stored, reasons, correction, error }: Written, change: ListChange | undefined): void {
     const [before, after] = [destinationsIn(found), destinationsIn(stored)]
     const portsDiffer = JSON.stringify(before.ports) !== JSON.stringify(after.ports)
@@ -233,17 +233,18 @@ function destinationsIn(object: KubeObject | undefined) {
 
 interface LeaseTelemetryOptions extends ContentionReportsOptions {
   readonly clock: Clock
-  /** Of this master. */
+  /** The address of this master. */
   readonly address: string
   readonly leaseTtlMs: number
-  /** Of the server that holds the leases. @default none */
+  /** The outages of the server that holds the leases. @default none */
   readonly outages?: Outages | undefined
   /** When the last successful renewal was sent, on the monotonic clock; undefined while there is no lease. */
   readonly renewedMs: () => number | undefined
 }
 
 /**
- * Reports the state of this master's own lease: metrics, and if another client keeps deleting it, the log and an Event.
+ * Reports the state of this master's own lease in metrics, and in the log and an Event if another client keeps deleting
+ * it.
  */
 export class LeaseTelemetry {
   readonly #options: LeaseTelemetryOptions
@@ -270,7 +271,7 @@ export class LeaseTelemetry {
     this.#reports = new ContentionReports(options)
   }
 
-  /** An attempt to renew has ended. */
+  /** Called when an attempt to renew has ended. */
   attempted(error: unknown): void {
     const result = error === undefined ? 'success' : error instanceof LeaseWithdrawn ? 'withdrawn' : 'failure'
     this.#renewals.add({ result })
@@ -284,7 +285,7 @@ export class LeaseTelemetry {
     )
   }
 
-  /** Another client deleted the lease, it was created again, or the fight is over. */
+  /** Called when another client has deleted the lease, when it was created again, or when the fight is over. */
   contended(input: ContentionInput, before: Contention, now: Contention): void {
     const { address, clock } = this.#options
     if (input === 'corrected') this.#reports.corrected('Lease', undefined)

@@ -30,8 +30,8 @@ type Followed = Pick<FollowedObject<KubeObject>, 'run' | 'whenSynced' | 'readLiv
 const unknownMembers: ServiceDemand = { settled: false, stack: 'as-found' }
 
 /**
- * How often a refused write is tried again, in milliseconds: the list is in sync within two seconds after the right is
- * granted.
+ * The longest wait before a refused write is tried again, in milliseconds, so that the list is in sync within two
+ * seconds after the permission is granted.
  */
 const REFUSED_MS = 1_500
 
@@ -51,15 +51,15 @@ export interface KubernetesServiceOptions extends InformerContext {
 /**
  * Manages `default/kubernetes`: the Service, its Endpoints and their slice.
  *
- * Each change of one of the three, of the leases, and each interval requests a reconciliation; reconciliations of one
- * object never overlap, and any number of requests make one. If the watches show everything in sync it ends there,
- * without a request except the one for the leases at each interval.
+ * Each change of one of the three or of the leases, and each interval, triggers a reconciliation. Reconciliations of
+ * one object never overlap, and triggers that wait are merged into one. If the watches show everything in sync, a
+ * reconciliation sends no request, except the one for the leases at each interval.
  *
  * A watch may lose an event and continue. So each interval also reads the Service, the Endpoints and a slice live: with
- * the leases that is at most four requests. These reads are separate, so that a hanging one delays nothing.
+ * the leases that is at most four requests. These reads are separate, so that one that hangs delays no reconciliation.
  *
- * The Service has its own loop with its own back-off: if it is refused, or fought over, this must not keep an address
- * on the list or off it, nor the other way round.
+ * The Service has its own loop with its own back-off, because a refused or contested write of the Service must not
+ * delay changes of the list, nor the other way round.
  */
 export class KubernetesServiceController {
   readonly #options: KubernetesServiceOptions
@@ -68,7 +68,7 @@ export class KubernetesServiceController {
   readonly #service: FollowedObject<Service>
   readonly #endpoints: FollowedObject<Endpoints>
   readonly #slice: FollowedObject<EndpointSlice>
-  /** Undefined with a reconciler that never creates one. */
+  /** Undefined with a reconciler that never creates a second slice. */
   readonly #secondSlice: FollowedObject<EndpointSlice> | undefined
   readonly #followed: readonly Followed[]
   readonly #serviceWriter: ServiceWriter
@@ -129,15 +129,15 @@ export class KubernetesServiceController {
     return Promise.all([this.#serviceLoop.settled, this.#endpointsLoop.settled]).then(() => {})
   }
 
-  /** Follows the objects; {@link run} requires it. Ends with the signal. */
+  /** Watches the objects until the signal is aborted; {@link run} requires this. */
   async watch(signal: AbortSignal): Promise<void> {
     await Promise.all(this.#followed.map((object) => object.run(signal)))
   }
 
-  /** Reconciles until the signal is aborted, beginning as soon as the watches show the present state. */
+  /** Reconciles until the signal is aborted, beginning as soon as the watches show the current state. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all(this.#followed.map((object) => object.whenSynced(signal)))
-    // Corrections may wait only during this run: a departure must not wait.
+    // Corrections may wait only during this run, because a departure must not wait.
     const release = this.#options.writer.holdBack(() => this.request())
     const unsubscribe = this.#options.availability.subscribe((available) => {
       this.#serviceWriter.noticeAvailability(available)
@@ -163,7 +163,10 @@ export class KubernetesServiceController {
     }
   }
 
-  /** Two slices take turns. A second slice that is neither wanted nor shown by a watch is not read. */
+  /**
+   * The objects to read in a round. Two slices take turns. A second slice that is neither wanted nor shown by a watch
+   * is not read.
+   */
   #toRead(round: number): readonly Followed[] {
     const { address, reconciler } = this.#options
     if (address === undefined) return [this.#service]
@@ -174,14 +177,15 @@ export class KubernetesServiceController {
   }
 
   async #reconcileService(reasons: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
-    // Created with the members' demand at once, or without it: the Service must exist whatever the members are.
+    // We wait for the first read of the members, so that a new Service is created as they demand. If the read fails, it
+    // is created all the same.
     await abortable(this.#membersAsked.promise, signal)
     const cached = this.#service.current
     if (reasons.has('interval')) this.#serviceWriter.renewDemand(cached)
     const demand = this.#demand()
     if (this.#serviceWriter.isSatisfied(cached, demand)) return
-    // If only the families differ, another master may know of a member that has just come or gone, and have written its
-    // demand.
+    // If only the IP families differ, another master may have written them because it knows of a member that has just
+    // joined or left. So we read the members again.
     const isOfFamilies = this.#serviceWriter.isSatisfied(cached, { ...demand, stack: 'as-found' })
     if (isOfFamilies) await this.#readMembers(signal).catch(() => {})
     await this.#serviceWriter.reconcile(cached, this.#demand(), signal)

@@ -10,9 +10,9 @@ import type { OnShutdown } from './membership/state.ts'
 import type { ReadinessMonitor } from './readiness-monitor.ts'
 import type { EndpointReconciler } from './reconcilers/endpoint-reconciler.ts'
 
-/** Between two attempts to remove the entry of an earlier life, in milliseconds. */
+/** The time between two attempts to remove the address of an earlier life, in milliseconds. */
 const CLEARING_RETRY_MS = 500
-/** Between two attempts to leave, in milliseconds. */
+/** The time between two attempts to leave, in milliseconds. */
 const LEAVING_RETRY_MS = 200
 
 export interface KubernetesServiceDutyOptions {
@@ -20,7 +20,7 @@ export interface KubernetesServiceDutyOptions {
   readonly logger: Logger
   readonly monitor: ReadinessMonitor
   readonly controller: KubernetesServiceController
-  /** The membership where masters have leases. */
+  /** A MembershipRunner if masters have leases. */
   readonly reconciler: EndpointReconciler | MembershipRunner
   readonly address: Address | undefined
   readonly securePort: number
@@ -66,7 +66,7 @@ export class KubernetesServiceDuty {
     await this.#leaveOrGiveUp(reconciler, mode, signal).finally(() => reconciler.destroy())
   }
 
-  /** Gives up when the server does not answer. */
+  /** Leaves, and retries after a failure. Gives up if the server does not answer. */
   async #leaveOrGiveUp(reconciler: EndpointReconciler, mode: OnShutdown, signal: AbortSignal): Promise<void> {
     const { clock, monitor, logger } = this.#options
     let reported: string | undefined
@@ -75,7 +75,7 @@ export class KubernetesServiceDuty {
         return await this.#leave(reconciler, mode, signal)
       } catch (error) {
         if (signal.aborted || !(error instanceof RemoteError)) throw error
-        // Departing masters write the same objects; the second one tries again.
+        // Departing masters write the same objects, so the second one must try again.
         if (error.nature === 'conflict') continue
         const { answered } = await monitor.probe(signal)
         const { message: reason } = error
@@ -112,8 +112,8 @@ export class KubernetesServiceDuty {
   }
 
   /**
-   * The entry of an earlier life of this master sends clients to a server that is not ready. It is removed unless it is
-   * the only one; that of a ready server stays.
+   * Removes the address that an earlier life of this master has listed, because it sends clients to a server that is
+   * not ready. It stays if it is the only one, or if the server is ready.
    */
   async #clearAway(reconciler: EndpointReconciler, signal: AbortSignal): Promise<void> {
     const { address, monitor, clock, logger, securePort } = this.#options

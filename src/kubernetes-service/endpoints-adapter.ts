@@ -23,15 +23,15 @@ import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 /** The plan for the list of masters. */
 export interface ListPlan {
   readonly endpoints: EndpointsAction
-  /** The addresses of the slice of the second family; without any there is no such slice. @default none */
+  /** The addresses of the slice of the second family. Without any, there must be no such slice. @default none */
   readonly secondAddresses?: readonly string[] | undefined
 }
 
 /**
  * Reads and writes Endpoints `default/kubernetes` together with the EndpointSlice of that name.
  *
- * Nothing is remembered between calls; every write is guarded by a read in the same call, and a conflict rejects: the
- * caller reconciles again. Upstream: pkg/controlplane/reconcilers/endpointsadapter.go.
+ * It has no state between calls: every write is guarded by a read in the same call. A conflict rejects, and the caller
+ * reconciles again. Upstream: pkg/controlplane/reconcilers/endpointsadapter.go.
  */
 export class EndpointsAdapter {
   readonly #api: KubeApi
@@ -54,8 +54,8 @@ export class EndpointsAdapter {
   }
 
   /**
-   * Everything that is stored, the slices read before the Endpoints that they follow: so a write to a slice is never
-   * based on older Endpoints.
+   * Reads all stored objects. The slices are read before the Endpoints that they follow, so that a write to a slice is
+   * never based on older Endpoints.
    */
   async read(signal?: AbortSignal): Promise<ObservedEndpoints> {
     const names = [KUBERNETES_SERVICE.name, secondSliceName(4), secondSliceName(6)]
@@ -83,9 +83,9 @@ export class EndpointsAdapter {
   }
 
   /**
-   * Executes the `plan` for the stored objects; returns whether it had any action. It reads the leases last: if another
-   * master wrote with newer leases, this write conflicts. A server that serves no Endpoints has no list that could be
-   * out of sync.
+   * Executes the `plan` for the stored objects, and returns whether there was one. The plan must read the leases after
+   * the objects, so that this write conflicts if another master wrote with newer leases. If the server serves no
+   * Endpoints, there is no list that could be out of sync, and the result is true.
    */
   async reconcile(
     plan: (stored: ObservedEndpoints) => Promise<ListPlan | undefined>,
@@ -114,7 +114,7 @@ export class EndpointsAdapter {
     try {
       outcome = await this.#writer.execute(endpointsResource, action, stored.endpoints, signal)
     } catch (error) {
-      // Most clients follow the slices: they must not list dead masters because Endpoints may not be written.
+      // Most clients follow the slices, which must not list dead masters only because we may not write Endpoints.
       if (action.type !== 'none' && error instanceof RemoteError && error.nature === 'lasting') {
         await this.#ensureSlices(action.object, stored, secondAddresses, signal)
       }
@@ -129,7 +129,7 @@ export class EndpointsAdapter {
     secondAddresses: ListPlan['secondAddresses'],
     signal?: AbortSignal,
   ): Promise<void> {
-    // None waits for another: a refusal of one must not keep an address in the others.
+    // No write waits for another, so that a refusal of one does not keep a dead address in the other slices.
     await allEnded(
       slicePlans(endpoints, secondAddresses, stored).map(([action, slice]) =>
         this.#writer.execute(endpointSlices, action, slice, signal),
@@ -138,14 +138,14 @@ export class EndpointsAdapter {
   }
 }
 
-/** What must be done to each slice so that it follows these Endpoints, with its present state. */
+/** The action that makes each slice follow these Endpoints, with the current state of the slice. */
 function slicePlans(
   endpoints: Endpoints | undefined,
   secondAddresses: ListPlan['secondAddresses'],
   { slice, secondSlices }: ObservedEndpoints,
 ): readonly (readonly [RemovableAction<EndpointSlice>, EndpointSlice | undefined])[] {
   const second = secondSliceOf(endpoints, secondAddresses)
-  // Both names: the fleet may have had its families in the other order before.
+  // We plan for both names, because the fleet may have had its families in the other order before.
   const seconds = ([4, 6] as const).map((family) => {
     const name = secondSliceName(family)
     const current = secondSlices.find(({ metadata }) => metadata?.name === name)
@@ -154,7 +154,7 @@ function slicePlans(
   return endpoints === undefined ? seconds : [[planEndpointSlice(endpoints, slice), slice], ...seconds]
 }
 
-/** The leases contain no master: writing that list would take the API away from every client, so it is not written. */
+/** There is no lease of a master. The empty list is not written, because it would cut off every client from the API. */
 export class NoLiveMasters extends Error {
   override readonly name = 'NoLiveMasters'
   readonly code = 'NoLiveMasters'

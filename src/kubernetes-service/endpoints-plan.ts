@@ -12,10 +12,10 @@ import {
   samePorts,
 } from './identity.ts'
 
-/** What must be done to Endpoints `default/kubernetes`. */
+/** The action on Endpoints `default/kubernetes`. */
 export type EndpointsAction =
   | ObjectAction<Endpoints>
-  /** The leases contain no master: that is more likely a fault of the store than the truth. */
+  /** There is no lease of a master, which is more likely a fault of the store than the truth. */
   | { readonly type: 'refuse' }
 
 /** The inputs of a plan for Endpoints. */
@@ -35,7 +35,7 @@ export interface EndpointsObservation {
  *
  * Pure. Only with `stopping` may the list become empty. Foreign metadata, and per-address fields of remaining
  * addresses, are preserved. Results equal those of upstream's lease reconciler (pkg/controlplane/reconcilers/lease.go),
- * except for damage that it leaves in place: notReadyAddresses are removed.
+ * except for damage that upstream leaves in place: notReadyAddresses are removed.
  */
 export function planEndpoints(observed: EndpointsObservation): EndpointsAction {
   const { addresses, current, ports, stopping } = observed
@@ -115,8 +115,8 @@ const LABELS = { [SERVICE_NAME_LABEL]: KUBERNETES_SERVICE.name }
 /**
  * Decides what must change so that EndpointSlice `default/kubernetes` equals the Endpoints of that name.
  *
- * Pure. Upstream: `EndpointsAdapter` in pkg/controlplane/reconcilers/endpointsadapter.go; beyond it, an update
- * preserves foreign annotations and other metadata, and the object's resourceVersion guards it.
+ * Pure. Upstream: `EndpointsAdapter` in pkg/controlplane/reconcilers/endpointsadapter.go; unlike there, an update
+ * preserves foreign annotations and other metadata, and is guarded by the object's resourceVersion.
  */
 export function planEndpointSlice(
   endpoints: Endpoints,
@@ -126,10 +126,10 @@ export function planEndpointSlice(
 }
 
 /**
- * Decides what must change so that a second slice is as desired, or is removed when none is wanted.
+ * Decides what must change so that a second slice is as desired, or is removed if none is wanted.
  *
- * Pure. While it is wanted, damage is corrected as in the first slice. When it is not, only a slice that is evidently
- * ours is removed: with only our label, and without an owner. A foreign slice of that name stays.
+ * Pure. While a second slice is wanted, damage is corrected as in the first slice. If none is wanted, a slice is
+ * removed only if it is evidently ours: if it has only our label and no owner. A foreign slice of that name stays.
  */
 export function planSecondSlice(
   wanted: EndpointSlice | undefined,
@@ -158,9 +158,7 @@ function planSlice(wanted: EndpointSlice, current: EndpointSlice | undefined): R
   return { type: 'update', object: { ...current, metadata, endpoints, ports } as EndpointSlice, reasons }
 }
 
-/**
- * The slice that equals these Endpoints: the first subset, in the family of its addresses, IPv4 when they are mixed.
- */
+/** The slice for these Endpoints: the ports and addresses of the first subset, the IPv4 ones unless all are IPv6. */
 export function sliceOf(endpoints: Endpoints): EndpointSlice {
   const subset = endpoints.subsets?.[0]
   const listed = [
@@ -182,7 +180,7 @@ export function secondSliceName(family: 4 | 6): string {
 
 /**
  * The slice that lists the second addresses of the masters whose first ones are in these Endpoints, with the ports of
- * those. Undefined without such addresses, or without Endpoints that list a master.
+ * these Endpoints. Undefined if there are no such addresses, or if the Endpoints list no master.
  *
  * @param addresses - all of one family, sorted, without duplicates.
  */
@@ -197,7 +195,7 @@ export function secondSliceOf(
   return newSlice(secondSliceName(family), family, listed, endpoints)
 }
 
-/** With the ports of the first subset. */
+/** A slice with the ports of the first subset. */
 function newSlice(
   name: string,
   family: 4 | 6,
@@ -238,7 +236,7 @@ function familyOf(ip: string): 4 | 6 {
   return ip.includes(':') ? 6 : 4
 }
 
-/** Equal as JSON, in any order of fields; most often even that is equal. */
+/** Whether the values are equal as JSON, in any order of fields. Usually the order is the same too. */
 function sameValue(found: unknown, wanted: unknown): boolean {
   const text = JSON.stringify(wanted)
   return JSON.stringify(found) === text || isDeepStrictEqual(found, JSON.parse(text))

@@ -30,18 +30,18 @@ interface Seen {
   readonly reason: string | undefined
   readonly renewal: string | undefined
   /**
-   * When the last read was sent that did not yet show this renewal: so the lease lasts at least a TTL from then.
-   * Undefined: no renewal was seen.
+   * When we sent the last read that did not yet show this renewal, so that the lease lasts at least a TTL from then.
+   * Undefined for the first renewal that was seen.
    */
   readonly notYetMs: number | undefined
-  /** When the last read was sent that showed this renewal. */
+  /** When we sent the last read that showed this renewal. */
   readonly readMs: number
-  /** When the read was sent that first missed the lease. */
+  /** When we sent the first read that no longer showed the lease. */
   readonly endedMs: number | undefined
 }
 
 const STATES: readonly Seen['state'][] = [...HOLDER_STATES, 'foreign', 'suspected-expiry']
-/** How many past addresses to remember, to answer why they are gone. */
+/** How many past addresses to remember, to report why they are gone. */
 const MAX_REMEMBERED = 256
 
 /** What one master knows of the others, for metrics and Events: which live, which are gone, since when and why. */
@@ -53,7 +53,7 @@ export class FleetView {
   readonly #seen = new Map<string, Seen>()
   #live: ReadonlySet<string> = new Set()
   #listable: readonly string[] = []
-  /** Since when an address that should have been listed is not, on the monotonic clock. */
+  /** Since when an address should no longer be listed, on the monotonic clock. */
   readonly #goneSinceMs = new Map<string, number>()
   #noticedMs: number | undefined
 
@@ -73,12 +73,12 @@ export class FleetView {
     })
   }
 
-  /** The leases may have changed; they are about to be read. */
+  /** Called when the leases may have changed, before they are read. */
   noticed(): void {
     this.#noticedMs ??= this.#clock.monotonicMs()
   }
 
-  /** The leases were read, by a request that was sent at `sentMs` on the monotonic clock: now, by default. */
+  /** Records the leases of a read that was sent at `sentMs` on the monotonic clock, by default now. */
   read(leases: readonly MasterLease[], sentMs = this.#clock.monotonicMs()): void {
     const sinceMs = this.#noticedMs ?? this.#clock.monotonicMs()
     this.#noticedMs = undefined
@@ -95,7 +95,7 @@ export class FleetView {
         reason: holder?.reason,
         ...timesOf(lease, this.#seen.get(address), sentMs),
       }
-      // Last, so that the oldest ones are forgotten first.
+      // Moved to the end, so that the oldest ones are forgotten first.
       this.#seen.delete(address)
       this.#seen.set(address, seen)
     }
@@ -114,7 +114,7 @@ export class FleetView {
     }
   }
 
-  /** An address was removed from the list here. Returns the reason. */
+  /** Called when this master has removed an address from the list. Returns the reason. */
   removed(address: string): Removal {
     const sinceMs = this.#goneSinceMs.get(address)
     if (sinceMs !== undefined) this.#delays.observe({}, (this.#clock.monotonicMs() - sinceMs) / 1000)
@@ -136,7 +136,7 @@ export class FleetView {
     return this.#live.has(address)
   }
 
-  /** The host that holds, or last held, the lease of an address; undefined where no record names it. */
+  /** The host that holds, or last held, the lease of an address; undefined if no record names it. */
   hostOf(address: string): string | undefined {
     return this.#seen.get(address)?.host
   }

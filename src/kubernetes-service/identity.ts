@@ -2,12 +2,12 @@ import type { EndpointSlice, Endpoints, Service } from '../kube/resources.ts'
 import { type Address, isLinkLocal, isLoopback, isMulticast, isUnspecified, tryParseAddress } from '../net/address.ts'
 import { remembering } from '../runtime/memo.ts'
 
-/** Where the objects of this folder live: `default/kubernetes`, all three kinds. */
+/** The namespace and name of the objects of all three kinds that this folder manages. */
 export const KUBERNETES_SERVICE = { namespace: 'default', name: 'kubernetes' } as const
 
-/** Of Endpoints: the EndpointSliceMirroring controller must ignore them, because their slice is written here. */
+/** The label of Endpoints that the EndpointSliceMirroring controller must ignore, because we write their slice. */
 export const SKIP_MIRROR_LABEL = 'endpointslice.kubernetes.io/skip-mirror'
-/** Of EndpointSlices: the Service that they belong to. */
+/** The label of EndpointSlices that names their Service. */
 export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name'
 
 export type EndpointSubset = NonNullable<Endpoints['subsets']>[number]
@@ -25,7 +25,7 @@ export function addressesInSlice(slice: EndpointSlice | undefined): readonly str
   return (slice?.endpoints ?? []).flatMap(({ addresses }) => addresses)
 }
 
-/** The one port of `default/kubernetes`, as Endpoints carry it. */
+/** The one port of `default/kubernetes`, in the form of Endpoints. */
 export function endpointPorts(securePort: number): readonly EndpointPort[] {
   return [{ name: 'https', port: securePort, protocol: 'TCP' }]
 }
@@ -71,7 +71,8 @@ export function unlistableReason(address: Address): string | undefined {
 }
 
 /**
- * Whether a text is an address in canonical form that can be listed. Each reconciliation reads the same few addresses.
+ * Whether a text is an address in canonical form that can be listed. Results are cached, because each reconciliation
+ * reads the same few addresses.
  */
 export const isListable = remembering((text) => {
   const address = tryParseAddress(text)

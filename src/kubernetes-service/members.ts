@@ -12,8 +12,8 @@ export function isReady(lease: MasterLease): boolean {
 }
 
 /**
- * The leases for the list, given the current one: the address of a lease with a suspected expiry stays but is not
- * added, and so does one that this reader found at its start.
+ * The leases to list, given the current list. The address of a lease with a suspected expiry, or of one that this
+ * reader found at its start, stays in the list but is not added.
  */
 export function keepingPlaces(
   leases: readonly MasterLease[],
@@ -66,8 +66,8 @@ export function isDualStack(leases: readonly MasterLease[]): boolean | undefined
 /**
  * The second addresses of the listed masters, sorted and without duplicates; none unless the fleet {@link isDualStack}.
  *
- * @param leases - those for the list.
- * @param all - those of the whole fleet.
+ * @param leases - the leases to list.
+ * @param all - the leases of the whole fleet.
  */
 export function secondAddresses(
   leases: readonly MasterLease[],
@@ -77,7 +77,9 @@ export function secondAddresses(
   return [...new Set(listedLeases(leases).flatMap(({ holder }) => holder?.addresses[1] ?? []))].sort()
 }
 
-/** The last statement of a lease with a suspected expiry may be older than the outage in which it ended. */
+/**
+ * With a suspected expiry the state does not count, because it may be older than the outage in which the lease ended.
+ */
 function isListedBesideReady({ holder, expirySuspected }: MasterLease): boolean {
   return expirySuspected === true || (holder?.state !== 'unready' && holder?.state !== 'withdrawn')
 }
@@ -91,8 +93,8 @@ export function isIpv6(address: string): boolean {
 }
 
 /**
- * The other masters that serve, by their records, so that `self` may leave. Another holder of the same address counts.
- * One without a record is a kube-apiserver, which serves while it renews.
+ * The other masters that serve, according to their records, so that `self` may leave. Another holder of the same
+ * address counts. One without a record is a kube-apiserver, which serves while it renews.
  */
 export function othersReady(leases: readonly MasterLease[], self: Holder): readonly MasterLease[] {
   return leases.filter((lease) => isReady(lease) && !isHeldBy(lease, self))
@@ -113,8 +115,9 @@ export function masterKey(holder: Holder): string {
 }
 
 /**
- * Whether every live master wants these ports. A lease without a holder record states none, so no ports are imposed on
- * it: a change of ports rolls through a fleet without a fight, and is made when the last master has changed.
+ * Whether every live master wants these ports. A lease without a holder record states no ports, so there is no
+ * agreement. Thus a change of ports rolls through a fleet without a fight, and is made when the last master has
+ * changed.
  */
 export function portsAgreed(leases: readonly MasterLease[], ports: HolderPorts): boolean {
   return leases.every(
@@ -129,7 +132,9 @@ export interface LifeSpan {
   readonly now: string
 }
 
-/** One in milliseconds. It becomes text only where it is needed: most reads are those of a listed master. */
+/**
+ * A LifeSpan in milliseconds. It becomes text only if it is needed, because most reads are those of a listed master.
+ */
 export class MeasuredSpan implements LifeSpan {
   readonly #beganMs: number
   readonly #nowMs: number
@@ -149,8 +154,8 @@ export class MeasuredSpan implements LifeSpan {
 }
 
 /**
- * Whether a lease is of a later life of this master than `self` that has already begun: so its host's clock was not set
- * back between them. Both may have written their leases late, as when the store was away while they overlapped.
+ * Whether a lease is of a later life of this master than `self` that has already begun. If so, the host's clock was not
+ * set back between them. Both may have written their leases late, as when the store was away while they overlapped.
  */
 export function isOfLaterLife({ holder }: MasterLease, self: Holder, { began, now }: LifeSpan): boolean {
   if (holder === undefined || holder.instanceId === self.instanceId || masterKey(holder) !== masterKey(self))
@@ -159,8 +164,8 @@ export function isOfLaterLife({ holder }: MasterLease, self: Holder, { began, no
 }
 
 /**
- * `self` with a start after that of every earlier life of this master that still has a lease: the host's clock may have
- * been set back since.
+ * `self` with a start after that of every earlier life of this master that still has a lease, because the host's clock
+ * may have been set back since.
  */
 export function startedAfter(leases: readonly MasterLease[], self: Holder, span: LifeSpan): Holder {
   const others = leases.filter((lease) => isHeldBy(lease, self) && lease.holder?.instanceId !== self.instanceId)
@@ -171,6 +176,6 @@ export function startedAfter(leases: readonly MasterLease[], self: Holder, span:
     .at(-1)
   if (latest === undefined || latest < self.startedAt) return self
   const startedAt = formatMicroTime(parseTime(latest) + 1)
-  // No later start can be written: this life waits until that lease has gone.
+  // If no later start can be written, this life waits until that lease has gone.
   return isStart(startedAt) ? { ...self, startedAt } : self
 }

@@ -38,7 +38,7 @@ export const calm: Contention = { phase: 'calm', corrections: [] }
 /** The next wait is the fight's length divided by this. */
 const PATIENCE = 8
 
-/** Takes in an observation or a write. Pure. */
+/** The state after an observation or a write. Pure. */
 export function nextContention(state: Contention, input: ContentionInput, nowMs: number): Contention {
   if (state.phase === 'calm') {
     const corrections = state.corrections.filter((atMs) => atMs > nowMs - FIGHT.windowMs)
@@ -77,15 +77,15 @@ export function correctionDueMs(state: Contention, mostMs: number): number {
 }
 
 /**
- * When to check again without a change: a correction is due, or the fight may be over. Undefined while there is no
- * fight. Pure.
+ * When to check again even without a change, because a correction is due or the fight may be over. Undefined while
+ * there is no fight. Pure.
  */
 export function nextCheckMs(state: Contention, mostMs: number): number | undefined {
   if (state.phase === 'calm') return undefined
   return state.inSyncSinceMs === undefined ? correctionDueMs(state, mostMs) : state.inSyncSinceMs + FIGHT.quietMs
 }
 
-/** Clients choose their own field manager: only this many of them get their own label. */
+/** Clients choose their own field manager, so only this many of them get their own value of the label. */
 const MAX_WRITERS = 20
 
 export interface ContentionReportsOptions {
@@ -133,12 +133,12 @@ export class ContentionReports {
     })
   }
 
-  /** An overwrite by another writer was corrected. */
+  /** Called when an overwrite by another writer was corrected. */
   corrected(kind: string, writer: string | undefined): void {
     this.#overwrites.add({ kind, writer: writer === undefined ? 'unknown' : this.#known(writer) })
   }
 
-  /** The contention for an object has changed from `before` to `now`. */
+  /** Called when the contention for an object may have changed from `before` to `now`. */
   changed(contested: Contested, before: Contention, now: Contention, nowMs: number): void {
     if (before.phase === now.phase) return
     const { logger, events } = this.#options
@@ -157,7 +157,7 @@ export class ContentionReports {
     }
   }
 
-  /** One object of this kind has left back-off. */
+  /** Called when one object of this kind has left back-off. */
   ended(kind: string): void {
     this.#count(kind, -1)
   }

@@ -34,7 +34,7 @@ interface ForeignOverwritesOptions extends ContentionReportsOptions {
 
 /** A write that corrected an overwrite by another writer. */
 export interface Correction {
-  /** The field manager of the other writer; undefined where it left no trace. */
+  /** The field manager of the other writer; undefined if it left no trace. */
   readonly writer: string | undefined
   /** The correction is part of a fight, which is reported as a whole. */
   readonly isFight: boolean
@@ -74,8 +74,8 @@ export class ForeignOverwrites {
   }
 
   /**
-   * From now on corrections may have to wait; `wake` is called when one is due, or when a fight may be over. The
-   * returned function ends that, so that writes at shutdown do not wait.
+   * Lets corrections wait from now on, and calls `wake` when one is due or when a fight may be over. The returned
+   * function ends this, so that writes at shutdown do not wait.
    */
   attach(wake: () => void): () => void {
     this.#wake = wake
@@ -89,7 +89,7 @@ export class ForeignOverwrites {
     }
   }
 
-  /** The object was found in sync. A state older than the known one is ignored. */
+  /** Called when the object was found in sync. A state older than the known one is ignored. */
   inSync(resource: Resource<KubeObject>, object: KubeObject): void {
     const track = this.#track(resource, object)
     const known = track.inSync?.object
@@ -100,7 +100,7 @@ export class ForeignOverwrites {
     this.#next(track, 'in-sync')
   }
 
-  /** The object was to be deleted, and somebody else deleted it first: its absence is in sync. */
+  /** Called when another client has deleted an object before we could. Its absence is in sync. */
   gone(resource: Resource<KubeObject>, object: KubeObject | undefined): void {
     const track = this.#track(resource, object)
     track.inSync = { content: contentOf(undefined), object: undefined }
@@ -109,7 +109,7 @@ export class ForeignOverwrites {
   }
 
   /**
-   * Whether a difference in the cache must be left alone for now. `wanted` undefined: the object `found` must not
+   * Whether a difference in the cache must be left alone for now. `wanted` is undefined if the object `found` must not
    * exist.
    */
   isWaiting(resource: Resource<KubeObject>, wanted: KubeObject | undefined, found: KubeObject | undefined): boolean {
@@ -118,7 +118,7 @@ export class ForeignOverwrites {
     return this.#mustWait(track)
   }
 
-  /** Called right before a write, with the object as just read. */
+  /** Called right before a write, with the object as just read. Returns whether the write must wait. */
   mustWait(resource: Resource<KubeObject>, wanted: KubeObject | undefined, found: KubeObject | undefined): boolean {
     const track = this.#track(resource, wanted ?? found)
     track.isCorrection = this.#isCorrection(track, wanted)
@@ -129,9 +129,9 @@ export class ForeignOverwrites {
   }
 
   /**
-   * The write for which {@link mustWait} was called is done. Returns the correction if it was one.
+   * Called after the write for which {@link mustWait} was called. Returns the correction if it was one.
    *
-   * @param object - as it was wanted, or as it was before its deletion.
+   * @param object - the desired object, or the deleted one.
    * @param stored - undefined for a deletion.
    */
   written(
@@ -154,7 +154,7 @@ export class ForeignOverwrites {
     return inSync?.content === contentOf(wanted)
   }
 
-  /** `object` undefined: it must not exist. */
+  /** Whether the correction must wait. Records that the object was overwritten. */
   #mustWait(track: Track): boolean {
     if (this.#wake === undefined) return false
     this.#next(track, 'undone')
@@ -204,7 +204,8 @@ export class ForeignOverwrites {
     const nextMs = Math.min(...checks.filter((atMs) => atMs !== undefined))
     const wake = this.#wake
     if (wake === undefined || !Number.isFinite(nextMs)) return
-    // Sums of milliseconds are rounded: a check must not repeat in the same instant because it is not quite due.
+    // At least 1 ms, because sums of milliseconds are rounded, and a check that is not quite due must not repeat at
+    // once.
     this.#cancel = clock.schedule(Math.max(nextMs - clock.monotonicMs(), 1), () => {
       // A fight also ends by time alone, without another check of the object.
       for (const track of this.#tracks.values()) if (isInSync(track.contention)) this.#next(track, 'in-sync')
@@ -284,8 +285,9 @@ const RECONCILERS: readonly string[] = ['kube-apiserver', 'k3s']
 /** Overwrites that are further apart than this belong to different causes, in milliseconds. */
 const WINDOW_MS = 60_000
 /**
- * In milliseconds: a reconciler with other leases overwrites again after its interval of ten seconds. Several
- * kube-apiservers of this fleet may each write, once, a list that they computed a little earlier.
+ * Overwrites must last this long to be reported, in milliseconds. A reconciler with other leases overwrites again after
+ * its interval of ten seconds. But several kube-apiservers of this fleet may each write, once, a list that they
+ * computed a little earlier.
  */
 const LASTING_MS = 5_000
 /** A reconciler that returns after this long is reported again, in milliseconds. */
@@ -297,15 +299,15 @@ export function isReconciler(manager: string): boolean {
 }
 
 /**
- * Notices that an endpoint reconciler with other leases overwrites the addresses again and again: too rarely for a
- * fight, but without an end. That is reported once.
+ * Detects an endpoint reconciler with other leases that overwrites the addresses again and again: too rarely for a
+ * fight, but without an end. It is reported once.
  */
 export class OtherReconciler {
   #firstMs = Number.NEGATIVE_INFINITY
   #latestMs = Number.NEGATIVE_INFINITY
   #reported = false
 
-  /** It has overwritten them at `nowMs`, on the monotonic clock. Returns whether to report that now. */
+  /** Called after an overwrite at `nowMs`, on the monotonic clock. Returns whether to report the reconciler now. */
   overwrote(nowMs: number): boolean {
     const sinceMs = nowMs - this.#latestMs
     this.#latestMs = nowMs

@@ -5,13 +5,13 @@ import type { KubeObject, Resource } from '../../kube/resources.ts'
 import type { Counter, Metrics } from '../../telemetry/metrics.ts'
 import type { Correction, ForeignOverwrites } from './foreign-overwrites.ts'
 
-/** What must be done to one object. `reasons` name the differences, in stable words. */
+/** An action on one object. `reasons` name the differences, in stable words. */
 export type ObjectAction<T> =
   /** `forNow`: the object differs from the desired state, but is left alone for now. */
   | { readonly type: 'none'; readonly forNow?: boolean | undefined }
   | { readonly type: 'create' | 'update'; readonly object: T; readonly reasons: readonly string[] }
 
-/** The same for an object that is wanted only at times, or has immutable fields: it is deleted and created again. */
+/** An action on an object that may have to be removed, or, because of immutable fields, deleted and created again. */
 export type RemovableAction<T> =
   | ObjectAction<T>
   | { readonly type: 'replace'; readonly object: T; readonly reasons: readonly string[] }
@@ -27,7 +27,7 @@ export interface Written {
   readonly stored: KubeObject | undefined
   /** The differences that caused the write. */
   readonly reasons: readonly string[]
-  /** Set where the write corrects an overwrite by another writer. */
+  /** Set if the write corrects an overwrite by another writer. */
   readonly correction: Correction | undefined
   /** Why no answer arrived: the write may or may not have happened. Undefined: it happened. */
   readonly error?: unknown
@@ -70,8 +70,8 @@ export class ObjectWriter {
   }
 
   /**
-   * From now on writes may have to wait; `reconcile` is called when one no longer needs to. The returned function ends
-   * that: all writes go through.
+   * Lets corrections wait from now on, and calls `reconcile` when one is due. The returned function ends this, so that
+   * no write waits.
    */
   holdBack(reconcile: () => void): () => void {
     return this.#options.overwrites?.attach(reconcile) ?? (() => {})
@@ -90,8 +90,9 @@ export class ObjectWriter {
   }
 
   /**
-   * Carries out an action that was planned from `found`, as just read: its uid and resourceVersion guard the write. If
-   * another client has created the same object, or removed it, this is no failure; every other failure rejects.
+   * Carries out an action that was planned from `found`, as just read: its uid and resourceVersion guard the write. It
+   * is no failure if another client has already created the object, or removed one that was to be removed. Every other
+   * failure rejects.
    */
   async execute<T extends KubeObject>(
     resource: Resource<T>,
@@ -115,7 +116,7 @@ export class ObjectWriter {
       return { type: 'written', object: stored }
     }
     const send = <A>(verb: Written['verb'], write: () => Promise<A>): Promise<A> => {
-      // A created object did not exist before, even if it was deleted right before.
+      // An object that is created did not exist before, even if we deleted another one right before.
       const change = { found: verb === 'create' ? undefined : found, stored: verb === 'delete' ? undefined : wanted }
       const unanswered = (error: unknown): void =>
         onWritten?.({ resource, verb, ...change, reasons, correction: undefined, error })
@@ -157,12 +158,12 @@ export class ObjectWriter {
   }
 }
 
-/** Undefined where the object must not exist. */
+/** The desired object; undefined if it must not exist. */
 function wantedBy<T>(action: Exclude<RemovableAction<T>, { readonly type: 'none' }>): T | undefined {
   return action.type === 'remove' ? undefined : action.object
 }
 
-/** The created object; undefined where another client has already created it. */
+/** The created object; undefined if another client has already created it. */
 async function unlessThere<T>(made: Promise<T>): Promise<T | undefined> {
   try {
     return await made

@@ -12,7 +12,7 @@ import type { Holder } from './master-leases.ts'
 const DELETE_LIMIT_MS = 1_000
 /** How many Leases are deleted after one list. The others are deleted after later lists. */
 const MAX_AT_ONCE = 100
-/** Between two attempts to delete the same Lease. */
+/** The waits between two attempts to delete the same Lease. */
 const pauses = { firstMs: 2_000, maxMs: 60_000, jitter: 0.1 } as const
 
 export interface EndedLeasesOptions {
@@ -42,7 +42,7 @@ interface Attempts {
  */
 export class EndedLeases {
   readonly #options: EndedLeasesOptions
-  /** By the name of the Lease. */
+  /** The attempts by the name of the Lease. */
   #attempts = new Map<string, Attempts>()
 
   constructor(options: EndedLeasesOptions) {
@@ -50,8 +50,8 @@ export class EndedLeases {
   }
 
   /**
-   * Takes all expired Leases. Resolves within a second with those that did not expire: somebody wrote them after they
-   * were listed.
+   * Deletes expired Leases; `expired` must be all of them. Resolves within a second with those that have not expired
+   * after all, because somebody wrote them after they were listed.
    */
   async collect(expired: readonly HeldLease[], signal: AbortSignal): Promise<ReadonlySet<HeldLease>> {
     const names = new Set(expired.map(({ lease }) => nameOf(lease)))
@@ -83,7 +83,7 @@ export class EndedLeases {
     return false
   }
 
-  /** Returns the failure; undefined after success. */
+  /** Deletes a Lease. Returns the error; undefined after success. */
   #delete(lease: Lease, signal: AbortSignal): Promise<unknown> {
     const { api, clock } = this.#options
     return within(clock, DELETE_LIMIT_MS, signal, (limited) =>
@@ -95,7 +95,7 @@ export class EndedLeases {
   }
 }
 
-/** Deletes a Lease unless it was written since it was read: then it rejects with a Conflict. */
+/** Deletes a Lease unless it was written since it was read. In that case it rejects with a Conflict. */
 export async function deleteAsRead(
   api: KubeApi,
   lease: Lease,

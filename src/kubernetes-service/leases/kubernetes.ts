@@ -23,9 +23,9 @@ import {
   yieldsTo,
 } from './master-leases.ts'
 
-/** @default of `--lease-namespace` */
+/** The default of `--lease-namespace`. */
 export const LEASE_NAMESPACE = 'kube-system'
-/** Never kube-apiserver's identity label: it deletes leases with that label. */
+/** Must not be kube-apiserver's identity label, because kube-apiserver deletes Leases with that label. */
 const LEASE_LABEL = 'apiserver-bootstrap/lease'
 export const LABEL_SELECTOR = `${LEASE_LABEL}=master`
 export const HOLDER_ANNOTATION = 'apiserver-bootstrap/holder'
@@ -37,17 +37,17 @@ const NAME_PREFIX = 'apiserver-bootstrap-'
  * a TTL of 15 s.
  */
 const BELIEVED_TTL = { leastMs: 1_000, mostMs: 60_000, mostOwn: 20 }
-/** The most masters that are read, those with the oldest Leases first: no EndpointSlice holds more addresses. */
+/** The most masters that are read, those with the oldest Leases first. No EndpointSlice holds more addresses. */
 const MAX_MASTERS = 1_000
 /**
- * The limit of reads that others' Leases cause by changes other than renewals and by their ends: this many at once, and
- * this many a second.
+ * The limit of reads that are caused by the end of another master's Lease, or by a change of it other than a renewal:
+ * `burst` at once, and `qps` a second.
  */
 const CHANGES = { burst: 30, qps: 4 }
 
 interface KubernetesLeasesOptions extends EndedLeasesOptions {
   readonly availability: AvailabilityReporter
-  /** Of this master's own lease; whole seconds, in milliseconds. Other masters' TTLs are in their leases. */
+  /** The TTL of this master's own lease, in milliseconds: whole seconds. Other masters' TTLs are in their leases. */
   readonly ttlMs: number
   /** How often this master reads the leases without a change, in milliseconds. */
   readonly intervalMs: number
@@ -58,14 +58,14 @@ interface KubernetesLeasesOptions extends EndedLeasesOptions {
 }
 
 /**
- * One coordination.k8s.io Lease per master: for servers whose datastore is not accessible.
+ * One coordination.k8s.io Lease per master, for API servers whose datastore is not accessible.
  *
  * Each observer decides for itself whether a lease is over (see {@link LeaseObserver}), and deletes it (see
  * {@link EndedLeases}). No request waits for anything but its answer, because the lease's time passes meanwhile.
  */
 export class KubernetesLeases implements MasterLeases {
   readonly #options: KubernetesLeasesOptions
-  /** For everything but the watch. */
+  /** The API for all requests but the watch. */
   readonly #api: KubeApi
   readonly #observer: LeaseObserver
   readonly #ended: EndedLeases
@@ -204,7 +204,7 @@ export class KubernetesLeases implements MasterLeases {
 
   #take(change: Change<Lease>): void {
     if (change.type === 'deleted') this.#observer.forget(nameOf(change.old))
-    // An outdated server delivered an older state: that is no renewal.
+    // An older state, which an outdated server delivered, is not a renewal.
     else if (change.type === 'updated' && isNewer(change.old, change.object)) return
     else this.#observer.readOne(this.#observed(change.object), this.#options.clock.monotonicMs())
   }
@@ -238,7 +238,7 @@ export class KubernetesLeases implements MasterLeases {
     return ifFound(this.#api.get(leases, { namespace: this.#namespace, name }, { urgent: true, signal }))
   }
 
-  /** At most {@link MAX_MASTERS}, also of a page of forged ones. */
+  /** Lists at most {@link MAX_MASTERS} Leases, even if somebody has forged more. */
   async #listOldest(query: ListQuery & CallOptions): Promise<readonly Lease[]> {
     let oldest: readonly Lease[] = []
     for await (const page of listPages(this.#api, leases, query)) {
@@ -248,7 +248,7 @@ export class KubernetesLeases implements MasterLeases {
     return oldest
   }
 
-  /** By the server's time of creation, which nobody can forge. This master's own always counts. */
+  /** The oldest Leases by creationTimestamp, which nobody can forge. This master's own Lease is always one of them. */
   #oldest(items: readonly Lease[]): readonly Lease[] {
     const own = this.#own?.metadata?.name
     const age = ({ metadata }: Lease): string => (metadata?.name === own ? '' : (metadata?.creationTimestamp ?? ''))
@@ -274,7 +274,9 @@ export class KubernetesLeases implements MasterLeases {
   }
 }
 
-/** The record in a Lease with the masters' label. Policies protect the label: others' records may be anybody's. */
+/**
+ * The record in a Lease with the masters' label. Policies protect the label; without it the record may be anybody's.
+ */
 export function holderOf(lease: Lease | undefined): Holder | undefined {
   return lease?.metadata?.labels?.[LEASE_LABEL] === 'master' ? decodeHolder(recordOf(lease)) : undefined
 }
@@ -290,8 +292,8 @@ function isInItsPlace({ lease, holder }: { readonly lease: Lease; readonly holde
 
 /**
  * The name of a master's Lease object: readable, valid, and the same for each life of the same master (see
- * {@link masterKey}). No two addresses have the same part in it: rights to one name are rights to one address.
- * `apiserver-bootstrap-192-0-2-1-5b1cd2f0`, `apiserver-bootstrap-2001-db8--1-9c3e11d7`.
+ * {@link masterKey}). No two addresses have the same part of a name, so rights to one name are rights to one address.
+ * Examples: `apiserver-bootstrap-192-0-2-1-5b1cd2f0`, `apiserver-bootstrap-2001-db8--1-9c3e11d7`.
  */
 function leaseName(holder: Holder): string {
   const address = addressOf(holder).replace(/[.:]/g, '-')
@@ -303,7 +305,7 @@ function changesMembership(change: Change<Lease>): boolean {
   return change.type !== 'updated' || recordOf(change.old) !== recordOf(change.object)
 }
 
-/** The settings of where the leases are. */
+/** The settings that determine where the leases are. */
 interface LeasePlace {
   readonly leaseStore: 'etcd' | 'kubernetes' | 'memory'
   readonly leaseNamespace: string
@@ -316,7 +318,7 @@ export function placeOfLeases({ leaseStore, leaseNamespace, etcdPrefix }: LeaseP
   return leaseStore === 'etcd' ? `under ${etcdPrefix}/masterleases/ in etcd` : `among the Leases in ${leaseNamespace}`
 }
 
-/** The same for a user who found none there: what was searched, and which flags select another place. */
+/** The same place for a user who found no lease there, and the flags that select another place. */
 export function searchedPlace(place: LeasePlace): string {
   return place.leaseStore === 'etcd'
     ? `${placeOfLeases(place)} (--etcd-prefix names another prefix; for Leases of the API server leave out --etcd-servers)`

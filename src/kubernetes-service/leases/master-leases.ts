@@ -10,7 +10,8 @@ import { isListable } from '../identity.ts'
  * - `ready`: its API server serves.
  * - `failing`: its API server does not serve; listed. With {@link Holder.departure} it leaves once another master has
  *   confirmed that it serves.
- * - `unready`: it lives, its API server does not serve, and another's did; listed only while no master is ready.
+ * - `unready`: the master is alive, its API server does not serve, and that of another master did; listed only while no
+ *   master is ready.
  * - `leaving`: it was stopped, and leaves once another master has confirmed that it serves; listed like `unready`.
  * - `withdrawn`: another process has withdrawn it (the `withdraw` command); never listed, and not to be announced again
  *   under this instance id.
@@ -36,16 +37,16 @@ export interface Holder {
   readonly addresses: readonly string[]
   readonly ports: HolderPorts
   readonly state: HolderState
-  /** Identifies the announced departure, with `failing` or `leaving`; each has its own. */
+  /** The id of the announced departure, with `failing` or `leaving`. Each departure has its own. */
   readonly departure?: string | undefined
   /** Why its API server does not serve, with `failing` and `unready`: {@link OWN_ETCD}, or the result of its probe. */
   readonly reason?: string | undefined
   /**
-   * The departures of others that this master has read and confirms: its own server has answered since that it is
-   * ready.
+   * The departures of others that this master has read and confirms, because its own server has answered since then
+   * that it is ready.
    */
   readonly confirms?: readonly string[] | undefined
-  /** A kube-apiserver renews the lease of this address too. Only the store `etcd` knows, and sets it. */
+  /** A kube-apiserver renews the lease of this address too. Only the store `etcd` detects this, and sets it. */
   readonly coHolder?: boolean | undefined
 }
 
@@ -56,7 +57,7 @@ export function addressOf(holder: Holder): string {
 
 /** The ports that a master wants in `default/kubernetes`; while live masters differ, ports stay as found. */
 export interface HolderPorts {
-  /** Where the API server listens. */
+  /** The port on which the API server listens. */
   readonly securePort: number
   /** The Service's node port, 0 for a ClusterIP Service. */
   readonly nodePort: number
@@ -87,7 +88,8 @@ export interface MasterLease {
 }
 
 /**
- * Where masters announce that they are alive. An entry that is not renewed within its TTL is gone for all readers.
+ * The store in which masters announce that they are alive. An entry that is not renewed within its TTL is gone for all
+ * readers.
  *
  * Every method rejects when the store cannot be reached; a caller that cannot read the leases must not write Endpoints.
  * It rejects with a {@link RemoteError}, whose nature decides what the caller does, or with the errors named at the
@@ -95,9 +97,9 @@ export interface MasterLease {
  *
  * Each attempt has a time limit: when its signal is aborted, the method rejects at once with the signal's reason. The
  * attempt may or may not have happened, and the next one must work in either case: it recognizes its own writes, and
- * does not reuse a connection that hung. An attempt may also reach the store late: then it must not change what a later
- * write of the same master has stored, so each write names its precondition (a revision, a sequence). No method waits
- * before it tries, even if the store requests that.
+ * does not reuse a connection that hung. An attempt may also reach the store late. Even then it must not change what a
+ * later write of the same master has stored, so each write names its precondition (a revision, a sequence). No method
+ * waits before it tries, even if the store requests that.
  *
  * `masterLeasesContract` in `apiserver-bootstrap/testing` checks a store for all of this. Upstream: `Leases` in
  * pkg/controlplane/reconcilers/lease.go.
@@ -112,13 +114,12 @@ export interface MasterLeases {
    */
   update(holder: Holder, signal: AbortSignal): Promise<void>
   /**
-   * Writes the holder record beside its lease without extending the lease. Does nothing without a lease, or with that
-   * of another life of this master, earlier or later; rejects with {@link LeaseWithdrawn} as {@link update} does.
+   * Writes the holder record beside its lease without extending the lease. Does nothing if there is no lease, or if it
+   * belongs to another life of this master, earlier or later; rejects with {@link LeaseWithdrawn} as {@link update}
+   * does.
    */
   mark(holder: Holder, signal: AbortSignal): Promise<void>
-  /**
-   * Removes this holder's lease, if there is one, and no other's: one that another instance has taken over stays.
-   */
+  /** Removes this holder's lease, if there is one. A lease that another instance has taken over stays. */
   remove(holder: Holder, signal: AbortSignal): Promise<void>
   /**
    * Calls `onChange` whenever the set of live leases may have changed, expiry included, until the signal is aborted.
@@ -135,7 +136,7 @@ export class LeaseWithdrawn extends Error {
   }
 }
 
-/** How many departures a master follows at a time, and its record may confirm. */
+/** How many departures a master follows at a time, and how many its record may confirm. */
 export const MAX_DEPARTURES = 64
 
 /** Whether this master's stored record belongs to another life of it than `holder`. */
@@ -157,15 +158,15 @@ export function yieldsTo(stored: Holder | undefined, holder: Holder): boolean {
   return false
 }
 
-/** The length of a reason, which is for people. */
+/** The longest reason, in characters. Reasons are for people. */
 const MAX_REASON = 200
 /**
- * The length of names of masters and departures: a host name has 253 characters at most. Masters copy departures into
- * their own records.
+ * The longest name of a master or departure, in characters. A host name has at most 253. Masters copy the names of
+ * departures into their own records.
  */
 const MAX_NAME = 300
 
-/** A holder as the text beside its lease. */
+/** The text of a holder record. */
 export function encodeHolder(holder: Holder): string {
   const { instanceId, host, startedAt, addresses, ports, state, departure, reason, confirms = [], coHolder } = holder
   const confirmed = confirms.length === 0 ? undefined : confirms
@@ -184,14 +185,16 @@ export function encodeHolder(holder: Holder): string {
 }
 
 /**
- * Reads a stored holder; undefined when it is not one. A record with an unlistable address, such as a loopback address
- * from a broken master, is not a holder: one bad record must not spoil the list for everybody.
+ * Parses a stored holder record; undefined if it is not one. A record with an unlistable address, such as a loopback
+ * address from a broken master, is rejected too, because one bad record must not spoil the list for everybody.
  */
 export function decodeHolder(text: string | undefined): Holder | undefined {
   return text === undefined ? undefined : decode(text).holder
 }
 
-/** Each reconciliation reads the records of all masters, and a renewal changes none of them. */
+/**
+ * Results are cached: each reconciliation reads the records of all masters, and a renewal does not change its record.
+ */
 const decode = remembering((text) => ({ holder: holderIn(text) }), 64)
 
 const name = z.string().check(

@@ -8,10 +8,10 @@ import type { Logger } from '../../telemetry/logger.ts'
 import { masterKey } from '../members.ts'
 import { addressOf, type Holder, LeaseWithdrawn, type MasterLease, type MasterLeases } from './master-leases.ts'
 
-/** Between two attempts to watch, in milliseconds. */
+/** The waits between two attempts to watch, in milliseconds. */
 const pauses = { firstMs: 500, maxMs: 10_000, jitter: 0.1 } as const
 
-/** A lease store failed with an error outside its contract: it counts as away. */
+/** A lease store failed with an error outside its contract, which counts as `away`. */
 export class LeaseStoreError extends RemoteError {
   override readonly name = 'LeaseStoreError'
   readonly code = 'LeaseStoreFailed'
@@ -61,7 +61,7 @@ export function reliableLeases(
         const startedMs = clock.monotonicMs()
         let error: unknown = new Error('it ended')
         try {
-          // A store that ignores the signal is left alone with its watch.
+          // If a store ignores the signal, we no longer wait for its watch.
           await abortable(store.watch(onChange, signal), signal)
         } catch (failure) {
           error = failure
@@ -76,7 +76,7 @@ export function reliableLeases(
   }
 }
 
-/** The errors with which the contract allows a call to reject. */
+/** The error itself if the contract allows it, else a LeaseStoreError. */
 function asPromised(what: string, error: unknown): unknown {
   const isOfTheContract = error instanceof RemoteError || error instanceof LeaseWithdrawn
   return isOfTheContract ? error : new LeaseStoreError(what, error)
@@ -84,7 +84,8 @@ function asPromised(what: string, error: unknown): unknown {
 
 /**
  * The leases of a dry run: those of the others, and this master's own, which is not written. When this master leaves,
- * the other ready masters appear to have confirmed it: they never see its record, and would be awaited in vain.
+ * the other ready masters appear to have confirmed its departure, because they never see its record and it would wait
+ * for them in vain.
  */
 export class DryRunLeases implements MasterLeases {
   readonly #inner: MasterLeases

@@ -40,13 +40,13 @@ export interface OddValue {
 export interface InspectedLease {
   /** Its place in the store: a key, or `Lease kube-system/NAME`. */
   readonly id: string
-  /** A reference to the object, where leases are objects. */
+  /** A reference to the object, if leases are objects. */
   readonly object?: ObjectReference
   /** Changes with each write. */
   readonly revision: string
   /** In canonical form, if the stored value names one. */
   readonly address: string | undefined
-  /** The holders according to the records. None: a kube-apiserver's, or a foreign lease. Sorted by host. */
+  /** The holders according to the records, sorted by host. Empty for the lease of a kube-apiserver or a foreign one. */
   readonly holders: readonly Holder[]
   readonly life: LeaseLife
   /** Whether there is a lease; otherwise there is only a holder record. */
@@ -87,12 +87,13 @@ interface Found extends Pick<InspectedLease, 'address' | 'leased' | 'odd'> {
  * Shows and removes the leases of kube-apiservers and of our masters in etcd, each with the holder records of its
  * address.
  *
- * On kine the remaining time of a lease is not available: there one is `renewed`, by its number of seconds.
+ * kine does not state the remaining time of a lease. There the life of a lease is `renewed`, and its id is its TTL in
+ * seconds.
  */
 export class EtcdLeaseInspector implements LeaseInspector {
   readonly #etcd: EtcdKv
   readonly #keys: EtcdLeaseKeys
-  /** The keys of an inspected lease: the first is removed first, and if it was written meanwhile nothing is. */
+  /** The keys of an inspected lease. The first is removed first; if it was written meanwhile, nothing is removed. */
   readonly #seen = new WeakMap<InspectedLease, readonly KeyValue[]>()
 
   /** `prefix` is the prefix of the API servers' own keys, without a slash at the end. */
@@ -102,8 +103,8 @@ export class EtcdLeaseInspector implements LeaseInspector {
   }
 
   async inspect(signal: AbortSignal): Promise<readonly InspectedLease[]> {
-    // Records are written before their leases and read after them: a master that is just starting always has its
-    // record.
+    // Records are written before their leases and read after them, so that a master that is just starting always has
+    // its record.
     const leases = await this.#etcd.list(this.#keys.leases, { signal })
     const records = (await this.#etcd.list(this.#keys.records, { signal })).items.map((stored) => this.#record(stored))
     const leased = leases.items.map((main): Found => {
@@ -132,7 +133,7 @@ export class EtcdLeaseInspector implements LeaseInspector {
   async evict(lease: InspectedLease, signal: AbortSignal): Promise<boolean> {
     const [first, ...others] = this.#seen.get(lease) ?? []
     if (first === undefined || !(await this.#etcd.delete(first.key, first.modRevision, signal))) return false
-    // A record that was written meanwhile belongs to a master that is back.
+    // A record that was written meanwhile stays, because it belongs to a master that is back.
     for (const { key, modRevision } of others) await this.#etcd.delete(key, modRevision, signal)
     return true
   }
@@ -192,7 +193,7 @@ function textOf(text: string): string | undefined {
   return tryParseAddress(text)?.text
 }
 
-/** Of a Lease that states none; masters always do. */
+/** The TTL of a Lease that states none. Masters always state theirs. */
 const DEFAULT_TTL_MS = 15_000
 
 /** Shows and removes the coordination.k8s.io Leases of masters. Only watching one shows whether it is renewed. */

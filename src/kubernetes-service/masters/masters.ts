@@ -25,7 +25,7 @@ export interface MasterRow {
   readonly holder?: Holder | undefined
   /** How long ago the holder started, by its host's clock and this machine's. */
   readonly ageMs?: number | undefined
-  /** Of the lease, else of the holder record. */
+  /** How the lease ends, or without a lease the holder record. */
   readonly life?: LeaseLife | undefined
   readonly verdict?: Verdict | undefined
   readonly leased: boolean
@@ -96,8 +96,8 @@ function unleasedRow(address: string): MasterRow {
 }
 
 /**
- * By address, the hosts that share one. Collected once: for each of ten thousand leases it would take seconds, and a
- * text of its own for each would fill the memory.
+ * The hosts that share an address, by address. Computed once, because doing so for each of ten thousand leases would
+ * take seconds, and a text of its own for each would fill the memory.
  */
 function sharersOf(leases: readonly InspectedLease[]): ReadonlyMap<string, string> {
   const hosts = new Map<string, Set<string>>()
@@ -111,7 +111,7 @@ function sharersOf(leases: readonly InspectedLease[]): ReadonlyMap<string, strin
   return new Map(shared.map(([address, names]) => [address, someOf([...names].sort())]))
 }
 
-/** Of more hosts only these are named. */
+/** If there are more hosts, only this many are named. */
 const MAX_NAMED = 10
 
 function someOf(hosts: readonly string[]): string {
@@ -133,9 +133,9 @@ export type Verdict = 'live' | 'stale' | 'unknown'
 /**
  * Distinguishes renewed leases from abandoned ones, over any number of reads.
  *
- * A lease that the store ends is live, one that nothing ends is stale; of the others one that was renewed during the
- * watch is live, and one that was not for its whole TTL is stale, see {@link LeaseObserver}. Pure but for its own
- * memory.
+ * A lease that the store ends is live, one that nothing ends is stale. Any other lease is live if it was renewed during
+ * the watch, and stale if it was not renewed for its whole TTL, see {@link LeaseObserver}. No I/O and no clock: only
+ * its own state changes.
  */
 export class LeaseWatch {
   readonly #observer: LeaseObserver
@@ -146,7 +146,7 @@ export class LeaseWatch {
     this.#observer = new LeaseObserver(options)
   }
 
-  /** Takes in a complete read. */
+  /** Records a complete read. */
   read(leases: readonly InspectedLease[], nowMs: number): void {
     this.#observer.readAll(
       leases.map((lease) => ({ key: lease.id, renewal: lease.revision, ttlMs: ttlOf(lease) })),
@@ -155,12 +155,12 @@ export class LeaseWatch {
     this.#first = new Map(leases.map(({ id, revision }) => [id, this.#first.get(id) ?? revision]))
   }
 
-  /** A read failed: the time until the next one does not count. */
+  /** Records that a read failed: the time until the next one does not count. */
   interrupted(): void {
     this.#observer.interrupted()
   }
 
-  /** Meaningful right after the read that returned this lease. */
+  /** The verdict on a lease, which must be of the last read. */
   verdict(lease: InspectedLease): Verdict {
     switch (lease.life.type) {
       case 'ends':
@@ -188,22 +188,22 @@ function ttlOf({ life }: InspectedLease): number {
 
 /** What to do about a request to evict an address. */
 export type EvictionPlan =
-  /** It has no lease. */
+  /** The address has no lease. */
   | { readonly type: 'absent' }
-  /** Undecided: watch for that long. */
+  /** Undecided: watch for `forMs` milliseconds. */
   | { readonly type: 'watch'; readonly forMs: number }
-  /** It is the last one. */
+  /** No other address is listed or live. */
   | { readonly type: 'refuse'; readonly because: 'last' }
-  /** It lives. */
+  /** All leases of the address are live. */
   | { readonly type: 'refuse'; readonly because: 'live'; readonly leases: readonly InspectedLease[] }
   | { readonly type: 'evict'; readonly leases: readonly InspectedLease[] }
 
 /**
  * Decides whether the leases of `address` may be removed. Pure.
  *
- * Live ones only with `force`; of several leases of one address, as two hosts have them, without it only the stale
- * ones. An address is never removed, even with `force`, while no other one is listed or live: clients would have no API
- * server.
+ * Live leases may be removed only with `force`. If several hosts have a lease of the address, only the stale ones are
+ * removed without it. An address is never removed, even with `force`, while no other one is listed or live, because
+ * clients would have no API server.
  */
 export function planEviction(options: {
   readonly address: string

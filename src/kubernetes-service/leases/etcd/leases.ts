@@ -14,7 +14,7 @@ import {
 } from '../master-leases.ts'
 import { decodeRecord, EtcdLeaseKeys, hasLease, leaseValue, readSnapshot, type UnusableValue } from './snapshot.ts'
 
-/** The TTL of a kube-apiserver's own lease; it has no flag for it. */
+/** The TTL of a kube-apiserver's own lease; kube-apiserver has no flag for it. */
 const KUBE_APISERVER_TTL_MS = 15_000
 /**
  * Two lists at one revision fail only when the store is compacted in between; more failures are a fault of the store.
@@ -22,23 +22,23 @@ const KUBE_APISERVER_TTL_MS = 15_000
 const SNAPSHOT_TRIES = 5
 /** How much longer a record lasts than its lease, in seconds. */
 const RECORD_OUTLASTS_S = 1
-/** The same where grants are repeated, which happens on slow stores. */
+/** The same in seconds if grants are repeated, which happens on slow stores. */
 const RECORD_OUTLASTS_SLOW_S = 3
 /** The record outlives the lease by at least this many milliseconds. */
 const RECORD_MARGIN_MS = 500
 /**
- * Grants that are older than this, in milliseconds, are repeated when a write conflicts: time runs from the grant on,
- * and what is left of it could end before the next renewal, whose update would then conflict too, and so on for ever.
+ * Grants that are older than this, in milliseconds, are repeated when a write conflicts: their TTL runs from the grant
+ * on, and the rest of it could end before the next renewal, whose update would then conflict too, and so on for ever.
  */
 const GRANTS_OLD_MS = 500
 
-/** The leases of etcd on which one renewal writes. */
+/** The etcd leases to which one renewal attaches its keys. */
 interface Grants {
   readonly lease: bigint
   readonly record: bigint
-  /** When they were asked for. */
+  /** When the grants were requested. */
   readonly askedMs: number
-  /** When the renewal began: what its record says is as old or older. */
+  /** When the renewal began: the content of its record is at least as old. */
   readonly beganMs: number
 }
 
@@ -49,29 +49,29 @@ export interface EtcdLeasesOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly availability: AvailabilityReporter
-  /** Of this master's own lease; whole seconds, at least two, in milliseconds. */
+  /** The TTL of this master's own lease, in milliseconds: whole seconds, at least two. */
   readonly ttlMs: number
 }
 
 /**
- * Leases in the place of kube-apiserver's own, `<prefix>/masterleases/<ip>`, so that these masters and kube-apiservers
- * are one fleet; beside each a holder record, `<prefix>/apiserver-bootstrap/holders/<ip>/<host>`, which a
+ * Leases at the keys of kube-apiserver's own, `<prefix>/masterleases/<ip>`, so that these masters and kube-apiservers
+ * are one fleet. Beside each lease is a holder record, `<prefix>/apiserver-bootstrap/holders/<ip>/<host>`, which a
  * kube-apiserver does not write.
  *
  * - Every write compares the revision of the last read; a steady renewal reads nothing. A lease that cannot be encoded
  *   without loss (JSON, unknown fields in odd places) is renewed with the bytes that it has; an unreadable one is never
  *   written, but logged, left to expire and created again.
  * - A record is written before its lease and lasts longer, by half a second at least, so that no lease of ours is ever
- *   mistaken for a kube-apiserver's. A master that leaves the lease that it renewed last to another one at its
- *   address also leaves its record, as `withdrawn`, to expire after it.
+ *   mistaken for a kube-apiserver's. If a master renewed a lease last, and leaves it to another master at its address,
+ *   it also leaves its record, as `withdrawn`, to expire after the lease.
  * - kube-apiservers list every lease. So a master that becomes unready or is withdrawn deletes its lease, unless
  *   another master at that address wants it, and stays alive by its record; when it is ready again it creates its lease
  *   again.
- * - A lease that a process without a record renews too is left to that process: a kube-apiserver at the same address,
- *   whose reconciler is on. The record says so to the next life of this master. As long as the kube-apiserver renews
- *   that lease, the other masters list the address too, even if the record there says `unready`.
- * - A new host at the address of a dead one takes its lease over at once. Until the old record expires, a second or
- *   three after the dead master's lease would have, both are reported; the address stays listed.
+ * - If a process without a record renews a lease too, it is a kube-apiserver at the same address whose reconciler is
+ *   on, and the lease is left to it. The record states this for the next life of this master. As long as the
+ *   kube-apiserver renews that lease, the other masters list the address too, even if the record there says `unready`.
+ * - A new host at the address of a dead one takes its lease over at once. Until the old record expires, one or three
+ *   seconds after the dead master's lease would have, both hosts are reported. The address stays listed.
  * - The store expires leases that are not renewed, even while it accepts no writes. The readers decide whether the
  *   master is gone.
  *
@@ -89,11 +89,11 @@ export class EtcdLeases implements MasterLeases {
   #own: { readonly lease: GuardedKey; readonly record: GuardedKey } | undefined
   /** Whether this process has written its record before. */
   #hasSpoken = false
-  /** Whether its first write replaced the record of an earlier life. */
+  /** Whether the first write of this process replaced the record of an earlier life. */
   #isSuccessor = false
-  /** Whether this master is to have no lease: unready, or leaving. */
+  /** Whether this master must have no lease, because it is unready or leaving. */
   #isReleased = false
-  /** The revision of its lease when it was left to a kube-apiserver. */
+  /** The revision of this master's lease when it was last released. */
   #leftRevision: bigint | undefined
   /** The keys of records that this process has begun to remove. */
   readonly #removing = new Set<string>()
@@ -124,8 +124,8 @@ export class EtcdLeases implements MasterLeases {
       if (isOfAnotherLife(before, holder) || this.#yields(before, holder)) return
       const isBack = holder.state === 'ready' || holder.state === 'failing'
       if (isBack && before !== undefined && !hasLease(before.state)) return this.update(holder, signal)
-      // The record keeps its expiry: it stays on its etcd lease. (On kine its time starts again; that of its lease does
-      // not.)
+      // The record keeps its expiry, because it stays attached to its etcd lease. (On kine its TTL starts again; that
+      // of the lease does not.)
       if (await this.#replace(record, holder, stored, signal)) break
     }
     if (!hasLease(holder.state)) await this.#release(holder, signal)
@@ -133,8 +133,8 @@ export class EtcdLeases implements MasterLeases {
 
   async remove(holder: Holder, signal: AbortSignal): Promise<void> {
     const { record } = this.#ownKeys(holder)
-    // Withdrawn first, deleted last: a lease without any record is a kube-apiserver's, and another master might leave
-    // because of it.
+    // The record is withdrawn first and deleted last, because a lease without any record counts as a kube-apiserver's,
+    // and another master might leave because of it.
     for (;;) {
       const stored = await record.read(signal)
       if (stored === undefined) break
@@ -145,12 +145,12 @@ export class EtcdLeases implements MasterLeases {
         continue
       }
       const isMarked = before?.state === 'withdrawn'
-      // Before it is sent: it may happen without an answer.
+      // Noted before the write is sent, because the write may take effect without an answer.
       this.#removing.add(record.key)
       if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue
-      // Left to expire after the lease: the other master may be dead, and its record end before that.
+      // The record is left to expire after the lease: the other master may be dead, and its record expire earlier.
       if (await this.#release(holder, signal)) return
-      // Not deleted: a later life has taken it over.
+      // The record is not deleted if a later life has taken it over.
       await record.delete(isMarked ? stored : (record.last ?? stored), signal)
       break
     }
@@ -198,7 +198,7 @@ export class EtcdLeases implements MasterLeases {
     const beganMs = this.#options.clock.monotonicMs()
     const listed = hasLease(holder.state)
     this.#isReleased = !listed
-    // The record that is about to be written says whether a kube-apiserver has a lease here.
+    // The list shows whether a kube-apiserver has a lease here. The record states it.
     if (!listed && lease.last === undefined) await this.list(signal)
     let grants: Grants | undefined = await this.#grant(listed, RECORD_OUTLASTS_S, beganMs, signal)
     let before = lease.last
@@ -209,7 +209,7 @@ export class EtcdLeases implements MasterLeases {
       if (grants === undefined) return
       if (!listed) break
       const value = leaseValue(addressOf(holder), before)
-      // Left to expire; every list reports the fault.
+      // The lease is left to expire; every list reports its fault.
       if (value === undefined) return
       // A lease without any record is a kube-apiserver's.
       if (isFirst && !this.#isSuccessor && before !== undefined && !(await this.#isHeldByOthers(holder, signal))) {
@@ -224,9 +224,9 @@ export class EtcdLeases implements MasterLeases {
   }
 
   /**
-   * Both grants at the same time, because a slow renewal leaves the lease less time until the next one; a lease of 3 s
-   * expired when each request took 400 ms. They begin at most as far apart as they took; if that is too much, or the
-   * store gives both the same time because of its minimum, the record's grant is repeated after the lease's.
+   * Requests both grants at once, because a slow renewal leaves the lease less time until the next one: a lease of 3 s
+   * expired when each request took 400 ms. The grants begin at most as far apart as the requests took. If that is too
+   * much, or the store gives both the same TTL because of its minimum, we repeat the record's grant afterwards.
    */
   async #grant(listed: boolean, outlastsS: number, beganMs: number, signal: AbortSignal): Promise<Grants> {
     const { etcd, clock, ttlMs } = this.#options
@@ -241,8 +241,8 @@ export class EtcdLeases implements MasterLeases {
   }
 
   /**
-   * After a conflict. The grants stay where others cannot be had, and in a renewal that has taken as long as a lease
-   * lasts: etcd refuses its writes when its last grants end, some two TTLs after it began; kine refuses none.
+   * Requests new grants after a conflict, if the old ones are no longer fresh. The old ones stay if that fails, or if
+   * the renewal has taken a TTL: etcd then refuses its writes some two TTLs after it began; kine refuses none.
    */
   async #grantAgain(before: Grants, signal: AbortSignal): Promise<Grants> {
     const { clock, ttlMs } = this.#options
@@ -254,29 +254,29 @@ export class EtcdLeases implements MasterLeases {
 
   /**
    * Whether a process without a holder record renews this master's lease too, such as a kube-apiserver with an active
-   * reconciler at the same address: removing the lease would remove a serving server.
+   * reconciler at the same address. If so, removing the lease would remove a serving server from the list.
    */
   get #hasCoHolder(): boolean {
     return this.#options.clock.monotonicMs() - this.#coHolderSeenMs < this.#coHolderTtlMs
   }
 
-  /** After a renewal. `changed`: whether another process has written the lease since the one before. */
+  /** Called after a renewal. `changed`: whether another process wrote the lease since the previous renewal. */
   async #noteCoHolder(changed: boolean, holder: Holder, signal: AbortSignal): Promise<void> {
     if (!changed || (await this.#isHeldByOthers(holder, signal))) return
     const nowMs = this.#options.clock.monotonicMs()
-    // The first may be the last write of another master at this address that has gone since.
+    // The first such write may be the last one of another master at this address, which has left since.
     const isRepeated = nowMs - this.#overtakenMs < this.#coHolderTtlMs
     this.#overtakenMs = nowMs
     if (isRepeated) this.#seeCoHolder(holder)
   }
 
-  /** While this master has no lease of its own: a read may show that of a kube-apiserver. */
+  /** While this master has no lease of its own, checks whether a read shows that of a kube-apiserver. */
   #findCoHolder(live: readonly MasterLease[], leases: readonly KeyValue[]): void {
     const { lease, record } = this.#own ?? {}
     const own = live.find(({ holder }) => holder?.coHolder && this.#keys.record(holder) === record?.key)?.holder
     const stored = leases.find(({ key }) => key === lease?.key)
     if (own === undefined || stored === undefined || lease?.isUnanswered(stored)) return
-    // What this process has written itself shows nobody else.
+    // A lease that this process has written itself does not prove a co-holder.
     if (![lease?.last?.modRevision, this.#leftRevision].includes(stored.modRevision)) this.#seeCoHolder(own)
   }
 
@@ -291,7 +291,7 @@ export class EtcdLeases implements MasterLeases {
     this.#coHolderSeenMs = clock.monotonicMs()
   }
 
-  /** Returns the grants to go on with; undefined where a later life of the same master holds the record. */
+  /** Returns the grants to continue with; undefined if a later life of the same master holds the record. */
   async #writeRecord(
     record: GuardedKey,
     holder: Holder,
@@ -314,15 +314,15 @@ export class EtcdLeases implements MasterLeases {
       }
       grants = await again
       if (before === undefined || !this.#yields(stored, holder)) continue
-      // A record without a lease that seems to be of a later life, although this life has not written yet: the host's
-      // clock was set back.
+      // If there is no lease and this life has not written yet, the record is of an earlier life, although its start is
+      // later: the host's clock was set back.
       if (this.#hasSpoken || (await lease.read(signal)) !== undefined) return undefined
     }
     this.#hasSpoken = true
     return grants
   }
 
-  /** Writes another record in place of `stored`, with its remaining time. False where it has changed or expired. */
+  /** Writes another record in place of `stored`, with its remaining time. False if it has changed or expired. */
   #replace(record: GuardedKey, holder: Holder, stored: KeyValue, signal: AbortSignal): Promise<boolean> {
     return record.put(this.#encoded(holder), stored.lease, stored, signal)
   }

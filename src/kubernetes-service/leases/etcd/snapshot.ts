@@ -8,9 +8,9 @@ import { addressOf, decodeHolder, type Holder, type HolderState, type MasterLeas
  * pkg/controlplane/instance.go), so that a fleet may contain both kinds of masters.
  */
 export class EtcdLeaseKeys {
-  /** Leases, by address in Go's form. */
+  /** The prefix of the keys of leases, before the address in Go's form. */
   readonly leases: string
-  /** Holder records, by address and host. */
+  /** The prefix of the keys of holder records, before the address and the host. */
   readonly records: string
 
   /** `prefix` is the prefix of the API servers' own keys, without a slash at the end. */
@@ -39,10 +39,7 @@ export class EtcdLeaseKeys {
   }
 }
 
-/**
- * An unusable value, or one that counts by its key alone, and its fault: the reason ends a sentence that begins with
- * the key.
- */
+/** A value that is unusable, or of which only the key counts. `reason` ends a sentence that begins with the key. */
 export interface UnusableValue {
   readonly key: string
   readonly reason: string
@@ -70,12 +67,12 @@ export function holderAt(keys: EtcdLeaseKeys, { key, value }: KeyValue): Holder 
 /**
  * The live leases of one snapshot of the store, sorted by address and host. Pure.
  *
- * A lease belongs to the holders that have a record at its address; without any it is a kube-apiserver's, at the
- * address that a kube-apiserver would read from it, else at that of its key: a process that renews a lease lives,
- * whatever its value. A record in the state `ready` or `failing` counts only beside a lease; any other counts by
- * itself. While a kube-apiserver renews the lease of an address, an `unready` master there counts as `failing`, which
- * is listed: the kube-apiserver lists the address too, and the two would overwrite each other. Unusable values are left
- * out and reported: one bad value must not spoil the list.
+ * A lease belongs to the holders that have a record at its address. Without any it is a kube-apiserver's, and its
+ * address is the one that a kube-apiserver would read from it, else that of its key, because a process that renews a
+ * lease is alive, whatever the value. A record in the state `ready` or `failing` counts only beside a lease; any other
+ * counts by itself. While a kube-apiserver renews the lease of an address, an `unready` master there counts as
+ * `failing`, which is listed, because the kube-apiserver lists the address too, and the two would overwrite each other.
+ * Unusable values are left out and reported, because one bad value must not spoil the list.
  */
 export function readSnapshot(
   keys: EtcdLeaseKeys,
@@ -126,8 +123,9 @@ interface Recorded {
 }
 
 /**
- * Whether the lease beside the record of an unready master is a kube-apiserver's. Such a master has deleted its own
- * after it wrote its record, so one that was written later is another's; its next record says so.
+ * Whether the lease beside the record of an unready master is a kube-apiserver's. Such a master deleted its own lease
+ * after it wrote its record, so a lease that was written later is not its own. The next record of the master states
+ * this.
  */
 function isOfKubeApiserver(renewal: bigint, record: Recorded, held: readonly Recorded[]): boolean {
   const { holder } = record
@@ -160,7 +158,7 @@ function readLease(
   return { reason: `holds ${what}; the address of its key counts` }
 }
 
-/** The value to store for a renewal; undefined for one that must not be overwritten. */
+/** The value to store for a renewal; undefined if the stored value must not be overwritten. */
 export function leaseValue(address: string, before: KeyValue | undefined): Uint8Array | undefined {
   if (before === undefined) return encodeMasterLease(address)
   const stored = decodeMasterLease(before.value)

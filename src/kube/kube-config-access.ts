@@ -96,7 +96,9 @@ export function resolveAccess(
   return { ...access, warnings: [warning] }
 }
 
-/** Like client-go's `clientcmd`, sends a server without TLS the user to impersonate, but no credentials. */
+/**
+ * The access to a server without TLS: like client-go's `clientcmd`, it has the user to impersonate, but no credentials.
+ */
 function withoutCredentials(access: Access): Access {
   const { user, server, cluster } = access
   if (user === undefined) return access

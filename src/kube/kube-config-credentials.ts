@@ -136,7 +136,7 @@ export class KubeCredentials {
     return this.#held !== undefined
   }
 
-  /** The TLS settings of an anonymous request: they have no credentials. */
+  /** The TLS settings of an anonymous request, without any credentials. */
   async none(signal: AbortSignal): Promise<Credentials> {
     const { access } = this.#identity.resolved
     const ca = await abortable(this.#authority(access), signal)

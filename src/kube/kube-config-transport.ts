@@ -123,8 +123,8 @@ class KubeConfigTransport implements Transport {
 
   /**
    * The authority under which the server was last verified, if the current one does not verify its certificate. The new
-   * file may belong to another cluster, or be ahead of the server's rotation; the server is alive all the same. Only
-   * probes use the previous authority.
+   * file may belong to another cluster, or come before the server's new certificate; the server is alive all the same.
+   * Only probes use the previous authority.
    */
   #authorityBefore({ tls }: Credentials, error: unknown): string | undefined {
     const isOther = this.#verifiedCa !== undefined && tls.ca !== this.#verifiedCa

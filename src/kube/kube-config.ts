@@ -29,7 +29,7 @@ export interface LoadKubeConfigOptions {
   readonly kubeconfig?: string | undefined
   /** @default the current-context of the file */
   readonly context?: string | undefined
-  /** Uses the service account of the Pod in which this program runs, and no file. @default false */
+  /** Uses the service account of the Pod in which this program runs, and no kubeconfig. @default false */
   readonly inCluster?: boolean | undefined
   /**
    * Accepts a token file, client certificate or key that is missing or unusable now: each request reads them again, and
@@ -69,7 +69,7 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
     return { config, access: resolveAccess(config, source, environment, options.awaitsCredentials) }
   }
   if (origin === 'in-cluster') {
-    // In a Pod everything that changes is in separate files, which are read again without this.
+    // In a Pod everything that changes is in separate files, so the configuration itself stays the same.
     const resolved = resolveEntries(serviceAccount(options, environment), options.context)
     return { ...resolved, reload: async () => resolved }
   }

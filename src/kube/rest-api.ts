@@ -269,7 +269,10 @@ class RestKubeApi implements KubeApi {
   }
 }
 
-/** Whether a call failed because of its format. Importing its class would load the tables of all messages. */
+/**
+ * Whether a call failed because of its format. The error is known by its name, because importing its class would load
+ * the tables of all messages.
+ */
 function refusesProtobuf(error: unknown): boolean {
   if (!isKubeError(error)) return false
   const { httpStatus, cause } = error

@@ -5,7 +5,7 @@ import { remembering } from '../runtime/memo.ts'
 /** The namespace and name of the objects of all three kinds that this folder manages. */
 export const KUBERNETES_SERVICE = { namespace: 'default', name: 'kubernetes' } as const
 
-/** The label of Endpoints that the EndpointSliceMirroring controller must ignore, because we write their slice. */
+/** The EndpointSliceMirroring controller ignores Endpoints with this label. We write their slice ourselves. */
 export const SKIP_MIRROR_LABEL = 'endpointslice.kubernetes.io/skip-mirror'
 /** The label of EndpointSlices that names their Service. */
 export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name'

@@ -132,9 +132,7 @@ export interface LifeSpan {
   readonly now: string
 }
 
-/**
- * A LifeSpan in milliseconds. It becomes text only if it is needed, because most reads are those of a listed master.
- */
+/** A LifeSpan in milliseconds. It becomes text only if it is needed: most reads of a listed master do not need it. */
 export class MeasuredSpan implements LifeSpan {
   readonly #beganMs: number
   readonly #nowMs: number

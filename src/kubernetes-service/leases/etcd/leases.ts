@@ -198,7 +198,7 @@ export class EtcdLeases implements MasterLeases {
     const beganMs = this.#options.clock.monotonicMs()
     const listed = hasLease(holder.state)
     this.#isReleased = !listed
-    // The list shows whether a kube-apiserver has a lease here. The record states it.
+    // The list shows whether a kube-apiserver has a lease here, and the record then states it.
     if (!listed && lease.last === undefined) await this.list(signal)
     let grants: Grants | undefined = await this.#grant(listed, RECORD_OUTLASTS_S, beganMs, signal)
     let before = lease.last
@@ -242,7 +242,7 @@ export class EtcdLeases implements MasterLeases {
 
   /**
    * Requests new grants after a conflict, if the old ones are no longer fresh. The old ones stay if that fails, or if
-   * the renewal has taken a TTL: etcd then refuses its writes some two TTLs after it began; kine refuses none.
+   * the renewal has taken a whole TTL: etcd then refuses its writes some two TTLs after it began; kine refuses none.
    */
   async #grantAgain(before: Grants, signal: AbortSignal): Promise<Grants> {
     const { clock, ttlMs } = this.#options

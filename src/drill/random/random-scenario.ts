@@ -18,18 +18,19 @@ const QUIET_MS = 65_000
 /**
  * The scenario of a seed: a fleet of 3 to 7 masters, and ten minutes of steps. Every step is undone by itself, and the
  * last one early enough for everything to recover before the end, so that any subset of the steps is a scenario too.
- * Pure.
+ * Each master writes when another comes or goes, so more masters may write more. Pure.
  */
 export function randomScenario(seed: number): Scenario {
   const fleet = randomFleet(seededRandom(seed, 'random fleet'))
+  const masters = fleet.masters.length
   return {
     name: `random-${seed}`,
-    description: `What seed ${seed} does to a fleet of ${fleet.masters.length} in ten minutes.`,
+    description: `What seed ${seed} does to a fleet of ${masters} in ten minutes.`,
     fleet,
     clients: defaultClients,
     steps: randomSteps(seededRandom(seed, 'random steps'), fleet, { fromMs: 2_000, untilMs: DURATION_MS - QUIET_MS }),
     durationMs: DURATION_MS,
-    bounds: defaultBounds,
+    bounds: { ...defaultBounds, writesPerTenSeconds: Math.max(defaultBounds.writesPerTenSeconds, 8 * masters) },
   }
 }
 

@@ -18,18 +18,18 @@ import {
   subsetsInOrder,
 } from './subsets.ts'
 
-/** The Pods for which the ports of the Service have the same numbers: their addresses, in order. */
+/** The addresses, in order, of the Pods in which the Service's ports have the same numbers. */
 interface PodClass {
-  /** For each port of the Service; undefined where these Pods have no such port. */
+  /** The number of each port of the Service; undefined if these Pods have no such port. */
   readonly numbers: readonly (number | undefined)[]
   readonly ready: EndpointAddress[]
   readonly notReady: EndpointAddress[]
 }
 
 /**
- * The desired subsets of a Service's Endpoints, without limit, packed and in order: equal to the result of upstream's
- * `RepackSubsets` for one subset for each Pod and port. Here the Pods are first sorted into classes by the numbers of
- * their ports, mostly one; so the work grows with the Pods, not with the ports.
+ * The desired subsets of a Service's Endpoints, packed and in order, before truncation. They equal the result of
+ * upstream's `RepackSubsets` on one subset per Pod and port. Unlike upstream, this first sorts the Pods into classes by
+ * the numbers of their ports. There is mostly one class, so the work grows with the number of Pods, not of ports.
  *
  * `pods` are those that the Service selects. No two of them have the same uid and address.
  */
@@ -44,7 +44,7 @@ export function wantedSubsets(service: Service, pods: readonly Pod[]): readonly 
   return subsetsInOrder(groupsOf(classes, ports).map((group) => merged(group.classes, group.ports)))
 }
 
-/** The port of Endpoints for a port of a Service whose number is known (upstream's `endpointPortFromServicePort`). */
+/** The port in Endpoints for a port of a Service (upstream's `endpointPortFromServicePort`). `port` is its number. */
 export function endpointPort({ name, protocol, appProtocol }: ServicePort, port: number): EndpointPort {
   return {
     ...(name === undefined || name === '' ? {} : { name }),
@@ -58,7 +58,7 @@ function classesOf(service: Service, pods: readonly Pod[], ports: readonly Servi
   const tolerant = service.spec?.publishNotReadyAddresses === true
   const addresses = addressesOf(service, pods, tolerant)
   const classes = new Map<string, PodClass>()
-  // A number is the same in each Pod, so the Pods are not searched.
+  // A numeric target port is the same in all Pods. Only a named one must be resolved for each Pod.
   const differ = ports.some(({ targetPort }) => typeof (targetPort as unknown) === 'string')
   let only: PodClass | undefined
   for (const place of listedOrder(service, addresses)) {
@@ -84,7 +84,7 @@ function addressesOf(
   )
 }
 
-/** The class of a Pod, among those that there are or a new one. */
+/** The class of a Pod. A new class is added to `classes`. */
 function classOf(pod: Pod, ports: readonly ServicePort[], classes: Map<string, PodClass>): PodClass {
   const numbers = ports.map((port) => findPort(pod, port))
   const key = numbers.join()
@@ -102,7 +102,7 @@ interface PortGroup {
   readonly ports: EndpointPort[]
 }
 
-/** A class that has none of the ports is in no group. */
+/** Groups the ports by the classes that offer them. A class that offers none of the ports is in no group. */
 function groupsOf(classes: readonly PodClass[], ports: readonly ServicePort[]): readonly PortGroup[] {
   const groups = new Map<string, PortGroup>()
   for (const [index, port] of ports.entries()) {
@@ -113,14 +113,14 @@ function groupsOf(classes: readonly PodClass[], ports: readonly ServicePort[]): 
         group = { classes: offering.map((at) => classes[at] as PodClass), ports: [] }
         groups.set(key, group)
       }
-      // Upstream treats a port without a number as no port, and lists the addresses.
+      // As upstream, a port with the number 0 is not listed, but its addresses are.
       if (number > 0) group.ports.push(endpointPort(port, number))
     }
   }
   return [...groups.values()]
 }
 
-/** The indexes in `classes` of those in which a port of the Service has a number, by that number. */
+/** The indexes of the classes that offer the Service's port at index `port`, by the number of the port in them. */
 function classesByNumber(classes: readonly PodClass[], port: number): ReadonlyMap<number, readonly number[]> {
   const byNumber = new Map<number, number[]>()
   for (const [at, { numbers }] of classes.entries()) {
@@ -133,7 +133,7 @@ function classesByNumber(classes: readonly PodClass[], port: number): ReadonlyMa
   return byNumber
 }
 
-/** The subset of classes, each of which has its addresses in order. */
+/** One subset with the addresses of all these classes. The addresses of each class are already in order. */
 function merged(classes: readonly PodClass[], ports: readonly EndpointPort[]): EndpointSubset {
   const [first] = classes
   const listed = (of: 'ready' | 'notReady'): readonly EndpointAddress[] =>
@@ -145,7 +145,9 @@ function merged(classes: readonly PodClass[], ports: readonly EndpointPort[]): E
 
 type IpFamily = 'IPv4' | 'IPv6'
 
-/** The addresses made from a Pod, by the inputs that matter: the family, and whether the hostname is set. */
+/**
+ * The addresses made from a Pod, by family and by whether the hostname is set. Null: it has no address of the family.
+ */
 interface Made {
   IPv4?: EndpointAddress | null
   IPv6?: EndpointAddress | null
@@ -156,16 +158,17 @@ interface Made {
 const madeOf = new WeakMap<Pod, Made>()
 
 /**
- * The address of a Pod in the Endpoints of a Service: of the family that the Service prefers, undefined where the Pod
- * has none. Returns the same object as long as the Pod does not change. Upstream: `podToEndpointAddressForService`.
+ * The address of a Pod in the Endpoints of a Service, of the family that the Service prefers. Undefined if the Pod has
+ * no address of that family. Returns the same object as long as the Pod does not change. Upstream:
+ * `podToEndpointAddressForService`.
  */
 export function addressFor(service: Service, pod: Pod): EndpointAddress | undefined {
   return addressOfFamily(pod, familyOf(service) ?? familyOfPod(pod), hasHostname(pod, service))
 }
 
 /**
- * The family of the addresses that a Service lists: its first, or that of its ClusterIP. Undefined without either: then
- * each Pod is listed with the family of its own first address.
+ * The family of the addresses that a Service lists: the first of its `ipFamilies`, else the family of its ClusterIP.
+ * Undefined if it has neither. Each Pod is then listed with an address of the family of its own first address.
  */
 function familyOf(service: Service): IpFamily | undefined {
   const { ipFamilies, clusterIP } = service.spec ?? {}
@@ -203,8 +206,8 @@ function newAddress(pod: Pod, family: IpFamily, named: boolean): EndpointAddress
   return {
     ip,
     ...(named ? { hostname: pod.spec?.hostname ?? '' } : {}),
-    // Upstream always sets the Node's name, even if it is empty: API servers refuse that, and so the Service waits for
-    // the Pod to have a Node.
+    // Upstream sets the Node's name even if it is empty. API servers refuse an empty name, so the sync of the Service
+    // fails until the Pod has a Node.
     nodeName: pod.spec?.nodeName ?? '',
     targetRef: { kind: 'Pod', ...defined({ namespace, name, uid }) },
   }

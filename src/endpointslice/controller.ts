@@ -36,27 +36,27 @@ import { TopologyCache } from './topology/topology-cache.ts'
 
 export interface EndpointSliceControllerOptions extends WorkloadContext {
   readonly maxEndpointsPerSlice: number
-  /** Those of the process; reset when the controller is created. */
+  /** The metrics of the process. They are reset when the controller is created. */
   readonly metrics: EndpointSliceMetrics
-  /** The pause after writing a number of slices. @default none */
+  /** How long to pause after a sync, by the number of slices that it wrote. @default none */
   readonly writePause?: WritePause | undefined
   /**
-   * Whether another controller manages the Service with this key (`namespace/name`): it gets no slices here, and
-   * existing ones are deleted. @default never
+   * Whether another controller manages the Service with this key (`namespace/name`). This controller creates no slices
+   * for such a Service, and deletes existing ones. @default never
    */
   readonly isLeftOut?: ((serviceKey: string) => boolean) | undefined
 }
 
-/** As upstream: the back-off of Services whose EndpointSlices cannot be written. */
+/** The back-off of Services whose EndpointSlices cannot be written, as upstream. */
 const retry = { firstMs: 1_000, maxMs: 1_000_000, qps: 10, burst: 100 }
-/** A change of a slice by another client waits at least this long, to be handled together with later ones. */
+/** How long a Service waits at least for its sync after another client changed a slice, so that changes are batched. */
 const MIN_SLICE_DELAY_MS = 1_000
-/** With fewer Pods a plan is cheap, and needs no cache. */
+/** A Service with fewer Pods gets no plan cache, because its plan is cheap. */
 const MEMORABLE_PODS = 250
 
 /**
- * Makes the EndpointSlices of each Service with a selector equal to its Pods, for one term of leadership. Never two
- * syncs of a Service at a time. Upstream: pkg/controller/endpointslice.
+ * Reconciles the EndpointSlices of each Service that has a selector with its Pods, for one term of leadership. It never
+ * runs two syncs of one Service at a time. Upstream: pkg/controller/endpointslice.
  */
 export class EndpointSliceController implements WorkloadController {
   readonly #options: EndpointSliceControllerOptions
@@ -73,7 +73,7 @@ export class EndpointSliceController implements WorkloadController {
   readonly #triggerTimes = new TriggerTimes()
   readonly #topology = new TopologyCache()
   readonly #awaited = new AwaitedNodes()
-  /** Of Services that have many Pods. */
+  /** The plan caches of Services with many Pods, by the key of the Service. */
   readonly #memories = new Map<string, SlicesMemory>()
   /** Services whose last sync found that the copy of their slices is old. */
   readonly #stale = new Set<string>()
@@ -149,7 +149,7 @@ export class EndpointSliceController implements WorkloadController {
       const stale = error instanceof StaleCacheError
       if (stale) this.#stale.add(key)
       metrics.synced(stale ? 'stale' : 'error')
-      // A refusal of the server is reported with its own error.
+      // An error of the API server is reported as it is, without the SyncFailure around it.
       throw error instanceof SyncFailure && error.cause instanceof KubeError ? error.cause : error
     } finally {
       this.#changes.end(key)
@@ -170,7 +170,7 @@ export class EndpointSliceController implements WorkloadController {
       if (waitMs !== undefined) this.#queue.add(key, waitMs)
       return
     }
-    // The plan deletes slices of an earlier Service with this name.
+    // These are no longer needed, because the plan deletes the slices of an earlier Service with this name.
     this.#orphans.forget(key)
     if (this.#options.isLeftOut?.(key)) {
       const errors = await this.#deleteAll(service, slices, signal)
@@ -196,13 +196,13 @@ export class EndpointSliceController implements WorkloadController {
     const errors = leftOut.map((pod) => leftOutError(key, pod))
     for (const one of plan.addressTypes) errors.push(...(await this.#execute(service, one, signal)))
     errors.push(...(await this.#deleteAll(service, plan.unsupported, signal)))
-    // After a failed write the retry has its own back-off.
+    // After a failed write no pause is needed, because the retry has its own back-off.
     if (errors.length === leftOut.length) {
       const writes = plan.addressTypes.reduce((sum, { actions }) => sum + actions.length, plan.unsupported.length)
       this.#pacing.written(key, startMs, writes)
     }
     if (errors.length === 0) return
-    // During an outage no Event can be recorded.
+    // A failure to reach the API server causes no Event, because none can be recorded during an outage.
     const reported = errors.filter(({ cause }) => !isKubeError(cause, 'Unreachable'))
     if (reported.length > 0) {
       const note = `Error updating Endpoint Slices for Service ${key}: ${new SyncFailure(reported).message}`
@@ -211,7 +211,7 @@ export class EndpointSliceController implements WorkloadController {
     throw new SyncFailure(errors)
   }
 
-  /** Deletes as many as possible; returns the errors of the others. */
+  /** Deletes as many slices as possible, and returns the errors of the others. */
   async #deleteAll(service: Service, slices: readonly EndpointSlice[], signal: AbortSignal): Promise<readonly Error[]> {
     const errors: Error[] = []
     for (const slice of slices) {
@@ -235,7 +235,7 @@ export class EndpointSliceController implements WorkloadController {
     return failures
   }
 
-  /** Without those that are being deleted: their deletion may take long. */
+  /** The slices of a Service, except those that are being deleted, because their deletion may take long. */
   #slicesOf(key: string): readonly EndpointSlice[] {
     return this.#slices.of(key).filter(({ metadata }) => !metadata?.deletionTimestamp)
   }
@@ -264,13 +264,16 @@ export class EndpointSliceController implements WorkloadController {
   }
 }
 
-/** This controller manages no slices of Services without a selector or of type ExternalName. */
+/**
+ * Whether this controller manages the slices of a Service. Only a Service with a selector that is no ExternalName has
+ * any.
+ */
 function hasSelector(service: Service): boolean {
   const { type, selector } = service.spec ?? {}
   return type !== 'ExternalName' && selector !== undefined && selector !== null
 }
 
-/** The errors of the write as a list; throws every other error. */
+/** The SliceWriteError of failed writes, as a list; empty if they succeed. Throws every other error. */
 async function failuresOf(writes: Promise<unknown>): Promise<readonly Error[]> {
   try {
     await writes
@@ -281,7 +284,7 @@ async function failuresOf(writes: Promise<unknown>): Promise<readonly Error[]> {
   }
 }
 
-/** Items of a list have no kind. */
+/** The Service with the apiVersion and kind that items of a list lack. */
 function named(service: Service): Service {
   return { ...service, apiVersion: 'v1', kind: services.kind }
 }

@@ -11,8 +11,8 @@ export interface DesiredEndpointsOptions {
 }
 
 /**
- * The endpoints that have the same ports, by the names of their Pods. There may be none: Pods without an address of the
- * family count for their ports.
+ * The endpoints that have the same ports, by the names of their Pods. There may be none, because a Pod creates a group
+ * even if it is left out or has no address of the family.
  */
 interface DesiredGroup {
   readonly ports: readonly EndpointPort[]
@@ -22,7 +22,7 @@ interface DesiredGroup {
 /** A Pod that is left out because its Node is unknown. */
 export interface LeftOutPod {
   readonly pod: string
-  /** Empty for a Pod that has none. */
+  /** Empty if the Pod has no Node. */
   readonly node: string
 }
 
@@ -31,13 +31,13 @@ interface Group extends DesiredGroup {
   pods: number
 }
 
-/** The desired endpoints of a Service for one address type, by their ports: those of the added Pods. */
+/** The desired endpoints of a Service for one address type, made from the added Pods and grouped by their ports. */
 export class DesiredEndpoints {
   readonly leftOut: LeftOutPod[] = []
   readonly #options: DesiredEndpointsOptions
   readonly #portsOf: (pod: Pod) => readonly EndpointPort[]
   readonly #groups = new Map<string, Group>()
-  /** The group of the previous Pod: most often also that of the next. */
+  /** The group of the previous Pod, to which the next Pod mostly belongs too. */
   #last: Group | undefined
 
   constructor(options: DesiredEndpointsOptions) {
@@ -45,7 +45,7 @@ export class DesiredEndpoints {
     this.#portsOf = portsOfPods(options.service)
   }
 
-  /** By the key of the ports. */
+  /** The groups by {@link portsKey}. */
   get groups(): ReadonlyMap<string, DesiredGroup> {
     return this.#groups
   }
@@ -66,7 +66,7 @@ export class DesiredEndpoints {
     if (endpoint.addresses.length > 0) group.endpoints.set(name, endpoint)
   }
 
-  /** Removes a Pod that was added and not left out. */
+  /** Removes a Pod that was added. It must not be one that was left out. */
   remove(pod: Pod): void {
     if (!isEndpoint(pod, true)) return
     const ports = this.#portsOf(pod)
@@ -91,8 +91,8 @@ export class DesiredEndpoints {
 }
 
 /**
- * The errors of the sync of a Service as one: the message has each once, in upstream's form of an aggregate. The cause
- * is a refusal of the server where there is one.
+ * Combines the errors of a Service's sync. The message has each distinct message once, in the form of upstream's
+ * aggregated errors. The cause is the first error of the API server, if there is one.
  */
 export class SyncFailure extends Error {
   override name = 'SyncFailure'
@@ -104,7 +104,7 @@ export class SyncFailure extends Error {
   }
 }
 
-/** The error of a Service that left a Pod out. */
+/** The error for a Pod that the sync of a Service left out. */
 export function leftOutError(serviceKey: string, { pod, node }: LeftOutPod): Error {
   return new Error(`skipping Pod ${pod} for Service ${serviceKey}: Node ${node} Not Found`)
 }

@@ -9,7 +9,7 @@ type ObjectReference = NonNullable<Endpoint['targetRef']>
 
 export const zoneLabel = 'topology.kubernetes.io/zone'
 
-/** An endpoint made from a Pod, and its other inputs. */
+/** An endpoint made from a Pod, and the other inputs from which it was made. */
 interface Made {
   readonly endpoint: Endpoint
   readonly addressType: AddressType
@@ -20,14 +20,14 @@ interface Made {
 
 const made = new WeakMap<Pod, Made[]>()
 
-/** The zone of a Node, where it says one. */
+/** The zone of a Node, by its label; undefined if it has none. */
 export function zoneOf(node: Node | undefined): string | undefined {
   return node?.metadata?.labels?.[zoneLabel] || undefined
 }
 
 /**
- * A Pod as an endpoint of a Service's slices of an address type, with all its addresses of that family, possibly none
- * (upstream's `podToEndpoint`). Returns the same object as long as its inputs do not change.
+ * The endpoint for a Pod in a Service's slices of one address type (upstream's `podToEndpoint`). It has all of the
+ * Pod's addresses of that family, possibly none. Returns the same object as long as the inputs do not change.
  */
 export function endpointOf(pod: Pod, node: Node | undefined, service: Service, addressType: AddressType): Endpoint {
   const publishNotReady = service.spec?.publishNotReadyAddresses === true
@@ -48,7 +48,7 @@ export function endpointOf(pod: Pod, node: Node | undefined, service: Service, a
       return one.endpoint
   }
   const endpoint = makeEndpoint(pod, { addressType, publishNotReady, hostname, zone })
-  // A Node rarely changes its zone; the endpoint with the former one is then no longer needed.
+  // When a Node has changed its zone, the endpoints with its former zone are no longer needed.
   const rest = known.filter((one) => one.zone === zone)
   made.set(pod, [...rest, { endpoint, addressType, publishNotReady, hostname, zone }])
   return endpoint
@@ -70,7 +70,7 @@ function makeEndpoint(pod: Pod, { addressType, publishNotReady, hostname, zone }
 }
 
 const yesOrNo = [false, true] as const
-/** All combinations: every endpoint shares one of them. */
+/** All combinations of conditions. Endpoints share these objects. */
 const conditions: readonly EndpointConditions[] = yesOrNo.flatMap((ready) =>
   yesOrNo.flatMap((serving) => yesOrNo.map((terminating) => ({ ready, serving, terminating }))),
 )
@@ -128,7 +128,7 @@ function sameTarget(a: Endpoint['targetRef'], b: Endpoint['targetRef']): boolean
   )
 }
 
-/** Absent and null are equal; absent and empty are not. */
+/** Whether two values are equal. A missing value equals null, but not the empty string. */
 function same(a: string | boolean | null | undefined, b: string | boolean | null | undefined): boolean {
   return a === b || (a ?? undefined) === (b ?? undefined)
 }

@@ -16,13 +16,13 @@ interface NodeWatchOptions {
 }
 
 /**
- * Finds the Services that a change of Nodes affects: those whose hints would overload a zone, as upstream; and, beyond
- * upstream, those that left Pods out because of a Node that now exists, and those with endpoints in a former zone of
- * their Node.
+ * Finds the Services that a change of Nodes affects. As upstream, these are Services whose hints would overload a zone.
+ * Beyond upstream, they include Services that left Pods out because of a Node that now exists, and Services with
+ * endpoints in a former zone of their Node.
  */
 export class NodeWatch {
   readonly #options: NodeWatchOptions
-  /** Many Nodes may change at once: they are checked together. */
+  /** Fires when a Node has changed. Many Nodes may change at once, and are then checked together. */
   readonly #trigger = new Trigger<'changed'>()
   /** The names of Nodes whose zone has changed since the last check. */
   #rezoned = new Set<string>()
@@ -33,7 +33,7 @@ export class NodeWatch {
     options.nodes.subscribe((change) => this.#changed(change))
   }
 
-  /** Changes whenever a Node appears, disappears or moves to another zone. */
+  /** A number that changes whenever a Node appears, disappears or moves to another zone. */
   get version(): number {
     return this.#version
   }
@@ -51,7 +51,7 @@ export class NodeWatch {
     }
   }
 
-  /** Takes in all Nodes and queues the affected Services. */
+  /** Passes all Nodes to the topology cache, and queues the affected Services. */
   check(): void {
     const { nodes, topology, queue } = this.#options
     topology.setNodes(nodes.store.list())
@@ -87,7 +87,7 @@ export class NodeWatch {
     this.#trigger.fire('changed')
   }
 
-  /** The Services that have endpoints on one of these Nodes with a former zone. */
+  /** The keys of the Services that have endpoints with a former zone of one of these Nodes. */
   *#inFormerZones(names: ReadonlySet<string>): Iterable<string> {
     const { nodes, slices } = this.#options
     for (const [key, own] of slices.entries()) {
@@ -107,12 +107,15 @@ function nameOf(node: Node): string {
   return node.metadata?.name ?? ''
 }
 
-/** The Services that left Pods out because their Nodes were unknown: they are due when such a Node appears. */
+/**
+ * The Services that left Pods out because the Nodes of these Pods were unknown. They are synced when such a Node
+ * appears.
+ */
 export class AwaitedNodes {
   readonly #servicesByNode = new Map<string, Set<string>>()
   readonly #nodesByService = new Map<string, ReadonlySet<string>>()
 
-  /** Sets the names of the Nodes that a Service, by its key, waits for; none forgets it. */
+  /** Sets the names of the Nodes for which a Service waits. An empty set removes the Service. */
   set(serviceKey: string, nodes: ReadonlySet<string>): void {
     for (const node of this.#nodesByService.get(serviceKey) ?? []) {
       const services = this.#servicesByNode.get(node)

@@ -1,7 +1,7 @@
 import { duration } from '../documents/duration.ts'
 import { type OptionGroup, wholeNumber } from '../documents/option.ts'
 
-/** The controllers of EndpointSlices; names and defaults are kube-controller-manager's. */
+/** The options of the EndpointSlice controllers, with the names and defaults of kube-controller-manager. */
 export const endpointSliceOptions = {
   title: 'The controllers endpointslice and endpointslice-mirroring',
   options: {

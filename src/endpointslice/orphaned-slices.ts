@@ -6,8 +6,8 @@ import type { Clock } from '../runtime/clock.ts'
 import type { SliceWriter } from './slice-writer.ts'
 
 /**
- * How long a slice is an orphan before it is deleted. A garbage collector is faster, so beside one nothing remains to
- * do here.
+ * How long a slice is an orphan before it is deleted. A garbage collector is faster, so in a cluster that has one,
+ * nothing remains to be deleted here.
  */
 export const ORPHAN_GRACE_MS = 10_000
 
@@ -23,15 +23,15 @@ export interface OrphansQuestion {
 }
 
 export interface OrphansPlan {
-  /** Orphans whose grace is over. */
+  /** Orphans whose grace period is over. */
   readonly due: readonly EndpointSlice[]
   /** All orphans, for the next plan. */
   readonly orphanedAtMs: ReadonlyMap<string, number>
-  /** When the next grace is over; undefined when none runs. */
+  /** The time until the next grace period is over; undefined if there is none. */
   readonly waitMs: number | undefined
 }
 
-/** Decides which slices are deleted because the Service that they were made for is gone. Pure. */
+/** Decides which slices are deleted because their Service is gone. Pure. */
 export function planOrphans(question: OrphansQuestion): OrphansPlan {
   const { nowMs } = question
   const due: EndpointSlice[] = []
@@ -50,8 +50,8 @@ export function planOrphans(question: OrphansQuestion): OrphansPlan {
 }
 
 /**
- * Whether Services of this key own the slice, and none of them is the present one. A slice without an owner is not an
- * orphan; one that also has other owners is left to a garbage collector.
+ * Whether all owners of the slice are earlier Services with this key. A slice without an owner is not an orphan. A
+ * slice that has other owners too is left to a garbage collector.
  */
 function isOrphan({ metadata }: EndpointSlice, { serviceKey, serviceUid }: OrphansQuestion): boolean {
   const owners = metadata?.ownerReferences ?? []
@@ -76,7 +76,7 @@ export interface OrphanedSlicesOptions {
  */
 export class OrphanedSlices {
   readonly #options: OrphanedSlicesOptions
-  /** By the key of the Service, then by the uid of the slice. */
+  /** Since when each slice has been an orphan, by the key of the Service, then by the uid of the slice. */
   readonly #orphanedAtMs = new Map<string, ReadonlyMap<string, number>>()
 
   constructor(options: OrphanedSlicesOptions) {
@@ -84,9 +84,9 @@ export class OrphanedSlices {
   }
 
   /**
-   * Deletes slices that have been orphans for the grace, after a live read of the Service. Each deletion is guarded by
-   * the uid and the resourceVersion of the slice. Returns when to call again, in milliseconds; undefined without
-   * orphans.
+   * Deletes slices that have been orphans for the grace period, if a live read of the Service confirms it. Each
+   * deletion is guarded by the uid and the resourceVersion of the slice. Returns after how many milliseconds to call
+   * again; undefined if no orphan is left.
    * @throws KubeError for a failed request.
    */
   async collect(
@@ -107,11 +107,11 @@ export class OrphanedSlices {
     if (plan.due.length === 0) return plan.waitMs
     const live = planOrphans({ ...question, serviceUid: await this.#liveUid(serviceKey, signal), slices: plan.due })
     for (const slice of live.due) await writer.deleteOrphan(slice, signal)
-    // The copy of the Services is old: no event will trigger another check.
+    // If the live read found the owner, the copy of the Services is old, and no event will trigger another check.
     return live.due.length < plan.due.length ? ORPHAN_GRACE_MS : plan.waitMs
   }
 
-  /** The Service has slices of its own again, or there are none. */
+  /** Forgets the orphans of a Service, because its slices are planned again. */
   forget(serviceKey: string): void {
     this.#orphanedAtMs.delete(serviceKey)
   }

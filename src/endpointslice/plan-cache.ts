@@ -11,7 +11,7 @@ interface MemoryQuestion extends DesiredEndpointsOptions {
 /** The cached state of an address type. */
 interface Remembered {
   readonly desired: DesiredEndpoints
-  /** Those that have the ports with this key. */
+  /** The settled slices that have the ports with this key. */
   settled(portsKey: string): SettledSlices
 }
 
@@ -23,8 +23,8 @@ interface Known extends Remembered {
 }
 
 /**
- * The results of the last plan for a Service: with them the next plan only checks what has changed since. A plan with
- * it makes the same writes as one without.
+ * The results of the last plan for a Service. With them the next plan checks only what has changed since. It makes the
+ * same writes as without them.
  */
 export class SlicesMemory {
   readonly #known = new Map<AddressType, Known>()
@@ -61,7 +61,7 @@ function remembered(question: MemoryQuestion): Known {
   }
 }
 
-/** Returns false when starting again is cheaper. */
+/** Updates the cached state. Returns false if it must be computed anew, or if that is cheaper. */
 function update(known: Known, { service, nodesVersion, pods }: MemoryQuestion): boolean {
   const { desired, settledByPorts } = known
   if (known.service !== service || known.nodesVersion !== nodesVersion || desired.leftOut.length > 0) return false
@@ -80,7 +80,10 @@ function update(known: Known, { service, nodesVersion, pods }: MemoryQuestion): 
   return true
 }
 
-/** The Pods that are not the same objects, in lists of about the same order; undefined when that is most of them. */
+/**
+ * The Pods that are not the same objects in both lists, which have about the same order. Undefined if more than a
+ * quarter of the Pods before are not the same.
+ */
 function changedPods(
   before: readonly Pod[],
   after: readonly Pod[],
@@ -105,16 +108,16 @@ function changedPods(
 }
 
 /**
- * The slices of a group that need no check: the last plan found that each contains only desired endpoints, none of them
- * twice, and has the right labels. That stays true until the slice is replaced by another object or one of its
- * endpoints changes.
+ * The slices of a group that need no check, because the last plan found that each contains only desired endpoints, none
+ * of them twice, and has the desired labels. That stays true until the slice is replaced by another object or one of
+ * its endpoints changes.
  */
 export class SettledSlices {
-  /** By the names of the Pods whose endpoints they hold. */
+  /** The slice that holds the endpoint of each Pod, by the name of the Pod. */
   readonly #homes = new Map<string, EndpointSlice>()
   readonly #pods = new Map<EndpointSlice, readonly string[]>()
 
-  /** How many endpoints they hold. */
+  /** How many endpoints these slices hold. */
   get endpoints(): number {
     return this.#homes.size
   }
@@ -123,18 +126,18 @@ export class SettledSlices {
     return this.#pods.has(slice)
   }
 
-  /** Whether one of them holds the endpoint of a Pod. */
+  /** Whether one of these slices holds the endpoint of a Pod. */
   holds(pod: string): boolean {
     return this.#homes.has(pod)
   }
 
-  /** The slice was found in sync, with the endpoints of these Pods. */
+  /** Adds a slice that was found in sync, with the endpoints of these Pods. */
   settle(slice: EndpointSlice, pods: readonly string[]): void {
     this.#pods.set(slice, pods)
     for (const pod of pods) this.#homes.set(pod, slice)
   }
 
-  /** The endpoint of a Pod has changed or is gone. */
+  /** Forgets the slice that holds the endpoint of a Pod, because the endpoint has changed or is gone. */
   disturb(pod: string): void {
     const home = this.#homes.get(pod)
     if (home !== undefined) this.#unsettle(home)

@@ -6,7 +6,7 @@ import { type AddressType, type EndpointPort, inHashOrder, type Labels } from '.
 /** One write of a slice. */
 export type SliceAction =
   | { readonly type: 'create'; readonly slice: EndpointSlice }
-  /** The resourceVersion of the replaced slice guards it. */
+  /** Guarded by the resourceVersion of the slice that it replaces. */
   | { readonly type: 'update'; readonly slice: EndpointSlice }
   | { readonly type: 'delete'; readonly slice: EndpointSlice }
 
@@ -20,8 +20,9 @@ interface WantedWrites {
 }
 
 /**
- * Orders the writes: creations, updates, deletions (upstream's `finalize`). A creation reuses a slice that would be
- * deleted. A Service that is being deleted gets no new slice: the garbage collector is about to delete its slices.
+ * Orders the writes: creations, updates, deletions (upstream's `finalize`). A slice that would be deleted is reused, if
+ * possible, instead of creating one. A Service that is being deleted gets no new slice, because the garbage collector
+ * is about to delete its slices.
  */
 export function planWrites(wanted: WantedWrites): {
   readonly actions: readonly SliceAction[]
@@ -33,8 +34,8 @@ export function planWrites(wanted: WantedWrites): {
   const remove: EndpointSlice[] = []
   for (const slice of wanted.remove) {
     const last = create.at(-1)
-    // The garbage collector may be about to delete slices of an earlier Service of the same name; an address type is
-    // immutable.
+    // Slices of an earlier Service of the same name are not reused, because the garbage collector may be about to
+    // delete them. Slices of another address type are not, because the address type is immutable.
     if (last !== undefined && slice.addressType === last.addressType && isOwnedBy(slice, service)) {
       const { name, resourceVersion } = slice.metadata ?? {}
       create.pop()
@@ -52,13 +53,16 @@ export function planWrites(wanted: WantedWrites): {
   }
 }
 
-/** The slice as it is sent: with the time of its cause, or without any, and with its ports in order. */
+/**
+ * The slice as it is sent: with the time of its trigger, or no such annotation if it is unknown, and with ordered
+ * ports.
+ */
 function asSent(slice: EndpointSlice, time: string | undefined): EndpointSlice {
   const { [lastChangeTriggerTime]: _former, ...others } = slice.metadata?.annotations ?? {}
   const annotations = time === undefined ? others : { ...others, [lastChangeTriggerTime]: time }
   return {
     ...slice,
-    // Items of a list have neither.
+    // Items of a list lack apiVersion and kind.
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
     metadata: { ...slice.metadata, annotations },
@@ -76,7 +80,7 @@ interface SliceContent {
   readonly endpoints: readonly Endpoint[]
 }
 
-/** A slice of a Service, to be created: the server chooses its name. */
+/** A new slice of a Service. The server chooses its name. */
 export function newSlice(service: Service, { addressType, labels, ports, endpoints }: SliceContent): EndpointSlice {
   const { name = '', namespace, uid = '' } = service.metadata ?? {}
   return {
@@ -103,7 +107,9 @@ export function isOwnedBy(slice: EndpointSlice, service: Service): boolean {
   return false
 }
 
-/** The prefix of the names of a Service's slices: its name and a dash, where that is a valid beginning of a name. */
+/**
+ * The prefix of the names of a Service's slices: the Service's name and a dash, or without the dash if that is invalid.
+ */
 export function namePrefixOf(serviceName: string): string {
   const prefix = `${serviceName}-`
   // Upstream checks whether the prefix with its last two characters replaced by `a` is a name.

@@ -9,8 +9,8 @@ export interface ServiceSlicesOptions {
 }
 
 /**
- * The slices of one controller by the Service that they name. It must subscribe before the controller does: then
- * handlers and syncs see the same state as the informer's store.
+ * The slices of one controller, by the Service that they name. Create it before the controller subscribes to the
+ * informer, so that the controller's handlers and syncs see the same state here as in the informer's store.
  */
 export class ServiceSlices {
   readonly #managedBy: string
@@ -37,7 +37,7 @@ export class ServiceSlices {
     return [...(this.#slices.get(serviceKey)?.values() ?? [])]
   }
 
-  /** The Services that slices name, with these slices. */
+  /** The keys of the Services that slices name, each with its slices by name. */
   entries(): Iterable<readonly [serviceKey: string, slices: ReadonlyMap<string, EndpointSlice>]> {
     return this.#slices
   }

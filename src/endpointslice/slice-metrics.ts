@@ -7,14 +7,15 @@ export interface EndpointSliceMetricsOptions {
 }
 
 const prefix = 'endpoint_slice_controller'
-/** 2 to 32,768. */
+/** Buckets from 2 to 32,768. */
 export const countBuckets = Array.from({ length: 15 }, (_, power) => 2 ** (power + 1))
-/** Prometheus' own, which upstream leaves as they are. */
+/** Prometheus' default buckets, which upstream does not change. */
 const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
 /**
- * The metrics of the endpointslice controller, under upstream's names. One for a process: the totals are of the present
- * term of leadership, see `reset`. Unlike upstream a Service of two families counts with the slices of both.
+ * The metrics of the endpointslice controller, under upstream's names. There is one instance per process. The totals
+ * are those of the current term of leadership, see `reset`. Unlike upstream, a dual-stack Service counts with the
+ * slices of both families.
  */
 export class EndpointSliceMetrics {
   readonly #max: number
@@ -79,18 +80,18 @@ export class EndpointSliceMetrics {
     })
   }
 
-  /** Forgets all Services: a term of leadership begins. */
+  /** Forgets all Services when a term of leadership begins. */
   reset(): void {
     this.#totals.clear()
     for (const key of [...this.#distributionOf.keys()]) this.#distribute(key, undefined)
   }
 
-  /** A Service has been synced, or an attempt failed. */
+  /** Counts a sync of a Service by its result. */
   synced(result: 'success' | 'stale' | 'error'): void {
     this.#syncs.add({ result })
   }
 
-  /** A plan for a Service was made. `trafficDistribution` is undefined where its hints do not follow one. */
+  /** Records the plan for a Service. `trafficDistribution` is undefined if the Service's hints do not follow one. */
   planned(key: string, plans: readonly AddressTypePlan[], trafficDistribution: string | undefined): void {
     for (const { added, removed } of plans) {
       this.#added.observe({}, added)
@@ -100,12 +101,12 @@ export class EndpointSliceMetrics {
     this.#distribute(key, trafficDistribution)
   }
 
-  /** A slice has been written. */
+  /** Counts a successful write of a slice. */
   changed(operation: 'create' | 'update' | 'delete'): void {
     this.#changes.add({ operation })
   }
 
-  /** A plan for an address type of a Service was carried out. */
+  /** Records that a plan for an address type of a Service was carried out, and changed this many slices. */
   finished(slices: number, topology: 'Auto' | 'Disabled', trafficDistribution: string | undefined): void {
     this.#changedPerSync.observe({ topology, traffic_distribution: trafficDistribution ?? '' }, slices)
   }
@@ -121,7 +122,7 @@ export class EndpointSliceMetrics {
     return {
       endpoints: packings.reduce((all, { endpoints }) => all + endpoints, 0),
       slices: packings.reduce((all, { slices }) => all + slices, 0),
-      // There is always one, if only a placeholder.
+      // A Service always has a slice, if only a placeholder.
       desiredSlices: Math.max(
         1,
         desired.reduce((all, slices) => all + slices, 0),

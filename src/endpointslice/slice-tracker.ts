@@ -4,7 +4,9 @@ import { serviceKeyOf } from './slice.ts'
 
 const DELETION_EXPECTED = -1
 
-/** Longer than the patience with a silent watch: the copy will never receive a write that is older. */
+/**
+ * A silent watch is restarted sooner than this, so a copy will never receive a write that it has missed for so long.
+ */
 const UNSEEN_MS = 100_000
 
 /** The resourceVersion of an object. */
@@ -19,16 +21,18 @@ interface Written extends Versioned {
 }
 
 /**
- * The last writes of the slices of each Service by this process, with the generations from the server: they show
- * whether a copy is older, and whether another client changed a slice. Upstream: `EndpointSliceTracker`.
+ * The last writes of each Service's slices by this process, with the generations that the server returned. They show
+ * whether the informer's copy is older, and whether another client has changed a slice. Upstream:
+ * `EndpointSliceTracker`.
  *
- * Beyond upstream, a missing slice is no longer awaited when the copy has received later changes than its last write,
- * or after a while: it was deleted while the watch was broken, and no event will follow.
+ * Beyond upstream, a slice that is missing from the copy is not awaited for ever. It counts as deleted when the copy
+ * has received changes later than the slice's last write, or after {@link UNSEEN_MS}. It was then deleted while the
+ * watch was broken, and no event will follow.
  */
 export class SliceTracker {
   /** By the key of the Service that a slice names, then by the uid of the slice. */
   readonly #generations = new Map<string, Map<string, Written>>()
-  /** The latest state of any slice in the copy. */
+  /** The latest resourceVersion of any slice that the copy has received. */
   #newest: Versioned | undefined
   readonly #nowMs: () => number
 
@@ -37,25 +41,25 @@ export class SliceTracker {
     this.#nowMs = nowMs
   }
 
-  /** Whether the generation of the slice is known, or its deletion expected. */
+  /** Whether the generation of the slice is known, or its deletion is expected. */
   has(slice: EndpointSlice): boolean {
     return this.#of(slice)?.has(uidOf(slice)) ?? false
   }
 
-  /** The known generation; undefined where there is none, -1 where the slice is to be deleted. */
+  /** The known generation of the slice: undefined if there is none, -1 if its deletion is expected. */
   generation(slice: EndpointSlice): number | undefined {
     return this.#of(slice)?.get(uidOf(slice))?.generation
   }
 
-  /** Whether another client has changed the slice: it is unknown, or its generation is later. */
+  /** Whether another client has created or changed the slice: it is unknown here, or its generation is later. */
   shouldSync(slice: EndpointSlice): boolean {
     const known = this.generation(slice)
     return known === undefined || generationOf(slice) > known
   }
 
   /**
-   * Whether `slices`, the copy of a Service's slices, is older than the writes of this process: one has an older
-   * generation, was deleted, or is missing.
+   * Whether `slices`, the copy of a Service's slices, is older than the writes of this process: a slice in it has an
+   * older generation or was deleted, or a written slice is missing.
    */
   isStale(serviceKey: string, slices: readonly EndpointSlice[]): boolean {
     const known = this.#generations.get(serviceKey)
@@ -71,23 +75,23 @@ export class SliceTracker {
     return awaited > 0
   }
 
-  /** The copy has received this state of a slice. */
+  /** Records that the copy has received this state of a slice. */
   saw(slice: EndpointSlice): void {
     if (this.#newest !== undefined && !isNewer(slice, this.#newest)) return
     this.#newest = { metadata: { resourceVersion: slice.metadata?.resourceVersion } }
   }
 
-  /** Takes in a slice from the server's answer. */
+  /** Records the generation of a slice, mostly from the server's answer to a write. */
   update(slice: EndpointSlice): void {
     this.#set(slice, generationOf(slice))
   }
 
-  /** This process has deleted the slice; the copy may still have it. */
+  /** Records that this process has deleted the slice. The copy may still have it. */
   expectDeletion(slice: EndpointSlice): void {
     this.#set(slice, DELETION_EXPECTED)
   }
 
-  /** The slice is gone from the copy. Returns false when that was not expected. */
+  /** Forgets a slice that is gone from the copy. Returns false if it was known and its deletion was not expected. */
   handleDeletion(slice: EndpointSlice): boolean {
     const known = this.#of(slice)
     const generation = known?.get(uidOf(slice))?.generation
@@ -146,31 +150,31 @@ type Classify = () => void
 
 /**
  * Distinguishes other clients' changes of slices from the watch events of this process's own writes. Such an event may
- * arrive before the answer to the write: during a sync of a Service, changes of its slices are deferred, and classified
- * after the answers. Upstream takes these events for changes by others.
+ * arrive before the answer to the write. So changes of a Service's slices during its sync are classified when the sync
+ * has ended. Upstream mistakes these early events for changes by others.
  */
 export class SliceChanges {
   readonly #options: SliceChangesOptions
-  /** By the keys of the Services under sync. */
+  /** The deferred changes, by the keys of the Services that are being synced. */
   readonly #deferred = new Map<string, Classify[]>()
 
   constructor(options: SliceChangesOptions) {
     this.#options = options
   }
 
-  /** A sync of the Service begins. */
+  /** Defers the changes of a Service's slices, because a sync begins. */
   begin(serviceKey: string): void {
     this.#deferred.set(serviceKey, [])
   }
 
-  /** The sync has ended. */
+  /** Classifies the deferred changes, because the sync has ended. */
   end(serviceKey: string): void {
     const deferred = this.#deferred.get(serviceKey) ?? []
     this.#deferred.delete(serviceKey)
     for (const classify of deferred) classify()
   }
 
-  /** Takes in a change of a slice; returns the keys of the Services that it affects. */
+  /** Handles a change of a slice, and returns the keys of the Services that it names. */
   take(change: Change<EndpointSlice>): ReadonlySet<string> {
     const keys = new Set<string>()
     for (const slice of [before(change), after(change)]) {
@@ -201,7 +205,8 @@ export class SliceChanges {
       case 'updated': {
         const { old, object } = change
         const taken = manages(old) && (!manages(object) || serviceKeyOf(old) !== serviceKeyOf(object))
-        // Upstream waits for such a slice to return to its copy, and never syncs the Service again.
+        // The old Service has lost this slice. Upstream waits for it to return to its copy, and never syncs the Service
+        // again.
         if (taken) tracker.handleDeletion(old)
         if (serviceKeyOf(old) !== serviceKeyOf(object)) return [...keysOf(object), ...keysOf(old)]
         const disturbed = manages(old) !== manages(object) || (manages(object) && tracker.shouldSync(object))

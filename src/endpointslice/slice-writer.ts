@@ -15,7 +15,7 @@ export interface SliceWriterOptions {
 /** How many slices of a Service are written at the same time. Upstream writes one after the other. */
 const CONCURRENT_WRITES = 4
 
-/** A write of a slice that failed, in upstream's words; the cause is the server's refusal. */
+/** A write of a slice failed. The message is in upstream's words, and the cause is the error of the request. */
 export class SliceWriteError extends Error {
   override name = 'SliceWriteError'
 }
@@ -29,10 +29,10 @@ export class SliceWriter {
   }
 
   /**
-   * Carries out the actions: creations, then updates, then deletions, a few of them at a time. Resolves with false,
-   * without the rest, when the namespace is being deleted.
-   * @throws SliceWriteError for the first failure, after the running writes have ended, without the rest. The reason of
-   * `signal` when that is aborted.
+   * Carries out the actions: creations, then updates, then deletions, a few at a time. If the namespace is being
+   * deleted, resolves with false and skips the remaining actions.
+   * @throws SliceWriteError for the first failure, when the running writes have ended. The remaining actions are
+   * skipped. The reason of `signal` if that is aborted.
    */
   async execute(service: Service, actions: readonly SliceAction[], signal: AbortSignal): Promise<boolean> {
     for (const type of ['create', 'update', 'delete'] as const) {
@@ -56,7 +56,7 @@ export class SliceWriter {
     this.#options.written('delete')
   }
 
-  /** Deletes a slice; one that is gone or has changed is left alone. @throws KubeError for every other refusal. */
+  /** Deletes an orphaned slice, unless it is gone or has changed. @throws KubeError if the request fails otherwise. */
   async deleteOrphan(slice: EndpointSlice, signal: AbortSignal): Promise<void> {
     const { namespace, name = '', uid, resourceVersion } = slice.metadata ?? {}
     try {
@@ -72,7 +72,7 @@ export class SliceWriter {
     const waiting = actions.values()
     const failures: { readonly action: SliceAction; readonly error: unknown }[] = []
     const work = async (): Promise<void> => {
-      // Each takes the next one from the same iterator.
+      // All workers share the iterator, so that each action is taken by one of them.
       for (const action of waiting) {
         if (failures.length > 0) return
         try {
@@ -105,7 +105,7 @@ export class SliceWriter {
         try {
           await api.delete(endpointSlices, { namespace, name }, { signal, uid })
         } catch (error) {
-          // The slice is gone, or another one has its name.
+          // With these codes the slice is gone, or another one has its name.
           if (!isKubeError(error, 'NotFound', 'Conflict')) throw error
         }
         tracker.expectDeletion(action.slice)
@@ -131,7 +131,7 @@ function nameOf(service: Service): string {
   return `${service.metadata?.namespace}/${service.metadata?.name}`
 }
 
-/** The server's own words if there are any, as in upstream's Events. */
+/** The server's own message if it sent one, as in upstream's Events. */
 function wordsOf(error: unknown): string {
   if (isKubeError(error)) return error.status?.message ?? error.message
   return messageOf(error)

@@ -5,21 +5,21 @@ import { findPort, hasClusterIp, type ServicePort } from '../workloads/pod-rules
 export type AddressType = 'IPv4' | 'IPv6'
 
 /**
- * The desired slices of one address type of a Service, before hints are decided. The objects are immutable: different
- * hints of an endpoint need a new endpoint and a new slice. Slices to be deleted are not included.
+ * The desired slices of one address type of a Service, before hints are decided. The objects are immutable: to change
+ * the hints of an endpoint, create a new endpoint and a new slice. Slices to be deleted are not included.
  */
 export interface SliceInfo {
   /** `namespace/name` of the Service. */
   readonly serviceKey: string
   readonly addressType: AddressType
-  /** Without a name yet. */
+  /** New slices, which have no name yet. */
   readonly toCreate: readonly EndpointSlice[]
   /**
-   * With the name and the resourceVersion of the slices that they replace. Their endpoints have hints only where
-   * nothing else of the slice's endpoints changed.
+   * With the name and the resourceVersion of the slices that they replace. Endpoints copied from these slices still
+   * have their hints; endpoints made from Pods have none.
    */
   readonly toUpdate: readonly EndpointSlice[]
-  /** As in the informer, hints included. */
+  /** Slices as the informer has them, with their hints. */
   readonly unchanged: readonly EndpointSlice[]
 }
 
@@ -30,7 +30,7 @@ export interface HintsEvent {
 }
 
 /**
- * The result of deciding the hints of a {@link SliceInfo}: unchanged slices may have moved to `update`, none ever
+ * The slices of a {@link SliceInfo} with the decided hints. Unchanged slices may have moved to `update`, but no slice
  * leaves it.
  */
 export interface HintedSlices {
@@ -44,19 +44,19 @@ export type Labels = Readonly<Record<string, string>>
 /** The label that names the Service of a slice. */
 export const serviceNameLabel = 'kubernetes.io/service-name'
 
-/** The label with the controller that manages a slice. */
+/** The label that names the controller of a slice. */
 export const managedByLabel = 'endpointslice.kubernetes.io/managed-by'
 
-/** The label, without a value, of what belongs to a Service that has no ClusterIP. */
+/** The label, without a value, of slices whose Service has no ClusterIP. */
 const headlessLabel = 'service.kubernetes.io/headless'
 
-/** The key (`namespace/name`) of the Service that a slice names; undefined where it names none. */
+/** The key (`namespace/name`) of the Service that a slice names; undefined if it names none. */
 export function serviceKeyOf(slice: EndpointSlice): string | undefined {
   const name = slice.metadata?.labels?.[serviceNameLabel]
   return name === undefined || name === '' ? undefined : `${slice.metadata?.namespace ?? ''}/${name}`
 }
 
-/** The labels of a Service's slices: its own, except the reserved ones, which identify the owner. */
+/** The labels of a Service's slices: those of the Service, and the reserved ones, which this function sets itself. */
 export function labelsOfSlices(service: Service, managedBy: string): Labels {
   const labels: Record<string, string> = {}
   for (const [key, value] of Object.entries(service.metadata?.labels ?? {})) if (!isReserved(key)) labels[key] = value
@@ -66,7 +66,7 @@ export function labelsOfSlices(service: Service, managedBy: string): Labels {
   return labels
 }
 
-/** Whether the labels of a slice differ from the desired ones. As upstream, its reserved labels do not count. */
+/** Whether the labels of a slice differ from the desired ones. As upstream, reserved labels do not count. */
 export function labelsDiffer(slice: EndpointSlice, wanted: Labels): boolean {
   const labels = slice.metadata?.labels ?? {}
   let own = 0
@@ -84,8 +84,8 @@ function isReserved(key: string): boolean {
 }
 
 /**
- * The address types of a Service's slices: its families. Without families, which only very old servers leave out, that
- * of its ClusterIP; for a headless one both (upstream's `getAddressTypesForService`).
+ * The address types of a Service's slices: the Service's `ipFamilies`. Only very old servers leave these out. Then it
+ * is the family of the ClusterIP, or both families for a headless Service (upstream's `getAddressTypesForService`).
  */
 export function addressTypesOf(service: Service): readonly AddressType[] {
   const { ipFamilies, clusterIP } = service.spec ?? {}
@@ -95,7 +95,7 @@ export function addressTypesOf(service: Service): readonly AddressType[] {
   return [tryParseAddress(clusterIP)?.family === 6 ? 'IPv6' : 'IPv4']
 }
 
-/** The ports of a Service as its endpoints have them. Pods for which they are the same get the same list. */
+/** Returns a function that resolves the ports of a Service for a Pod. Pods with the same numbers get the same list. */
 export function portsOfPods(service: Service): (pod: Pod) => readonly EndpointPort[] {
   const ports = service.spec?.ports ?? []
   if (ports.every(({ targetPort }) => typeof targetPort !== 'string')) {
@@ -118,7 +118,7 @@ export function portsOfPods(service: Service): (pod: Pod) => readonly EndpointPo
   }
 }
 
-/** A port of which a Pod has no number is left out. */
+/** The ports with their numbers. A port for which the Pod has no number is left out. */
 function numbered(
   ports: readonly (readonly [port: ServicePort, number: number | undefined])[],
 ): readonly EndpointPort[] {
@@ -133,8 +133,8 @@ export type EndpointPort = NonNullable<EndpointSlice['ports']>[number]
 const keys = new WeakMap<readonly EndpointPort[], string>()
 
 /**
- * Equal for lists of the same ports in any order: it groups the endpoints of a Service (upstream's `NewPortMapKey`).
- * Cached with the list, which must not change.
+ * A key that is equal for lists of the same ports in any order. It groups the endpoints of a Service (upstream's
+ * `NewPortMapKey`). The key is cached with the list, so the list must not change.
  */
 export function portsKey(ports: readonly EndpointPort[] | null | undefined): string {
   if (ports === null || ports === undefined || ports.length === 0) return ''
@@ -155,7 +155,7 @@ export function inHashOrder(ports: readonly EndpointPort[]): readonly EndpointPo
   return hashed.sort((a, b) => (a.hash < b.hash ? -1 : a.hash > b.hash ? 1 : 0)).map(({ port }) => port)
 }
 
-/** The form that Go's spew prints of a port, which upstream hashes. */
+/** A port as Go's spew prints it. Upstream hashes this text. */
 function goText({ name, protocol, port, appProtocol }: EndpointPort): string {
   return (
     `(v1.EndpointPort){Name:(*string)${name ?? '<nil>'} Protocol:(*v1.Protocol)${protocol ?? '<nil>'} ` +
@@ -167,7 +167,7 @@ const OFFSET = 0x6c62272e07bb014262b821756295c58dn
 /** The low part of the prime, which is 2^88 + 0x13b. */
 const FACTOR = 0x13b
 /**
- * The number consists of six limbs, the lowest first: then no product exceeds 31 bits, and 2^88 is a shift by four
+ * The hash is held in six limbs, the lowest first, so that no product exceeds 31 bits, and 2^88 is a shift by four
  * limbs.
  */
 const LIMB_BITS = 22
@@ -179,7 +179,7 @@ const encoder = new TextEncoder()
 export function fnv128a(text: string): string {
   let [h0, h1, h2, h3, h4, h5] = [limb(0), limb(1), limb(2), limb(3), limb(4), limb(5)]
   const bytes = encoder.encode(text)
-  // By index: an iterator takes twice the time.
+  // The loop uses an index, because an iterator takes twice the time.
   for (let index = 0; index < bytes.length; index++) {
     h0 ^= bytes[index] as number
     const low = h0

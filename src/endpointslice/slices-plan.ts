@@ -16,22 +16,22 @@ import { isOwnedBy, newSlice, planWrites, type SliceAction } from './slice-actio
 import { decideHints } from './topology/hints-plan.ts'
 import type { TopologyCache } from './topology/topology-cache.ts'
 
-/** Marks a slice of the endpointslice controller. */
+/** The value of the label `endpointslice.kubernetes.io/managed-by` of this controller's slices. */
 export const managedByController = 'endpointslice-controller.k8s.io'
 
 export interface SlicesQuestion {
   readonly service: Service
-  /** Those that the Service selects. */
+  /** The Pods that the Service selects. */
   readonly pods: readonly Pod[]
   readonly nodeOf: (name: string) => Node | undefined
   /** The controller's slices that name the Service, except those that are being deleted. */
   readonly slices: readonly EndpointSlice[]
   readonly maxEndpointsPerSlice: number
-  /** For {@link lastChangeTriggerTime}; without it the annotation is removed. */
+  /** The value for {@link lastChangeTriggerTime}. If undefined, the annotation is removed. */
   readonly triggerTime: string | undefined
-  /** Decides and remembers the hints by zone; without it no Service gets any. */
+  /** Decides and caches the hints by zone. If undefined, no Service gets hints by zone. */
   readonly topology: TopologyCache | undefined
-  /** Speeds up the plan for a Service with many Pods, without changing its result. For this Service alone. */
+  /** A cache for this Service alone. It speeds up a plan for many Pods, and does not change the result. */
   readonly memory?: { readonly memory: SlicesMemory; readonly nodesVersion: number } | undefined
 }
 
@@ -44,12 +44,12 @@ export interface Packing {
 /** The actions for the slices of one address type. */
 export interface AddressTypePlan {
   readonly addressType: AddressType
-  /** In this order; a failure ends them. */
+  /** To be carried out in this order. After a failure the remaining ones are skipped. */
   readonly actions: readonly SliceAction[]
   /** How many slices change, including those that a Service no longer gets because it is being deleted. */
   readonly changed: number
   readonly events: readonly HintsEvent[]
-  /** Because of these Pods the Service must be synced again. */
+  /** Pods that have no endpoint because their Node is unknown. The Service must be synced again. */
   readonly leftOut: readonly LeftOutPod[]
   readonly added: number
   readonly removed: number
@@ -58,13 +58,13 @@ export interface AddressTypePlan {
 
 export interface SlicesPlan {
   readonly addressTypes: readonly AddressTypePlan[]
-  /** Slices of address types that the Service does not have; their deletions do not wait for each other. */
+  /** Slices of address types that the Service does not have. A failed deletion of one does not prevent the others. */
   readonly unsupported: readonly EndpointSlice[]
 }
 
 /**
  * Decides what must change so that a Service's slices contain exactly the endpoints of its Pods (upstream's
- * `Reconcile`). Pure but for the hints that `topology` remembers.
+ * `Reconcile`). Pure, except that it updates `topology` and `memory`.
  */
 export function planSlices(question: SlicesQuestion): SlicesPlan {
   const { service, slices, topology } = question
@@ -122,7 +122,7 @@ function planAddressType(
   }
   for (const others of owned.values()) remove.push(...others)
 
-  // A Service with a selector always has a slice.
+  // A Service with a selector always has a slice, if only a placeholder.
   if (remove.length === slices.length && create.length === 0) {
     const [only] = remove
     if (remove.length === 1 && only !== undefined && isOwnedBy(only, service) && isPlaceholder(only, labels))
@@ -175,12 +175,12 @@ function hasValuesOf(some: Labels, others: Labels): boolean {
 /** The slices of a Service with the same ports, and the desired endpoints with these ports. */
 export interface PortGroup {
   readonly existing: readonly EndpointSlice[]
-  /** By the names of their Pods, which are of the Service's namespace. */
+  /** The endpoints by the names of their Pods, which are all in the Service's namespace. */
   readonly desired: ReadonlyMap<string, Endpoint>
   readonly maxEndpointsPerSlice: number
   /** The desired labels of the slices. */
   readonly labels: Labels
-  /** The slices that need no check. Its contents are trusted. */
+  /** The slices that need no check. The plan trusts this cache, and updates it. */
   readonly settled?: SettledSlices | undefined
   /** Creates a new slice of the group. */
   readonly make: (endpoints: readonly Endpoint[]) => EndpointSlice
@@ -209,8 +209,8 @@ interface Draft {
  *
  * 1. undesired endpoints are removed, changed ones replaced; a slice that becomes empty is deleted;
  * 2. slices that must be written anyway are filled with missing endpoints, the fullest first;
- * 3. further missing endpoints fill new slices; a rest goes into the unchanged slice with the least free space for it,
- *    or into a new one.
+ * 3. further missing endpoints fill new slices; the rest goes into the fullest unchanged slice that has space for all
+ *    of it, or else into a new one.
  */
 export function planPortGroup(group: PortGroup): PortGroupPlan {
   const { existing, desired, maxEndpointsPerSlice: max, labels, settled } = group
@@ -276,7 +276,7 @@ export function planPortGroup(group: PortGroup): PortGroupPlan {
   return { create, update: drafts.map(written), remove, added, removed }
 }
 
-/** The slice that will be the fullest with this many more endpoints; undefined where they fit into none. */
+/** The fullest slice that has space for this many more endpoints; undefined if no slice has. */
 function sliceToFill(slices: readonly EndpointSlice[], endpoints: number, max: number): EndpointSlice | undefined {
   let closest: EndpointSlice | undefined
   let least = max
@@ -289,7 +289,7 @@ function sliceToFill(slices: readonly EndpointSlice[], endpoints: number, max: n
   return closest
 }
 
-/** The slice as it is to be written: its other fields stay. */
+/** The slice as it is to be written. Its other fields stay the same. */
 function written({ slice, endpoints, labels }: Draft): EndpointSlice {
   return labels === undefined
     ? { ...slice, endpoints }

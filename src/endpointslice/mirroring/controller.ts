@@ -26,21 +26,21 @@ import type { MirroringMetrics } from './mirroring-metrics.ts'
 /** As upstream, `batchPeriodMs` applies to changes of slices only: changes of Endpoints are mirrored at once. */
 export interface EndpointSliceMirroringOptions extends WorkloadContext {
   readonly maxEndpointsPerSubset: number
-  /** Those of the process; reset when the controller is created. */
+  /** The metrics of the process. They are reset when the controller is created. */
   readonly metrics: MirroringMetrics
   /**
-   * Whether another controller manages the Service with this key (`namespace/name`): its Endpoints are not mirrored,
-   * and mirrored slices are deleted. @default never
+   * Whether another controller manages the Service with this key (`namespace/name`). The Endpoints of such a Service
+   * are not mirrored, and its mirrored slices are deleted. @default never
    */
   readonly isLeftOut?: ((serviceKey: string, endpoints: Endpoints | undefined) => boolean) | undefined
 }
 
-/** As upstream: the back-off of Endpoints that cannot be mirrored. */
+/** The back-off of Endpoints that cannot be mirrored, as upstream. */
 const retry = { firstMs: 1_000, maxMs: 100_000, qps: 10, burst: 100 }
 
 /**
- * Mirrors the Endpoints of Services without a selector to EndpointSlices, for one term of leadership. Never two syncs
- * of a Service at a time. Upstream: pkg/controller/endpointslicemirroring.
+ * Mirrors the Endpoints of Services without a selector to EndpointSlices, for one term of leadership. It never runs two
+ * syncs of one Service at a time. Upstream: pkg/controller/endpointslicemirroring.
  */
 export class EndpointSliceMirroringController implements WorkloadController {
   readonly #options: EndpointSliceMirroringOptions
@@ -97,7 +97,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
     const after = change.type === 'deleted' ? undefined : change.object
     if (!mayBeMirrored(before) && !mayBeMirrored(after)) return
     const key = keyOfObject(after ?? before ?? {})
-    // Most Endpoints are of Services with a selector: they are not mirrored, and have no mirrored slices.
+    // Most Endpoints belong to Services with a selector. They are not mirrored, so they need no sync.
     const service = this.#services.store.get(refOfKey(key))
     const idle = service !== undefined && hasSelector(service) && this.#slices.of(key).length === 0
     if (!idle || this.#options.metrics.knows(key)) this.#add(key)
@@ -148,12 +148,12 @@ export class EndpointSliceMirroringController implements WorkloadController {
   }
 
   #complain(endpoints: Endpoints | undefined, complaints: readonly MirrorComplaint[]): void {
-    // Items of a list have no kind.
+    // Items of a list lack apiVersion and kind.
     const regarding = referenceTo({ ...endpoints, apiVersion: 'v1', kind: endpointsResource.kind })
     for (const { reason, note } of complaints) this.#options.events.record(eventOf(reason, { regarding, note }))
   }
 
-  /** Deletes as many as possible; rejects with the first failure. */
+  /** Deletes as many slices as possible, and rejects with the first failure. */
   async #deleteAll(key: string, actions: readonly SliceAction[], signal: AbortSignal): Promise<void> {
     const failures: unknown[] = []
     for (const action of actions) {
@@ -171,13 +171,13 @@ export class EndpointSliceMirroringController implements WorkloadController {
     try {
       await this.#writer.execute({ metadata: refOfKey(key) }, actions, signal)
     } catch (error) {
-      // A refusal of the server is reported with its own error.
+      // An error of the API server is reported as it is, without the SliceWriteError around it.
       throw error instanceof SliceWriteError ? error.cause : error
     }
   }
 }
 
-/** Whether a change decides that the Endpoints of a Service are mirrored, or no longer. */
+/** Whether a change of a Service may decide if its Endpoints are mirrored. */
 function isOfInterest(change: Change<Service>): boolean {
   switch (change.type) {
     case 'added':

@@ -18,7 +18,7 @@ export interface MirrorComplaint {
   readonly note: string
 }
 
-/** The changes of a plan: for metrics. */
+/** The number of changes in a plan, for metrics. */
 export interface MirrorTally {
   readonly added: number
   readonly updated: number
@@ -41,8 +41,8 @@ export type MirrorPlan =
     }
 
 /**
- * Whether to mirror Endpoints of a Service without a selector: not if a label forbids it, nor if they are the lock of a
- * leader election.
+ * Whether to mirror Endpoints of a Service without a selector. They are not mirrored if a label forbids it, or if they
+ * are the lock of a leader election.
  */
 export function mayBeMirrored(endpoints: Endpoints | undefined): endpoints is Endpoints {
   if (endpoints?.metadata?.labels?.[skipMirrorLabel] === 'true') return false
@@ -58,7 +58,7 @@ export function hasSelector(service: Service): boolean {
  * type and list of ports, with the labels and annotations of the Endpoints. Pure. `slices` are all mirrored slices that
  * name the Service.
  *
- * Superfluous slices are reused for missing ones. Of several equal slices, one that is already in sync stays.
+ * Superfluous slices are reused for missing ones. Of several slices with the same ports, one that is in sync stays.
  */
 export function planMirror(observed: {
   readonly endpoints: Endpoints | undefined
@@ -109,7 +109,7 @@ export function planMirror(observed: {
   for (const others of existing.values()) remove.push(...others)
 
   const writes = recycleSlices({ create, update, remove })
-  // The garbage collector is about to delete the slices of Endpoints that are being deleted.
+  // Endpoints that are being deleted get no new slice, because the garbage collector is about to delete their slices.
   const created = endpoints.metadata?.deletionTimestamp ? [] : writes.create
   return {
     type: 'mirrored',
@@ -124,7 +124,7 @@ export function planMirror(observed: {
   }
 }
 
-/** A slice for the Endpoints: a replacement of another, or a new one whose name the server chooses. */
+/** A slice for the Endpoints: a new version of `replaced`, or else a new slice whose name the server chooses. */
 export function newMirror(
   endpoints: Endpoints,
   group: MirroredGroup,
@@ -157,8 +157,8 @@ function labelsOf(endpoints: Endpoints): Labels {
 }
 
 /**
- * All annotations except the time of the last change, which belongs to the Endpoints, and kubectl's last applied
- * configuration.
+ * The annotations of the Endpoints that are mirrored: all except the time of the last change, which is for the
+ * Endpoints alone, and kubectl's last applied configuration.
  */
 function annotationsOf(endpoints: Endpoints): Labels {
   const {
@@ -175,7 +175,7 @@ interface Changes {
   readonly removed: number
 }
 
-/** The changes of the endpoints of a slice. A duplicate endpoint is removed. */
+/** How many endpoints of a slice must change. A duplicate endpoint counts as removed. */
 function changesOf(slice: EndpointSlice, { endpoints }: MirroredGroup): Changes {
   const found = new Set<string>()
   let updated = 0
@@ -232,8 +232,8 @@ interface SliceWrites {
 }
 
 /**
- * Turns slices to be deleted into slices to be created of the same address type: one write instead of two, and no
- * moment without either.
+ * Replaces a deletion and a creation of the same address type by one update. This saves a write, and there is no time
+ * at which both slices are missing.
  */
 export function recycleSlices({ create, update, remove }: SliceWrites): SliceWrites {
   const removable = Map.groupBy(remove, ({ addressType }) => addressType)

@@ -11,7 +11,7 @@ export interface MirroredGroup {
   readonly endpoints: ReadonlyMap<string, Endpoint>
 }
 
-/** Endpoints in the form of slices. */
+/** The contents of the slices that mirror Endpoints. */
 interface MirroredEndpoints {
   /** By {@link groupKey}; including groups without addresses. */
   readonly groups: ReadonlyMap<string, MirroredGroup>
@@ -26,18 +26,18 @@ const groups: AddressGroups = new Uint16Array(8)
 
 const addressTypes: readonly AddressType[] = ['IPv4', 'IPv6']
 
-/** Equal for slices of one address type with the same ports. */
+/** A key that is equal for slices of one address type with the same ports. */
 export function groupKey(addressType: string, ports: readonly EndpointPort[] | null | undefined): string {
   return `${addressType} ${portsKey(ports)}`
 }
 
-/** Equal for endpoints of the same identity: as upstream's `hashEndpoint`. */
+/** A key that is equal for endpoints of the same identity, like upstream's `hashEndpoint`. */
 export function identityOf({ addresses, hostname, targetRef }: Endpoint): string {
   const all = addresses.length === 1 ? addresses[0] : [...addresses].sort().join()
   return `${all} ${hostname ?? ''} ${targetRef?.namespace ?? ''}/${targetRef?.name ?? ''}`
 }
 
-/** Reads Endpoints: of each subset, after repacking, the first `maxEndpointsPerSubset` addresses, ready ones first. */
+/** Converts Endpoints. Of each repacked subset it takes `maxEndpointsPerSubset` valid addresses, ready ones first. */
 export function mirroredEndpoints(endpoints: Endpoints, maxEndpointsPerSubset: number): MirroredEndpoints {
   const groups = new Map<string, MirroredGroup & { readonly endpoints: Map<string, Endpoint> }>()
   let invalid = 0
@@ -72,7 +72,7 @@ export function mirroredEndpoints(endpoints: Endpoints, maxEndpointsPerSubset: n
   return { groups, invalid, skipped }
 }
 
-/** An address of Endpoints as an endpoint of a slice; undefined for a malformed one. */
+/** The endpoint of a slice for an address of Endpoints; undefined if the address is malformed. */
 export function endpointOf(
   address: EndpointAddress,
   ready: boolean,
@@ -106,12 +106,12 @@ type SubsetPort = NonNullable<EndpointSubset['ports']>[number]
 /** Addresses with the same ports, and those ports. */
 interface RepackedSubset {
   readonly ports: readonly SubsetPort[]
-  /** By address, then by the uid of the target. */
+  /** Sorted by address, then by the uid of the target. */
   readonly ready: readonly EndpointAddress[]
   readonly notReady: readonly EndpointAddress[]
 }
 
-/** Whether an address is ready, by the number of the address. */
+/** Whether each address is ready, by the number that identifies the address. */
 type Members = Map<number, boolean>
 
 interface Group {
@@ -120,9 +120,9 @@ interface Group {
 }
 
 /**
- * Brings subsets into the form in which each port list and each address of it occurs once: upstream's `RepackSubsets`
- * (pkg/api/v1/endpoints), but for the order of subsets and ports. An address that is both ready and not ready for a
- * port is not ready; of duplicates of one address and target, the first counts.
+ * Repacks subsets so that each list of ports occurs once, and each address once per list. This is upstream's
+ * `RepackSubsets` (pkg/api/v1/endpoints), except for the order of subsets and ports. An address that is listed both as
+ * ready and as not ready for a port is not ready. Of duplicates of one address and target, the first counts.
  */
 export function repackSubsets(subsets: readonly EndpointSubset[]): readonly RepackedSubset[] {
   const addresses: EndpointAddress[] = []
@@ -198,7 +198,7 @@ function inOrder(members: Members, ready: boolean, addresses: readonly EndpointA
 
 function byAddressAndTarget(a: EndpointAddress, b: EndpointAddress): number {
   if (a.ip !== b.ip) return a.ip < b.ip ? -1 : 1
-  // One without a target comes before one whose target has no uid.
+  // An address without a target comes before one whose target has no uid.
   const left = a.targetRef === undefined ? '' : ` ${a.targetRef.uid ?? ''}`
   const right = b.targetRef === undefined ? '' : ` ${b.targetRef.uid ?? ''}`
   return left < right ? -1 : left > right ? 1 : 0

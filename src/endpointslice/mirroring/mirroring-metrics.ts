@@ -7,7 +7,8 @@ const secondsBuckets = Array.from({ length: 15 }, (_, power) => 0.001 * 2 ** pow
 
 /**
  * The metrics of mirroring, under upstream's names: `endpoint_slice_mirroring_controller_*`
- * (pkg/controller/endpointslicemirroring/metrics). One per process; a new term of leadership calls `reset`.
+ * (pkg/controller/endpointslicemirroring/metrics). There is one instance per process, and each new term of leadership
+ * calls `reset`.
  */
 export class MirroringMetrics {
   readonly #perSync: Readonly<Record<'added' | 'updated' | 'removed' | 'skipped', Histogram<never>>>
@@ -57,7 +58,7 @@ export class MirroringMetrics {
     this.#changes.add({ operation })
   }
 
-  /** A plan for a Service was made; `tally` has its desired slices. */
+  /** Records the plan for a Service. `tally` has its changes and its desired slices. */
   planned(serviceKey: string, tally: MirrorTally, maxEndpointsPerSubset: number): void {
     for (const count of ['added', 'updated', 'removed', 'skipped'] as const) {
       this.#perSync[count].observe(none, tally[count])
@@ -69,12 +70,12 @@ export class MirroringMetrics {
     this.#show()
   }
 
-  /** Whether the Service has a share in the gauges. */
+  /** Whether the gauges include the Service. */
   knows(serviceKey: string): boolean {
     return this.#totals.has(serviceKey)
   }
 
-  /** The Service is no longer mirrored. */
+  /** Removes a Service that is no longer mirrored. */
   forget(serviceKey: string): void {
     if (!this.#totals.has(serviceKey)) return
     this.#totals.set(serviceKey, undefined)

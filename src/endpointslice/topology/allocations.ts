@@ -6,22 +6,22 @@ export type HintsByZone = ReadonlyMap<string, number>
 
 /** How many endpoints should have a hint for a zone. */
 interface Allocation {
-  /** With fewer, each would receive more traffic than the overload threshold allows. */
+  /** With fewer endpoints, each would receive more traffic than the overload threshold allows. */
   readonly minimum: number
-  /** With more, another zone would have fewer than its minimum. */
+  /** With more endpoints, another zone would have fewer than its minimum. */
   readonly maximum: number
   readonly desired: number
 }
 
-/** By zone, in the order of their names. */
+/** The allocation of each zone, in the order of the zones' names. */
 type Allocations = ReadonlyMap<string, Allocation>
 
-/** An endpoint may receive this much more traffic than it would without hints. */
+/** An endpoint may receive this fraction more traffic than it would without hints. */
 const OVERLOAD_THRESHOLD = 0.2
 
 /**
- * How many endpoints should have a hint for each zone, by its share of the CPU; or why that is unknown. `ratios` are
- * undefined while the Nodes do not provide them.
+ * Decides how many endpoints should have a hint for each zone, by the zone's share of the CPU, or says why it cannot.
+ * `ratios` is undefined while the Nodes do not provide them.
  */
 export function planAllocations(
   ratios: CpuRatios | undefined,
@@ -52,8 +52,8 @@ export function planAllocations(
 }
 
 /**
- * Whether a slice may retain its hints in addition to those already allocated: they name allocated zones, and are not
- * too many.
+ * Whether a slice may retain its hints in addition to those already allocated. All zones that they name must have an
+ * allocation, and must not exceed their maximum.
  */
 export function fits(
   hints: HintsByZone,
@@ -87,9 +87,9 @@ interface Redistribution {
 }
 
 /**
- * How many endpoints of each zone get a hint for another zone, so that each zone has about its share. Fractions are
- * ignored: zones keep their own endpoints as long as no zone lacks a whole one. If several zones have the same surplus
- * or the same lack, the first by name is chosen; upstream chooses at random.
+ * Decides how many endpoints of each zone get a hint for another zone, so that each zone has about its share. It moves
+ * an endpoint only if the surplus and the lack are at least a half, and one of them is at least one. If several zones
+ * have the same surplus or the same lack, the first by name is chosen; upstream chooses at random.
  */
 export function planRedistribution(
   allocations: ReadonlyMap<string, Pick<Allocation, 'desired'>>,
@@ -116,9 +116,9 @@ export function planRedistribution(
 }
 
 /**
- * The endpoints that get a hint for another zone than their own: the index of each in `zones`, and the zone of its
- * hint. `zones` has the zone of each endpoint. A zone gives its first endpoints to the receiving zones, in the order of
- * their names.
+ * Chooses the endpoints that get a hint for another zone than their own. `zones` has the zone of each endpoint. Returns
+ * the zone of each such hint, by the index of the endpoint in `zones`. A zone gives its first endpoints, and they go to
+ * the receiving zones in the order of these zones' names.
  */
 export function redistribute(
   zones: readonly string[],
@@ -157,7 +157,7 @@ export type CpuRatios = ReadonlyMap<string, number>
 const excludedLabels = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master']
 
 /**
- * The distribution of the ready Nodes' CPU over zones. Undefined where that is insufficient for hints: fewer than two
+ * The distribution of the ready Nodes' CPU over zones. Undefined if that is insufficient for hints: fewer than two
  * zones, or a Node without zone or allocatable CPU.
  */
 export function cpuRatiosOf(nodes: Iterable<Node>): CpuRatios | undefined {
@@ -203,7 +203,7 @@ export function nanosOf(text: string): bigint | undefined {
   return sign === '-' ? -nanos : nanos
 }
 
-/** Billionths as thousandths, rounded up: `Quantity.MilliValue`. */
+/** Converts billionths to thousandths, rounded up, as `Quantity.MilliValue` does. */
 export function millisOf(nanos: bigint): number {
   return Number(divideUp(nanos, 1_000_000n))
 }

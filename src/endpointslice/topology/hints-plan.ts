@@ -15,14 +15,14 @@ import {
 const deprecatedAnnotation = 'service.kubernetes.io/topology-aware-hints'
 const annotation = 'service.kubernetes.io/topology-mode'
 
-/** Whether a Service requests hints by zone with its annotation; the first of the two names has precedence. */
+/** Whether a Service requests hints by zone with an annotation. The deprecated annotation has precedence. */
 export function asksForTopology(service: Service): boolean {
   const annotations = service.metadata?.annotations
   const mode = annotations?.[deprecatedAnnotation] ?? annotations?.[annotation]
   return mode === 'Auto' || mode === 'auto'
 }
 
-/** The traffic distribution for a Service's hints; undefined where it is unknown, or the annotation has precedence. */
+/** The traffic distribution for a Service's hints; undefined if it is unknown, or if the annotation has precedence. */
 export function trafficDistributionOf(service: Service): TrafficDistribution | undefined {
   const value = service.spec?.trafficDistribution
   const known = value === 'PreferClose' || value === 'PreferSameZone' || value === 'PreferSameNode'
@@ -81,7 +81,7 @@ function others(
 /** The values of a Service's `trafficDistribution` that lead to hints. */
 export type TrafficDistribution = 'PreferClose' | 'PreferSameZone' | 'PreferSameNode'
 
-/** The hints of a value: the zone of the endpoint, or its zone and its node. */
+/** What a hint names: the zone of the endpoint, or both its zone and its Node. */
 type Closeness = 'zone' | 'node'
 
 const closenesses: Readonly<Record<TrafficDistribution, Closeness>> = {
@@ -90,12 +90,12 @@ const closenesses: Readonly<Record<TrafficDistribution, Closeness>> = {
   PreferSameNode: 'node',
 }
 
-/** Slices with the desired hints. */
+/** Slices that are known to have the desired hints. */
 const settled: Readonly<Record<Closeness, WeakSet<EndpointSlice>>> = { zone: new WeakSet(), node: new WeakSet() }
 
 /**
- * Gives each ready endpoint a hint for its own zone, with PreferSameNode for its own node too. Hints of endpoints that
- * are not ready stay. Upstream: k8s.io/endpointslice/trafficdist.
+ * Gives each ready endpoint a hint for its own zone, and with PreferSameNode also for its own Node. Hints of endpoints
+ * that are not ready stay. Upstream: k8s.io/endpointslice/trafficdist.
  */
 export function reconcileTrafficDistribution(
   trafficDistribution: TrafficDistribution,

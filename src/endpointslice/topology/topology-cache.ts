@@ -13,18 +13,19 @@ import {
 } from './allocations.ts'
 
 /**
- * Hints by the annotation `service.kubernetes.io/topology-mode: Auto`: the distribution of the cluster's CPU over
- * zones, and the hints of the Services. Upstream: k8s.io/endpointslice/topologycache.
+ * Decides the hints of Services with the annotation `service.kubernetes.io/topology-mode: Auto`. It caches the
+ * distribution of the cluster's CPU over zones, and the number of each Service's hints by zone. Upstream:
+ * k8s.io/endpointslice/topologycache.
  *
- * Where upstream's assignment of endpoints to zones is random, this one follows the order of the slices and of the
- * zones' names.
+ * Upstream assigns endpoints to other zones partly at random. Here the order of the slices and of the zones' names
+ * decides.
  */
 export class TopologyCache {
   #ratios: CpuRatios | undefined
   readonly #hints = new Map<string, Map<AddressType, HintsByZone>>()
   readonly #populated = new Set<string>()
 
-  /** Takes in all Nodes. */
+  /** Computes the distribution of the CPU from all Nodes. */
   setNodes(nodes: Iterable<Node>): void {
     this.#ratios = cpuRatiosOf(nodes)
   }
@@ -47,7 +48,7 @@ export class TopologyCache {
     return this.#populated.has(serviceKey)
   }
 
-  /** Forgets the hints of a Service. */
+  /** Forgets the hints of a Service for one address type. */
   removeHints(serviceKey: string, addressType: AddressType): void {
     const hintsByType = this.#hints.get(serviceKey)
     hintsByType?.delete(addressType)
@@ -149,7 +150,7 @@ function add(counts: Map<string, number>, zone: string, count: number): void {
 /** The hints of a slice, counted. */
 interface HintsSummary {
   readonly readyEndpoints: number
-  /** How many hints of ready endpoints name each zone; undefined where a ready endpoint has none. */
+  /** How many hints of ready endpoints name each zone; undefined if a ready endpoint has none. */
   readonly hints: HintsByZone | undefined
 }
 
@@ -165,7 +166,7 @@ export function endpointsOf(slice: EndpointSlice): readonly Endpoint[] {
   return slice.endpoints ?? []
 }
 
-/** Computed once for each slice object. */
+/** The summary of a slice's hints, computed once for each slice object. */
 export function summaryOf(slice: EndpointSlice): HintsSummary {
   let summary = summaries.get(slice)
   if (summary === undefined) {
@@ -200,7 +201,7 @@ export function mapEndpoints(slice: EndpointSlice, change: (endpoint: Endpoint) 
   return changed ? { ...slice, endpoints } : slice
 }
 
-/** The endpoint with new hints; the same object where they are equal. */
+/** The endpoint with these hints and no others; the same object if it has them already. */
 export function withHints(
   endpoint: Endpoint,
   zone: string | undefined,

@@ -13,13 +13,13 @@ import type { EtcdEndpoint } from './options.ts'
 
 /** How long each stage may take, in milliseconds. */
 export interface ConnectionTimes {
-  /** Until the server's first HTTP/2 frame: TCP and TLS included. */
+  /** Until the server's first HTTP/2 frame arrives, TCP and TLS included. */
   readonly connectMs: number
   /** After this long without an answer to a request the server is pinged. */
   readonly pingAfterMs: number
   /** After this long of silence on open streams the server is pinged. */
   readonly silenceMs: number
-  /** For the answer to a ping. */
+  /** How long the answer to a ping may take. */
   readonly pongMs: number
   /** After this long without a request the connection is closed. */
   readonly idleMs: number
@@ -28,14 +28,16 @@ export interface ConnectionTimes {
 export const defaultTimes: ConnectionTimes = {
   connectMs: 2_000,
   pingAfterMs: 1_000,
-  // etcd and kine close connections that ping more often than every 5 s without receiving anything.
+  // etcd and kine close a connection whose client pings more often than every 5 s while they send nothing.
   silenceMs: 6_000,
   pongMs: 1_500,
   // Common balancers silently forget an idle connection after 60 s.
   idleMs: 55_000,
 }
 
-/** What a connection waits for: a sign of life, the answer to a ping, or the end of its use. */
+/**
+ * The timer of a connection: until its next check for silence, for the answer to a ping, or until it is closed as idle.
+ */
 interface Timer {
   readonly kind: 'none' | 'check' | 'pong' | 'idle'
   readonly dueMs: number
@@ -47,16 +49,16 @@ const REREAD_MS = 200
 const noTimer: Timer = { kind: 'none', dueMs: 0, cancel() {} }
 
 /**
- * One HTTP/2 connection to one endpoint. It is open once the server's SETTINGS have arrived: until then nothing was
- * sent that could have changed anything, so that a caller that fails to open one may use another server.
+ * One HTTP/2 connection to one endpoint. It is open once the server's SETTINGS have arrived. No request is sent before
+ * that, so a caller that fails to open a connection may use another server.
  *
  * While streams are open, pings detect a dead peer, whether or not the network reports it: within three seconds of an
  * unanswered request, within eight in a silent watch.
  */
 export class EtcdConnection {
-  /** The authority of requests, as connect needs it. */
+  /** The origin of requests, as the connect library needs it. */
   readonly authority: string
-  /** Resolves when its socket is closed. */
+  /** Resolves when the socket is closed. */
   readonly closed: Promise<void>
   readonly #session: ClientHttp2Session
   readonly #socket: Socket
@@ -90,8 +92,8 @@ export class EtcdConnection {
   }
 
   /**
-   * Opens one. Rejects with the error of TCP, TLS or HTTP/2, with an EtcdError `Unreachable` when it takes too long, or
-   * with the signal's reason.
+   * Opens a connection. Rejects with the error of TCP, TLS or HTTP/2, with an EtcdError `Unreachable` if it takes too
+   * long, or with the signal's reason.
    */
   static async open(
     endpoint: EtcdEndpoint,
@@ -128,25 +130,26 @@ export class EtcdConnection {
   }
 
   /**
-   * Whether it accepts further requests. Not when the server is closing it: Node closes it when the last stream has
-   * ended.
+   * Whether the connection accepts further requests. It does not once the server is closing it; Node then closes it
+   * when the last stream has ended.
    */
   get usable(): boolean {
     return this.#failure === undefined && !this.#session.closed && !this.#session.destroyed
   }
 
-  /** Why it ended; undefined while it has not. */
+  /** Why the connection ended; undefined while it has not. */
   get failure(): unknown {
     return this.#failure
   }
 
-  /** For connect: opens a stream. */
+  /** Called by the connect library to open a stream. */
   async request(method: string, path: string, headers: OutgoingHttpHeaders): Promise<ClientHttp2Stream> {
     if (this.#failure !== undefined) throw this.#failure
     const stream = this.#session.request({ ...headers, ':method': method, ':path': path })
     this.#streams++
     this.#unanswered.add(stream)
-    // connect listens for errors a moment later; it also handles earlier ones, because the stream has then ended.
+    // The connect library listens for errors only a moment later. It notices an earlier one too, because the stream has
+    // then ended.
     stream.on('error', () => {})
     stream.once('response', () => {
       this.#unanswered.delete(stream)
@@ -161,36 +164,36 @@ export class EtcdConnection {
     return stream
   }
 
-  /** For connect: the server has sent something on a stream. */
+  /** Called by the connect library when the server has sent something on a stream. */
   notifyResponseByteRead(): void {
     this.#lastReceivedMs = this.#clock.monotonicMs()
     this.#forgiven = true
   }
 
-  /** Closes it when its last stream has ended. */
+  /** Closes the connection when its last stream has ended. */
   retire(): void {
     this.#retired = true
     if (this.#streams === 0) this.#rest()
   }
 
-  /** Closes it at once; its open streams fail with `reason`. Resolves when the socket is closed. */
+  /** Closes the connection at once; its open streams fail with `reason`. Resolves when the socket is closed. */
   async close(reason: unknown): Promise<void> {
     this.#end(reason)
     await this.closed
   }
 
-  /** No stream is open: it closes by itself after a time without any. */
+  /** Closes the connection, in which no stream is open, after a time without any; at once if it is retired. */
   #rest(): void {
     if (this.#failure !== undefined) return
     if (this.#retired) this.#end(lost('connection closed for want of use'))
-    // Node would close it too, but not if it has something to send when the last stream ends.
+    // Node would close the connection too, but not if there is something to send when the last stream ends.
     else if (this.#session.closed) this.#end(lost('connection closed by the server'))
     else this.#arm('idle', this.#times.idleMs, () => this.#end(lost('connection closed for want of use')))
   }
 
   /**
-   * Checks, in `delayMs` at the latest, whether the server has been silent for too long. While a pong is awaited, that
-   * timer decides.
+   * Checks, in `delayMs` at the latest, whether the server has been silent for too long. While the answer to a ping is
+   * awaited, the timer for that decides.
    */
   #check(delayMs: number): void {
     const { kind, dueMs } = this.#timer
@@ -212,7 +215,7 @@ export class EtcdConnection {
     this.#pingedMs = this.#clock.monotonicMs()
     this.#forgiven = false
     const give = (): void => this.#end(lost('no sign of life from the server'))
-    // Once more, shortly: after a pause of this process the answer may be here unread.
+    // Waits a little longer, because after a pause of this process the answer may have arrived but is not read yet.
     this.#arm('pong', pongMs, () => this.#arm('pong', REREAD_MS, give))
     this.#session.ping((error: Error | null) => {
       if (error !== null || this.#failure !== undefined) return
@@ -224,7 +227,7 @@ export class EtcdConnection {
     })
   }
 
-  /** One timer at a time. */
+  /** Replaces the timer; there is only one at a time. */
   #arm(kind: Timer['kind'], delayMs: number, callback: () => void): void {
     this.#timer.cancel()
     const cancel = this.#clock.schedule(delayMs, () => {
@@ -254,7 +257,7 @@ function openSocket(endpoint: EtcdEndpoint, tls: TlsMaterial | undefined): Socke
   // Half of the 60 s after which common balancers forget an idle connection.
   const options = { host, port, keepAlive: true, keepAliveInitialDelay: 30_000, noDelay: true }
   if (tls === undefined) return connectTcp(options)
-  // An address is no server name; it is verified in the certificate all the same.
+  // An IP address is not sent as the server name, but it is verified against the certificate all the same.
   const servername = isIP(host) === 0 ? host : ''
   // Explicit, because otherwise NODE_TLS_REJECT_UNAUTHORIZED decides.
   const verified = { secureContext: tls.context, servername, rejectUnauthorized: true }

@@ -43,9 +43,9 @@ interface Loaded {
 const REREAD_MS = 60_000
 
 /**
- * Reads the certificate files again for every connection, so that a rotation needs no restart: the next connection has
+ * Reads the certificate files again for every connection, so that a rotation needs no restart. The next connection uses
  * the new ones, and open connections continue with the old ones, as with etcd's own client. While the files cannot be
- * used, as halfway through a rotation, new connections have the last ones that could, with one line in the log.
+ * used, such as halfway through a rotation, new connections use the last usable ones, and one line is logged.
  */
 export class EtcdCredentials {
   readonly #files: CredentialFiles
@@ -60,13 +60,13 @@ export class EtcdCredentials {
     this.#options = options
   }
 
-  /** Rejects with an EtcdError `NoCredentials` that names the file, if the files have not been usable once. */
+  /** Reads the files. If they have never been usable, rejects with an EtcdError `NoCredentials` that names the file. */
   async load(): Promise<TlsMaterial> {
     const { cafile } = this.#files
     const { clock, onExpiry } = this.#options
     this.#readAtMs = clock.monotonicMs()
     const { ca, cert, context } = await this.#current()
-    // The certificates after the first are of authorities.
+    // The certificates after the first are those of authorities.
     const own = validitiesIn(cert).slice(0, 1)
     onExpiry?.('etcd-certfile', own)
     onExpiry?.('etcd-cafile', validitiesIn(ca))
@@ -79,11 +79,11 @@ export class EtcdCredentials {
   }
 
   /**
-   * Reads the files if the last reading is a minute old: a connection may last for months, while they are renewed or
-   * expire.
+   * Reads the files if they were last read at least a minute ago, because a connection may last for months, during
+   * which the files are renewed or expire.
    */
   refresh(): void {
-    // It rejects only before the first connection, which reports that itself.
+    // `load` rejects only before the first connection, which reports that itself.
     if (this.#options.clock.monotonicMs() - this.#readAtMs >= REREAD_MS) this.load().catch(() => {})
   }
 
@@ -119,12 +119,12 @@ export class EtcdCredentials {
 
   #contextOf(ca: string, cert: string, key: string): SecureContext {
     const { cafile, certfile, keyfile } = this.#files
-    // Node accepts a CA file without a certificate in it, and then trusts none.
+    // Checked here, because Node accepts a CA file without a certificate in it, and then trusts no authority.
     if (cafile !== undefined) usePem(cafile, () => new X509Certificate(ca), failure)
     const pair = certfile === undefined ? {} : { cert, key }
     const options = { ...(cafile === undefined ? {} : { ca }), ...pair, minVersion: 'TLSv1.2' } as const
     const load = (): SecureContext => {
-      // Node accepts an empty certificate or key, and then shows none.
+      // Checked here, because Node accepts an empty certificate or key, and then presents no certificate.
       if (certfile !== undefined) new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))
       return createSecureContext(options)
     }

@@ -41,19 +41,19 @@ export interface ConnectEtcdOptions extends CredentialFiles {
   readonly metrics?: Metrics | undefined
   /** For the pauses between tries. @default the system's */
   readonly random?: Random | undefined
-  /** For the answer of one server to one request, in milliseconds. @default 3000 */
+  /** How long one server may take to answer one request, in milliseconds. @default 3000 */
   readonly requestTimeoutMs?: number | undefined
 }
 
 /**
- * An etcd or kine over gRPC. Nothing is contacted before the first call; afterwards there is one connection to the
- * endpoint in use, which is closed after 55 s without use.
+ * A client of etcd or kine over gRPC. It opens no connection before the first call. Then it has one connection to the
+ * endpoint in use, and closes it after 55 s without use.
  *
  * The next endpoint is tried when one cannot be reached within 2 s, when its connection shows no sign of life within 3
- * s, or when it does not answer within 3 s: a lease of 15 s that is renewed every 10 s survives a server that is gone
- * and one that answers nothing. Reads, grants and watches are repeated. A write that may have happened is not: it
- * rejects, and the caller must read; a write that was never sent goes to the next endpoint. No call takes longer than
- * 11 s.
+ * s, or when it does not answer within 3 s. So a lease of 15 s that is renewed every 10 s survives if a server is gone,
+ * or if it no longer answers. Reads, grants and watches are repeated. A write that may have happened is not repeated:
+ * it rejects, and the caller must read. A write that was never sent goes to the next endpoint. No call takes longer
+ * than 11 s.
  */
 export function connectEtcd(options: ConnectEtcdOptions): EtcdKv {
   return new ConnectedEtcd(options)

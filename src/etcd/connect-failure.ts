@@ -12,20 +12,20 @@ export interface FailedTry {
   readonly elsewhere: boolean
 }
 
-/** Why a connection could not be opened, or was lost. An EtcdError is passed on, with the endpoint in front. */
+/** The error of a connection that could not be opened or was lost. An EtcdError keeps its code. */
 export function connectionError(endpoint: string, tls: TlsMaterial | undefined, error: unknown): EtcdError {
   const [code, reason] = error instanceof EtcdError ? [error.code, error.message] : reasonOf(error, tls)
   return new EtcdError(code, `etcd ${endpoint}: ${reason}`, error)
 }
 
-/** A connection could not be opened: nothing was sent. Unusable certificate files affect all endpoints. */
+/** A failure to open a connection: nothing was sent. Unusable certificate files affect all endpoints. */
 export function openingFailure(error: EtcdError): FailedTry {
   return { error, harmless: true, elsewhere: error.code !== 'NoCredentials' }
 }
 
-/** A request was sent and failed, on a connection that may meanwhile be `lost` for that reason. */
+/** The failure of a request on an open connection. `lost` is why the connection has ended meanwhile, if it has. */
 export function requestFailure(endpoint: string, lost: unknown, error: unknown): FailedTry {
-  // The failure of the request itself is known.
+  // An error of this client, such as when the connection had ended before the request could be sent.
   if (error instanceof EtcdError) {
     const known = new EtcdError(error.code, `etcd ${endpoint}: ${error.message}`, error)
     return { error: known, harmless: true, elsewhere: known.nature === 'away' }
@@ -42,7 +42,9 @@ export function requestFailure(endpoint: string, lost: unknown, error: unknown):
   return { error: connectionError(endpoint, undefined, lost ?? error), harmless: false, elsewhere: true }
 }
 
-/** One error for several failed endpoints: their common refusal if there is one, else that they are away. */
+/**
+ * Combines several endpoints' errors. The first error that is not `lasting` decides the code, else the first of all.
+ */
 export function combined(tries: readonly FailedTry[]): EtcdError {
   const [first, ...rest] = tries.map(({ error }) => error)
   if (first === undefined) return new EtcdError('Unreachable', 'etcd: there is no endpoint')
@@ -58,7 +60,7 @@ export function withRight(right: string, error: unknown): unknown {
   return new EtcdError(error.code, `${error.message}; this needs the permission to ${right}`, error)
 }
 
-/** How to distinguish the servers' refusals: the first match decides. */
+/** The codes of the servers' error messages. The first pattern that matches decides. */
 const answers: readonly (readonly [pattern: RegExp, code: EtcdErrorCode, trait?: Trait])[] = [
   [/revision has been compacted|is a future revision/, 'Compacted'],
   [/database space exceeded/, 'NoSpace'],
@@ -69,7 +71,7 @@ const answers: readonly (readonly [pattern: RegExp, code: EtcdErrorCode, trait?:
   [/request is too large|message larger than max/, 'Refused'],
   [/no leader|too many requests|unhealthy cluster|not supported for learner/, 'ServerError', 'refused before'],
   [/request timed out|server stopped|leader changed|deadline exceeded/, 'Timeout', 'effect unknown'],
-  // Reported by the client itself, for an unreadable answer.
+  // The connect library reports these for an unreadable answer.
   [/^protocol error|larger than configured readMaxBytes/, 'ServerError', 'effect unknown'],
   [/revision of auth store is old/, 'ServerError', 'refused before'],
 ]
@@ -88,10 +90,9 @@ const byGrpcCode: Readonly<Partial<Record<Code, readonly [EtcdErrorCode, Trait?]
   [Code.OutOfRange]: ['Refused'],
 }
 
-/** The server's own words; undefined where the error is about the connection. */
+/** The server's answer, with its code and its own words; undefined if the error is about the connection. */
 function answerOf(error: ConnectError): readonly [EtcdErrorCode, string, Trait] | undefined {
-  // Errors of a broken stream arrive as a ConnectError too: with Node's own error as its cause, or HTTP/2's code as its
-  // text.
+  // The error of a broken stream is a ConnectError too, with Node's error as its cause or HTTP/2's code as its text.
   if (!error.isWireError && (error.cause !== undefined || /^http\/2 /.test(error.rawMessage))) return undefined
   const words = shortMessage(error.rawMessage)
   const known = answers.find(([pattern]) => pattern.test(words))
@@ -111,7 +112,7 @@ const reasons: Readonly<Record<string, string>> = {
   ERR_STREAM_PREMATURE_CLOSE: 'connection closed by the server',
 }
 
-/** Why a connection broke, in few words. */
+/** Why a connection broke: the code and a few words. */
 function reasonOf(error: unknown, tls: TlsMaterial | undefined): readonly [EtcdErrorCode, string] {
   if (error instanceof ConnectError && error.cause === undefined)
     return ['Unreachable', 'connection closed by the server']
@@ -130,7 +131,7 @@ function reasonOf(error: unknown, tls: TlsMaterial | undefined): readonly [EtcdE
     ]
   }
   const known = reasons[code] ?? socketReason(code)
-  // The reaction of a server without TLS to a TLS client.
+  // A server without TLS reacts in this manner to a TLS client.
   if (code === 'ECONNRESET' && tls !== undefined) return ['Unreachable', 'connection reset in the TLS handshake']
   if (known !== undefined) return ['Unreachable', known]
   return ['Unreachable', shortMessage(error)]

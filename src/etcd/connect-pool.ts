@@ -21,9 +21,9 @@ export interface Server {
 
 /** How to handle a request that failed after it was sent. */
 export type RequestKind =
-  /** It changes nothing of importance: it may be sent again, to any server. */
+  /** The request changes nothing of importance. It may be sent again, to any server. */
   | 'repeatable'
-  /** It may have happened: the caller must read before sending it again. */
+  /** The request may have been carried out. The caller must read before it sends the request again. */
   | 'once'
 
 export interface PoolOptions {
@@ -32,7 +32,7 @@ export interface PoolOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly times: ConnectionTimes
-  /** For the answer to one request from one server, in milliseconds. */
+  /** How long one server may take to answer one request, in milliseconds. */
   readonly requestTimeoutMs: number
 }
 
@@ -44,28 +44,32 @@ interface Member {
 }
 
 /**
- * The longest answer, in bytes. A value has 1.5 MiB at most; the answers here are leases and records of a few hundred
- * bytes and bitmaps of up to 128 KiB. As much is allocated as an answer claims to have, before any of it has arrived.
+ * The longest accepted answer, in bytes. A value has 1.5 MiB at most, and the answers here are leases and records of a
+ * few hundred bytes and bitmaps of up to 128 KiB. There is a limit because the length that an answer claims to have is
+ * allocated before any of it has arrived.
  */
 const READ_MAX_BYTES = 2 * 1024 * 1024
 
-/** The pause between two rounds over servers that all have no leader. */
+/** The pause before all servers are tried again, if one of them had no leader or refused for a similar reason. */
 const ELECTION_PAUSE_MS = 200
 
 /**
- * The endpoints, of which the one that answered last is tried first. When a server cannot be reached, or answers that
- * it cannot serve, the next one is tried. The same holds when it does not answer in time, or before the caller aborts;
- * its connection then accepts no more requests, because it may be dead, and closes when its watches end.
+ * Sends requests to one of several endpoints, and tries the one that answered last first. If a server cannot be
+ * reached, answers that it cannot serve, or does not answer in time, the next one is tried. If the caller aborts before
+ * the answer, the next request begins with another endpoint. After a timeout or an abort the connection may be dead, so
+ * it accepts no more requests, and it closes when its watches end.
  */
 export class EndpointPool {
   readonly #options: PoolOptions
   readonly #members: readonly Member[]
   readonly #closing = new AbortController()
-  /** Including connections that a server is closing. */
+  /** All connections, including those that a server is closing. */
   readonly #connections = new Set<EtcdConnection>()
-  /** Including those for which no request waits any more. */
+  /** All connections that are being opened, including those for which no request waits any more. */
   readonly #openings = new Set<Promise<unknown>>()
-  /** The endpoint to try first, the one that answered last, and why another one was left. */
+  /**
+   * The endpoint to try first, the endpoint that answered last, and the error for which the pool last left an endpoint.
+   */
   #first = 0
   #serving: Member | undefined
   #left: EtcdError | undefined
@@ -105,7 +109,7 @@ export class EndpointPool {
     if (member !== undefined) this.#goOn(member, error)
   }
 
-  /** Closes everything; resolves when no socket is left. */
+  /** Closes all connections; resolves when no socket is left. */
   async close(): Promise<void> {
     const closed = new EtcdError('Unreachable', 'etcd: the connection was closed here')
     this.#closing.abort(closed)
@@ -134,7 +138,7 @@ export class EndpointPool {
         if (!result.harmless && kind === 'once') throw result.error
         if (clock.monotonicMs() >= lastTryMs) throw combined(failed)
       }
-      // An election of a leader normally ends within a second.
+      // Tries again if a server had no leader, because an election normally ends within a second.
       const electing = failed.some(({ harmless, error }) => harmless && error.code === 'ServerError')
       if (!electing || clock.monotonicMs() + ELECTION_PAUSE_MS >= lastTryMs) throw combined(failed)
       await sleep(clock, ELECTION_PAUSE_MS, signal)
@@ -142,8 +146,8 @@ export class EndpointPool {
   }
 
   /**
-   * The endpoints from the first one on. One whose open connection is broken comes once more at the end, with a new
-   * connection: after a restart of the only server that is sufficient.
+   * The endpoints, beginning with the one to try first. An endpoint whose open connection turns out to be broken comes
+   * once more at the end, with a new connection. After a restart of the only server that is sufficient.
    */
   *#inTurn(): Generator<Member> {
     const first = this.#first
@@ -188,7 +192,7 @@ export class EndpointPool {
     this.#left = error
   }
 
-  /** Logged when another endpoint answers, not for each failure. */
+  /** Logs a line when another endpoint answers than before. There is none for each failure. */
   #answered(member: Member): void {
     if (this.#members[this.#first] !== member || this.#serving === member) return
     if (this.#serving !== undefined) {
@@ -211,7 +215,7 @@ export class EndpointPool {
     const opening = this.#open(member.endpoint)
       .then((server) => {
         if (!member.server?.connection.usable) member.server = server
-        // Two were opened, because the first caller stopped waiting for the first.
+        // Two connections were opened, because the first caller stopped waiting for the first one.
         else server.connection.retire()
         return member.server
       })

@@ -14,13 +14,13 @@ export interface WatchTools {
   readonly pool: EndpointPool
   readonly clock: Clock
   readonly random: Random
-  /** Until the server confirms the watch, in milliseconds. */
+  /** How long the server may take to confirm the watch, in milliseconds. */
   readonly requestTimeoutMs: number
 }
 
 /** The pauses between attempts to reopen a watch, in milliseconds. */
 const pauses = { firstMs: 100, maxMs: 3_000, jitter: 'full' } as const
-/** A watch that lasted this long before it broke was no failed attempt. */
+/** A watch that lasted this long, in milliseconds, before it broke resets the back-off. */
 const PROVEN_MS = 5_000
 
 /** An open watch on one server. */
@@ -31,9 +31,9 @@ interface StandingWatch {
 }
 
 /**
- * Watches a prefix until `signal` is aborted or the pool is closed, and then resolves. It starts at the revision of a
- * read on the same server, so that no change is missed: kine confirms a watch before it is active. A member that has
- * lost its leader ends the watch.
+ * Watches a prefix until `signal` is aborted or the pool is closed, and then resolves. It starts after the revision of
+ * a read on the same server. Otherwise it could miss changes, because kine confirms a watch before it is active. A
+ * member that has lost its leader ends the watch.
  */
 export async function watchPrefix(tools: WatchTools, prefix: string, options: WatchOptions): Promise<void> {
   const { pool, clock, random } = tools
@@ -90,7 +90,7 @@ async function open(
     const from = (header?.revision ?? 0n) + 1n
     const requests = async function* () {
       yield watchRequest(prefix, from)
-      // The end of the requests would end the watch.
+      // The request stream must stay open, because its end would end the watch.
       await aborted(signal)
     }
     const stream = server.watch.watch(requests(), { signal, headers: requireLeader, timeoutMs: 0 })
@@ -105,7 +105,7 @@ async function open(
   }
 }
 
-/** The next response; rejects when there will be none. */
+/** The next response. Rejects when the server has ended or canceled the watch. */
 async function next({ responses }: StandingWatch): Promise<WatchResponse> {
   const { done, value } = await responses.next()
   if (done) throw new EtcdError('Unreachable', 'the server ended the watch')

@@ -4,9 +4,9 @@ import { type FailureNature, RemoteError } from '../runtime/errors.ts'
 export interface KeyValue {
   readonly key: string
   readonly value: Uint8Array
-  /** The store's revision of its last write: what a compare-and-put compares. */
+  /** The store's revision of the last write of the key. A compare-and-put compares it. */
   readonly modRevision: bigint
-  /** The etcd lease of the key, 0n for none. On kine this is a number of seconds: it identifies nothing. */
+  /** The etcd lease of the key, 0n for none. On kine this is a number of seconds, and identifies no lease. */
   readonly lease: bigint
 }
 
@@ -40,7 +40,7 @@ export interface EtcdKv {
   /** The newest value of one key; undefined when there is none. */
   get(key: string, signal: AbortSignal): Promise<KeyValue | undefined>
   /**
-   * Everything under a prefix, complete, at the newest revision, or at `revision`: two lists at one revision are one
+   * Everything under a prefix at the newest revision, or at `revision`. Two lists at the same revision are one
    * snapshot. Rejects with `Compacted` when that revision has been compacted.
    */
   list(
@@ -54,19 +54,19 @@ export interface EtcdKv {
    * changed or is gone.
    */
   update(key: string, value: Uint8Array, modRevision: bigint, options: PutOptions): Promise<bigint | undefined>
-  /** Deletes a key that must still be at `modRevision`. Returns whether it did. */
+  /** Deletes a key that must still be at `modRevision`. Returns whether the key was deleted. */
   delete(key: string, modRevision: bigint, signal: AbortSignal): Promise<boolean>
   /**
-   * A new etcd lease; its keys are deleted that many whole seconds (at least 2) later, or after the store's own
-   * minimum.
+   * Grants an etcd lease of this many whole seconds (at least 2), or of the store's minimum if that is longer. Its keys
+   * are deleted when the lease expires.
    */
   grantLease(ttlSeconds: number, signal: AbortSignal): Promise<LeaseGrant>
   /** The times of a lease; undefined when the store does not know it. kine refuses with `Unsupported`. */
   timeToLive(lease: bigint, signal: AbortSignal): Promise<LeaseTimes | undefined>
   /**
-   * Calls `onChange` with the changes under the prefix, in the order of their revisions, expiry included; and without
-   * changes when the watch starts and after each interruption, because anything may have changed. It reopens broken
-   * watches until the signal is aborted; then it resolves. Calls `report` with undefined when the watch is open
+   * Calls `onChange` with the changes under the prefix, in the order of their revisions, expiry included. Calls it with
+   * undefined when the watch starts and after each interruption, because anything may have changed. Reopens broken
+   * watches until the signal is aborted, and then resolves. Calls `report` with undefined when the watch is open
    * (again), else with the error that broke it.
    */
   watch(prefix: string, options: WatchOptions): Promise<void>
@@ -80,7 +80,7 @@ export interface KeyChange {
   readonly key: string
   /** The stored value; empty for `deleted`, which includes expiry. */
   readonly value: Uint8Array
-  /** The value before; undefined for `created`, and where the store no longer has it. */
+  /** The value before; undefined for `created`, and if the store no longer has it. */
   readonly previousValue: Uint8Array | undefined
   /** The store's revision of this change. */
   readonly modRevision: bigint
@@ -105,7 +105,10 @@ export type EtcdErrorCode =
   | 'Unreachable'
   /** No answer in time; a write may or may not have happened. */
   | 'Timeout'
-  /** It answers, but fails: no leader, too many requests, an internal error; a write may or may not have happened. */
+  /**
+   * The server answers, but fails: no leader, too many requests, an internal error; a write may or may not have
+   * happened.
+   */
   | 'ServerError'
   /** The revision has been compacted. */
   | 'Compacted'

@@ -7,19 +7,21 @@ export interface EtcdCall {
   readonly method: Exclude<keyof EtcdKv, 'close'>
   /** The key or prefix of the call; empty for leases. */
   readonly key: string
-  /**
-   * The changes that a watch is about to deliver; undefined for everything else, and where anything may have changed.
-   */
+  /** The changes that a watch is about to deliver; undefined if anything may have changed, and for everything else. */
   readonly changes?: readonly KeyChange[] | undefined
 }
 
-/** Faults on the way. Each gets the signal of the call, and returns undefined for no delay. */
+/** The faults to inject. Each function gets the signal of the call, and returns undefined for no delay. */
 export interface EtcdFaults {
-  /** Before a call reaches the store, or a watch is opened. Its rejection is the answer: nothing has happened. */
+  /**
+   * Called before a call reaches the store, or a watch is opened. A rejection is the answer: the store has done
+   * nothing.
+   */
   before?(call: EtcdCall, signal: AbortSignal): Promise<void> | undefined
   /**
-   * Before an answer arrives. Its rejection is the answer: the call has happened, but its result is lost. For a watch:
-   * before it delivers changes; a rejection breaks it, and after it is reopened anything may have changed.
+   * Called before an answer arrives. A rejection is the answer: the store has done its work, but the result is lost.
+   * For a watch it is called before changes are delivered. A rejection breaks the watch, and when it is reopened
+   * anything may have changed.
    */
   after?(call: EtcdCall, signal: AbortSignal): Promise<void> | undefined
 }
@@ -29,7 +31,7 @@ const REOPEN_MS = 1_000
 
 export interface FaultyEtcdOptions extends EtcdFaults {
   readonly clock: Clock
-  /** Whether the caller has ended: its watches then end without a report. @default never */
+  /** Whether the caller has ended. Its watches then deliver nothing more, and report no error. @default never */
   readonly isGone?: (() => boolean) | undefined
 }
 
@@ -81,7 +83,7 @@ export function faultyEtcd(
   }
 }
 
-/** Rejects with the error that broke the watch; resolves when it was ended on purpose. */
+/** Watches until the watch breaks, and then rejects with the error; resolves if the watch was ended on purpose. */
 async function watchUntilBroken(
   inner: EtcdKv,
   prefix: string,
@@ -96,7 +98,7 @@ async function watchUntilBroken(
   let last: Promise<void> | undefined
   const hold = (changes: readonly KeyChange[] | undefined): Promise<void> | undefined =>
     after?.({ ...call, changes }, controller.signal)
-  // One after the other, whatever their delays.
+  // Changes are delivered one after the other, whatever their delays.
   const inOrder = (changes: readonly KeyChange[] | undefined, deliver: () => void): void => {
     if (isGone()) {
       controller.abort(signal.reason)
@@ -106,7 +108,7 @@ async function watchUntilBroken(
     const deliverUnlessEnded = (): void => {
       if (!controller.signal.aborted) deliver()
     }
-    // Most changes of most watches have no delay.
+    // Most changes of most watches have no delay, and are delivered at once.
     if (held === undefined) {
       deliverUnlessEnded()
       return

@@ -18,14 +18,15 @@ export interface MemoryEtcdOptions {
    * lease sets the time of that key alone; and the remaining time of a lease is not available. @default 'etcd'
    */
   readonly flavour?: 'etcd' | 'kine' | undefined
-  /** Expiry happens at multiples of this many milliseconds on its clock; 0: at once. @default 0 */
+  /** Leases expire only at multiples of this many milliseconds on the store's clock; 0: at once. @default 0 */
   readonly expiryStepMs?: number | undefined
-  /** The time of the first of these steps on its clock, in milliseconds. @default 0 */
+  /** The time of the first of these steps on the store's clock, in milliseconds. @default 0 */
   readonly expiryPhaseMs?: number | undefined
   /** The shortest TTL of a lease, in seconds; shorter requests get this one. Not on kine. @default 2 */
   readonly leastTtlSeconds?: number | undefined
   /**
-   * How many revisions it retains, as etcd's `--auto-compaction-mode=revision` does; up to twice as many. @default all
+   * How many revisions the store retains, like etcd's `--auto-compaction-mode=revision`; sometimes up to twice as many.
+   * @default all
    */
   readonly revisions?: number | undefined
 }
@@ -42,9 +43,10 @@ interface Term {
 const LEAST_TTL_SECONDS = 2
 
 /**
- * An etcd, or kine, in this process: the twin of the real adapter, checked by the same contract suite.
+ * An etcd or kine in this process. The same contract suite checks it and the real adapter.
  *
- * Deterministic: it uses only its clock. No call is answered, and no watch called, before the caller's turn has ended.
+ * It is deterministic, because it uses only its clock. It answers no call, and calls no watcher, before the caller's
+ * synchronous code has ended.
  */
 export class MemoryEtcd {
   readonly #clock: Clock
@@ -53,7 +55,7 @@ export class MemoryEtcd {
   readonly #expiryPhaseMs: number
   readonly #leastTtlSeconds: number
   readonly #history: KeyHistory
-  /** By lease on etcd, by key on kine. */
+  /** The terms, by lease on etcd, by key on kine. */
   readonly #terms = new Map<bigint | string, Term>()
   readonly #watchers = new Set<{ readonly prefix: string; readonly collect: (change: KeyChange) => void }>()
   #nextLease = 7_587_000_000_000_000_001n
@@ -155,7 +157,7 @@ export class MemoryEtcd {
       this.#terms.set(this.#flavour === 'kine' ? key : lease, term)
       this.#scheduleExpiry()
     }
-    // Not slice: that of a Buffer shares its memory.
+    // Not `slice`, because that of a Buffer shares its memory.
     const stored = new Uint8Array(value)
     const modRevision = this.#history.write([{ key, value: stored, lease }])
     const type = before === undefined ? 'created' : 'modified'
@@ -163,7 +165,7 @@ export class MemoryEtcd {
     return modRevision
   }
 
-  /** In one revision, as when etcd revokes a lease. */
+  /** Deletes keys in one revision, as etcd does when it revokes a lease. */
   #delete(keys: readonly string[]): void {
     const gone = keys.flatMap((key) => this.#history.current(key) ?? [])
     if (gone.length === 0) return
@@ -205,7 +207,7 @@ export class MemoryEtcd {
     return this.#terms.get(this.#flavour === 'kine' ? key : lease)
   }
 
-  /** For a term that begins now. */
+  /** The end of a term that begins now. */
   #endOf(seconds: number): number {
     const endMs = this.#clock.monotonicMs() + seconds * 1000
     this.#nothingBeforeMs = Math.min(this.#nothingBeforeMs, endMs)
@@ -237,7 +239,9 @@ export class MemoryEtcd {
     return step === 0 ? endsAtMs : Math.ceil((endsAtMs - phase) / step) * step + phase
   }
 
-  /** A timer is set only while there are watches, and for terms with keys: otherwise the next call expires them. */
+  /**
+   * Sets a timer only while there are watches, and only for terms with keys. Other terms are ended by the next call.
+   */
   #scheduleExpiry(): void {
     this.#cancelExpiry()
     this.#cancelExpiry = () => {}
@@ -285,7 +289,7 @@ export class MemoryEtcd {
 /** A key after one write. */
 interface StoredVersion {
   readonly key: string
-  /** Undefined: deleted. */
+  /** Undefined if the write deleted the key. */
   readonly value: Uint8Array | undefined
   readonly modRevision: bigint
   readonly lease: bigint
@@ -293,9 +297,9 @@ interface StoredVersion {
 
 /** Every version of every key since the last compaction, with one revision that each write increments. */
 class KeyHistory {
-  /** For each key, oldest first. */
+  /** The versions of each key, oldest first. */
   readonly #versions = new Map<string, StoredVersion[]>()
-  /** Sorted; undefined until they are needed again. */
+  /** All keys, sorted; undefined until they are needed again. */
   #keys: readonly string[] | undefined
   #revision = 1n
   #compacted = 0n
@@ -338,7 +342,7 @@ class KeyHistory {
     return listed
   }
 
-  /** Writes, all in one revision, and returns it. */
+  /** Makes all writes in one revision, and returns that revision. */
   write(writes: readonly Omit<StoredVersion, 'modRevision'>[]): bigint {
     const modRevision = ++this.#revision
     for (const write of writes) {
@@ -357,7 +361,7 @@ class KeyHistory {
     return modRevision
   }
 
-  /** Discards the versions before a revision; does nothing where they are already discarded. */
+  /** Discards the versions before a revision; does nothing if they are already discarded. */
   compact(revision: bigint): void {
     if (revision > this.#revision) throw new EtcdError('Refused', 'mvcc: required revision is a future revision')
     if (revision <= this.#compacted) return

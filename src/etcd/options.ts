@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { fileName, type OptionGroup, parsedText, type Rule, requires, type ValuesOf } from '../documents/option.ts'
 
-/** The etcd, or kine, that the API servers store into. */
+/** The options for the etcd or kine in which the API servers store objects. */
 export const etcdOptions = {
   title: 'etcd',
   options: {
@@ -67,13 +67,13 @@ export interface EtcdEndpoint {
   /** As given, without a path. */
   readonly text: string
   readonly tls: boolean
-  /** For a Unix socket; then host and port have no meaning. */
+  /** The path of a Unix socket; host and port then have no meaning. */
   readonly socketPath: string | undefined
   readonly host: string
   readonly port: number
 }
 
-/** A host with or without scheme and port. Other text may be a user and password, and is not quoted. */
+/** Matches a host with or without scheme and port. Other text is not quoted, because it may be a user and password. */
 const isAddress = /^(?:[a-z]+:\/\/)?(?:[\w.-]+|\[[\da-f:.]*\]?)(?::\d{0,5})?\/?$/i
 
 /** An endpoint or prefix that cannot be used. */
@@ -83,7 +83,7 @@ class EtcdEndpointError extends Error {
 }
 
 /**
- * `https://host:2379`, `http://host:2379` or `unix:///path`, as kube-apiserver accepts them. Throws
+ * Parses `https://host:2379`, `http://host:2379` or `unix:///path`, as kube-apiserver accepts them. Throws
  * {@link EtcdEndpointError}.
  */
 export function parseEndpoint(text: string): EtcdEndpoint {

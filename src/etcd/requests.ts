@@ -10,14 +10,14 @@ import {
 import type { RequestLimit } from '../runtime/request-limit.ts'
 import type { EtcdKv, KeyValue } from './kv.ts'
 
-// The requests of kube-apiserver (etcd's client/v3/kubernetes/client.go), byte for byte in their shape: kine recognizes
-// transactions by it (its pkg/server/{create,update,delete}.go) and refuses all others.
+// These requests have exactly the shape of kube-apiserver's (etcd's client/v3/kubernetes/client.go), because kine
+// recognizes transactions by their shape (its pkg/server/{create,update,delete}.go) and refuses all others.
 
 type RangeInit = MessageInitShape<typeof RangeRequestSchema>
 type TxnInit = MessageInitShape<typeof TxnRequestSchema>
 type OpInit = MessageInitShape<typeof RequestOpSchema>
 
-/** A member without a leader refuses at once, and ends its watches, as with kube-apiserver's watches. */
+/** With this header, as in kube-apiserver's watches, a member without a leader refuses at once and ends its watches. */
 export const requireLeader = { hasleader: 'true' } as const
 
 const encoder = new TextEncoder()
@@ -38,12 +38,12 @@ interface Stored {
   readonly lease: bigint
 }
 
-/** The newest state of one key. */
+/** Reads the newest state of one key. */
 export function getRequest(key: Uint8Array): RangeInit {
   return { key, limit: 1n }
 }
 
-/** All keys under a prefix; at the newest revision for 0n. */
+/** Lists all keys under a prefix, at the newest revision if `revision` is 0n. */
 export function listRequest(prefix: Uint8Array, revision: bigint): RangeInit {
   return { key: prefix, rangeEnd: prefixEnd(prefix), revision }
 }
@@ -67,15 +67,15 @@ export function deleteRequest(key: Uint8Array, modRevision: bigint): TxnInit {
   }
 }
 
-/** Follows a prefix from a revision on, with the previous values. */
+/** Watches a prefix from a revision on, with the previous values. */
 export function watchRequest(prefix: Uint8Array, startRevision: bigint): MessageInitShape<typeof WatchRequestSchema> {
   const value = { key: prefix, rangeEnd: prefixEnd(prefix), startRevision, prevKv: true }
   return { requestUnion: { case: 'createRequest', value } }
 }
 
 /**
- * The first key after all those that begin with `prefix`: the prefix with its last byte one higher. Throws for an empty
- * prefix.
+ * The first key after all those that begin with `prefix`: the prefix up to its last byte below 0xff, with that byte one
+ * higher. Throws a RangeError if there is no such byte.
  */
 export function prefixEnd(prefix: Uint8Array): Uint8Array {
   const last = prefix.findLastIndex((byte) => byte < 0xff)
@@ -109,7 +109,7 @@ export class GuardedKey {
   readonly key: string
   readonly #etcd: EtcdKv
   #last: KeyValue | undefined
-  /** Later writes without an answer: each may have happened. */
+  /** Writes since then whose answers were lost. Each may have happened. */
   #unanswered: readonly Pick<KeyValue, 'value' | 'lease'>[] = []
 
   constructor(etcd: EtcdKv, key: string) {
@@ -126,24 +126,27 @@ export class GuardedKey {
   }
 
   /**
-   * Whether this is the result of an own write whose answer was lost. On kine the same value written by another process
-   * is indistinguishable.
+   * Whether this is the result of a write by this process whose answer was lost. On kine the same value may also be the
+   * write of another process.
    */
   isUnanswered({ value, lease }: KeyValue): boolean {
     return this.#unanswered.some((sent) => sent.lease === lease && Buffer.compare(sent.value, value) === 0)
   }
 
-  /** The key no longer belongs to this process. */
+  /** Forgets the last write, because the key no longer belongs to this process. */
   forget(): void {
     this.#last = undefined
   }
 
-  /** The key in the store; undefined when it does not exist. */
+  /** Reads the key from the store; undefined if it does not exist. */
   read(signal: AbortSignal): Promise<KeyValue | undefined> {
     return this.#etcd.get(this.key, signal)
   }
 
-  /** Writes the key if it is still as in `before`, or does not exist without `before`. Returns whether it did. */
+  /**
+   * Writes the key if it is still as in `before`; without `before`, if it does not exist. Returns whether it was
+   * written.
+   */
   async put(value: Uint8Array, lease: bigint, before: KeyValue | undefined, signal: AbortSignal): Promise<boolean> {
     const sent =
       before === undefined
@@ -160,14 +163,14 @@ export class GuardedKey {
     return modRevision !== undefined
   }
 
-  /** Deletes the key if it is still as in `before`. Returns whether it did. */
+  /** Deletes the key if it is still as in `before`. Returns whether it was deleted. */
   async delete(before: KeyValue, signal: AbortSignal): Promise<boolean> {
     this.#last = undefined
     return this.#etcd.delete(this.key, before.modRevision, signal)
   }
 }
 
-/** The same store; its requests, but not its watches, are aborted at the limit. */
+/** The same store, except that its requests, but not its watches, are aborted at the limit. */
 export function limitedEtcd(etcd: EtcdKv, limit: RequestLimit): EtcdKv {
   return {
     get: (key, signal) => limit.run(signal, (limited) => etcd.get(key, limited)),

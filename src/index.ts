@@ -1,5 +1,5 @@
 /**
- * The public door of the library: one master, its ports, and the interfaces that an embedding program may implement.
+ * The public API of the library: one master, its ports, and the interfaces that an embedding program may implement.
  * Everything else may change without notice.
  */
 import './runtime/system-node-guard.ts'

@@ -6,8 +6,8 @@ import type { KubeList, KubeObject, Resource } from './resources.ts'
 import { smallerPage } from './transport.ts'
 
 /**
- * A KubeApi that reads for real, and logs each write instead of making it: once, until a different write of the same
- * verb to the same object is planned. A create or update answers with the object as it was given, a patch with an
+ * A KubeApi that makes reads, and logs writes instead of making them. A repeated write is logged again only after a
+ * different one of the same verb to the same object. A create or update resolves with the given object, a patch with an
  * object of that name.
  */
 export function dryRunApi(api: KubeApi, logger: Logger): KubeApi {
@@ -85,11 +85,11 @@ export function dryRunLogger(logger: Logger): Logger {
 }
 
 /**
- * A KubeApi that reads normally, and writes only if `mayWrite` returns true at that very instant: a process that was
- * frozen continues with outdated copies before any timer reports that another process leads. A withheld write rejects
- * as Unreachable, which callers do not report.
+ * A KubeApi that reads normally, and calls `mayWrite` immediately before each write. Otherwise a process that was
+ * frozen would write from outdated copies, before any timer reports that another process leads. If `mayWrite` returns
+ * false, the write rejects as Unreachable, which callers do not report.
  *
- * There is no fence between the check and the server: a request that was sent before the freeze still arrives.
+ * The API server itself checks nothing: a request that was sent before the freeze still arrives.
  */
 export function fencedApi(api: KubeApi, mayWrite: () => boolean): KubeApi {
   const fenced = (): KubeApi => {
@@ -113,7 +113,7 @@ function readsOf(api: KubeApi): Pick<KubeApi, 'get' | 'list' | 'watch'> {
   }
 }
 
-/** The same API; its requests, but not its watches, are aborted at the limit. */
+/** The same API, except that its requests, but not its watches, are aborted at the limit. */
 export function limitedApi(api: KubeApi, limit: RequestLimit): KubeApi {
   return {
     get: (resource, ref, options) =>
@@ -131,11 +131,11 @@ export function limitedApi(api: KubeApi, limit: RequestLimit): KubeApi {
   }
 }
 
-/** As many as kubectl and client-go ask for. */
+/** The page size of kubectl and client-go. */
 const PAGE_SIZE = 500
 
 /**
- * Lists a collection page by page; all objects are as of the moment of the first page. A page that is too long is
+ * Lists a collection page by page. All pages show the state at the time of the first one. A page that is too long is
  * requested again with fewer objects. Rejects with a KubeError.
  */
 export async function* listPages<T extends KubeObject>(
@@ -163,9 +163,9 @@ export async function* listPages<T extends KubeObject>(
 const MOST_PAGES = 10_000
 
 /**
- * The token of the page after this one, which joins those that the list has `seen`; undefined after the last page. A
- * page that leads back to an earlier one, or one page too many, throws a KubeError, in which `source` names the
- * collection.
+ * The token of the page after this one; undefined after the last page. It is added to `seen`, the tokens of this list
+ * so far. Throws a KubeError if a page leads back to an earlier one, or if there are too many pages. `source` is the
+ * name of the collection in that error.
  */
 export function nextPage(source: string, { metadata }: KubeList<KubeObject>, seen: Set<string>): string | undefined {
   const { continue: next } = metadata

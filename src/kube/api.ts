@@ -27,9 +27,9 @@ export interface ListQuery {
   readonly resourceVersionMatch?: 'NotOlderThan' | 'Exact' | undefined
   readonly limit?: number | undefined
   readonly continue?: string | undefined
-  /** For lists alone: the caller reads no `metadata.managedFields`, so they may be missing or empty. @default false */
+  /** For lists only: the caller reads no `metadata.managedFields`, so they may be missing or empty. @default false */
   readonly dropsManagedFields?: boolean | undefined
-  /** The caller needs only the fields that this reads, and a server that has protobuf may send it. @default JSON */
+  /** Reads all fields that the caller needs from protobuf, which the server may send instead. @default JSON */
   readonly protobuf?: TrimmedReader | undefined
 }
 
@@ -64,7 +64,7 @@ export interface Status {
 export type Patch =
   | { readonly type: 'merge'; readonly body: unknown }
   | { readonly type: 'json'; readonly body: readonly unknown[] }
-  /** Server-side apply: `body` is the whole of what this manager owns, with apiVersion and kind. */
+  /** Server-side apply: `body` has all fields that this manager owns, and apiVersion and kind. */
   | { readonly type: 'apply'; readonly body: unknown; readonly force?: boolean | undefined }
 
 export interface WriteOptions extends CallOptions {
@@ -84,7 +84,7 @@ export interface DeleteOptions extends CallOptions {
 /**
  * The port to an API server: plain JSON objects, exactly as the server holds them.
  *
- * Every method rejects with a {@link KubeError} whose `code` names the decision it calls for, or with the reason of
+ * Every method rejects with a {@link KubeError} whose `code` says how the caller should react, or with the reason of
  * `signal`. The port itself retries only a 429 or 503 with Retry-After, and only for a call that is not `urgent`. The
  * caller decides about every other retry.
  */

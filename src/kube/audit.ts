@@ -44,7 +44,7 @@ export interface AuditEntry {
   readonly [field: string]: unknown
 }
 
-/** A line holds at most this many entries of a list and the number of the others in `omitted`. */
+/** A line has at most this many entries of a list; its field `omitted` has the number of the others. */
 const MAX_LISTED = 32
 
 /**
@@ -106,10 +106,10 @@ const UNSENT: ReadonlySet<string> = new Set([
   'EAI_AGAIN',
   'UND_ERR_CONNECT_TIMEOUT',
 ])
-/** Failures of which we know that the server has written nothing. */
+/** Error codes after which the server has certainly written nothing. */
 const NOT_WRITTEN: ReadonlySet<string> = new Set(['AlreadyExists', 'Expired', 'TooManyRequests', 'NoCredentials'])
 
-/** Makes a write; if its answer is lost, calls `unanswered` with the reason before this rejects. */
+/** Makes a write. If its answer is lost, calls `unanswered` with the error, and then rejects with it. */
 export async function answered<T>(
   write: () => Promise<T>,
   unanswered: (error: unknown) => void,

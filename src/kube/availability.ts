@@ -5,7 +5,7 @@ import type { Logger } from '../telemetry/logger.ts'
 import { Outages } from '../telemetry/outages.ts'
 import type { KubeErrorCode } from './errors.ts'
 
-/** A source that was lost and is now refused counts as refused after this long. */
+/** A source that lost the server and is now refused counts as refused only when that has lasted this long. */
 const RETURNING_MS = 5_000
 /**
  * A refusal is logged after it has lasted this long: a server that has just started forbids everything until it has
@@ -13,21 +13,22 @@ const RETURNING_MS = 5_000
  */
 const REPORT_AFTER_MS = 2_000
 /**
- * In an outage of other sources a refusal is logged only after the outage has lasted this long: a server that answers
- * nonsense also refuses. But one that fails for some sources for ever must not hide what it refuses to others.
+ * In an outage of other sources a refusal is logged only after the outage has lasted this long, because a server that
+ * answers nonsense also refuses. It is logged at last, because a server that fails for some sources for ever must not
+ * hide what it refuses to others.
  */
 const REPORT_IN_OUTAGE_MS = 300_000
 
-/** Takes in which requests of a source fail and which succeed. */
+/** Receives reports of failed and successful requests of each source. */
 export type AvailabilityReporter = Pick<Availability, 'failed' | 'interrupted' | 'succeeded' | 'forget'> & {
-  /** For the lines about what follows from an outage. */
+  /** For the log lines about consequences of an outage. */
   readonly outages?: Outages | undefined
 }
 
 const UNAUTHORIZED: KubeErrorCode = 'Unauthorized'
 const FORBIDDEN: KubeErrorCode = 'Forbidden'
 
-/** Where the rights are that this program needs, for who reads a refusal. */
+/** Where an operator who reads about a refusal finds the rights that this program needs. */
 export const RIGHTS_HINT = 'the rights that are needed are in config/kustomize/rbac'
 
 type Failure =
@@ -56,11 +57,11 @@ interface Refusal {
 /**
  * Whether a server can be used, computed from the failures and successes that its clients report.
  *
- * Any number of sources that lose the server make one outage: one line when the first begins to fail, one when the last
- * has recovered. A server that repeatedly fails and recovers makes no further lines ({@link FlapDamping}). A refusal is
- * no outage. It is logged once per source until that source succeeds, and not at all if it is short or an outage of
- * other sources lasts. `Unauthorized` is left to {@link KubeCredentials}: it has one cause, and gets one line for all
- * sources.
+ * All sources that lose the server share one outage. It is logged in one line when the first source fails, and in one
+ * when the last has recovered. A server that repeatedly fails and recovers causes no further lines ({@link
+ * FlapDamping}). A refusal is no outage. It is logged once per source until that source succeeds, and not at all if it
+ * is short or while other sources have an outage. {@link KubeCredentials} logs `Unauthorized`, in one line for all
+ * sources, because it has one cause.
  */
 export class Availability {
   readonly #server: string
@@ -69,14 +70,14 @@ export class Availability {
   readonly #failures = new Map<string, Failure>()
   readonly #handlers = new Set<(available: boolean) => void>()
   readonly #damping = new FlapDamping(true)
-  /** What follows from an outage of this server belongs to the lines of that outage. */
+  /** Hides the log lines about consequences of this server's outages. */
   readonly outages: Outages
   #outage: Outage | undefined
   /** An outage whose last failing source was forgotten before the server answered: its end is not logged yet. */
   #forgotten: Outage | undefined
   /** Whether this server has answered a source that had failed, since the last failure. */
   #answers = false
-  /** Whether the server has ever answered: what was never there cannot be lost. */
+  /** Whether the server has ever answered. Before that the log does not say that it was lost. */
   #hasAnswered = false
   #isHinted = false
 
@@ -85,7 +86,7 @@ export class Availability {
     readonly clock: Clock
     readonly logger: Logger
     readonly server?: string
-    /** For parts that were made before. @default its own */
+    /** The outages that parts which were created earlier use. @default its own */
     readonly outages?: Outages | undefined
   }) {
     this.#server = options.server ?? 'the API server'
@@ -108,11 +109,11 @@ export class Availability {
     return undefined
   }
 
-  /** A request of `source`, such as `services`, failed with `error`. */
+  /** Reports that a request of `source`, such as `services`, failed with `error`. */
   failed(source: string, error: unknown): void {
     this.#logger.debug({ source, error }, `a request to ${this.#server} failed`)
     const before = this.#failures.get(source)
-    // An error that did not come from the server is a refusal of our own.
+    // An error that did not come from the server is a refusal by this program itself.
     const nature = error instanceof RemoteError ? error.nature : undefined
     const own = nature === undefined
     if (nature === 'away' || nature === 'conflict') {
@@ -143,14 +144,17 @@ export class Availability {
   }
 
   /**
-   * A watch of `source` worked and has broken. That alone is no outage, but an outage that begins now does not end
-   * before the source has succeeded.
+   * Reports that a working watch of `source` has broken. That alone is no outage, but an outage that begins now does
+   * not end before the source has succeeded.
    */
   interrupted(source: string): void {
     if (!this.#failures.has(source)) this.#failures.set(source, { kind: 'lost', refusal: undefined })
   }
 
-  /** A request of `source` succeeded, perhaps at another server: only a source that failed here proves an answer. */
+  /**
+   * Reports that a request of `source` succeeded, perhaps at another server. Only a source that had failed at this
+   * server proves that it answers.
+   */
   succeeded(source: string): void {
     this.#hasAnswered = true
     const before = this.#failures.get(source)
@@ -167,8 +171,8 @@ export class Availability {
   }
 
   /**
-   * `source` has ended: its last state no longer counts. If no other source fails, the outage is over; that is logged
-   * when a source that failed in it shows that the server answers.
+   * Reports that `source` has ended, so its last state no longer counts. If no other source fails, the outage is over.
+   * That is logged when a source that failed in it shows that the server answers.
    */
   forget(source: string): void {
     if (!this.#failures.delete(source) || this.#outage === undefined || this.#isFailing) return

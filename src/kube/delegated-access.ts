@@ -10,13 +10,13 @@ import type { KubeApi } from './api.ts'
 import { subjectAccessReviews, tokenReviews } from './resources.ts'
 
 interface DelegatedAccessOptions {
-  /** To the API server that validates the tokens and knows the rights of their users. */
+  /** A client of the API server that validates the tokens and knows the rights of their users. */
   readonly api: KubeApi
   /** Whether bearer tokens are accepted. Client certificates always are. */
   readonly tokens: boolean
   readonly clock: Clock
   readonly logger: Logger
-  /** Of the API server. @default none that is known */
+  /** The outages of the API server. @default none that is known */
   readonly outages?: Outages | undefined
 }
 
@@ -132,26 +132,26 @@ export class DelegatedAccess implements HealthAccess {
   }
 }
 
-/** More unknown questions arrived than may be sent to the API server at a time. */
+/** More reviews are needed than may be sent to the API server at a time. */
 class TooManyReviews extends Error {
   override readonly name = 'TooManyReviews'
 }
 
 interface ReviewMemoryOptions<Answer> {
   readonly clock: Clock
-  /** For questions without a good answer so far: it limits callers that ask at random, and not known callers. */
+  /** The limit on reviews that have no good answer so far. It limits callers that guess, but not known callers. */
   readonly limit: TokenBucket
-  /** How long an answer counts, in milliseconds. */
+  /** How long an answer is valid, in milliseconds. */
   readonly lifeMs: (answer: Answer) => number
   readonly isGood: (answer: Answer) => boolean
 }
 
-/** The most answers, good and bad; the oldest is removed first. */
+/** How many answers, good and bad, are cached at most; the oldest is removed first. */
 const MOST_ANSWERS = 1000
 
 /**
- * Caches the answers to reviews, and asks once for all callers with the same question at the same time. Failures are
- * not cached; nor are questions, which may be secrets: only their hashes.
+ * Caches the answers to reviews, and makes one review for all callers with the same question at the same time. Failures
+ * are not cached. Of a question only the hash is stored, because the question may contain a secret.
  */
 class ReviewMemory<Answer> {
   readonly #options: ReviewMemoryOptions<Answer>
@@ -162,7 +162,7 @@ class ReviewMemory<Answer> {
     this.#options = options
   }
 
-  /** Rejects with TooManyReviews, or with what `ask` rejects with. */
+  /** The cached answer, or else that of `ask`. Rejects with TooManyReviews, or with the error of `ask`. */
   async of(question: string, ask: () => Promise<Answer>): Promise<Answer> {
     const { clock, limit, isGood } = this.#options
     const key = createHash('sha256').update(question).digest('base64')

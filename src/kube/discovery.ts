@@ -5,11 +5,11 @@ import { answerLimits, type Transport } from './transport.ts'
 
 /** The kinds that a server says it serves. */
 export interface Discovery {
-  /** Whether the server serves a resource. Rejects with a KubeError when it does not say. */
+  /** Whether the server serves a resource. Rejects with a KubeError if it gives no clear answer. */
   serves(resource: Resource<KubeObject>, signal: AbortSignal): Promise<boolean>
 }
 
-/** Reads the list of the resource's group and version, which every authenticated user may read. */
+/** Reads the list of resources in a group and version, which every authenticated user may read. */
 export function restDiscovery(transport: Transport): Discovery {
   return {
     async serves(resource, signal) {

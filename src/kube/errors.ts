@@ -23,7 +23,7 @@ export type KubeErrorCode =
   | 'NoCredentials'
   /** The answer is not what the protocol allows: not JSON, torn, of another kind. */
   | 'BadResponse'
-  /** The answer exceeds the limit for its kind (answer-limits.ts): request less. */
+  /** The answer exceeds the limit for its kind (`answerLimits` in transport.ts): request less. */
   | 'TooLarge'
   /** Any other refusal (405, 415, …). */
   | 'Refused'
@@ -42,9 +42,9 @@ const natures: Readonly<Partial<Record<KubeErrorCode, FailureNature>>> = {
 export class KubeError extends RemoteError {
   override readonly name = 'KubeError'
   readonly code: KubeErrorCode
-  /** The HTTP status, 0 where there was none. */
+  /** The HTTP status, 0 if there was none. */
   readonly httpStatus: number
-  /** The server's own words, where it sent any. */
+  /** The server's own explanation, if it sent one. */
   readonly status: Status | undefined
   /** How long the server asked the client to wait, in milliseconds. */
   readonly retryAfterMs: number | undefined
@@ -76,7 +76,7 @@ export function isKubeError(error: unknown, ...codes: readonly KubeErrorCode[]):
   return error instanceof KubeError && (codes.length === 0 || codes.includes(error.code))
 }
 
-/** Resolves with the answer, or with undefined where the server answers `NotFound`. */
+/** Resolves with the answer, or with undefined if the server answers `NotFound`. */
 export async function ifFound<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer

@@ -17,11 +17,11 @@ export interface EventToRecord {
   readonly action: string
   /** For people. What exceeds 1,024 bytes is cut off. */
   readonly note: string
-  /** The controller that reports, where it is not the recorder's own. */
+  /** The controller that reports, if it is not the recorder's own. */
   readonly reportingController?: string | undefined
 }
 
-/** Takes Events without waiting and without failing. */
+/** Records Events. It never waits and never fails. */
 export interface EventSink {
   record(event: EventToRecord): void
 }
@@ -78,18 +78,18 @@ export function referenceTo(object: KubeObject): ObjectReference {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
-/** The same for an object from a list or watch, which has no kind of its own. */
+/** A reference to an object from a list or watch, which has no kind of its own. */
 export function referenceIn(resource: Resource<KubeObject>, object: KubeObject | undefined): ObjectReference {
   return referenceTo({ ...object, apiVersion: apiVersionOf(resource), kind: resource.kind })
 }
 
-/** Equal for repetitions of the same Event. */
+/** A key that is equal for repetitions of the same Event. */
 export function seriesKey(event: EventToRecord): string {
   const { type, reason, action, note, reportingController } = event
   return JSON.stringify([identity(event.regarding), type, reason, action, note, reportingController])
 }
 
-/** Equal for Events that share one rate limit: those of one type about one object. */
+/** A key that is equal for Events that share one rate limit: those of one type about one object. */
 export function spamKey(event: EventToRecord): string {
   return JSON.stringify([identity(event.regarding), event.type])
 }
@@ -107,7 +107,7 @@ function cutBytes(text: string, limit: number): string {
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(limit)).read)
 }
 
-/** The fixed parts of an Event, by its reason. docs/events.md has what it means and what to do. */
+/** The fixed parts of an Event, by its reason. docs/events.md explains what it means and what to do. */
 interface EventKind {
   readonly type: EventToRecord['type']
   readonly action: string
@@ -144,7 +144,7 @@ export const eventReasons = {
 
 export type EventReason = keyof typeof eventReasons
 
-/** An event of one of the reasons of this program. */
+/** An Event with one of the reasons of this program. */
 export function eventOf(reason: EventReason, event: Pick<EventToRecord, 'regarding' | 'note'>): EventToRecord {
   return { ...event, ...eventReasons[reason], reason }
 }

@@ -26,10 +26,10 @@ const SPAM_LIMIT = { burst: 25, qps: 1 / 300 }
 const MAX_QUEUED = 1_000
 const MAX_REMEMBERED = 4_096
 const MAX_TRIES = 12
-/** At shutdown, queued Events get this long. */
+/** How long queued Events are still written at shutdown. */
 const DRAIN_MS = 1_000
 
-/** One Event object in the cluster: what happened first, and how often it has happened since. */
+/** One Event object in the cluster: the first occurrence, and how often it has occurred since. */
 interface Series {
   readonly event: KubeEvent
   count: number
@@ -45,10 +45,10 @@ interface Series {
  * Writes Events (events.k8s.io/v1) in the background. Recording never waits and never fails; an Event that cannot be
  * written is dropped.
  *
- * The same event within six minutes becomes a series: its second occurrence, its end, and every half hour in between
- * are written, the others are counted. One object causes at most 25 new Events at once and one every five minutes after
- * that. While the server is away up to 1,000 Events wait. Behaviour as in client-go's `tools/events`, with the spam
- * filter of `tools/record`.
+ * If the same Event occurs again within six minutes, it becomes a series. The second occurrence, the end and, every
+ * half hour in between, the count are written. One object causes at most 25 new Events of a type at once, and one every
+ * five minutes after that. While the server is away, up to 1,000 Events wait. Behaviour as in client-go's
+ * `tools/events`, with the spam filter of `tools/record`.
  */
 export class EventRecorder {
   readonly #options: EventRecorderOptions
@@ -165,7 +165,7 @@ export class EventRecorder {
     this.#wake?.()
   }
 
-  /** One attempt. False when it must be repeated later. */
+  /** Makes one attempt to write a series. Returns false if it must be repeated later. */
   async #write(series: Series, signal: AbortSignal): Promise<boolean> {
     const count = series.count
     try {
@@ -174,7 +174,7 @@ export class EventRecorder {
     } catch (error) {
       if (signal.aborted) return false
       if (!isKubeError(error)) throw error
-      // The answer of an earlier, successful creation was lost.
+      // If it exists already, the answer to an earlier, successful creation was lost.
       const made = error.code === 'AlreadyExists'
       if (made) series.written = 1
       if (!(made && count === 1)) {
@@ -206,7 +206,7 @@ export class EventRecorder {
       )
     } catch (error) {
       if (!isKubeError(error, 'NotFound')) throw error
-      // Events live for an hour only: a long series outlives its object.
+      // A long series outlives its object, because the server deletes Events after an hour.
       series.written = 0
       await this.#create(series, signal)
     }
@@ -233,8 +233,8 @@ function isWorthAnotherTry(error: KubeError): boolean {
 }
 
 /**
- * The server received the request and failed. This very Event may be the cause, and must not hold up the others for
- * ever.
+ * Whether the server received the request and failed. This very Event may then be the cause, and must not delay the
+ * others for ever.
  */
 function mayBeTheEvent(error: KubeError): boolean {
   return isKubeError(error, 'ServerError', 'Timeout', 'BadResponse', 'AlreadyExists')

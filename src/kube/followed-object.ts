@@ -8,7 +8,7 @@ import { Informer, type InformerContext } from './informer.ts'
 import { isNewer, type KubeObject, type Resource } from './resources.ts'
 import { keyOf } from './store.ts'
 
-/** Watch events are less than this late, in milliseconds. A later one was lost. */
+/** A watch event that is more than this many milliseconds late counts as lost. */
 const LATE_MS = 2_000
 
 export interface FollowedObjectOptions<T extends KubeObject> extends InformerContext {
@@ -23,8 +23,9 @@ export interface FollowedObjectOptions<T extends KubeObject> extends InformerCon
 /**
  * One object, followed by a watch and read live now and then.
  *
- * A watch may lose an event and continue, bookmarks included. The result of a live read counts until the next watch
- * event. If the watch has not delivered that state two seconds later, it is restarted.
+ * A watch may lose an event and still deliver later ones, even bookmarks. So the object is also read live. The result
+ * of a live read counts until the next watch event. If the watch has not delivered that state two seconds later, it is
+ * restarted.
  */
 export class FollowedObject<T extends KubeObject> {
   readonly #options: FollowedObjectOptions<T>
@@ -38,7 +39,7 @@ export class FollowedObject<T extends KubeObject> {
     const { ref, onChange, metrics } = options
     this.#options = options
     this.#key = keyOf(ref)
-    // Selected by name: this needs no rights to the whole namespace.
+    // The selection by name needs no rights to the whole namespace.
     const query = { namespace: ref.namespace, fieldSelector: `metadata.name=${ref.name}` }
     this.#informer = new Informer<T>({ ...options, query })
     this.#informer.subscribe(onChange)
@@ -80,7 +81,7 @@ export class FollowedObject<T extends KubeObject> {
       live = await ifFound(api.get(resource, ref, { signal }))
     } catch (error) {
       if (!(error instanceof RemoteError)) throw error
-      // The watch reports an outage, and notices its end sooner.
+      // An outage is not reported here, because the watch reports it, and notices its end sooner.
       if (error.nature !== 'away') availability.failed(source, error)
       return
     }

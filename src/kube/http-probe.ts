@@ -21,15 +21,17 @@ export type ServerAnswer =
   | {
       readonly type: 'answer'
       readonly status: number
-      /** The checks of /readyz that failed, where it lists them. */
+      /** The checks of /readyz that failed, if it lists them. */
       readonly failing: readonly string[]
       readonly certificate: {
-        /** As the end of a sentence that begins with the certificate: `has expired`. Undefined for a good one. */
+        /**
+         * The end of a sentence that begins with the certificate, such as `has expired`. Undefined if it has no fault.
+         */
         readonly fault: string | undefined
-        /** The names and addresses that it is for. */
+        /** The names and addresses for which it is valid. */
         readonly names: readonly string[]
       }
-      /** The server's clock less this one, from its Date header; the truth is at most `toleranceMs` away. */
+      /** The server's clock minus the local one, from its Date header; the truth is at most `toleranceMs` away. */
       readonly clock: { readonly offsetMs: number; readonly toleranceMs: number } | undefined
     }
 
@@ -41,7 +43,7 @@ export type ServerProbe = (
 ) => Promise<ServerAnswer>
 
 export interface ServerProbeOptions {
-  /** The authorities that must have signed the certificates, as PEM. @default whoever has signed them */
+  /** The authorities that must have signed the certificates, as PEM. @default any authority */
   readonly ca?: string | undefined
   readonly clock: Clock
   /**
@@ -53,12 +55,12 @@ export interface ServerProbeOptions {
 
 /** A Date header has whole seconds. */
 const DATE_STEP_MS = 1_000
-/** Names of a certificate that are shown. */
+/** At most this many names of a certificate are shown. */
 const MAX_NAMES = 20
 
 /**
- * A probe over TLS. It sends no credentials, because nobody knows who is behind a listed address; requests no server
- * name, as Pods that use the ClusterIP; and reads a bounded answer.
+ * A probe over TLS. It sends no credentials, because it is unknown which server has a listed address. It sends no
+ * server name, like Pods that use the ClusterIP. It reads only the beginning of a long answer.
  */
 export function serverProbe({ ca, clock, timeoutMs = 5_000 }: ServerProbeOptions): ServerProbe {
   return ({ host, port, names }, signal) => {
@@ -75,7 +77,7 @@ export function serverProbe({ ca, clock, timeoutMs = 5_000 }: ServerProbeOptions
       headers: { accept: '*/*', 'user-agent': 'apiserver-bootstrap', connection: 'close' },
       ...(ca === undefined ? {} : { ca }),
       servername: '',
-      // The fault of a certificate is a finding; what the server answers is another one.
+      // The answer is read even if the certificate has a fault. Both are reported.
       rejectUnauthorized: false,
       checkServerIdentity: identityOfAny(names),
     })
@@ -110,7 +112,7 @@ function reasonOf(error: Error): string {
   return socketReason(code) ?? shortMessage(error)
 }
 
-/** The beginning of an answer, up to its limit or its break. */
+/** The beginning of an answer, until the limit is reached or the connection breaks. */
 async function readText(response: IncomingMessage): Promise<string> {
   const pieces: Buffer[] = []
   let length = 0
@@ -121,7 +123,7 @@ async function readText(response: IncomingMessage): Promise<string> {
       if (length > answerLimits.text) break
     }
   } catch {
-    // The status has arrived, and it is what counts.
+    // A broken body is ignored, because the status has arrived and is what counts.
   }
   return Buffer.concat(pieces).toString()
 }
@@ -141,7 +143,7 @@ function certificateOf(
   }
 }
 
-/** Node's code for the fault of a certificate, whoever has signed it; empty for none. */
+/** Node's code for the fault of a certificate, without a check of who signed it; empty if there is no fault. */
 function faultOf(certificate: PeerCertificate, names: readonly string[]): string {
   const nowMs = Date.now()
   if (Date.parse(certificate.valid_to) < nowMs) return 'CERT_HAS_EXPIRED'
@@ -149,7 +151,7 @@ function faultOf(certificate: PeerCertificate, names: readonly string[]): string
   return identityOfAny(names)('', certificate) === undefined ? '' : 'ERR_TLS_CERT_ALTNAME_INVALID'
 }
 
-/** The header was written after the request was sent and before the answer came. */
+/** The difference of the clocks. The server wrote the header between the sending of the request and the answer. */
 function offsetOf(
   date: string | undefined,
   sentMs: { readonly wall: number; readonly monotonic: number },

@@ -14,10 +14,10 @@ export class ProxyError extends Error {
 /**
  * The proxy for `server`; undefined for a direct connection.
  *
- * As Go's `golang.org/x/net/http/httpproxy`: HTTPS_PROXY for https, HTTP_PROXY for http, upper case before lower case;
- * NO_PROXY lists hosts, domains (`.example.com` without the domain itself), addresses and CIDRs, each with an optional
- * port, or `*`; localhost and loopback addresses are never proxied. Throws a ProxyError for a proxy that is not an HTTP
- * proxy.
+ * Like Go's `golang.org/x/net/http/httpproxy`: HTTPS_PROXY for https, HTTP_PROXY for http, upper case before lower
+ * case; NO_PROXY lists hosts, domains (`.example.com` without the domain itself), addresses and CIDRs, each with an
+ * optional port, or `*`; localhost and loopback addresses are never proxied. Throws a ProxyError for a proxy that is
+ * not an HTTP proxy.
  */
 export function proxyFromEnvironment(server: URL, environment: ProxyEnvironment): URL | undefined {
   const name = server.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY'
@@ -40,7 +40,7 @@ export function parseProxy(setting: string, value: string): URL {
   return url
 }
 
-/** Whether the host of `server` is this machine by its text alone, without name resolution. */
+/** Whether the host of `server` is a loopback name or address. Names are not resolved. */
 export function isLoopbackHost(server: URL): boolean {
   return isLoopbackName(bare(server.hostname))
 }

@@ -6,11 +6,11 @@ import type { Readiness, ReadinessAnswer, ReadinessCheck } from './readiness.ts'
 import { type ApiRequest, type ApiResponse, answerLimits, type Transport } from './transport.ts'
 
 export interface HttpReadinessOptions {
-  /** To the API server whose readiness is probed. */
+  /** The transport to the API server whose readiness is probed. */
   readonly transport: Transport
   /** @default '/readyz' */
   readonly path?: string | undefined
-  /** Its name in messages, such as its URL. @default the path */
+  /** The server's name in messages, such as its URL. @default the path */
   readonly name?: string | undefined
   /**
    * How long one probe may take, in milliseconds: longer than the two seconds after which kube-apiserver's own check of
@@ -19,23 +19,25 @@ export interface HttpReadinessOptions {
   readonly timeoutMs?: number | undefined
   /** Logs when the server begins and ceases to refuse probes. @default none */
   readonly logger?: Logger | undefined
-  /** Of the server that is probed. @default none that is known */
+  /** The outages of the server that is probed. @default none that is known */
   readonly outages?: Outages | undefined
 }
 
 /** This many meaningful answers in a row end a time of refusals. */
 const ANSWERS_TO_RECOVER = 3
-/** The second refusal is logged: a server that has just started refuses once, until it has read its RBAC rules. */
+/**
+ * The second refusal is logged, not the first, because a server refuses until it has read its RBAC rules at its start.
+ */
 const REFUSALS_TO_REPORT = 2
 
 /**
  * Reads the readiness of an API server with GET /readyz?verbose.
  *
  * HTTP 200 is ready, 5xx is not. If the path ends in /readyz, GET /livez?exclude=etcd beside it checks whether the
- * server answers at all. While there are no credentials, both are anonymous: a server lives without our token. An
- * answer without information about the server is `refused`: 401, 403, 404 and redirects,
- * which have their cause in the configuration, and 429, which the server gives before it reads the request. The second
- * refusal is logged, and then the third meaningful answer in a row: occasional refusals make one line.
+ * server answers at all. While there are no credentials, both requests are anonymous, because a server can be alive
+ * although we have no token. An answer without information about the server is `refused`: 401, 403, 404 and redirects,
+ * whose cause is in the configuration, and 429, which the server sends before it handles the request. The second
+ * refusal is logged, and then the third meaningful answer in a row, so that occasional refusals cause one line.
  */
 export function httpReadiness(options: HttpReadinessOptions): Readiness {
   const {
@@ -78,7 +80,7 @@ export function httpReadiness(options: HttpReadinessOptions): Readiness {
       signal,
     )
   return {
-    // /livez itself needs no seat of API priority and fairness, which a path below it would.
+    // API priority and fairness exempts /livez itself, but not the paths below it.
     async answers(signal: AbortSignal): Promise<boolean> {
       if (livez === undefined) return false
       try {
@@ -118,7 +120,7 @@ const hints: Readonly<Record<number, string>> = {
 
 /**
  * The checks in a verbose answer: lines `[+]name ok` and `[-]name failed: reason withheld`; other lines are ignored.
- * Each probe reads the same text until something changes.
+ * Results are cached, because each probe gets the same text until something changes.
  */
 export const parseReadinessChecks = remembering((text): readonly ReadinessCheck[] => {
   const checks: ReadinessCheck[] = []

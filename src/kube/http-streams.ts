@@ -71,7 +71,10 @@ export class EventStream implements AsyncIterableIterator<unknown, undefined> {
   }
 }
 
-/** Cuts a stream of bytes into values, one for each event. Each byte is read once, however the stream is chopped. */
+/**
+ * Cuts a stream of bytes into values, one for each event. Each byte is read once, however the stream is divided into
+ * chunks.
+ */
 export interface Frames {
   /**
    * The values that `chunk` completes. Throws a BadResponse for an event that cannot be read, TooLarge for one that is
@@ -80,7 +83,7 @@ export interface Frames {
   push(chunk: Uint8Array): Iterator<unknown, void, undefined>
   /** Throws a BadResponse if the stream ended inside an event. */
   end(): void
-  /** Forgets an event that has begun. */
+  /** Discards the beginning of an incomplete event. */
   clear(): void
 }
 
@@ -138,10 +141,10 @@ export class LengthDelimitedFrames implements Frames {
   readonly #begun: HttpBytes
   readonly #header = Buffer.alloc(LENGTH_BYTES)
   #headerLength = 0
-  /** The bytes of the event that have not come. */
+  /** How many bytes of the event have not arrived yet. */
   #left = 0
 
-  /** `read` must not hold on to the bytes. */
+  /** `read` must not retain the bytes. */
   constructor(limit: number, read: (bytes: Uint8Array) => unknown) {
     this.#limit = limit
     this.#read = read
@@ -185,8 +188,8 @@ export class LengthDelimitedFrames implements Frames {
 }
 
 /**
- * Parses a JSON value from UTF-8 bytes, with empty managedFields if they are dropped. Otherwise throws a BadResponse
- * that does not quote them.
+ * Parses a JSON value from UTF-8 bytes. `dropsManagedFields` makes each list of managedFields empty. Throws a
+ * BadResponse for other bytes, and does not quote them.
  */
 export function parseJson(bytes: Uint8Array, dropsManagedFields = false): unknown {
   if (!isUtf8(bytes)) throw new KubeError('BadResponse', 'the answer is not UTF-8')
@@ -202,12 +205,12 @@ export function parseJson(bytes: Uint8Array, dropsManagedFields = false): unknow
   }
 }
 
-/** What a server sends has at least so many bytes for each object and list; the densest are managedFields. */
+/** What a server sends has at least this many bytes for each object and list. managedFields are the densest. */
 const LEAST_BYTES = 6
 
 /**
- * What is wrong with the brackets outside of strings, as the end of a sentence: more than `most` levels are open at
- * once, or there are too many. The result for text other than JSON means nothing.
+ * What is wrong with the brackets outside of strings, as the end of a sentence: they are nested more than `most` deep,
+ * or there are too many. For text that is not JSON the result has no meaning.
  */
 function structureFault(text: string, most: number): string | undefined {
   if (text.length <= 2 * most) return undefined
@@ -231,13 +234,13 @@ function structureFault(text: string, most: number): string | undefined {
 /** As Go writes the key, without space. Inside a string its quotes would be escaped. */
 const MANAGED_FIELDS = '"managedFields":['
 
-/** JSON text with `[]` in place of each list of managedFields: what is not parsed costs neither time nor memory. */
+/** JSON text with `[]` in place of each list of managedFields, which saves the time and memory to parse them. */
 function withoutManagedFields(text: string): string {
   const pieces: string[] = []
   let from = 0
   for (let at = text.indexOf(MANAGED_FIELDS); at !== -1; at = text.indexOf(MANAGED_FIELDS, from)) {
     const start = at + MANAGED_FIELDS.length
-    // A key that ends like this one.
+    // After a backslash it is the end of another key.
     const end = text.charCodeAt(at - 1) === 0x5c ? start : endOfList(text, start)
     if (end === -1) break
     pieces.push(text.slice(from, start))
@@ -246,7 +249,7 @@ function withoutManagedFields(text: string): string {
   return pieces.join('') + text.slice(from)
 }
 
-/** The bracket that closes the list whose contents begin at `start`; -1 where none does. */
+/** The bracket that closes the list whose contents begin at `start`; -1 if none does. */
 function endOfList(text: string, start: number): number {
   let depth = 1
   for (let at = start; at < text.length; at++) {
@@ -282,11 +285,11 @@ const SMALLEST = 1024
 const LARGEST = 64 * 1024
 
 /**
- * Bytes that arrive in pieces, copied: a server that sends single bytes must not cause one object per byte. `tooLong`
- * must throw when there are too many.
+ * Copies bytes that arrive in pieces, so that a server that sends single bytes does not cause one object per byte.
+ * Calls `tooLong`, which must throw, when there are too many.
  *
- * Up to {@link LARGEST} they are in ordinary blocks. More are in one resizable buffer, whose pages the system lends and
- * takes back at once: what the C library's heap has lent and the garbage collector has returned mostly stays resident.
+ * Up to {@link LARGEST} bytes are in ordinary blocks. More are in one resizable buffer, because its pages return to the
+ * system at once. Blocks come from the C library's heap, where memory mostly stays resident after it was freed.
  */
 export class HttpBytes {
   readonly #limit: number
@@ -302,7 +305,7 @@ export class HttpBytes {
     this.#tooLong = tooLong
   }
 
-  /** How many there are. */
+  /** The number of bytes. */
   get length(): number {
     return this.#length
   }

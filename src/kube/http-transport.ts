@@ -15,7 +15,7 @@ export interface ClientTls {
   readonly ca?: string | undefined
   readonly cert?: string | undefined
   readonly key?: string | undefined
-  /** The name to request and to verify in the server certificate, where it is not the host of the URL. */
+  /** The name to request and to verify in the server certificate, if it is not the host of the URL. */
   readonly serverName?: string | undefined
   /** The certificate may be for any one of these instead, addresses in brackets if IPv6. */
   readonly serverNames?: readonly string[] | undefined
@@ -30,11 +30,11 @@ export interface HttpTransportOptions {
   /** `http:` or `https:`; a path in it is put before the path of each request. */
   readonly server: URL
   readonly tls?: ClientTls | undefined
-  /** The URL of an HTTP proxy, with user and password if it wants them. @default none */
+  /** The URL of an HTTP proxy, with user and password if it requires them. @default none */
   readonly proxy?: URL | undefined
   /** For requests without a timeout of their own, in milliseconds. @default 10000 */
   readonly timeoutMs?: number | undefined
-  /** How long making one connection may take, TLS included, in milliseconds. @default 5000 */
+  /** How long opening one connection may take, TLS included, in milliseconds. @default 5000 */
   readonly connectTimeoutMs?: number | undefined
 }
 
@@ -51,11 +51,11 @@ const LARGE_AT_ONCE = 2
  * A request that timed out or was aborted may have used a dead connection, and the idle connections may be dead too. So
  * the next requests use new connections; requests and watches on the old ones continue.
  *
- * HTTP/1.1 and not 2: each watch has its own connection, so that a lost connection ends one watch and not all, TCP
- * keep-alive finds a dead peer for each, and no limit of concurrent streams delays the other requests. Responses are
- * not compressed, because the client does not ask for it: between neighbours CPU is dearer than bytes. A compressed
- * response is refused, and so is one that is longer than the request allows. Redirects are answers like others: no
- * request, and no credentials, go elsewhere.
+ * It uses HTTP/1.1 and not 2, because then each watch has its own connection. A lost connection ends one watch and not
+ * all, TCP keep-alive finds a dead peer for each, and no limit on concurrent streams delays the other requests. The
+ * client does not ask for compression, because on a short path CPU costs more than bytes. A compressed response is
+ * refused, and so is one that is longer than the request allows. Redirects are not followed, so that no request and no
+ * credentials go to another server.
  */
 export class HttpTransport implements Transport {
   readonly #origin: string
@@ -150,7 +150,7 @@ export class HttpTransport implements Transport {
       controller.abort(new KubeError('Unreachable', `${this.#target}: the transport is closed`))
     }
     const closing = [this.#dispatcher, ...this.#retired].map((dispatcher) => dispatcher.destroy(null))
-    // A dead connection, or one that is being opened, would wait for its peer.
+    // Otherwise a dead connection, or one that is being opened, would wait for its peer.
     for (const socket of this.#sockets) socket.destroy(new Error('the transport is closed'))
     await Promise.all(closing)
   }
@@ -161,7 +161,7 @@ export class HttpTransport implements Transport {
     await Promise.all([this.#dispatcher, ...this.#retired].map((dispatcher) => dispatcher.close()))
   }
 
-  /** The next requests use new connections. */
+  /** Makes the next requests use new connections. */
   #reconnect(): void {
     if (this.#closed) return
     const dispatcher = this.#dispatcher
@@ -185,7 +185,8 @@ export class HttpTransport implements Transport {
       },
       body: request.body === undefined ? null : JSON.stringify(request.body),
       signal,
-      // The signal limits the time: a watch may be silent for long, and undici's timers tick in half seconds.
+      // Only the signal limits the time, because a watch may be silent for long, and undici's timers tick in half
+      // seconds.
       headersTimeout: 0,
       bodyTimeout: 0,
     })
@@ -214,7 +215,7 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
   const pool = {
     allowH2: false,
     pipelining: 1,
-    // Each watch holds one connection; the limit is for runaway concurrency.
+    // Each watch holds one connection. The limit is only for runaway concurrency.
     connections: 128,
     // Go's servers drop idle connections after 90 s and do not announce it; a longer life here would race with that.
     keepAliveTimeout: 55_000,
@@ -231,7 +232,7 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
   })
 }
 
-/** As `connector`; its open sockets are in `sockets`. */
+/** The same as `connector`, except that `sockets` contains its open sockets. */
 function tracked(connector: buildConnector.connector, sockets: Set<Socket>): buildConnector.connector {
   return (options, callback) => {
     const socket: unknown = connector(options, callback)
@@ -284,7 +285,7 @@ function readProtobuf(read: () => unknown): unknown {
   }
 }
 
-/** A server that speaks TLS says so, in Go's words, to a client that does not: no API server has answered. */
+/** Throws for the answer of Go's TLS servers to a client without TLS, because then no API server has answered. */
 function refuseClearText(target: string, body: unknown): void {
   const sentence = 'Client sent an HTTP request to an HTTPS server.'
   if (typeof body !== 'string' || body.trim() !== sentence) return
@@ -304,8 +305,8 @@ const reasons: Readonly<Record<string, string>> = {
 }
 
 /**
- * The KubeError for an error of undici, TLS or the network: Unreachable with a short reason, BadResponse where the
- * answer is not HTTP. A KubeError is passed on.
+ * The KubeError for an error of undici, TLS or the network: Unreachable with a short reason, BadResponse if the answer
+ * is not HTTP. A KubeError is returned unchanged.
  */
 function transportError(target: string, error: unknown): KubeError {
   if (error instanceof KubeError) return error

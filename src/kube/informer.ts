@@ -13,7 +13,7 @@ import { type Change, Store } from './store.ts'
 
 export type { Change } from './store.ts'
 
-/** What every part needs that follows objects of an API server. */
+/** What each part needs to follow objects of an API server. */
 export interface InformerContext {
   readonly api: KubeApi
   readonly clock: Clock
@@ -22,7 +22,7 @@ export interface InformerContext {
   readonly metrics?: Metrics | undefined
   /** Shared by all clients of one API server, so that an outage is logged once. @default one of its own */
   readonly availability?: AvailabilityReporter | undefined
-  /** Of the same server. @default a resource that is not served counts as refused */
+  /** Which resources the same server serves. @default a resource that is not served counts as refused */
   readonly served?: ServedResources | undefined
 }
 
@@ -51,9 +51,9 @@ type InformerState = 'starting' | 'synced' | 'absent'
  * Holds a copy of one collection and reports every change to its handlers, as long as it runs; nothing that the server
  * does ends it.
  *
- * Handlers are called synchronously, in the order of their subscription, change after change. The store is already up
- * to date when they are: at an outage's end a handler may find later states in it than the change that it receives. An
- * error of a handler ends the informer: `run` rejects with it.
+ * Handlers are called synchronously, in the order of their subscription, one change after the other. The store is
+ * updated before, so after an outage a handler may find later states in it than the change that it receives. An error
+ * of a handler ends the informer: `run` rejects with it.
  */
 export class Informer<T extends KubeObject> {
   readonly store = new Store<T>()
@@ -64,7 +64,7 @@ export class Informer<T extends KubeObject> {
   #state: InformerState = 'starting'
   #synced = Promise.withResolvers<void>()
   #settled = Promise.withResolvers<void>()
-  /** Of the current run of the reflector; undefined while it does not run. */
+  /** Ends the current run of the reflector; undefined while it does not run. */
   #round: AbortController | undefined
 
   constructor(options: InformerOptions<T>) {
@@ -98,8 +98,8 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * Resolves when the store holds the complete state and the handlers have received it. Where the resource may be
-   * absent this may take for ever: see {@link whenSettled}. Rejects with the signal's reason.
+   * Resolves when the store holds the complete state and the handlers have received it. This may take for ever if the
+   * resource is absent: see {@link whenSettled}. Rejects with the signal's reason.
    */
   whenSynced(signal?: AbortSignal): Promise<void> {
     return abortable(this.#synced.promise, signal)
@@ -141,8 +141,8 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * Starts again with a list, for a caller that learnt that the watch missed a change. Does nothing while it does not
-   * run.
+   * Starts again with a list, for a caller that has found that the watch missed a change. Does nothing while the
+   * informer does not run.
    */
   restart(): void {
     this.#round?.abort(new Error(`the informer of ${this.#name} begins anew`))
@@ -173,14 +173,14 @@ export type Followed<T extends KubeObject> = Pick<
   'store' | 'state' | 'whenSynced' | 'whenSettled' | 'subscribe'
 >
 
-/** Provides the copies. */
+/** Provides copies of collections. */
 export interface Informers {
   get<T extends KubeObject>(resource: Resource<T>, options?: CopyOptions<T>): Followed<T>
   /** Resolves when all informers requested so far have synced. Rejects with the signal's reason. */
   whenSynced(signal?: AbortSignal): Promise<void>
 }
 
-/** One informer for each resource and selection, whoever requests it: one watch, one copy. */
+/** Shares one informer, with one watch and one copy, among all who request the same resource and selection. */
 export class SharedInformers implements Informers {
   readonly #context: InformerContext & { readonly availability: AvailabilityReporter }
   readonly #informers = new Map<string, { readonly informer: Informer<KubeObject>; readonly transform: unknown }>()
@@ -217,9 +217,7 @@ export class SharedInformers implements Informers {
     await Promise.all([...this.#informers.values()].map(({ informer }) => informer.whenSynced(signal)))
   }
 
-  /**
-   * Runs all of them, and those asked for later, until `signal` is aborted. Rejects, after ending all, when one fails.
-   */
+  /** Runs all informers, and those requested later, until `signal` is aborted. If one fails, ends all and rejects. */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#start !== undefined) throw new Error('the shared informers are running already')
     const { controller, unlink } = linkedController(signal)

@@ -49,13 +49,13 @@ export interface EndpointSliceControllerOptions extends WorkloadContext {
 
 /** The back-off of Services whose EndpointSlices cannot be written, as upstream. */
 const retry = { firstMs: 1_000, maxMs: 1_000_000, qps: 10, burst: 100 }
-/** How long a Service waits at least for its sync after another client changed a slice, so that changes are batched. */
+/** The minimum delay of a sync after another client has changed a slice, so that changes are batched. */
 const MIN_SLICE_DELAY_MS = 1_000
 /** A Service with fewer Pods gets no plan cache, because its plan is cheap. */
 const MEMORABLE_PODS = 250
 
 /**
- * Reconciles the EndpointSlices of each Service that has a selector with its Pods, for one term of leadership. It never
+ * Reconciles EndpointSlices with the Pods of each Service that has a selector, for one term of leadership. It never
  * runs two syncs of one Service at a time. Upstream: pkg/controller/endpointslice.
  */
 export class EndpointSliceController implements WorkloadController {
@@ -170,7 +170,7 @@ export class EndpointSliceController implements WorkloadController {
       if (waitMs !== undefined) this.#queue.add(key, waitMs)
       return
     }
-    // These are no longer needed, because the plan deletes the slices of an earlier Service with this name.
+    // The plan deletes the slices of an earlier Service with this name, so they are no longer treated as orphans.
     this.#orphans.forget(key)
     if (this.#options.isLeftOut?.(key)) {
       const errors = await this.#deleteAll(service, slices, signal)
@@ -264,10 +264,7 @@ export class EndpointSliceController implements WorkloadController {
   }
 }
 
-/**
- * Whether this controller manages the slices of a Service. Only a Service with a selector that is no ExternalName has
- * any.
- */
+/** Whether this controller manages slices of a Service: it must have a selector and not be of type ExternalName. */
 function hasSelector(service: Service): boolean {
   const { type, selector } = service.spec ?? {}
   return type !== 'ExternalName' && selector !== undefined && selector !== null

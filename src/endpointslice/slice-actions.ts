@@ -53,10 +53,7 @@ export function planWrites(wanted: WantedWrites): {
   }
 }
 
-/**
- * The slice as it is sent: with the time of its trigger, or no such annotation if it is unknown, and with ordered
- * ports.
- */
+/** The slice as it is sent: with ordered ports, and with the annotation of the trigger time if there is one. */
 function asSent(slice: EndpointSlice, time: string | undefined): EndpointSlice {
   const { [lastChangeTriggerTime]: _former, ...others } = slice.metadata?.annotations ?? {}
   const annotations = time === undefined ? others : { ...others, [lastChangeTriggerTime]: time }
@@ -107,9 +104,7 @@ export function isOwnedBy(slice: EndpointSlice, service: Service): boolean {
   return false
 }
 
-/**
- * The prefix of the names of a Service's slices: the Service's name and a dash, or without the dash if that is invalid.
- */
+/** The prefix of the names of a Service's slices: the Service's name and, if the result is valid, a dash. */
 export function namePrefixOf(serviceName: string): string {
   const prefix = `${serviceName}-`
   // Upstream checks whether the prefix with its last two characters replaced by `a` is a name.

@@ -4,9 +4,7 @@ import { serviceKeyOf } from './slice.ts'
 
 const DELETION_EXPECTED = -1
 
-/**
- * A silent watch is restarted sooner than this, so a copy will never receive a write that it has missed for so long.
- */
+/** The copy will never receive a write that is older than this, because a silent watch is restarted sooner. */
 const UNSEEN_MS = 100_000
 
 /** The resourceVersion of an object. */

@@ -15,7 +15,7 @@ export interface SliceWriterOptions {
 /** How many slices of a Service are written at the same time. Upstream writes one after the other. */
 const CONCURRENT_WRITES = 4
 
-/** A write of a slice failed. The message is in upstream's words, and the cause is the error of the request. */
+/** A failed write of a slice. The message is in upstream's words, and the cause is the error of the request. */
 export class SliceWriteError extends Error {
   override name = 'SliceWriteError'
 }

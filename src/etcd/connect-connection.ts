@@ -130,8 +130,8 @@ export class EtcdConnection {
   }
 
   /**
-   * Whether the connection accepts further requests. It does not once the server is closing it; Node then closes it
-   * when the last stream has ended.
+   * Whether the connection accepts further requests. It accepts none once the server has begun to close it. Node then
+   * closes it when the last stream has ended.
    */
   get usable(): boolean {
     return this.#failure === undefined && !this.#session.closed && !this.#session.destroyed
@@ -182,7 +182,7 @@ export class EtcdConnection {
     await this.closed
   }
 
-  /** Closes the connection, in which no stream is open, after a time without any; at once if it is retired. */
+  /** Called when no stream is open. Closes the connection after `idleMs` without one, or at once if it is retired. */
   #rest(): void {
     if (this.#failure !== undefined) return
     if (this.#retired) this.#end(lost('connection closed for want of use'))

@@ -131,7 +131,7 @@ function reasonOf(error: unknown, tls: TlsMaterial | undefined): readonly [EtcdE
     ]
   }
   const known = reasons[code] ?? socketReason(code)
-  // A server without TLS reacts in this manner to a TLS client.
+  // A server without TLS resets the connection of a TLS client.
   if (code === 'ECONNRESET' && tls !== undefined) return ['Unreachable', 'connection reset in the TLS handshake']
   if (known !== undefined) return ['Unreachable', known]
   return ['Unreachable', shortMessage(error)]

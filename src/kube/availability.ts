@@ -5,7 +5,7 @@ import type { Logger } from '../telemetry/logger.ts'
 import { Outages } from '../telemetry/outages.ts'
 import type { KubeErrorCode } from './errors.ts'
 
-/** A source that lost the server and is now refused counts as refused only when that has lasted this long. */
+/** After an outage, the refusal of a source counts only when it has lasted this long. */
 const RETURNING_MS = 5_000
 /**
  * A refusal is logged after it has lasted this long: a server that has just started forbids everything until it has
@@ -77,7 +77,7 @@ export class Availability {
   #forgotten: Outage | undefined
   /** Whether this server has answered a source that had failed, since the last failure. */
   #answers = false
-  /** Whether the server has ever answered. Before that the log does not say that it was lost. */
+  /** Whether the server has ever answered. Until then the log says `cannot reach`, not `lost`. */
   #hasAnswered = false
   #isHinted = false
 

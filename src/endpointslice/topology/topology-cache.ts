@@ -17,8 +17,7 @@ import {
  * distribution of the cluster's CPU over zones, and the number of each Service's hints by zone. Upstream:
  * k8s.io/endpointslice/topologycache.
  *
- * Upstream assigns endpoints to other zones partly at random. Here the order of the slices and of the zones' names
- * decides.
+ * Where upstream assigns endpoints to zones at random, the order of the slices and of the zones' names decides here.
  */
 export class TopologyCache {
   #ratios: CpuRatios | undefined

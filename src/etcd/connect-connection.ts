@@ -13,7 +13,7 @@ import type { EtcdEndpoint } from './options.ts'
 
 /** How long each stage may take, in milliseconds. */
 export interface ConnectionTimes {
-  /** Until the server's first HTTP/2 frame arrives, TCP and TLS included. */
+  /** How long opening may take, until the server's first HTTP/2 frame arrives; TCP and TLS are included. */
   readonly connectMs: number
   /** After this long without an answer to a request the server is pinged. */
   readonly pingAfterMs: number
@@ -70,7 +70,7 @@ export class EtcdConnection {
   #failure: unknown
   #lastReceivedMs: number
   #pingedMs = Number.NEGATIVE_INFINITY
-  /** Whether the server sent anything on a stream since the last ping: then it tolerates the next one. */
+  /** Whether the server sent anything on a stream since the last ping. If so, it tolerates the next one. */
   #forgiven = true
   #timer: Timer = noTimer
 

@@ -37,9 +37,9 @@ export interface ConnectEtcdOptions extends CredentialFiles {
   readonly endpoints: readonly EtcdEndpoint[]
   readonly clock: Clock
   readonly logger?: Logger | undefined
-  /** For the metric of when the certificates expire. @default none */
+  /** For the metric that shows when the certificates expire. @default none */
   readonly metrics?: Metrics | undefined
-  /** For the pauses between tries. @default the system's */
+  /** For the jitter of the pauses between attempts to reopen a watch. @default the system's */
   readonly random?: Random | undefined
   /** How long one server may take to answer one request, in milliseconds. @default 3000 */
   readonly requestTimeoutMs?: number | undefined

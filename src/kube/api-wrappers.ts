@@ -49,7 +49,7 @@ export function dryRunApi(api: KubeApi, logger: Logger): KubeApi {
   }
 }
 
-/** First words of messages about writes, and their replacements in a dry run. */
+/** The first words of log messages about writes, and their replacements in a dry run. */
 const PLANNED: Readonly<Record<string, string>> = {
   created: 'create',
   leaving: 'leave',

@@ -11,8 +11,8 @@ export interface CallOptions {
   /** Ends the call: it rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined
   /**
-   * Never repeats the call: a refusal rejects even with a Retry-After header. For callers with a deadline, such as the
-   * end of a lease. @default false
+   * The call is never repeated, not even after a refusal with a Retry-After header. For callers with a deadline, such
+   * as the end of a lease. @default false
    */
   readonly urgent?: boolean | undefined
 }
@@ -39,7 +39,7 @@ export interface WatchQuery extends Omit<ListQuery, 'limit' | 'continue'> {
   readonly sendInitialEvents?: boolean | undefined
   /** The server ends the watch after this many seconds. */
   readonly timeoutSeconds?: number | undefined
-  /** Called once the server has accepted the watch, before the first event: a quiet watch has no other sign of life. */
+  /** Called once the server has accepted the watch, before the first event. A quiet watch has no other sign of life. */
   readonly onOpen?: (() => void) | undefined
 }
 

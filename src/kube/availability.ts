@@ -8,8 +8,8 @@ import type { KubeErrorCode } from './errors.ts'
 /** After an outage, the refusal of a source counts only when it has lasted this long. */
 const RETURNING_MS = 5_000
 /**
- * A refusal is logged after it has lasted this long: a server that has just started forbids everything until it has
- * read its RBAC rules.
+ * A refusal is logged after it has lasted this long, because a server that has just started forbids everything until it
+ * has read its RBAC rules.
  */
 const REPORT_AFTER_MS = 2_000
 /**

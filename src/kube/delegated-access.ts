@@ -39,8 +39,8 @@ interface User {
  * Authenticates a caller (TokenReview, or a client certificate: its common name is the user, its organizations are the
  * groups) and authorizes its request (SubjectAccessReview), like the delegated authentication and authorization of
  * Kubernetes' own components. Anonymous callers are refused. While the API server is unavailable, callers without a
- * cached answer are refused: with 401 where authentication failed, with 500 where authorization failed. The beginning
- * and the end of that state are logged.
+ * cached answer are refused: with 401 if authentication failed, with 500 if authorization failed. The beginning and the
+ * end of that state are logged.
  */
 export class DelegatedAccess implements HealthAccess {
   readonly #options: DelegatedAccessOptions

@@ -15,7 +15,7 @@ export interface EventToRecord {
   readonly reason: string
   /** What was done or tried, in UpperCamelCase: `Reconcile`. At most 128 characters, never empty. */
   readonly action: string
-  /** For people. What exceeds 1,024 bytes is cut off. */
+  /** For people. It is cut off after 1,024 bytes. */
   readonly note: string
   /** The controller that reports, if it is not the recorder's own. */
   readonly reportingController?: string | undefined

@@ -80,7 +80,7 @@ export class Informer<T extends KubeObject> {
           if (change !== undefined) this.#notify(change, [...this.#handlers])
         },
         absent: () => {
-          // The copy of a resource that was served before stays: a starting server may not serve it yet.
+          // The copy of a resource that was served before stays, because a starting server may not serve it yet.
           if (this.#state === 'starting') this.#state = 'absent'
           this.#settled.resolve()
         },
@@ -192,8 +192,8 @@ export class SharedInformers implements Informers {
 
   /**
    * The informer of a resource and selection, made at the first request and started if the others run.
-   * @throws Error when it was requested with another transform before: one copy cannot be reduced differently for two
-   * callers.
+   * @throws Error when it was requested with another transform before, because one copy cannot be reduced differently
+   * for two callers.
    */
   get<T extends KubeObject>(
     resource: Resource<T>,
@@ -286,8 +286,8 @@ export class InformerScope implements Informers {
   }
 
   /**
-   * Runs the work that uses the subscriptions. It ends with the signal, or when a handler throws: then this rejects
-   * with that error. All subscriptions end with it. Call it once.
+   * Runs the work that uses the subscriptions. It ends with the signal, or when a handler throws. In the latter case
+   * this rejects with that error. All subscriptions end with it. Call it once.
    */
   async run(signal: AbortSignal, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const { controller, unlink } = linkedController(signal, this.#failure.signal)

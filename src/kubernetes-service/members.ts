@@ -119,11 +119,12 @@ export function masterKey(holder: Holder): string {
  * agreement. Thus a change of ports rolls through a fleet without a fight, and is made when the last master has
  * changed.
  */
-export function portsAgreed(leases: readonly MasterLease[], ports: HolderPorts): boolean {
-  return leases.every(
-    ({ holder }) =>
-      holder !== undefined && holder.ports.securePort === ports.securePort && holder.ports.nodePort === ports.nodePort,
-  )
+export function portsAgreed(leases: readonly MasterLease[], { securePort, nodePort }: HolderPorts): boolean {
+  return leases.every(({ holder, expirySuspected }) => {
+    // Its ports are old: its master may have been restarted with others since.
+    if (holder === undefined || expirySuspected === true) return false
+    return holder.ports.securePort === securePort && holder.ports.nodePort === nodePort
+  })
 }
 
 /** The start of a life and the present time, both by its host's present clock, as RFC 3339 with microseconds. */

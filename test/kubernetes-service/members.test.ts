@@ -168,4 +168,6 @@ test('ports are agreed only when every live master says that it wants them', () 
     false,
   )
   assert.equal(portsAgreed([lease('192.0.2.1'), foreign], ports), false)
+  const suspected = { ...lease('192.0.2.2'), expirySuspected: true }
+  assert.equal(portsAgreed([lease('192.0.2.1'), suspected], ports), false, 'its master may come back with others')
 })

@@ -113,16 +113,13 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
       if (input.sentAtMs < lease.writtenAtMs || lease.request !== undefined) return after
       const { state: says, instanceId } = own?.holder ?? {}
       if (says === 'withdrawn' && instanceId === state.self.instanceId) return end(after, 'withdrawn', turn)
-      // An overlapping earlier life may have written its record last. If the host's clock was set back since its start,
-      // this life would yield to it, and lose its lease when that life ends.
-      const self = startedAfter(input.leases, state.self, input.span)
       const missing = own === undefined
       const outlasts = !missing && !wouldLast(lease, input.sentAtMs, timings)
-      if (missing === lease.missing) return { ...after, self, lease: { ...lease, outlasts } }
+      if (missing === lease.missing) return { ...after, lease: { ...lease, outlasts } }
       // The store answers, so do not wait: after an outage this lease must be missing no longer than needed.
       const retryAtMs = missing ? nowMs : lease.retryAtMs
       const missedAtMs = missing ? nowMs : lease.missedAtMs
-      const found = { ...after, self, lease: { ...lease, missing, missedAtMs, outlasts, retryAtMs } }
+      const found = { ...after, lease: { ...lease, missing, missedAtMs, outlasts, retryAtMs } }
       // A lease that was not renewed in time has expired, so no other client has deleted it.
       if (missing && !wouldLast(lease, nowMs, timings)) return found
       return contended(found, missing ? 'undone' : 'in-sync', turn)

@@ -516,22 +516,6 @@ test('it leaves after three seconds of failure, as any other', () => {
   }
 })
 
-test('a record of an earlier life from before the clock was set back, written last while both ran, does not make a listed master yield', () => {
-  const played = new Played()
-  played.advance(1_000)
-  const [later, future] = ['2026-01-01T00:00:10.000000Z', '2026-01-01T01:00:00.000000Z']
-  for (const [startedAt, expected] of [
-    [future, '2026-01-01T01:00:00.001000Z'],
-    [later, span.began],
-  ] as const) {
-    played.state = { ...played.state, self: { ...played.state.self, startedAt: span.began } }
-    played.span = { began: span.began, now: '2026-01-01T00:00:20.000000Z' }
-    played.own = holder(1, 'ready', { instanceId: 'other', startedAt })
-    played.changed()
-    assert.equal(played.state.self.startedAt, expected, startedAt)
-  }
-})
-
 test('it leaves the lease of an earlier life alone when a later one has begun since it started', () => {
   for (const startedAt of ['2025-12-31T00:00:00.000000Z', '2026-01-01T00:00:05.000000Z']) {
     const played = restarted('failing')

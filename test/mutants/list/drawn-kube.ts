@@ -145,10 +145,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['kube/reflector-plan.test.ts'],
   },
   'kube-informer-branch': {
-    broken: "whenSettled: always takes the second of this.#state === 'synced' ? 'synced' : 'absent'.",
+    broken: "whenSettled: always takes the branch of this.#state !== 'synced'.",
     file: 'kube/informer.ts',
-    text: "return this.#state === 'synced' ? 'synced' : 'absent'",
-    instead: "return 'absent'",
+    text: "if (this.#state !== 'synced') return 'absent'\n    await",
+    instead: "return 'absent'\n    await",
     tests: ['kube/informer.test.ts'],
   },
   'kube-kube-config-flag': {

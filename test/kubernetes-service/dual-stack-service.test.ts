@@ -10,6 +10,7 @@ import { ServiceWriter } from '../../src/kubernetes-service/service-writer.ts'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { Embedded } from '../apiserver/embedded.ts'
+import { passedOn } from '../kube/passed-on.ts'
 
 const settings: ServiceSettings = {
   clusterIp: '10.96.0.1',
@@ -105,19 +106,6 @@ test('less is asked for: any address of the family, then only a preference', () 
   assert.equal(planned(service(preference), settings, true, 'dual', 'if-possible'), undefined)
 })
 
-function withMethods(api: KubeApi, methods: Partial<KubeApi>): KubeApi {
-  return {
-    get: (...args) => api.get(...args),
-    list: (...args) => api.list(...args),
-    create: (...args) => api.create(...args),
-    update: (...args) => api.update(...args),
-    patch: (...args) => api.patch(...args),
-    delete: (...args) => api.delete(...args),
-    watch: (...args) => api.watch(...args),
-    ...methods,
-  }
-}
-
 async function startKeeper(cidrs: readonly string[], wrap: (api: KubeApi) => KubeApi = (api) => api) {
   const embedded = await Embedded.started(cidrs)
   const logger = memoryLogger()
@@ -166,7 +154,7 @@ test('a Service goes to two families and back as the fleet does', async () => {
 test('a second address that is refused for a moment is asked for again', async () => {
   let refusals = 3
   const busy = (api: KubeApi): KubeApi =>
-    withMethods(api, {
+    passedOn(api, {
       async update(...args) {
         if (refusals-- > 0) throw new KubeError('Invalid', 'provided IP is already allocated')
         return api.update(...args)
@@ -181,7 +169,7 @@ test('a second address that is refused for a moment is asked for again', async (
 test('a Service that no watch reports is read after its creation was refused', async () => {
   let creations = 0
   const { keeper, read, untilRight } = await startKeeper(['10.96.0.0/16'], (api) =>
-    withMethods(api, {
+    passedOn(api, {
       create(...args) {
         creations++
         return api.create(...args)

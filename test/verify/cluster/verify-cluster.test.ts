@@ -23,6 +23,7 @@ import {
   verifyCluster,
   verifyUntil,
 } from '../../../src/verify/cluster/verify-cluster.ts'
+import { passedOn } from '../../kube/passed-on.ts'
 import { bootstrapped } from './world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' } as const
@@ -34,19 +35,7 @@ function rejecting(api: KubeApi, fails: Readonly<Record<string, KubeError>>): Ku
     if (error !== undefined) throw error
     return api.list(resource, query)
   }
-  return { ...wrapped(api), list }
-}
-
-function wrapped(api: KubeApi): KubeApi {
-  return {
-    get: (...args) => api.get(...args),
-    list: (...args) => api.list(...args),
-    create: (...args) => api.create(...args),
-    update: (...args) => api.update(...args),
-    patch: (...args) => api.patch(...args),
-    delete: (...args) => api.delete(...args),
-    watch: (...args) => api.watch(...args),
-  }
+  return passedOn(api, { list })
 }
 
 test('a check that may not read what it needs, or whose API is not there, is skipped with the reason', async () => {
@@ -326,7 +315,7 @@ test('a new Service is asked for without storing it, and its allocation is not t
     ['the server accepts a new Service; a dry run allocates nothing', '2767 of 2768 NodePorts in 30000-32767 are free'],
   )
   assert.equal((await api.list(services)).items.length, before)
-  const refusing = (error: KubeError): KubeApi => ({ ...wrapped(api), create: () => Promise.reject(error) })
+  const refusing = (error: KubeError): KubeApi => ({ ...passedOn(api), create: () => Promise.reject(error) })
   const full = new KubeError('ServerError', 'create services: range is full', { httpStatus: 500 })
   const refused = await verify({ only, source: { api: refusing(full) } })
   assert.deepEqual(failedIn(refused), ['cluster-ip-available'], 'the other follows from it')

@@ -58,8 +58,8 @@ export class Store<T extends KubeObject> {
     }
     const changes: Change<T>[] = []
     for (const [key, old] of this.#objects) {
-      if (present.get(key)?.metadata?.uid !== old.metadata?.uid || !present.has(key))
-        changes.push({ type: 'deleted', old })
+      const object = present.get(key)
+      if (object === undefined || object.metadata?.uid !== old.metadata?.uid) changes.push({ type: 'deleted', old })
       yield
     }
     for (const [key, object] of present) {

@@ -5,7 +5,7 @@ import {
   areOverFor,
   type Breach,
   comeTo,
-  confirmationLagMs,
+  departureLagMs,
   goneFrom,
   isUnguarded,
   latenessOf,
@@ -361,8 +361,8 @@ function lateToLeave(
   return histories.flatMap((history) => {
     const sinceMs = sinceOf(history)
     const { address, name } = history
-    const lateMs = latenessOf(history) + history.lagMs + confirmationLagMs(history, moment)
-    if (sinceMs === undefined || nowMs - sinceMs <= withinMs + lateMs || !listedNow(moment).includes(address)) return []
+    if (sinceMs === undefined || nowMs - sinceMs <= withinMs + departureLagMs(history, moment)) return []
+    if (!listedNow(moment).includes(address)) return []
     const beside = histories.filter((one) => one !== history && one.address === address)
     // A master that finds a co-holder of its address leaves the lease, which then expires like a dead master's.
     const then = { ...moment, nowMs: sinceMs }

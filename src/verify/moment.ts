@@ -142,10 +142,11 @@ export function latenessOf({ kind, state, lagMs }: MemberHistory): number {
   return lagMs + (kind === 'kube-apiserver' ? state.reconcileIntervalMs : 0)
 }
 
-/** How much longer it waits for a confirmation because messages of others are slow: one of them is enough. */
-export function confirmationLagMs(leaving: MemberHistory, { histories }: Moment): number {
+/** How much later a master leaves because its own messages are slow, and those of every master that could confirm. */
+export function departureLagMs(leaving: MemberHistory, { histories }: Moment): number {
   const others = histories.filter((other) => other !== leaving && other.goneSinceMs === undefined)
-  return others.length === 0 ? 0 : Math.min(...others.map(({ lagMs }) => lagMs))
+  const confirmationMs = others.length === 0 ? 0 : Math.min(...others.map(({ lagMs }) => lagMs))
+  return latenessOf(leaving) + leaving.lagMs + confirmationMs
 }
 
 /** The addresses that a version of an object no longer lists. */

@@ -19,10 +19,10 @@ export function workingClock(time: VirtualClock): { readonly clock: Clock; reado
 }
 
 /** The most that was done without a pause: `progress` is read whenever another timer of the same time has its turn. */
-export function longestWithoutPause(time: VirtualClock, progress: () => number, turns = 100): () => number {
+export function longestWithoutPause(time: VirtualClock, progress: () => number): () => number {
   let before = 0
   let longest = 0
-  let left = turns
+  let left = 100
   const other = (): void => {
     longest = Math.max(longest, progress() - before)
     before = progress()

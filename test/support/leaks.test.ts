@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { spawnChild } from './spawn-child.ts'
 
 test('a run fails on what its files leave behind, skip or do not hold, and only on those', async (t) => {
-  const names = ['leaves-things', 'leaves-an-idle-connection', 'skips', 'is-empty', 'is-clean']
+  const names = ['leaves-things', 'leaves-an-idle-connection', 'skips', 'is-empty', 'is-clean', 'throws-later']
   const files = names.map((name) => `test/support/samples/${name}.ts`)
   const child = await spawnChild(t, process.execPath, ['scripts/test.ts', 'unit', ...files])
   const { code } = await child.exited
@@ -13,12 +13,13 @@ test('a run fails on what its files leave behind, skip or do not hold, and only 
   assert.match(said, /leaves-things\.ts: left open after the last test: .*process \d+ .*1 Timeout/)
   assert.match(said, /leaves-things\.ts: left open after the last test: .*1 TCPServerWrap/)
   assert.match(said, /unhandled rejection: Error: nobody listens/)
+  assert.match(said, /nobody catches/)
   assert.match(said, /leaves-an-idle-connection\.ts: left open after the last test: socket/)
   assert.match(said, /skipped or todo: is skipped \(test\/support\/samples\/skips\.ts\)/)
   assert.match(said, /skipped or todo: is to be done/)
   assert.match(said, /no test in test\/support\/samples\/is-empty\.ts/)
   assert.doesNotMatch(said, /is-clean/)
-  assert.match(said, /^unit: 6 passed, 2 failed, 5 files/m)
+  assert.match(said, /^unit: 8 passed, 3 failed, 6 files/m)
 })
 
 test('a run of nothing fails', async (t) => {

@@ -269,7 +269,7 @@ function checkRule(rule: FaultRule): void {
     pathFault(rule.pathPrefix),
   ]
   const first = mistakes.find((found) => found !== undefined)
-  if (first !== undefined) throw new TypeError(`of the fault ${type} ${first}`)
+  if (first !== undefined) throw new TypeError(`invalid fault ${type}: ${first}`)
 }
 
 function unknownField(given: object, names: readonly string[]): string | undefined {

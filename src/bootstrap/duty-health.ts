@@ -184,7 +184,7 @@ export class DutyHealth {
     }
     const { reason } = now
     degraded.set({ duty: name }, 1)
-    logger.warn({ duty: name, reason }, 'the duty is degraded; it is tried again and again')
+    logger.warn({ duty: name, reason }, 'the duty is degraded; retrying')
     const regarding = { apiVersion: apiVersionOf(services), kind: services.kind, ...KUBERNETES_SERVICE }
     events.record(eventOf('DutyDegraded', { regarding, note: `${name} cannot be done: ${reason}` }))
     this.#known.resolve()

@@ -45,7 +45,7 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
   })
   const degraded = metrics.gauge({
     name: 'apiserver_bootstrap_duty_degraded',
-    help: 'Whether a duty fails, or has been refused or undone for --repair-startup-timeout (1); it is tried again and again.',
+    help: 'Whether a duty fails, or has been refused or undone for --repair-startup-timeout (1). It is retried.',
     labels: ['duty'],
   })
   const decisions = new DutyDecisions({ selection, monitor, clock })

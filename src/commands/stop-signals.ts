@@ -24,7 +24,7 @@ export function stopSignals(also: readonly NodeJS.Signals[] = []): {
   const onSignal = (name: NodeJS.Signals): void => {
     if (isEcho()) return
     if (stoppedMs !== undefined) {
-      console.error(`${name} came again: ended at once, whatever was under way`)
+      console.error(`${name} again: exiting at once, without the orderly end`)
       process.exit(1)
     }
     stoppedMs = performance.now()

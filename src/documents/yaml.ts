@@ -241,8 +241,8 @@ function syntaxMistakes(
     const isMultiline = found.some((other) => other.code === 'MULTILINE_IMPLICIT_KEY' && other.pos[0] === offset)
     const known = wordings.find(([ofCode, pattern]) => ofCode === code && pattern.test(message))
     if (known === undefined) {
-      if (rest === undefined) return [{ offset, message: 'this is no YAML' }]
-      return [{ offset, message: `is no YAML: ${message.slice(0, 1).toLowerCase()}${message.slice(1)}` }]
+      if (rest === undefined) return [{ offset, message: 'this is not valid YAML' }]
+      return [{ offset, message: `is not valid YAML: ${message.slice(0, 1).toLowerCase()}${message.slice(1)}` }]
     }
     const [, , words, opensHere] = known
     return [

@@ -58,7 +58,7 @@ export function resolveAccess(
   const entry = <Entry extends Named>(kind: string, list: readonly Entry[], name: string): Entry =>
     named(list, name) ??
     fail(
-      `context ${quote(context.name)} names the ${kind} ${quote(name)}, which is not there; ${known(`${kind}s`, list)}`,
+      `context ${quote(context.name)} refers to the ${kind} ${quote(name)}, which does not exist; ${known(`${kind}s`, list)}`,
     )
   const cluster: ClusterEntry = entry('cluster', config.clusters, context.cluster)
   const user: UserEntry | undefined = context.user ? entry('user', config.users, context.user) : undefined

@@ -97,7 +97,7 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
       // A file for another cluster is refused too, because its credentials would go to this one.
       if (resolved.access.server.href !== server.href) {
         throw new KubeConfigError(
-          `kubeconfig ${resolved.access.source}: it names another server now, ${resolved.access.server.origin}; start anew to use that`,
+          `kubeconfig ${resolved.access.source}: the server has changed to ${resolved.access.server.origin}; restart to use it`,
         )
       }
       texts = next

@@ -234,7 +234,7 @@ export class LeaderElector {
   #reportLeader(): void {
     if (this.leader === this.#reported || this.leader === this.#options.identity) return
     this.#reported = this.leader
-    if (this.leader !== undefined) this.#logger.info({ leader: this.leader }, 'another leads')
+    if (this.leader !== undefined) this.#logger.info({ leader: this.leader }, 'another process is the leader')
   }
 }
 

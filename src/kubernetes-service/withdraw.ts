@@ -84,7 +84,7 @@ export async function withdraw(
           secondAddresses: secondAddresses(live),
         }
       }, signal)
-      return { type: 'withdrawn', reason: `${address} is out` }
+      return { type: 'withdrawn', reason: `${address} was removed from the list` }
     } catch (error) {
       // The running masters remove the address at the same moment. After a conflict we read again.
       if (isKubeError(error, 'Conflict')) continue

@@ -71,7 +71,7 @@ export function expiryReporter(options: {
     reported.set(kind, { toMs, warnings })
     if (warnings <= (before?.toMs === toMs ? before.warnings : 0)) return
     const ends = formatTime(toMs)
-    if (toMs > nowMs) logger.warn({ kind, ends }, 'a certificate ends soon, and nothing has renewed it')
+    if (toMs > nowMs) logger.warn({ kind, ends }, 'a certificate expires soon and has not been renewed')
     else logger.warn({ kind, ends }, 'a certificate has ended')
   }
 }

@@ -53,7 +53,7 @@ export function emptyLists({ listings, histories }: Moment): readonly Breach[] {
       const writers = writer === undefined ? histories.filter(({ goneSinceMs }) => goneSinceMs === undefined) : [writer]
       return writers.some(({ state }) => state.answering) || histories.some((history) => seemsToLive(history, atMs))
     })
-    .map(({ listing }) => ({ of: listing.object, detail: `${listing.object} lists nobody` }))
+    .map(({ listing }) => ({ of: listing.object, detail: `${listing.object} is empty` }))
 }
 
 /** Addresses that go because another master was shut down, or because a sidecar was restarted. */
@@ -103,7 +103,7 @@ export function comesWithoutCause(moment: Moment): readonly Breach[] {
       })
       .map((address) => {
         const own = histories.filter((history) => history.address === address)
-        const whose = own.length === 0 ? 'which is nobody’s' : `of ${own.map(({ name }) => name).join(' and ')}, dead`
+        const whose = own.length === 0 ? 'of no master' : `of ${own.map(({ name }) => name).join(' and ')}, dead`
         return { of: `${address} ${object}`, detail: `${address}, ${whose}, comes to ${object}` }
       })
   })

@@ -283,20 +283,20 @@ test('a rule that could never apply is refused when it is added', () => {
     assert.throws(() => faults.add(rule as never), { name: 'TypeError', message })
   refused({}, /^fault.type must be one of delay, drop, /)
   refused({ fault: { type: 'bogus' } }, /^fault.type must be one of/)
-  refused({ fault: { type: 'delay', delayMs: 50 } }, /^of the fault delay ms must be a number of at least 0$/)
+  refused({ fault: { type: 'delay', delayMs: 50 } }, /^invalid fault delay: ms must be a number of at least 0$/)
   refused({ fault: { type: 'status', status: 7 } }, /status must be a number from 100 to 599/)
   refused({ fault: { type: 'drop', lost: 'x' } }, /lost must be/)
   refused({ fault: { type: 'refuse' }, probability: 10 }, /probability must be a number from 0 to 1/)
-  refused({ fault: { type: 'refuse' }, methods: ['get'] }, /^of the fault refuse methods has get, not one of GET, /)
+  refused({ fault: { type: 'refuse' }, methods: ['get'] }, /^invalid fault refuse: methods has get, not one of GET, /)
   refused({ fault: { type: 'refuse' }, methods: 'GET' }, /methods must be a list of GET, /)
   refused({ fault: { type: 'refuse' }, methods: [] }, /methods must be a list of GET, /)
   refused({ fault: { type: 'refuse' }, times: 0 }, /times must be a number of at least 1$/)
   refused({ fault: { type: 'refuse' }, pathPrefix: 'api/v1/nodes' }, /pathPrefix must be a text that begins with \/$/)
   refused(
     { fault: { type: 'refuse' }, method: ['GET'] },
-    /^of the fault refuse method is no field; there are fault, meth/,
+    /^invalid fault refuse: method is no field; there are fault, meth/,
   )
-  refused({ fault: { type: 'refuse', ms: 5 } }, /^of the fault refuse ms is no field; there is none$/)
+  refused({ fault: { type: 'refuse', ms: 5 } }, /^invalid fault refuse: ms is no field; there is none$/)
   refused({ fault: { type: 'status', status: 429, retryAfter: 1 } }, /retryAfter is no field; there are status, retryA/)
   faults.add({ fault: { type: 'refuse' }, methods: ['GET'], probability: 0.5, times: 2 })
 })

@@ -49,7 +49,7 @@ async function gauge({ ports }: World, name: 'active' | 'degraded', duty: string
   return sample.exec(await ports.metrics.expose())?.[1]
 }
 
-const degrading = 'the duty is degraded; it is tried again and again'
+const degrading = 'the duty is degraded; retrying'
 
 for (const [name, path, check] of [
   ['the repair of IPAddresses', '/apis/networking.k8s.io/v1/ipaddresses', 'cluster-ip-repair'],

@@ -84,7 +84,7 @@ test('a duty that is refused for too long is told of once, and once more when it
   assert.equal(health.fault(), undefined)
   assert.equal(await gauge(), '0')
   assert.deepEqual(said(), [
-    'warn the duty is degraded; it is tried again and again',
+    'warn the duty is degraded; retrying',
     'info the duty is no longer degraded',
   ])
 })
@@ -128,7 +128,7 @@ test('a duty that throws what nobody expects begins anew after a wait that grows
   assert.deepEqual([health.fault(), await gauge()], [undefined, '0'])
   assert.deepEqual(said(), [
     'error unexpected error; the duty begins anew',
-    'warn the duty is degraded; it is tried again and again',
+    'warn the duty is degraded; retrying',
     'error unexpected error; the duty begins anew',
     'error unexpected error; the duty begins anew',
     'info the duty is no longer degraded',

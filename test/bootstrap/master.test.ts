@@ -87,10 +87,10 @@ test('withdraw takes a running master out and keeps it out until it is started a
     (await api.get(endpointSlices, kubernetes)).endpoints?.map((endpoint) => endpoint.addresses[0])
   assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.2'])
   const { signal } = new AbortController()
-  assert.deepEqual(await withdrawMaster(one.options, ports, signal), { type: 'withdrawn', reason: '192.0.2.1 is out' })
+  assert.deepEqual(await withdrawMaster(one.options, ports, signal), { type: 'withdrawn', reason: '192.0.2.1 was removed from the list' })
   assert.deepEqual(
     await withdrawMaster(one.options, ports, signal),
-    { type: 'withdrawn', reason: '192.0.2.1 is out' },
+    { type: 'withdrawn', reason: '192.0.2.1 was removed from the list' },
     'as a preStop hook may ask',
   )
   assert.deepEqual(await listed(), ['192.0.2.2'])
@@ -125,7 +125,7 @@ test('withdraw without an address takes the one master of this host, and neither
   await masters[1]?.end()
   assert.deepEqual(await withdrawMaster({ ...options, onShutdown: 'always' }, ports, signal), {
     type: 'withdrawn',
-    reason: '192.0.2.1 is out',
+    reason: '192.0.2.1 was removed from the list',
   })
   await masters[0]?.end()
 })

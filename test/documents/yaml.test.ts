@@ -81,7 +81,7 @@ const slips: readonly (readonly [text: string, ...lines: readonly string[]])[] =
   ['a: "x" y\n', `1:8: ${follows}`],
   ['a: | x\n  y\n', '1:6: nothing may follow | or > on its line'],
   ['a: - x\n', '1:4: a list begins on a line of its own, below its key'],
-  ['a: &x &y 1\n', '1:7: is no YAML: a node can have at most one anchor'],
+  ['a: &x &y 1\n', '1:7: is not valid YAML: a node can have at most one anchor'],
   [`a: it's: x\nb: 'don't'\n`, `1:4: ${second}`, `2:9: ${follows}`],
   ['a:\n  ? [b]\n  : c\n', '2:5: a key must be text, not a list, a mapping or an alias'],
   ['a: &a {b: c}\n*a : d\n', '2:1: a key must be text, not a list, a mapping or an alias'],

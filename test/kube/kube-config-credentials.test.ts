@@ -115,7 +115,7 @@ const damaged: [what: string, text: (origin: string) => string | undefined][] = 
   ['is gone', () => undefined],
   ['is empty', () => ''],
   ['is half written', (origin) => kubeconfigOf(origin, 'token: two').slice(0, -80)],
-  ['is no YAML', (origin) => `${kubeconfigOf(origin, 'token: two')}\n\t- {`],
+  ['is not valid YAML', (origin) => `${kubeconfigOf(origin, 'token: two')}\n\t- {`],
   [
     'names a user that it does not have',
     (origin) => kubeconfigOf(origin, 'token: two').replace('name: u,', 'name: v,'),
@@ -501,7 +501,7 @@ test('a client certificate that ends soon is warned of while it is in use', asyn
     logger.lines.map(({ fields, message }) => [fields.kind, message]),
     ['client-certificate', 'certificate-authority'].map((kind) => [
       kind,
-      'a certificate ends soon, and nothing has renewed it',
+      'a certificate expires soon and has not been renewed',
     ]),
   )
 })

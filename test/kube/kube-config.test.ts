@@ -166,12 +166,12 @@ const mistakes: [text: string, words: RegExp, options?: LoadKubeConfigOptions][]
   [configOf(server), /: there is no context "prod"; contexts: dev$/, { context: 'prod' }],
   [
     configOf(server).replace('cluster: c,', 'cluster: d,'),
-    /: context "dev" names the cluster "d", which is not there; clusters: c$/,
+    /: context "dev" refers to the cluster "d", which does not exist; clusters: c$/,
   ],
   [configOf(server).replace('cluster: c,', ''), /: context "dev" has no cluster$/],
   [
     configOf(server).replace('user: u,', 'user: v,'),
-    /: context "dev" names the user "v", which is not there; users: u$/,
+    /: context "dev" refers to the user "v", which does not exist; users: u$/,
   ],
   [configOf(''), /: cluster "c" has no server$/],
   [configOf('server: "https://"'), /: server of cluster "c" is not a URL such as https:/],

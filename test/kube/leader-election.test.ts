@@ -225,7 +225,7 @@ for (const link of ['cut', 'hangs'] as const) {
     assert.deepEqual(election.leaders(), ['b'])
     assert.deepEqual(
       a.lines.filter(({ level }) => level !== 'debug').map(({ message }) => message),
-      ['leading', 'lost leadership', 'another leads'],
+      ['leading', 'lost leadership', 'another process is the leader'],
     )
     await stopIn(election, a, b)
   })

@@ -104,7 +104,7 @@ describe('an etcd with users, and the role of docs/etcd.md', () => {
     for (const address of ['192.0.2.1', '192.0.2.2'])
       assert.match(shown.output, new RegExp(`^${address} .+ \\ds +yes +yes +-$`, 'm'))
     const out = await withdraw(owner, '192.0.2.2')
-    assert.deepEqual(out, { code: 0, output: 'withdrawn: 192.0.2.2 is out' })
+    assert.deepEqual(out, { code: 0, output: 'withdrawn: 192.0.2.2 was removed from the list' })
     await untilListed('192.0.2.1')
     assert.deepEqual(await second.stop(), { code: 0, signal: null })
 

@@ -47,7 +47,7 @@ test('withdraw needs no address, and deletes the lease in etcd of a master whose
   await watched.whenRight({ addresses, port: securePort }, 60_000)
   const serving = await withdraw(first, 'host-1')
   assert.equal(serving.code, 0, serving.output)
-  assert.match(serving.output, /^withdrawn: 192\.0\.2\.1 is out$/m)
+  assert.match(serving.output, /^withdrawn: 192\.0\.2\.1 was removed from the list$/m)
   await watched.whenRight({ addresses: ['192.0.2.2'], port: securePort }, 2_000)
   for (const { state } of watched.history.slice(since)) {
     assert.ok(listedIn(state.endpoints).includes('192.0.2.2'), 'the other one stays')

@@ -50,7 +50,7 @@ test('a certificate is warned of a week and a day before its end, once each, and
   assert.deepEqual(await samples(), [`{kind="etcd-certfile"} ${(startMs + 10 * day) / 1000}`])
   look(startMs + 100 * day)
   const fields = { kind: 'etcd-certfile', ends: '2026-01-11T00:00:00Z' }
-  const line = { level: 'warn', fields, message: 'a certificate ends soon, and nothing has renewed it' } as const
+  const line = { level: 'warn', fields, message: 'a certificate expires soon and has not been renewed' } as const
   assert.deepEqual(logger.lines, [line, line])
   assert.deepEqual(await samples(), [`{kind="etcd-certfile"} ${(startMs + 100 * day) / 1000}`])
 })

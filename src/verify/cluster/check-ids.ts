@@ -32,7 +32,7 @@ export const checkTexts = {
   },
   'expected-masters': {
     title: 'Endpoints default/kubernetes list exactly the masters that flags or --expect name.',
-    why: 'A master that is not listed serves nobody; an address that is nobody’s loses requests.',
+    why: 'A master that is not listed receives no requests; an address without a master loses requests.',
     repair: 'see on the missing master why it is not listed, or evict the unknown one',
   },
   'master-leases': {

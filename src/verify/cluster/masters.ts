@@ -54,7 +54,7 @@ export function judgeLeases(
     return skipped('there are no Leases of masters; with --etcd-servers those in etcd are checked')
   }
   if (addressesIn(kubernetesEndpoints).length === 0)
-    return skipped('the Endpoints list nobody: see kubernetes-endpoints')
+    return skipped('the Endpoints are empty: see kubernetes-endpoints')
   const rows = rowsOf(about)
   const right = leasedAddresses(rows)
   const findings = rows.flatMap((row) => leaseFindings(row, right, about))

@@ -26,7 +26,7 @@ function objectOf({ address, dialled }: ProbedServer): string {
 
 /** Whether each listed address answers. */
 export function judgeAnswers({ serverProbes }: Probes, about: About): Verdict {
-  if (serverProbes.length === 0) return skipped('the Endpoints list nobody: see kubernetes-endpoints')
+  if (serverProbes.length === 0) return skipped('the Endpoints are empty: see kubernetes-endpoints')
   const findings = serverProbes.flatMap((server): readonly Finding[] => {
     const { address, answer } = server
     if (answer.type === 'answer') return []

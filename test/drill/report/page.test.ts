@@ -73,7 +73,7 @@ test('what did not hold comes first: its sentence and name, whom it concerns, wh
 test('a report that held says so', () => {
   assert.match(
     textOf(renderPage(report([variant('lease (etcd)')]))),
-    /Held: in 1 run of 1 reconciler nothing happened that must not\./,
+    /Held: all invariants held in 1 run of 1 reconciler\./,
   )
 })
 

@@ -80,7 +80,7 @@ function verdict({ held, variants }: DrillReport): Html {
   const violations = variants.flatMap((variant) => variant.runs).reduce((sum, run) => sum + run.violations.length, 0)
   const of = `${counted(runs, 'run')} of ${counted(variants.length, 'reconciler')}`
   const sentence = held
-    ? `Held: in ${of} nothing happened that must not.`
+    ? `Held: all invariants held in ${of}.`
     : `Did not hold: ${counted(violations, 'violation')} in ${of}, with ${listed(fallen.map(({ name }) => name))}.`
   const shape = markup(held ? '<path d="M5 12.5l4.5 4.5L19 7.5"/>' : '<path d="M6 6l12 12M18 6L6 18"/>')
   return html`<p class="verdict ${held ? 'held' : 'broken'}"><svg viewBox="0 0 24 24" aria-hidden="true">${shape}</svg><span>${sentence}</span></p>`

@@ -29,6 +29,10 @@ const faults: string[] = []
 /** By the folders of src/: how many of how many were noticed. */
 const folders = new Map<string, { noticed: number; all: number }>()
 
+// The tests are in process groups of their own, which neither a terminal's Ctrl-C nor the end of this process reaches.
+const stop = new AbortController()
+for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort(new Error(`stopped by ${name}`)))
+
 await Promise.all(Array.from({ length: Math.min(jobs, chosen.length) }, () => work()))
 console.log(
   `mutants: ${total.noticed} noticed, ${total['out of time']} out of time, ${total['not noticed']} not noticed, ${faults.length} faults, of ${chosen.length}`,
@@ -36,25 +40,29 @@ console.log(
 for (const [folder, { noticed, all }] of [...folders].sort(([a], [b]) => (a < b ? -1 : 1))) {
   console.log(`${`${noticed}/${all}`.padStart(7)}  ${folder}`)
 }
+if (stop.signal.aborted) faults.push(stop.signal.reason.message)
 for (const fault of faults) console.error(`✖ ${fault}`)
 if (faults.length > 0 || total['not noticed'] > 0) process.exitCode = 1
 
 /** Each job has a copy of its own, and takes the next mutant from the queue that all share. */
 async function work(): Promise<void> {
-  const copy = await SourceCopy.make()
+  const copy = await SourceCopy.make(stop.signal)
   /** Test files that pass here without any mistake: a test that fails anyway would notice everything. */
   const sound = new Set<string>()
   try {
     for (const [name, mutant] of queue) {
+      if (stop.signal.aborted) return
       try {
         await proveSound(copy, mutant.tests, sound)
         const { type, failed } = await copy.try(mutant, limitMs)
+        if (stop.signal.aborted) return
         total[type]++
         count(mutant.file, type !== 'not noticed')
         console.log(
           `${type === 'not noticed' ? '✖' : '✔'} ${name} (${type})${failed.map((test) => `\n    ${test}`).join('')}`,
         )
       } catch (error) {
+        if (stop.signal.aborted) return
         faults.push(`${name}: ${error instanceof Error ? error.message : error}`)
       }
     }

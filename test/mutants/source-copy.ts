@@ -18,13 +18,17 @@ export interface Verdict {
 /** A copy of the repository in a temporary directory, in which one mistake at a time is put and removed again. */
 export class SourceCopy {
   readonly directory: string
+  readonly #stop: AbortSignal
 
-  private constructor(directory: string) {
+  private constructor(directory: string, stop: AbortSignal) {
     this.directory = directory
+    this.#stop = stop
   }
 
-  /** Copies every file that Git knows or would add, as it is now; `node_modules` is a link. */
-  static async make(): Promise<SourceCopy> {
+  /**
+   * Copies every file that Git knows or would add, as it is now; `node_modules` is a link. When `stop` is aborted, the tests that run end.
+   */
+  static async make(stop = new AbortController().signal): Promise<SourceCopy> {
     const directory = await mkdtemp(join(tmpdir(), 'mutants-'))
     const listed = await output('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'])
     for (const file of listed.split('\0').filter((name) => name !== '' && name !== 'node_modules')) {
@@ -35,7 +39,7 @@ export class SourceCopy {
       })
     }
     await symlink(join(root, 'node_modules'), join(directory, 'node_modules'))
-    return new SourceCopy(directory)
+    return new SourceCopy(directory, stop)
   }
 
   /**
@@ -73,13 +77,16 @@ export class SourceCopy {
           printed += chunk
         })
       }
+      const end = (): void => endGroup(child.pid)
       const timer = setTimeout(() => {
         isLate = true
-        endGroup(child.pid)
+        end()
       }, limitMs)
+      this.#stop.addEventListener('abort', end)
       child.once('error', reject)
       child.once('close', (code) => {
         clearTimeout(timer)
+        this.#stop.removeEventListener('abort', end)
         const type = isLate ? 'out of time' : code === 0 ? 'not noticed' : 'noticed'
         settle({ type, failed: failedTests(printed), output: printed })
       })

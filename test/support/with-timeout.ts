@@ -18,7 +18,7 @@ export async function withTimeout<T>(promise: Promise<T>, timeoutMs: number, wha
 export async function eventually<T>(
   what: string,
   condition: () => T | Promise<T>,
-  { timeoutMs = 5000, intervalMs = 10 }: { readonly timeoutMs?: number; readonly intervalMs?: number } = {},
+  { timeoutMs = 20_000, intervalMs = 10 }: { readonly timeoutMs?: number; readonly intervalMs?: number } = {},
 ): Promise<NonNullable<T>> {
   const deadline = performance.now() + timeoutMs
   for (;;) {

@@ -96,6 +96,8 @@ suite('masters', { concurrency: 2 }, () => {
     const nobody = { code: 0, stdout: 'no masters, and none is listed\n' }
     assert.deepEqual(await masters(), { ...nobody, stderr: searched('kube-system') })
     assert.deepEqual(await masters('--lease-namespace=leases'), { ...nobody, stderr: searched('leases') })
+    const refused = await run(t, ['masters', 'evict', '192.0.2.1', '--kubeconfig', kubeconfig])
+    assert.deepEqual([refused.code, refused.stdout, refused.stderr.length], [1, '', 1])
     listed = ['192.0.2.1']
     const { stdout, stderr } = await masters('--output=json')
     assert.deepEqual(stderr, searched('kube-system'))

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http2'
 import type { AddressInfo, Socket } from 'node:net'
 import { test } from 'node:test'
+import { Code, ConnectError } from '@connectrpc/connect'
 import { connectNodeAdapter } from '@connectrpc/connect-node'
 import { connectEtcd } from '../../src/etcd/connect-etcd.ts'
 import { EtcdError, type EtcdKv } from '../../src/etcd/kv.ts'
@@ -188,6 +189,31 @@ test('a watch that breaks as soon as it stands is opened again at growing pauses
   assert.ok(Math.max(...pauses) > 2_000, `pauses of ${pauses}`)
 })
 
+test('a request that no server with a leader answers is sent again after a pause', async (t) => {
+  const server = await startServer(t, { answers: true, withoutLeader: 2 })
+  const pauses: number[] = []
+  const clock: Clock = {
+    wallMs: () => 0,
+    monotonicMs: () => 0,
+    schedule(delayMs, callback) {
+      if (delayMs !== 200) return () => {}
+      pauses.push(delayMs)
+      const waiting = setImmediate(callback)
+      return () => clearImmediate(waiting)
+    },
+  }
+  const etcd = connectEtcd({ endpoints: [parseEndpoint(server.url)], clock, requestTimeoutMs: 60_000 })
+  t.after(() => etcd.close())
+  assert.equal(await etcd.get('/a', patient), undefined)
+  assert.deepEqual(
+    [server.asked, pauses],
+    [
+      ['Range', 'Range', 'Range'],
+      [200, 200],
+    ],
+  )
+})
+
 test('a request whose open connection breaks under it is sent again over a new one', async (t) => {
   const server = await startServer(t, { answers: true })
   const etcd = openClient(t, [server.url], { requestTimeoutMs: 60_000 })
@@ -215,15 +241,27 @@ async function startServer(
     answers,
     revision = 1n,
     watchesEnd = false,
-  }: { readonly answers: boolean; readonly revision?: bigint; readonly watchesEnd?: boolean },
+    withoutLeader = 0,
+  }: {
+    readonly answers: boolean
+    readonly revision?: bigint
+    readonly watchesEnd?: boolean
+    /** So many reads are refused, as a server refuses them that has no leader. */
+    readonly withoutLeader?: number
+  },
 ): Promise<FakeEtcd> {
   let isToBreak = false
+  let refusals = withoutLeader
   const asked: string[] = []
   const watched: bigint[] = []
   const sockets = new Set<Socket>()
   const answer = connectNodeAdapter({
     routes(router) {
-      router.service(KV, { range: () => ({ header: { revision } }), txn: () => ({ header: { revision } }) })
+      const range = () => {
+        if (refusals-- > 0) throw new ConnectError('etcdserver: no leader', Code.Unavailable)
+        return { header: { revision } }
+      }
+      router.service(KV, { range, txn: () => ({ header: { revision } }) })
       router.service(Watch, {
         async *watch(requests, { signal }) {
           for await (const { requestUnion } of requests) {

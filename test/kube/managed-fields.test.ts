@@ -123,6 +123,18 @@ test('a writer who had something in the object before, within one second', () =>
   assert.equal(writerBetween(after, before), undefined, 'what was lost was lost to somebody else')
 })
 
+test('a writer that has gained one more label within the second of its last write', () => {
+  const object = (...labels: readonly string[]): KubeObject => {
+    const fields = Object.fromEntries(labels.map((label) => [`f:${label}`, {}]))
+    const fieldsV1 = { 'f:metadata': { 'f:labels': fields } }
+    return {
+      metadata: { managedFields: [{ manager: 'other', operation: 'Update', time: 'T', fieldsV1 }] },
+    } as KubeObject
+  }
+  assert.equal(writerBetween(object('a'), object('a', 'b'))?.manager, 'other')
+  assert.equal(writerBetween(object('a', 'b'), object('a', 'b')), undefined)
+})
+
 test('status does not count, and what is no managedFields is nobody', () => {
   const entry = { manager: 'kubelet', operation: 'Update', subresource: 'status', fieldsV1: { 'f:status': {} } }
   assert.equal(writerBetween(undefined, { metadata: { managedFields: [entry] } }), undefined)

@@ -40,10 +40,12 @@ test('a Service without a selector has no Pods, nor has one of type ExternalName
   const { pods, services, membersOf, told } = await setUp(t)
   await services.put(service('none'))
   await services.put(service('external', { app: 'web' }, 'ExternalName'))
+  const written = service('null')
+  await services.put({ ...written, spec: { ...written.spec, selector: null } } as unknown as Service)
   await services.put(service('all', {}))
   await pods.put(pod('a', { app: 'web' }))
   await pods.put(pod('b'))
-  assert.deepEqual(['none', 'external', 'all', 'unknown'].map(membersOf), [[], [], ['a', 'b'], []])
+  assert.deepEqual(['none', 'null', 'external', 'all', 'unknown'].map(membersOf), [[], [], [], ['a', 'b'], []])
   assert.deepEqual(told(), ['ns/all', 'ns/all'])
 })
 

@@ -223,10 +223,8 @@ function trimmedIpAddress({ metadata, spec }: IpAddress): IpAddress {
  * decisions.
  */
 function trimmedSlice(slice: EndpointSlice): EndpointSlice {
-  const trimmed = trimEndpointSlice(slice)
-  const { endpoints: listedIn, ...rest } = trimmed
-  if (listedIn?.some(({ hints }) => hints !== undefined) !== true) return trimmed
-  return { ...rest, endpoints: listedIn.map(({ hints: _hints, ...endpoint }) => endpoint) } as EndpointSlice
+  const { endpoints: listedIn, ...rest } = trimEndpointSlice(slice)
+  return { ...rest, endpoints: listedIn?.map(({ hints: _hints, ...endpoint }) => endpoint) } as EndpointSlice
 }
 
 /** Creates a Service without storing it. Rejects unless it is accepted, or its allocation is refused. */

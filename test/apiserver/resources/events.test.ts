@@ -56,6 +56,7 @@ test('the fields by which kubectl describe selects Events', async () => {
   const select = async (selector: string): Promise<number> =>
     (await embedded.send('GET', `${core}?fieldSelector=${encodeURIComponent(selector)}`)).body.items.length
   assert.equal(await select('involvedObject.name=web,involvedObject.namespace=default'), 1)
+  assert.equal(await select('involvedObject.name=web,involvedObject.namespace=blue'), 0, 'every term must hold')
   assert.equal(await select('involvedObject.uid=other'), 0)
   assert.equal(await select('source=kubelet'), 0)
 })

@@ -75,16 +75,20 @@ test('what hangs is not answered, also not when the rule is lifted; what is late
 })
 
 test('an event is lost while the watch goes on; watches are cut when a rule says so, and when they are old', async (t) => {
-  const { proxy, send, tell, seen } = await open(t)
+  const { proxy, send, tell, tellHalf, seen } = await open(t)
   const { protobuf } = trimIpAddress
   const watch = () => follow(send({ path: endpoints, query: [['watch', 'true']], stream: true, protobuf }))
   const first = watch()
   await untilPasses('the watch to stand', () => assert.equal(tell({ type: 'ADDED', object: 1 }), 1), soon)
   await untilPasses('the first event', () => assert.deepEqual(first.heard, [1]), soon)
   assert.equal(seen.at(-1)?.headers.accept, 'application/json', 'protobuf has no lines that can be lost')
+  tellHalf('{"type":"ADDED",')
+  await sleep(awhileMs)
+  tellHalf('"object":9}\n')
+  await untilPasses('an event in two pieces', () => assert.deepEqual(first.heard, [1, 9]), soon)
   proxy.apply({ fault: { type: 'lose-event' } })
   for (const event of [2, 3]) tell({ type: 'MODIFIED', object: event })
-  await untilPasses('the third event', () => assert.deepEqual(first.heard, [1, 3]), soon)
+  await untilPasses('the third event', () => assert.deepEqual(first.heard, [1, 9, 3]), soon)
   proxy.apply({ fault: { type: 'cut-watches', everyMs: awhileMs }, resource: 'endpoints' })
   assert.equal(await first.end, 'broken')
   const second = watch()
@@ -224,7 +228,10 @@ async function open(t: TestContext, over: Partial<FaultProxyOptions> = {}) {
     for (const response of watches) response.write(`${JSON.stringify(event)}\n`)
     return watches.size
   }
-  return { proxy, send, seen, tell, stop }
+  const tellHalf = (text: string): void => {
+    for (const response of watches) response.write(text)
+  }
+  return { proxy, send, seen, tell, tellHalf, stop }
 }
 
 async function readJson(request: IncomingMessage): Promise<unknown> {

@@ -79,7 +79,9 @@ export async function endureHostility(t: TestContext, options: HostilityOptions)
   }
   await becomeRight()
   // Its start writes lines of its own.
-  await sleep(2_000)
+  const [, address = ''] = await program.output(/"health":"([^"]+)"/)
+  while ((await fetch(`http://${address}/readyz`)).status !== 200) await sleep(50)
+  await sleep(1_000)
   const idleMib = Math.round(residentMib(program.pid))
   const outages: HostileOutage[] = []
   let ended = false

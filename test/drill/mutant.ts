@@ -7,12 +7,18 @@ import { root } from '../../scripts/command.ts'
 import { type Mutant, mutated } from '../mutants/mutant.ts'
 import type { FirstViolation } from './first-violation.ts'
 
+/** A mistake that random schedules must notice. */
+export interface DrillMutant extends Mutant {
+  /** The invariant that the first schedule which notices it violates. */
+  readonly invariant: string
+}
+
 /** All of them by the names of their files, in order. */
-export async function allMutants(): Promise<ReadonlyMap<string, Mutant>> {
+export async function allMutants(): Promise<ReadonlyMap<string, DrillMutant>> {
   const files = await Array.fromAsync(glob('test/drill/mutants/*.ts', { cwd: root }))
-  const mutants = new Map<string, Mutant>()
+  const mutants = new Map<string, DrillMutant>()
   for (const file of files.sort()) {
-    const { mutant } = (await import(join(root, file))) as { readonly mutant: Mutant }
+    const { mutant } = (await import(join(root, file))) as { readonly mutant: DrillMutant }
     mutants.set(basename(file, '.ts'), mutant)
   }
   return mutants
@@ -21,28 +27,54 @@ export async function allMutants(): Promise<ReadonlyMap<string, Mutant>> {
 /** What makes no difference to a mistake, but would to the compiler. */
 const mayLeaveUnused = ['--noUnusedLocals', 'false', '--noUnusedParameters', 'false', '--allowUnreachableCode', 'true']
 
+/** What the compiler says against the mistakes, each in a file beside the one that has it; empty when all compile. */
+export async function errorsOf(mutants: ReadonlyMap<string, Mutant>): Promise<string> {
+  return inCopy(async (copy) => {
+    for (const [name, mutant] of mutants) {
+      await writeFile(join(copy, 'src', mutant.file.replace(/\.ts$/, `.${name}.ts`)), await mutated(mutant))
+    }
+    return compile(copy)
+  })
+}
+
 /**
  * Runs random schedules on a copy of the sources that has the mistake, from seed 1, until the first one that does not hold. Throws when the
  * copy does not compile: what fails for that is no mistake that a schedule has noticed.
  */
 export async function findMutant(mutant: Mutant, limit: number): Promise<FirstViolation> {
+  return inCopy(async (copy) => {
+    await writeFile(join(copy, 'src', mutant.file), await mutated(mutant))
+    await mkdir(join(copy, 'test/drill'), { recursive: true })
+    await cp(join(root, 'test/drill/first-violation.ts'), join(copy, 'test/drill/first-violation.ts'))
+    const errors = await compile(copy)
+    if (errors !== '') throw new Error(`the mutant does not compile:\n${errors}`)
+    const { stdout } = await run(process.execPath, ['test/drill/first-violation.ts', `${limit}`], { cwd: copy })
+    return JSON.parse(stdout)
+  })
+}
+
+const run = promisify(execFile)
+
+/** Carries out `work` on a copy of the sources and of what compiles them. */
+async function inCopy<T>(work: (copy: string) => Promise<T>): Promise<T> {
   const copy = await mkdtemp(join(tmpdir(), 'mutant-'))
   try {
     await cp(join(root, 'src'), join(copy, 'src'), { recursive: true })
-    await writeFile(join(copy, 'src', mutant.file), await mutated(mutant))
     for (const name of ['package.json', 'tsconfig.json', 'tsconfig.build.json'])
       await cp(join(root, name), join(copy, name))
     await symlink(join(root, 'node_modules'), join(copy, 'node_modules'))
-    await mkdir(join(copy, 'test/drill'), { recursive: true })
-    await cp(join(root, 'test/drill/first-violation.ts'), join(copy, 'test/drill/first-violation.ts'))
-    const run = promisify(execFile)
-    const compiler = join(root, 'node_modules/.bin/tsc')
-    await run(compiler, ['--noEmit', '-p', 'tsconfig.build.json', ...mayLeaveUnused], { cwd: copy }).catch((error) => {
-      throw new Error(`the mutant does not compile:\n${error.stdout}`)
-    })
-    const { stdout } = await run(process.execPath, ['test/drill/first-violation.ts', `${limit}`], { cwd: copy })
-    return JSON.parse(stdout)
+    return await work(copy)
   } finally {
     await rm(copy, { recursive: true, force: true })
   }
+}
+
+/** What the compiler says against a copy. */
+async function compile(copy: string): Promise<string> {
+  const compiler = join(root, 'node_modules/.bin/tsc')
+  const compiled = run(compiler, ['--noEmit', '-p', 'tsconfig.build.json', ...mayLeaveUnused], { cwd: copy })
+  return compiled.then(
+    () => '',
+    ({ stdout }: { readonly stdout: string }) => stdout,
+  )
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { mutated } from '../mutants/mutant.ts'
 import { inUnitOrFloor } from '../support/tier.ts'
-import { allMutants, findMutant } from './mutant.ts'
+import { allMutants, errorsOf, findMutant } from './mutant.ts'
 
 const mutants = await allMutants()
 
@@ -14,13 +14,24 @@ test('the text that each mutant replaces is in its file once, and what comes of 
   }
 })
 
+test('each mutant compiles', async () => {
+  assert.equal(await errorsOf(mutants), '')
+})
+
 // Those that the first schedules show; test/long/drill-mutants.test.ts has all of them.
 const late = inUnitOrFloor([], ['leave-an-empty-list', 'ignore-a-conflict', 'decide-from-the-cache'])
 for (const name of ['count-a-shared-address-twice', ...late]) {
   test(`${name} is noticed`, async () => {
     const mutant = mutants.get(name)
     assert.ok(mutant !== undefined)
-    const { seed } = await findMutant(mutant, 10)
-    assert.notEqual(seed, undefined, mutant.broken)
+    const { invariant } = await findMutant(mutant, 10)
+    assert.equal(invariant, mutant.invariant, mutant.broken)
   })
 }
+
+test('a change without a meaning is not noticed', async () => {
+  const text = 'export async function runSchedule('
+  const noOp = { broken: 'Nothing.', file: 'drill/campaign/run-schedule.ts', text, instead: `/* the same */ ${text}` }
+  const { seed } = await findMutant(noOp, inUnitOrFloor(1, 10))
+  assert.equal(seed, undefined)
+})

@@ -29,6 +29,8 @@ test(`the first minutes of ${SEEDS} random schedules, on every lease store: what
   })
   // Not before: what a child does would be taken for something that a schedule does.
   const other = promisify(execFile)(node, ['test/drill/schedule-digests.ts', '1', String(COMPARED)])
+  other.catch(() => {})
+  t.after(() => other.child.kill())
   await run(UNDER_TRIPWIRE + 1, SEEDS)
   assert.equal(failures.length, 0, failures.slice(0, 3).join('\n'))
   assert.deepEqual((await other).stdout.trim().split('\n'), lines.slice(0, COMPARED))

@@ -140,6 +140,7 @@ test('an event is named after the moment at which it happened, to the millisecon
   const { time, recorder, written, stop } = start(t)
   for (let i = 0; i < 20; i++) recorder.record({ ...happened, note: String(i) })
   await time.advance(0)
+  assert.equal(written().length, 20)
   for (const { event } of written()) {
     const nanos = BigInt(`0x${event.metadata?.name?.split('.')[1]}`)
     assert.equal(nanos / 1_000_000n, 1_800_000_000_000n)

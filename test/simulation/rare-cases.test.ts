@@ -288,7 +288,7 @@ for (const [store, etcd] of Object.entries(stores)) {
       await fleet.advance(2_000)
     }
     await fleet.advance(30_000)
-    assert.deepEqual(fleet.listed('slice'), all)
+    assert.deepEqual([fleet.listed('slice'), fleet.listed('endpoints')], [all, all])
     assert.ok(since(fleet, spoiltMs).every((addresses) => !addresses?.includes('203.0.113.7')))
     fleet.abandon()
   })

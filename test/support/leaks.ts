@@ -8,8 +8,10 @@ import { after } from 'node:test'
 // Loaded before every test file (`--import`): when all its tests are done, whatever still keeps the process busy fails the file,
 // and so does a promise that was rejected with nobody listening, which node:test forgives once its test has ended.
 
-/** Sockets and processes close a moment after the test that ends them: how long that may take. */
-const graceMs = 1000
+/** Sockets and processes close a moment after the test that ends them, on a busy machine seconds after it: how long that may take. */
+const graceMs = 5000
+/** How long after that the process ends, whatever keeps it alive. */
+const endMs = 1000
 
 // An open handle may be unreferenced (an idle connection in a pool) and is then missing from the active resources.
 const sockets = new Set<Socket>()
@@ -62,7 +64,7 @@ hooks.enable = enable
 /** What is left may keep the process alive for ever. By then the results have long been written. */
 function endLater(): void {
   for (const child of children) child.kill('SIGKILL')
-  setTimeout(() => process.exit(1), graceMs).unref()
+  setTimeout(() => process.exit(1), endMs).unref()
 }
 
 function leftovers(): string[] {

@@ -1,7 +1,8 @@
-import type { Mutant } from '../../mutants/mutant.ts'
+import type { DrillMutant } from '../mutant.ts'
 
-export const mutant: Mutant = {
+export const mutant: DrillMutant = {
   broken: 'Decides what to write from the leases that it read last time.',
+  invariant: 'listed-master-stays',
   file: 'kubernetes-service/membership/runner.ts',
   text: `      await this.readMembers(signal)
       const plan = `,

@@ -1,7 +1,8 @@
-import type { Mutant } from '../../mutants/mutant.ts'
+import type { DrillMutant } from '../mutant.ts'
 
-export const mutant: Mutant = {
+export const mutant: DrillMutant = {
   broken: 'Asks etcd for a lease that lasts three times as long as it was told to.',
+  invariant: 'dead-master-removed',
   file: 'kubernetes-service/leases/etcd/leases.ts',
   text: 'etcd.grantLease(seconds, signal)',
   instead: 'etcd.grantLease(3 * seconds, signal)',

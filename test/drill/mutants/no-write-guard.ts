@@ -1,7 +1,8 @@
-import type { Mutant } from '../../mutants/mutant.ts'
+import type { DrillMutant } from '../mutant.ts'
 
-export const mutant: Mutant = {
+export const mutant: DrillMutant = {
   broken: 'Updates objects without the resourceVersion that they were read at.',
+  invariant: 'listed-master-stays',
   file: 'kubernetes-service/guarded-writes/object-writer.ts',
   text: "return done('update', await send('update', () => api.update(resource, action.object, { signal })))",
   instead: `const { resourceVersion: _, ...metadata } = action.object.metadata ?? {}

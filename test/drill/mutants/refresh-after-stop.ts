@@ -1,7 +1,8 @@
-import type { Mutant } from '../../mutants/mutant.ts'
+import type { DrillMutant } from '../mutant.ts'
 
-export const mutant: Mutant = {
+export const mutant: DrillMutant = {
   broken: 'Renews its lease once more after it has removed it to stop.',
+  invariant: 'stopped-master-leaves',
   file: 'kubernetes-service/membership/step.ts',
   text: `      const isLeaving = step.type === 'writing'
 `,

@@ -1,7 +1,8 @@
-import type { Mutant } from '../../mutants/mutant.ts'
+import type { DrillMutant } from '../mutant.ts'
 
-export const mutant: Mutant = {
+export const mutant: DrillMutant = {
   broken: 'Takes its own address out at each start, as upstream does.',
+  invariant: 'not-removed-by-others',
   file: 'kubernetes-service/membership/step.ts',
   text: `  if (state.server.readiness.phase !== 'starting') return joining`,
   instead: `  if (state.fleet.readAtMs === undefined) return read(state, turn)

@@ -275,19 +275,19 @@ function checkRule(rule: FaultRule): void {
 function unknownField(given: object, names: readonly string[]): string | undefined {
   const name = Object.keys(given).find((key) => !names.includes(key))
   if (name === undefined) return undefined
-  return `${name} is no field; there ${names.length > 0 ? `are ${names.join(', ')}` : 'is none'}`
+  return `${name} is not a field; known fields: ${names.length > 0 ? names.join(', ') : 'none'}`
 }
 
 function methodsFault(given: unknown): string | undefined {
   if (given === undefined) return undefined
   if (!Array.isArray(given) || given.length === 0) return `methods must be a list of ${methods.join(', ')}`
   const unknown = given.find((method) => !methods.includes(method))
-  return unknown === undefined ? undefined : `methods has ${unknown}, not one of ${methods.join(', ')}`
+  return unknown === undefined ? undefined : `methods contains ${unknown}; known methods: ${methods.join(', ')}`
 }
 
 function pathFault(given: unknown): string | undefined {
   const isPath = given === undefined || (typeof given === 'string' && given.startsWith('/'))
-  return isPath ? undefined : 'pathPrefix must be a text that begins with /'
+  return isPath ? undefined : 'pathPrefix must be a string that begins with /'
 }
 
 function numberFault(name: string, value: unknown, least: number, most: number): string | undefined {
@@ -317,7 +317,7 @@ const reasons: Readonly<Record<number, string>> = {
 
 /** The answer of a server that refuses a request with this status. */
 export function refusedWith(status: number, retryAfterSeconds: number | undefined): ApiResponse {
-  const message = `the fault that was asked for: ${status}`
+  const message = `injected fault: ${status}`
   const details = retryAfterSeconds === undefined ? {} : { details: { retryAfterSeconds } }
   const retryAfter = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
   const reason = reasons[status] ?? 'Unknown'

@@ -72,7 +72,7 @@ export interface ApiServing {
 export async function serveApi(options: ApiServingOptions): Promise<ApiServing> {
   const { host, port, tls, token } = options
   if (token === undefined && !isLoopbackName(host)) {
-    throw new TypeError(`${host} is no loopback address: an API server without a token is served on loopback only`)
+    throw new TypeError(`${host} is not a loopback address: an API server without a token is served only on loopback`)
   }
   const limits = limitsOf(options.limits ?? {})
   const times = {
@@ -106,7 +106,7 @@ function limitsOf(given: Partial<ApiServerLimits>): ApiServerLimits {
   const set = Object.entries(given).filter(([, limit]) => limit !== undefined)
   for (const [name, limit] of set) {
     if (!Object.hasOwn(defaultLimits, name)) {
-      throw new TypeError(`limits has ${name}, not one of ${Object.keys(defaultLimits).join(', ')}`)
+      throw new TypeError(`limits contains ${name}; known limits: ${Object.keys(defaultLimits).join(', ')}`)
     }
     if (!(typeof limit === 'number' && limit >= 0)) throw new TypeError(`limits.${name} must be a number of at least 0`)
   }
@@ -160,7 +160,7 @@ class HttpFace {
     message.on('error', () => {})
     response.on('error', () => {})
     const gone = new AbortController()
-    response.once('close', () => gone.abort(new Error('the client has gone')))
+    response.once('close', () => gone.abort(new Error('the client closed the connection')))
     this.#requests++
     let isCounted = true
     const release = (): void => {
@@ -189,7 +189,7 @@ class HttpFace {
     const isCut = gone.aborted || error instanceof KubeError
     if (!isCut) this.#options.logger.error({ error, path: message.url }, 'a request failed')
     if (isCut || response.headersSent) message.socket.destroy()
-    else await this.#send(message, response, answerOf(internalError('an internal error, which the log names')))
+    else await this.#send(message, response, answerOf(internalError('an internal error; see the log')))
   }
 
   /** @throws Refusal */

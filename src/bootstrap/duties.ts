@@ -54,7 +54,7 @@ export function parseControllers(items: readonly string[]): ControllerSelection 
   const torn = [...on].find((name) => off.has(name))
   if (torn !== undefined) throw new TypeError(`turns ${torn} both on and off`)
   const auto = items.includes('auto')
-  if (!auto && on.size === 0) throw new TypeError('turns nothing on: without auto, only what is named is on')
+  if (!auto && on.size === 0) throw new TypeError('turns nothing on: without auto, only the named duties are on')
   return { auto, on: [...on], off: [...off] }
 }
 
@@ -77,7 +77,7 @@ function refuse(name: string): never {
   const meant = didYouMean(name, controllerNames)
   const hint = meant === undefined ? '' : ` (did you mean ${meant}?)`
   throw new TypeError(
-    `there is no controller ${JSON.stringify(name)}${hint}; known are auto, ${controllerNames.join(', ')}`,
+    `there is no controller ${JSON.stringify(name)}${hint}; known controllers: auto, ${controllerNames.join(', ')}`,
   )
 }
 

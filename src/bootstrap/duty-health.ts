@@ -118,7 +118,7 @@ export class DutyHealth {
 
   /** The term has failed unexpectedly; another one will begin. */
   crashed(error: unknown): void {
-    this.#options.logger.error({ error }, 'unexpected error; the duty begins anew')
+    this.#options.logger.error({ error }, 'unexpected error; restarting the duty')
     this.#options.onMistake?.(error)
     this.#crash = `unexpected error: ${messageOf(error)}`
     this.#check({ away: false })
@@ -164,7 +164,7 @@ export class DutyHealth {
     if (this.#term === undefined || this.#leftOut) return undefined
     const refused = this.#crash ?? this.#options.refusal()
     if (refused !== undefined || this.#options.dryRun) return refused
-    return this.#term.fault?.() ?? (this.#done ? undefined : 'it has not been done yet')
+    return this.#term.fault?.() ?? (this.#done ? undefined : 'it has not completed yet')
   }
 
   #check({ away }: { readonly away: boolean }): void {
@@ -186,7 +186,7 @@ export class DutyHealth {
     degraded.set({ duty: name }, 1)
     logger.warn({ duty: name, reason }, 'the duty is degraded; retrying')
     const regarding = { apiVersion: apiVersionOf(services), kind: services.kind, ...KUBERNETES_SERVICE }
-    events.record(eventOf('DutyDegraded', { regarding, note: `${name} cannot be done: ${reason}` }))
+    events.record(eventOf('DutyDegraded', { regarding, note: `${name} is degraded: ${reason}` }))
     this.#known.resolve()
   }
 }

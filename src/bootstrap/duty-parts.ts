@@ -40,12 +40,12 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
   const { controllers: selection, startupTimeoutMs: timeoutMs, dryRun } = options
   const active = metrics.gauge({
     name: 'apiserver_bootstrap_duty_active',
-    help: 'Whether a duty is done here (1), or is off or left to the server (0).',
+    help: 'Whether this process performs a duty (1), or it is off or left to the server (0).',
     labels: ['duty'],
   })
   const degraded = metrics.gauge({
     name: 'apiserver_bootstrap_duty_degraded',
-    help: 'Whether a duty fails, or has been refused or undone for --repair-startup-timeout (1). It is retried.',
+    help: 'Whether a duty fails, or has been refused or incomplete for --repair-startup-timeout (1). It is retried.',
     labels: ['duty'],
   })
   const decisions = new DutyDecisions({ selection, monitor, clock })

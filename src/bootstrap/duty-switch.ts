@@ -105,23 +105,23 @@ export class DutySwitch {
         logger.info(
           { ...fields, hook: decision.hook },
           reports === true
-            ? 'the server does this itself; findings are only reported'
+            ? 'the server does this itself; only reporting findings'
             : decision.except === undefined
-              ? 'the server does this itself; it is left to it'
-              : `the server does this itself; it is left to it, except for ${decision.except.join(', ')}`,
+              ? 'the server does this itself; leaving it to the server'
+              : `the server does this itself; leaving it to the server, except for ${decision.except.join(', ')}`,
         )
         return
       case 'on-beside-server':
         logger.warn(
           { ...fields, hook: decision.hook },
           reports === true
-            ? 'the server does this itself; it is done here too, as asked for: a server that starts while something is missing may exit'
-            : 'the server does this itself; it is done here too, as asked for',
+            ? 'the server does this itself; also doing it here, as configured: a server that starts while something is missing may exit'
+            : 'the server does this itself; also doing it here, as configured',
         )
         return
       case 'on':
         if (before === undefined) logger.debug(fields, 'duty on')
-        else logger.info(fields, 'the server has not done this itself for a minute; it is done here')
+        else logger.info(fields, 'the server has not done this itself for a minute; doing it here')
         return
       case 'off':
         logger.debug(fields, 'duty off')

@@ -130,7 +130,7 @@ function openLeases(
     case 'kubernetes':
       return new KubernetesLeases({ ...ports, limit, ttlMs, intervalMs, namespace })
     case 'etcd':
-      if (ports.etcd === undefined) throw new TypeError('the lease store etcd needs an etcd to be in')
+      if (ports.etcd === undefined) throw new TypeError('the lease store etcd requires an etcd client')
       return new ports.etcd.Leases({ ...ports, etcd: limitedEtcd(ports.etcd.kv, limit), prefix, ttlMs })
   }
 }

@@ -122,10 +122,10 @@ export async function withdrawMaster(
   signal: AbortSignal,
 ): Promise<Withdrawal> {
   const { endpointReconcilerType: reconciler, advertiseAddresses } = options
-  if (reconciler === 'none') return { type: 'nothing', reason: 'the reconciler none lists no master' }
+  if (reconciler === 'none') return { type: 'nothing', reason: '--endpoint-reconciler-type=none lists no masters' }
   if (options.dryRun) return { type: 'nothing', reason: 'a dry run writes nothing' }
   if (options.leaseStore === 'memory' && ports.leases === undefined) {
-    throw new Error('--lease-store memory is out of reach of other processes; stop the one that runs instead')
+    throw new Error('--lease-store=memory is not accessible to other processes; stop the running process instead')
   }
   const availability = openAvailability(options, ports)
   const events = openEvents(options, ports)
@@ -191,7 +191,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
     health: {
       begun() {},
       crashed(error) {
-        logger.error({ error }, 'unexpected error; events are written on')
+        logger.error({ error }, 'unexpected error; restarting the event writer')
         ports.onMistake?.(error)
       },
     },
@@ -248,7 +248,7 @@ function openAvailability({ leaseStore }: MasterOptions, ports: MasterPorts): Se
     api,
     metrics.gauge({
       name: 'apiserver_bootstrap_api_available',
-      help: 'Whether the API server can be used (1), or was lost (0).',
+      help: 'Whether the API server is available (1) or not (0).',
     }),
   )
   const store = new Availability({ clock, logger, server: 'etcd' })
@@ -258,7 +258,7 @@ function openAvailability({ leaseStore }: MasterOptions, ports: MasterPorts): Se
       store,
       metrics.gauge({
         name: 'apiserver_bootstrap_etcd_available',
-        help: 'Whether etcd can be used (1), or was lost (0).',
+        help: 'Whether etcd is available (1) or not (0).',
       }),
     )
   }

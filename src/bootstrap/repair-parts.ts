@@ -148,7 +148,7 @@ function openRegistry({ rangeRegistry, etcdPrefix: prefix }: MasterOptions, port
     case 'configmap':
       return new ConfigMapRangeRegistry(ports)
     case 'etcd':
-      if (ports.etcd === undefined) throw new TypeError('the range registry etcd needs an etcd to be in')
+      if (ports.etcd === undefined) throw new TypeError('the range registry etcd requires an etcd client')
       return new ports.etcd.Ranges({ etcd: ports.etcd.kv, prefix })
   }
 }

@@ -63,12 +63,12 @@ export class UnservedDuties {
 
   #log(duty: ControllerName, resources: readonly string[]): void {
     if (resources.length === 0) {
-      this.#logger.info({ duty }, 'the server serves what this duty needs now; it is taken up')
+      this.#logger.info({ duty }, 'the server now serves the resources of this duty; starting it')
       return
     }
     this.#logger.info(
       { duty, resources },
-      `the server does not serve what this duty needs; it is left out until the server does (silence this with --controllers=auto,-${duty})`,
+      `the server does not serve the resources of this duty; waiting until it does (turn the duty off with --controllers=auto,-${duty})`,
     )
   }
 }

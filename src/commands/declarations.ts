@@ -42,7 +42,7 @@ export const commands: readonly CommandDeclaration[] = [
   },
   {
     path: ['withdraw'],
-    summary: "take this master's address out now, and return when it is out (a preStop hook)",
+    summary: "remove this master's address now, and return when it is removed (a preStop hook)",
     groups: [file, connection, etcd, kubernetesService, serviceCidr, logging],
     examples: ['apiserver-bootstrap withdraw --config sidecar.yaml'],
     load: () => import('./withdraw.ts'),

@@ -40,33 +40,33 @@ function mistakesIn(type: DrillRequest['type'], scenario: string, values: DrillV
     for (const key of keys) if (given.includes(key)) mistakes.push({ where: `--${flagOf(key)}`, message })
   }
   if (type === 'list') {
-    refuse(given, 'has no use with list')
+    refuse(given, 'cannot be used with list')
     return mistakes
   }
   const { target, output } = values
   if (scenario === 'random' && target === 'live') {
-    refuse(['target'], 'random schedules are for sim: many of their steps are impossible with real processes')
+    refuse(['target'], 'random schedules require sim: real processes do not support many of their steps')
     return mistakes
   }
   if (type === 'campaign') {
     refuse(
       ['reconciler', 'leaseStore', 'allowKnownFailures'],
-      'has no use with random and --runs over 1: each seed decides it',
+      'cannot be used with random and --runs over 1: each seed decides it',
     )
     if (output === 'junit') refuse(['output'], 'must be text or json with random and --runs over 1')
   } else {
-    refuse(keysOf(drillCampaignOptions), 'has no use without random and --runs over 1')
+    refuse(keysOf(drillCampaignOptions), 'requires random and --runs over 1')
   }
   if (target === 'sim') {
-    refuse(keysOf(drillLiveOptions, drillConnectionOptions, drillEtcdOptions), 'has no use without --target=live')
+    refuse(keysOf(drillLiveOptions, drillConnectionOptions, drillEtcdOptions), 'requires --target=live')
     return mistakes
   }
   if (!values.yes) {
-    const message = 'is required with --target=live, which changes default/kubernetes and puts it back when it ends'
+    const message = 'is required with --target=live, which changes default/kubernetes and restores it at the end'
     mistakes.push({ where: '--yes', message })
   }
   if (flags.kubeconfig === undefined) {
-    mistakes.push({ where: '--kubeconfig', message: 'is required with --target=live; no other API server is taken' })
+    mistakes.push({ where: '--kubeconfig', message: 'is required with --target=live; there is no default API server' })
   }
   return mistakes
 }
@@ -118,7 +118,7 @@ export function variantsOf(
   const stores = [...new Set(leaseStore ?? [fleet.leaseStore])]
   const mistakes: Mistake[] = []
   if (leaseStore !== undefined && !reconcilers.includes('lease')) {
-    mistakes.push({ where: '--lease-store', message: 'has no use without the reconciler lease' })
+    mistakes.push({ where: '--lease-store', message: 'requires the reconciler lease' })
   }
   const varied = reconcilers
     .flatMap((one): readonly Omit<Variant, 'name'>[] => {

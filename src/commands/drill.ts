@@ -102,7 +102,7 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
     timeline.end()
     const found = live ? ', and the objects are restored' : ''
     if (crash.signal.aborted) process.stderr.write(`the drill ended with this error${found}\n`)
-    else if (stop.signal.aborted) process.stderr.write(`interrupted: the drill did not come to its end${found}\n`)
+    else if (stop.signal.aborted) process.stderr.write(`interrupted: the drill did not finish${found}\n`)
     else if (stdout.fault() !== undefined) throw new Error(`${stdout.fault()}${found}`)
     return 1
   } finally {

@@ -22,7 +22,7 @@ export async function openEtcd(resolved: Resolved, surroundings: Surroundings): 
   if (plain.length > 0) {
     surroundings.logger.warn(
       { endpoints: plain },
-      'etcd is used without TLS over the network: anybody between can read and change the whole cluster; use https:// and certificates',
+      'the connection to etcd does not use TLS: anyone on the network path can read and change the whole cluster; use https:// and certificates',
     )
   }
   const store = await connectEtcdStore({ endpoints, cafile, certfile, keyfile, ...surroundings })

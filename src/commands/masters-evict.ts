@@ -64,7 +64,7 @@ export async function evictAddress(
     switch (plan.type) {
       case 'absent':
         return watchUntilMs !== undefined
-          ? { code: 0, line: `the lease of ${address} has ended by itself` }
+          ? { code: 0, line: `the lease of ${address} has expired` }
           : refused(absent(address, reading, source.place))
       case 'watch':
         if (watchUntilMs === undefined) report(`watching for ${humanDuration(plan.forMs)} whether leases are renewed`)
@@ -93,13 +93,13 @@ async function remove(
       return refused(`${lease.id} was written or removed meanwhile; run masters again`)
     }
   }
-  const back = leases.some((lease) => verdict(lease) !== 'stale') ? '; a master that lives makes it anew' : ''
+  const back = leases.some((lease) => verdict(lease) !== 'stale') ? '; a live master creates it again' : ''
   return { code: 0, line: `removed ${leases.map(({ id }) => id).join(', ')}${back}` }
 }
 
 function wouldRemove(leases: readonly InspectedLease[]): Eviction {
   const words = leases.map((lease) => `${lease.id} at revision ${lease.revision} (${describe(lease)})`)
-  return { code: 0, line: `would remove ${words.join(', ')}; --yes does it` }
+  return { code: 0, line: `would remove ${words.join(', ')}; use --yes to remove` }
 }
 
 function absent(address: string, { listed }: MastersReading, place: string): string {
@@ -114,7 +114,7 @@ function reasonOf(address: string, plan: EvictionPlan & { readonly type: 'refuse
       return `${address} is the last one: no other address is listed or has a live lease`
     case 'live': {
       const words = plan.leases.map(describe).join('; ')
-      return `${address} lives (${words}); it would come back: stop its master or withdraw it, or give --force`
+      return `${address} is alive (${words}) and would be added again: stop or withdraw its master, or use --force`
     }
   }
 }

@@ -151,7 +151,7 @@ export async function openMasters(flags: Flags, evicting = false): Promise<Maste
   const resolved = await loadConfiguration(flags, observerRules)
   const { leaseStore = 'kubernetes', leaseNamespace, etcdPrefix } = resolved.configuration
   if (leaseStore === 'memory') {
-    const message = 'memory is out of reach of another process'
+    const message = 'leases in memory are not accessible to other processes'
     throw new InvalidInputError([{ where: resolved.placeOf('leaseStore'), message }])
   }
   const place = searchedPlace({ leaseStore, leaseNamespace, etcdPrefix })

@@ -101,7 +101,7 @@ async function watch(source: MastersSource, render: Render, signal: AbortSignal)
     else if (lines.length > 0 && !process.stdout.writableNeedDrain) screen.show(lines, key)
     const current = notes.join('\n')
     if (!inPlace && current !== printed)
-      process.stderr.write(`${current || 'leases are there, and everything can be read'}\n`)
+      process.stderr.write(`${current || 'leases were found, and all sources can be read'}\n`)
     printed = current
     await sleep(source.clock, READ_INTERVAL_MS, signal)
   }

@@ -25,7 +25,7 @@ export const mastersOptions = {
     },
     watch: {
       schema: z.boolean(),
-      description: 'go on, and show each change, until SIGINT or SIGTERM',
+      description: 'watch, and show each change, until SIGINT or SIGTERM',
       default: false,
     },
     web: {
@@ -48,7 +48,7 @@ export const evictionOptions = {
     },
     force: {
       schema: z.boolean(),
-      description: 'also one that lives; never the last one that clients could use',
+      description: 'remove even a live one, but never the last one that clients could use',
       default: false,
     },
   },
@@ -193,19 +193,20 @@ export const serveOptions = {
       schema: faultText,
       metavar: 'FAULT',
       description:
-        'what goes wrong with requests: status=503, delay=200ms, refuse, lose-request, lose-answer, garbage, cut-watch=EVENTS or lose-events',
+        'fault to inject into requests: status=503, delay=200ms, refuse, lose-request, lose-answer, garbage, cut-watch=EVENTS or lose-events',
       unset: 'nothing',
     },
     faultPercent: {
       schema: wholeNumber(1, 100),
       metavar: 'N',
-      description: 'how many of a hundred requests have the --fault; of lose-events, how many of a hundred events',
+      description: 'percentage of requests that get the --fault; with lose-events, percentage of events',
       default: 100,
     },
     faultPath: {
       schema: z.string().check(z.startsWith('/', 'must begin with /')),
       metavar: 'PREFIX',
-      description: 'only requests whose path begins so have the --fault, as /api/v1/namespaces/default/endpoints',
+      description:
+        'only requests whose path has this prefix get the --fault, such as /api/v1/namespaces/default/endpoints',
       default: '/',
     },
   },
@@ -224,7 +225,7 @@ export const drillOptions = {
     seed: {
       schema: wholeNumber(0, 0xffff_ffff),
       metavar: 'N',
-      description: 'decides everything random; each further run takes the next one',
+      description: 'seed of all random decisions; each further run uses the next one',
       default: 1,
     },
     runs: { schema: wholeNumber(1, 1_000_000), metavar: 'N', description: 'how often it is drilled', default: 1 },
@@ -245,7 +246,7 @@ export const drillOptions = {
     },
     allowKnownFailures: {
       schema: z.boolean(),
-      description: 'exit with 0 also where master-count or none failed as they are known to',
+      description: 'exit with 0 even if master-count or none have their known failures',
       default: false,
     },
   },
@@ -264,7 +265,7 @@ export const drillReportOptions = {
     report: {
       schema: directory,
       metavar: 'DIR',
-      description: 'write report.json, timeline.txt and report.html there; made when it is not there',
+      description: 'write report.json, timeline.txt and report.html to this directory; created if missing',
     },
   },
 } as const satisfies OptionGroup

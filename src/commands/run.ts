@@ -136,7 +136,7 @@ export function exposureOf(configuration: Configuration): string | undefined {
       ? ['without authentication (--authentication-token-webhook or --client-ca-file)']
       : []),
   ]
-  return lacks.length === 0 ? undefined : `the network is served /metrics ${lacks.join(' and ')}`
+  return lacks.length === 0 ? undefined : `/metrics is served to the network ${lacks.join(' and ')}`
 }
 
 function asksWho({ authenticationTokenWebhook, clientCaFile }: Configuration): boolean {

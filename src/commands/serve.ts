@@ -43,7 +43,7 @@ export async function execute(flags: Flags): Promise<number> {
   const { fault, faultPercent, faultPath } = own
   if (fault === undefined && (faultPercent !== 100 || faultPath !== '/')) {
     const where = faultPath === '/' ? '--fault-percent' : '--fault-path'
-    throw new InvalidInputError([{ where, message: 'does nothing without --fault' }])
+    throw new InvalidInputError([{ where, message: 'requires --fault' }])
   }
   // Closing the terminal ends the server like Ctrl-C, so that the kubeconfig is deleted.
   const stop = stopSignals(['SIGHUP'])
@@ -119,7 +119,7 @@ async function definitionsIn(file: string): Promise<readonly object[]> {
   const definitions = parseYamlDocuments(text, file, MAX_CRD_LENGTH)
   for (const definition of definitions) {
     if (isRecord(definition) && definition.kind === 'CustomResourceDefinition') continue
-    throw new InvalidInputError([{ where: file, message: 'holds something else than CustomResourceDefinitions' }])
+    throw new InvalidInputError([{ where: file, message: 'contains objects other than CustomResourceDefinitions' }])
   }
   return definitions as readonly object[]
 }

@@ -75,7 +75,7 @@ export async function execute(flags: Flags): Promise<number> {
     })
     await print(renderers[own.output](report, commandFlags(resolved)))
     if (!isUndecided(report)) return report.holds ? 0 : 1
-    say('apiserver-bootstrap: every check was skipped: nothing is known of the cluster')
+    say('apiserver-bootstrap: every check was skipped: nothing was verified')
     return NOT_ASKED
   } catch (error) {
     if (!(error instanceof RemoteError) && error !== stop.signal.reason) throw error

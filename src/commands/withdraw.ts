@@ -23,7 +23,7 @@ export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(flags, withdrawRules)
   const { configuration } = resolved
   if (configuration.leaseStore === 'memory') {
-    const message = 'memory is out of reach of another process; stop the one that runs instead'
+    const message = 'leases in memory are not accessible to other processes; stop the running process instead'
     throw new InvalidInputError([{ where: resolved.placeOf('leaseStore'), message }])
   }
   if (configuration.endpointReconcilerType === 'master-count') {

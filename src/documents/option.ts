@@ -57,7 +57,7 @@ export interface Rule<Values> {
   breach(values: Values): string | undefined
 }
 
-/** A rule: `on` has no use without `other`. */
+/** A rule: `on` requires `other`. */
 export function requires<Values>(on: keyof Values & string, other: keyof Values & string): Rule<Values> {
   const breach = (values: Values): string | undefined =>
     values[on] !== undefined && values[other] === undefined ? `needs --${flagOf(other)}` : undefined

@@ -69,7 +69,7 @@ export function parseYaml(text: string, file: string, maxLength = MAX_LENGTH): Y
     .sort((a, b) => a.offset - b.offset)
     .map(({ offset, message }) => ({ where: at(offset), message }))
   if (second !== undefined) {
-    mistakes.push({ where: at(second.range[0]), message: 'a second document begins here; only one is read' })
+    mistakes.push({ where: at(second.range[0]), message: 'a second document begins here; only one is allowed' })
   }
   if (second !== undefined || syntax.length > 0) refuseAny(mistakes)
   const aliases = aliasesOf(document)
@@ -88,7 +88,7 @@ export function parseYaml(text: string, file: string, maxLength = MAX_LENGTH): Y
         return [{ where, message: `the alias *${alias.source} has no anchor; ${advice}` }]
       }
       return isWithin(alias, target)
-        ? [{ where, message: `the alias *${alias.source} is part of what it repeats` }]
+        ? [{ where, message: `the alias *${alias.source} refers to a value that contains it` }]
         : []
     }),
   )
@@ -266,8 +266,8 @@ interface ParserError {
 const isFlow = (node: unknown): boolean => isCollection(node) && node.flow === true
 const isQuoted = (node: unknown): boolean => isScalar(node) && /^QUOTE/.test(node.type ?? '')
 const isNoSetting = ({ rest }: ParserError): string =>
-  `${rest === undefined ? 'this line' : shortened(rest.split('\n', 1)[0])} is no setting: write NAME: VALUE, with a blank behind the colon`
-const INDENTED = 'is indented neither as its neighbours nor as what contains them'
+  `${rest === undefined ? 'this line' : shortened(rest.split('\n', 1)[0])} is not a setting: write NAME: VALUE, with a space after the colon`
+const INDENTED = 'does not match the indentation of its siblings or parent'
 const ANY = /(?:)/
 
 /**
@@ -280,7 +280,7 @@ const wordings: readonly (readonly [
   words: string | ((error: ParserError) => string),
   opensHere?: (node: unknown) => boolean,
 ])[] = [
-  ['TAB_AS_INDENT', ANY, 'a tab indents this line; YAML takes blanks only'],
+  ['TAB_AS_INDENT', ANY, 'this line is indented with a tab; YAML allows only spaces'],
   ['BAD_INDENT', /^Flow.*\]$/, 'the [ here is not closed with ]', isFlow],
   ['BAD_INDENT', /^Flow/, 'the { here is not closed with }', isFlow],
   ['MISSING_CHAR', /must end with a \]$/, 'the [ here is not closed with ]', isFlow],
@@ -292,14 +292,14 @@ const wordings: readonly (readonly [
     ANY,
     ({ isMultiline }) =>
       isMultiline
-        ? 'the next line is indented as if it belonged to this value; begin it in the column of its neighbours'
+        ? 'the next line is indented as if it belonged to this value; align it with its siblings'
         : 'a second ": " in one line; put the value in quotation marks, or on lines of its own',
   ],
-  ['BLOCK_IN_FLOW', ANY, 'a comma is missing: commas separate what stands between [ and ] or { and }'],
+  ['BLOCK_IN_FLOW', ANY, 'a comma is missing: items between [ and ] or { and } are separated by commas'],
   ['MULTILINE_IMPLICIT_KEY', ANY, isNoSetting],
   ['MISSING_CHAR', /closing ["']quote/, 'the quotation mark that begins here is not closed', isQuoted],
   ['MISSING_CHAR', /followed by map values/, isNoSetting],
-  ['MISSING_CHAR', /^Comments/, 'a blank is missing before #'],
+  ['MISSING_CHAR', /^Comments/, 'a space is missing before #'],
   ['MISSING_CHAR', /^Missing ,/, 'a comma is missing between two items'],
   [
     'BAD_SCALAR_START',
@@ -311,13 +311,17 @@ const wordings: readonly (readonly [
     'BAD_DQ_ESCAPE',
     ANY,
     ({ message, rest }) =>
-      `${rest === undefined ? 'a backslash' : message.split(' ').at(-1)} means nothing between " and "; write \\\\ for a backslash, or use ' and '`,
+      `${rest === undefined ? 'a backslash' : message.split(' ').at(-1)} is not a valid escape between " and "; write \\\\ for a backslash, or use ' and '`,
   ],
   ['TAG_RESOLVE_FAILED', ANY, 'a value that begins with ! must be in quotation marks; tags are not supported'],
   ['UNEXPECTED_TOKEN', /node end$/, 'nothing may follow the value on this line but a comment'],
   ['UNEXPECTED_TOKEN', /same line with key$/, 'a list begins on a line of its own, below its key'],
-  ['UNEXPECTED_TOKEN', /^Unexpected (,|empty item) in/, 'a comma too many, or an item is missing'],
-  ['UNEXPECTED_TOKEN', /flow-(seq|map)-end/, ({ rest }) => `${rest?.slice(0, 1) ?? 'a bracket'} closes nothing`],
+  ['UNEXPECTED_TOKEN', /^Unexpected (,|empty item) in/, 'an extra comma, or a missing item'],
+  [
+    'UNEXPECTED_TOKEN',
+    /flow-(seq|map)-end/,
+    ({ rest }) => `${rest?.slice(0, 1) ?? 'a bracket'} has no opening bracket`,
+  ],
   ['UNEXPECTED_TOKEN', /^(Not a YAML token|Block scalar header)/, 'nothing may follow | or > on its line'],
 ]
 

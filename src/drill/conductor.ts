@@ -113,7 +113,7 @@ export class Conductor {
         const leftMs = endMs - this.#clock.monotonicMs()
         if (leftMs <= 0 && !performing) return
         if (leftMs <= -OVERTIME_MS) {
-          throw new DrillError(`a step is not over ${OVERTIME_MS / 60_000} minutes after the end of the drill`)
+          throw new DrillError(`a step has not finished ${OVERTIME_MS / 60_000} minutes after the end of the drill`)
         }
         await this.#fleet.sleep(leftMs > 0 ? Math.min(pollMs, leftMs) : pollMs)
         this.#recorder.check()

@@ -86,7 +86,7 @@ function hostLate(latenessMs: number, { bounds, fleet }: Scenario): string | und
   const boundMs = Math.min(bounds.removalMarginMs, bounds.listedMs, bounds.agreementMs, attemptMs)
   if (latenessMs <= boundMs) return undefined
   const seconds = (latenessMs / 1000).toFixed(1)
-  return `This host was up to ${seconds} s late for its own timers, where the invariants and the leases allow ${formatDuration(boundMs)}: violations, and times in the figures, may be caused by the host. Drill again on a host with less load.`
+  return `Timers on this host fired up to ${seconds} s late, but the invariants and the leases allow ${formatDuration(boundMs)}: violations, and times in the figures, may be caused by the host. Drill again on a host with less load.`
 }
 
 /** Drills one fleet once, and closes it. Rejects as {@link runDrill} does. */

@@ -135,7 +135,8 @@ export class EndpointsController implements WorkloadController {
       this.#queue.add(key, delayMs)
       return
     }
-    if (this.#tracker.isStale(key, current, nowMs)) throw new StaleCacheError(`the copy of Endpoints ${key} is old`)
+    if (this.#tracker.isStale(key, current, nowMs))
+      throw new StaleCacheError(`the cached copy of Endpoints ${key} is stale`)
     const pods = members.podsOf(service)
     // Computed even if nothing is written, because a change counts for one sync only.
     const triggerTime = this.#triggerTimes.compute(service, pods)

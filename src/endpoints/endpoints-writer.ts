@@ -52,7 +52,7 @@ export class EndpointsWriter {
       if (action.type === 'create' && isNamespaceTerminating(error)) return
       if (action.type !== 'delete') this.#recordFailure(action.type, key, action.endpoints, error)
       if (!isKubeError(error, 'Conflict', 'AlreadyExists')) throw error
-      throw new StaleCacheError(`Endpoints ${key} differ from the copy`, { cause: error })
+      throw new StaleCacheError(`Endpoints ${key} differ from the cached copy`, { cause: error })
     }
   }
 

@@ -177,7 +177,8 @@ export class EndpointSliceController implements WorkloadController {
       if (errors.length > 0) throw new SyncFailure(errors)
       return
     }
-    if (this.#tracker.isStale(key, slices)) throw new StaleCacheError(`the copy of the EndpointSlices of ${key} is old`)
+    if (this.#tracker.isStale(key, slices))
+      throw new StaleCacheError(`the cached copy of the EndpointSlices of ${key} is stale`)
     const selected = members.podsOf(service)
     const plan = planSlices({
       service,

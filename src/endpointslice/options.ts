@@ -14,7 +14,7 @@ export const endpointSliceOptions = {
     maxEndpointsPerSlice: {
       schema: wholeNumber(1, 1000),
       metavar: 'N',
-      description: 'most endpoints in one EndpointSlice',
+      description: 'maximum number of endpoints in one EndpointSlice',
       default: 100,
     },
     endpointsliceUpdatesBatchPeriod: {
@@ -33,7 +33,8 @@ export const endpointSliceOptions = {
     mirroringMaxEndpointsPerSubset: {
       schema: wholeNumber(1, 1000),
       metavar: 'N',
-      description: 'mirroring: how many addresses of a subset of Endpoints are mirrored, in one EndpointSlice',
+      description:
+        'mirroring: maximum number of addresses of an Endpoints subset that are mirrored, in one EndpointSlice',
       default: 1000,
     },
     mirroringEndpointsliceUpdatesBatchPeriod: {

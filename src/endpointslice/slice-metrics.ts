@@ -33,12 +33,12 @@ export class EndpointSliceMetrics {
     this.#max = maxEndpointsPerSlice
     this.#added = metrics.histogram({
       name: `${prefix}_endpoints_added_per_sync`,
-      help: 'Endpoints that a sync of a Service found missing, by address type of the Service.',
+      help: 'Endpoints added in a sync of a Service, by address type of the Service.',
       buckets: countBuckets,
     })
     this.#removed = metrics.histogram({
       name: `${prefix}_endpoints_removed_per_sync`,
-      help: 'Endpoints that a sync of a Service found to be too many, by address type of the Service.',
+      help: 'Endpoints removed in a sync of a Service, by address type of the Service.',
       buckets: countBuckets,
     })
     this.#changes = metrics.counter({
@@ -54,7 +54,7 @@ export class EndpointSliceMetrics {
     })
     this.#syncs = metrics.counter({
       name: `${prefix}_syncs`,
-      help: 'Syncs of Services by their result; stale: the copy had not caught up with what was written before.',
+      help: 'Syncs of Services by their result; stale: the cache did not contain an earlier write yet.',
       labels: ['result'],
     })
     this.#distributed = metrics.gauge({
@@ -63,7 +63,7 @@ export class EndpointSliceMetrics {
       labels: ['traffic_distribution'],
     })
     const total = (name: string, help: string): Gauge<never> => metrics.gauge({ name: `${prefix}_${name}`, help })
-    const endpoints = total('endpoints_desired', 'Endpoints that the Services shall have.')
+    const endpoints = total('endpoints_desired', 'Endpoints desired, over all Services.')
     const slices = total('num_endpoint_slices', 'EndpointSlices that the Services have.')
     const desired = total(
       'desired_endpoint_slices',

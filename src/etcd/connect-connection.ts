@@ -185,10 +185,10 @@ export class EtcdConnection {
   /** Called when no stream is open. Closes the connection after `idleMs` without one, or at once if it is retired. */
   #rest(): void {
     if (this.#failure !== undefined) return
-    if (this.#retired) this.#end(lost('connection closed for want of use'))
+    if (this.#retired) this.#end(lost('idle connection closed'))
     // Node would close the connection too, but not if there is something to send when the last stream ends.
     else if (this.#session.closed) this.#end(lost('connection closed by the server'))
-    else this.#arm('idle', this.#times.idleMs, () => this.#end(lost('connection closed for want of use')))
+    else this.#arm('idle', this.#times.idleMs, () => this.#end(lost('idle connection closed')))
   }
 
   /**
@@ -214,7 +214,7 @@ export class EtcdConnection {
     const { pongMs, pingAfterMs } = this.#times
     this.#pingedMs = this.#clock.monotonicMs()
     this.#forgiven = false
-    const give = (): void => this.#end(lost('no sign of life from the server'))
+    const give = (): void => this.#end(lost('no response to a ping from the server'))
     // Waits a little longer, because after a pause of this process the answer may have arrived but is not read yet.
     this.#arm('pong', pongMs, () => this.#arm('pong', REREAD_MS, give))
     this.#session.ping((error: Error | null) => {

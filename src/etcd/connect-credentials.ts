@@ -73,7 +73,9 @@ export class EtcdCredentials {
     return {
       context,
       authorities:
-        cafile === undefined ? 'trusted are the authorities of the system' : `trusted are those in ${cafile}`,
+        cafile === undefined
+          ? 'the certificate authorities of the system are trusted'
+          : `the certificate authorities in ${cafile} are trusted`,
       clientCertificate: this.#describe(own[0]),
     }
   }
@@ -102,7 +104,7 @@ export class EtcdCredentials {
     } catch (error) {
       if (before === undefined) throw error
       if (!this.#isFailing)
-        logger.warn({ error }, 'the certificates for etcd cannot be used; the last ones stay in use')
+        logger.warn({ error }, 'the certificates for etcd cannot be used; the previous ones stay in use')
       this.#isFailing = true
       return before
     }
@@ -136,7 +138,7 @@ export class EtcdCredentials {
     if (certfile === undefined) return 'there is no client certificate'
     const { fromMs = Number.NEGATIVE_INFINITY, toMs = Number.POSITIVE_INFINITY } = own ?? {}
     const nowMs = this.#options.clock.wallMs()
-    if (toMs < nowMs) return `the client certificate in ${certfile} has expired on ${formatTime(toMs)}`
+    if (toMs < nowMs) return `the client certificate in ${certfile} expired on ${formatTime(toMs)}`
     if (fromMs > nowMs) return `the client certificate in ${certfile} is valid only from ${formatTime(fromMs)}`
     return `the client certificate is in ${certfile}`
   }

@@ -47,7 +47,7 @@ export function requestFailure(endpoint: string, lost: unknown, error: unknown):
  */
 export function combined(tries: readonly FailedTry[]): EtcdError {
   const [first, ...rest] = tries.map(({ error }) => error)
-  if (first === undefined) return new EtcdError('Unreachable', 'etcd: there is no endpoint')
+  if (first === undefined) return new EtcdError('Unreachable', 'etcd: no endpoint is configured')
   if (rest.length === 0) return first
   const decisive = [first, ...rest].find((error) => error.nature !== 'lasting') ?? first
   const messages = new Set([first, ...rest].map(({ message }) => message.replace(/^etcd /, '')))
@@ -105,7 +105,7 @@ function answerOf(error: ConnectError): readonly [EtcdErrorCode, string, Trait] 
 /** Further reasons, which only gRPC connections and Unix sockets have. */
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such socket',
-  EACCES: 'the socket is not open to this user',
+  EACCES: 'permission denied for the socket',
   ERR_HTTP2_ERROR: 'the server does not speak HTTP/2 on this port',
   ERR_HTTP2_SESSION_ERROR: 'the server ended the connection with an HTTP/2 error',
   ERR_HTTP2_STREAM_CANCEL: 'connection closed by the server',

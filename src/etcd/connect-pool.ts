@@ -111,7 +111,7 @@ export class EndpointPool {
 
   /** Closes all connections; resolves when no socket is left. */
   async close(): Promise<void> {
-    const closed = new EtcdError('Unreachable', 'etcd: the connection was closed here')
+    const closed = new EtcdError('Unreachable', 'etcd: the client closed the connection')
     this.#closing.abort(closed)
     await Promise.allSettled(this.#openings)
     await Promise.all([...this.#connections].map((connection) => connection.close(closed)))
@@ -197,7 +197,7 @@ export class EndpointPool {
     if (this.#members[this.#first] !== member || this.#serving === member) return
     if (this.#serving !== undefined) {
       const { text: endpoint } = member.endpoint
-      this.#options.logger.info({ endpoint, error: this.#left }, 'another etcd endpoint is in use now')
+      this.#options.logger.info({ endpoint, error: this.#left }, 'switched to another etcd endpoint')
     }
     this.#serving = member
   }

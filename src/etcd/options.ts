@@ -56,7 +56,7 @@ export const etcdRules: readonly Rule<EtcdValues>[] = [
       breach(values) {
         if (values[key] === undefined) return undefined
         if (values.etcdServers === undefined) return 'needs --etcd-servers'
-        return values.etcdServers.some(({ tls }) => tls) ? undefined : 'has no use without an https endpoint'
+        return values.etcdServers.some(({ tls }) => tls) ? undefined : 'requires an https endpoint'
       },
     }),
   ),
@@ -90,24 +90,27 @@ export function parseEndpoint(text: string): EtcdEndpoint {
   if (text.startsWith('unix:')) {
     const socketPath = text.slice('unix:'.length).replace(/^\/\//, '')
     if (socketPath === '')
-      throw new EtcdEndpointError(`${JSON.stringify(text)} names no socket: unix:///path/of/socket`)
+      throw new EtcdEndpointError(`${JSON.stringify(text)} has no socket path; use unix:///path/to/socket`)
     return { text, tls: false, socketPath, host: 'localhost', port: 0 }
   }
   // Checked before any message quotes the text.
   if (text.includes('@')) {
-    throw new EtcdEndpointError('an endpoint takes no user and password: etcd is asked with a client certificate')
+    throw new EtcdEndpointError('an endpoint must not contain a user name or password; use a client certificate')
   }
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || (url.protocol !== 'https:' && url.protocol !== 'http:')) {
-    const given = isAddress.test(text) ? `${JSON.stringify(text)} is` : 'one is given that is'
-    throw new EtcdEndpointError(`${given} no endpoint: https://HOST:PORT, http://HOST:PORT or unix:///PATH`)
+    const given = isAddress.test(text) ? `endpoint ${JSON.stringify(text)}` : 'an endpoint'
+    throw new EtcdEndpointError(`${given} is not valid; use https://HOST:PORT, http://HOST:PORT or unix:///PATH`)
   }
   if (url.pathname !== '/' || url.search !== '' || url.hash !== '') {
-    throw new EtcdEndpointError(`${JSON.stringify(text)} has more than a host and a port; keys are below --etcd-prefix`)
+    throw new EtcdEndpointError(
+      `${JSON.stringify(text)} must have only a host and a port; set the key prefix with --etcd-prefix`,
+    )
   }
   // A URL drops the default port of its scheme.
   const [, port] = /:(\d+)\/?$/.exec(text) ?? []
-  if (port === undefined) throw new EtcdEndpointError(`${JSON.stringify(text)} needs a port; etcd's own is 2379`)
+  if (port === undefined)
+    throw new EtcdEndpointError(`${JSON.stringify(text)} has no port; the default port of etcd is 2379`)
   const tls = url.protocol === 'https:'
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
   return { text: `${url.protocol}//${url.hostname}:${port}`, tls, socketPath: undefined, host, port: Number(port) }
@@ -121,7 +124,7 @@ function parsePrefix(text: string): string {
   const parts = text.split('/').filter((part) => part !== '')
   if (parts.length === 0) throw new EtcdEndpointError('needs a name, such as /registry')
   if (parts.some((part) => part === '.' || part === '..')) {
-    throw new EtcdEndpointError(`${JSON.stringify(text)} must not hold . or ..`)
+    throw new EtcdEndpointError(`${JSON.stringify(text)} must not contain . or ..`)
   }
   return `/${parts.join('/')}`
 }

@@ -170,7 +170,8 @@ const MOST_PAGES = 10_000
 export function nextPage(source: string, { metadata }: KubeList<KubeObject>, seen: Set<string>): string | undefined {
   const { continue: next } = metadata
   if (next === undefined || next === '') return undefined
-  if (seen.has(next)) throw new KubeError('BadResponse', `list ${source}: a page leads back to an earlier one`)
+  if (seen.has(next))
+    throw new KubeError('BadResponse', `list ${source}: a page has the continue token of an earlier one`)
   if (seen.size >= MOST_PAGES) throw new KubeError('BadResponse', `list ${source}: it has over ${MOST_PAGES} pages`)
   seen.add(next)
   return next

@@ -164,7 +164,7 @@ export class Availability {
     if (before?.kind === 'refused' && before.reported) {
       this.#logger.info(
         { source },
-        before.own ? 'succeeded after earlier refusals' : `${this.#server} no longer refuses`,
+        before.own ? 'operation succeeded after earlier failures' : `${this.#server} no longer refuses`,
       )
     }
     this.#outageMayEnd()
@@ -204,7 +204,10 @@ export class Availability {
     if (reportNow) {
       const hint = code === FORBIDDEN && !this.#isHinted ? { hint: RIGHTS_HINT } : {}
       this.#isHinted ||= code === FORBIDDEN
-      this.#logger.warn({ source, code, reason, ...hint }, own ? 'not done' : `${this.#server} refuses a request`)
+      this.#logger.warn(
+        { source, code, reason, ...hint },
+        own ? 'operation refused' : `${this.#server} refuses a request`,
+      )
     }
     this.#outageMayEnd()
   }

@@ -119,13 +119,13 @@ export class DelegatedAccess implements HealthAccess {
     const { logger } = this.#options
     try {
       const answer = await review()
-      this.#away.absent(logger, {}, 'the API server authorizes readers of the metrics again')
+      this.#away.absent(logger, {}, 'the API server authorizes metrics requests again')
       return answer
     } catch (error) {
       this.#away.present(
         logger,
         { error: messageOf(error) },
-        'cannot ask the API server who may see the metrics: only readers with a cached permission see them',
+        'cannot authorize metrics requests with the API server; only clients with a cached permission are served',
       )
       throw error
     }

@@ -24,7 +24,7 @@ export function restDiscovery(transport: Transport): Discovery {
       const body = 'body' in response ? response.body : undefined
       if (response.status !== 200) throw refusal(call, { ...response, body })
       if (!isRecord(body) || body.kind !== 'APIResourceList' || !Array.isArray(body.resources)) {
-        throw new KubeError('BadResponse', `${call}: the answer is no list of resources`)
+        throw new KubeError('BadResponse', `${call}: the answer is not an APIResourceList`)
       }
       return body.resources.some((served: unknown) => isRecord(served) && served.name === resource.plural)
     },

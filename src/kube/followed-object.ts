@@ -45,7 +45,7 @@ export class FollowedObject<T extends KubeObject> {
     this.#informer.subscribe(onChange)
     this.#missed = metrics.counter({
       name: 'apiserver_bootstrap_watch_missed_total',
-      help: 'Changes of managed objects that a live read found and the watch did not deliver within two seconds, so that it was restarted.',
+      help: 'Changes of managed objects that a live read found but the watch did not deliver within two seconds; each restarts the watch.',
       labels: ['resource'],
     })
   }
@@ -103,7 +103,7 @@ export class FollowedObject<T extends KubeObject> {
     this.#missed.add({ resource: resource.plural })
     const [cachedVersion, storedVersion] = [cached, live].map((object) => object?.metadata?.resourceVersion)
     const fields = { resource: resource.plural, name: ref.name, cachedVersion, storedVersion }
-    const message = 'a watch has missed a change; it is restarted'
+    const message = 'a watch missed a change; restarting it'
     const { outages = noOutages } = availability
     outages.consequence(logger, fields, message)
     this.#informer.restart()

@@ -57,7 +57,8 @@ export function httpReadiness(options: HttpReadinessOptions): Readiness {
     missing = ANSWERS_TO_RECOVER
     refusals += 1
     if (refusals < REFUSALS_TO_REPORT) return
-    const message = 'the readiness of the API server is unknown: it counts as before while the server answers'
+    const message =
+      'the readiness of the API server is unknown; its last known readiness is used while the server responds'
     refused.present(logger, { reason }, message)
   }
   const logRecovered = (): void => {
@@ -96,7 +97,7 @@ export function httpReadiness(options: HttpReadinessOptions): Readiness {
         const response = await get(path, [['verbose', 'true']], signal)
         const { status } = response
         if (status >= 300 && status < 500) {
-          const reason = `${name} cannot be asked: HTTP status ${status}${hints[status] ?? ''}`
+          const reason = `${name} cannot be read: HTTP status ${status}${hints[status] ?? ''}`
           logRefusal(reason)
           return { answered: true, ready: false, checks: [], refused: reason }
         }
@@ -112,10 +113,10 @@ export function httpReadiness(options: HttpReadinessOptions): Readiness {
 }
 
 const hints: Readonly<Record<number, string>> = {
-  401: '; the credentials are not accepted, and anonymous requests neither',
-  403: '; the user may not get it (ClusterRole system:public-info-viewer)',
-  404: '; there is no such path on this server',
-  429: '; the server takes no more requests',
+  401: '; neither the credentials nor anonymous requests are accepted',
+  403: '; the user is not allowed to get it (see ClusterRole system:public-info-viewer)',
+  404: '; the server does not serve this path',
+  429: '; the server has too many requests',
 }
 
 /**

@@ -222,7 +222,7 @@ function structureFault(text: string, most: number): string | undefined {
       at = endOfString(text, at)
       if (at === -1) return undefined
     } else if (code === 0x7b || code === 0x5b) {
-      if (++depth > most) return `is nested more than ${most} deep`
+      if (++depth > most) return `is nested more than ${most} levels deep`
       if (--left < 0) return 'has too many objects and lists for its length'
     } else if (code === 0x7d || code === 0x5d) {
       depth--

@@ -75,8 +75,7 @@ export class HttpTransport implements Transport {
 
   constructor(options: HttpTransportOptions) {
     this.#origin = options.server.origin
-    this.#target =
-      options.proxy === undefined ? this.#origin : `${this.#origin} by way of the proxy ${options.proxy.origin}`
+    this.#target = options.proxy === undefined ? this.#origin : `${this.#origin} via the proxy ${options.proxy.origin}`
     this.#prefix = options.server.pathname.replace(/\/+$/, '')
     this.#timeoutMs = options.timeoutMs ?? 10_000
     this.#connect = () => dispatcherFor(options, this.#sockets)
@@ -113,7 +112,7 @@ export class HttpTransport implements Transport {
         throw new KubeError(code, `${this.#target}: the answer to ${request.method} ${request.path} ${words}`)
       }
       const { 'content-encoding': encoding = 'identity', 'content-length': announced = '0' } = answer.headers
-      if (encoding !== 'identity') refuse('BadResponse', 'is compressed, which was not asked for')
+      if (encoding !== 'identity') refuse('BadResponse', 'is compressed, but compression was not requested')
       if (request.stream === true && succeeded) {
         streaming = true
         const frames = framesOf(answer.headers['content-type'] ?? '', maxBytes, request)
@@ -289,7 +288,7 @@ function readProtobuf(read: () => unknown): unknown {
 function refuseClearText(target: string, body: unknown): void {
   const sentence = 'Client sent an HTTP request to an HTTPS server.'
   if (typeof body !== 'string' || body.trim() !== sentence) return
-  throw new KubeError('Unreachable', `${target} takes https only ("${sentence}"): write https:// in the kubeconfig`)
+  throw new KubeError('Unreachable', `${target} accepts only https ("${sentence}"): use https:// in the kubeconfig`)
 }
 
 /** Messages for errors of undici and of TLS. */
@@ -312,10 +311,10 @@ function transportError(target: string, error: unknown): KubeError {
   if (error instanceof KubeError) return error
   const code = failureCode(error)
   if (error instanceof Error && error.name === 'HTTPParserError') {
-    return new KubeError('BadResponse', `${target} does not answer in HTTP`, { cause: error })
+    return new KubeError('BadResponse', `${target} did not send a valid HTTP response`, { cause: error })
   }
   if (code === 'UND_ERR_HEADERS_OVERFLOW') {
-    return new KubeError('BadResponse', `${target} answers with headers that are too long`, { cause: error })
+    return new KubeError('BadResponse', `${target} sent headers that are too long`, { cause: error })
   }
   return new KubeError('Unreachable', `${target}: ${reasonOf(code, error)}`, { cause: error })
 }

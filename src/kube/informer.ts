@@ -128,7 +128,7 @@ export class Informer<T extends KubeObject> {
 
   /** Follows the collection until `signal` is aborted; then resolves. One run at a time. */
   async run(signal: AbortSignal): Promise<void> {
-    if (this.#round !== undefined) throw new Error(`the informer of ${this.#name} is running already`)
+    if (this.#round !== undefined) throw new Error(`the informer of ${this.#name} is already running`)
     try {
       do {
         const { controller, unlink } = linkedController(signal)
@@ -145,7 +145,7 @@ export class Informer<T extends KubeObject> {
    * informer does not run.
    */
   restart(): void {
-    this.#round?.abort(new Error(`the informer of ${this.#name} begins anew`))
+    this.#round?.abort(new Error(`the informer of ${this.#name} is restarting`))
   }
 
   *#replace(objects: Iterable<T>): Steps<void> {
@@ -202,7 +202,8 @@ export class SharedInformers implements Informers {
     const name = describeSelection(resource, options.query)
     const known = this.#informers.get(name)
     if (known !== undefined) {
-      if (known.transform !== options.transform) throw new Error(`${name} is already followed with another transform`)
+      if (known.transform !== options.transform)
+        throw new Error(`${name} already has an informer with another transform`)
       return known.informer as unknown as Informer<T>
     }
     const informer = new Informer<T>({ ...this.#context, ...options, resource })
@@ -219,7 +220,7 @@ export class SharedInformers implements Informers {
 
   /** Runs all informers, and those requested later, until `signal` is aborted. If one fails, ends all and rejects. */
   async run(signal: AbortSignal): Promise<void> {
-    if (this.#start !== undefined) throw new Error('the shared informers are running already')
+    if (this.#start !== undefined) throw new Error('the shared informers are already running')
     const { controller, unlink } = linkedController(signal)
     const running: Promise<void>[] = []
     const failures: unknown[] = []

@@ -70,11 +70,9 @@ export function resolveAccess(
   const ca = pem('certificate-authority', cluster.caFile, cluster.caData, ofCluster, fail)
   if (ca !== undefined) {
     if (cluster.skipTLSVerify)
-      fail(`insecure-skip-tls-verify and a certificate authority exclude each other; take one out ${ofCluster}`)
+      fail(`insecure-skip-tls-verify and a certificate authority ${ofCluster} are mutually exclusive; remove one`)
     if (server.protocol === 'http:')
-      fail(
-        `a certificate authority is of no use with the plain ${server.origin}; write https:// or take it out ${ofCluster}`,
-      )
+      fail(`the certificate authority ${ofCluster} has no effect with ${server.origin}; use https:// or remove it`)
     checkCertificates(ca, `certificate authority ${ofCluster}`, fail)
   }
   const access: Access = {
@@ -92,7 +90,7 @@ export function resolveAccess(
   }
   if (server.protocol === 'http:') return withoutCredentials(access)
   if (!access.skipVerify) return access
-  const warning = `insecure-skip-tls-verify ${ofCluster}: anybody between here and ${server.origin} can read and change everything, credentials included; give its certificate-authority instead`
+  const warning = `insecure-skip-tls-verify ${ofCluster}: the certificate is not verified, so anyone on the path to ${server.origin} can read and change all traffic, including credentials; set certificate-authority instead`
   return { ...access, warnings: [warning] }
 }
 
@@ -106,7 +104,7 @@ function withoutCredentials(access: Access): Access {
   const impersonation = { name, impersonateUser, impersonateUid, impersonateGroups, impersonateExtra }
   const { tokenFile, token, username, password, exec, authProvider } = user
   const withheld = [tokenFile, token, username, password, exec, authProvider, access.clientCertificate].some(Boolean)
-  const warning = `the credentials of user ${quote(name)} are not sent to the plain ${server.origin}; write https:// in the server of cluster ${quote(cluster.name)}`
+  const warning = `the credentials of user ${quote(name)} are not sent to ${server.origin} without TLS; use https:// in the server of cluster ${quote(cluster.name)}`
   return {
     ...access,
     clientCertificate: undefined,
@@ -121,9 +119,10 @@ export function remedyOf({ user, clientCertificate }: Access): string {
   if (tokenFile) return `write a newer token to ${tokenFile}`
   if (token) return 'write a newer token into the kubeconfig'
   if (username) return 'write the right username and password into the kubeconfig'
-  if (exec) return `have the exec plugin ${exec.command} give newer ones`
-  if (authProvider) return `log in anew for the auth-provider ${authProvider.name}`
-  if (clientCertificate === undefined) return 'there are none; write some for a user of the context into the kubeconfig'
+  if (exec) return `check that the exec plugin ${exec.command} returns valid credentials`
+  if (authProvider) return `log in again with the auth-provider ${authProvider.name}`
+  if (clientCertificate === undefined)
+    return 'none are configured; add credentials for the user of the context to the kubeconfig'
   const { cert } = clientCertificate
   return `write a newer client certificate ${'file' in cert ? `to ${cert.file}` : 'into the kubeconfig'}`
 }
@@ -169,7 +168,7 @@ function currentContext(config: KubeConfig, fail: Fail): Context {
     return fail(`no current-context is set; name a context with --context (${known('contexts', config.contexts)})`)
   }
   return (
-    named(config.contexts, name) ?? fail(`there is no context ${quote(name)}; ${known('contexts', config.contexts)}`)
+    named(config.contexts, name) ?? fail(`context ${quote(name)} does not exist; ${known('contexts', config.contexts)}`)
   )
 }
 
@@ -181,8 +180,8 @@ function serverUrl(cluster: ClusterEntry, fail: Fail): URL {
   const url = URL.parse(text)
   if (url === null || url.hostname === '') return fail(`${of} is not a URL such as https://192.0.2.1:6443`)
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return fail(`${of} is neither an https nor an http URL`)
-  if (url.username !== '' || url.password !== '') return fail(`${of} holds a password; put it under users`)
-  if (url.search !== '' || url.hash !== '') return fail(`${of} has a query or fragment; take it out`)
+  if (url.username !== '' || url.password !== '') return fail(`${of} contains credentials; move them to users`)
+  if (url.search !== '' || url.hash !== '') return fail(`${of} has a query or fragment; remove it`)
   return url
 }
 
@@ -219,10 +218,10 @@ function checkUser(user: UserEntry, fail: Fail): void {
   if (user.exec) {
     if (!user.exec.command) fail(`the exec plugin of ${of} has no command`)
     if (!/^client\.authentication\.k8s\.io\/v1(beta1)?$/.test(user.exec.apiVersion ?? '')) {
-      fail(`the exec plugin of ${of} has no apiVersion that is understood: client.authentication.k8s.io/v1 or v1beta1`)
+      fail(`the exec plugin of ${of} has no supported apiVersion; use client.authentication.k8s.io/v1 or v1beta1`)
     }
     if (user.exec.interactiveMode === 'Always')
-      fail(`the exec plugin of ${of} wants a terminal (interactiveMode: Always)`)
+      fail(`the exec plugin of ${of} requires a terminal (interactiveMode: Always)`)
   }
   const others = user.impersonateGroups?.length || user.impersonateUid || user.impersonateExtra
   if (others && !user.impersonateUser) fail(`${of} has as-groups, as-uid or as-user-extra, but no as`)
@@ -260,9 +259,9 @@ export function keyPairProblem(cert: string, key: string): string | undefined {
   try {
     return certificate.checkPrivateKey(createPrivateKey(key))
       ? undefined
-      : 'the client key does not fit the client certificate'
+      : 'the client key does not match the client certificate'
   } catch {
-    return 'no PEM private key without pass phrase in the client key'
+    return 'no unencrypted PEM private key in the client key'
   }
 }
 
@@ -291,7 +290,7 @@ function pem(
   of: string,
   fail: Fail,
 ): Pem | undefined {
-  if (file && data) return fail(`${field} and ${field}-data ${of} exclude each other; take one out`)
+  if (file && data) return fail(`${field} and ${field}-data ${of} are mutually exclusive; remove one`)
   if (file) return { file }
   if (!data) return undefined
   if (!/^[A-Za-z0-9+/]*=*$/.test(data.replace(/\s+/g, ''))) return fail(`${field}-data ${of} is not base64`)
@@ -318,7 +317,7 @@ function named<Entry extends Named>(list: readonly Entry[] | undefined, name: st
 
 function known(what: string, list: readonly Named[] | undefined): string {
   const names = [...new Set(list?.map((entry) => entry.name))]
-  return names.length === 0 ? `it has no ${what}` : `${what}: ${names.slice(0, 20).join(', ')}`
+  return names.length === 0 ? `the kubeconfig has no ${what}` : `${what}: ${names.slice(0, 20).join(', ')}`
 }
 
 function quote(text: string | undefined): string {

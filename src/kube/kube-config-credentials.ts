@@ -229,8 +229,8 @@ export class KubeCredentials {
     if (problem !== undefined && !this.#isFailing) {
       const message =
         this.#held === undefined
-          ? 'there are no credentials yet; until then the API server is only asked for its readiness, anonymously'
-          : 'credentials cannot be renewed; the last ones stay in use'
+          ? 'no credentials are available yet; until then only the readiness of the API server is read, anonymously'
+          : 'credentials cannot be renewed; the previous ones stay in use'
       logger.warn({ source, error: noCredentials(problem), ...endsOf(this.#held) }, message)
     }
     if (problem === undefined && this.#isFailing) logger.info({ source }, 'credentials can be read again')

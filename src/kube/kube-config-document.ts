@@ -135,7 +135,7 @@ function rootOf(
   try {
     root = document.toJS({ maxAliasCount: 100 })
   } catch {
-    return fail([], 'its aliases are circular or too many')
+    return fail([], 'it has circular or too many YAML aliases')
   }
   if (root === null || root === undefined) return fail([], 'the file is empty')
   if (!isRecord(root)) return fail([], 'not a kubeconfig: the top level is not a mapping')

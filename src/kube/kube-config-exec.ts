@@ -101,7 +101,7 @@ function runPlugin(
       settle(new Error(reason))
     }
     const timer = setTimeout(() => end(`did not answer within ${timeoutMs} ms`), timeoutMs)
-    const onStop = (): void => end('was ended: the connection is closed')
+    const onStop = (): void => end('was stopped: the connection is closed')
     stop.addEventListener('abort', onStop, { once: true })
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       stdout += text
@@ -136,20 +136,20 @@ function readCredential(output: string, apiVersion: string): Grant {
   try {
     answer = JSON.parse(output)
   } catch {
-    throw new Error('wrote something that is not JSON')
+    throw new Error('returned output that is not JSON')
   }
-  if (!isRecord(answer) || answer.kind !== 'ExecCredential') throw new Error('wrote no ExecCredential')
-  if (answer.apiVersion !== apiVersion) throw new Error(`wrote another apiVersion than ${apiVersion}`)
+  if (!isRecord(answer) || answer.kind !== 'ExecCredential') throw new Error('did not return an ExecCredential')
+  if (answer.apiVersion !== apiVersion) throw new Error(`returned an apiVersion other than ${apiVersion}`)
   const { status } = answer
-  if (!isRecord(status)) throw new Error('wrote an ExecCredential without status')
+  if (!isRecord(status)) throw new Error('returned an ExecCredential without status')
   const { token, clientCertificateData: cert, clientKeyData: key, expirationTimestamp: expires } = status
   const hasCertificate = isText(cert) && isText(key)
   if (isText(cert) !== isText(key))
-    throw new Error('gave a client certificate without key, or a key without certificate')
-  if (!isText(token) && !hasCertificate) throw new Error('gave neither a token nor a client certificate')
+    throw new Error('returned a client certificate without a key, or a key without a certificate')
+  if (!isText(token) && !hasCertificate) throw new Error('returned neither a token nor a client certificate')
   if (hasCertificate) {
     const problem = keyPairProblem(cert, key)
-    if (problem !== undefined) throw new Error(`gave a client certificate that cannot be used: ${problem}`)
+    if (problem !== undefined) throw new Error(`returned a client certificate that cannot be used: ${problem}`)
   }
   const ends = isText(token) ? tokenExpiry(token) : undefined
   return {
@@ -163,7 +163,7 @@ function expiry(text: string): number {
   try {
     return parseTime(text)
   } catch {
-    throw new Error('gave an expirationTimestamp that is not a time')
+    throw new Error('returned an expirationTimestamp that is not a time')
   }
 }
 

@@ -245,7 +245,8 @@ interface OidcTokens {
  */
 export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal): Promise<OidcTokens> {
   const { 'client-id': client, 'client-secret': secret, 'refresh-token': token, 'idp-issuer-url': issuer } = settings
-  if (!client || !token || !issuer) throw new Error('an id-token needs client-id, refresh-token and idp-issuer-url')
+  if (!client || !token || !issuer)
+    throw new Error('client-id, refresh-token and idp-issuer-url are required to renew the id-token')
   const ca = await authorityOf(settings)
   const dispatcher = new Agent({ connect: { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) } })
   try {
@@ -254,7 +255,8 @@ export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal
       signal,
     })
     const { token_endpoint: endpoint, token_endpoint_auth_methods_supported: methods } = discovery
-    if (typeof endpoint !== 'string' || !URL.canParse(endpoint)) throw new Error('the issuer names no token_endpoint')
+    if (typeof endpoint !== 'string' || !URL.canParse(endpoint))
+      throw new Error('the discovery document of the issuer has no valid token_endpoint')
     refuseClearText(new URL(endpoint), new URL(issuer))
     const form = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: token })
     const headers: Record<string, string> = { 'content-type': 'application/x-www-form-urlencoded' }
@@ -268,7 +270,7 @@ export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal
     }
     const answer = await json(endpoint, { method: 'POST', headers, body: form.toString(), dispatcher, signal })
     const { id_token: idToken, refresh_token: refreshToken } = answer
-    if (typeof idToken !== 'string') throw new Error('the issuer gives no id_token')
+    if (typeof idToken !== 'string') throw new Error('the response of the token_endpoint has no id_token')
     return { idToken, refreshToken: typeof refreshToken === 'string' ? refreshToken : undefined }
   } finally {
     await dispatcher.destroy()
@@ -281,7 +283,7 @@ export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal
  */
 function refuseClearText(endpoint: URL, issuer: URL): void {
   if (endpoint.protocol === 'https:' || (endpoint.origin === issuer.origin && isLoopbackHost(issuer))) return
-  throw new Error(`the token_endpoint ${oneLine(endpoint.origin, 80)} is without TLS: it gets no refresh token`)
+  throw new Error(`the token_endpoint ${oneLine(endpoint.origin, 80)} does not use TLS; the refresh token is not sent`)
 }
 
 async function authorityOf(settings: OidcSettings): Promise<string | undefined> {
@@ -296,16 +298,16 @@ type TokenRequestOptions = NonNullable<Parameters<typeof request>[1]> & { readon
 async function json(url: string, options: TokenRequestOptions): Promise<Readonly<Record<string, unknown>>> {
   const { statusCode, body } = await request(url, options)
   const bytes = new HttpBytes(answerLimits.refusal, () => {
-    throw new Error(`${new URL(url).origin} answers with more than ${answerLimits.refusal} bytes`)
+    throw new Error(`${new URL(url).origin} returned more than ${answerLimits.refusal} bytes`)
   })
   for await (const piece of body) bytes.add(piece)
   const text = bytes.take((all) => Buffer.from(all).toString('utf8'))
-  if (statusCode !== 200) throw new Error(`${new URL(url).origin} answers with HTTP status ${statusCode}`)
+  if (statusCode !== 200) throw new Error(`${new URL(url).origin} returned HTTP status ${statusCode}`)
   try {
     const answer: unknown = JSON.parse(text)
     if (typeof answer === 'object' && answer !== null) return answer as Readonly<Record<string, unknown>>
   } catch {
     // Reported below.
   }
-  throw new Error(`${new URL(url).origin} answers with something that is not JSON`)
+  throw new Error(`${new URL(url).origin} returned a body that is not JSON`)
 }

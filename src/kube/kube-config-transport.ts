@@ -132,7 +132,7 @@ class KubeConfigTransport implements Transport {
     if (!isOther || certificateFault(failureCode(cause)) === undefined) return undefined
     const { source, server } = this.#access
     const message =
-      'the new certificate authority does not verify the API server: only its readiness is read, anonymously, under the one before'
+      'the new certificate authority does not verify the certificate of the API server: only readiness is read, anonymously, with the previous certificate authority'
     if (!this.#isUnverified) this.#logger.warn({ source, server: server.origin, error }, message)
     this.#isUnverified = true
     return this.#verifiedCa
@@ -143,7 +143,10 @@ class KubeConfigTransport implements Transport {
     this.#verifiedCa = tls.ca
     const { source, server } = this.#access
     if (this.#isUnverified) {
-      this.#logger.info({ source, server: server.origin }, 'the certificate authority verifies the API server again')
+      this.#logger.info(
+        { source, server: server.origin },
+        'the certificate authority verifies the certificate of the API server again',
+      )
     }
     this.#isUnverified = false
   }

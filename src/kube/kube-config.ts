@@ -123,7 +123,7 @@ function findOrigin(options: LoadKubeConfigOptions, environment: Environment): '
   if (existsSync(own)) return [own]
   if (existsSync(join(accountDirectory(options), 'token'))) return 'in-cluster'
   throw new KubeConfigError(
-    'no cluster is named: give --kubeconfig FILE or set KUBECONFIG (there is no ~/.kube/config)',
+    'no cluster is configured: set --kubeconfig FILE or KUBECONFIG (~/.kube/config does not exist)',
   )
 }
 

@@ -83,7 +83,7 @@ export class LeaderElector {
     this.#logger = options.logger.child({ lease: `${namespace}/${name}`, identity })
     this.#status = options.metrics?.gauge({
       name: 'leader_election_master_status',
-      help: 'Whether this process leads (1) or waits (0).',
+      help: 'Whether this process is the leader (1) or a standby (0).',
       labels: ['name'],
     })
     this.#status?.set({ name }, 0)
@@ -241,29 +241,28 @@ export class LeaderElector {
 /** The name of an object or a namespace. */
 export const objectName = z
   .string()
-  .check(
-    z.regex(/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/, 'must be a name as Kubernetes takes it: lower case, digits, - and .'),
-  )
+  .check(z.regex(/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/, 'must be a valid Kubernetes name (lower case, digits, - and .)'))
 
 /** Names and defaults are those of every Kubernetes component. */
 export const leaderElectionOptions = {
-  title: 'Leader election of the controllers of Endpoints and EndpointSlices',
+  title: 'Leader election of the Endpoints and EndpointSlice controllers',
   options: {
     leaderElect: {
       schema: z.boolean(),
-      description: 'work only while this process holds the Lease; false: always, for a single process',
+      description:
+        'run the controllers only while this process holds the Lease; false: always run them, for a single process',
       default: true,
     },
     leaderElectLeaseDuration: {
       schema: duration({ minMs: 1000, wholeSeconds: true }),
       metavar: 'DURATION',
-      description: 'others take the Lease after they have seen no renewal for this long',
+      description: 'other processes may acquire the Lease when it has not been renewed for this long',
       default: '15s',
     },
     leaderElectRenewDeadline: {
       schema: duration({ minMs: 1 }),
       metavar: 'DURATION',
-      description: 'a leader that could not renew for this long stops',
+      description: 'a leader that has not renewed the Lease for this long gives up leadership',
       default: '10s',
     },
     leaderElectRetryPeriod: {
@@ -295,7 +294,7 @@ export const leaderElectionRules: readonly Rule<LeaderElectionValues>[] = [
     needs: ['leaderElectRenewDeadline', 'leaderElectRetryPeriod'],
     breach: ({ leaderElectRenewDeadline: deadlineMs, leaderElectRetryPeriod: periodMs }) =>
       deadlineMs <= periodMs * RETRY_JITTER
-        ? `${RETRY_JITTER} times this must be shorter than --leader-elect-renew-deadline, ${formatDuration(deadlineMs)}, not ${formatDuration(periodMs)}`
+        ? `multiplied by ${RETRY_JITTER}, must be shorter than --leader-elect-renew-deadline, ${formatDuration(deadlineMs)}, not ${formatDuration(periodMs)}`
         : undefined,
   },
   {

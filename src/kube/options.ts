@@ -24,7 +24,7 @@ export const connectionOptions = {
       replaces: ['kubeconfig', 'context', 'inCluster'],
     },
     context: {
-      schema: z.string().check(z.minLength(1, 'needs the name of a context')),
+      schema: z.string().check(z.minLength(1, 'must be the name of a context')),
       metavar: 'NAME',
       description: 'context of the kubeconfig to use',
       unset: 'its current-context',
@@ -45,7 +45,7 @@ export const observedConnectionOptions = {
     },
     inCluster: {
       ...connectionOptions.options.inCluster,
-      description: "take the API server that this Pod's service account belongs to",
+      description: "use the API server that this Pod's service account belongs to",
     },
     context: connectionOptions.options.context,
   },
@@ -67,7 +67,7 @@ export const observedConnectionRules: readonly Rule<ConnectionValues>[] = [
     needs: servers,
     breach: (values) =>
       values.embedded && chosenIn(values) === 1
-        ? 'has no use here: the embedded API server is in the process of run; name another one'
+        ? 'cannot be used here: the embedded API server exists only inside the process of run; use --kubeconfig or --in-cluster'
         : undefined,
   },
 ]

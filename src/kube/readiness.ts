@@ -56,10 +56,10 @@ export function parseReadyzUrl(text: string): string {
     throw new TypeError('must be an http or https URL, such as https://127.0.0.1:6443/readyz')
   }
   if (url.username !== '' || url.password !== '') {
-    throw new TypeError("must not hold credentials: the kubeconfig's are used")
+    throw new TypeError("must not contain credentials; the kubeconfig's are used")
   }
   if (url.search !== '' || url.hash !== '')
-    throw new TypeError(`must end with its path, not with ${JSON.stringify(url.search + url.hash)}`)
+    throw new TypeError(`must not have a query or fragment: ${JSON.stringify(url.search + url.hash)}`)
   if (url.pathname === '/') url.pathname = '/readyz'
   return url.href
 }
@@ -81,8 +81,8 @@ export function missingReadyzUrl(
   if (readyzUrl !== undefined || readinessGate !== 'continuous' || endpointReconcilerType === 'none') return undefined
   if (isOwnServer(server.href, advertiseAddress)) return undefined
   return (
-    `is required: the kubeconfig's server, ${server.origin}, is neither at a loopback nor at an advertised address, ` +
-    "so its readiness may not be this master's (or give --readiness-gate startup)"
+    `is required: the kubeconfig's server, ${server.origin}, is at neither a loopback nor an advertised address, ` +
+    'so its /readyz may report another master; alternatively, set --readiness-gate startup'
   )
 }
 

@@ -121,12 +121,12 @@ export class Reflector<T extends KubeObject> {
     this.#long = exponentialBackoff(longWaits, options.random)
     this.#lists = options.metrics?.counter({
       name: 'reflector_lists_total',
-      help: 'Lists asked for by reflectors, each page and each streaming list counted once.',
+      help: 'Lists requested by reflectors; each page and each streaming list counts once.',
       labels: ['resource'],
     })
     this.#watches = options.metrics?.counter({
       name: 'reflector_watches_total',
-      help: 'Watches begun by reflectors, streaming lists not counted.',
+      help: 'Watches started by reflectors, not counting streaming lists.',
       labels: ['resource'],
     })
   }
@@ -348,7 +348,7 @@ function errorEvent(source: string, status: Status): KubeError {
 }
 
 function endedAtOnce(source: string): KubeError {
-  return new KubeError('BadResponse', `watch ${source}: the server ended it at once`)
+  return new KubeError('BadResponse', `watch ${source}: the server closed it immediately`)
 }
 
 /** Returns a KubeError, as which every request must fail. Anything else is a programming error and is thrown again. */

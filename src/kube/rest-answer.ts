@@ -55,7 +55,7 @@ export function asList<T extends KubeObject>(call: CallName, body: unknown): Kub
   if (!isRecord(metadata) || typeof metadata.resourceVersion !== 'string') {
     throw badResponse(call, 'the list has no resourceVersion')
   }
-  if (!isAbsentOr(isText)(metadata.continue)) throw badResponse(call, 'continue of the list is not a string')
+  if (!isAbsentOr(isText)(metadata.continue)) throw badResponse(call, 'the continue token of the list is not a string')
   // Go writes a nil slice as null.
   if (items === null || items === undefined) return { ...body, items: [] } as unknown as KubeList<T>
   if (!Array.isArray(items) || !items.every(isRecord)) throw badResponse(call, 'the list has no items')
@@ -223,7 +223,7 @@ export function warnOnce(logger: Logger): (header: string | undefined) => void {
       // Texts may contain our values, so there may be many. Forgetting all at once limits the memory.
       if (seen.size >= REMEMBERED) seen.clear()
       seen.add(warning)
-      logger[warning === EXPECTED ? 'debug' : 'warn']({ warning }, 'the API server warns')
+      logger[warning === EXPECTED ? 'debug' : 'warn']({ warning }, 'the API server sent a warning')
     }
   }
 }
@@ -243,7 +243,7 @@ export function restMetrics(metrics: Metrics) {
     }),
     duration: metrics.histogram({
       name: 'rest_client_request_duration_seconds',
-      help: 'Request latency in seconds, until the answer (of a watch: its beginning), by method.',
+      help: 'Request latency in seconds, until the response (of a watch: until it begins), by method.',
       labels: ['verb'],
       buckets: [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
     }),

@@ -200,7 +200,10 @@ class RestKubeApi implements KubeApi {
   #giveUpProtobuf(resource: Resource<KubeObject>, error: unknown): void {
     this.#jsonOnly.add(pathOf(resource))
     const fields = { resource: resource.plural, error }
-    this.#options.logger?.info(fields, 'a resource is read as JSON from now on: its protobuf is refused or damaged')
+    this.#options.logger?.info(
+      fields,
+      'switched to JSON for a resource: the server refused protobuf, or its protobuf was invalid',
+    )
   }
 
   #call(method: ApiRequest['method'], name: CallName, path: string, more: Partial<ApiRequest> = {}): Call {
@@ -345,7 +348,7 @@ function objectPath(verb: string, resource: Resource<KubeObject>, ref: PartialRe
 function requireSegment(verb: string, resource: Resource<KubeObject>, field: string, value: string | undefined): void {
   if (value !== undefined && value !== '' && value !== '.' && value !== '..' && !/[/%]/.test(value)) return
   const problem =
-    value === undefined || value === '' ? `has no ${field}` : `has the impossible ${field} ${JSON.stringify(value)}`
+    value === undefined || value === '' ? `has no ${field}` : `has an invalid ${field} ${JSON.stringify(value)}`
   throw new KubeError('BadRequest', `${verb} ${resource.plural}: the object ${problem}`)
 }
 

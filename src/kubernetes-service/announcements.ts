@@ -53,13 +53,13 @@ interface ListChange {
 /** The reason in the words of an Event. */
 const REASON_WORDS: Readonly<Record<Absence, string>> = {
   'lease-ended': 'its lease has ended',
-  evicted: 'its lease was removed by somebody else',
+  evicted: 'its lease was deleted by another client',
   leaving: 'it is leaving',
   withdrawn: 'it was withdrawn',
   unready: 'its API server is not ready',
   'own-etcd': 'its own etcd fails',
   'no-lease': 'it has no lease',
-  surplus: 'there are more than --apiserver-count',
+  surplus: 'there are more masters than --apiserver-count',
 }
 
 /**
@@ -110,7 +110,7 @@ export class Announcements {
         : [],
     )
     if (hosts.length === 0) return
-    const note = `${address} is now held by ${own.host}, and still by ${hosts.join(', ')}: they share the address, or the earlier holder is gone`
+    const note = `${address} is now held by ${own.host} and also by ${hosts.join(', ')}: they share the address, or the earlier holder is gone`
     this.#record('LeaseTakenOver', endpoints, { metadata: KUBERNETES_SERVICE }, note)
   }
 
@@ -207,7 +207,7 @@ function resetNote({ resource, found, stored, correction }: Written, wrong: read
   const what = `${resource.kind} ${namespace}/${name}`
   if (found === undefined) return `${what} was deleted and created again`
   const by = correction?.writer === undefined ? '' : ` by ${correction.writer}`
-  return `${what} was ${correction === undefined ? 'found wrong' : `changed${by}`} (${wrong.join(', ')}) and corrected`
+  return `${what} was ${correction === undefined ? 'found out of sync' : `changed${by}`} (${wrong.join(', ')}) and corrected`
 }
 
 function auditMessage({ kind }: Resource<KubeObject>, verb: Written['verb']): string {

@@ -95,7 +95,7 @@ export class KubernetesServiceController {
     this.#followed = followed.filter((object) => object !== undefined)
     const listed = metrics.gauge({
       name: 'apiserver_bootstrap_listed_addresses',
-      help: 'Addresses that Endpoints default/kubernetes list; absent until they were read.',
+      help: 'Number of addresses in Endpoints default/kubernetes; absent until they are read.',
     })
     metrics.onCollect(() => {
       if (this.#endpoints.hasSynced) listed.set({}, addressesIn(this.#endpoints.current).length)
@@ -246,7 +246,7 @@ export class KubernetesServiceController {
     if (foreign !== '' && foreign !== this.#foreignPorts) {
       this.#options.logger.warn(
         { found, wanted: this.#ports },
-        'the Endpoints have other ports than this master wants; they stay while another master may want them, such as a kube-apiserver, which does not state its ports',
+        'the ports of the Endpoints differ from those of this master; not changing them, because another master may need them (a kube-apiserver does not publish its ports)',
       )
     }
     this.#foreignPorts = foreign

@@ -97,7 +97,8 @@ export class KubernetesServiceDuty {
       message = 'leaving the address on the list'
     } else if (mode === 'withdraw' && reconciler.leave !== undefined && (await monitor.probe(signal)).answered) {
       const departure = await reconciler.leave(address, ports, signal)
-      if (departure !== 'left') message = 'the address stays: its API server still answers, and no other one serves'
+      if (departure !== 'left')
+        message = 'the address stays listed: its API server still responds, and no other one is ready'
     } else {
       await reconciler.removeEndpoints(address, ports, signal)
     }
@@ -123,11 +124,11 @@ export class KubernetesServiceDuty {
       try {
         const left = await reconciler.clearAway(address, endpointPorts(securePort), signal)
         if (left)
-          logger.info({ address: address.text }, 'took out the address of an earlier life: the API server is not ready')
+          logger.info({ address: address.text }, 'removed the address of a previous run: the API server is not ready')
         return
       } catch (error) {
         signal.throwIfAborted()
-        logger.debug({ error }, 'could not read the entry of an earlier life')
+        logger.debug({ error }, 'could not read the entry of a previous run')
         await sleep(clock, CLEARING_RETRY_MS, signal)
       }
     }

@@ -63,12 +63,12 @@ export class FleetView {
     this.#ttlMs = ttlMs
     this.#masters = metrics.gauge({
       name: 'apiserver_bootstrap_masters',
-      help: 'Masters with a live lease, by what their holder records say; foreign: no record, such as a kube-apiserver; suspected-expiry: the lease is missing, perhaps only because nobody could renew.',
+      help: 'Masters with a live lease, by the state in their holder records; foreign: no record, such as a kube-apiserver; suspected-expiry: the lease is missing, possibly because it could not be renewed.',
       labels: ['state'],
     })
     this.#delays = metrics.histogram({
       name: 'apiserver_bootstrap_removal_delay_seconds',
-      help: 'Time from noticing that an address is not to be listed any more, such as at the end of its lease, to the write that removes it; only by the master that writes.',
+      help: 'Time from detecting that an address must be removed, such as when its lease expires, to the write that removes it; reported by the master that writes.',
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     })
   }

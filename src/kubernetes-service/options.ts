@@ -13,7 +13,8 @@ import { unlistableReason } from './identity.ts'
 export function parseAdvertised(text: string): Address {
   const address = parseAddress(text)
   const reason = unlistableReason(address)
-  if (reason !== undefined) throw new AddressError(`${address.text} ${reason}: clients cannot reach a server by it`)
+  if (reason !== undefined)
+    throw new AddressError(`${address.text} ${reason}: clients cannot reach a server at this address`)
   return address
 }
 
@@ -126,7 +127,7 @@ export const kubernetesServiceOptions = {
       schema: z.enum(['withdraw', 'always', 'keep']),
       metavar: 'MODE',
       description:
-        'withdraw: take the address off the list, unless it is the last one and its server still answers; always: take it off; keep: leave it listed until its lease ends',
+        'withdraw: remove the address from the list, unless it is the last one and its server still responds; always: remove it; keep: leave it listed until its lease ends',
       default: 'withdraw',
     },
   },
@@ -169,7 +170,7 @@ export const leaseStoreRules: readonly Rule<KubernetesServiceValues & EtcdValues
     needs: ['leaseStore', 'leaseNamespace'],
     breach: ({ leaseStore, leaseNamespace }) =>
       leaseNamespace !== 'kube-system' && leaseStore !== 'kubernetes'
-        ? 'has no use without --lease-store=kubernetes'
+        ? 'requires --lease-store=kubernetes'
         : undefined,
   },
 ]
@@ -201,7 +202,7 @@ export const kubernetesServiceRules: readonly Rule<
     needs: ['advertiseAddress', 'endpointReconcilerType'],
     breach: ({ advertiseAddress = [], endpointReconcilerType: type }) =>
       advertiseAddress.length > 1 && type === 'master-count'
-        ? 'takes one address with --endpoint-reconciler-type=master-count: without leases a master cannot know which other masters have two'
+        ? 'accepts only one address with --endpoint-reconciler-type=master-count: without leases a master cannot detect which other masters have two'
         : undefined,
   },
   {
@@ -209,7 +210,7 @@ export const kubernetesServiceRules: readonly Rule<
     needs: ['apiserverCount', 'endpointReconcilerType'],
     breach: ({ apiserverCount, endpointReconcilerType: type }) =>
       apiserverCount !== 1 && type !== 'master-count'
-        ? 'has no use without --endpoint-reconciler-type=master-count'
+        ? 'requires --endpoint-reconciler-type=master-count'
         : undefined,
   },
   ...leaseStoreRules,
@@ -240,7 +241,7 @@ export const kubernetesServiceRules: readonly Rule<
     needs: ['readyzUrl', 'embedded'],
     breach: ({ readyzUrl, embedded }) =>
       readyzUrl !== undefined && embedded
-        ? 'has no use with --embedded: the program asks that API server without a URL'
+        ? 'has no use with --embedded: that API server is probed in the process, without a URL'
         : undefined,
   },
 ]

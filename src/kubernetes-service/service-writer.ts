@@ -92,7 +92,10 @@ export class ServiceWriter {
   #noticeRefused(asked: string, reason: string): void {
     if (this.#refusalReported) return
     this.#refusalReported = true
-    this.#options.logger.warn({ asked, reason }, 'the API server refuses the kubernetes service its second address')
+    this.#options.logger.warn(
+      { asked, reason },
+      'the API server rejects the second ClusterIP of the kubernetes service',
+    )
   }
 
   #noticeClusterIp(service: Service): void {
@@ -102,7 +105,7 @@ export class ServiceWriter {
     this.#foreignClusterIp = clusterIP
     logger.warn(
       { clusterIP, expected: settings.clusterIp },
-      'the kubernetes service has another address than --service-cluster-ip-range gives; a Service keeps its address',
+      'the ClusterIP of the kubernetes service does not match --service-cluster-ip-range; it is not changed, because a ClusterIP is immutable',
     )
   }
 }

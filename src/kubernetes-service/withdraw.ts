@@ -55,7 +55,10 @@ export async function withdraw(
   }
   if (another !== undefined) {
     const addresses = ofHost.map(addressOf).sort().join(', ')
-    return { type: 'nothing', reason: `host ${self.host} has ${addresses}; --advertise-address selects one` }
+    return {
+      type: 'nothing',
+      reason: `host ${self.host} has several addresses: ${addresses}; select one with --advertise-address`,
+    }
   }
   const address = addressOf(own)
 
@@ -65,7 +68,7 @@ export async function withdraw(
       await leases.mark(own, signal)
       return {
         type: 'last-one',
-        reason: `${address} is the last one; --on-shutdown=always takes it out all the same`,
+        reason: `no other master is ready, so ${address} stays listed; use --on-shutdown=always to withdraw it anyway`,
       }
     }
     await audited(audit, withdrawalOf(own, place), () => leases.mark({ ...own, state: 'withdrawn' }, signal), {

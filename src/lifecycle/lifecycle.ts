@@ -277,7 +277,7 @@ export class Lifecycle {
   #register(kind: string, name: string, taken: { has(name: string): boolean }): void {
     if (name === '') throw new Error(`a ${kind} needs a name`)
     if (taken.has(name)) throw new Error(`${kind} "${name}" is already registered`)
-    if (this.#state !== 'composing') throw new Error(`${kind} "${name}" comes too late: the start is over`)
+    if (this.#state !== 'composing') throw new Error(`${kind} "${name}" cannot be registered after the start`)
   }
 }
 

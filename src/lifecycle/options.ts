@@ -25,12 +25,12 @@ export const lifecycleOptions = {
     healthTlsCertFile: {
       schema: fileName,
       metavar: 'FILE',
-      description: 'certificate (PEM) to serve them by HTTPS only; read again when it changes',
+      description: 'certificate (PEM) to serve them over HTTPS only; reloaded when it changes',
     },
     healthTlsPrivateKeyFile: {
       schema: fileName,
       metavar: 'FILE',
-      description: 'key (PEM) of that certificate; read again when it changes',
+      description: 'key (PEM) of that certificate; reloaded when it changes',
     },
     authenticationTokenWebhook: {
       schema: z.boolean(),
@@ -42,7 +42,7 @@ export const lifecycleOptions = {
       schema: fileName,
       metavar: 'FILE',
       description:
-        'certificate authorities (PEM) of client certificates: the common name is the user, the organizations are the groups, and SubjectAccessReview authorizes them; read again when it changes',
+        'certificate authorities (PEM) of client certificates: the common name is the user, the organizations are the groups, and SubjectAccessReview authorizes them; reloaded when it changes',
     },
     authorizationAlwaysAllowPaths: {
       schema: paths,
@@ -73,7 +73,7 @@ export const lifecycleRules: readonly Rule<LifecycleValues & ConnectionValues>[]
     // shorter list would not protect /metrics.
     breach: ({ authorizationAlwaysAllowPaths: paths, authenticationTokenWebhook, clientCaFile }) =>
       paths.join() !== alwaysAllowed && !authenticationTokenWebhook && clientCaFile === undefined
-        ? 'has no use without --authentication-token-webhook or --client-ca-file: everybody may get every path'
+        ? 'requires --authentication-token-webhook or --client-ca-file: without them anyone can read every path'
         : undefined,
   },
   ...(['authenticationTokenWebhook', 'clientCaFile'] as const).map(
@@ -83,9 +83,9 @@ export const lifecycleRules: readonly Rule<LifecycleValues & ConnectionValues>[]
       breach(values) {
         if (values[key] === undefined || values[key] === false) return undefined
         if (values.healthTlsCertFile === undefined) {
-          return 'needs --health-tls-cert-file: without TLS anybody who listens gets the credentials of others'
+          return 'needs --health-tls-cert-file: without TLS, credentials are sent in plain text'
         }
-        return values.embedded ? 'has no use with --embedded: that API server knows no users' : undefined
+        return values.embedded ? 'has no use with --embedded: that API server has no users' : undefined
       },
     }),
   ),

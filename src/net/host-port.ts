@@ -33,7 +33,7 @@ export function formatHostPort({ host, port }: HostPort): string {
 
 function hostIn(quoted: string, bracketed: string | undefined, plain: string): string {
   if (bracketed === undefined && plain === '') {
-    throw new AddressError(`${quoted} is not HOST:PORT: the host is missing; 0.0.0.0 and [::] stand for every address`)
+    throw new AddressError(`${quoted} is not HOST:PORT: the host is missing; use 0.0.0.0 or [::] for all addresses`)
   }
   const isNumeric = bracketed !== undefined || /^[\d.]+$/.test(plain)
   if (!isNumeric) {
@@ -41,7 +41,7 @@ function hostIn(quoted: string, bracketed: string | undefined, plain: string): s
     throw new AddressError(`${quoted} is not HOST:PORT: ${JSON.stringify(plain)} is neither a name nor an address`)
   }
   if (bracketed !== undefined && !bracketed.includes(':')) {
-    throw new AddressError(`${quoted} is not HOST:PORT: only an IPv6 address stands in brackets`)
+    throw new AddressError(`${quoted} is not HOST:PORT: only an IPv6 address may be in brackets`)
   }
   return parseAddress(bracketed ?? plain).text
 }
@@ -87,7 +87,7 @@ const reasons: Readonly<Record<string, string>> = {
   ENETUNREACH: 'network unreachable',
   ETIMEDOUT: 'connection timed out',
   ENOTFOUND: 'no such host',
-  EAI_AGAIN: 'name resolution failed for now',
+  EAI_AGAIN: 'temporary failure in name resolution',
   ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak TLS on this port',
 }
 

@@ -182,7 +182,7 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw new ProtobufError('the protobuf message holds JSON that is none')
+    throw new ProtobufError('the protobuf message contains invalid JSON')
   }
 }
 
@@ -215,7 +215,7 @@ export function define(into: Json, name: string, value: unknown): void {
 }
 
 export function damaged(): ProtobufError {
-  return new ProtobufError('the protobuf message ends early or is damaged')
+  return new ProtobufError('the protobuf message is truncated or damaged')
 }
 
 function wrongType(name: string, number: number): ProtobufError {

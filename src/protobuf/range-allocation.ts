@@ -62,5 +62,5 @@ function fromJson({ range, data }: JsonObject): StoredRangeAllocation {
   const bitmap = typeof text === 'string' ? Buffer.from(text, 'base64') : undefined
   return typeof range === 'string' && bitmap !== undefined && bitmap.toString('base64') === text
     ? { type: 'json', range, data: bitmap }
-    : { type: 'unreadable', reason: 'is JSON without a range and its data' }
+    : { type: 'unreadable', reason: 'is JSON without a valid range and data' }
 }

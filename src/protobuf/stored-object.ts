@@ -87,9 +87,9 @@ function decodeProtobuf<Desc extends DescMessage>(kind: StoredKind<Desc>, bytes:
     // bytes.
     return bytes.equals(encodeStored(kind, object, envelope))
       ? { type: 'protobuf', object, envelope }
-      : { ...unreadable('is protobuf, but not as Kubernetes writes it'), object }
+      : { ...unreadable('is protobuf, but not a valid Kubernetes object'), object }
   } catch {
-    return unreadable('is protobuf that ends early or is damaged')
+    return unreadable('is truncated or damaged protobuf')
   }
 }
 
@@ -98,7 +98,7 @@ function decodeJson(kind: StoredKind<DescMessage>, bytes: Buffer): StoredObject<
   try {
     object = JSON.parse(bytes.toString('utf8'))
   } catch {
-    return unreadable('begins as JSON and is not')
+    return unreadable('begins like JSON but is not valid JSON')
   }
   const mistake = otherKind(kind, object.apiVersion, object.kind)
   return mistake === undefined ? { type: 'json', object } : unreadable(mistake)

@@ -140,7 +140,7 @@ class Source {
   envelope(at: number, end: number): { readonly apiVersion: string; readonly kind: string; readonly raw: Part } {
     const start = at + protobufPrefix.length
     if (start > end || !this.#bytes.subarray(at, start).equals(protobufPrefix)) {
-      throw new ProtobufError('the answer does not begin as an object in protobuf')
+      throw new ProtobufError('the answer is not a protobuf object')
     }
     const parts = this.#parts({ at: start, end })
     const type = this.#parts(parts.get(1) ?? nothing)

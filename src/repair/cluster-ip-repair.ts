@@ -98,7 +98,7 @@ export class ClusterIpRepair implements Repair {
         if (need === 'needed') return
         if (need !== undefined) this.#noBitmaps.resolve()
         if (need === 'if used' && proof === undefined) {
-          logger.info({}, 'a bitmap of ClusterIPs also exists; it is repaired once a server is seen to use it')
+          logger.info({}, 'a bitmap of ClusterIPs also exists; it will be repaired once a server uses it')
           proof = use.proven(proving.signal).then(() => 'needed' as const)
           proof.catch(() => {})
         }

@@ -28,7 +28,7 @@ export const repairOptions = {
       schema: duration({ minMs: 1000 }),
       metavar: 'DURATION',
       description:
-        'how long a duty may be refused or fail before it is reported as degraded; it retries, and stops no other duty. A start that is refused default/kubernetes for this long exits with 1. The time does not count while the server or etcd is away',
+        'how long a duty may be refused or fail before it is reported as degraded; it is retried, and other duties continue. If writes of default/kubernetes are refused for this long at the start, the process exits with 1. Outages of the server or etcd do not count',
       default: '1m',
     },
     adoptRange: {
@@ -53,6 +53,6 @@ export const repairRules: readonly Rule<RepairValues & EtcdValues>[] = [
     on: 'adoptRange',
     needs: ['adoptRange', 'rangeRegistry'],
     breach: ({ adoptRange, rangeRegistry }) =>
-      adoptRange && rangeRegistry === 'none' ? 'has no use without a --range-registry' : undefined,
+      adoptRange && rangeRegistry === 'none' ? 'requires a --range-registry' : undefined,
   },
 ]

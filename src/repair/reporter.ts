@@ -98,18 +98,18 @@ export class RepairMetrics {
     this.#clock = clock
     this.#errors = metrics.counter({
       name: names.errors,
-      help: `What the repair found wrong with ${items}, each in every full pass that finds it.`,
+      help: `Errors that the repair of ${items} found, counted in each full pass that finds them.`,
       labels: ['type'],
     })
-    this.#failures = metrics.counter({ name: names.failures, help: `Passes of the repair of ${items} that failed.` })
+    this.#failures = metrics.counter({ name: names.failures, help: `Failed passes of the repair of ${items}.` })
     this.#repairs = metrics.counter({
       name: 'apiserver_bootstrap_repairs_total',
-      help: 'Allocations repaired, by the reason that is given in events.',
+      help: 'Repaired allocations, by the reason in Events.',
       labels: ['repair', 'reason'],
     })
     const labels = kind === 'cluster-ip' ? (['cidr'] as const) : []
-    this.#allocated = metrics.gauge({ name: names.allocated, help: `${items} that are taken.`, labels })
-    this.#available = metrics.gauge({ name: names.available, help: `${items} that are free.`, labels })
+    this.#allocated = metrics.gauge({ name: names.allocated, help: `Number of allocated ${items}.`, labels })
+    this.#available = metrics.gauge({ name: names.available, help: `Number of free ${items}.`, labels })
     this.#withheld = metrics.gauge({
       name: 'apiserver_bootstrap_range_withheld',
       help: 'Whether a stored range is left alone (1), because it differs from the flag (mismatch) or cannot be decoded (unreadable).',
@@ -117,7 +117,7 @@ export class RepairMetrics {
     })
     const age = metrics.gauge({
       name: 'apiserver_bootstrap_repair_last_pass_age_seconds',
-      help: 'Time since the last full pass of a repair that succeeded; absent before the first.',
+      help: 'Time since the last successful full pass of a repair; absent before the first.',
       labels: ['repair'],
     })
     metrics.onCollect(() => {
@@ -244,7 +244,7 @@ export class RepairReporter {
       logger.warn({ type, reason, item, ...object }, note)
     }
     const more = findings.length - shown.length
-    if (more > 0) logger.warn({ more }, 'more of the same; the metrics count them all')
+    if (more > 0) logger.warn({ more }, 'further findings are not logged; the metrics count them all')
   }
 }
 

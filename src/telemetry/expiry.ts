@@ -53,7 +53,7 @@ export function expiryReporter(options: {
   const { metrics, clock, logger } = options
   const gauge = metrics.gauge({
     name: 'apiserver_bootstrap_credentials_expiration_timestamp_seconds',
-    help: 'When the certificate or token in use expires, Unix time, by the field or flag that gives it; absent without a known expiry.',
+    help: 'Expiry of the certificate or token in use, Unix time, by the field or flag that sets it; absent if the expiry is unknown.',
     labels: ['kind'],
   })
   const reported = new Map<ExpiringKind, { readonly toMs: number; readonly warnings: number }>()
@@ -72,7 +72,7 @@ export function expiryReporter(options: {
     if (warnings <= (before?.toMs === toMs ? before.warnings : 0)) return
     const ends = formatTime(toMs)
     if (toMs > nowMs) logger.warn({ kind, ends }, 'a certificate expires soon and has not been renewed')
-    else logger.warn({ kind, ends }, 'a certificate has ended')
+    else logger.warn({ kind, ends }, 'a certificate has expired')
   }
 }
 

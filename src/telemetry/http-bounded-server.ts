@@ -90,7 +90,7 @@ export class ListenError extends Error {
 
 const listenFaults: Readonly<Record<string, string>> = {
   EADDRINUSE: 'the port is in use',
-  EADDRNOTAVAIL: 'the address is not one of this machine',
+  EADDRNOTAVAIL: 'the address is not assigned to this host',
   EACCES: 'not permitted',
   ENOTFOUND: 'no such host',
 }

@@ -128,10 +128,10 @@ function certificateOf(socket: TLSSocket): HealthCaller['certificate'] {
 
 function refusal(status: Exclude<HealthVerdict, 200>): HttpAnswer {
   const words = {
-    401: 'unauthorized: a bearer token or a client certificate is needed\n',
+    401: 'unauthorized: a bearer token or a client certificate is required\n',
     403: 'forbidden\n',
     429: 'too many unknown callers; try again later\n',
-    500: 'internal server error: cannot ask whether this is allowed\n',
+    500: 'internal server error: cannot check authorization\n',
   }
   return { ...text(status, words[status]), ...(status === 401 && { headers: { 'www-authenticate': 'Bearer' } }) }
 }

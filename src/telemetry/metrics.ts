@@ -68,7 +68,7 @@ export function workQueueMetrics(options: {
   const named = (name: string, help: string) => ({ name: `workqueue_${name}`, help, labels: ['name'] as const })
   const depth = metrics.gauge(named('depth', 'Keys that wait for a worker.'))
   const adds = metrics.counter(named('adds_total', 'Keys that were added.'))
-  const retries = metrics.counter(named('retries_total', 'Keys that were put back for later.'))
+  const retries = metrics.counter(named('retries_total', 'Keys that were requeued.'))
   const waited = metrics.histogram({
     ...named('queue_duration_seconds', 'How long a key waits before its work begins.'),
     buckets,
@@ -78,10 +78,13 @@ export function workQueueMetrics(options: {
     buckets,
   })
   const unfinished = metrics.gauge(
-    named('unfinished_work_seconds', 'Work under way, summed over the workers; it keeps growing where one is stuck.'),
+    named(
+      'unfinished_work_seconds',
+      'Seconds of work in progress, summed over the workers; keeps growing while a worker is stuck.',
+    ),
   )
   const longest = metrics.gauge(
-    named('longest_running_processor_seconds', 'How long the longest work under way has been going on.'),
+    named('longest_running_processor_seconds', 'How long the longest running worker has been running.'),
   )
 
   const addedAt = new Map<string, number>()

@@ -41,7 +41,7 @@ export function watchEventLoop({ clock, logger, metrics }: EventLoopOptions): Ca
   const latenessesMs: number[] = []
   const lag = metrics.gauge({
     name: 'nodejs_eventloop_lag_max_seconds',
-    help: 'The longest time in the last minute by which this process came late to a timer.',
+    help: 'Longest event loop delay in the last minute: how late a timer ran.',
   })
   metrics.onCollect(() => lag.set({}, Math.max(0, ...latenessesMs) / 1000))
   return watchLateness(clock, PERIOD_MS, (lateMs) => {
@@ -50,7 +50,7 @@ export function watchEventLoop({ clock, logger, metrics }: EventLoopOptions): Ca
     if (lateMs < REPORTED_MS) return
     logger.warn(
       { lateMs: Math.round(lateMs) },
-      'this process stood still: it was stopped, had no processor, or was busy',
+      'the event loop was blocked: the process was stopped, had no CPU time, or was busy',
     )
   })
 }

@@ -44,11 +44,11 @@ export const invariants = {
     broken: healthyAndMissing,
   },
   'never-empty': {
-    sentence: 'The list is never empty while anybody is alive.',
+    sentence: 'The list is never empty while a master is alive.',
     broken: emptyLists,
   },
   'not-removed-by-others': {
-    sentence: 'Nobody is removed by the shutdown of another, or by the restart of a sidecar.',
+    sentence: 'No master is removed by the shutdown of another, or by the restart of a sidecar.',
     broken: removedByOthers,
   },
   'no-address-goes-without-cause': {
@@ -72,7 +72,7 @@ export const invariants = {
     broken: unreadyAndListed,
   },
   'unready-leaves-only-for-ready': {
-    sentence: 'Nobody leaves because it is not ready for others who are not ready either.',
+    sentence: 'No unready master leaves in favour of others that are not ready either.',
     broken: leavesForUnready,
   },
   'endpoints-and-slice-agree': {
@@ -80,11 +80,11 @@ export const invariants = {
     broken: differing,
   },
   'in-sync-after-the-last-fault': {
-    sentence: 'After the last fault exactly those who are alive are listed within the bound.',
+    sentence: 'After the last fault exactly the live masters are listed within the bound.',
     broken: wrongAfterwards,
   },
   'quiet-when-in-sync': {
-    sentence: 'In sync, nothing is written but leases.',
+    sentence: 'While in sync, only leases are written.',
     broken: writtenInQuiet,
   },
   'writes-bounded': {
@@ -104,7 +104,7 @@ export const invariants = {
     broken: missingNamespaces,
   },
   'no-member-fails': {
-    sentence: 'No process of a master ends by an error.',
+    sentence: 'No process of a master exits with an error.',
     broken: failed,
   },
 } as const satisfies Readonly<Record<string, Invariant>>

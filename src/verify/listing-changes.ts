@@ -82,7 +82,7 @@ function goneWithoutCause(moment: Moment): readonly (Breach & { readonly byOther
             (other) => other !== history && atMs - (other.stoppedSinceMs ?? Number.NEGATIVE_INFINITY) < SHUTDOWN_MS,
           )
           const why = restarted ? ', whose sidecar was restarted,' : shutdown ? ', while another was shut down,' : ''
-          const detail = `${address} of ${history.name}${why} goes from ${object}`
+          const detail = `${address} of ${history.name}${why} is removed from ${object}`
           return { of: `${address} ${object}`, detail, byOthers: restarted || shutdown }
         })
     }),
@@ -104,7 +104,7 @@ export function comesWithoutCause(moment: Moment): readonly Breach[] {
       .map((address) => {
         const own = histories.filter((history) => history.address === address)
         const whose = own.length === 0 ? 'of no master' : `of ${own.map(({ name }) => name).join(' and ')}, dead`
-        return { of: `${address} ${object}`, detail: `${address}, ${whose}, comes to ${object}` }
+        return { of: `${address} ${object}`, detail: `${address}, ${whose}, is added to ${object}` }
       })
   })
 }
@@ -121,7 +121,7 @@ export function goneThoughHealthy({ listings, histories }: Moment): readonly Bre
         .filter((history) => !history.isRecovering(atMs) && !sharesShorterLease(history, histories))
         .map(({ name }) => ({
           of: `${address} ${object}`,
-          detail: `${address} of ${name}, healthy, goes from ${object}`,
+          detail: `${address} of ${name}, healthy, is removed from ${object}`,
         }))
     }),
   )
@@ -153,7 +153,7 @@ function statedAmongUnready({ listings, histories }: Moment): readonly Breach[] 
       })
       .map(({ name }) => ({
         of: `${name} ${object}`,
-        detail: `${name}, ready again, goes from ${object}: it had left it to others who were not ready either`,
+        detail: `${name}, ready again, is removed from ${object}: it had left it to others who were not ready either`,
       }))
   })
 }
@@ -201,7 +201,7 @@ function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
       })
       .map(({ name }) => ({
         of: `${name} ${object}`,
-        detail: `${name}, whose server failed together with all others, goes from ${object}`,
+        detail: `${name}, whose server failed together with all others, is removed from ${object}`,
       }))
   })
 }

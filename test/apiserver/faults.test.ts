@@ -287,16 +287,22 @@ test('a rule that could never apply is refused when it is added', () => {
   refused({ fault: { type: 'status', status: 7 } }, /status must be a number from 100 to 599/)
   refused({ fault: { type: 'drop', lost: 'x' } }, /lost must be/)
   refused({ fault: { type: 'refuse' }, probability: 10 }, /probability must be a number from 0 to 1/)
-  refused({ fault: { type: 'refuse' }, methods: ['get'] }, /^invalid fault refuse: methods has get, not one of GET, /)
+  refused(
+    { fault: { type: 'refuse' }, methods: ['get'] },
+    /^invalid fault refuse: methods contains get; known methods: GET, /,
+  )
   refused({ fault: { type: 'refuse' }, methods: 'GET' }, /methods must be a list of GET, /)
   refused({ fault: { type: 'refuse' }, methods: [] }, /methods must be a list of GET, /)
   refused({ fault: { type: 'refuse' }, times: 0 }, /times must be a number of at least 1$/)
-  refused({ fault: { type: 'refuse' }, pathPrefix: 'api/v1/nodes' }, /pathPrefix must be a text that begins with \/$/)
+  refused({ fault: { type: 'refuse' }, pathPrefix: 'api/v1/nodes' }, /pathPrefix must be a string that begins with \/$/)
   refused(
     { fault: { type: 'refuse' }, method: ['GET'] },
-    /^invalid fault refuse: method is no field; there are fault, meth/,
+    /^invalid fault refuse: method is not a field; known fields: fault, meth/,
   )
-  refused({ fault: { type: 'refuse', ms: 5 } }, /^invalid fault refuse: ms is no field; there is none$/)
-  refused({ fault: { type: 'status', status: 429, retryAfter: 1 } }, /retryAfter is no field; there are status, retryA/)
+  refused({ fault: { type: 'refuse', ms: 5 } }, /^invalid fault refuse: ms is not a field; known fields: none$/)
+  refused(
+    { fault: { type: 'status', status: 429, retryAfter: 1 } },
+    /retryAfter is not a field; known fields: status, retryA/,
+  )
   faults.add({ fault: { type: 'refuse' }, methods: ['GET'], probability: 0.5, times: 2 })
 })

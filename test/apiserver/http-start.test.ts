@@ -87,7 +87,7 @@ test('limits that are undefined are the defaults, and options of another form ar
   await server.waitFor({ ...namespace, name: 'default' })
   const refused = (options: object, message: RegExp): Promise<void> =>
     assert.rejects(startApiServer(options), { name: 'TypeError', message })
-  await refused({ limits: { watchs: 3 } }, /^limits has watchs, not one of connections, requests, watches, /)
+  await refused({ limits: { watchs: 3 } }, /^limits contains watchs; known limits: connections, requests, watches, /)
   await refused({ limits: { watches: '3' } }, /^limits.watches must be a number of at least 0$/)
   await refused({ crds: definition }, /^crds must be a list$/)
   await refused({ objects: namespace }, /^objects must be a list$/)

@@ -43,7 +43,7 @@ test('a list that cannot be meant is refused with its reason', () => {
     /turns system-namespaces both on and off/,
   )
   assert.throws(() => parseControllers(['-auto']), /there is no controller "auto"/)
-  assert.throws(() => parseControllers(['autos']), /there is no controller "autos"; known are auto, /)
+  assert.throws(() => parseControllers(['autos']), /there is no controller "autos"; known controllers: auto, /)
   assert.throws(() => parseControllers(['Kubernetes-Service']), /\(did you mean kubernetes-service\?\)/)
 })
 

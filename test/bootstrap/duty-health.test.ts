@@ -74,7 +74,7 @@ test('a duty that is refused for too long is told of once, and once more when it
   assert.equal(health.fault(), 'list ipaddresses: forbidden')
   assert.deepEqual(
     recorded.map(({ type, reason, note }) => [type, reason, note]),
-    [['Warning', 'DutyDegraded', 'cluster-ip-repair cannot be done: list ipaddresses: forbidden']],
+    [['Warning', 'DutyDegraded', 'cluster-ip-repair is degraded: list ipaddresses: forbidden']],
   )
   assert.equal(await gauge(), '1')
   await health.known
@@ -83,10 +83,7 @@ test('a duty that is refused for too long is told of once, and once more when it
   await time.advance(1)
   assert.equal(health.fault(), undefined)
   assert.equal(await gauge(), '0')
-  assert.deepEqual(said(), [
-    'warn the duty is degraded; retrying',
-    'info the duty is no longer degraded',
-  ])
+  assert.deepEqual(said(), ['warn the duty is degraded; retrying', 'info the duty is no longer degraded'])
 })
 
 test('a duty that was never done is degraded too, but not in a dry run, which does nothing', async () => {
@@ -96,7 +93,7 @@ test('a duty that was never done is degraded too, but not in a dry run, which do
     health.answered({ away: false })
     await time.advance(6_000)
     health.answered({ away: false })
-    assert.equal(health.fault(), dryRun ? undefined : 'it has not been done yet')
+    assert.equal(health.fault(), dryRun ? undefined : 'it has not completed yet')
   }
 })
 
@@ -127,10 +124,10 @@ test('a duty that throws what nobody expects begins anew after a wait that grows
   )
   assert.deepEqual([health.fault(), await gauge()], [undefined, '0'])
   assert.deepEqual(said(), [
-    'error unexpected error; the duty begins anew',
+    'error unexpected error; restarting the duty',
     'warn the duty is degraded; retrying',
-    'error unexpected error; the duty begins anew',
-    'error unexpected error; the duty begins anew',
+    'error unexpected error; restarting the duty',
+    'error unexpected error; restarting the duty',
     'info the duty is no longer degraded',
   ])
   stop.abort()

@@ -51,13 +51,13 @@ test('a dry run writes nothing, and says once what it would write and why', asyn
       'own API server is ready',
       'dry run: would write',
       'dry run: would create a system namespace',
-      'dry run: would make and renew a lease',
+      'dry run: would create and renew a lease',
       'dry run: would create the default ServiceCIDR',
       'dry run: would set the default ServiceCIDR to Ready',
       'dry run: would create the kubernetes service',
       'dry run: would reset endpoints of the kubernetes service',
       'shutting down',
-      'the address stays: its API server still answers, and no other master is ready',
+      'the address stays listed: its API server still responds, and no other master is ready',
       'shut down',
     ],
   )
@@ -87,7 +87,10 @@ test('withdraw takes a running master out and keeps it out until it is started a
     (await api.get(endpointSlices, kubernetes)).endpoints?.map((endpoint) => endpoint.addresses[0])
   assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.2'])
   const { signal } = new AbortController()
-  assert.deepEqual(await withdrawMaster(one.options, ports, signal), { type: 'withdrawn', reason: '192.0.2.1 was removed from the list' })
+  assert.deepEqual(await withdrawMaster(one.options, ports, signal), {
+    type: 'withdrawn',
+    reason: '192.0.2.1 was removed from the list',
+  })
   assert.deepEqual(
     await withdrawMaster(one.options, ports, signal),
     { type: 'withdrawn', reason: '192.0.2.1 was removed from the list' },
@@ -96,13 +99,13 @@ test('withdraw takes a running master out and keeps it out until it is started a
   assert.deepEqual(await listed(), ['192.0.2.2'])
   await time.advance(60_000)
   assert.deepEqual(await listed(), ['192.0.2.2'])
-  assert.equal(said('this master was withdrawn; it stays out until it is started again').length, 1)
+  assert.equal(said('this master was withdrawn and is not listed again until it is restarted').length, 1)
 
   const { type, reason } = await withdrawMaster({ ...two.options, dryRun: true }, ports, signal)
   assert.deepEqual([type, reason], ['nothing', 'a dry run writes nothing'])
   const last = await withdrawMaster(two.options, ports, signal)
   assert.equal(last.type, 'last-one')
-  assert.match(last.reason, /is the last one/)
+  assert.match(last.reason, /^no other master is ready/)
   await one.end()
   const again = start()
   await time.advance(2_000)
@@ -120,7 +123,7 @@ test('withdraw without an address takes the one master of this host, and neither
   assert.ok(options !== undefined)
   assert.deepEqual(await withdrawMaster(options, ports, signal), {
     type: 'nothing',
-    reason: `host ${options.host} has 192.0.2.1, 192.0.2.2; --advertise-address selects one`,
+    reason: `host ${options.host} has several addresses: 192.0.2.1, 192.0.2.2; select one with --advertise-address`,
   })
   await masters[1]?.end()
   assert.deepEqual(await withdrawMaster({ ...options, onShutdown: 'always' }, ports, signal), {
@@ -171,7 +174,7 @@ test('withdraw of a master that is not there, or whose leases are out of reach, 
     },
   )
   const memory = defineMaster({ ...settings, leaseStore: 'memory' }, 'host-1')
-  await assert.rejects(withdrawMaster(memory, ports, signal), /out of reach/)
+  await assert.rejects(withdrawMaster(memory, ports, signal), /not accessible/)
 })
 
 for (const [refused, damaged] of [
@@ -303,7 +306,7 @@ test('ports that a kube-apiserver in the fleet may want are kept, which is said 
   const portsNow = async () => (await api.get(endpoints, kubernetes)).subsets?.[0]?.ports
   const notes = () =>
     said(
-      'the Endpoints have other ports than this master wants; they stay while another master may want them, such as a kube-apiserver, which does not state its ports',
+      'the ports of the Endpoints differ from those of this master; not changing them, because another master may need them (a kube-apiserver does not publish its ports)',
     ).length
   await time.advance(60_000)
   assert.deepEqual([await portsNow(), notes()], [other, 1])
@@ -343,7 +346,7 @@ for (const [says, awayMs, shortestMs, longestMs, words] of [
     60_000,
     5_000,
     6_500,
-    /^nothing answers, so the address cannot/,
+    /^API server and lease store do not respond/,
   ],
   ['whose server is back within five seconds is withdrawn', 4_000, 4_000, 9_000, /^withdrew the address$/],
   ['whose server answers is withdrawn at once', 0, 0, 1_500, /^withdrew the address$/],

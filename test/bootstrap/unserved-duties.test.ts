@@ -9,8 +9,8 @@ import type { ApiResponse, Transport } from '../../src/kube/transport.ts'
 import { setUp } from './masters-world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' }
-const leftOut = /^the server does not serve what this duty needs; it is left out until the server does \(silence/
-const takenUp = 'the server serves what this duty needs now; it is taken up'
+const leftOut = /^the server does not serve the resources of this duty; waiting until it does \(turn the duty off/
+const takenUp = 'the server now serves the resources of this duty; starting it'
 
 /** A master beside a server that does not serve what `hidden` matches, in its paths or in its discovery. */
 function beside() {

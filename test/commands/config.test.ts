@@ -36,7 +36,7 @@ suite('config check', { concurrency: 2 }, () => {
     assert.deepEqual([missing.code, missing.stderr], [2, [`--kubeconfig: kubeconfig ${file}.none: no such file`]])
     const context = await runProgram(t, ['withdraw', '--kubeconfig', file, '--context', 'green', ...advertised])
     assert.deepEqual([context.code, context.stderr.length], [2, 1])
-    assert.match(context.stderr[0] ?? '', /^--kubeconfig: .*no context "green"/)
+    assert.match(context.stderr[0] ?? '', /^--kubeconfig: .*context "green" does not exist/)
     const outside = await runProgram(t, ['run', '--in-cluster', ...advertised])
     assert.deepEqual([outside.code, outside.stderr.length], [2, 1])
     assert.match(outside.stderr[0] ?? '', /^--in-cluster: not in a Pod/)

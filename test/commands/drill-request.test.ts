@@ -77,7 +77,7 @@ const refused: readonly (readonly [scenario: string, flags: Readonly<Record<stri
     { reconciler: 'lease,leases' },
     '--reconciler: must be one of lease, master-count, none, kube-apiserver, not "leases"',
   ],
-  ['crash', { leaseStore: 'etcd', reconciler: 'none' }, '--lease-store: has no use without the reconciler lease'],
+  ['crash', { leaseStore: 'etcd', reconciler: 'none' }, '--lease-store: requires the reconciler lease'],
   [
     'mixed-fleet',
     { leaseStore: 'kubernetes' },
@@ -86,22 +86,22 @@ const refused: readonly (readonly [scenario: string, flags: Readonly<Record<stri
   [
     'crash',
     { yes: 'true', kubeconfig: 'x', ...etcd },
-    '--yes: has no use without --target=live',
-    '--kubeconfig: has no use without --target=live',
-    '--etcd-servers: has no use without --target=live',
+    '--yes: requires --target=live',
+    '--kubeconfig: requires --target=live',
+    '--etcd-servers: requires --target=live',
   ],
   [
     'crash',
     { target: 'live', jobs: '2' },
-    '--jobs: has no use without random and --runs over 1',
-    '--yes: is required with --target=live, which changes default/kubernetes and puts it back when it ends',
-    '--kubeconfig: is required with --target=live; no other API server is taken',
+    '--jobs: requires random and --runs over 1',
+    '--yes: is required with --target=live, which changes default/kubernetes and restores it at the end',
+    '--kubeconfig: is required with --target=live; there is no default API server',
   ],
   [
     'clock-skew',
     { ...live, ...etcd },
     ...[2, 3, 4, 5].map((number) => `lease (etcd): master-${number}: the clock of a real process cannot be set`),
-    'lease (etcd): steps: clock-skew cannot be done to real processes',
+    'lease (etcd): steps: clock-skew is not supported with real processes',
   ],
   ['crash', live, '--etcd-servers: is required for lease (etcd)'],
   [
@@ -125,20 +125,20 @@ const refused: readonly (readonly [scenario: string, flags: Readonly<Record<stri
     'crash',
     { ...live, ...etcd, etcdCertfile: 'x' },
     '--etcd-certfile: needs --etcd-keyfile',
-    '--etcd-certfile: has no use without an https endpoint',
+    '--etcd-certfile: requires an https endpoint',
   ],
   [
     'random',
     { runs: '2', output: 'junit', reconciler: 'none' },
-    '--reconciler: has no use with random and --runs over 1: each seed decides it',
+    '--reconciler: cannot be used with random and --runs over 1: each seed decides it',
     '--output: must be text or json with random and --runs over 1',
   ],
   [
     'random',
     { target: 'live' },
-    '--target: random schedules are for sim: many of their steps are impossible with real processes',
+    '--target: random schedules require sim: real processes do not support many of their steps',
   ],
-  ['list', { seed: '2' }, '--seed: has no use with list'],
+  ['list', { seed: '2' }, '--seed: cannot be used with list'],
 ]
 for (const [scenario, flags, ...lines] of refused) {
   test(`${scenario} with ${JSON.stringify(flags)} is refused before anything is done`, async () => {

@@ -163,7 +163,7 @@ suite('drill', { concurrency: 2 }, () => {
     await child.output(/\+\d+\.\d+s {2}state {5}master-2: sidecar running/)
     child.kill('SIGINT')
     assert.deepEqual(await child.exited, { code: 1, signal: null })
-    assert.equal(child.stderr(), 'interrupted: the drill did not come to its end\n')
+    assert.equal(child.stderr(), 'interrupted: the drill did not finish\n')
   })
 })
 

@@ -99,7 +99,7 @@ test('a lease that never ends is removed, after a run without yes that says so a
   assert.equal(dry.code, 0)
   assert.match(
     dry.line,
-    /^would remove \/registry\/masterleases\/192\.0\.2\.9 at revision \d+ \(no holder record, never ends\); --yes does it$/,
+    /^would remove \/registry\/masterleases\/192\.0\.2\.9 at revision \d+ \(no holder record, never ends\); use --yes to remove$/,
   )
   assert.deepEqual(await keys(), ['192.0.2.1', '192.0.2.9'])
   assert.deepEqual(audited(), [])
@@ -126,13 +126,13 @@ test('a live lease is refused with what it is, and removed by force with what be
   for (const address of ['192.0.2.1', '192.0.2.2']) await leases().update(holder(address), signal)
   assert.deepEqual(await evict('192.0.2.2'), {
     code: 1,
-    line: 'refused: 192.0.2.2 lives (held by host, ends in 15s unless renewed); it would come back: stop its master or withdraw it, or give --force',
+    line: 'refused: 192.0.2.2 is alive (held by host, ends in 15s unless renewed) and would be added again: stop or withdraw its master, or use --force',
   })
   assert.deepEqual(await keys(), ['192.0.2.1', '192.0.2.2'])
   const forced = await evict('192.0.2.2', { force: true })
   assert.deepEqual(forced, {
     code: 0,
-    line: 'removed /registry/masterleases/192.0.2.2; a master that lives makes it anew',
+    line: 'removed /registry/masterleases/192.0.2.2; a live master creates it again',
   })
   const [{ reasons, before } = {}, ...more] = audited()
   assert.deepEqual(more, [])
@@ -214,12 +214,12 @@ test('where the store does not say, leases are watched for as long as they last,
   await world.time.advance(1_000)
   assert.match(
     (await world.evict('192.0.2.1')).line,
-    /^refused: 192\.0\.2\.1 lives \(held by host, for 15s at a time\)/,
+    /^refused: 192\.0\.2\.1 is alive \(held by host, for 15s at a time\)/,
   )
   assert.deepEqual(world.said, ['watching for 15s whether leases are renewed'])
   stop()
   const ended = await world.evict('192.0.2.1')
-  assert.deepEqual(ended, { code: 0, line: 'the lease of 192.0.2.1 has ended by itself' })
+  assert.deepEqual(ended, { code: 0, line: 'the lease of 192.0.2.1 has expired' })
 })
 
 test('leases that cannot be watched without interruption are left alone', async () => {
@@ -257,6 +257,6 @@ test('a lease that kine does not end, because nobody is there to, is removed whe
   })
   await world.put('192.0.2.9')
   const dry = await world.evict('192.0.2.9', { yes: false })
-  assert.match(dry.line, /^would remove .* \(no holder record, for 15s at a time\); --yes does it$/)
+  assert.match(dry.line, /^would remove .* \(no holder record, for 15s at a time\); use --yes to remove$/)
   assert.deepEqual(await world.evict('192.0.2.9'), { code: 0, line: 'removed /registry/masterleases/192.0.2.9' })
 })

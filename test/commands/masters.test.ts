@@ -50,8 +50,8 @@ suite('masters', { concurrency: 2 }, () => {
       '--output: must be one of table, json, not "xml"',
       '--watch: must be true or false, not "maybe"',
     ],
-    [['--lease-store', 'memory'], '--lease-store: memory is out of reach of another process'],
-    [[], '--kubeconfig: no cluster is named: give --kubeconfig FILE or set KUBECONFIG (there is no ~/.kube/config)'],
+    [['--lease-store', 'memory'], '--lease-store: leases in memory are not accessible to other processes'],
+    [[], '--kubeconfig: no cluster is configured: set --kubeconfig FILE or KUBECONFIG (~/.kube/config does not exist)'],
     [['--embedded'], "unknown option '--embedded'; see --help"],
   ]
   for (const [args, ...lines] of wrong) {
@@ -90,7 +90,7 @@ suite('masters', { concurrency: 2 }, () => {
     })
     const kubeconfig = await kubeconfigFor(await tempDir(t), Number(url.port))
     const searched = (namespace: string) => [
-      `no leases of masters among the Leases in ${namespace} with the label apiserver-bootstrap/lease=master (--lease-namespace names another namespace; for leases in etcd give --etcd-servers)`,
+      `no leases of masters among the Leases in ${namespace} with the label apiserver-bootstrap/lease=master (set --lease-namespace for another namespace; set --etcd-servers to use leases in etcd)`,
     ]
     const masters = (...flags: readonly string[]) => run(t, ['masters', '--kubeconfig', kubeconfig, ...flags])
     const nobody = { code: 0, stdout: 'no masters, and none is listed\n' }
@@ -149,7 +149,7 @@ const foreign: MasterRow = {
   listed: false,
   conflicts: [
     { code: 'no-holder', message: 'no holder record' },
-    { code: 'never-ends', message: 'nothing ends this lease' },
+    { code: 'never-ends', message: 'this lease never expires' },
   ],
 }
 const unknown: MasterRow = {
@@ -167,7 +167,7 @@ test('the table is as wide as its content, and what is not known is a dash', () 
   assert.deepEqual(mastersTable([ready, foreign, { ...unknown, address: '192.0.2.9' }]), [
     'ADDRESS     HOLDER    HOST       AGE   LEFT   LISTED  READY  CONFLICTS',
     '192.0.2.1   0b1c2d3e  control-1  3m4s  12s    yes     yes    -',
-    '192.0.2.20  -         -          -     never  no      -      no holder record; nothing ends this lease',
+    '192.0.2.20  -         -          -     never  no      -      no holder record; this lease never expires',
     '192.0.2.9   -         -          -     -      -       -      -',
   ])
 })

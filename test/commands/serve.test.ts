@@ -98,7 +98,7 @@ suite('serve', { concurrency: 2 }, () => {
 
   for (const [what, text, message] of [
     ['is broken', `${definition('widgets')}---\nkind: [\n`, /crds\.yaml:\d+:\d+: /],
-    ['holds another kind', 'kind: Pod\n', /crds\.yaml: holds something else than CustomResourceDefinitions$/],
+    ['holds another kind', 'kind: Pod\n', /crds\.yaml: contains objects other than CustomResourceDefinitions$/],
     [
       'is refused',
       definition('widgets').replace('widgets.', 'gadgets.'),
@@ -133,7 +133,7 @@ suite('serve', { concurrency: 2 }, () => {
       ['--fault-path', '/api'],
     ] as const) {
       const { code, stderr } = await runProgram(t, ['serve', flag, value])
-      assert.deepEqual([code, stderr], [2, [`${flag}: does nothing without --fault`]])
+      assert.deepEqual([code, stderr], [2, [`${flag}: requires --fault`]])
     }
   })
 

@@ -52,6 +52,6 @@ test('a command that only looks needs neither a named API server nor what a mast
 
 test('a file for the embedded API server, which is in another process, needs a flag that names one', () => {
   const file = 'apiVersion: apiserver-bootstrap/v1alpha1\nkind: Configuration\nembedded: true\n'
-  assert.match(mistakes({}, file), /^f\.yaml:3:11: embedded: has no use here/)
+  assert.match(mistakes({}, file), /^f\.yaml:3:11: embedded: cannot be used here/)
   assert.equal(mistakes({ kubeconfig: 'a' }, file), '')
 })

@@ -36,7 +36,7 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   ],
   [{ kubeconfig: none, inCluster: 'true', context: 'blue' }, '--context: needs --kubeconfig'],
   [{ context: 'blue' }],
-  [{ context: '' }, '--context: needs the name of a context, not ""'],
+  [{ context: '' }, '--context: must be the name of a context, not ""'],
   [{ kubeconfig: '' }, '--kubeconfig: needs the name of a file, not ""'],
   [{ inCluster: 'yes' }, '--in-cluster: must be true or false, not "yes"'],
 
@@ -55,37 +55,43 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   [{ etcdServers: '' }, '--etcd-servers: needs at least one endpoint'],
   [
     { etcdServers: '127.0.0.1:2379' },
-    '--etcd-servers: "127.0.0.1:2379" is no endpoint: https://HOST:PORT, http://HOST:PORT or unix:///PATH',
+    '--etcd-servers: endpoint "127.0.0.1:2379" is not valid; use https://HOST:PORT, http://HOST:PORT or unix:///PATH',
   ],
-  [{ etcdServers: 'https://127.0.0.1' }, `--etcd-servers: "https://127.0.0.1" needs a port; etcd's own is 2379`],
+  [
+    { etcdServers: 'https://127.0.0.1' },
+    `--etcd-servers: "https://127.0.0.1" has no port; the default port of etcd is 2379`,
+  ],
   [
     { etcdServers: 'https://127.0.0.1:2379/registry' },
-    '--etcd-servers: "https://127.0.0.1:2379/registry" has more than a host and a port; keys are below --etcd-prefix',
+    '--etcd-servers: "https://127.0.0.1:2379/registry" must have only a host and a port; set the key prefix with --etcd-prefix',
   ],
   [
     { etcdServers: 'https://root:hunter2@127.0.0.1:2379' },
-    '--etcd-servers: an endpoint takes no user and password: etcd is asked with a client certificate',
+    '--etcd-servers: an endpoint must not contain a user name or password; use a client certificate',
   ],
   ...['https://root:hunter2@127.0.0.1:port', 'root:hunter2@127.0.0.1:2379', 'https://root:hun/ter2@h:1'].map(
     (etcdServers): (typeof table)[number] => [
       { etcdServers },
-      '--etcd-servers: an endpoint takes no user and password: etcd is asked with a client certificate',
+      '--etcd-servers: an endpoint must not contain a user name or password; use a client certificate',
     ],
   ),
   ...['root:hunter2', 'http://root:hunter2', 'https://root:hunter2/', 'root hunter2'].map(
     (etcdServers): (typeof table)[number] => [
       { etcdServers },
-      '--etcd-servers: one is given that is no endpoint: https://HOST:PORT, http://HOST:PORT or unix:///PATH',
+      '--etcd-servers: an endpoint is not valid; use https://HOST:PORT, http://HOST:PORT or unix:///PATH',
     ],
   ),
-  [{ etcdServers: 'unix://' }, '--etcd-servers: "unix://" names no socket: unix:///path/of/socket'],
+  [{ etcdServers: 'unix://' }, '--etcd-servers: "unix://" has no socket path; use unix:///path/to/socket'],
   [
     { etcdServers: 'https://127.0.0.1:2379,http://127.0.0.1:2479' },
     '--etcd-servers: mixes endpoints with and without TLS',
   ],
   [{ etcdServers: 'http://127.0.0.1:2379', etcdPrefix: '/' }, '--etcd-prefix: needs a name, such as /registry'],
-  [{ etcdServers: 'http://127.0.0.1:2379', etcdPrefix: '/a/../b' }, '--etcd-prefix: "/a/../b" must not hold . or ..'],
-  [{ etcdServers: 'http://127.0.0.1:2379', etcdCafile: 'ca' }, '--etcd-cafile: has no use without an https endpoint'],
+  [
+    { etcdServers: 'http://127.0.0.1:2379', etcdPrefix: '/a/../b' },
+    '--etcd-prefix: "/a/../b" must not contain . or ..',
+  ],
+  [{ etcdServers: 'http://127.0.0.1:2379', etcdCafile: 'ca' }, '--etcd-cafile: requires an https endpoint'],
   [{ etcdCafile: 'ca' }, '--etcd-cafile: needs --etcd-servers'],
   [{ etcdServers: 'https://127.0.0.1:2379', etcdCertfile: 'c' }, '--etcd-certfile: needs --etcd-keyfile'],
   [{ etcdServers: 'https://127.0.0.1:2379', etcdKeyfile: 'k' }, '--etcd-keyfile: needs --etcd-certfile'],
@@ -93,17 +99,17 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   [{ leaseNamespace: 'apiserver-leases' }],
   [
     { leaseNamespace: 'apiserver-leases', etcdServers: 'http://127.0.0.1:2379' },
-    '--lease-namespace: has no use without --lease-store=kubernetes',
+    '--lease-namespace: requires --lease-store=kubernetes',
   ],
   [
     { leaseNamespace: 'a/b' },
-    '--lease-namespace: must be a name as Kubernetes takes it: lower case, digits, - and ., not "a/b"',
+    '--lease-namespace: must be a valid Kubernetes name (lower case, digits, - and .), not "a/b"',
   ],
   [
     { apiserverCount: '0', endpointReconcilerType: 'master-count' },
     '--apiserver-count: must be a whole number from 1 to 1000, not 0',
   ],
-  [{ apiserverCount: '3' }, '--apiserver-count: has no use without --endpoint-reconciler-type=master-count'],
+  [{ apiserverCount: '3' }, '--apiserver-count: requires --endpoint-reconciler-type=master-count'],
   [{ apiserverCount: '3', endpointReconcilerType: 'master-count' }],
 
   // Advertised addresses.
@@ -124,23 +130,23 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   [{ advertiseAddress: 'master-1' }, '--advertise-address: "master-1" is not an IP address'],
   [
     { advertiseAddress: '127.0.0.1' },
-    '--advertise-address: 127.0.0.1 is a loopback address: clients cannot reach a server by it',
+    '--advertise-address: 127.0.0.1 is a loopback address: clients cannot reach a server at this address',
   ],
   [
     { advertiseAddress: '169.254.1.1' },
-    '--advertise-address: 169.254.1.1 is a link-local address: clients cannot reach a server by it',
+    '--advertise-address: 169.254.1.1 is a link-local address: clients cannot reach a server at this address',
   ],
   [
     { advertiseAddress: '0.0.0.0' },
-    '--advertise-address: 0.0.0.0 is the unspecified address: clients cannot reach a server by it',
+    '--advertise-address: 0.0.0.0 is the unspecified address: clients cannot reach a server at this address',
   ],
   [
     { advertiseAddress: '224.0.0.1' },
-    '--advertise-address: 224.0.0.1 is a multicast address: clients cannot reach a server by it',
+    '--advertise-address: 224.0.0.1 is a multicast address: clients cannot reach a server at this address',
   ],
   [
     { advertiseAddress: '::1', serviceClusterIpRange: 'fd00::/108' },
-    '--advertise-address: ::1 is a loopback address: clients cannot reach a server by it',
+    '--advertise-address: ::1 is a loopback address: clients cannot reach a server at this address',
   ],
   [
     { advertiseAddress: '192.0.2.1,192.0.2.2' },
@@ -242,12 +248,12 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   ],
   [
     { readyzUrl: 'https://admin:hunter2@127.0.0.1/' },
-    "--readyz-url: must not hold credentials: the kubeconfig's are used",
+    "--readyz-url: must not contain credentials; the kubeconfig's are used",
   ],
-  [{ readyzUrl: 'https://127.0.0.1/readyz?verbose' }, '--readyz-url: must end with its path, not with "?verbose"'],
+  [{ readyzUrl: 'https://127.0.0.1/readyz?verbose' }, '--readyz-url: must not have a query or fragment: "?verbose"'],
   [
     { kubeconfig: none, embedded: 'true', readyzUrl: 'https://127.0.0.1:6443' },
-    '--readyz-url: has no use with --embedded: the program asks that API server without a URL',
+    '--readyz-url: has no use with --embedded: that API server is probed in the process, without a URL',
   ],
 
   // Duties.
@@ -263,24 +269,27 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   ],
   [
     { leaderElectRetryPeriod: '9s' },
-    '--leader-elect-retry-period: 1.2 times this must be shorter than --leader-elect-renew-deadline, 10s, not 9s',
+    '--leader-elect-retry-period: multiplied by 1.2, must be shorter than --leader-elect-renew-deadline, 10s, not 9s',
   ],
   [
     { leaderElectResourceName: 'Lease_1' },
-    '--leader-elect-resource-name: must be a name as Kubernetes takes it: lower case, digits, - and ., not "Lease_1"',
+    '--leader-elect-resource-name: must be a valid Kubernetes name (lower case, digits, - and .), not "Lease_1"',
   ],
   [{ controllers: 'auto,-kubernetes-service' }],
   [{ controllers: 'kubernetes-service' }],
   [
     { controllers: 'auto,-system-namespace' },
-    '--controllers: there is no controller "system-namespace" (did you mean system-namespaces?); known are auto, kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair, node-port-repair, endpoints, endpointslice, endpointslice-mirroring, service-cidr',
+    '--controllers: there is no controller "system-namespace" (did you mean system-namespaces?); known controllers: auto, kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair, node-port-repair, endpoints, endpointslice, endpointslice-mirroring, service-cidr',
   ],
   [
     { controllers: 'auto,,' },
-    '--controllers: there is no controller ""; known are auto, kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair, node-port-repair, endpoints, endpointslice, endpointslice-mirroring, service-cidr',
+    '--controllers: there is no controller ""; known controllers: auto, kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair, node-port-repair, endpoints, endpointslice, endpointslice-mirroring, service-cidr',
   ],
-  [{ controllers: '' }, '--controllers: turns nothing on: without auto, only what is named is on'],
-  [{ controllers: '-kubernetes-service' }, '--controllers: turns nothing on: without auto, only what is named is on'],
+  [{ controllers: '' }, '--controllers: turns nothing on: without auto, only the named duties are on'],
+  [
+    { controllers: '-kubernetes-service' },
+    '--controllers: turns nothing on: without auto, only the named duties are on',
+  ],
   [
     { controllers: 'auto,kubernetes-service,-kubernetes-service' },
     '--controllers: turns kubernetes-service both on and off',
@@ -308,18 +317,18 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   [clientCa],
   [
     { authenticationTokenWebhook: 'true' },
-    '--authentication-token-webhook: needs --health-tls-cert-file: without TLS anybody who listens gets the credentials of others',
+    '--authentication-token-webhook: needs --health-tls-cert-file: without TLS, credentials are sent in plain text',
   ],
   [
     { clientCaFile: 'ca.crt' },
-    '--client-ca-file: needs --health-tls-cert-file: without TLS anybody who listens gets the credentials of others',
+    '--client-ca-file: needs --health-tls-cert-file: without TLS, credentials are sent in plain text',
   ],
   [{ ...clientCa, authorizationAlwaysAllowPaths: '/livez,/readyz/*' }],
   [{ ...clientCa, authorizationAlwaysAllowPaths: '' }],
   [{ authorizationAlwaysAllowPaths: '/healthz,/livez,/readyz' }],
   ...['', '/livez', '/livez,/metrics'].map((authorizationAlwaysAllowPaths): (typeof table)[number] => [
     { authorizationAlwaysAllowPaths },
-    '--authorization-always-allow-paths: has no use without --authentication-token-webhook or --client-ca-file: everybody may get every path',
+    '--authorization-always-allow-paths: requires --authentication-token-webhook or --client-ca-file: without them anyone can read every path',
   ]),
   [
     { authorizationAlwaysAllowPaths: '/livez,metrics' },
@@ -341,6 +350,6 @@ test('a second address needs a range of its family, and leases', () => {
   const serviceClusterIpRange = '10.96.0.0/12,fd00::/108'
   assert.deepEqual(mistakes({ advertiseAddress, serviceClusterIpRange }), [])
   assert.deepEqual(mistakes({ advertiseAddress, serviceClusterIpRange, endpointReconcilerType: 'master-count' }), [
-    '--advertise-address: takes one address with --endpoint-reconciler-type=master-count: without leases a master cannot know which other masters have two',
+    '--advertise-address: accepts only one address with --endpoint-reconciler-type=master-count: without leases a master cannot detect which other masters have two',
   ])
 })

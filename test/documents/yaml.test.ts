@@ -47,37 +47,34 @@ test('a value left out stands where its key stands', () => {
 
 const second = 'a second ": " in one line; put the value in quotation marks, or on lines of its own'
 const follows = 'nothing may follow the value on this line but a comment'
-const indented = 'is indented neither as its neighbours nor as what contains them'
-const noSetting = 'is no setting: write NAME: VALUE, with a blank behind the colon'
+const indented = 'does not match the indentation of its siblings or parent'
+const noSetting = 'is not a setting: write NAME: VALUE, with a space after the colon'
 
 /** What a person may write by mistake, and what it is told, each line without the file's name. */
 const slips: readonly (readonly [text: string, ...lines: readonly string[]])[] = [
-  ['a:\n\tb: 1\n', '2:1: a tab indents this line; YAML takes blanks only'],
+  ['a:\n\tb: 1\n', '2:1: this line is indented with a tab; YAML allows only spaces'],
   ['a: "open\nb: 1\n', '1:4: the quotation mark that begins here is not closed'],
   ["a: 1\nb: 'open\n", '2:4: the quotation mark that begins here is not closed'],
   ['b: 1\na: [\nc\n', '2:4: the [ here is not closed with ]'],
   ['b: 2\na:1\nc: 3\n', `2:1: "a:1" ${noSetting}`],
   ['a: 1\nb\n', `2:1: "b" ${noSetting}`],
-  [
-    'a: 1\n  b: 2\n',
-    '1:4: the next line is indented as if it belonged to this value; begin it in the column of its neighbours',
-  ],
+  ['a: 1\n  b: 2\n', '1:4: the next line is indented as if it belonged to this value; align it with its siblings'],
   ['a:\n  b: 1\n c: 2\n', `3:1: this line ${indented}`],
   ['a:\n  - x\n - y\n', `3:1: this list item ${indented}`],
   ['a: [1, 2\nb: 3\n', '1:4: the [ here is not closed with ]'],
   ['a: {b: [1], c: 2\nd: 3\n', '1:4: the { here is not closed with }'],
-  ['a: [1, 2]]\n', '1:10: ] closes nothing'],
+  ['a: [1, 2]]\n', '1:10: ] has no opening bracket'],
   ['a: ["x" "y"]\n', '1:9: a comma is missing between two items'],
-  ['a: {b: 1 c: 2}\n', '1:8: a comma is missing: commas separate what stands between [ and ] or { and }'],
-  ['a: [1,,2]\n', '1:7: a comma too many, or an item is missing'],
+  ['a: {b: 1 c: 2}\n', '1:8: a comma is missing: items between [ and ] or { and } are separated by commas'],
+  ['a: [1,,2]\n', '1:7: an extra comma, or a missing item'],
   ['a: b: c\n', `1:4: ${second}`],
   ['a: @x\n', '1:4: a value that begins with @ must be in quotation marks'],
   ['a: *\n', '1:4: a value that begins or ends like an alias or anchor (* and &) must be in quotation marks'],
-  ['a: &a [1, *a]\n', '1:11: the alias *a is part of what it repeats'],
+  ['a: &a [1, *a]\n', '1:11: the alias *a refers to a value that contains it'],
   ['a: *.x\n', '1:4: the alias *.x has no anchor; put a value that begins with * in quotation marks'],
   ['a: !x y\n', '1:4: a value that begins with ! must be in quotation marks; tags are not supported'],
-  ['a: "C:\\dir"\n', `1:7: \\d means nothing between " and "; write \\\\ for a backslash, or use ' and '`],
-  ['a: "x"#c\n', '1:7: a blank is missing before #'],
+  ['a: "C:\\dir"\n', `1:7: \\d is not a valid escape between " and "; write \\\\ for a backslash, or use ' and '`],
+  ['a: "x"#c\n', '1:7: a space is missing before #'],
   ['a: "x" y\n', `1:8: ${follows}`],
   ['a: | x\n  y\n', '1:6: nothing may follow | or > on its line'],
   ['a: - x\n', '1:4: a list begins on a line of its own, below its key'],
@@ -117,7 +114,7 @@ test('a number and its text are one key', () => {
 test('one document is read, not none and not two', () => {
   assert.deepEqual(refusal(''), ['a.yaml:1:1: is empty'])
   assert.deepEqual(refusal('# only a remark\n'), ['a.yaml:1:1: is empty'])
-  assert.deepEqual(refusal('a: 1\n---\nb: 1\n'), ['a.yaml:2:1: a second document begins here; only one is read'])
+  assert.deepEqual(refusal('a: 1\n---\nb: 1\n'), ['a.yaml:2:1: a second document begins here; only one is allowed'])
   assert.deepEqual(parseYaml('---\na: 1\n...\n', 'a.yaml').value, { a: 1 })
 })
 

@@ -32,9 +32,9 @@ test('a report says how late its host was for its timers where that is more than
   const sentence = late.hostLate ?? ''
   assert.match(
     sentence,
-    /^This host was up to 3\.2 s late for its own timers, where the invariants and the leases allow 1\.5s: /,
+    /^Timers on this host fired up to 3\.2 s late, but the invariants and the leases allow 1\.5s: /,
   )
   assert.ok(renderText(late).replaceAll('\n', ' ').includes(sentence))
-  assert.ok(renderJunit(late).includes('<property name="hostLate" value="This host was up to 3.2 s late'))
-  assert.ok(renderPage(late).includes('<p>This host was up to 3.2 s late'))
+  assert.ok(renderJunit(late).includes('<property name="hostLate" value="Timers on this host fired up to 3.2 s late'))
+  assert.ok(renderPage(late).includes('<p>Timers on this host fired up to 3.2 s late'))
 })

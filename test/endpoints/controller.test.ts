@@ -252,11 +252,11 @@ test('a refused write is told as an event of the Endpoints, and tried again', as
     reason: 'FailedToCreateEndpoint',
     action: 'Sync',
     regarding: { apiVersion: 'v1', kind: 'Endpoints', namespace: 'other', name: 'foo' },
-    note: 'Failed to create endpoint for service other/foo: the fault that was asked for: 403',
+    note: 'Failed to create endpoint for service other/foo: injected fault: 403',
   })
   assert.deepEqual(second, first)
   assert.equal(third?.reason, 'FailedToUpdateEndpoint')
-  assert.equal(third?.note, 'Failed to update endpoint other/foo: the fault that was asked for: 422')
+  assert.equal(third?.note, 'Failed to update endpoint other/foo: injected fault: 422')
   assert.equal(third?.regarding.uid, uid)
   await stop()
 })

@@ -290,7 +290,7 @@ test('a refused write is told of in an event and tried again after a second', as
     [
       [
         'FailedToUpdateEndpointSlices',
-        `Error updating Endpoint Slices for Service other/foo: failed to update ${metadata?.name} EndpointSlice for Service other/foo: the fault that was asked for: 500`,
+        `Error updating Endpoint Slices for Service other/foo: failed to update ${metadata?.name} EndpointSlice for Service other/foo: injected fault: 500`,
       ],
     ],
   )

@@ -64,7 +64,7 @@ for (const [what, file, content] of damages) {
     assert.deepEqual(
       logger.lines.map(({ level, message }) => `${level} ${message}`),
       [
-        'warn the certificates for etcd cannot be used; the last ones stay in use',
+        'warn the certificates for etcd cannot be used; the previous ones stay in use',
         'info the certificates for etcd can be used again',
         'info the certificates for etcd have changed: new connections use the new ones',
       ],

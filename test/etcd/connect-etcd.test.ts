@@ -43,18 +43,18 @@ test('a call that is under way ends at once when the client is closed', async (t
   const call = etcd.get('/a', patient).catch((error: unknown) => error)
   await eventually('the request', () => server.asked.length === 1)
   await withTimeout(etcd.close(), 10_000, 'closing')
-  assert.deepEqual(await call, new EtcdError('Unreachable', 'etcd: the connection was closed here'))
+  assert.deepEqual(await call, new EtcdError('Unreachable', 'etcd: the client closed the connection'))
 })
 
 test('a server that lives and does not answer is a Timeout; a read goes on to the next, a write does not', async (t) => {
   const [silent, answering] = [await startServer(t, { answers: false }), await startServer(t, { answers: true })]
-  const etcd = openClient(t, [silent.url, answering.url], { requestTimeoutMs: 300 })
+  const etcd = openClient(t, [silent.url, answering.url], { requestTimeoutMs: 2_000 })
   await refusedWith('Timeout', etcd.create('/a', bytes('one'), { signal: patient }), /: no answer in time$/)
   assert.deepEqual([silent.asked, answering.asked], [['Txn'], []])
   assert.equal(await etcd.get('/a', patient), undefined)
   assert.deepEqual([silent.asked, answering.asked], [['Txn'], ['Range']])
 
-  const reader = openClient(t, [silent.url, answering.url], { requestTimeoutMs: 300 })
+  const reader = openClient(t, [silent.url, answering.url], { requestTimeoutMs: 2_000 })
   assert.equal(await reader.get('/a', patient), undefined)
   assert.deepEqual(
     [silent.asked, answering.asked],
@@ -139,7 +139,7 @@ test('another endpoint is logged when it is in use, once, and not for each that 
   await first.end()
   for (let call = 0; call < 3; call++) await etcd.get('/a', patient)
   assert.equal(lines.length, 1)
-  assert.match(lines[0] ?? '', new RegExp(`^another etcd endpoint is in use now .*"${second.url}"`))
+  assert.match(lines[0] ?? '', new RegExp(`^switched to another etcd endpoint .*"${second.url}"`))
   await second.end()
   for (let call = 0; call < 3; call++) await refusedWith('Unreachable', etcd.get('/a', patient))
   assert.equal(lines.length, 1)

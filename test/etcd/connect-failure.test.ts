@@ -66,7 +66,7 @@ test('a request without an answer in time is a Timeout, and may have happened', 
 
 test('what breaks a connection under a request is Unreachable, and may have happened', () => {
   const broken = [
-    [new EtcdError('Unreachable', 'no sign of life from the server'), 'no sign of life from the server'],
+    [new EtcdError('Unreachable', 'no response to a ping from the server'), 'no response to a ping from the server'],
     [coded('ECONNRESET'), 'connection reset'],
     [new Error('what nobody\n knows'), 'what nobody knows'],
   ] as const
@@ -84,8 +84,8 @@ test('what breaks a connection under a request is Unreachable, and may have happ
 })
 
 const tls = {
-  authorities: 'trusted are those in ca.crt',
-  clientCertificate: 'the client certificate in client.crt has expired on 2026-01-01T00:00:00Z',
+  authorities: 'the certificate authorities in ca.crt are trusted',
+  clientCertificate: 'the client certificate in client.crt expired on 2026-01-01T00:00:00Z',
 } as TlsMaterial
 
 const openings: readonly (readonly [string, EtcdErrorCode, string])[] = [
@@ -97,7 +97,7 @@ const openings: readonly (readonly [string, EtcdErrorCode, string])[] = [
   [
     'SELF_SIGNED_CERT_IN_CHAIN',
     'BadCertificate',
-    'the server certificate is signed by an unknown authority; trusted are those in ca.crt',
+    'the server certificate is signed by an unknown authority; the certificate authorities in ca.crt are trusted',
   ],
   ['CERT_HAS_EXPIRED', 'BadCertificate', 'the server certificate has expired'],
   ['ERR_TLS_CERT_ALTNAME_INVALID', 'BadCertificate', 'the server certificate is for another name'],

@@ -70,7 +70,7 @@ test('pages that lead back to one another, or to ever new ones, are an error too
   }
   const circle = listing((token) => after[token])
   await assert.rejects(Array.fromAsync(listPages(circle, services)), {
-    message: 'list services: a page leads back to an earlier one',
+    message: 'list services: a page has the continue token of an earlier one',
   })
   assert.equal(pages, 4)
   const endless = listing((token) => `${token.length > 100 ? '' : token}${pages}`)

@@ -151,9 +151,9 @@ test('what is not done for a reason of our own is no outage, and said when it la
     await time.advance(100)
   }
   assert.equal(availability.available, true)
-  assert.deepEqual(said(), [['warn', 'not done']])
+  assert.deepEqual(said(), [['warn', 'operation refused']])
   availability.succeeded('a')
-  assert.deepEqual(said().at(-1), ['info', 'succeeded after earlier refusals'])
+  assert.deepEqual(said().at(-1), ['info', 'operation succeeded after earlier failures'])
 })
 
 test('an outage that nobody is left to see the end of ends without a word', () => {

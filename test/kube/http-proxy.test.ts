@@ -132,7 +132,7 @@ test('a proxy that refuses is named as the obstacle, without its password', asyn
   t.after(() => transport.close())
   await assert.rejects(transport.send(request, never), (error) => {
     assert.ok(isKubeError(error, 'Unreachable'))
-    assert.match(error.message, /^https:\/\/example\.test by way of the proxy http:\/\/127\.0\.0\.1:\d+: .*403/)
+    assert.match(error.message, /^https:\/\/example\.test via the proxy http:\/\/127\.0\.0\.1:\d+: .*403/)
     return true
   })
 })

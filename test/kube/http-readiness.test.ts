@@ -46,10 +46,10 @@ test('200 is ready, 500 and 503 are not, and both list their checks', async (t) 
 
 test('an answer that says nothing about the server proves that it lives, and says why it says no more', async (t) => {
   for (const [status, words] of [
-    [401, /HTTP status 401; the credentials/],
-    [403, /HTTP status 403; the user may not get it/],
-    [404, /^\/livez cannot be asked: HTTP status 404/],
-    [429, /HTTP status 429; the server takes no more requests$/],
+    [401, /HTTP status 401; neither the credentials/],
+    [403, /HTTP status 403; the user is not allowed to get it/],
+    [404, /^\/livez cannot be read: HTTP status 404/],
+    [429, /HTTP status 429; the server has too many requests$/],
     [301, /HTTP status 301$/],
   ] as const) {
     const { answer } = await probe(t, status, verbose, '/livez')
@@ -73,12 +73,12 @@ test('that it begins and that it is over is one line each, though one in between
     [
       [
         'warn',
-        'https://own:6443/readyz cannot be asked: HTTP status 401; the credentials are not accepted, and anonymous requests neither',
+        'https://own:6443/readyz cannot be read: HTTP status 401; neither the credentials nor anonymous requests are accepted',
       ],
       ['info', undefined],
       [
         'warn',
-        'https://own:6443/readyz cannot be asked: HTTP status 403; the user may not get it (ClusterRole system:public-info-viewer)',
+        'https://own:6443/readyz cannot be read: HTTP status 403; the user is not allowed to get it (see ClusterRole system:public-info-viewer)',
       ],
     ],
   )

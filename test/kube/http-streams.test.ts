@@ -229,8 +229,11 @@ test('managedFields without an end are no JSON, and what is nested too deep is r
   assert.throws(() => parseJson(Buffer.from('{"managedFields":[{"a":"b"}'), true), /is not JSON/)
   assert.throws(() => parseJson(Buffer.from('{"managedFields":["a'), true), /is not JSON/)
   const deep = `${'['.repeat(1_000)}${']'.repeat(1_000)}`
-  assert.throws(() => parseJson(Buffer.from(`{"managedFields":[],"a":${deep}}`), true), /nested more than 500 deep/)
-  assert.throws(() => parseJson(Buffer.from(`{"a":"\\"","b":${deep}}`)), /nested more than 500 deep/)
+  assert.throws(
+    () => parseJson(Buffer.from(`{"managedFields":[],"a":${deep}}`), true),
+    /nested more than 500 levels deep/,
+  )
+  assert.throws(() => parseJson(Buffer.from(`{"a":"\\"","b":${deep}}`)), /nested more than 500 levels deep/)
 })
 
 test('empty objects without end are refused before they are parsed', () => {

@@ -186,7 +186,7 @@ test('closing ends a connection that is being made', async (t) => {
   await eventually('it connects', () => open() === 1)
   await transport.close()
   await rejected
-  await eventually('the connection closes', () => open() === 0, { timeoutMs: 1_000 })
+  await eventually('the connection closes', () => open() === 0, { timeoutMs: 4_000 })
 })
 
 test('what stands in the way of a connection is said in few words', async (t) => {
@@ -197,7 +197,7 @@ test('what stands in the way of a connection is said in few words', async (t) =>
     [free.url, {}, 'Unreachable', /: the server certificate is signed by an unknown authority$/],
     [free.url, { tls: { ca: certificate('other-ca.crt') } }, 'Unreachable', /signed by an unknown authority$/],
     [free.url, { tls: { ca: certificate('ca.crt'), serverName: 'other.test' } }, 'Unreachable', /is for another name$/],
-    [new URL(`http://127.0.0.1:${port}`), {}, 'BadResponse', /does not answer in HTTP/],
+    [new URL(`http://127.0.0.1:${port}`), {}, 'BadResponse', /did not send a valid HTTP response/],
     [new URL(`https://127.0.0.1:${port}`), {}, 'Unreachable', /does not speak TLS on this port$/],
   ]
   for (const [server, options, code, words] of cases) {
@@ -329,6 +329,6 @@ test('a server that speaks TLS has not answered a client that does not, and its 
   const server = await startServer(t, (_, response) => {
     response.writeHead(400).end(`${said}\n`)
   })
-  const words = new RegExp(`takes https only \\("${said}"\\): write https://`)
+  const words = new RegExp(`accepts only https \\("${said}"\\): use https://`)
   await assert.rejects(transportTo(t, server.url).send(get('/'), never), failsWith('Unreachable', words))
 })

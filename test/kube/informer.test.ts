@@ -272,7 +272,7 @@ test('an informer runs once at a time, and again after it ended', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })
   const run = informer.run(controller.signal)
-  await assert.rejects(informer.run(controller.signal), /running already/)
+  await assert.rejects(informer.run(controller.signal), /already running/)
   controller.abort()
   await run
   const again = new AbortController()

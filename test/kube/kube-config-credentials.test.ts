@@ -79,7 +79,7 @@ const mends: readonly (readonly [user: (directory: string) => string, mend: (dir
     (directory) => `write a newer client certificate to ${directory}/client.crt`,
   ],
   [() => inline('client-1'), () => 'write a newer client certificate into the kubeconfig'],
-  [() => '', () => 'there are none; write some for a user of the context into the kubeconfig'],
+  [() => '', () => 'none are configured; add credentials for the user of the context to the kubeconfig'],
 ]
 for (const [user, mend] of mends) {
   test(`the line about a 401 says what to do: ${mend('DIR')}`, async (t) => {
@@ -209,8 +209,8 @@ test('a new authority that does not verify the server costs everything but anony
   assert.deepEqual(
     logger.lines.map(({ level, message }) => `${level} ${message.split(':')[0]}`),
     [
-      'warn the new certificate authority does not verify the API server',
-      'info the certificate authority verifies the API server again',
+      'warn the new certificate authority does not verify the certificate of the API server',
+      'info the certificate authority verifies the certificate of the API server again',
     ],
   )
 })
@@ -242,7 +242,7 @@ for (const content of ['', certificate('ca.crt').replace(/M/g, 'N')]) {
     }
     assert.deepEqual(
       logger.lines.map(({ level, message }) => `${level} ${message}`),
-      ['warn credentials cannot be renewed; the last ones stay in use'],
+      ['warn credentials cannot be renewed; the previous ones stay in use'],
     )
   })
 }
@@ -429,7 +429,7 @@ for (const scheme of ['http:', 'ftp:']) {
     )
     await assert.rejects(
       ask(transport),
-      /auth-provider "oidc": the token_endpoint .* is without TLS: it gets no refresh token$/,
+      /auth-provider "oidc": the token_endpoint .* does not use TLS; the refresh token is not sent$/,
     )
     assert.deepEqual([issuer.asked.length, plain.asked], [1, []])
   })

@@ -97,17 +97,26 @@ const failures: [body: string, words: RegExp][] = [
   ],
   ['console.error("x".repeat(1e6)); process.exit(1)', /failed with exit code 1: x{200}$/],
   ['process.kill(process.pid, "SIGTERM"); setTimeout(() => {}, 1e4)', /failed with SIGTERM$/],
-  ['console.log("hunter2")', /wrote something that is not JSON$/],
-  ['console.log("{}")', /wrote no ExecCredential$/],
+  ['console.log("hunter2")', /returned output that is not JSON$/],
+  ['console.log("{}")', /did not return an ExecCredential$/],
   [
     answer({ token: 'hunter2' }, { apiVersion: 'client.authentication.k8s.io/v1beta1' }),
-    /wrote another apiVersion than client/,
+    /returned an apiVersion other than client/,
   ],
   [answer(null), /without status$/],
-  [answer({}), /gave neither a token nor a client certificate$/],
-  [answer({ clientKeyData: 'hunter2' }), /gave a client certificate without key, or a key without certificate$/],
-  [answer({ clientCertificateData: 'x', clientKeyData: 'hunter2' }), /gave a client certificate that cannot be used/],
-  [answer({ token: 'hunter2', expirationTimestamp: 'tomorrow' }), /gave an expirationTimestamp that is not a time$/],
+  [answer({}), /returned neither a token nor a client certificate$/],
+  [
+    answer({ clientKeyData: 'hunter2' }),
+    /returned a client certificate without a key, or a key without a certificate$/,
+  ],
+  [
+    answer({ clientCertificateData: 'x', clientKeyData: 'hunter2' }),
+    /returned a client certificate that cannot be used/,
+  ],
+  [
+    answer({ token: 'hunter2', expirationTimestamp: 'tomorrow' }),
+    /returned an expirationTimestamp that is not a time$/,
+  ],
   ['process.stdout.write("x".repeat(2_000_000)); setTimeout(() => {}, 1e4)', /wrote more than 1048576 bytes$/],
 ]
 for (const [body, words] of failures) {
@@ -135,9 +144,9 @@ test('a plugin that hangs is ended with all that it started', async (t) => {
   const body = `const child = require('node:child_process').spawn(process.execPath, ['-e', 'setTimeout(() => {}, 6e4)'], { stdio: 'inherit' })
     require('node:fs').writeFileSync(${JSON.stringify(pidFile)}, String(child.pid))
     setTimeout(() => {}, 6e4)`
-  const { run } = await pluginOf(t, body, { timeoutMs: 1_000 })
+  const { run } = await pluginOf(t, body, { timeoutMs: 8_000 })
   const waiting = run()
-  await assert.rejects(waiting, /did not answer within 1000 ms$/)
+  await assert.rejects(waiting, /did not answer within 8000 ms$/)
   const pid = Number(readFileSync(pidFile, 'utf8'))
   await eventually('its child is gone', () => !alive(pid))
 })
@@ -153,7 +162,7 @@ test('a plugin that gives no first answer within a second is named, once', async
 
 test('closing ends a plugin that runs', async (t) => {
   const { run, close, runs } = await pluginOf(t, 'setTimeout(() => {}, 6e4)')
-  const waiting = assert.rejects(run(), /^KubeError: exec plugin .* was ended: the connection is closed$/)
+  const waiting = assert.rejects(run(), /^KubeError: exec plugin .* was stopped: the connection is closed$/)
   await eventually('it runs', () => runs() === 1)
   close()
   await waiting

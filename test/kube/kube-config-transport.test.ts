@@ -76,7 +76,7 @@ test('to a server without TLS nothing goes that proves who asks, as with kubectl
       t.after(() => own.close())
       await ask(transport)
       await ask(own)
-      const message = `the credentials of user "u" are not sent to the plain ${server.url.origin}; write https:// in the server of cluster "c"`
+      const message = `the credentials of user "u" are not sent to ${server.url.origin} without TLS; use https:// in the server of cluster "c"`
       assert.deepEqual(
         logger.lines.map(({ level, message }) => [level, message]),
         warned ? [['warn', message]] : [],
@@ -99,7 +99,10 @@ test('that certificates are not checked is said once', async (t) => {
     logger.lines.map(({ level }) => level),
     ['warn'],
   )
-  assert.match(logger.lines[0]?.message ?? '', /^insecure-skip-tls-verify of cluster "c": anybody between/)
+  assert.match(
+    logger.lines[0]?.message ?? '',
+    /^insecure-skip-tls-verify of cluster "c": the certificate is not verified/,
+  )
 })
 
 test('NODE_TLS_REJECT_UNAUTHORIZED=0 has no say in whom the program trusts', async (t) => {
@@ -331,7 +334,7 @@ test('a plugin that fails at the start costs probes their credentials only, and 
   assert.deepEqual(
     logger.lines.map(({ level, message }) => `${level} ${message}`),
     [
-      'warn there are no credentials yet; until then the API server is only asked for its readiness, anonymously',
+      'warn no credentials are available yet; until then only the readiness of the API server is read, anonymously',
       'info credentials can be read again',
     ],
   )

@@ -110,7 +110,7 @@ test('without a file the environment, the home directory and the Pod are looked 
   const pod = { KUBERNETES_SERVICE_HOST: '2001:db8::1', KUBERNETES_SERVICE_PORT: '443' }
   const options = { homeDirectory: home, serviceAccountDirectory: account, environment: pod }
   await assert.rejects(loadKubeConfig(options), (error: Error) =>
-    /^no cluster is named: give --kubeconfig FILE/.test(error.message),
+    /^no cluster is configured: set --kubeconfig FILE/.test(error.message),
   )
 
   await writeFile(join(account, 'token'), 'pod-token\n')
@@ -152,18 +152,18 @@ const mistakes: [text: string, words: RegExp, options?: LoadKubeConfigOptions][]
   ['{"kind": "Config"', /, line 1: the \{ here is not closed with \}$/],
   [
     'kind: Config\nhunter2\nusers: []',
-    /, line 2: this line is no setting: write NAME: VALUE, with a blank behind the colon$/,
+    /, line 2: this line is not a setting: write NAME: VALUE, with a space after the colon$/,
   ],
-  ['token: "hunter2\\q"', /, line 1: a backslash means nothing between " and "/],
+  ['token: "hunter2\\q"', /, line 1: a backslash is not a valid escape between " and "/],
   ['token: @hunter2', /, line 1: a value that begins with such a sign must be in quotation marks$/],
-  ['kind: }hunter2', /, line 1: a bracket closes nothing$/],
+  ['kind: }hunter2', /, line 1: a bracket has no opening bracket$/],
   ['kind: Pod', /, line 1: not a kubeconfig: its kind is not Config$/],
   ['clusters: {}', /, line 1: clusters is not a list$/],
   ['clusters:\n- cluster: {}', /, line 2: clusters\[0\] has no name$/],
   ['users:\n- name: u\n  user:\n    token: 1234', /, line 4: token of user "u" is not a string; quote it$/],
-  ['kind: Config', /: no current-context is set; name a context with --context \(it has no contexts\)$/],
+  ['kind: Config', /: no current-context is set; name a context with --context \(the kubeconfig has no contexts\)$/],
   [configOf(server).replace('current-context: dev', ''), /: no current-context is set; .*\(contexts: dev\)$/],
-  [configOf(server), /: there is no context "prod"; contexts: dev$/, { context: 'prod' }],
+  [configOf(server), /: context "prod" does not exist; contexts: dev$/, { context: 'prod' }],
   [
     configOf(server).replace('cluster: c,', 'cluster: d,'),
     /: context "dev" refers to the cluster "d", which does not exist; clusters: c$/,
@@ -176,7 +176,10 @@ const mistakes: [text: string, words: RegExp, options?: LoadKubeConfigOptions][]
   [configOf(''), /: cluster "c" has no server$/],
   [configOf('server: "https://"'), /: server of cluster "c" is not a URL such as https:/],
   [configOf('server: "ftp://192.0.2.1"'), /: server of cluster "c" is neither an https nor an http URL$/],
-  [configOf('server: "https://u:hunter2@192.0.2.1"'), /: server of cluster "c" holds a password; put it under users$/],
+  [
+    configOf('server: "https://u:hunter2@192.0.2.1"'),
+    /: server of cluster "c" contains credentials; move them to users$/,
+  ],
   [
     configOf(`${server}, proxy-url: "socks5://p:1"`),
     /: proxy-url of cluster "c" names a socks5 proxy; only http and https/,
@@ -200,18 +203,21 @@ const mistakes: [text: string, words: RegExp, options?: LoadKubeConfigOptions][]
   ],
   [
     configOf(`${server}, certificate-authority: a, certificate-authority-data: ${caData}`),
-    /exclude each other; take one out$/,
+    /are mutually exclusive; remove one$/,
   ],
-  [configOf(`${server}, insecure-skip-tls-verify: true, certificate-authority-data: ${caData}`), /exclude each other/],
+  [
+    configOf(`${server}, insecure-skip-tls-verify: true, certificate-authority-data: ${caData}`),
+    /are mutually exclusive; remove one$/,
+  ],
   [configOf(server, `client-certificate-data: ${cert}`), /: client-certificate of user "u" has no client-key$/],
   [configOf(server, `client-key-data: ${key}`), /: client-key of user "u" has no client-certificate$/],
   [
     configOf(server, `client-certificate-data: ${cert}, client-key-data: ${base64(certificate('client-2.key'))}`),
-    /: the client key does not fit the client certificate of user "u"$/,
+    /: the client key does not match the client certificate of user "u"$/,
   ],
   [
     configOf(server, `client-certificate-data: ${cert}, client-key-data: ${base64('x')}`),
-    /: no PEM private key without pass phrase/,
+    /: no unencrypted PEM private key/,
   ],
   [
     configOf(server, `client-certificate-data: ${base64('x')}, client-key-data: ${key}`),
@@ -229,12 +235,12 @@ const mistakes: [text: string, words: RegExp, options?: LoadKubeConfigOptions][]
   ],
   [
     configOf(server, 'exec: { apiVersion: client.authentication.k8s.io/v1alpha1, command: x }'),
-    /no apiVersion that is understood/,
+    /no supported apiVersion/,
   ],
-  [configOf(server, `exec: { ${exec}, interactiveMode: Always }`), /wants a terminal/],
+  [configOf(server, `exec: { ${exec}, interactiveMode: Always }`), /requires a terminal/],
   ...['http://192.0.2.1:8080', '192.0.2.1:8080'].map((plain): (typeof mistakes)[number] => [
     configOf(`server: "${plain}", certificate-authority-data: ${caData}`),
-    /: a certificate authority is of no use with the plain http:\/\/192\.0\.2\.1:8080; write https:\/\/ or take it out of cluster "c"$/,
+    /: the certificate authority of cluster "c" has no effect with http:\/\/192\.0\.2\.1:8080; use https:\/\/ or remove it$/,
   ]),
   [
     configOf(server, 'auth-provider: { name: gcp, config: { cmd-path: sleep, cmd-args: "4" } }'),

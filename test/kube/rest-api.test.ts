@@ -256,7 +256,7 @@ test('a call that would address another object, or a whole collection, is not se
   assert.deepEqual(reasons, [
     'the object has no name',
     ...['the object has no namespace', 'the object has no namespace'],
-    ...['..', 'a/b', 'a%2f'].map((name) => `the object has the impossible name "${name}"`),
+    ...['..', 'a/b', 'a%2f'].map((name) => `the object has an invalid name "${name}"`),
     ...['the object has no namespace', 'the object has no name'],
   ])
   assert.deepEqual(sent, [])
@@ -582,7 +582,10 @@ test('times, lists and maps of metadata may be null, as Go writes empty ones', a
 test('a token for the next page that is no string, and a Status of a wrong shape, do no harm', async () => {
   const list = { kind: 'NamespaceList', metadata: { resourceVersion: '7', continue: { toString: 1 } }, items: [] }
   const { api } = apiWith(() => ok(list))
-  await assert.rejects(api.list(namespaces), /^KubeError: list namespaces: continue of the list is not a string$/)
+  await assert.rejects(
+    api.list(namespaces),
+    /^KubeError: list namespaces: the continue token of the list is not a string$/,
+  )
 
   const shapeless = { kind: 'Status', reason: { toString: 1 }, message: 5, details: { causes: 5 } }
   const watch = apiWith(() => streamOf([{ type: 'ERROR', object: shapeless }]).response)

@@ -260,7 +260,7 @@ test('a master at an address that another host holds says so; one that is starte
   faults.clear()
   await world.time.advance(15_000)
   const [note, ...more] = await notes(world, 'LeaseTakenOver')
-  assert.match(note ?? '', /^192\.0\.2\.1 is now held by host-2, and still by host-1:/)
+  assert.match(note ?? '', /^192\.0\.2\.1 is now held by host-2 and also by host-1:/)
   assert.deepEqual(more, [])
 })
 

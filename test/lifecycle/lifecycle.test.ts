@@ -316,7 +316,7 @@ test('names are given once, not empty, and before the start', async () => {
   }
   const running = lifecycle.run(stop.signal)
   for (const [kind, add] of Object.entries(register)) {
-    assert.throws(() => add('late'), new Error(`${kind} "late" comes too late: the start is over`))
+    assert.throws(() => add('late'), new Error(`${kind} "late" cannot be registered after the start`))
   }
   stop.abort()
   await time.advance(1)

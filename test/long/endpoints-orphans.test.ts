@@ -145,7 +145,7 @@ describe('slices of Services that are deleted', { concurrency: 1 }, () => {
     assert.equal(collector.exit, undefined)
     program.assertRunning()
     const complaints = program.log.filter(
-      ({ level, message }) => (level === 'warn' || level === 'error') && message !== 'the API server warns',
+      ({ level, message }) => (level === 'warn' || level === 'error') && message !== 'the API server sent a warning',
     )
     assert.deepEqual(complaints, [])
   })

@@ -9,7 +9,7 @@ import { startWorlds } from './rights/world.ts'
 
 /** What the program says when it lacks a right; text of its log without backslashes. */
 function isTold(text: string, { verb, resource, name, namespace, path }: Right): boolean {
-  if (path !== undefined) return text.includes(`${path} cannot be asked: HTTP status 403`)
+  if (path !== undefined) return text.includes(`${path} cannot be read: HTTP status 403`)
   // Admission's words name no resource.
   if (resource?.endsWith('/finalizers')) return text.includes('cannot set blockOwnerDeletion')
   return [

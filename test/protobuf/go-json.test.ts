@@ -122,9 +122,9 @@ describe('what is no protobuf of the kind is refused', () => {
     [
       'a message that ends early',
       enveloped('v1', 'Pod', message([1, 'x'.repeat(9)]).subarray(0, 5)),
-      /ends early or is damaged/,
+      /is truncated or damaged/,
     ],
-    ['an envelope that ends early', enveloped('v1', 'Pod', Buffer.alloc(9)).subarray(0, 9), /ends early or is damaged/],
+    ['an envelope that ends early', enveloped('v1', 'Pod', Buffer.alloc(9)).subarray(0, 9), /is truncated or damaged/],
     ['a group', enveloped('v1', 'Pod', Buffer.alloc(100_000, 0x0b)), /wrong wireType for field 1/],
   ]
   for (const [what, bytes, expected] of cases) {
@@ -138,7 +138,7 @@ describe('what is no protobuf of the kind is refused', () => {
 
   test('managedFields that are no JSON', () => {
     const entry = message([17, [[7, [[1, Buffer.from('{')]]]]])
-    assert.throws(() => jsonOfMessage('meta/v1.ObjectMeta', entry), /holds JSON that is none/)
+    assert.throws(() => jsonOfMessage('meta/v1.ObjectMeta', entry), /contains invalid JSON/)
   })
 
   test('whatever the bytes are, nothing but a ProtobufError is thrown', () => {

@@ -100,7 +100,7 @@ describe('not every value is a lease', () => {
 test('the address is read from a value that would not come out again as it is', () => {
   assert.deepEqual(decodeMasterLease(withOddField('192.0.2.7')), {
     type: 'unreadable',
-    reason: 'is protobuf, but not as Kubernetes writes it',
+    reason: 'is protobuf, but not a valid Kubernetes object',
     address: '192.0.2.7',
   })
 })

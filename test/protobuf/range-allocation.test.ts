@@ -63,7 +63,7 @@ describe('JSON is read', () => {
     { range: 'x', data: 'gA' },
   ]) {
     test(`but not ${JSON.stringify(fields)}`, () => {
-      const reason = 'is JSON without a range and its data'
+      const reason = 'is JSON without a valid range and data'
       assert.deepEqual(decodeRangeAllocation(json(fields)), { type: 'unreadable', reason })
     })
   }

@@ -197,7 +197,7 @@ for (const [what, user] of [
     renameSync(`${token}.away`, token)
     await again.waitForLog(/own API server is ready/, boundMs)
     assertListedThroughout(watched, from)
-    assert.equal(again.logged(/there are no credentials yet/).length, what.endsWith('20 s') ? 0 : 1)
+    assert.equal(again.logged(/no credentials are available yet/).length, what.endsWith('20 s') ? 0 : 1)
   })
 }
 

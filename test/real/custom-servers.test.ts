@@ -10,7 +10,7 @@ import { askHealth, whenReady } from '../peers/program-health.ts'
 import { untilPasses } from '../peers/until.ts'
 
 const address = '192.0.2.1'
-const leftOut = 'the server does not serve what this duty needs'
+const leftOut = 'the server does not serve the resources of this duty'
 const duties = ['cluster-ip-repair', 'default-service-cidr', 'kubernetes-service', 'node-port-repair']
 
 const dutiesOf = (lines: readonly LogLine[]): readonly unknown[] => lines.map(({ duty }) => duty).sort()
@@ -26,11 +26,14 @@ test('beside a generic control plane run and verify need no flags: what it does 
     { withinMs: 30_000 },
   )
   await whenReady(master, 10_000)
-  assert.match(master.logged(/kubernetes-service.*silence/)[0]?.message ?? '', /--controllers=auto,-kubernetes-service/)
+  assert.match(
+    master.logged(/kubernetes-service.*turn the duty off/)[0]?.message ?? '',
+    /--controllers=auto,-kubernetes-service/,
+  )
   assert.deepEqual(complaints(master), [])
   // It makes the system namespaces itself, except that one.
   assert.deepEqual(await namespacesOf(server), ['default', 'kube-node-lease', 'kube-public', 'kube-system'])
-  assert.equal(master.logged(/left to it, except for kube-node-lease/).length, 1)
+  assert.equal(master.logged(/leaving it to the server, except for kube-node-lease/).length, 1)
 
   const verified = await runToEnd(owner, ['verify', `--kubeconfig=${server.kubeconfig}`])
   assert.equal(verified.code, 0, verified.output)
@@ -54,7 +57,7 @@ test('beside a generic control plane run and verify need no flags: what it does 
   await whenRight(server.api, { addresses: [address], port: server.port }, 60_000)
   master.assertRunning()
   assert.deepEqual(
-    dutiesOf(master.logged(/it is taken up/)).filter((duty) => duty !== 'default-service-cidr'),
+    dutiesOf(master.logged(/now serves the resources of this duty/)).filter((duty) => duty !== 'default-service-cidr'),
     ['cluster-ip-repair', 'kubernetes-service', 'node-port-repair'],
   )
   assert.deepEqual(await master.stop(), { code: 0, signal: null })
@@ -65,12 +68,15 @@ test('beside a bare server without --etcd-servers the lack of NodePorts is said 
   const { etcd, server } = await startCluster(owner, { kind: 'bare' })
   const lacking = await startMaster(owner, server, { address })
   const { message } = await lacking.waitForLog(/ServiceRangeMissing/, 30_000)
-  assert.match(message, /the bitmap of NodePorts: give --etcd-servers, .* --controllers=auto,-node-port-repair/)
+  assert.match(
+    message,
+    /the bitmap of NodePorts is neither created nor repaired: set --etcd-servers .* --controllers=auto,-node-port-repair/,
+  )
   await whenReady(lacking, 30_000)
   const { status, text } = await askHealth(lacking, '/readyz?verbose')
   assert.equal(status, 200)
   assert.match(text, /^\[\+\]cluster-ip-repair ok$/m)
-  assert.match(text, /^\[\+\]node-port-repair ok, but: give --etcd-servers/m)
+  assert.match(text, /^\[\+\]node-port-repair ok, but: set --etcd-servers/m)
   await untilPasses(
     'the Event',
     async () => {

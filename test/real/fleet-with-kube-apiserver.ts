@@ -159,7 +159,9 @@ function removalOf(address: string, history: readonly Transition[]): number {
 /** What it said that was wrong; that Endpoints are deprecated is said by the API server. */
 function complaintsOf(master: Program): readonly string[] {
   return master.log
-    .filter(({ level, message }) => (level === 'warn' || level === 'error') && message !== 'the API server warns')
+    .filter(
+      ({ level, message }) => (level === 'warn' || level === 'error') && message !== 'the API server sent a warning',
+    )
     .map((line) => JSON.stringify(line))
 }
 

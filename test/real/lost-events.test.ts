@@ -102,6 +102,6 @@ test('a foreign address in Endpoints, in the slice, and a foreign port, of which
   }
   assert.deepEqual(master.logged(/lost the API server|refuses/), [])
   // A repair whose own event is lost too is told once: as when the interval is over while events are still lost.
-  const missed = master.logged(/watch has missed/)
+  const missed = master.logged(/watch missed a change/)
   assert.ok(missed.length <= events, JSON.stringify(missed))
 })

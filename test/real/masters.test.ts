@@ -112,7 +112,7 @@ test('beside a kube-apiserver a key that never ends is shown as what it is, and 
   assert.deepEqual([dry.code, dry.stderr], [0, ''])
   assert.match(
     dry.stdout,
-    /^would remove \/registry\/masterleases\/192\.0\.2\.66 at revision \d+ [^\n]*--yes does it\n$/,
+    /^would remove \/registry\/masterleases\/192\.0\.2\.66 at revision \d+ [^\n]*use --yes to remove\n$/,
   )
   assert.equal((await list(...flags)).length, 3)
   const done = await run('masters', 'evict', '--yes', '192.0.2.66', ...flags)
@@ -166,8 +166,8 @@ test('with etcd alone, and no API server that anybody named, masters are shown a
   )
   const table = await run('masters', ...flags)
   assert.equal(table.code, 0)
-  assert.match(table.stderr, /^the listed addresses are unknown: no cluster is named[^\n]*\n$/)
-  assert.match(table.stdout, /^192\.0\.2\.66 +- +- +- +never +- +- +no holder record; nothing ends this lease$/m)
+  assert.match(table.stderr, /^the listed addresses are unknown: no cluster is configured[^\n]*\n$/)
+  assert.match(table.stdout, /^192\.0\.2\.66 +- +- +- +never +- +- +no holder record; this lease never expires$/m)
   await server.kill()
   const away = await run('masters', `--kubeconfig=${server.kubeconfig}`, ...flags)
   assert.match(away.stderr, /^the listed addresses are unknown: [^\n]*\n$/)
@@ -209,7 +209,7 @@ test('on kine a lease is watched for as long as it lasts before it counts as liv
     assert.deepEqual([refused.code, refused.stdout], [1, ''])
     assert.match(
       refused.stderr,
-      /^watching for 6s whether leases are renewed\nrefused: 192\.0\.2\.1 lives \(no holder record, for 6s at a time\)[^\n]*\n$/,
+      /^watching for 6s whether leases are renewed\nrefused: 192\.0\.2\.1 is alive \(no holder record, for 6s at a time\)[^\n]*\n$/,
     )
     assert.equal((await run('masters', 'evict', '192.0.2.66', '--yes', ...flags)).code, 0)
   } finally {
@@ -217,7 +217,7 @@ test('on kine a lease is watched for as long as it lasts before it counts as liv
     await renewed
   }
   const ended = await run('masters', 'evict', '192.0.2.1', '--yes', ...flags)
-  assert.deepEqual([ended.code, ended.stdout], [0, 'the lease of 192.0.2.1 has ended by itself\n'])
+  assert.deepEqual([ended.code, ended.stdout], [0, 'the lease of 192.0.2.1 has expired\n'])
 })
 
 test('with Leases, a killed fleet is shown as it dies, and its members can be evicted but for the last', async (t) => {
@@ -245,10 +245,10 @@ test('with Leases, a killed fleet is shown as it dies, and its members can be ev
   await watching.output(/^ADDRESS .*\n192\.0\.2\.1 .* yes +yes +-\n192\.0\.2\.2 .* yes +yes +-\n/m, withinMs)
   const live = await run('masters', 'evict', '192.0.2.1', '--yes', ...flags)
   assert.equal(live.code, 1)
-  assert.match(live.stderr, /^watching for 8s [^\n]*\nrefused: 192\.0\.2\.1 lives \(held by [^\n]*\n$/)
+  assert.match(live.stderr, /^watching for 8s [^\n]*\nrefused: 192\.0\.2\.1 is alive \(held by [^\n]*\n$/)
 
   for (const master of masters) await master.kill()
-  await watching.output(/\n\nADDRESS .*\n192\.0\.2\.1 .* over +yes +yes +it is not renewed\n/, withinMs)
+  await watching.output(/\n\nADDRESS .*\n192\.0\.2\.1 .* over +yes +yes +the lease is not renewed\n/, withinMs)
   assert.deepEqual(await stopped(watching), { code: 0, signal: null })
   assert.equal(watching.stderr(), '')
 

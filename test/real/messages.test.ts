@@ -93,7 +93,7 @@ suite('messages', () => {
       plain?.map(({ message }) => message),
       ['cannot reach the API server'],
     )
-    assert.match(String(plain?.[0]?.reason), /takes https only \("Client sent an HTTP request .*"\): write https:\/\//)
+    assert.match(String(plain?.[0]?.reason), /accepts only https \("Client sent an HTTP request .*"\): use https:\/\//)
   })
 
   test('an exec plugin that hangs is named at once', async (t) => {
@@ -178,7 +178,7 @@ suite('messages', () => {
       assert.deepEqual(await master.stop(), { code: 0, signal: null })
       const tookMs = performance.now() - beganMs
       assert.ok(tookMs < 12_000, `${tookMs} ms`)
-      assert.equal(master.logged(/nothing answers, so the address cannot be withdrawn/).length, 1)
+      assert.equal(master.logged(/API server and lease store do not respond/).length, 1)
       if (gone === 'kill') await server.start()
       else server.resume()
       await start(own, {})

@@ -16,7 +16,7 @@ test('the migration of one of three masters of the kit to a stock kube-apiserver
     await last.server.start({ kind: 'stock', flags: [...last.store, ...serverFlags(/^--shutdown-/)] })
   })
   await verify('with a kube-apiserver beside a sidecar')
-  await sidecars.get(last)?.waitForLog(/renews the lease of this address too/, withinMs)
+  await sidecars.get(last)?.waitForLog(/also renews the lease of this address/, withinMs)
   await stopSidecar(last)
   await sleep(ownIntervalMs)
   await verify('with a kube-apiserver without a sidecar')

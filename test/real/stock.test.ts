@@ -51,7 +51,7 @@ test('a stock server that is started again without its hooks has its duties take
   const master = await startMaster(owner, server, { address: '192.0.2.1' })
   const right = { addresses: ['192.0.2.1'], port: server.port }
   await whenRight(server.api, right, 30_000)
-  await master.waitForLog(/default-service-cidr.*left to it|left to it.*default-service-cidr/, 30_000)
+  await master.waitForLog(/default-service-cidr.*leaving it to|leaving it to.*default-service-cidr/, 30_000)
   await server.kill()
   await server.start({ kind: 'bare' })
   // As a person may, between the two.
@@ -82,9 +82,13 @@ test('a stock server that is started again without its hooks has its duties take
   // And back: the server that does it itself is left alone again.
   await server.kill()
   await server.start({ kind: 'stock' })
-  await untilPasses('the duties to be left to the server', () => assert.equal(master.logged(/left to it/).length, 4), {
-    withinMs: 30_000,
-  })
+  await untilPasses(
+    'the duties to be left to the server',
+    () => assert.equal(master.logged(/leaving it to/).length, 4),
+    {
+      withinMs: 30_000,
+    },
+  )
   await whenRight(server.api, right, 30_000)
   master.assertRunning()
   assert.deepEqual(await master.stop(), { code: 0, signal: null })

@@ -60,7 +60,7 @@ test('one that has ended when it is first read is warned of once, and what is no
   for (let looks = 0; looks < 3; looks++) report('client-ca-file', [{ fromMs: 0, toMs: startMs - day }])
   assert.deepEqual(
     logger.lines.map(({ message }) => message),
-    ['a certificate has ended'],
+    ['a certificate has expired'],
   )
   report('client-ca-file', [])
   assert.deepEqual(await samples(), [])

@@ -67,11 +67,12 @@ function refusal({ method, headers, url }: IncomingMessage): HttpAnswer | undefi
   const site = headers['sec-fetch-site']
   const path = url?.split('?')[0]
   if (method !== 'GET') return answer(405, 'method not allowed\n')
-  if (!isLoopbackName(host)) return answer(403, 'this page is for this machine alone: open it by a loopback address\n')
+  if (!isLoopbackName(host))
+    return answer(403, 'this page is served only to this machine: open it at a loopback address\n')
   if (path !== '/' && path !== '/events') return answer(404, 'not found\n')
   // Another site could not read the events, but it could use up the connections of the page.
   const isOfOtherSite = path === '/events' && (site === 'cross-site' || site === 'same-site')
-  return isOfOtherSite ? answer(403, 'the events are for this page alone\n') : undefined
+  return isOfOtherSite ? answer(403, 'the events are served only to this page\n') : undefined
 }
 
 function answer(status: number, body: string, type = 'text/plain'): HttpAnswer {

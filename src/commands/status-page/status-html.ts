@@ -200,7 +200,7 @@ export function statusDocument(status: Status): string {
 <main id="main" tabindex="-1">
 ${card('masters', 'Masters')}${card('objects', 'Objects')}${card('happenings', 'What happened')}
 </main>
-<footer>This page reads only.</footer>
+<footer>This page is read-only.</footer>
 <script>${markup(script)}</script>
 </body>
 </html>

@@ -31,7 +31,7 @@ export async function performTask(
       const { violations } = await runSchedule(candidate, seed, signal)
       return violations.find((violation) => violation.invariant === invariant)?.atMs
     })
-    const description = `What is left of seed ${seed} where the rest of it is not needed: ${invariant}.`
+    const description = `The part of seed ${seed} that is needed to violate ${invariant}.`
     send({ type: 'shrunk', seed, scenario: { ...scenario, description }, tries })
     return
   }

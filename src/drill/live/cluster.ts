@@ -55,7 +55,7 @@ export async function openCluster(options: LiveOptions, leaseStore: 'etcd' | 'ku
   const { config, access } = await loadKubeConfig({ kubeconfig, context })
   if (access.proxy !== undefined) {
     throw new DrillError(
-      `the API server is reached by way of the proxy ${access.proxy.origin}: a drill needs a direct way, so that it can cut it`,
+      `the API server is reached through the proxy ${access.proxy.origin}: a drill needs a direct connection, which it can cut`,
     )
   }
   const clock = systemClock
@@ -225,13 +225,13 @@ export interface LiveOptions {
 /** The parts of a scenario that are impossible with real processes: one line each. Pure. */
 export function liveFaults({ fleet, steps }: Scenario): readonly string[] {
   const faults: string[] = []
-  if (fleet.leaseStore === 'memory') faults.push('fleet: leases in memory are out of reach of other processes')
+  if (fleet.leaseStore === 'memory') faults.push('fleet: leases in memory are not accessible to other processes')
   for (const { name, addresses, skewMs, driftPpm } of fleet.masters) {
     if (skewMs !== 0 || driftPpm !== 0) faults.push(`${name}: the clock of a real process cannot be set`)
     const real = addresses.find((address) => !isDocumentation(address))
     if (real !== undefined) {
       faults.push(
-        `${name}: ${real} is no address for documentation (192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24, 2001:db8::/32), so somebody may have it`,
+        `${name}: ${real} is not a documentation address (192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24, 2001:db8::/32), so it may be in use`,
       )
     }
   }
@@ -245,13 +245,13 @@ export function liveFaults({ fleet, steps }: Scenario): readonly string[] {
 function stepFault(step: Step): string | undefined {
   switch (step.action) {
     case 'clock-skew':
-      return 'clock-skew cannot be done to real processes'
+      return 'clock-skew is not supported with real processes'
     case 'compact':
-      return 'compact is not done to an etcd that is not ours'
+      return 'compact is not supported with an external etcd'
     case 'random':
-      return 'random steps are for the simulator'
+      return 'random steps are supported only by the simulator'
     case 'datastore-outage':
-      return step.how === 'full' ? 'datastore-outage with how: full is for the simulator, how: away is not' : undefined
+      return step.how === 'full' ? 'datastore-outage with how: full requires the simulator; use how: away' : undefined
     default:
       return undefined
   }

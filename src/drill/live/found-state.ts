@@ -155,21 +155,20 @@ async function whenLeasesEnded(
   const first = await cluster.leases.inspect(signal)
   if (first.length === 0) return
   const untilMs = clock.monotonicMs() + Math.max(...first.map(leftMs)) + LATE_MS
-  log(`waiting for the end of ${first.length} leases that are there: ${namesOf(first)}`)
+  log(`waiting for ${first.length} existing leases to expire: ${namesOf(first)}`)
   const left = async (): Promise<readonly InspectedLease[]> => {
     const now = await cluster.leases.inspect(signal)
     const renewed = now.filter((lease) => first.find(({ id }) => id === lease.id)?.revision !== lease.revision)
     if (renewed.length > 0) {
       throw new DrillError(
-        `masters that are not the drill's keep default/kubernetes and would disturb it: ${namesOf(renewed)}`,
+        `masters outside the drill maintain default/kubernetes and would disturb it: ${namesOf(renewed)}`,
       )
     }
     return now
   }
   while ((await left()).length > 0 && clock.monotonicMs() < untilMs) await sleep(clock, POLL_MS, signal)
   const never = (await left()).filter(({ life }) => life.type === 'never')
-  if (never.length > 0)
-    throw new DrillError(`there are leases that never end: ${namesOf(never)}; masters evict removes them`)
+  if (never.length > 0) throw new DrillError(`some leases never end: ${namesOf(never)}; remove them with masters evict`)
 }
 
 function leftMs({ life }: InspectedLease): number {

@@ -66,7 +66,7 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
   static async open(around: LiveSurroundings, plan: MasterPlan): Promise<LiveKubeApiserver> {
     if (around.etcdPaths.length === 0) throw new DrillError(`${plan.name}: a kube-apiserver needs --etcd-servers`)
     if (around.options.kubeApiserver === undefined) {
-      throw new DrillError(`${plan.name}: which kube-apiserver is to run: --kube-apiserver FILE`)
+      throw new DrillError(`${plan.name}: no kube-apiserver binary: set --kube-apiserver FILE`)
     }
     const directory = join(around.directory, plan.name)
     await mkdir(directory, { mode: 0o700 })

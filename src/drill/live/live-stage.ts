@@ -51,7 +51,7 @@ export class ClusterStage {
     const serviceClusterIpRange = this.#options.serviceClusterIpRange ?? range
     if (serviceClusterIpRange === undefined) {
       throw new DrillError(
-        'the cluster has no ServiceCIDR kubernetes with the range of its Services: give --service-cluster-ip-range, as its API servers have it',
+        'the cluster has no ServiceCIDR kubernetes with the range of its Services: set --service-cluster-ip-range to the value of its API servers',
       )
     }
     this.#hadRange = range !== undefined
@@ -88,13 +88,13 @@ export class ClusterStage {
     if (this.#found === undefined) return
     const found = this.#found
     const report = (failure: unknown): void =>
-      this.#options.log(`default/kubernetes cannot be put back yet, trying on: ${messageOf(failure)}`)
+      this.#options.log(`default/kubernetes cannot be restored yet, retrying: ${messageOf(failure)}`)
     try {
       await patiently(() => this.#tryToPutBack(found, addresses), { clock: systemClock, limitMs: PUT_BACK_MS, report })
     } catch (error) {
       const file = await writeRecoveryFile(found.list)
       throw new DrillError(
-        `default/kubernetes could not be put back as it was: ${messageOf(error)}; the former objects are in ${file}, for kubectl replace --force -f; Services, Endpoints and EndpointSlices of kubernetes that are not in it are the drill's, for kubectl delete`,
+        `default/kubernetes could not be restored: ${messageOf(error)}; the former objects are in ${file}, for kubectl replace --force -f; Services, Endpoints and EndpointSlices of kubernetes that are not in it are the drill's, for kubectl delete`,
       )
     }
   }

@@ -146,7 +146,7 @@ class LiveTarget implements DrillTarget {
         return this.#damage(primitive.damage, signal)
       case 'clock-skew':
       case 'compact':
-        throw new DrillError(`${primitive.type} cannot be done to real processes`)
+        throw new DrillError(`${primitive.type} is not supported with real processes`)
     }
     const member = this.#members.find(({ name }) => name === primitive.master)
     if (member === undefined) return
@@ -198,7 +198,7 @@ class LiveTarget implements DrillTarget {
   }
 
   async #setDatastore(state: 'up' | 'away' | 'full'): Promise<void> {
-    if (state === 'full') throw new DrillError('an etcd that is not ours is not filled up')
+    if (state === 'full') throw new DrillError('an external etcd cannot be filled up')
     const { standingLeases } = this.#around?.cluster ?? {}
     if (state === 'away') standingLeases?.hold()
     else await standingLeases?.release()

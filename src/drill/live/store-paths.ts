@@ -81,7 +81,7 @@ export class StorePaths {
  */
 export function socketFault(directory: string): string | undefined {
   if (Buffer.byteLength(directory) > MAX_DIRECTORY) return `is longer than ${MAX_DIRECTORY} bytes`
-  return /[,"%?#\p{Cc}]/u.test(directory) ? 'has a character that no list of URLs takes' : undefined
+  return /[,"%?#\p{Cc}]/u.test(directory) ? 'has a character that is not allowed in a list of URLs' : undefined
 }
 
 /** One endpoint of etcd, as a proxy needs it. */
@@ -113,7 +113,7 @@ export function etcdPaths(endpoints: readonly EtcdEndpoint[], files: CredentialF
       const name = LOOPBACK.find((one) => checkServerIdentity(one, certificate) === undefined)
       if (name === undefined) {
         throw new DrillError(
-          `the certificate of ${endpoint.text} is for neither 127.0.0.1 nor localhost, so no proxy of a drill can stand before it: add one of them, or drill with --lease-store kubernetes`,
+          `the certificate of ${endpoint.text} is for neither 127.0.0.1 nor localhost, so a drill cannot put a proxy in front of it: add one of them, or drill with --lease-store kubernetes`,
         )
       }
       return { target, tlsHost: name }
@@ -132,7 +132,7 @@ async function certificateOf({ text, host, port }: EtcdEndpoint, files: Credenti
     await once(socket, 'secureConnect', { signal: AbortSignal.timeout(CONNECT_LIMIT_MS) })
     return socket.getPeerCertificate()
   } catch (error) {
-    throw new DrillError(`${text} shows no certificate: ${messageOf(error)}`)
+    throw new DrillError(`${text} returned no certificate: ${messageOf(error)}`)
   } finally {
     socket.destroy()
   }

@@ -40,7 +40,7 @@ export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): st
   const endless = slow.filter(({ endMs }) => endMs === undefined)
   const lagMs = Math.max(0, ...endless.map((one) => one.lagMs))
   if (endless.some((one) => one.lagMs > slackOf(one.name, fleet))) {
-    return 'Not everything could be judged: nothing is asked of a master that is slowed, to the end, by more than leaves it time to renew its lease; end that with for, or by heal.'
+    return 'Not everything could be judged: a master that stays too slow to renew its lease until the end is not checked; end the slowness with for, or by heal.'
   }
   // How long a rolling restart takes is not known, so only its pauses count.
   const endsMs = slow.map((one) => (one.endMs === undefined ? 0 : one.endMs + one.lagMs))
@@ -48,7 +48,7 @@ export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): st
   const dueMs = Math.max(lastStepEndMs(steps, fleet, 0), ...endsMs) + withinMs + 2 * lagMs
   if (dueMs <= durationMs) return undefined
   const [due, end] = [formatDuration(dueMs), formatDuration(durationMs)]
-  return `Not everything could be judged: what the last step leads to is due by ${due}, and the drill ended at ${end}; lengthen its duration.`
+  return `Not everything could be judged: the effects of the last step are due by ${due}, and the drill ended at ${end}; lengthen its duration.`
 }
 
 interface SlowMaster {

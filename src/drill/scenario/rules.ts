@@ -63,11 +63,11 @@ function checkNames(reader: MappingReader, scenario: Scenario, placed: readonly 
   for (const [index, { name }] of masters.entries()) {
     const path = ['fleet', 'masters', index, 'name']
     if (masters.findIndex((other) => other.name === name) < index) {
-      reader.wrong(path, `${name} is the name of two masters`)
+      reader.wrong(path, `${name} is used by two masters`)
     }
     const before = masters.find((other) => isSuccessorName(name, other.name))
     if (before === undefined) continue
-    reader.wrong(path, `${name} is what the master in the place of ${before.name} is called; choose another name`)
+    reader.wrong(path, `${name} is reserved for the successor of ${before.name}; choose another name`)
   }
   const known = namesIn(scenario)
   for (const { step, path } of placed) {
@@ -92,7 +92,10 @@ function checkAddresses(reader: MappingReader, { masters }: FleetPlan, shared: r
     const twice = addresses.find((address) => !shared.includes(address) && holderBefore(masters, index, address))
     if (twice !== undefined) {
       const other = holderBefore(masters, index, twice)
-      reader.wrong(path, `${twice} of ${name} is ${other}'s too; say so in virtualAddresses if they share it`)
+      reader.wrong(
+        path,
+        `${twice} of ${name} is also an address of ${other}; if they share it, add it to virtualAddresses`,
+      )
     }
     if (first !== undefined && familyOf(addresses) !== familyOf(first.addresses)) {
       const family = familyOf(first.addresses)
@@ -113,7 +116,7 @@ function checkMasters(reader: MappingReader, fleet: FleetPlan): void {
   for (const [index, { name, addresses, kind, skewMs, driftPpm, settings }] of fleet.masters.entries()) {
     const path = ['fleet', 'masters', index]
     if (kind === 'kube-apiserver') {
-      const why = `has no use for ${name}: a kube-apiserver is as upstream made it`
+      const why = `cannot be set for ${name}: it is a kube-apiserver`
       if (Object.keys(settings).length > 0) reader.wrong([...path, 'settings'], why)
       if (skewMs !== 0) reader.wrong([...path, 'skew'], why)
       if (driftPpm !== 0) reader.wrong([...path, 'drift'], why)
@@ -162,7 +165,7 @@ function refuse(reader: MappingReader, path: Path, keys: readonly string[], why:
 
 function checkOverlap(reader: MappingReader, path: Path): void {
   if (!reader.has([...path, 'overlap'])) return
-  refuse(reader, path, ['part', 'signal', 'pause'], 'has no use beside overlap: the sidecar is terminated then')
+  refuse(reader, path, ['part', 'signal', 'pause'], 'cannot be used with overlap, which always terminates the sidecar')
 }
 
 /** The keys that each `how` takes, besides those that all of them take. */
@@ -184,22 +187,22 @@ function checkRequests(
   const { how, status, masters } = step
   const taken: readonly string[] = requestKeys[how]
   const others = ['status', 'retryAfter', 'by', 'every', 'requests'].filter((key) => !taken.includes(key))
-  refuse(reader, path, others, `has no use with how: ${how}`)
+  refuse(reader, path, others, `cannot be used with how: ${how}`)
   const needed = how === 'status' ? 'status' : how === 'delay' ? 'by' : undefined
   if (needed !== undefined && !reader.has([...path, needed])) {
     reader.wrong(path, `requests-fail with how: ${how} needs "${needed}"`)
   }
   if (how === 'expired') {
-    refuse(reader, path, ['resource', 'verb', 'only'], 'has no use with how: expired: all requests are refused')
+    refuse(reader, path, ['resource', 'verb', 'only'], 'cannot be used with how: expired, which refuses all requests')
   }
   if (how === 'status' && status !== undefined && status !== 429 && status !== 503) {
-    refuse(reader, path, ['retryAfter'], `has no use with the status ${status}: it goes with 429 and 503`)
+    refuse(reader, path, ['retryAfter'], `requires the status 429 or 503, not ${status}`)
   }
-  if (step.only === 'probe') refuse(reader, path, ['resource', 'verb'], 'has no use with only: probe')
+  if (step.only === 'probe') refuse(reader, path, ['resource', 'verb'], 'cannot be used with only: probe')
   if (masters === 'all') return
   const upstream = fleet.masters.find(({ name, kind }) => kind === 'kube-apiserver' && masters.includes(name))
   if (upstream !== undefined)
-    reader.wrong([...path, 'masters'], `${upstream.name} is a kube-apiserver, beside which there is no sidecar`)
+    reader.wrong([...path, 'masters'], `${upstream.name} is a kube-apiserver, which has no sidecar`)
 }
 
 function checkRoll(

@@ -120,7 +120,7 @@ export class SimulatedTarget implements DrillTarget {
 
   #add(plan: MasterPlan): void {
     const { name, addresses, kind, skewMs, driftPpm, settings } = plan
-    if (this.#members.some((member) => member.name === name)) throw new DrillError(`there is a master ${name} already`)
+    if (this.#members.some((member) => member.name === name)) throw new DrillError(`the master ${name} already exists`)
     if (kind === 'kube-apiserver') {
       if (this.#fleet.etcd === undefined) {
         throw new DrillError(

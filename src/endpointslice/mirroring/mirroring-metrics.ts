@@ -27,16 +27,19 @@ export class MirroringMetrics {
       added: perSync('endpoints_added', 'Endpoints that were added when Endpoints were mirrored.'),
       updated: perSync('endpoints_updated', 'Endpoints that were changed when Endpoints were mirrored.'),
       removed: perSync('endpoints_removed', 'Endpoints that were removed when Endpoints were mirrored.'),
-      skipped: perSync('addresses_skipped', 'Addresses that were not mirrored: they are none, or beyond the maximum.'),
+      skipped: perSync(
+        'addresses_skipped',
+        'Addresses that were not mirrored: they are invalid, or exceed the maximum.',
+      ),
     }
     this.#duration = metrics.histogram({
       ...named('endpoints_sync_duration', 'How long it takes to mirror Endpoints, in seconds.'),
       buckets: secondsBuckets,
     })
-    this.#endpoints = metrics.gauge(named('endpoints_desired', 'Endpoints that are to be in mirrored EndpointSlices.'))
+    this.#endpoints = metrics.gauge(named('endpoints_desired', 'Endpoints desired in mirrored EndpointSlices.'))
     this.#slices = metrics.gauge(named('num_endpoint_slices', 'Mirrored EndpointSlices.'))
     this.#desiredSlices = metrics.gauge(
-      named('desired_endpoint_slices', 'Mirrored EndpointSlices that there would be if each were as full as can be.'),
+      named('desired_endpoint_slices', 'Mirrored EndpointSlices that would exist if each were as full as possible.'),
     )
     this.#changes = metrics.counter({
       ...named('changes', 'Writes of mirrored EndpointSlices.'),

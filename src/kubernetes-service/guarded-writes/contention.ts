@@ -123,12 +123,12 @@ export class ContentionReports {
     })
     this.#backoffs = metrics.counter({
       name: 'apiserver_bootstrap_backoffs_total',
-      help: 'Back-offs that began because a foreign writer overwrote a managed object again and again; kind is Lease for own leases that are taken away.',
+      help: 'Back-offs that began because another writer overwrote a managed object repeatedly; kind is Lease if it deleted an own lease.',
       labels: ['kind'],
     })
     this.#backingOff = metrics.gauge({
       name: 'apiserver_bootstrap_backing_off',
-      help: 'Whether managed objects are corrected at growing intervals only (1), or at once (0).',
+      help: 'Whether corrections of managed objects back off (1), or are immediate (0).',
       labels: ['kind'],
     })
   }

@@ -187,7 +187,7 @@ export class ForeignOverwrites {
       kind,
       fields: { kind, object, writer },
       backingOff: 'another writer keeps overwriting this object; backing off',
-      calmAgain: 'no other writer overwrites this object any more; it is corrected at once again',
+      calmAgain: 'other writers no longer overwrite this object; back-off ended',
       event: ({ corrections, withinMs }) => {
         const { who, remedy } = describeWriter(kind, writer)
         const what = `${kind} ${object} was corrected ${corrections} times in ${formatDuration(withinMs)} and overwritten each time by ${who}`

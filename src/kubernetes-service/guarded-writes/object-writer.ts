@@ -64,7 +64,7 @@ export class ObjectWriter {
     this.#options = options
     this.#writes = options.metrics.counter({
       name: 'apiserver_bootstrap_writes_total',
-      help: 'Writes to managed objects, by the difference that was found.',
+      help: 'Writes to managed objects, by the reason of the write.',
       labels: ['kind', 'verb', 'reason'],
     })
   }

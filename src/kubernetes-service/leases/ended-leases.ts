@@ -73,7 +73,7 @@ export class EndedLeases {
     signal.throwIfAborted()
     if (isKubeError(error, 'Conflict')) return true
     const who = { address: holder.addresses[0], host: holder.host }
-    if (known === undefined) logger.info(who, 'lease ended without renewal')
+    if (known === undefined) logger.info(who, 'lease expired without renewal')
     this.#attempts.set(name, attempts)
     // Even a deleted Lease may remain for some time, because of a finalizer.
     attempts.dueMs = clock.monotonicMs() + attempts.backoff.next()

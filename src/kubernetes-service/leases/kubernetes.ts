@@ -321,6 +321,6 @@ export function placeOfLeases({ leaseStore, leaseNamespace, etcdPrefix }: LeaseP
 /** The same place for a user who found no lease there, and the flags that select another place. */
 export function searchedPlace(place: LeasePlace): string {
   return place.leaseStore === 'etcd'
-    ? `${placeOfLeases(place)} (--etcd-prefix names another prefix; for Leases of the API server leave out --etcd-servers)`
-    : `${placeOfLeases(place)} with the label ${LABEL_SELECTOR} (--lease-namespace names another namespace; for leases in etcd give --etcd-servers)`
+    ? `${placeOfLeases(place)} (set --etcd-prefix for another prefix; omit --etcd-servers to use Lease objects)`
+    : `${placeOfLeases(place)} with the label ${LABEL_SELECTOR} (set --lease-namespace for another namespace; set --etcd-servers to use leases in etcd)`
 }

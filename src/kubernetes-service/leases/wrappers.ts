@@ -59,7 +59,7 @@ export function reliableLeases(
       const backoff = exponentialBackoff(pauses, random)
       while (!signal.aborted) {
         const startedMs = clock.monotonicMs()
-        let error: unknown = new Error('it ended')
+        let error: unknown = new Error('the watch ended')
         try {
           // If a store ignores the signal, we no longer wait for its watch.
           await abortable(store.watch(onChange, signal), signal)
@@ -68,7 +68,7 @@ export function reliableLeases(
         }
         if (signal.aborted) return
         if (clock.monotonicMs() - startedMs > pauses.maxMs) backoff.reset()
-        logger.debug({ error: asPromised('watch', error) }, 'the watch of the leases has ended and is begun again')
+        logger.debug({ error: asPromised('watch', error) }, 'the watch of the leases ended; restarting it')
         await sleep(clock, backoff.next(), signal).catch(() => {})
         if (!signal.aborted) onChange()
       }
@@ -107,7 +107,7 @@ export class DryRunLeases implements MasterLeases {
   }
 
   async update(holder: Holder): Promise<void> {
-    this.#logger.info({ address: addressOf(holder), host: holder.host }, 'dry run: would make and renew a lease')
+    this.#logger.info({ address: addressOf(holder), host: holder.host }, 'dry run: would create and renew a lease')
     this.#own.set(masterKey(holder), { address: addressOf(holder), holder })
   }
 

@@ -174,8 +174,10 @@ function oddLease({ key, value }: KeyValue, address: string | undefined): readon
   if (lease.type === 'json') return [{ type: 'json', reason: 'the value is JSON' }]
   if (lease.type === 'unreadable') return [{ type: 'unreadable', reason: `the value ${lease.reason}` }]
   const { address: named } = lease
-  if (named === undefined) return [{ type: 'unreadable', reason: 'the value holds no address' }]
-  return named === address ? [] : [{ type: 'misplaced', reason: `the value names ${JSON.stringify(named)}` }]
+  if (named === undefined) return [{ type: 'unreadable', reason: 'the value contains no address' }]
+  return named === address
+    ? []
+    : [{ type: 'misplaced', reason: `the value contains the address ${JSON.stringify(named)}` }]
 }
 
 function oddRecord({ stored, holder }: StoredRecord): readonly OddValue[] {
@@ -184,7 +186,7 @@ function oddRecord({ stored, holder }: StoredRecord): readonly OddValue[] {
 
 function oddPlace(key: string, address: string | undefined): readonly OddValue[] {
   const parsed = address === undefined ? undefined : tryParseAddress(address)
-  const reason = parsed === undefined ? `${key} names no address` : unlistableReason(parsed)
+  const reason = parsed === undefined ? `${key} does not contain an IP address` : unlistableReason(parsed)
   return reason === undefined ? [] : [{ type: 'unlistable', reason }]
 }
 
@@ -241,7 +243,7 @@ export class KubernetesLeaseInspector implements LeaseInspector {
       holders: holder === undefined ? [] : [holder],
       life: { type: 'renewed', ttlMs, leftMs },
       leased: true,
-      odd: holder === undefined ? [{ type: 'unreadable', reason: `Lease ${metadata?.name} names no holder` }] : [],
+      odd: holder === undefined ? [{ type: 'unreadable', reason: `Lease ${metadata?.name} has no valid holder` }] : [],
     }
     this.#seen.set(inspected, object)
     return inspected

@@ -81,8 +81,8 @@ function rowsOf(lease: InspectedLease, observed: RowContext): readonly MasterRow
     noteIf(sharers !== undefined && holder !== undefined, 'shared-address', `shared by ${sharers}`)
     noteIf(holder === undefined, 'no-holder', 'no holder record')
     noteIf(!leased && holder !== undefined && hasLease(holder.state), 'no-lease', 'no lease')
-    noteIf(life.type === 'never', 'never-ends', 'nothing ends this lease')
-    noteIf(life.type === 'renewed' && verdict === 'stale', 'not-renewed', 'it is not renewed')
+    noteIf(life.type === 'never', 'never-ends', 'this lease never expires')
+    noteIf(life.type === 'renewed' && verdict === 'stale', 'not-renewed', 'the lease is not renewed')
     for (const { type, reason } of lease.odd) conflicts.push({ code: `${type}-value`, message: reason })
     const isMissing = listed === false && leased && verdict === 'live' && (holder?.state ?? 'ready') === 'ready'
     noteIf(isMissing, 'not-listed', 'live and ready, but not listed')

@@ -122,10 +122,10 @@ export class MembershipRunner implements ListReconciler {
     try {
       const reason = await Promise.race([abortable(this.#out.promise, signal), this.#silence(controller.signal)])
       if (reason !== 'unreached') return reason
-      logger.warn({ address }, 'nothing answers, so the address cannot be withdrawn: it stays until its lease ends')
+      logger.warn({ address }, 'API server and lease store do not respond; the address stays until its lease expires')
       return 'left-listed'
     } catch (error) {
-      logger.warn({ address }, 'could not withdraw the address in time: it stays until its lease ends')
+      logger.warn({ address }, 'could not withdraw the address in time; it stays listed until its lease expires')
       throw error
     } finally {
       controller.abort()
@@ -391,10 +391,10 @@ function listedInBoth({ endpoints, slice }: ObservedEndpoints): readonly string[
 
 const outMessages: Readonly<Record<OutReason, string>> = {
   left: 'withdrew the address',
-  'last-one': 'the address stays: its API server still answers, and no other master is ready',
-  'left-listed': 'stopped without withdrawing the address: its lease, if there is one, ends by itself',
+  'last-one': 'the address stays listed: its API server still responds, and no other master is ready',
+  'left-listed': 'stopped without withdrawing the address; its lease, if any, will expire',
   'not-listed': 'there is no address to withdraw: this master was not listed',
   'no-answer':
-    'could not write the list: the API server does not answer; the others do when they notice that the lease is gone',
-  withdrawn: 'this master was withdrawn; it stays out until it is started again',
+    'could not update the Endpoints: the API server does not respond; another master removes the address once the lease is gone',
+  withdrawn: 'this master was withdrawn and is not listed again until it is restarted',
 }

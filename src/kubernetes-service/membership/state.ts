@@ -352,9 +352,11 @@ export function membershipFault(
       if (oldMs >= ttlMs) {
         return `the lease of this master was not renewed for ${formatDuration(Math.floor(oldMs / 1_000) * 1_000)}`
       }
-      return self.state === 'unready' ? 'the record of this master says unready' : undefined
+      return self.state === 'unready' ? 'the holder record of this master has the state unready' : undefined
     }
     case 'out':
-      return phase.why === 'withdrawn' ? 'this master was withdrawn; it stays out until it is started again' : undefined
+      return phase.why === 'withdrawn'
+        ? 'this master was withdrawn and is not listed again until it is restarted'
+        : undefined
   }
 }

@@ -104,7 +104,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
       this.#warned = true
       logger.warn(
         { address: address.text, count },
-        'others keep changing which API servers are listed; do all masters have the same --apiserver-count?',
+        'other masters keep changing the list of API servers; check that all masters have the same --apiserver-count',
       )
     }
     this.#correctionsLeft = CORRECTIONS_PER_INTERVAL

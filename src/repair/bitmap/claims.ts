@@ -63,7 +63,7 @@ export function regardingService({ metadata }: Service): KubeObject {
  */
 export function clusterIpClaims(cidrs: readonly Cidr[]): RangeClaims {
   if (new Set(cidrs.map(({ family }) => family)).size !== cidrs.length) {
-    throw new RangeError('two ranges of one family have no bitmaps')
+    throw new RangeError('two ranges of the same IP family are not supported')
   }
   const ranges = cidrs.flatMap((cidr, index) => {
     const range = allocationRangeOf(cidr)

@@ -9,7 +9,7 @@ export function lacksBitmap(reason: string): boolean {
 }
 
 /** How to have the bitmap created. */
-export const BITMAP_HINT = 'give --etcd-servers, so that the bitmap of the allocator is created in etcd'
+export const BITMAP_HINT = 'set --etcd-servers to have the bitmap of the allocator created in etcd'
 
 /**
  * Reports, with one line and one Event, that a repair has no range registry, although its server needs the bitmap in
@@ -18,7 +18,7 @@ export const BITMAP_HINT = 'give --etcd-servers, so that the bitmap of the alloc
  */
 export function reportMissingRange(kind: RepairKind, reporter: RepairReporter): void {
   const items = kind === 'node-port' ? 'NodePorts' : 'ClusterIPs'
-  const note = `nobody creates or repairs the bitmap of ${items}: ${BITMAP_HINT}; --controllers=auto,-${kind}-repair leaves it alone`
+  const note = `the bitmap of ${items} is neither created nor repaired: ${BITMAP_HINT}, or turn the repair off with --controllers=auto,-${kind}-repair`
   const finding = { type: 'unknown', reason: 'ServiceRangeMissing', regarding: aboutRanges, item: items, note } as const
   reporter.report([finding], { full: false })
 }

@@ -38,13 +38,14 @@ export function readRange(
   }
   const { range: text, data } = stored
   const named = text === '' || text === range.text ? range : claims.parse(text)
-  if (named === undefined) return unreadableRange(range, where, `is of ${JSON.stringify(text)}, which is not a range`)
+  if (named === undefined)
+    return unreadableRange(range, where, `has the range ${JSON.stringify(text)}, which is not valid`)
   const set = Bitmap.fromBytes(named.size, data)
-  if (set === undefined) return unreadableRange(range, where, `has more than the ${named.size} numbers of its range`)
+  if (set === undefined) return unreadableRange(range, where, `has more bits than its range allows (${named.size})`)
   if (text === range.text) return { type: 'taken', origin: 'same-range', set }
   if (text === '') return { type: 'taken', origin: 'unnamed', set }
   if (adopt) return { type: 'taken', origin: 'adopted', set: carriedOver(set, named, range) }
-  const note = `${where} is of the range ${text}, not of ${range.text}, and is left alone, because a server that uses it would refuse every new Service; give ${range.flagFor(text)}, or start it anew with --adopt-range to have it rewritten`
+  const note = `${where} has the range ${text}, not ${range.text}; it is not changed, because a server that uses it would reject every new Service; set ${range.flagFor(text)}, or restart with --adopt-range to rewrite it`
   return withheld('mismatch', { reason: 'ServiceRangeMismatch', note, item: text })
 }
 
@@ -54,7 +55,7 @@ export function unreadableRange(
   where: string,
   reason: string,
 ): RangeReading & { readonly type: 'withheld' } {
-  const note = `${where} ${reason}; it is left alone`
+  const note = `${where} ${reason}; it is not changed`
   return withheld('unreadable', { reason: 'ServiceRangeUnreadable', note, item: range.name })
 }
 

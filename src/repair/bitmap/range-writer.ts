@@ -244,9 +244,9 @@ export class RangeWriter {
       allocated: Bitmap.fromBytes(8 * previous.data.length, previous.data)?.count,
     }
     const where = this.#options.registry.where(name)
-    const note = `${where} was rewritten for the range ${range}; it was of ${previous.range}`
+    const note = `${where} was rewritten from the range ${previous.range} to ${range}`
     return {
-      message: 'rewrote a stored range as another',
+      message: 'rewrote a stored range to match the flag',
       verb: 'adopt',
       objectRef: { resource: 'rangeallocations', name },
       where,

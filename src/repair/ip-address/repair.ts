@@ -80,9 +80,9 @@ export class IpAddressRepair implements Repair {
     if (this.served === 'absent') return undefined
     switch (this.#stage) {
       case 'listing':
-        return 'the first lists of Services, IPAddresses and ServiceCIDRs are not there yet'
+        return 'waiting for the first lists of Services, IPAddresses and ServiceCIDRs'
       case 'waiting':
-        return `there is no ServiceCIDR ${defaultServiceCidr} yet, so it is not known which addresses Services may have`
+        return `waiting for the ServiceCIDR ${defaultServiceCidr} to be created`
       case 'repairing': {
         const { failure } = this.#rounds
         return failure === undefined ? undefined : `IPAddresses cannot be repaired: ${failure}`
@@ -126,7 +126,7 @@ export class IpAddressRepair implements Repair {
     ]
     try {
       if ((await this.#ipAddresses.whenSettled(signal)) === 'absent') {
-        logger.info({}, 'the server does not serve IPAddresses yet; their repair waits for it')
+        logger.info({}, 'the server does not serve IPAddresses yet; waiting to repair them')
         await this.#ipAddresses.whenSynced(signal)
       }
       await this.#whenReady(signal)

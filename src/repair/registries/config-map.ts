@@ -147,11 +147,11 @@ export function decodeLedger(object: ConfigMap): StoredRange {
   // Some servers return an empty bitmap as null.
   const text: string | null | undefined = object.binaryData?.data
   if (typeof range !== 'string' || range === '' || text === undefined) {
-    return { type: 'unreadable', reason: 'is not a ledger of ours: it has no data.range and binaryData.data' }
+    return { type: 'unreadable', reason: 'is not a valid range allocation: data.range or binaryData.data is missing' }
   }
   const data = Buffer.from(text ?? '', 'base64')
   if (data.toString('base64') !== (text ?? '')) {
-    return { type: 'unreadable', reason: 'is not a ledger of ours: its binaryData.data is not base64' }
+    return { type: 'unreadable', reason: 'is not a valid range allocation: binaryData.data is not valid base64' }
   }
   const revision = object.metadata?.resourceVersion ?? ''
   const found = { type: 'range', range, data, revision, version: object } as const

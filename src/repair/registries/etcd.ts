@@ -111,7 +111,7 @@ function decoded(value: Uint8Array, modRevision: bigint): StoredRange {
     case 'json':
       return {
         ...found,
-        fixed: 'is JSON, as an old kube-apiserver stored it, and is not rewritten',
+        fixed: 'is JSON, written by an old kube-apiserver, and is not rewritten',
         version: new EtcdVersion(modRevision, undefined),
       }
   }

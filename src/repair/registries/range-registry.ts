@@ -80,7 +80,7 @@ export const noneRegistry: RangeRegistry = {
     return { type: 'absent' }
   },
   async write(name) {
-    throw new TypeError(`there is no range registry to write ${name} to`)
+    throw new TypeError(`cannot write ${name}: no range registry is configured`)
   },
   async watch({ onChange, report, signal }) {
     if (signal.aborted) return

@@ -128,7 +128,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
       const ipAddress = page.find(isBlocking)?.metadata?.name
       if (ipAddress === undefined) continue
       const fields = { serviceCidr: nameOf(serviceCidr), ipAddress }
-      logger.warn(fields, 'the copy of the IPAddresses lacks one: the ServiceCIDR stays')
+      logger.warn(fields, 'an IPAddress is missing from the cache; not removing the finalizer of the ServiceCIDR')
       return true
     }
     return false
@@ -195,7 +195,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
         logger.info({ serviceCidr }, 'set the finalizer of a ServiceCIDR')
         return
       case 'remove-finalizer':
-        logger.info({ serviceCidr }, 'took the finalizer from a ServiceCIDR: no IPAddress needs it any more')
+        logger.info({ serviceCidr }, 'removed the finalizer of a ServiceCIDR: no IPAddress needs it any more')
         return
       case 'set-condition':
         if (action.condition.status === 'True') logger.info({ serviceCidr }, 'set a ServiceCIDR to Ready')

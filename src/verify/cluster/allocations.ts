@@ -45,7 +45,7 @@ import { type About, type Parts, partOf } from './state.ts'
  */
 const STORED_WITHIN_MS = 5_000
 
-const BLOCKED = `the conditions of ServiceCIDR ${DEFAULT_SERVICE_CIDR} say what blocks it`
+const BLOCKED = `see the conditions of ServiceCIDR ${DEFAULT_SERVICE_CIDR} for what blocks it`
 const UNKNOWN_RANGE = 'the range is not known: verify again with the --service-cluster-ip-range of the API servers'
 
 /** Checks that the default ServiceCIDR exists, is Ready, and has the range of the flags. */

@@ -33,7 +33,7 @@ export const checkTexts = {
   'expected-masters': {
     title: 'Endpoints default/kubernetes list exactly the masters that flags or --expect name.',
     why: 'A master that is not listed receives no requests; an address without a master loses requests.',
-    repair: 'see on the missing master why it is not listed, or evict the unknown one',
+    repair: 'find out on the missing master why it is not listed, or evict the unknown one',
   },
   'master-leases': {
     title: 'Each listed address has a live lease, and each live lease is listed.',
@@ -42,7 +42,7 @@ export const checkTexts = {
   },
   'shared-addresses': {
     title: 'No two masters hold one address.',
-    why: 'Behind a virtual address this is meant (skip the check); else clients reach only one of them.',
+    why: 'Behind a virtual address this is intended (skip the check); otherwise clients reach only one of them.',
     repair: 'evict the one that should not have it',
   },
   'server-answers': {
@@ -63,7 +63,7 @@ export const checkTexts = {
   },
   'clock-skew': {
     title: 'The clocks of the API servers differ by no more than five seconds.',
-    why: 'Certificates, tokens and leases are judged by the time: what one server accepts is over for another.',
+    why: 'Certificates, tokens and leases depend on the time: what one server accepts has expired for another.',
     repair: 'synchronise the clocks',
   },
   'single-writer': {
@@ -98,12 +98,12 @@ export const checkTexts = {
   },
   'cluster-ip-available': {
     title: 'The server accepts a new Service (asked by a server-side dry run, which allocates nothing).',
-    why: 'Else no Service can be created.',
+    why: 'Otherwise no Service can be created.',
     repair: 'run the repair of ClusterIPs, which creates what the server’s allocator needs',
   },
   'node-port-available': {
     title: 'A new Service can get a NodePort: the bitmap in etcd has a free one, or the server maintains it itself.',
-    why: 'Else no Service of type NodePort or LoadBalancer can be created.',
+    why: 'Otherwise no Service of type NodePort or LoadBalancer can be created.',
     repair: 'run the repair of NodePorts, with --etcd-servers',
   },
   'service-endpoints': {
@@ -118,7 +118,7 @@ export const checkTexts = {
   },
   'orphan-slices': {
     title: 'Every EndpointSlice and Endpoints of a controller belongs to a Service that exists.',
-    why: 'Nobody updates what a deleted Service has left, and a new one of the name inherits it.',
+    why: 'No controller updates what a deleted Service has left, and a new Service of the same name inherits it.',
     repair: 'delete it',
   },
   'duplicate-slices': {

@@ -184,7 +184,7 @@ function otherAddresses(
   const right = leasedAddresses(rowsOf(about))
   if (right.length > 0) return relist(right, about)
   const ask = 'find out which API servers there are, as by --probe, or by their leases with --etcd-servers'
-  return [byHand(`nothing here says whether the Endpoints or the slice are right: ${ask}; then make both equal`)]
+  return [byHand(`cannot decide whether the Endpoints or the slice are right: ${ask}; then make both equal`)]
 }
 
 function secondSliceFindings(second: EndpointSlice, wanted: Endpoints): readonly Finding[] {

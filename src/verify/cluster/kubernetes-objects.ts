@@ -40,5 +40,7 @@ export function portsText(ports: Parameters<typeof portTexts>[0]): string {
 
 /** The remedy if only a master of this cluster knows what to write. */
 export function runMaster(): Command {
-  return byHand('start a master, such as a sidecar, beside an API server: only it knows the address, port and range')
+  return byHand(
+    'start a master, such as a sidecar, beside an API server: only a master has the address, port and range',
+  )
 }

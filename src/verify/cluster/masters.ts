@@ -53,8 +53,7 @@ export function judgeLeases(
   if (leases.length === 0 && store === 'kubernetes') {
     return skipped('there are no Leases of masters; with --etcd-servers those in etcd are checked')
   }
-  if (addressesIn(kubernetesEndpoints).length === 0)
-    return skipped('the Endpoints are empty: see kubernetes-endpoints')
+  if (addressesIn(kubernetesEndpoints).length === 0) return skipped('the Endpoints are empty: see kubernetes-endpoints')
   const rows = rowsOf(about)
   const right = leasedAddresses(rows)
   const findings = rows.flatMap((row) => leaseFindings(row, right, about))

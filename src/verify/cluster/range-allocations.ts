@@ -82,7 +82,8 @@ export function judgeFreeNodePorts(rangeAllocations: readonly StoredBitmap[], ab
   const [one] = stored
   if (claims === undefined || range === undefined || one === undefined) return undefined
   const reading = readRange(range, one.stored, { claims, where: one.where, adopt: false })
-  if (reading.type === 'withheld') return skipped(`${one.where} is not as it should be: see range-allocations`)
+  if (reading.type === 'withheld')
+    return skipped(`${one.where} differs from the flags or cannot be decoded: see range-allocations`)
   const free = range.size - reading.set.count
   const full: Finding = {
     object: one.where,
@@ -113,7 +114,7 @@ function readText<Range extends Cidr | PortRange>(
 
 function findingsIn(group: Group, services: readonly Service[]): readonly Finding[] {
   const { claims, stored } = group
-  if (claims === undefined) return stored.map((one) => unreadable(one, 'names no range'))
+  if (claims === undefined) return stored.map((one) => unreadable(one, 'has no range'))
   const { held } = atOnce(surveyServices(services, claims))
   return stored.flatMap((one): readonly Finding[] => {
     const place = claims.ranges.findIndex(({ name }) => name === one.name)

@@ -115,7 +115,7 @@ export function judgeClocks(_parts: Pick<Parts, never>, about: About): Verdict {
   if (readings.length === 0) {
     const isProbed = partOf(about, 'serverProbes') !== undefined
     const reason = isProbed ? 'no API server answered with its time' : 'give --probe to read their clocks'
-    return skipped(`nothing states the time of an API server: ${reason}`)
+    return skipped(`the time of the API servers is unknown: ${reason}`)
   }
   const findings = readings
     .filter(({ offsetMs }) => Math.abs(offsetMs) > MOST_SKEW_MS)
@@ -124,7 +124,8 @@ export function judgeClocks(_parts: Pick<Parts, never>, about: About): Verdict {
       const remedy = [byHand('synchronise the clock of its host, as by chrony or systemd-timesyncd')]
       return { object, expected: `the same time as the others, within ${secondsOf(MOST_SKEW_MS)}`, found, remedy }
     })
-  const own = Math.abs(median) > MOST_SKEW_MS ? `; this machine is ${secondsOf(median)} apart from them` : ''
+  const own =
+    Math.abs(median) > MOST_SKEW_MS ? `; the clock of this machine differs from them by ${secondsOf(median)}` : ''
   return verdictOf(findings, `${readings.length} clocks${own}`)
 }
 

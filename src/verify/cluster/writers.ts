@@ -10,7 +10,7 @@ import {
 import { byHand, type Command, type Finding, type Verdict, verdictOf } from './finding.ts'
 import type { About, Parts } from './state.ts'
 
-const UNKNOWN = 'somebody without a trace in managedFields'
+const UNKNOWN = 'an unknown writer (not in managedFields)'
 
 /** One change of an object's content. */
 interface ContentChange {
@@ -36,7 +36,7 @@ export function judgeWriters({ objectWrites: { states, forMs } }: Pick<Parts, 'o
     const found = `changed ${changes.length} times in ${time} and back: ${who}`
     return [{ object, expected: 'what one writer writes stays', found, remedy: [remedyOf([...counts.keys()])] }]
   })
-  return verdictOf(findings, `nobody overwrote ${states.size} objects in ${time}`)
+  return verdictOf(findings, `no writer overwrote ${states.size} objects in ${time}`)
 }
 
 function changesIn(states: readonly (KubeObject | undefined)[]): readonly ContentChange[] {

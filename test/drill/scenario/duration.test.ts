@@ -13,7 +13,7 @@ import { scenario } from '../report/reports.ts'
 
 const short: Scenario = { ...scenario, durationMs: 10_000 }
 const sentence =
-  'Not everything could be judged: what the last step leads to is due by 25s, and the drill ended at 10s; lengthen its duration.'
+  'Not everything could be judged: the effects of the last step are due by 25s, and the drill ended at 10s; lengthen its duration.'
 
 test('a drill that ends before what its last step leads to is due holds, and each report says so', async () => {
   const report = await runDrill(short)
@@ -70,7 +70,7 @@ test('what is done on a slow way is due as much later as that is slow', () => {
   }
 })
 
-const tooSlow = /nothing is asked of a master/
+const tooSlow = /a master that stays too slow/
 
 function uncheckedFor(steps: readonly Step[], fleet = short.fleet): string {
   return whyUnchecked({ ...short, steps, fleet, durationMs: 3_600_000 }) ?? ''

@@ -107,7 +107,7 @@ const inTheFile: readonly (readonly [from: string, to: string, mistake: string])
     '10:14: the alias *nobody has no anchor; put a value that begins with * in quotation marks',
   ],
   ['name: mine', 'name: mine\nname: mine', '4:1: "name" is given twice'],
-  ['name: mine', 'name: mine\n---\na: b', '4:1: a second document begins here; only one is read'],
+  ['name: mine', 'name: mine\n---\na: b', '4:1: a second document begins here; only one is allowed'],
 ]
 
 /** One more line in the fleet. */
@@ -144,14 +144,14 @@ const inTheFleet: readonly (readonly [line: string, mistake: string])[] = [
 const inMasters: readonly (readonly [masters: readonly string[], mistake: string])[] = [
   [['a', '{}'], '7:7: a master must be a mapping of keys to values'],
   [['{name: A}', '{}'], '7:14: name: must be lower case letters, digits and dashes, not "A"'],
-  [['{name: a}', '{name: a}', '{name: master-2}'], '8:14: name: a is the name of two masters'],
+  [['{name: a}', '{name: a}', '{name: master-2}'], '8:14: name: a is used by two masters'],
   [
     ['{name: a-anew}', '{name: master-2}', '{name: a}', '{name: b-anew}'],
-    '7:14: name: a-anew is what the master in the place of a is called; choose another name',
+    '7:14: name: a-anew is reserved for the successor of a; choose another name',
   ],
   [
     ['{}', '{}', '{name: master-1-anew-anew}'],
-    '9:14: name: master-1-anew-anew is what the master in the place of master-1 is called; choose another name',
+    '9:14: name: master-1-anew-anew is reserved for the successor of master-1; choose another name',
   ],
   [['{adresses: [192.0.2.1]}', '{}'], '7:8: a master has no "adresses"; did you mean addresses?'],
   [['{addresses: []}', '{}'], '7:19: addresses: needs at least one address'],
@@ -163,25 +163,28 @@ const inMasters: readonly (readonly [masters: readonly string[], mistake: string
   ],
   [
     ['{addresses: [127.0.0.1]}', '{}'],
-    '7:20: addresses: 127.0.0.1 is a loopback address: clients cannot reach a server by it',
+    '7:20: addresses: 127.0.0.1 is a loopback address: clients cannot reach a server at this address',
   ],
   [
     ['{addresses: [0.0.0.0]}', '{}'],
-    '7:20: addresses: 0.0.0.0 is the unspecified address: clients cannot reach a server by it',
+    '7:20: addresses: 0.0.0.0 is the unspecified address: clients cannot reach a server at this address',
   ],
   [
     ['{addresses: [169.254.1.1]}', '{}'],
-    '7:20: addresses: 169.254.1.1 is a link-local address: clients cannot reach a server by it',
+    '7:20: addresses: 169.254.1.1 is a link-local address: clients cannot reach a server at this address',
   ],
   [
     ['{addresses: [224.0.0.1]}', '{}'],
-    '7:20: addresses: 224.0.0.1 is a multicast address: clients cannot reach a server by it',
+    '7:20: addresses: 224.0.0.1 is a multicast address: clients cannot reach a server at this address',
   ],
   [
     ['{addresses: [255.255.255.255]}', '{}'],
-    '7:20: addresses: 255.255.255.255 is the broadcast address: clients cannot reach a server by it',
+    '7:20: addresses: 255.255.255.255 is the broadcast address: clients cannot reach a server at this address',
   ],
-  [["{addresses: ['::1']}", '{}'], '7:20: addresses: ::1 is a loopback address: clients cannot reach a server by it'],
+  [
+    ["{addresses: ['::1']}", '{}'],
+    '7:20: addresses: ::1 is a loopback address: clients cannot reach a server at this address',
+  ],
   [
     ["{addresses: ['::ffff:192.0.2.1']}", '{}'],
     '7:20: addresses: "::ffff:192.0.2.1" is an IPv4 address mapped into IPv6; write 192.0.2.1',
@@ -197,7 +200,7 @@ const inMasters: readonly (readonly [masters: readonly string[], mistake: string
   [["{addresses: [192.0.2.1, '2001:db8::1', 192.0.2.9]}", '{}'], '7:19: addresses: takes at most two addresses'],
   [
     ['{addresses: [192.0.2.2]}', '{}'],
-    "8:7: addresses: 192.0.2.2 of master-2 is master-1's too; say so in virtualAddresses if they share it",
+    '8:7: addresses: 192.0.2.2 of master-2 is also an address of master-1; if they share it, add it to virtualAddresses',
   ],
   [
     ['{}', "{addresses: ['2001:db8::2']}"],
@@ -211,16 +214,10 @@ const inMasters: readonly (readonly [masters: readonly string[], mistake: string
   [['{drift: 200000}', '{}'], '7:15: drift: must be a whole number from -100000 to 100000, not 200000'],
   [
     ['{kind: kube-apiserver, settings: {leaseTtl: 30s}}', '{}'],
-    '7:40: settings: has no use for master-1: a kube-apiserver is as upstream made it',
+    '7:40: settings: cannot be set for master-1: it is a kube-apiserver',
   ],
-  [
-    ['{kind: kube-apiserver, skew: 1s}', '{}'],
-    '7:36: skew: has no use for master-1: a kube-apiserver is as upstream made it',
-  ],
-  [
-    ['{kind: kube-apiserver, drift: 1}', '{}'],
-    '7:37: drift: has no use for master-1: a kube-apiserver is as upstream made it',
-  ],
+  [['{kind: kube-apiserver, skew: 1s}', '{}'], '7:36: skew: cannot be set for master-1: it is a kube-apiserver'],
+  [['{kind: kube-apiserver, drift: 1}', '{}'], '7:37: drift: cannot be set for master-1: it is a kube-apiserver'],
   [
     ["{kind: kube-apiserver, addresses: [192.0.2.1, '2001:db8::1']}", '{}'],
     '7:41: addresses: takes one address: master-1 is a kube-apiserver',

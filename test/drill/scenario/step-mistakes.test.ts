@@ -73,11 +73,11 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
   ['at: 5s\naction: restart\nmasters: all\nsignal: hup', '11:13: signal: must be one of kill, terminate, not "hup"'],
   [
     'at: 5s\naction: restart\nmasters: all\noverlap: 2s\npart: server',
-    '12:11: part: has no use beside overlap: the sidecar is terminated then',
+    '12:11: part: cannot be used with overlap, which always terminates the sidecar',
   ],
   [
     'at: 5s\naction: restart\nmasters: all\noverlap: 2s\npause: 1s',
-    '12:12: pause: has no use beside overlap: the sidecar is terminated then',
+    '12:12: pause: cannot be used with overlap, which always terminates the sidecar',
   ],
   [
     'at: 5s\naction: partition\nmasters: all\nfrom: etcd',
@@ -103,18 +103,18 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
     '8:5: steps: requests-fail with how: status needs "status"',
   ],
   ['at: 5s\naction: requests-fail\nmasters: all\nhow: delay', '8:5: steps: requests-fail with how: delay needs "by"'],
-  ['at: 5s\naction: requests-fail\nmasters: all\nhow: hang\nevery: 1s', '12:12: every: has no use with how: hang'],
+  ['at: 5s\naction: requests-fail\nmasters: all\nhow: hang\nevery: 1s', '12:12: every: cannot be used with how: hang'],
   [
     'at: 5s\naction: requests-fail\nmasters: all\nhow: status\nstatus: 403\nretryAfter: 1s',
-    '13:17: retryAfter: has no use with the status 403: it goes with 429 and 503',
+    '13:17: retryAfter: requires the status 429 or 503, not 403',
   ],
   [
     'at: 5s\naction: requests-fail\nmasters: all\nhow: hang\nonly: probe\nverb: get',
-    '13:11: verb: has no use with only: probe',
+    '13:11: verb: cannot be used with only: probe',
   ],
   [
     'at: 5s\naction: requests-fail\nmasters: all\nhow: expired\nresource: leases',
-    '12:15: resource: has no use with how: expired: all requests are refused',
+    '12:15: resource: cannot be used with how: expired, which refuses all requests',
   ],
   ['at: 5s\naction: own-etcd-dead\nmasters: all\nhow: slowly', '11:10: how: must be one of fails, hangs, not "slowly"'],
   ['at: 5s\naction: datastore-outage', '8:5: the action datastore-outage needs "for": how long until it is undone'],

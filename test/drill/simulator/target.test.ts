@@ -306,7 +306,7 @@ test('whoever is unknown, or known twice, is named', async (t) => {
     name: 'DrillError',
     message: 'there is no master master-9',
   })
-  await assert.rejects(fleet.join(masterPlan(1)), { message: 'there is a master master-1 already' })
+  await assert.rejects(fleet.join(masterPlan(1)), { message: 'the master master-1 already exists' })
 })
 
 test('after its end nothing runs, also when it is closed while it is being driven', async () => {

@@ -108,10 +108,7 @@ test('an object that somebody makes again and again is removed at growing interv
   assert.ok(remove())
   // Nobody looks at what is not there.
   await time.advance(10_000)
-  assert.equal(
-    logger.lines.at(-1)?.message,
-    'no other writer overwrites this object any more; it is corrected at once again',
-  )
+  assert.equal(logger.lines.at(-1)?.message, 'other writers no longer overwrite this object; back-off ended')
 })
 
 test('many writers are not told apart without end', async () => {

@@ -28,7 +28,7 @@ for (const [what, fault] of [
     assert.deepEqual(
       lines.map(({ level, message, fields }) => [level, message, fields.address]),
       [
-        ['info', 'lease ended without renewal', '192.0.2.2'],
+        ['info', 'lease expired without renewal', '192.0.2.2'],
         ['warn', 'an expired lease cannot be deleted; this master ignores it', '192.0.2.2'],
       ],
     )

@@ -180,7 +180,7 @@ test('kubernetes: an observer that may write nothing still takes a dead master o
   assert.deepEqual(seen, [both, both, both, own, own])
   assert.deepEqual(
     logger.lines.map(({ message, fields }) => `${message} ${fields.verb ?? fields.address}`),
-    ['dry run: would make and renew a lease 192.0.2.1', 'dry run: would write delete'],
+    ['dry run: would create and renew a lease 192.0.2.1', 'dry run: would write delete'],
   )
   assert.equal((await api.list(leaseResource)).items.length, 1)
 })

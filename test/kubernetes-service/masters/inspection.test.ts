@@ -192,7 +192,7 @@ test('a Lease without a readable holder has no address', async () => {
       life: { type: 'renewed', ttlMs, leftMs: undefined },
     },
   )
-  assert.deepEqual(odd, [{ type: 'unreadable', reason: 'Lease x names no holder' }])
+  assert.deepEqual(odd, [{ type: 'unreadable', reason: 'Lease x has no valid holder' }])
 })
 
 test('who watches a lease for its whole TTL knows whether it is renewed; time without a read does not count', async () => {

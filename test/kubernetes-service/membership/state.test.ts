@@ -30,7 +30,7 @@ const leaving: Phase = {
   before: 'ready',
   departure: 'life-1/1',
 }
-const withdrawn = 'this master was withdrawn; it stays out until it is started again'
+const withdrawn = 'this master was withdrawn and is not listed again until it is restarted'
 
 /** A membership whose lease was renewed at 0, on a clock that says `nowMs`. */
 function faultOf(phase: Phase, { lease = {}, state = self.state, nowMs = 0 }: Given = {}): string | undefined {
@@ -57,7 +57,7 @@ const table: readonly [says: string, phase: Phase, given: Given, fault: string |
   ['not renewed for a TTL', listed, { nowMs: 15_000 }, 'the lease of this master was not renewed for 15s'],
   ['not renewed for longer', listed, { nowMs: 75_999 }, 'the lease of this master was not renewed for 1m15s'],
   ['without its lease', listed, { lease: { missing: true } }, 'the lease of this master is missing'],
-  ['whose record says unready', listed, { state: 'unready' }, 'the record of this master says unready'],
+  ['whose record says unready', listed, { state: 'unready' }, 'the holder record of this master has the state unready'],
   ['withdrawn by somebody', out('withdrawn'), {}, withdrawn],
   ['that has left as it was told', out('left'), { lease: { renewedAtMs: undefined } }, undefined],
   ['that leaves', leaving, { lease: { renewedAtMs: undefined }, nowMs: 60_000 }, undefined],

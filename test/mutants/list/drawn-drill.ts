@@ -309,7 +309,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'drill-live-cluster-branch': {
     broken: "stepFault:: always takes the second of step.how === 'full' ? 'datastore-outage with how: full is f….",
     file: 'drill/live/cluster.ts',
-    text: "return step.how === 'full' ? 'datastore-outage with how: full is for the simulator, how: away is not' : undefined",
+    text: "return step.how === 'full' ? 'datastore-outage with how: full requires the simulator; use how: away' : undefined",
     instead: 'return undefined',
     tests: ['drill/live/cluster.test.ts'],
   },

@@ -63,14 +63,14 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'kube-rest-api-branch': {
     broken: "problem: always takes the second of value === undefined || value === '' ? `has no ${field}` : `h.",
     file: 'kube/rest-api.ts',
-    text: "value === undefined || value === '' ? `has no ${field}` : `has the impossible ${field} ${JSON.stringify(value)}`",
-    instead: '`has the impossible ${field} ${JSON.stringify(value)}`',
+    text: "value === undefined || value === '' ? `has no ${field}` : `has an invalid ${field} ${JSON.stringify(value)}`",
+    instead: '`has an invalid ${field} ${JSON.stringify(value)}`',
     tests: ['kube/rest-api.test.ts'],
   },
   'kube-kube-config-access-guard': {
     broken: "serverUrl: drops: if (url.username !== '' || url.password !== '').",
     file: 'kube/kube-config-access.ts',
-    text: "  if (url.username !== '' || url.password !== '') return fail(`${of} holds a password; put it under users`)\n",
+    text: "  if (url.username !== '' || url.password !== '') return fail(`${of} contains credentials; move them to users`)\n",
     instead: '',
     tests: ['kube/kube-config.test.ts'],
   },
@@ -189,9 +189,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'kube-rest-metrics-number': {
     broken: 'restMetrics:: has 2 for 1.',
     file: 'kube/rest-answer.ts',
-    text: "help: 'Request latency in seconds, until the answer (of a watch: its beginning), by method.',\n      labels: ['verb'],\n      buckets: [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],",
+    text: "help: 'Request latency in seconds, until the response (of a watch: until it begins), by method.',\n      labels: ['verb'],\n      buckets: [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],",
     instead:
-      "help: 'Request latency in seconds, until the answer (of a watch: its beginning), by method.',\n      labels: ['verb'],\n      buckets: [0.005, 0.025, 0.1, 0.25, 0.5, 2, 2, 4, 8, 15, 30, 60],",
+      "help: 'Request latency in seconds, until the response (of a watch: until it begins), by method.',\n      labels: ['verb'],\n      buckets: [0.005, 0.025, 0.1, 0.25, 0.5, 2, 2, 4, 8, 15, 30, 60],",
     tests: ['metrics.test.ts'],
   },
 }

@@ -241,8 +241,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'commands-health-serving-number': {
     broken: 'exposureOf: has 1 for 0.',
     file: 'commands/run.ts',
-    text: "return lacks.length === 0 ? undefined : `the network is served /metrics ${lacks.join(' and ')}`",
-    instead: "return lacks.length === 1 ? undefined : `the network is served /metrics ${lacks.join(' and ')}`",
+    text: "return lacks.length === 0 ? undefined : `/metrics is served to the network ${lacks.join(' and ')}`",
+    instead: "return lacks.length === 1 ? undefined : `/metrics is served to the network ${lacks.join(' and ')}`",
     tests: ['commands/run.test.ts'],
   },
   'documents-yaml-flag': {

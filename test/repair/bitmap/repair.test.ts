@@ -410,7 +410,7 @@ test('a stored range that must not be rewritten is a fault only when something i
   assert.equal(master.repair.fault(), undefined)
   await world.service(30_002)
   await world.time.advance(1_000)
-  assert.equal(master.repair.fault(), 'servicenodeports in memory is not rewritten; it is left alone')
+  assert.equal(master.repair.fault(), 'servicenodeports in memory is not rewritten; it is not changed')
   assert.deepEqual(await world.taken(), [30_001])
   assert.ok(!master.requests().some((request) => request.startsWith('write')))
   await master.stop()

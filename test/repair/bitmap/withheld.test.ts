@@ -20,7 +20,7 @@ test('a range that is stored for another flag is left alone, with one Warning ev
   await world.time.advance(20_000)
   assert.deepEqual(await world.taken(31_000), [31_050])
   const note =
-    'servicenodeports in memory is of the range 31000-31099, not of 30000-30099, and is left alone, because a server that uses it would refuse every new Service; give --service-node-port-range=31000-31099, or start it anew with --adopt-range to have it rewritten'
+    'servicenodeports in memory has the range 31000-31099, not 30000-30099; it is not changed, because a server that uses it would reject every new Service; set --service-node-port-range=31000-31099, or restart with --adopt-range to rewrite it'
   assert.deepEqual(
     master.events.map((event) => [event.type, event.reason, event.action, event.note]),
     [['Warning', 'ServiceRangeMismatch', 'RangeAllocation', note]],
@@ -64,7 +64,7 @@ test('of two masters with different flags the later writes nothing', async () =>
   assert.deepEqual(first.events.slice(1), [])
   assert.equal(first.repair.fault(), undefined)
   assert.ok(!second.requests().some((request) => request.startsWith('write')))
-  assert.match(second.repair.fault() ?? '', /is of the range 30000-30099, not of 31000-31099/)
+  assert.match(second.repair.fault() ?? '', /has the range 30000-30099, not 31000-31099/)
   await first.stop()
   await second.stop()
 })
@@ -105,7 +105,7 @@ test('with --adopt-range it is rewritten: what Services hold, and what is taken 
   ])
   assert.deepEqual(
     master.events.filter(({ reason }) => reason === 'ServiceRangeAdopted').map(({ note }) => note),
-    [`${where} was rewritten for the range 30000-30099; it was of 29950-30050 (by host-1)`],
+    [`${where} was rewritten from the range 29950-30050 to 30000-30099 (by host-1)`],
   )
   assert.equal(master.settled, true)
   assert.equal(master.repair.fault(), undefined)
@@ -161,7 +161,7 @@ for (const [name, content] of Object.entries(unreadable)) {
     const master = world.master('a', { adoptRange: true }).run()
     await world.time.advance(3 * thirtySeconds)
     assert.deepEqual(master.events[0]?.reason, 'ServiceRangeUnreadable')
-    assert.match(master.repair.fault() ?? '', /^servicenodeports in memory .*; it is left alone$/)
+    assert.match(master.repair.fault() ?? '', /^servicenodeports in memory .*; it is not changed$/)
     assert.deepEqual(await master.metric(withheld), { 'range="servicenodeports",reason="unreadable"': 1 })
     assert.ok(!master.requests().some((request) => request.startsWith('write')))
     await master.stop()
@@ -178,7 +178,7 @@ test('one family whose range is another does not keep the other from being kept'
   const stored = await world.registry.read('serviceips', new AbortController().signal)
   assert.ok(stored.type === 'range')
   assert.deepEqual([...stored.data], [1])
-  assert.match(master.repair.fault() ?? '', /give --service-cluster-ip-range=10.96.0.0\/24,fd01::\/120/)
+  assert.match(master.repair.fault() ?? '', /set --service-cluster-ip-range=10.96.0.0\/24,fd01::\/120/)
   await master.stop()
 })
 

@@ -362,7 +362,7 @@ test('it waits for the default ServiceCIDR, and says so', async () => {
   await api.create(serviceCidrs, { metadata: { name: 'other' }, spec: { cidrs: ['192.0.2.0/24'] } })
   const master = world.master()
   await world.advance(100_000)
-  assert.match(master.repair.fault() ?? '', /there is no ServiceCIDR kubernetes yet/)
+  assert.match(master.repair.fault() ?? '', /^waiting for the ServiceCIDR kubernetes to be created$/)
   assert.equal(master.settled, false)
   assert.deepEqual(master.told, [])
   await api.create(serviceCidrs, { metadata: { name: 'kubernetes' }, spec: { cidrs: ['10.96.0.0/16'] } })

@@ -108,7 +108,7 @@ test('configmap: one of that name that holds something else is unreadable, and s
     const before = await ledger()
     const stored = await registry.read(name, patient)
     assert.ok(stored.type === 'unreadable', JSON.stringify(content))
-    assert.match(stored.reason, /^is not a ledger of ours: [^\n]+$/)
+    assert.match(stored.reason, /^is not a valid range allocation: [^\n]+$/)
     const again = { range: '1-9', data: Buffer.of(1) }
     await assert.rejects(registry.write(name, again, stored, patient), TypeError)
     assert.equal(await registry.write(name, again, { type: 'absent' }, patient), undefined)

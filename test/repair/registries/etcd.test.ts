@@ -84,12 +84,12 @@ test('etcd: JSON is read, and never rewritten', async (t) => {
   for (const found of [read, seen.told[0]]) {
     assert.equal(inWords(found), '30000-32767 80')
     assert.ok(found?.type === 'range')
-    assert.equal(found.fixed, 'is JSON, as an old kube-apiserver stored it, and is not rewritten')
+    assert.equal(found.fixed, 'is JSON, written by an old kube-apiserver, and is not rewritten')
     await assert.rejects(registry.write(name, { range: '30000-32767', data: Buffer.of() }, found, patient), {
       name: 'EtcdError',
       code: 'Refused',
       nature: 'lasting',
-      message: `${key} in etcd is JSON, as an old kube-apiserver stored it, and is not rewritten`,
+      message: `${key} in etcd is JSON, written by an old kube-apiserver, and is not rewritten`,
     })
   }
   assert.equal((await stored()).toString(), json)

@@ -70,7 +70,7 @@ test('dry run: what may not be written is not said to be', async () => {
   assert.deepEqual(
     logger.lines.map(({ message, fields }) => `${message} ${fields.where} ${fields.reason}`),
     [
-      `dry run: would not write /registry/ranges/${name} in etcd is JSON, as an old kube-apiserver stored it, and is not rewritten`,
+      `dry run: would not write /registry/ranges/${name} in etcd is JSON, written by an old kube-apiserver, and is not rewritten`,
     ],
   )
 })

@@ -34,7 +34,7 @@ test('an object at rest, or changed by one writer, holds', async () => {
   ])
   assert.deepEqual(failedIn(report), [])
   const [result] = report.results
-  assert.equal(result?.status === 'held' && result.found, 'nobody overwrote 3 objects in 10s')
+  assert.equal(result?.status === 'held' && result.found, 'no writer overwrote 3 objects in 10s')
 })
 
 test('a list that two writers overwrite in turn is named with them and how often', async () => {
@@ -89,6 +89,6 @@ test('masters that fight share a name; a deletion leaves no trace', async () => 
     ],
   ])
   assert.equal(deletion.finding?.object, 'EndpointSlice default/kubernetes')
-  assert.match(deletion.finding?.found ?? '', /1 by somebody without a trace in managedFields, 1 by kube-apiserver/)
+  assert.match(deletion.finding?.found ?? '', /1 by an unknown writer \(not in managedFields\), 1 by kube-apiserver/)
   assert.match(deletion.repair, /audit log/)
 })

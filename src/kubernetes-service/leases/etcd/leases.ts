@@ -285,7 +285,7 @@ export class EtcdLeases implements MasterLeases {
     if (!this.#hasCoHolder) {
       logger.warn(
         { address: addressOf(holder) },
-        'a kube-apiserver with its own endpoint reconciler renews the lease of this address too; it is left to it when this master goes',
+        'a kube-apiserver with its own endpoint reconciler also renews the lease of this address; this master does not delete it when it leaves',
       )
     }
     this.#coHolderSeenMs = clock.monotonicMs()

@@ -83,7 +83,7 @@ export function readSnapshot(
   for (const record of stored.records) {
     const holder = holderAt(keys, record)
     if (holder === undefined) {
-      unusable.push({ key: record.key, reason: 'holds no record of a master at that address' })
+      unusable.push({ key: record.key, reason: 'is not a valid holder record for that address' })
     } else {
       const address = addressOf(holder)
       holders.set(address, [...(holders.get(address) ?? []), { holder, modRevision: record.modRevision }])
@@ -95,7 +95,7 @@ export function readSnapshot(
   for (const { key, value, modRevision } of stored.leases) {
     const address = keys.addressOfLease(key)
     if (address === undefined) {
-      unusable.push({ key, reason: 'names no address that could be listed' })
+      unusable.push({ key, reason: 'does not contain an address that can be listed' })
       continue
     }
     renewals.set(address, modRevision)
@@ -150,12 +150,12 @@ function readLease(
   if (lease.type === 'json') return {}
   const named = lease.address === undefined ? undefined : keys.addressOfLease(keys.lease(lease.address))
   if (lease.type === 'unreadable') {
-    const counts = named === undefined ? 'the address of its key counts until it ends' : 'its address counts'
+    const counts = named === undefined ? 'using the address of its key until the lease expires' : 'using its address'
     return { named, reason: `${lease.reason}; ${counts}` }
   }
   if (named !== undefined) return { named }
   const what = lease.address === undefined ? 'no address' : `${JSON.stringify(lease.address)}, which cannot be listed`
-  return { reason: `holds ${what}; the address of its key counts` }
+  return { reason: `contains ${what}; using the address of its key` }
 }
 
 /** The value to store for a renewal; undefined if the stored value must not be overwritten. */

@@ -271,11 +271,11 @@ test('whoever renews a lease lives, whatever is in it: the address of the key co
   assert.deepEqual(
     logger.lines.map(({ fields }) => fields.reason),
     [
-      'is neither protobuf nor JSON; the address of its key counts until it ends',
-      'is protobuf, but not as Kubernetes writes it; its address counts',
-      'is protobuf, but not as Kubernetes writes it; its address counts',
-      'holds "010.0.0.1", which cannot be listed; the address of its key counts',
-      'is encrypted (aescbc); the address of its key counts until it ends',
+      'is neither protobuf nor JSON; using the address of its key until the lease expires',
+      'is protobuf, but not a valid Kubernetes object; using its address',
+      'is protobuf, but not a valid Kubernetes object; using its address',
+      'contains "010.0.0.1", which cannot be listed; using the address of its key',
+      'is encrypted (aescbc); using the address of its key until the lease expires',
     ],
   )
 })
@@ -335,7 +335,7 @@ test('a value at our own address that cannot be read is never written, counts wh
   }
   assert.deepEqual(
     logger.lines.map(({ fields }) => `${fields.key} ${fields.reason}`),
-    [`${leaseKey} is neither protobuf nor JSON; the address of its key counts until it ends`],
+    [`${leaseKey} is neither protobuf nor JSON; using the address of its key until the lease expires`],
   )
   await leases.update(self, signal)
   const made = decodeMasterLease((await etcd.get(leaseKey, signal))?.value ?? new Uint8Array())

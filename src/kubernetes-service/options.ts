@@ -169,9 +169,7 @@ export const leaseStoreRules: readonly Rule<KubernetesServiceValues & EtcdValues
     on: 'leaseNamespace',
     needs: ['leaseStore', 'leaseNamespace'],
     breach: ({ leaseStore, leaseNamespace }) =>
-      leaseNamespace !== 'kube-system' && leaseStore !== 'kubernetes'
-        ? 'requires --lease-store=kubernetes'
-        : undefined,
+      leaseNamespace !== 'kube-system' && leaseStore !== 'kubernetes' ? 'requires --lease-store=kubernetes' : undefined,
   },
 ]
 
@@ -209,9 +207,7 @@ export const kubernetesServiceRules: readonly Rule<
     on: 'apiserverCount',
     needs: ['apiserverCount', 'endpointReconcilerType'],
     breach: ({ apiserverCount, endpointReconcilerType: type }) =>
-      apiserverCount !== 1 && type !== 'master-count'
-        ? 'requires --endpoint-reconciler-type=master-count'
-        : undefined,
+      apiserverCount !== 1 && type !== 'master-count' ? 'requires --endpoint-reconciler-type=master-count' : undefined,
   },
   ...leaseStoreRules,
   {

@@ -9,6 +9,8 @@ const REFUSED_MS = 10_000
 const RENEWAL_MS = 500
 /** A state at most this old counts as present, in milliseconds, because checks are a second apart. */
 const SEEN_MS = 1_000
+/** An outage seems this much longer than it was, because members first connect again, in milliseconds. */
+const RECONNECTED_MS = 1_000
 /** How long a process needs after its server is ready to get its lease, in milliseconds. */
 const READY_AT_ONCE_MS = 500
 /** How long a master waits for its server's answer before it leaves for good or renews its lease, in milliseconds. */
@@ -330,7 +332,7 @@ export class MemberHistory {
     const { leaseTtlMs, reconcileIntervalMs } = this.#state
     // Masters see leases when they list them, so an outage between two lists goes unnoticed.
     const outage = this.#throughOutage
-    if (outage !== undefined && outage.untilMs - outage.sinceMs >= reconcileIntervalMs) {
+    if (outage !== undefined && outage.untilMs - outage.sinceMs >= reconcileIntervalMs + RECONNECTED_MS) {
       return nowMs - outage.untilMs > leaseTtlMs - RENEWAL_MS - this.lagMs
     }
     const notCountedMs = this.#stoodStillMs < reconcileIntervalMs ? 0 : this.#stoodStillMs

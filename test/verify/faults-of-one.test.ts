@@ -23,6 +23,13 @@ tellStories({
   'a lease ends whose server is not back from an outage for longer than it lasts': [
     () => outageStory(15_000).list(['a', 'c']).turn('b', BACK).wait(1_000).list(all).wait(60_000),
   ],
+  'a lease ends after an outage that was over before any other master could notice it': [
+    () => shortOutageStory(4_200).wait(2_200).list(['a', 'c']).turn('b', BACK).wait(1_000).list(all).wait(60_000),
+  ],
+  'a lease ends early after an outage that the other masters have noticed': [
+    () => shortOutageStory(6_000).wait(2_200).list(['a', 'c']).turn('b', BACK).wait(1_000).list(all).wait(60_000),
+    'unready-leaves-only-for-ready',
+  ],
   'a server fails a little later than all others, and its master goes when they are back': [
     () => {
       const story = new FleetStory({ a: {}, b: {}, c: {} }).turn('b', silent).wait(3_500)
@@ -71,6 +78,17 @@ function outageStory(laterMs: number, b: { readonly leavesWhenUnready?: boolean 
   story.wait(20_000)
   story.leasesStandStill = false
   return story.turn('a', BACK).turn('c', BACK).wait(laterMs)
+}
+
+/** An outage of so long, where leases last six seconds and are renewed every four; the server of b stays away. */
+function shortOutageStory(outageMs: number): FleetStory {
+  const times = { leaseTtlMs: 6_000, reconcileIntervalMs: 4_000 }
+  const story = new FleetStory({ a: times, b: times, c: times })
+  story.leasesStandStill = true
+  for (const name of all) story.turn(name, { ...silent, connected: false })
+  story.wait(outageMs)
+  story.leasesStandStill = false
+  return story.turn('a', BACK).turn('c', BACK)
 }
 
 /** Two outages of what leases are stored in, so far apart. b cannot renew its lease after the first one. */

@@ -7,7 +7,7 @@ import { changeKey, MastersScreen, mastersJson, mastersTable } from '../../src/c
 import type { MasterRow } from '../../src/kubernetes-service/masters/masters.ts'
 import { startServer } from '../kube/loopback-server.ts'
 import { writeKubeconfig } from '../peers/kubeconfig.ts'
-import { freePort } from '../support/free-port.ts'
+import { freePort } from '../peers/ports.ts'
 import { spawnChild } from '../support/spawn-child.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { program } from './command-line.ts'

@@ -8,7 +8,7 @@ import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createPinoLogger, MAX_WAITING_BYTES, type PinoLoggerOptions } from '../../src/telemetry/pino-logger.ts'
 import { addSecret } from '../../src/telemetry/secrets.ts'
-import { freePort } from '../support/free-port.ts'
+import { freePort } from '../peers/ports.ts'
 
 async function setUp(options: PinoLoggerOptions = {}) {
   const written: string[] = []

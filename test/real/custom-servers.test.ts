@@ -110,7 +110,7 @@ test('beside a bare 1.32 without --etcd-servers the start ends with the flag to 
   assert.equal(code, 1)
   assert.match(
     JSON.stringify(master.log),
-    /still refused after 5s: create services .*failed to allocate IP .*; give --etcd-servers/,
+    /still refused after 5s: create services .*failed to allocate IP .*; set --etcd-servers/,
   )
   assert.deepEqual(master.logged(/refuses a request.*(servicecidrs|ipaddresses)/), [])
 })

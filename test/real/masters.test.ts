@@ -144,7 +144,7 @@ test('beside a kube-apiserver a key that never ends is shown as what it is, and 
   for (const address of ['192.0.2.1', '192.0.2.250']) {
     const refused = await run('masters', 'evict', address, '--yes', ...flags)
     assert.deepEqual([refused.code, refused.stdout], [1, ''])
-    assert.match(refused.stderr, new RegExp(`^refused: ${address} lives \\([^\\n]*\\n$`))
+    assert.match(refused.stderr, new RegExp(`^refused: ${address} is alive \\([^\\n]*\\n$`))
   }
   assert.equal((await run('masters', 'evict', '192.0.2.66', '--yes', ...flags)).code, 1)
   assert.deepEqual(await master.stop(), { code: 0, signal: null })

@@ -1,9 +1,9 @@
-import { createHook } from 'node:async_hooks'
+import { type AsyncHook, createHook } from 'node:async_hooks'
 import type { ChildProcess } from 'node:child_process'
 import { subscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 import { relative } from 'node:path'
-import { after } from 'node:test'
+import { after, beforeEach } from 'node:test'
 
 // Loaded before every test file (`--import`): when all its tests are done, whatever still keeps the process busy fails the file,
 // and so does a promise that was rejected with nobody listening, which node:test forgives once its test has ended.
@@ -39,13 +39,10 @@ void process.stdout
 void process.stderr
 const atStart = count(process.getActiveResourcesInfo())
 
-// At its first use node:test enables a hook that remembers which test each promise and timer came from, to name that test when one of
-// them throws later. That is a third of the CPU time of the suite. Without it such an error fails the file instead of the test.
-const hooks: { enable: unknown } = Object.getPrototypeOf(createHook({}))
-const { enable } = hooks
-hooks.enable = function notEnabled() {
-  return this
-}
+// At its first use node:test enables a hook that remembers for each promise and timer which test it came from: a third of the CPU time of the
+// unit tests. It is needed while suites are declared, also for the `after` of a suite; from the first test on it only names the test of an
+// error that comes after its end, and without it such an error fails the file.
+if (process.env.TEST_TIER === 'unit') disableFromFirstTest()
 
 after(async () => {
   const deadline = performance.now() + graceMs
@@ -59,7 +56,17 @@ after(async () => {
   if (left.length > 0) endLater()
   if (problems.length > 0) throw new Error(`${relative('.', process.argv[1] ?? '')}: ${problems.join('\n')}`)
 })
-hooks.enable = enable
+function disableFromFirstTest(): void {
+  const hooks: { enable(this: AsyncHook): AsyncHook } = Object.getPrototypeOf(createHook({}))
+  const { enable } = hooks
+  let ofTests: AsyncHook | undefined
+  hooks.enable = function () {
+    ofTests = this
+    return enable.call(this)
+  }
+  beforeEach(() => void ofTests?.disable())
+  hooks.enable = enable
+}
 
 /** What is left may keep the process alive for ever. By then the results have long been written. */
 function endLater(): void {

@@ -27,11 +27,11 @@ test('a failure is always told check by check, without its reason', async () => 
 })
 
 test('a remark is shown beside a check that passes, and only there', async () => {
-  const lacking: HealthCheck = { ...healthy('node-port-repair'), remark: () => 'give --etcd-servers' }
+  const lacking: HealthCheck = { ...healthy('node-port-repair'), remark: () => 'set --etcd-servers' }
   const passing = { ...healthy('log'), remark: () => undefined }
   const failing = { ...broken, remark: () => 'nothing' }
   const { text } = await ask([lacking, passing], { verbose: true })
-  assert.equal(text, '[+]node-port-repair ok, but: give --etcd-servers\n[+]log ok\nreadyz check passed\n')
+  assert.equal(text, '[+]node-port-repair ok, but: set --etcd-servers\n[+]log ok\nreadyz check passed\n')
   assert.equal((await ask([lacking])).text, 'ok')
   assert.ok(!(await ask([failing])).text.includes('nothing'))
 })

@@ -51,11 +51,9 @@ async function work(): Promise<void> {
   const sound = new Set<string>()
   try {
     for (const [name, mutant] of queue) {
-      if (stop.signal.aborted) return
       try {
         await proveSound(copy, mutant.tests, sound)
         const { type, failed } = await copy.try(mutant, limitMs)
-        if (stop.signal.aborted) return
         total[type]++
         count(mutant.file, type !== 'not noticed')
         console.log(

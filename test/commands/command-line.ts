@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Cleanup } from '../support/cleanup.ts'
 import { type Child, spawnChild } from '../support/spawn-child.ts'
@@ -9,6 +10,13 @@ export const program = process.env.TEST_PROGRAM ?? fileURLToPath(new URL('../../
 export function startProgram(t: Cleanup, args: readonly string[], nodeArgs: readonly string[] = []): Promise<Child> {
   const environment = { KUBECONFIG: undefined, KUBERNETES_SERVICE_HOST: undefined, NODE_OPTIONS: undefined }
   return spawnChild(t, process.execPath, [...nodeArgs, program, ...args], { env: environment })
+}
+
+/** Where a started program serves its health, once its /readyz is 200. */
+export async function whenReady(child: Child): Promise<{ readonly address: string; readonly port: string }> {
+  const [, address = '', port = ''] = await child.output(/"health":"([^"]+:(\d+))"/)
+  while ((await fetch(`http://${address}/readyz`)).status !== 200) await sleep(50)
+  return { address, port }
 }
 
 /** Runs the program to its end. */

@@ -11,6 +11,7 @@ import { peakResidentMib, residentMib } from '../peers/footprint.ts'
 import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import type { Child } from '../support/spawn-child.ts'
 import { tempDir } from '../support/temp-dir.ts'
+import { whenReady } from './command-line.ts'
 import { startHostileApiServer } from './hostile-api-server.ts'
 
 /** A server that can turn hostile. */
@@ -79,8 +80,7 @@ export async function endureHostility(t: TestContext, options: HostilityOptions)
   }
   await becomeRight()
   // Its start writes lines of its own.
-  const [, address = ''] = await program.output(/"health":"([^"]+)"/)
-  while ((await fetch(`http://${address}/readyz`)).status !== 200) await sleep(50)
+  await whenReady(program)
   await sleep(1_000)
   const idleMib = Math.round(residentMib(program.pid))
   const outages: HostileOutage[] = []

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { CoreV1Api, KubeConfig } from '@kubernetes/client-node'
 import { exposureOf } from '../../src/commands/run.ts'
 import { type Flags, resolveConfiguration } from '../../src/config/resolve.ts'
 import { certificate, startServer } from '../kube/loopback-server.ts'
 import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import { tempDir } from '../support/temp-dir.ts'
-import { runProgram, startProgram } from './command-line.ts'
+import { runProgram, startProgram, whenReady } from './command-line.ts'
 
 const embedded = ['run', '--embedded', '--health-bind-address', '127.0.0.1:0']
 
@@ -31,9 +30,8 @@ suite('run', { concurrency: 2 }, () => {
       .readNamespacedService({ namespace: 'default', name: 'kubernetes' })
     assert.equal(service.spec?.clusterIP, '10.0.0.1')
 
-    const [, address = ''] = await program.output(/"health":"([^"]+)"/)
     // The first pass of the repairs is part of the start, and not to be seen on the screen.
-    while ((await fetch(`http://${address}/readyz`)).status !== 200) await sleep(50)
+    const { address } = await whenReady(program)
     assert.match(await (await fetch(`http://${address}/metrics`)).text(), /^process_resident_memory_bytes \d/m)
 
     program.kill('SIGTERM')

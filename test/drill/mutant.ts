@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process'
-import { cp, glob, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { glob, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { root } from '../../scripts/command.ts'
 import { type Mutant, mutated } from '../mutants/mutant.ts'
+import { SourceCopy } from '../mutants/source-copy.ts'
 import type { FirstViolation } from './first-violation.ts'
 
 /** A mistake that random schedules must notice. */
@@ -44,8 +44,6 @@ export async function errorsOf(mutants: ReadonlyMap<string, Mutant>): Promise<st
 export async function findMutant(mutant: Mutant, limit: number): Promise<FirstViolation> {
   return inCopy(async (copy) => {
     await writeFile(join(copy, 'src', mutant.file), await mutated(mutant))
-    await mkdir(join(copy, 'test/drill'), { recursive: true })
-    await cp(join(root, 'test/drill/first-violation.ts'), join(copy, 'test/drill/first-violation.ts'))
     const errors = await compile(copy)
     if (errors !== '') throw new Error(`the mutant does not compile:\n${errors}`)
     const { stdout } = await run(process.execPath, ['test/drill/first-violation.ts', `${limit}`], { cwd: copy })
@@ -55,17 +53,13 @@ export async function findMutant(mutant: Mutant, limit: number): Promise<FirstVi
 
 const run = promisify(execFile)
 
-/** Carries out `work` on a copy of the sources and of what compiles them. */
-async function inCopy<T>(work: (copy: string) => Promise<T>): Promise<T> {
-  const copy = await mkdtemp(join(tmpdir(), 'mutant-'))
+/** Carries out `work` in a copy of the repository. */
+async function inCopy<T>(work: (directory: string) => Promise<T>): Promise<T> {
+  const copy = await SourceCopy.make()
   try {
-    await cp(join(root, 'src'), join(copy, 'src'), { recursive: true })
-    for (const name of ['package.json', 'tsconfig.json', 'tsconfig.build.json'])
-      await cp(join(root, name), join(copy, name))
-    await symlink(join(root, 'node_modules'), join(copy, 'node_modules'))
-    return await work(copy)
+    return await work(copy.directory)
   } finally {
-    await rm(copy, { recursive: true, force: true })
+    await copy.remove()
   }
 }
 

@@ -168,18 +168,8 @@ test('a watch begins with the first change after the revision of the read before
 
 test('a watch that breaks as soon as it stands is opened again at growing pauses', async (t) => {
   const server = await startServer(t, { answers: true, watchesEnd: true })
-  const pauses: number[] = []
-  // Pauses, which alone are drawn, pass at once; the times that requests and connections are given never do.
-  const clock: Clock = {
-    wallMs: () => 0,
-    monotonicMs: () => 0,
-    schedule(delayMs, callback) {
-      if (delayMs % 100 === 0) return () => {}
-      pauses.push(delayMs)
-      const waiting = setImmediate(callback)
-      return () => clearImmediate(waiting)
-    },
-  }
+  // Only pauses are drawn.
+  const { clock, pauses } = clockOfPauses((delayMs) => delayMs % 100 !== 0)
   const endpoints = [parseEndpoint(server.url)]
   const etcd = connectEtcd({ endpoints, clock, random: { next: () => 0.9871 }, requestTimeoutMs: 60_000 })
   t.after(() => etcd.close())
@@ -191,17 +181,7 @@ test('a watch that breaks as soon as it stands is opened again at growing pauses
 
 test('a request that no server with a leader answers is sent again after a pause', async (t) => {
   const server = await startServer(t, { answers: true, withoutLeader: 2 })
-  const pauses: number[] = []
-  const clock: Clock = {
-    wallMs: () => 0,
-    monotonicMs: () => 0,
-    schedule(delayMs, callback) {
-      if (delayMs !== 200) return () => {}
-      pauses.push(delayMs)
-      const waiting = setImmediate(callback)
-      return () => clearImmediate(waiting)
-    },
-  }
+  const { clock, pauses } = clockOfPauses((delayMs) => delayMs === 200)
   const etcd = connectEtcd({ endpoints: [parseEndpoint(server.url)], clock, requestTimeoutMs: 60_000 })
   t.after(() => etcd.close())
   assert.equal(await etcd.get('/a', patient), undefined)
@@ -222,6 +202,22 @@ test('a request whose open connection breaks under it is sent again over a new o
   assert.equal(await etcd.get('/a', patient), undefined)
   assert.deepEqual(server.asked, ['Range', 'Range', 'Range'])
 })
+
+/** Pauses pass at once; the times that requests and connections are given never do. */
+function clockOfPauses(isPause: (delayMs: number) => boolean): { readonly clock: Clock; readonly pauses: number[] } {
+  const pauses: number[] = []
+  const clock: Clock = {
+    wallMs: () => 0,
+    monotonicMs: () => 0,
+    schedule(delayMs, callback) {
+      if (!isPause(delayMs)) return () => {}
+      pauses.push(delayMs)
+      const waiting = setImmediate(callback)
+      return () => clearImmediate(waiting)
+    },
+  }
+  return { clock, pauses }
+}
 
 /** An etcd that knows nothing, and may not even say so. */
 interface FakeEtcd {

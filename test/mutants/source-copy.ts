@@ -58,10 +58,11 @@ export class SourceCopy {
     }
   }
 
-  /** Runs test files, below test/, on the sources as they are in the copy. */
+  /** Runs test files, below test/, on the sources as they are in the copy. Rejects with the reason of `stop`, when that is aborted. */
   run(tests: readonly string[], limitMs: number): Promise<Verdict> {
     const files = tests.map((file) => join('test', file))
     return new Promise((settle, reject) => {
+      this.#stop.throwIfAborted()
       // A group of its own, so that whatever the tests have started ends with them.
       const child = spawn(process.execPath, ['scripts/test.ts', 'unit', ...files], {
         cwd: this.directory,
@@ -87,6 +88,7 @@ export class SourceCopy {
       child.once('close', (code) => {
         clearTimeout(timer)
         this.#stop.removeEventListener('abort', end)
+        if (this.#stop.aborted) reject(this.#stop.reason)
         const type = isLate ? 'out of time' : code === 0 ? 'not noticed' : 'noticed'
         settle({ type, failed: failedTests(printed), output: printed })
       })

@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { startProgram } from '../commands/command-line.ts'
+import { startProgram, whenReady } from '../commands/command-line.ts'
 import { residentMib } from '../peers/footprint.ts'
 import { spawnChild } from '../support/spawn-child.ts'
 
@@ -11,14 +11,13 @@ const flood = fileURLToPath(new URL('../peers/health-flood.ts', import.meta.url)
 
 test('six clients that pipeline 4 MB of GET /metrics and read nothing neither hold up /livez nor fill the memory', async (t) => {
   const program = await startProgram(t, ['run', '--embedded', '--health-bind-address', '127.0.0.1:0'])
-  const [, address = '', port = ''] = await program.output(/"health":"([^"]+:(\d+))"/)
+  const { address, port } = await whenReady(program)
   const livez = async (): Promise<number> => {
     const askedMs = performance.now()
     const answer = await fetch(`http://${address}/livez`, { headers: { connection: 'close' } })
     assert.equal(await answer.text(), 'ok')
     return performance.now() - askedMs
   }
-  while ((await fetch(`http://${address}/readyz`)).status !== 200) await sleep(50)
   await (await fetch(`http://${address}/metrics`)).text()
   const quietMib = residentMib(program.pid)
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { startProgram } from '../commands/command-line.ts'
+import { startProgram, whenReady } from '../commands/command-line.ts'
 import { residentMib } from '../peers/footprint.ts'
 import { sendHostileRequests } from '../peers/hostile-requests.ts'
 
@@ -11,8 +10,7 @@ export async function surviveHostileRequests(
   { seed, count, withinMs }: { seed: number; count: number; withinMs: number },
 ) {
   const program = await startProgram(t, ['run', '--embedded', '--health-bind-address', '127.0.0.1:0'])
-  const [, address = '', port = ''] = await program.output(/"health":"([^"]+:(\d+))"/)
-  while ((await fetch(`http://${address}/readyz`)).status !== 200) await sleep(50)
+  const { address, port } = await whenReady(program)
   // What the code for them takes, and the buffers that wait for a collection: once.
   await sendHostileRequests({ port: Number(port), seed: seed + 1, count: 300 + count / 2 })
   const beforeMib = residentMib(program.pid)

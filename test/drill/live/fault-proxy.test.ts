@@ -223,13 +223,13 @@ async function open(t: TestContext, over: Partial<FaultProxyOptions> = {}) {
       { method: 'GET', path: '/', query: [], ...request, headers: { authorization: `Bearer ${token}` } },
       never,
     )
-  /** To how many. */
-  const tell = (event: unknown): number => {
-    for (const response of watches) response.write(`${JSON.stringify(event)}\n`)
-    return watches.size
-  }
   const tellHalf = (text: string): void => {
     for (const response of watches) response.write(text)
+  }
+  /** To how many. */
+  const tell = (event: unknown): number => {
+    tellHalf(`${JSON.stringify(event)}\n`)
+    return watches.size
   }
   return { proxy, send, seen, tell, tellHalf, stop }
 }

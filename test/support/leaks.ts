@@ -1,6 +1,7 @@
 import { type AsyncHook, createHook } from 'node:async_hooks'
 import type { ChildProcess } from 'node:child_process'
 import { subscribe } from 'node:diagnostics_channel'
+import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { relative } from 'node:path'
 import { after, beforeEach } from 'node:test'
@@ -8,8 +9,8 @@ import { after, beforeEach } from 'node:test'
 // Loaded before every test file (`--import`): when all its tests are done, whatever still keeps the process busy fails the file,
 // and so does a promise that was rejected with nobody listening, which node:test forgives once its test has ended.
 
-/** Sockets and processes close a moment after the test that ends them, on a busy machine seconds after it: how long that may take. */
-const graceMs = 5000
+/** Sockets and processes close a moment after the test that ends them, on a busy machine many seconds after it: how long that may take. */
+const graceMs = Number(process.env.TEST_GRACE_MS ?? 20_000)
 /** How long after that the process ends, whatever keeps it alive. */
 const endMs = 1000
 
@@ -75,13 +76,22 @@ function endLater(): void {
 }
 
 function leftovers(): string[] {
-  const left = [...children].map((child) => `process ${child.pid} (${child.spawnargs.join(' ')})`)
+  const left = [...children].map((child) => `process ${child.pid} (${child.spawnargs.join(' ')})${stateOf(child)}`)
   for (const socket of sockets) left.push(`socket ${socket.localPort} to ${socket.remoteAddress}:${socket.remotePort}`)
   for (const [kind, number] of count(process.getActiveResourcesInfo())) {
     const more = number - (atStart.get(kind) ?? 0)
     if (more > 0) left.push(`${more} ${kind}`)
   }
   return left
+}
+
+/** The state of a process as Linux names it, such as ` in state Z` of one that has ended and is not yet known to have. */
+function stateOf({ pid }: ChildProcess): string {
+  try {
+    return ` in state ${/\) (\S)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]}`
+  } catch {
+    return ''
+  }
 }
 
 function count(kinds: readonly string[]): Map<string, number> {

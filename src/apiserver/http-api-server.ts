@@ -27,7 +27,7 @@ const defaultLimits = {
   requests: 400,
   /** Open watches; a further one gets 429. */
   watches: 1000,
-  /** For the TLS handshake, and from there, or from the first byte of a later request, to the last header. */
+  /** For the TLS handshake; and again from its end, or from the first byte of a later request, to the last header. */
   headersMs: 10_000,
   /** Until the last byte of a request has arrived. */
   requestMs: 30_000,
@@ -65,8 +65,8 @@ export interface ApiServing {
 }
 
 /**
- * Serves an embedded API server over HTTP/1.1. It only does the framing; `send` decides what a request means. Everybody
- * may read health and version; all else needs the token. Clients that pipeline requests are disconnected.
+ * Serves an embedded API server over HTTP/1.1. It only does the framing; `send` answers the requests. The paths of
+ * health and version are public, all others need the token. Clients that pipeline requests are disconnected.
  * @throws ListenError; TypeError if an address that is not loopback is served without a token, and for invalid limits
  */
 export async function serveApi(options: ApiServingOptions): Promise<ApiServing> {
@@ -82,18 +82,18 @@ export async function serveApi(options: ApiServingOptions): Promise<ApiServing> 
     connectionsCheckingInterval: 1000,
   }
   const closing = new AbortController()
-  const face = new HttpFace(options, limits, closing.signal)
-  const respond = oneAtATime((request, response) => void face.respond(request, response))
+  const frontend = new HttpFrontend(options, limits, closing.signal)
+  const respond = oneAtATime((request, response) => void frontend.respond(request, response))
   const server: Server =
     tls === undefined
       ? createServer(times, respond)
       : createTlsServer({ ...times, handshakeTimeout: limits.headersMs, cert: tls.certificate, key: tls.key }, respond)
   server.maxConnections = limits.connections
   const connections = openConnections(server)
-  const { port: taken } = await listen(server, host, port)
+  const { port: usedPort } = await listen(server, host, port)
   return {
-    url: `${tls === undefined ? 'http' : 'https'}://${formatHostPort({ host, port: taken })}`,
-    port: taken,
+    url: `${tls === undefined ? 'http' : 'https'}://${formatHostPort({ host, port: usedPort })}`,
+    port: usedPort,
     close() {
       closing.abort(new Error('the API server is closing'))
       return closeWithin(server, connections, limits.closeMs)
@@ -113,7 +113,10 @@ function limitsOf(given: Partial<ApiServerLimits>): ApiServerLimits {
   return { ...defaultLimits, ...Object.fromEntries(set) }
 }
 
-/** The open connections. Node does not count those in a TLS handshake, which the client may never begin. */
+/**
+ * The open connections, including those in a TLS handshake. Node does not count these, and a client may never finish
+ * one.
+ */
 function openConnections(server: Server): ReadonlySet<Socket> {
   const open = new Set<Socket>()
   server.on('connection', (socket) => {
@@ -125,11 +128,11 @@ function openConnections(server: Server): ReadonlySet<Socket> {
 
 function closeWithin(server: Server, connections: ReadonlySet<Socket>, ms: number): Promise<void> {
   return new Promise((resolve) => {
-    const impatience = setTimeout(() => {
+    const timeout = setTimeout(() => {
       for (const socket of connections) socket.destroy()
     }, ms)
     server.close(() => {
-      clearTimeout(impatience)
+      clearTimeout(timeout)
       resolve()
     })
     server.closeIdleConnections()
@@ -137,7 +140,7 @@ function closeWithin(server: Server, connections: ReadonlySet<Socket>, ms: numbe
 }
 
 /** Turns HTTP requests into calls, and answers into HTTP. */
-class HttpFace {
+class HttpFrontend {
   readonly #options: ApiServingOptions
   readonly #limits: ApiServerLimits
   readonly #closing: AbortSignal
@@ -199,7 +202,7 @@ class HttpFace {
     if (!this.#isAllowed(path, headers.authorization)) throw unauthorized()
     if (this.#requests > this.#limits.requests) throw tooManyRequests()
     if (path !== OPENAPI_V2_PATH && !acceptsJson(headers.accept)) throw notAcceptable()
-    // Strangers may request public paths, but must not occupy this server with bodies.
+    // Clients without the token may request public paths, but must not occupy this server with bodies.
     const body = publicPaths.has(path) ? undefined : await readRequestBody(message)
     const query = [...new URLSearchParams(search)]
     const request: ApiRequest = {
@@ -241,19 +244,20 @@ class HttpFace {
     })
     if (message.method === 'HEAD') response.end()
     else response.end(bytes)
-    await taken(response, this.#limits.answerMs)
+    await sent(response, this.#limits.answerMs)
   }
 
   /**
-   * Sends a part when the client has read the previous one: a long answer neither fills the memory nor delays others.
+   * Sends each part after the client has read the previous one, so that a long answer neither fills the memory nor
+   * delays others.
    */
   async #sendParts(response: ServerResponse, parts: Iterable<Buffer>): Promise<void> {
     for (const part of parts) {
-      if (!response.write(part)) await taken(response, this.#limits.answerMs)
+      if (!response.write(part)) await sent(response, this.#limits.answerMs)
       if (response.destroyed) return
     }
     response.end()
-    await taken(response, this.#limits.answerMs)
+    await sent(response, this.#limits.answerMs)
   }
 
   /** Sends events until the watch ends, the client disconnects or this server closes. */
@@ -274,7 +278,7 @@ class HttpFace {
       response.writeHead(answer.status, { ...commonHeaders, ...bytesOf(answer.headers) })
       response.flushHeaders()
       for await (const event of answer.stream) {
-        if (!response.write(this.#lineOf(event as WatchEvent))) await taken(response, this.#limits.answerMs)
+        if (!response.write(this.#lineOf(event as WatchEvent))) await sent(response, this.#limits.answerMs)
         if (response.destroyed) return
       }
     } catch (error) {
@@ -286,7 +290,10 @@ class HttpFace {
     response.end()
   }
 
-  /** The line of an event, made once: all watches get a change in one turn. Objects of events are frozen. */
+  /**
+   * The line of an event. It is encoded once, because all watches get a change one after the other. Objects of events
+   * are frozen, so their identity shows whether the line is still right.
+   */
   #lineOf({ type, object }: WatchEvent): Buffer {
     if (this.#newest?.type !== type || this.#newest.object !== object) {
       this.#newest = { type, object, line: Buffer.from(`${jsonLine({ type, object })}\n`) }
@@ -314,7 +321,7 @@ interface WithItems {
   readonly items: readonly unknown[]
 }
 
-/** Whether a body has many `items`: a list, or any other object. In parts its JSON means the same. */
+/** Whether a body has many `items`, as a list has. In parts, `items` comes last; the JSON means the same. */
 function hasManyItems(body: unknown): body is WithItems {
   return isRecord(body) && Array.isArray(body.items) && body.items.length > ITEMS_IN_PART
 }
@@ -332,9 +339,9 @@ function* partsOf({ items, ...rest }: WithItems): Generator<Buffer, void, undefi
 }
 
 /** Resolves when the client has read what was written; disconnects the client after `withinMs`. */
-async function taken(response: ServerResponse, withinMs: number): Promise<void> {
+async function sent(response: ServerResponse, withinMs: number): Promise<void> {
   if (response.destroyed || response.writableFinished) return
-  const impatience = setTimeout(() => response.destroy(), withinMs)
+  const timeout = setTimeout(() => response.destroy(), withinMs)
   const done = new AbortController()
   try {
     const event = response.writableEnded ? 'finish' : 'drain'
@@ -343,7 +350,7 @@ async function taken(response: ServerResponse, withinMs: number): Promise<void> 
     // The connection broke. The next write finds it destroyed.
   } finally {
     done.abort()
-    clearTimeout(impatience)
+    clearTimeout(timeout)
   }
 }
 
@@ -359,8 +366,8 @@ function jsonLine(value: unknown): string {
 }
 
 /**
- * Whether a client accepts JSON, the form of all answers but one document. A client that names no type, or accepts any,
- * gets JSON; a client that only reads protobuf gets 406.
+ * Whether a client accepts JSON. All answers are JSON, except the OpenAPI v2 document. A client that names no type, or
+ * accepts any, gets JSON; a client that only reads protobuf gets 406.
  */
 function acceptsJson(accept: string | undefined): boolean {
   return accept === undefined || accept === '' || /application\/(?:json|\*)|\*\/\*|text\/(?:plain|html)/.test(accept)

@@ -30,8 +30,8 @@ function parsed(text: string | undefined): unknown {
 }
 
 /**
- * The draft with `sent` recorded in the annotation, if it has the annotation and kubectl applies it (upstream's
- * lastAppliedUpdater). Without the annotation, if that would exceed the limit on annotations.
+ * Records `sent` in the annotation, if kubectl applies the draft and the draft already has the annotation (upstream's
+ * lastAppliedUpdater). Removes the annotation if the annotations would exceed their limit.
  */
 export function withLastApplied(draft: Draft, sent: Draft, manager: Manager): Draft {
   if (manager.name !== 'kubectl') return draft

@@ -126,7 +126,8 @@ export function validateMeta(kind: Kind, draft: Draft, errors: FieldErrors, live
 function validateFinalizers(kind: Kind, { finalizers = [] }: ObjectMeta, errors: FieldErrors): void {
   const path = 'metadata.finalizers'
   for (const [index, finalizer] of finalizers.entries()) {
-    // Only for built-in kinds does upstream require a domain, or one of its own finalizers.
+    // Upstream accepts any label key for custom kinds. For built-in kinds it requires a domain, or a standard
+    // finalizer.
     const fault = kind.isCustom === true ? labelKeyFault(finalizer) : undefined
     if (fault !== undefined) errors.invalid(path, finalizer, fault)
     if (kind.isCustom === true || isFinalizer(finalizer)) continue

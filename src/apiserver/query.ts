@@ -76,7 +76,7 @@ function resourceVersionMatch(query: ApiRequest['query']): ListOptions['resource
   )
 }
 
-/** The checks of apimachinery's ValidateListOptions that clients run into. */
+/** Those checks of apimachinery's ValidateListOptions that real clients fail. */
 function checkCombination(options: ListOptions): void {
   const { watch, sendInitialEvents, resourceVersionMatch: match, resourceVersion } = options
   if (sendInitialEvents !== undefined) {

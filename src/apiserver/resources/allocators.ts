@@ -57,7 +57,9 @@ export class ClusterIps {
     return found
   }
 
-  /** The first free address from a random place in [first, last], wrapping around once. */
+  /**
+   * The first free address from a random place in [first, last], wrapping around once. Gives up after 65,536 addresses.
+   */
   #search(cidr: Cidr, first: bigint, last: bigint): Address | undefined {
     const count = last - first + 1n
     if (count <= 0n) return undefined

@@ -174,7 +174,10 @@ export const podKind: Kind = {
   graceSeconds,
 }
 
-/** The status with its first address in both fields: if they differ, that of `podIP` (as upstream converts it). */
+/**
+ * The status with the same first address in `podIP` and `podIPs`. If they differ, `podIP` wins, as when upstream
+ * converts it.
+ */
 function withBothAddresses(status: Members): Members {
   const { podIP } = status
   const first = listMember(status, 'podIPs')[0]?.ip
@@ -201,7 +204,10 @@ function readyContainers(pod: StoredObject): string {
   return `${ready.length}/${all.length}`
 }
 
-/** The deletion of the Pod, else the reason of its first container that does not run, else its own reason or phase. */
+/**
+ * `Terminating` while the Pod is being deleted; else why its first container that does not run waits or has ended; else
+ * the reason or phase of the Pod.
+ */
 function podStatus(pod: StoredObject): string {
   const { phase, reason } = member(pod, 'status')
   const whole = String(reason || phase || '')

@@ -33,7 +33,7 @@ export interface ServiceAllocators {
 export interface ServiceKindOptions {
   /** The IP families of the cluster, the default one first: `IPv4`, `IPv6`. */
   readonly families: () => readonly string[]
-  /** Undefined if Services have only the values that clients set. */
+  /** Undefined if the server allocates nothing: Services then have only the addresses and ports that clients set. */
   readonly allocators: ServiceAllocators | undefined
 }
 
@@ -79,7 +79,8 @@ export function serviceKind(options: ServiceKindOptions): Kind {
 }
 
 /**
- * The spec with its IP families. Upstream allocates addresses before it validates anything else.
+ * Completes the IP families of a spec, and checks its addresses. This comes before `validate`, because upstream
+ * allocates addresses before it validates anything else.
  * @throws Refusal 422
  */
 function addressed(
@@ -221,7 +222,9 @@ function withNodePorts(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   return { ...spec, ports }
 }
 
-/** Fields that only the old type needs are removed, unless the update changed them (dropTypeDependentFields). */
+/**
+ * Removes the fields that only the old type needs, unless the update changed them (upstream's dropTypeDependentFields).
+ */
 function withoutOtherTypesFields(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   let next = spec
   if (old.type !== 'ExternalName' && spec.type === 'ExternalName') {
@@ -244,7 +247,7 @@ function withoutOtherTypesFields(spec: ServiceSpec, old: ServiceSpec): ServiceSp
   return next
 }
 
-/** The fields that a Service loses with its address as an ExternalName, unless the update changes them. */
+/** The fields that a Service loses when it becomes an ExternalName, unless the same update changes them. */
 const addressFields: readonly string[] = [
   'clusterIP',
   'clusterIPs',

@@ -38,8 +38,8 @@ export interface ControllerSelection {
 }
 
 /**
- * Reads the items of `--controllers`: `auto`, names, and names after a dash. A list without `auto` is exactly that
- * list. Throws a TypeError with one line if a name is unknown or both on and off, or if the list turns nothing on.
+ * Reads the items of `--controllers`: `auto`, names, and names after a dash. Without `auto`, exactly the named duties
+ * are on. Throws a TypeError with one line if a name is unknown or both on and off, or if the list turns nothing on.
  */
 export function parseControllers(items: readonly string[]): ControllerSelection {
   const on = new Set<ControllerName>()
@@ -51,14 +51,14 @@ export function parseControllers(items: readonly string[]): ControllerSelection 
     const set = negated ? off : on
     set.add(controllerNames.find((known) => known === name) ?? refuse(name))
   }
-  const torn = [...on].find((name) => off.has(name))
-  if (torn !== undefined) throw new TypeError(`turns ${torn} both on and off`)
+  const contradicted = [...on].find((name) => off.has(name))
+  if (contradicted !== undefined) throw new TypeError(`turns ${contradicted} both on and off`)
   const auto = items.includes('auto')
   if (!auto && on.size === 0) throw new TypeError('turns nothing on: without auto, only the named duties are on')
   return { auto, on: [...on], off: [...off] }
 }
 
-/** Whether a duty is requested, provided that no server does it itself. */
+/** Whether a duty is requested, even if the server does it itself. */
 export function isSelected({ auto, on, off }: ControllerSelection, name: ControllerName): boolean {
   return on.includes(name) || (auto && isUsual(name) && !off.includes(name))
 }
@@ -86,8 +86,8 @@ export const ALLOCATIONS_HOOK = 'poststarthook/start-service-ip-repair-controlle
 
 /**
  * The post-start hooks that show, in `/readyz?verbose`, that a server does a duty itself. `kubernetes-service` has
- * none, because with another lease store server and master can do it side by side, and because a server lists its hook
- * even if its reconciler is off.
+ * none, for two reasons: a server lists its hook even if its reconciler is off, and with another lease store the server
+ * and the master can both do the duty.
  */
 const HOOKS: Readonly<Partial<Record<ControllerName, string>>> = {
   'system-namespaces': 'poststarthook/start-system-namespaces-controller',
@@ -101,14 +101,14 @@ const HOOKS: Readonly<Partial<Record<ControllerName, string>>> = {
  * a load balancer different servers answer.
  */
 const QUIET_MS = 60_000
-/** A longer gap between answers proves nothing about the time between. */
+/** After a longer gap between two answers, in milliseconds, the minute begins again: nothing is known about the gap. */
 const GAP_MS = 15_000
 
 /** Whether a server does a duty itself, judged by whether its answers list the hook of the duty. */
 export type HookState =
   | { readonly type: 'unknown' }
   | { readonly type: 'absent' }
-  /** `quiet`: the period since when all answers lack the hook, without a gap. */
+  /** `quiet`: the latest period, without a gap, in which all answers lacked the hook. */
   | {
       readonly type: 'listed'
       readonly quiet?: { readonly sinceMs: number; readonly lastMs: number }
@@ -119,7 +119,7 @@ export const unknownHook: HookState = { type: 'unknown' }
 /**
  * The state of a hook after another answer. Pure. One answer that lists the hook is enough. A listed hook becomes
  * absent after a minute of answers without it; an unknown one with the first such answer. An answer that is not ready
- * and has no checks counts only as the first one. A refusal never counts.
+ * and lists no checks counts only if it is the first. A refusal never counts.
  */
 export function nextHookState(before: HookState, answer: ReadinessAnswer, hook: string, nowMs: number): HookState {
   if (!answer.answered || answer.refused !== undefined) return before
@@ -131,13 +131,15 @@ export function nextHookState(before: HookState, answer: ReadinessAnswer, hook: 
   return nowMs - sinceMs >= QUIET_MS ? { type: 'absent' } : { type: 'listed', quiet: { sinceMs, lastMs: nowMs } }
 }
 
-/** Whether a duty is done here. */
+/** Whether this process does a duty. */
 export type DutyDecision =
   | { readonly type: 'off' }
   | { readonly type: 'on' }
   /** On, because the duty was requested by name, although the server does it too. */
   | { readonly type: 'on-beside-server'; readonly hook: string }
-  /** The server does the duty itself. `except`: objects that it does not create, and that are managed here. */
+  /**
+   * The server does the duty itself. `except`: objects that the server does not create, and that this process manages.
+   */
   | { readonly type: 'left-to-server'; readonly hook: string; readonly except?: readonly string[] | undefined }
 
 /**
@@ -150,7 +152,7 @@ const NODE_NAMESPACES = ['kube-node-lease']
 /** All hooks, each once. */
 const hooks: readonly string[] = [...new Set([...Object.values(HOOKS), BOOTSTRAP_HOOK, ALLOCATORS_CHECK])]
 
-/** Decides whether a duty is done here, from the request and the states of the hooks. Pure. */
+/** Decides whether this process does a duty, from the request and the states of the hooks. Pure. */
 export function decideDuty(
   name: ControllerName,
   selection: ControllerSelection,
@@ -170,7 +172,7 @@ interface DutyDecisionsOptions {
   readonly clock: Clock
 }
 
-/** Which duties are done here, decided again with each answer of the server. */
+/** Which duties this process does, decided again with each answer of the server. */
 export class DutyDecisions {
   readonly #selection: ControllerSelection
   readonly #hookStates = new Map<string, HookState>(hooks.map((hook) => [hook, unknownHook]))
@@ -193,7 +195,7 @@ export class DutyDecisions {
     })
   }
 
-  /** Whether a duty is done here; undefined before the first answer that is not a refusal. */
+  /** Whether this process does a duty; undefined before the first answer that is not a refusal. */
   of(name: ControllerName): DutyDecision | undefined {
     if (!this.#hasAnswer) return undefined
     return decideDuty(name, this.#selection, (hook) => this.#hookStates.get(hook) ?? unknownHook)

@@ -47,8 +47,8 @@ export interface MasterOptions {
   /** The time between two full passes of a repair. */
   readonly repairIntervalMs: number
   /**
-   * How long the start of `default/kubernetes` may be refused before the program ends, and any other duty may be
-   * refused or have a fault before it is degraded.
+   * How long the start of `default/kubernetes` may be refused before the program ends. Any other duty that is refused
+   * or failing for longer than this is degraded.
    */
   readonly startupTimeoutMs: number
   /** Whether to rewrite a stored range that differs from this master's. */
@@ -87,7 +87,7 @@ export interface EtcdStore {
   readonly user?: string | undefined
 }
 
-/** The connections of a master. It reaches the outside only through these. */
+/** Everything through which a master reaches the outside. "Port" is meant as in "ports and adapters", not as in TCP. */
 export interface MasterPorts extends Omit<Connection, 'close' | 'discovery'> {
   /**
    * The resources that the server serves. Without discovery, a resource that the server does not serve counts as
@@ -99,7 +99,7 @@ export interface MasterPorts extends Omit<Connection, 'close' | 'discovery'> {
   readonly etcd?: EtcdStore | undefined
   /** The user in the audit trail, beside the host. */
   readonly user?: Omit<AuditUser, 'host'> | undefined
-  /** Called with each programming error after which a duty was restarted: a test should fail then. */
+  /** Called with each programming error after which a duty was restarted, so that a test can fail. */
   readonly onMistake?: ((error: unknown) => void) | undefined
   /** Replaces the lease store in the options. */
   readonly leases?: MasterLeases | undefined

@@ -30,15 +30,15 @@ const needs: Readonly<Record<ControllerName, readonly Resource<KubeObject>[]>> =
 
 /** How a duty reacts to resources that appear and disappear. */
 interface UnservedDuty {
-  /** Whether the duty is done here, if its resources are served. */
+  /** Whether this process does the duty while its resources are served. */
   isOn(): boolean
   leaveOut(): void
   takeUp(): void
 }
 
 /**
- * Leaves a duty out while the server does not serve the resources that it needs, and takes it up when the server does.
- * Logs one line for each.
+ * Suspends a duty while the server does not serve the resources that it needs, and resumes it when the server does.
+ * Logs one line for each suspension and each resumption.
  */
 export class UnservedDuties {
   readonly #served: ServedResources | undefined

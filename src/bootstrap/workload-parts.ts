@@ -30,21 +30,21 @@ import type { MasterOptions, SyncOptions } from './master-options.ts'
 const endpointsPause: WritePause = (addresses) => Math.min(20 * addresses, 1_000)
 
 /**
- * In the long run at most about fifty slices of one Service are written in a second. This slows only a Service with
- * many slices that all change.
+ * In the long run, at most about fifty slices of one Service are written in a second. This slows down only a Service
+ * with many slices that all change.
  */
 const slicesPause: WritePause = (slices) => 19.5 * slices
 
 /** The shared parts of the controllers of one term. */
 type Term = Pick<WorkloadContext, 'informers' | 'members'>
 
-/** Makes a controller: a new one for each term of leadership, while its metrics continue from term to term. */
+/** Makes a new controller for each term of leadership. Its metrics continue from term to term. */
 interface Maker {
   readonly name: WorkloadControllerName
   make(term: Term): WorkloadController
 }
 
-/** Whether a controller works with Services and their Pods; otherwise its term has no members. */
+/** Whether a controller uses the Pods that each Service selects: the `members` of a term. */
 function usesMembers(name: WorkloadControllerName): boolean {
   return name !== 'service-cidr'
 }
@@ -81,7 +81,7 @@ export function composeWorkloads(
       : new LeaderElector({ ...ports, ...leaderElection, identity: `${options.host}_${randomUuid(ports.random)}` })
   const api = elector === undefined ? ports.api : fencedApi(ports.api, () => elector.isLeader)
   const makers = names.map((name) => makerOf(name, options, { ...ports, api }))
-  // A process that does not lead has nothing to do.
+  // A process that does not lead counts as settled, because it has nothing to do.
   const waiting = { settled: Promise.resolve() }
   const all = {
     begun() {
@@ -124,7 +124,7 @@ async function runTerm(
   const termOf = (maker: Maker): DutyTerm => {
     const scope = new InformerScope(informers)
     if (usesMembers(maker.name)) {
-      // The inputs of the members. No controller may begin before they are synced.
+      // `members` depends on these two. The controller must not begin before they are synced.
       scope.get(services, { transform: trimService })
       scope.get(pods, { transform: trimPod })
     }
@@ -216,7 +216,10 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
   }
 }
 
-/** Returns a function for the inputs that are the same in all terms. Each call restarts the metrics of the queue. */
+/**
+ * Returns a function that makes those inputs of a controller that are the same in all terms. Each call of that function
+ * restarts the metrics of the queue.
+ */
 function contextOf(
   queue: string,
   reporter: string,
@@ -234,9 +237,9 @@ function contextOf(
 }
 
 /**
- * Whether a Service is `kubernetes` and masters maintain it: this process, or others that have marked its objects.
- * Upstream's controllers do not leave it out. They delete its Endpoints with the Service, and create slices for it if
- * it gets a selector. The masters correct that, but only after clients have seen it.
+ * Whether masters maintain a Service: it is `kubernetes`, and this process manages it, or other masters have marked its
+ * objects. Upstream's controllers do not leave it out. They delete its Endpoints with the Service, and create slices
+ * for it if it gets a selector. The masters correct that, but only after clients have seen it.
  */
 function leftOut(options: MasterOptions): (key: string, isMarked: boolean) => boolean {
   const managedHere = isSelected(options.controllers, 'kubernetes-service')

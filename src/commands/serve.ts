@@ -85,7 +85,9 @@ export async function execute(flags: Flags): Promise<number> {
   }
 }
 
-/** Logs only warnings and errors, and loads pino only for these. The greeting names what definitions do not enforce. */
+/**
+ * Logs only warnings and errors, and loads pino only for these. The greeting replaces the info lines about definitions.
+ */
 const defectLogger: Logger = {
   debug() {},
   info() {},

@@ -12,7 +12,8 @@ export class StopRequest extends Error {
 
 /**
  * Turns the first SIGTERM or SIGINT into an abort. A later one, of either kind, ends the process at once with 1, unless
- * it arrives within a second of the first. `release` restores Node's own handling. `also`: signals that do the same.
+ * it arrives within a second of the first. `release` restores Node's own handling. `also`: further signals that are
+ * handled in the same manner.
  */
 export function stopSignals(also: readonly NodeJS.Signals[] = []): {
   readonly signal: AbortSignal
@@ -35,7 +36,7 @@ export function stopSignals(also: readonly NodeJS.Signals[] = []): {
   return {
     signal: controller.signal,
     release() {
-      // The handlers stay, because a repeated signal must not end the process before its orderly end.
+      // For a second the handlers stay, because a repeated signal must not end the process before its orderly end.
       if (isEcho()) return
       for (const name of names) process.off(name, onSignal)
     },

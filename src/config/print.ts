@@ -39,7 +39,10 @@ function describeSource({ key, source, option }: Setting): string {
   }
 }
 
-/** A value in YAML's flow style. Text that would be read differently is quoted as in JSON, which is YAML. */
+/**
+ * A value in YAML's flow style. Text that YAML would not read as the same string is quoted as in JSON, which is valid
+ * YAML.
+ */
 function yamlFlow(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(yamlFlow).join(', ')}]`
   if (typeof value !== 'string') return JSON.stringify(value)

@@ -28,7 +28,7 @@ import { type MastersSource, READ_INTERVAL_MS, rowsOf } from '../masters-source.
 export interface Status {
   /** Where the leases are. */
   readonly place: string
-  /** How long ago the masters were read. The time that is left of each lease is shorter by this. */
+  /** How long ago the masters were read. The leases in `masters` have that much less time left than they show. */
   readonly ageMs: number
   /** Undefined before the first read. */
   readonly masters: readonly MasterRow[] | undefined
@@ -53,8 +53,8 @@ export interface Happening {
 const MAX_HAPPENINGS = 200
 /** Masters that were read longer ago than this, in milliseconds, are marked as old. */
 const OLD_MS = 3_000
-/** Reads of the masters are no closer together than this, in milliseconds, however often the list changes. */
-const REST_MS = 100
+/** The shortest pause between two reads of the masters, in milliseconds, however often the list changes. */
+const MIN_PAUSE_MS = 100
 const REPORTER = 'apiserver-bootstrap'
 const systemNamespaces: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease'])
 
@@ -63,8 +63,8 @@ const kubernetes = {
   fieldSelector: `metadata.name=${KUBERNETES_SERVICE.name}`,
 }
 /**
- * Selects the slice of the second address family by label. The first one is selected by name, because with the label
- * alone it would be lost if somebody removes the label.
+ * Selects the slice of the second address family, by label. The first slice is selected by name, so that the page shows
+ * it even if somebody removes its label.
  */
 const otherSlices = {
   namespace: KUBERNETES_SERVICE.namespace,
@@ -88,7 +88,7 @@ interface StatusSourceParts {
   readonly random: Random
 }
 
-/** The limit of an Event's note, in characters. Whoever can write objects could write longer texts. */
+/** The limit of an Event's note and of an object's details, in characters, because clients may write longer texts. */
 const MAX_TEXT_LENGTH = 1024
 /** The limit of any other text of an Event, in characters. */
 const MAX_NAME_LENGTH = 253
@@ -99,7 +99,7 @@ function clipped(text: unknown, limit = MAX_NAME_LENGTH): string {
   return text.length <= limit ? text : Buffer.from(text.slice(0, limit)).toString()
 }
 
-/** The row of an object. Its fields may be of any type, because a proxy may have written them. */
+/** The row of an object. Its fields may be of any type, because a proxy may have changed the answer. */
 function shownRow(kind: ViewKind, object: KubeObject): Pick<ViewRow, 'name' | 'detail'> {
   try {
     const { name, detail } = rowOf(kind, object)
@@ -224,7 +224,7 @@ export class StatusSource {
       }
       this.#changed()
       const cancel = clock.schedule(READ_INTERVAL_MS, () => this.#read.fire('due'))
-      await sleep(clock, REST_MS, signal)
+      await sleep(clock, MIN_PAUSE_MS, signal)
         .then(() => this.#read.take(signal))
         .catch(() => {})
       cancel()

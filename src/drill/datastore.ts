@@ -66,7 +66,10 @@ export class Datastore {
   }
 }
 
-/** The state of the datastore as one API server sees it. Its causes are separate: healing one leaves the others. */
+/**
+ * The state of the datastore as one API server sees it. An outage may have several causes at once; healing one leaves
+ * the others.
+ */
 export class ServerStore {
   #cut = false
   #own: StoreState = 'ok'
@@ -100,13 +103,13 @@ export class ServerStore {
     this.#onChange()
   }
 
-  /** Takes note that the server was restarted: it connects at once. */
+  /** To be called when the server has restarted: it connects at once. */
   restart(): void {
     if (this.#datastore.state === 'up') this.follow(0)
   }
 
   /**
-   * Takes note that the datastore is away (undefined), or is back, and that this server recovers after `backAfterMs`.
+   * To be called when the datastore has gone away (undefined), or is back and this server recovers after `backAfterMs`.
    */
   follow(backAfterMs: number | undefined): void {
     this.#cancel?.()

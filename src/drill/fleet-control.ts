@@ -21,9 +21,9 @@ const POLL_MS = 100
 type ProcessPart = Exclude<Part, 'both'>
 
 /**
- * Performs the primitives of steps on a fleet, one after the other, with a check of the recorder before and after each.
- * An owner's faults stand until that owner ends; retired masters are left alone. Every method rejects with the signal's
- * reason once the signal is aborted.
+ * Performs the primitives of steps on a fleet, one after the other. The recorder checks the fleet before and after
+ * each. A fault with an owner lasts until that owner ends. Retired masters are left alone. Every method rejects with
+ * the signal's reason once the signal is aborted.
  */
 export class FleetControl {
   readonly roster = new Roster()
@@ -61,8 +61,8 @@ export class FleetControl {
   }
 
   /**
-   * Stops masters with SIGTERM and waits for their end. The server outlives its sidecar, which first withdraws the
-   * address, so that it serves until no client is sent there. A process that does not end in time is killed.
+   * Stops masters with SIGTERM and waits for their end. The sidecar withdraws the address and ends first. Its server
+   * continues to serve for a while, until no client connects to it. A process that does not end in time is killed.
    */
   async terminate(masters: readonly string[], part: Part, owner: Owner): Promise<void> {
     await Promise.all(
@@ -84,7 +84,7 @@ export class FleetControl {
   /** Performs primitives one after the other. Does not start a sidecar that is running. */
   async doAll(primitives: readonly Primitive[], owner?: Owner): Promise<void> {
     for (const primitive of primitives) {
-      // A second life would run beside the first one for ever.
+      // A second process would run beside the first one for ever.
       if (primitive.type === 'start' && primitive.part === 'sidecar') {
         const member = this.member(primitive.master)
         if (member?.ended === false && !member.stopping) continue
@@ -93,7 +93,7 @@ export class FleetControl {
     }
   }
 
-  /** Performs one primitive; with an owner it stands until that owner ends. Retired masters are left alone. */
+  /** Performs one primitive. With an owner, its fault lasts until that owner ends. Does nothing to a retired master. */
   async do(primitive: Primitive, owner?: Owner): Promise<void> {
     this.#signal.throwIfAborted()
     const gone =
@@ -151,7 +151,7 @@ export function toParts(
   return masters.flatMap((master) => partsOf(part).map((one): Primitive => ({ type, master, part: one })))
 }
 
-/** The performed step that owns faults, and may undo them. Compared by identity. */
+/** A step that was performed, as the owner of its faults. Compared by identity. */
 export type Owner = object
 
 interface Fault {
@@ -160,8 +160,8 @@ interface Fault {
 }
 
 /**
- * The standing faults of a fleet, and their owners. Several steps may cause the same fault of one master: it ends with
- * the last of them. Of two that differ, such as two delays of one path, the later one counts while it lasts.
+ * The standing faults of a fleet, and their owners. If several steps cause the same fault of a master, it ends with the
+ * last of them. If two of them differ, such as two delays of one path, the later one applies while it lasts.
  *
  * Performs nothing itself, but returns the primitives to perform.
  */
@@ -214,7 +214,10 @@ export class StandingFaults {
   }
 }
 
-/** The key of a lasting fault, and the primitive that ends it; undefined if it does not last. One key is one fault. */
+/**
+ * The key of a lasting fault, and the primitive that ends it; undefined if it does not last. Primitives with the same
+ * key are the same fault.
+ */
 function lasting(primitive: Primitive): { readonly key: string; readonly undo: Primitive } | undefined {
   switch (primitive.type) {
     case 'kill':
@@ -237,7 +240,7 @@ function lasting(primitive: Primitive): { readonly key: string; readonly undo: P
       return { key: `readyz ${primitive.master}`, undo: { ...primitive, answer: 'ready' } }
     case 'datastore':
       return { key: 'datastore', undo: { ...primitive, state: 'up' } }
-    // Named one by one, so that the compiler asks of a new primitive whether it lasts.
+    // Listed one by one, so that a new primitive does not compile until somebody decides whether it lasts.
     case 'start':
     case 'thaw':
     case 'terminate-earlier':

@@ -18,13 +18,14 @@ import { masterDefaults } from './simulator/master.ts'
 import { SimulatedTarget } from './simulator/target.ts'
 import type { DrillTarget } from './target.ts'
 
-/** How many samples of each measured time, and histories of failed runs, a report has for each variant. */
+/** The most samples of each measured time that a report has for each variant. */
 const MOST_SAMPLES = 500
+/** The most histories of failed runs that a report has for each variant. */
 const MOST_FAILED_HISTORIES = 3
 
 /** The result of one run. */
 interface RunOutcome {
-  /** In the order of time, with the connections of clients; served ones are only counted. */
+  /** Ordered by time. The connections of clients are included; served ones are only counted. */
   readonly events: readonly DrillEvent[]
   readonly violations: readonly Violation[]
   /** The end of the run, from time 0. */
@@ -35,10 +36,11 @@ interface RunOutcome {
 
 /**
  * Runs a scenario against a fleet of each variant, and returns the report. Without `openTarget` the fleets are
- * simulated: the shipped code runs in simulated time, and the same seed always gives the same report. Rejects with a
- * {@link DrillError} if a fleet does not start or a step is impossible, and with the signal's reason if it is aborted.
- * By then every process has ended, and the objects are restored. Rejects with a RangeError that names an invalid
- * argument.
+ * simulated: the shipped code runs in simulated time, and the same seed always gives the same report.
+ *
+ * Rejects with a {@link DrillError} if a fleet does not start or a step is impossible, and with the signal's reason if
+ * it is aborted. Before that, it ends every process and restores the objects. Rejects with a RangeError that names an
+ * invalid argument.
  */
 export async function runDrill(scenario: Scenario, options: DrillOptions = {}): Promise<DrillReport> {
   const { seed = 1, runs = 1, openTarget, version = '', command = '', signal, onEvent } = options
@@ -115,7 +117,7 @@ export async function runOnce(
   return { events: inOrder([...events, ...met]), violations, untilMs, latenessMs }
 }
 
-/** The name of the variant to which a fleet belongs as it is. */
+/** The name that a fleet has as a variant. */
 export function variantName({
   reconciler,
   leaseStore,
@@ -173,7 +175,7 @@ function withFewerSamples(figures: Figures): Figures {
   }
 }
 
-/** One way of maintaining the list, drilled beside others. */
+/** One kind of fleet, to be drilled and compared with others. */
 export interface Variant {
   readonly name: string
   /** The differences from the scenario's fleet. */

@@ -13,7 +13,10 @@ const AGAIN_MS = 200
 /** The objects that can be damaged. */
 export type Spoiled = Listing['object'] | 'service'
 
-/** The cluster to observe without proxies, and the recipients of observations with their times of arrival. */
+/**
+ * The cluster to observe, directly and not through the proxies, and the recipients of observations. Each observation
+ * has its time of arrival.
+ */
 interface FollowOptions {
   readonly cluster: Cluster
   readonly clock: Clock
@@ -57,7 +60,7 @@ async function followObject(options: FollowOptions, object: Listing['object']): 
   const { cluster, clock, listed, spoiled, signal } = options
   const report = (addresses: readonly string[] | undefined): void =>
     listed({ atMs: clock.monotonicMs(), object, addresses, byDamage: spoiled(object), by: undefined })
-  // A watch that begins with the present state does not report missing objects.
+  // A watch reports nothing about an object that does not exist when it begins.
   const kind = object === 'endpoints' ? endpoints : endpointSlices
   const found = await ifFound<KubeObject>(cluster.api.get(kind as Resource<KubeObject>, KUBERNETES_SERVICE, { signal }))
   if (found === undefined) report(undefined)

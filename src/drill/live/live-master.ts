@@ -24,7 +24,7 @@ import {
 } from './sidecar.ts'
 import { StorePaths } from './store-paths.ts'
 
-/** One master of real processes: our sidecar, and the front of its API server. */
+/** One master of real processes: our sidecar, and the proxies in front of its API server. */
 export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember {
   readonly kind = 'apiserver-bootstrap'
   readonly storeFull = false
@@ -34,9 +34,9 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
   /** Undefined if the leases are objects of the API. */
   readonly #store: StorePaths | undefined
   readonly #lives: SidecarLife[]
-  /** The settings of the next life. */
+  /** The settings for the next start of the sidecar. */
   #settings: SidecarSettings
-  /** The latest life, unless it was killed. */
+  /** The latest process of the sidecar, unless it was killed. */
   #latest: SidecarLife | undefined
 
   private constructor(

@@ -17,7 +17,9 @@ const MAX_DIRECTORY = 107 - '/s123456/99'.length
 export class StorePaths {
   /** The value of `--etcd-servers`. */
   readonly urls: readonly string[]
+  /** Whether the connections are black-holed. */
   cut = false
+  /** Whether connections are refused. */
   away = false
   #delayMs = 0
   readonly #proxies: readonly TcpProxy[]
@@ -76,8 +78,8 @@ export class StorePaths {
 }
 
 /**
- * Why a list of endpoints cannot name sockets in a directory; undefined if it can. kube-apiserver parses such a list as
- * CSV, and its entries as URLs.
+ * Why `--etcd-servers` cannot name sockets in this directory; undefined if it can. kube-apiserver parses that list as
+ * CSV, and each entry as a URL.
  */
 export function socketFault(directory: string): string | undefined {
   if (Buffer.byteLength(directory) > MAX_DIRECTORY) return `is longer than ${MAX_DIRECTORY} bytes`
@@ -88,14 +90,16 @@ export function socketFault(directory: string): string | undefined {
 export interface EtcdPath {
   readonly target: TcpTarget
   /**
-   * The host in the URL of a proxy on a port of this machine. The server's certificate is valid for it, so TLS works
-   * through the proxy. Undefined without TLS: any client of the proxy can use etcd then, so the proxy must listen on a
-   * socket that only this user can open.
+   * The host in the URL of the proxy, which listens on a port of this machine. The certificate of etcd is valid for
+   * this host, so TLS works through the proxy.
+   *
+   * Undefined without TLS. Any client of the proxy could then use etcd, so the proxy listens on a socket that only this
+   * user can open.
    */
   readonly tlsHost: string | undefined
 }
 
-/** The hosts in URLs of proxies, which listen on 127.0.0.1. */
+/** The possible hosts in URLs of proxies, which listen on 127.0.0.1. */
 const LOOPBACK = ['127.0.0.1', 'localhost']
 const CONNECT_LIMIT_MS = 5_000
 
@@ -125,7 +129,7 @@ async function certificateOf({ text, host, port }: EtcdEndpoint, files: Credenti
   const read = (file: string | undefined): Promise<Buffer | undefined> =>
     file === undefined ? Promise.resolve(undefined) : readFile(file)
   const [ca, cert, key] = await Promise.all([read(files.cafile), read(files.certfile), read(files.keyfile)])
-  // TLS verifies the authority of the certificate; its names are checked by the caller.
+  // TLS verifies the authority of the certificate; the caller checks its names.
   const verified = { ca, cert, key, rejectUnauthorized: true, checkServerIdentity: () => undefined }
   const socket = connect({ host, port, ...verified, ALPNProtocols: ['h2'] })
   try {

@@ -8,8 +8,9 @@ interface Run {
 
 /**
  * The figures of one or more runs, computed from their histories from time 0 until just before `untilMs`. Sums, minima
- * and maxima are over all runs. `deadUntilMs`: how long a dead master may be listed, which is its TTL and the margin.
- * If several events have the same time, only the state after the last of them counts. Pure.
+ * and maxima are over all runs. `deadUntilMs`: how long a dead master may be listed, which is its TTL plus the
+ * scenario's margin for a removal. If several events have the same time, only the state after the last of them counts.
+ * Pure.
  */
 export function computeFigures(runs: readonly Run[], { deadUntilMs }: { readonly deadUntilMs: number }): Figures {
   const traffic = new TrafficMeter()
@@ -47,7 +48,7 @@ function measure(
   const removals = new Waits(removal)
   const additions = new Waits(addition)
   let sinceMs = 0
-  /** Takes in that the present state lasted until `endMs`. */
+  /** Records that the present state lasted until `endMs`. */
   const lasted = (endMs: number): void => {
     if (endMs <= sinceMs) return
     for (const waits of [detections, removals, additions]) waits.note(view, causes, sinceMs)
@@ -57,7 +58,7 @@ function measure(
   for (const event of events) {
     if (event.atMs >= untilMs) break
     if (event.type === 'connection' || event.type === 'served' || event.type === 'write') {
-      // These change no state. They are handled apart because there are many.
+      // There are many of these, and they change no state, so they skip the rest of the loop.
       if (event.atMs >= 0) traffic.take(event, view)
       continue
     }
@@ -104,7 +105,7 @@ class ListingMeter {
     if (event.atMs >= 0) this.#noteFewest()
   }
 
-  /** Takes in that the state in `view` lasted for `forMs`. */
+  /** Records that the state in `view` lasted for `forMs`. */
   last(view: ObservedFleet, forMs: number): void {
     // The list at time 0 counts too.
     if (this.#fewest === undefined) this.#noteFewest()
@@ -175,7 +176,7 @@ const addition: Expectation = {
   countsAtEnd: () => true,
 }
 
-/** Measures how long it takes until an expectation is met. One that ends without being met gives no sample. */
+/** Measures how long it takes until an expectation is met. An expectation that no longer applies gives no sample. */
 class Waits {
   readonly #expectation: Expectation
   readonly #samples: Sample[] = []
@@ -185,7 +186,7 @@ class Waits {
     this.#expectation = expectation
   }
 
-  /** Takes in the state from `atMs` on. */
+  /** Records the state from `atMs` on. */
   note(view: ObservedFleet, causes: Causes, atMs: number): void {
     const { isDue, isDone } = this.#expectation
     for (const address of causes.addresses) {
@@ -245,8 +246,8 @@ class Causes {
 }
 
 /**
- * How long a master must have been healthy before its removal counts as a flap, in milliseconds. It is the time that a
- * newly healthy master may take to be listed, because until then an earlier decision may still take effect.
+ * How long a master must have been healthy before its removal counts as a flap, in milliseconds. A newly healthy master
+ * must be listed within the same time. Until then an earlier decision to remove it may still take effect.
  */
 const HEALTHY_MS = 6_000
 
@@ -297,7 +298,7 @@ class TrafficMeter {
       this.#met[event.outcome]++
       if (event.outcome !== 'served' && view.isStopped(event.address)) this.#notServedAfterStop++
     }
-    // Events do not count, because other masters need not follow them.
+    // Creations of Events do not count, because they cause no work for other masters.
     if (event.type === 'write' && !event.path.endsWith('/events')) this.#write(event.master, event.atMs)
   }
 

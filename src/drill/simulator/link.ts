@@ -61,7 +61,7 @@ export class SimulatedServer extends Route {
     return this.store.state !== 'ok'
   }
 
-  /** Whether its own etcd member fails: it answers every request with a refusal. */
+  /** Whether its own etcd member fails: the server then refuses every request. */
   set storeless(storeless: boolean) {
     this.store.own = storeless ? 'fails' : 'ok'
   }
@@ -220,7 +220,7 @@ export function simulatedLink(
       }
       const { controller, unlink } = linkedController(signal)
       const forget = server.addStream(controller)
-      // A caller that gives up before the first event never begins to read, so `relay` does not clean up.
+      // A caller that gives up before the first event never begins to read, so the cleanup in `relay` does not run.
       controller.signal.addEventListener('abort', forget, { once: true })
       const opened = async (): Promise<ApiResponse> => {
         const response = await inner.send(request, controller.signal)
@@ -323,8 +323,8 @@ export function simulatedReadiness(server: SimulatedServer, clock: Clock, random
     async send(request, signal): Promise<ApiResponse> {
       const { timeoutMs = TIMEOUT_MS } = request
       const met = server.faults.areNone ? undefined : server.faults.meet(sentOf(request))
-      // Without faults answers take no time, because that saves events. Only the first one is delayed at random, so
-      // that no two processes probe at the same moments.
+      // Without faults an answer takes no time, which saves events of the simulation. Only the first one is delayed at
+      // random, so that no two processes probe at the same moments.
       const delayMs = 2 * server.slowMs + (asked ? 0 : 1 + 20 * random.next()) + (met?.delayMs ?? 0)
       asked = true
       if (delayMs > 0) await sleep(clock, Math.min(delayMs, timeoutMs), signal)

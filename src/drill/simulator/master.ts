@@ -24,7 +24,7 @@ import { type ProcessClock, ProcessLeases, processClock } from './process.ts'
 /** One machine with an API server and a sidecar beside it. */
 export interface Host {
   readonly name: string
-  /** The first is the one in Endpoints. Machines behind one virtual address have the same first one. */
+  /** Endpoints list the first one. Machines behind one virtual address share their first address. */
   readonly addresses: readonly string[]
   /** How far its wall clock is ahead, in milliseconds. */
   readonly skewMs?: number | undefined
@@ -41,13 +41,13 @@ export interface Surroundings {
   readonly transport: (by: string) => Transport
   readonly etcdRoute: () => EtcdRoute | undefined
   readonly datastore: Datastore
-  /** Where the leases are, if they are neither in an etcd nor objects of the API. */
+  /** The leases in memory; undefined if they are in an etcd or are Lease objects. */
   readonly leases: MemoryLeaseRegistry | undefined
-  /** Composes a sidecar, at each of its starts. */
+  /** Composes a sidecar each time that it starts. */
   readonly createMaster: typeof createMaster
 }
 
-/** One life of a master's sidecar. */
+/** One process of a sidecar, from its start to its end. */
 interface Life {
   readonly master: Master
   readonly options: MasterOptions
@@ -56,7 +56,7 @@ interface Life {
   readonly logger: ReturnType<typeof memoryLogger>
   /** Whether its server has answered that it is ready. */
   wasReady: boolean
-  /** When its server last answered it, in true time. */
+  /** When its server last answered a probe, by the clock of the simulation. */
   answeredAtMs: number
   ended: boolean
   failure: unknown
@@ -69,7 +69,7 @@ export class SimulatedMaster implements MemberState {
   /** Undefined in a fleet without etcd. */
   readonly etcd: EtcdRoute | undefined
   readonly name: string
-  /** The options of its next lives. */
+  /** The options for the next start. */
   options: MasterOptions
   readonly lives: Life[] = []
   life: Life | undefined
@@ -89,7 +89,7 @@ export class SimulatedMaster implements MemberState {
     this.options = { ...masterDefaults, ...options, host: name, advertiseAddresses: addresses.map(parseAddress) }
   }
 
-  /** Starts another life. `settings` override the options of the master for this life only. */
+  /** Starts another process of the sidecar. `settings` override the master's options for this process only. */
   start(settings: Partial<MasterOptions> = {}): void {
     const { time, seed, spikes, transport, leases: registry } = this.#surroundings
     const options = { ...this.options, ...settings }
@@ -148,7 +148,7 @@ export class SimulatedMaster implements MemberState {
     )
   }
 
-  /** Changes the options of its next lives. */
+  /** Changes the options for the next start. */
   configure(settings: Partial<MasterOptions>): void {
     this.options = { ...this.options, ...settings }
   }
@@ -164,7 +164,7 @@ export class SimulatedMaster implements MemberState {
     for (const life of this.#processes) requestStop(life)
   }
 
-  /** SIGTERM of the lives before the present one, if lives overlap. */
+  /** SIGTERM of the earlier processes of the sidecar that still run beside the latest one. */
   terminateEarlier(): void {
     for (const life of this.#processes) if (life !== this.life) requestStop(life)
   }
@@ -293,7 +293,7 @@ export class SimulatedMaster implements MemberState {
     return Math.max(this.server.slowMs, this.etcd?.slowMs ?? 0)
   }
 
-  /** Whether it may still renew its lease. An earlier life that overlaps the present one may, too. */
+  /** Whether it may still renew its lease. An earlier process of the sidecar that still runs may renew it too. */
   get renewing(): boolean {
     return this.#processes.some((life) => this.#mayRenew(life))
   }
@@ -302,18 +302,18 @@ export class SimulatedMaster implements MemberState {
     const { server, etcd } = this
     const { time, leases } = this.#surroundings
     if (clock.frozen) return false
-    // An answer of the server counts for a short time.
+    // The sidecar continues to renew for a short time after the last answer of its server.
     if (!this.answering && time.nowMs - answeredAtMs >= membershipTimings(options).answerFreshMs) return false
     if (etcd !== undefined) return etcd.open
     return leases !== undefined || (server.reachable && !server.storeless && this.impaired !== 'lease')
   }
 
-  /** The options of the latest life, or of the first one if none has started. */
+  /** The options of the latest process; before the first start, those for it. */
   get #present(): MasterOptions {
     return this.lives.at(-1)?.options ?? this.options
   }
 
-  /** The lives that have not ended: more than one while they overlap. */
+  /** The processes of the sidecar that have not ended: more than one while they overlap. */
   get #processes(): readonly Life[] {
     return this.lives.filter(isProcess)
   }
@@ -361,7 +361,7 @@ export const masterDefaults: Omit<MasterOptions, 'host' | 'advertiseAddresses'> 
   dryRun: false,
 }
 
-/** Metrics that nobody reads: a registry for each life of each master would cost more than what it measures. */
+/** Discards all metrics: nobody reads them, and a registry for each process would slow down the simulation. */
 const noMetrics: Metrics = {
   counter: () => ({ add: () => {} }),
   gauge: () => ({ set: () => {}, remove: () => {} }),

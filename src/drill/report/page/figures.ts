@@ -41,13 +41,13 @@ const number = (name: string): readonly Row<number>[] => [{ name, text: count, a
 const sections: { readonly [Name in keyof Figures]: Section<Figures[Name]> } = {
   timeToDetect: {
     name: 'Time to detect',
-    sentence:
-      'From the moment that a listed address is dead until it has no lease any more. Not measured where no leases are seen.',
+    sentence: 'From the death of an address until it has no lease. Not measured if the drill cannot read the leases.',
     rows: distribution,
   },
   timeToRemove: {
     name: 'Time to remove',
-    sentence: 'From the same moment, or the stop of a master, until the address is no longer in the EndpointSlice.',
+    sentence:
+      'From the death of an address, or the stop of its master, until the address is no longer in the EndpointSlice.',
     rows: distribution,
   },
   timeToAddAgain: {
@@ -68,12 +68,13 @@ const sections: { readonly [Name in keyof Figures]: Section<Figures[Name]> } = {
   },
   deadListedAtEnd: {
     name: 'Dead at the end',
-    sentence: 'Addresses that were dead, or no master’s, and still listed when the drill ended.',
+    sentence:
+      'Addresses that were still listed when the drill ended, although they were dead or belonged to no master.',
     rows: number('addresses'),
   },
   emptyMs: {
     name: 'Nobody listed',
-    sentence: 'How long the EndpointSlice listed nobody, or was gone, while a master was healthy.',
+    sentence: 'How long the EndpointSlice was empty or missing while a master was healthy.',
     rows: [{ name: 'empty for', text: seconds, amiss: (ms) => ms > 0 }],
   },
   deadListedMs: {
@@ -83,12 +84,12 @@ const sections: { readonly [Name in keyof Figures]: Section<Figures[Name]> } = {
   },
   fewestListed: {
     name: 'Fewest listed',
-    sentence: 'The fewest addresses that were in the EndpointSlice at once, but for what somebody spoiled.',
+    sentence: 'The fewest addresses that the EndpointSlice listed at once, not counting damage by others.',
     rows: [{ name: 'addresses', text: count, amiss: (addresses) => addresses === 0 }],
   },
   connections: {
     name: 'Connections of clients',
-    sentence: 'What clients met that pick an address from the EndpointSlice as kube-proxy does.',
+    sentence: 'What happened to clients that pick an address from the EndpointSlice, as kube-proxy does.',
     rows: [
       { name: 'in all', text: ({ total }) => count(total) },
       { name: 'served', text: ({ served }) => count(served) },
@@ -105,7 +106,7 @@ const sections: { readonly [Name in keyof Figures]: Section<Figures[Name]> } = {
   },
   writes: {
     name: 'Writes',
-    sentence: 'Of the masters to the API server, leases in the API included, Events left out.',
+    sentence: 'Writes of the masters to the API server. Leases in the API count, Events do not.',
     rows: [
       { name: 'in all', text: ({ total }) => count(total) },
       { name: 'most of one master in 10 s', text: ({ mostInTenSeconds }) => count(mostInTenSeconds) },

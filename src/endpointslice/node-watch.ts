@@ -17,8 +17,8 @@ interface NodeWatchOptions {
 
 /**
  * Finds the Services that a change of Nodes affects. As upstream, these are Services whose hints would overload a zone.
- * Beyond upstream, they include Services that left Pods out because of a Node that now exists, and Services with
- * endpoints in a former zone of their Node.
+ * Beyond upstream, they include Services that left Pods out because of a Node that now exists, and Services with an
+ * endpoint whose Node has moved to another zone.
  */
 export class NodeWatch {
   readonly #options: NodeWatchOptions
@@ -87,7 +87,7 @@ export class NodeWatch {
     this.#trigger.fire('changed')
   }
 
-  /** The keys of the Services that have endpoints with a former zone of one of these Nodes. */
+  /** The keys of the Services with an endpoint on one of these Nodes that still has a former zone of the Node. */
   *#inFormerZones(names: ReadonlySet<string>): Iterable<string> {
     const { nodes, slices } = this.#options
     for (const [key, own] of slices.entries()) {

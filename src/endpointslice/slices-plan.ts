@@ -35,7 +35,7 @@ export interface SlicesQuestion {
   readonly memory?: { readonly memory: SlicesMemory; readonly nodesVersion: number } | undefined
 }
 
-/** How densely the endpoints with the same ports are packed. */
+/** How many endpoints have the same ports, and in how many slices they are. */
 export interface Packing {
   readonly endpoints: number
   readonly slices: number
@@ -46,7 +46,10 @@ export interface AddressTypePlan {
   readonly addressType: AddressType
   /** To be carried out in this order. After a failure the remaining ones are skipped. */
   readonly actions: readonly SliceAction[]
-  /** How many slices change, including those that a Service no longer gets because it is being deleted. */
+  /**
+   * How many slices are created, updated and deleted. This includes creations that `actions` leaves out because the
+   * Service is being deleted.
+   */
   readonly changed: number
   readonly events: readonly HintsEvent[]
   /** Pods that have no endpoint because their Node is unknown. The Service must be synced again. */
@@ -58,7 +61,10 @@ export interface AddressTypePlan {
 
 export interface SlicesPlan {
   readonly addressTypes: readonly AddressTypePlan[]
-  /** Slices of address types that the Service does not have. A failed deletion of one does not prevent the others. */
+  /**
+   * Slices to delete, because the Service does not have their address type. If one deletion fails, the others still
+   * take place.
+   */
   readonly unsupported: readonly EndpointSlice[]
 }
 
@@ -122,7 +128,7 @@ function planAddressType(
   }
   for (const others of owned.values()) remove.push(...others)
 
-  // A Service with a selector always has a slice, if only a placeholder.
+  // A Service with a selector always has a slice; without endpoints, that slice is a placeholder.
   if (remove.length === slices.length && create.length === 0) {
     const [only] = remove
     if (remove.length === 1 && only !== undefined && isOwnedBy(only, service) && isPlaceholder(only, labels))
@@ -159,7 +165,8 @@ function recall(question: SlicesQuestion & { readonly addressType: AddressType }
 }
 
 /**
- * Whether a slice equals a placeholder. As upstream, labels without a value, such as the headless one, do not count.
+ * Whether a slice has no endpoints, no ports and exactly these labels. As upstream, a label with an empty value, such
+ * as that of headless Services, is equal to a missing one.
  */
 export function isPlaceholder(slice: EndpointSlice, labels: Labels): boolean {
   const present = slice.metadata?.labels ?? {}
@@ -180,7 +187,9 @@ export interface PortGroup {
   readonly maxEndpointsPerSlice: number
   /** The desired labels of the slices. */
   readonly labels: Labels
-  /** The slices that need no check. The plan trusts this cache, and updates it. */
+  /**
+   * The slices that are known to be in sync. The plan does not compare their endpoints again, and updates this cache.
+   */
   readonly settled?: SettledSlices | undefined
   /** Creates a new slice of the group. */
   readonly make: (endpoints: readonly Endpoint[]) => EndpointSlice
@@ -190,7 +199,7 @@ interface PortGroupPlan {
   readonly create: readonly EndpointSlice[]
   readonly update: readonly EndpointSlice[]
   readonly remove: readonly EndpointSlice[]
-  /** How many endpoints were in no slice. */
+  /** How many desired endpoints were in no slice. */
   readonly added: number
   /** How many endpoints in slices were not desired. */
   readonly removed: number

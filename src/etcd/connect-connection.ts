@@ -36,7 +36,8 @@ export const defaultTimes: ConnectionTimes = {
 }
 
 /**
- * The timer of a connection: until its next check for silence, for the answer to a ping, or until it is closed as idle.
+ * The only timer of a connection. It waits for the next check for silence, for the answer to a ping, or to close an
+ * idle connection.
  */
 interface Timer {
   readonly kind: 'none' | 'check' | 'pong' | 'idle'
@@ -44,6 +45,7 @@ interface Timer {
   readonly cancel: Cancel
 }
 
+/** How much longer to wait for the answer to a ping, in milliseconds, if it may have arrived but is not read yet. */
 const REREAD_MS = 200
 
 const noTimer: Timer = { kind: 'none', dueMs: 0, cancel() {} }
@@ -192,8 +194,8 @@ export class EtcdConnection {
   }
 
   /**
-   * Checks, in `delayMs` at the latest, whether the server has been silent for too long. While the answer to a ping is
-   * awaited, the timer for that decides.
+   * Checks, in `delayMs` at the latest, whether the server has been silent for too long. While a ping is unanswered,
+   * its timer decides instead.
    */
   #check(delayMs: number): void {
     const { kind, dueMs } = this.#timer

@@ -20,20 +20,20 @@ export interface WatchTools {
 
 /** The pauses between attempts to reopen a watch, in milliseconds. */
 const pauses = { firstMs: 100, maxMs: 3_000, jitter: 'full' } as const
-/** A watch that lasted this long, in milliseconds, before it broke resets the back-off. */
+/** If a watch lasted this long before it broke, in milliseconds, the back-off is reset. */
 const PROVEN_MS = 5_000
 
 /** An open watch on one server. */
-interface StandingWatch {
+interface OpenWatch {
   readonly server: Server
   readonly responses: AsyncIterator<WatchResponse>
   readonly end: () => void
 }
 
 /**
- * Watches a prefix until `signal` is aborted or the pool is closed, and then resolves. It starts after the revision of
- * a read on the same server. Otherwise it could miss changes, because kine confirms a watch before it is active. A
- * member that has lost its leader ends the watch.
+ * Watches a prefix until `signal` is aborted or the pool is closed, and then resolves. The watch starts after the
+ * revision of a read on the same server. Otherwise it could miss changes, because kine confirms a watch before it is
+ * active. If the member that serves the watch loses its leader, the watch ends and another one is opened.
  */
 export async function watchPrefix(tools: WatchTools, prefix: string, options: WatchOptions): Promise<void> {
   const { pool, clock, random } = tools
@@ -45,7 +45,7 @@ export async function watchPrefix(tools: WatchTools, prefix: string, options: Wa
   try {
     while (!signal.aborted) {
       let stoodMs: number | undefined
-      let watch: StandingWatch | undefined
+      let watch: OpenWatch | undefined
       try {
         watch = await pool.ask('repeatable', signal, (server) => open(tools, server, keyBytes(prefix), signal))
         stoodMs = clock.monotonicMs()
@@ -75,7 +75,7 @@ async function open(
   server: Server,
   prefix: Uint8Array,
   outer: AbortSignal,
-): Promise<StandingWatch> {
+): Promise<OpenWatch> {
   const { controller, unlink } = linkedController(outer)
   const { signal } = controller
   const end = (): void => {
@@ -106,7 +106,7 @@ async function open(
 }
 
 /** The next response. Rejects when the server has ended or canceled the watch. */
-async function next({ responses }: StandingWatch): Promise<WatchResponse> {
+async function next({ responses }: OpenWatch): Promise<WatchResponse> {
   const { done, value } = await responses.next()
   if (done) throw new EtcdError('Unreachable', 'the server ended the watch')
   if (!value.canceled) return value

@@ -78,7 +78,7 @@ export function referenceTo(object: KubeObject): ObjectReference {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
-/** A reference to an object from a list or watch, which has no kind of its own. */
+/** A reference to an object, with the kind of `resource`, because objects from a list have no kind of their own. */
 export function referenceIn(resource: Resource<KubeObject>, object: KubeObject | undefined): ObjectReference {
   return referenceTo({ ...object, apiVersion: apiVersionOf(resource), kind: resource.kind })
 }
@@ -94,7 +94,10 @@ export function spamKey(event: EventToRecord): string {
   return JSON.stringify([identity(event.regarding), event.type])
 }
 
-/** What identifies the object of a reference: not its resourceVersion, which changes during a series. */
+/**
+ * The fields that identify the object of a reference. The resourceVersion is not among them, because it changes during
+ * a series.
+ */
 function identity(reference: ObjectReference): readonly unknown[] {
   const { apiVersion, kind, namespace, name, uid, fieldPath } = reference
   return [apiVersion, kind, namespace, name, uid, fieldPath]
@@ -107,14 +110,15 @@ function cutBytes(text: string, limit: number): string {
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(limit)).read)
 }
 
-/** The fixed parts of an Event, by its reason. docs/events.md explains what it means and what to do. */
+/** The parts of an Event that are fixed by its reason. docs/events.md explains each reason. */
 interface EventKind {
   readonly type: EventToRecord['type']
   readonly action: string
 }
 
 /**
- * Every reason that this program uses in Events, except the one that a ServiceCIDR itself gives for not being ready.
+ * Every reason that this program uses in Events, with one exception: the Event about a ServiceCIDR that is not ready
+ * repeats the reason of its condition.
  */
 export const eventReasons = {
   MasterListed: { type: 'Normal', action: 'Reconcile' },

@@ -21,7 +21,7 @@ export interface FollowedObjectOptions<T extends KubeObject> extends InformerCon
 }
 
 /**
- * One object, followed by a watch and read live now and then.
+ * One object, followed by a watch and read live from time to time.
  *
  * A watch may lose an event and still deliver later ones, even bookmarks. So the object is also read live. The result
  * of a live read counts until the next watch event. If the watch has not delivered that state two seconds later, it is
@@ -32,7 +32,7 @@ export class FollowedObject<T extends KubeObject> {
   readonly #key: string
   readonly #informer: Informer<T>
   readonly #missed: Counter<'resource'>
-  /** The result of a live read, and the copy at that time. */
+  /** The result of a live read, and what the watch had delivered until then. */
   #read: { readonly cached: T | undefined; readonly live: T | undefined } | undefined
 
   constructor(options: FollowedObjectOptions<T>) {

@@ -4,8 +4,9 @@ import { KubeError } from './errors.ts'
 import { DEEPEST_NESTING } from './transport.ts'
 
 /**
- * The events of one watch, read from the body of its answer. `finish` is called exactly once: when the stream ends,
- * breaks or is left. Leaving it early, even before the first event was requested, closes the connection.
+ * The events of one watch, read from the body of its answer. `finish` is called exactly once: when the stream ends or
+ * breaks, or when the consumer stops reading. If the consumer stops early, even before the first event, the connection
+ * is closed.
  */
 export class EventStream implements AsyncIterableIterator<unknown, undefined> {
   readonly #body: Readable
@@ -205,7 +206,7 @@ export function parseJson(bytes: Uint8Array, dropsManagedFields = false): unknow
   }
 }
 
-/** What a server sends has at least this many bytes for each object and list. managedFields are the densest. */
+/** A server sends at least this many bytes for each object and list. managedFields come closest to this limit. */
 const LEAST_BYTES = 6
 
 /**
@@ -231,7 +232,7 @@ function structureFault(text: string, most: number): string | undefined {
   return undefined
 }
 
-/** As Go writes the key, without space. Inside a string its quotes would be escaped. */
+/** The key as Go writes it, without a space. It cannot match inside a string, where its quotes are escaped. */
 const MANAGED_FIELDS = '"managedFields":['
 
 /** JSON text with `[]` in place of each list of managedFields, which saves the time and memory to parse them. */
@@ -240,7 +241,7 @@ function withoutManagedFields(text: string): string {
   let from = 0
   for (let at = text.indexOf(MANAGED_FIELDS); at !== -1; at = text.indexOf(MANAGED_FIELDS, from)) {
     const start = at + MANAGED_FIELDS.length
-    // After a backslash it is the end of another key.
+    // After a backslash, the quote is escaped: this is the end of a longer key.
     const end = text.charCodeAt(at - 1) === 0x5c ? start : endOfList(text, start)
     if (end === -1) break
     pieces.push(text.slice(from, start))
@@ -285,11 +286,12 @@ const SMALLEST = 1024
 const LARGEST = 64 * 1024
 
 /**
- * Copies bytes that arrive in pieces, so that a server that sends single bytes does not cause one object per byte.
- * Calls `tooLong`, which must throw, when there are too many.
+ * Collects bytes that arrive in pieces. It copies them, so that a server that sends single bytes does not cause one
+ * object per byte. Calls `tooLong`, which must throw, when there are more than the limit.
  *
- * Up to {@link LARGEST} bytes are in ordinary blocks. More are in one resizable buffer, because its pages return to the
- * system at once. Blocks come from the C library's heap, where memory mostly stays resident after it was freed.
+ * Up to {@link LARGEST} bytes are in ordinary blocks. More are in one resizable buffer, because the pages of such a
+ * buffer return to the system at once. Blocks come from the C library's heap, where memory mostly stays resident after
+ * it was freed.
  */
 export class HttpBytes {
   readonly #limit: number

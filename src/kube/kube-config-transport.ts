@@ -17,7 +17,7 @@ export interface KubeConfigTransportOptions {
   readonly access?: Access | undefined
   /** Reads the kubeconfig again (`reload` of the result of `loadKubeConfig`). @default it is never read again */
   readonly reload?: (() => Promise<ResolvedKubeConfig>) | undefined
-  /** Gets the metric of when the credentials expire. @default none */
+  /** Receives the metric of when the credentials expire. @default none */
   readonly metrics?: Metrics | undefined
   /** @default the system's */
   readonly clock?: Clock | undefined
@@ -33,8 +33,8 @@ export interface KubeConfigTransportOptions {
 }
 
 /**
- * How long a request that may be anonymous waits for the first credentials, in milliseconds; four times as long if they
- * are in files.
+ * How long a request that may be anonymous waits for the first credentials, in milliseconds. If they are in files, it
+ * waits four times as long.
  */
 const ANONYMOUS_AFTER_MS = 250
 
@@ -44,7 +44,7 @@ const ANONYMOUS_AFTER_MS = 250
  * Credentials are updated as {@link KubeCredentials} describes. A request that is answered with 401 is sent once more
  * if newer credentials are available within a second. A readiness probe is sent without credentials if a plugin or
  * issuer has given none within a quarter of a second, or files within a second. If a new certificate authority does not
- * verify the server, the probe is sent anonymously under the previous one.
+ * verify the server, the probe is sent anonymously, and the previous authority verifies the server.
  *
  * Risky settings of the kubeconfig are logged once as warnings. When certificates change, new requests use new
  * connections, and the old ones close when their requests and watches have ended. Throws a KubeConfigError when the
@@ -60,7 +60,7 @@ class KubeConfigTransport implements Transport {
   readonly #credentials: KubeCredentials
   readonly #retiring = new Set<HttpTransport>()
   #current: { readonly tls: ClientTls; readonly identity: string; readonly transport: HttpTransport } | undefined
-  /** The certificate authority in use when the server last answered; undefined for those of the system. */
+  /** The certificate authority in use when the server last answered; undefined for the system's authorities. */
   #verifiedCa: string | undefined
   #isUnverified = false
   /** The connection of requests without credentials, while there are none. */
@@ -122,9 +122,9 @@ class KubeConfigTransport implements Transport {
   }
 
   /**
-   * The authority under which the server was last verified, if the current one does not verify its certificate. The new
-   * file may belong to another cluster, or come before the server's new certificate; the server is alive all the same.
-   * Only probes use the previous authority.
+   * The authority that last verified the server, if the current one does not verify it. The new file may belong to
+   * another cluster, or come before the new certificate of the server. In both cases the server is alive. Only probes
+   * use the previous authority.
    */
   #authorityBefore({ tls }: Credentials, error: unknown): string | undefined {
     const isOther = this.#verifiedCa !== undefined && tls.ca !== this.#verifiedCa

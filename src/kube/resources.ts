@@ -66,7 +66,7 @@ export const ipAddresses: Resource<IpAddress> = resource('networking.k8s.io', 'i
 export const leases: Resource<Lease> = resource('coordination.k8s.io', 'leases', 'Lease', true)
 export const events: Resource<KubeEvent> = resource('events.k8s.io', 'events', 'Event', true)
 
-/** The Events of `events`, as the core group serves them. */
+/** The same Events as in `events`, as the core group serves them. */
 export const coreEvents: Resource<Json<CoreV1Event>> = resource('', 'events', 'Event', true)
 export const secrets: Resource<Json<V1Secret>> = resource('', 'secrets', 'Secret', true)
 export const serviceAccounts: Resource<Json<V1ServiceAccount>> = resource('', 'serviceaccounts', 'ServiceAccount', true)
@@ -108,7 +108,7 @@ export function withKind<T extends KubeObject>(resource: Resource<T>, object: T)
   return object.kind === undefined ? { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object } : object
 }
 
-/** `services`, `leases.coordination.k8s.io`. */
+/** Such as `services` or `leases.coordination.k8s.io`. */
 export function qualifiedPlural({ group, plural }: Resource<KubeObject>): string {
   return group === '' ? plural : `${plural}.${group}`
 }

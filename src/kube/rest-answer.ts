@@ -23,7 +23,7 @@ export function refusal(call: CallName, response: ApiResponse & { readonly body:
   })
 }
 
-/** The error of a transport, with the name of the call. */
+/** Adds the name of the call to the error of a transport. */
 export function failure(call: CallName, error: KubeError): KubeError {
   return new KubeError(error.code, `${call}: ${error.message}`, {
     httpStatus: error.httpStatus,
@@ -68,7 +68,10 @@ export function asList<T extends KubeObject>(call: CallName, body: unknown): Kub
 
 const eventTypes: ReadonlySet<unknown> = new Set(['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR'])
 
-/** One event of a watch. Throws a BadResponse, which does not name the call yet, if it is not one. */
+/**
+ * Reads one event of a watch. Throws a BadResponse if the frame is not an event. The caller adds the name of the call
+ * to it.
+ */
 export function asWatchEvent<T extends KubeObject>(frame: unknown): WatchEvent<T> {
   if (!isRecord(frame) || !eventTypes.has(frame.type) || !isRecord(frame.object)) {
     throw new KubeError('BadResponse', `a frame of the watch is ${describe(frame)}, not an event`)
@@ -107,8 +110,8 @@ const metadataTypes: readonly (readonly [field: string, isRight: (value: unknown
 ]
 
 /**
- * The first mistake in the metadata of a received object, without its value. The rest of the program relies on this
- * check: names become keys, and a name that is not a string would end the process.
+ * Describes the first mistake in the metadata of a received object, without quoting its value. The rest of the program
+ * relies on this check: names become keys, and a name that is not a string would end the process.
  */
 function metadataFault({ metadata }: Fields): string | undefined {
   if (metadata === undefined) return undefined
@@ -123,14 +126,14 @@ function asStatus(body: unknown): Status | undefined {
   return isRecord(body) && body.kind === 'Status' ? withTexts(body) : undefined
 }
 
-/** A Status of the wrong shape must not prevent reading the refusal that contains it. */
+/** Drops the fields of a Status that have the wrong type, so that the rest of the refusal can be read. */
 function withTexts({ details, ...body }: Fields): Status {
   const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
   const isRight = isRecord(details) && isAbsentOr(isListOf(isRecord))(details.causes)
   return { ...body, message: text(body.message), reason: text(body.reason), ...(isRight && { details }) } as Status
 }
 
-/** The text of an answer that is not JSON, if it is meant for people and is no HTML page. */
+/** The body of a text/plain answer; empty for other types, such as an HTML page. */
 function plainText(response: ApiResponse & { readonly body: unknown }): string {
   const type = response.headers['content-type'] ?? ''
   return type.startsWith('text/plain') ? String(response.body) : ''
@@ -166,8 +169,8 @@ export interface RetryPolicy {
 export const defaultRetryPolicy: RetryPolicy = { attempts: 5, maxWaitMs: 30_000, minWaitMs: 100, jitter: 0.1 }
 
 /**
- * How long to wait before the same request is sent again, in milliseconds; undefined if it is not. Only a 429 or 503
- * with a Retry-After header is retried, because only those state that the server has done nothing.
+ * How long to wait before the request is sent again, in milliseconds. Undefined: it is not sent again. Only a 429 or
+ * 503 with a Retry-After header is retried, because only such an answer states that the server has done nothing.
  */
 export function planRetry(
   response: ApiResponse,
@@ -190,10 +193,7 @@ function retryAfterMs(headers: Readonly<Record<string, string>>): number | undef
 
 const REMEMBERED = 1000
 
-/**
- * Endpoints are written because kube-apiserver writes them and clients may read them, so this warning cannot be
- * avoided.
- */
+/** We write Endpoints because kube-apiserver does, and clients may still read them. So this warning is expected. */
 const EXPECTED = 'v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice'
 
 /**
@@ -220,7 +220,7 @@ export function warnOnce(logger: Logger): (header: string | undefined) => void {
     last = header
     for (const warning of parseWarnings(header)) {
       if (seen.has(warning)) continue
-      // Texts may contain our values, so there may be many. Forgetting all at once limits the memory.
+      // A text may contain values that we sent, so there may be many. Forgetting all at once limits the memory.
       if (seen.size >= REMEMBERED) seen.clear()
       seen.add(warning)
       logger[warning === EXPECTED ? 'debug' : 'warn']({ warning }, 'the API server sent a warning')

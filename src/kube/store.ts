@@ -9,7 +9,7 @@ export type Change<T> =
   | { readonly type: 'deleted'; readonly old: T }
 
 /**
- * The objects of one resource as last received, by namespace and name. They are shared: nobody may change one.
+ * The objects of one resource as last received, by namespace and name. They are shared: do not modify them.
  *
  * Every change is reported relative to the stored state, so that an index that adds `object` and removes `old` is
  * always exact. An object with the stored resourceVersion is no change.
@@ -47,8 +47,8 @@ export class Store<T extends KubeObject> {
 
   /**
    * Replaces all objects with the complete current state, and computes the changes. Deletions come first, so that a
-   * name, address or port that moved is free before it is taken; an object that was deleted and created again (another
-   * uid) counts as both. The store changes in the last step, all at once; it must not be changed otherwise before that.
+   * name, address or port that moved is free before it is taken. An object that was deleted and created again (another
+   * uid) counts as both. The store changes all at once, in the last step; nothing else may change it before that.
    */
   *replace(objects: Iterable<T>): Steps<readonly Change<T>[]> {
     const present = new Map<string, T>()

@@ -164,8 +164,8 @@ export class KubernetesServiceController {
   }
 
   /**
-   * The objects to read in a round. Two slices take turns. A second slice that is neither wanted nor shown by a watch
-   * is not read.
+   * The objects to read live in a round. Two slices take turns. The second slice is read only if it is wanted or a
+   * watch shows it.
    */
   #toRead(round: number): readonly Followed[] {
     const { address, reconciler } = this.#options
@@ -177,8 +177,8 @@ export class KubernetesServiceController {
   }
 
   async #reconcileService(reasons: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
-    // We wait for the first read of the members, so that a new Service is created as they demand. If the read fails, it
-    // is created all the same.
+    // We wait for the first read of the members, because the fields of a new Service depend on them. If the read fails,
+    // the Service is created all the same.
     await abortable(this.#membersAsked.promise, signal)
     const cached = this.#service.current
     if (reasons.has('interval')) this.#serviceWriter.renewDemand(cached)

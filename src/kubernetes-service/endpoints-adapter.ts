@@ -83,9 +83,9 @@ export class EndpointsAdapter {
   }
 
   /**
-   * Executes the `plan` for the stored objects, and returns whether there was one. The plan must read the leases after
-   * the objects, so that this write conflicts if another master wrote with newer leases. If the server serves no
-   * Endpoints, there is no list that could be out of sync, and the result is true.
+   * Gets a plan for the stored objects from `plan`, and executes it. Resolves with whether there was one. `plan` must
+   * read the leases after the objects were read, so that this write conflicts if another master wrote with newer
+   * leases. If the server serves no Endpoints, there is no list that could be out of sync, and the result is true.
    */
   async reconcile(
     plan: (stored: ObservedEndpoints) => Promise<ListPlan | undefined>,
@@ -101,8 +101,8 @@ export class EndpointsAdapter {
 
   /**
    * Executes a plan for the Endpoints, then makes the slices follow the stored Endpoints. Back-off applies to each
-   * object separately: slices follow the plan even while the Endpoints must wait, or are permanently refused. Endpoints
-   * that another client created meanwhile are not an error: the next reconciliation reads them.
+   * object separately: slices follow the plan even while the write of the Endpoints waits, or is always refused.
+   * Endpoints that another client created meanwhile are not an error: the next reconciliation reads them.
    */
   async execute(
     { endpoints: action, secondAddresses }: ListPlan,
@@ -145,7 +145,7 @@ function slicePlans(
   { slice, secondSlices }: ObservedEndpoints,
 ): readonly (readonly [RemovableAction<EndpointSlice>, EndpointSlice | undefined])[] {
   const second = secondSliceOf(endpoints, secondAddresses)
-  // We plan for both names, because the fleet may have had its families in the other order before.
+  // We plan for both names, because the order of the address families may have been the other one before.
   const seconds = ([4, 6] as const).map((family) => {
     const name = secondSliceName(family)
     const current = secondSlices.find(({ metadata }) => metadata?.name === name)
@@ -154,7 +154,7 @@ function slicePlans(
   return endpoints === undefined ? seconds : [[planEndpointSlice(endpoints, slice), slice], ...seconds]
 }
 
-/** There is no lease of a master. The empty list is not written, because it would cut off every client from the API. */
+/** No master has a lease. The empty list is not written, because it would cut off every client from the API. */
 export class NoLiveMasters extends Error {
   override readonly name = 'NoLiveMasters'
   readonly code = 'NoLiveMasters'

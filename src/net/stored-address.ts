@@ -6,7 +6,7 @@ export type AddressGroups = Uint16Array
 /**
  * Reads an address into `groups`, as loosely as Kubernetes reads stored ones: parts of IPv4 may have leading zeros, and
  * an IPv4 address mapped into IPv6 is that IPv4 address (`ParseIPSloppy` in k8s.io/utils/net). Returns its family;
- * undefined for anything else.
+ * undefined if the text is not an address.
  *
  * This function allocates no objects, because a pass reads hundreds of thousands of addresses.
  */
@@ -31,7 +31,7 @@ export function addressFrom(family: 4 | 6, groups: AddressGroups): Address {
   return addressOf(family, family === 4 ? value & 0xffff_ffffn : value)
 }
 
-/** The address that was read from `text`, as Go writes it: `text` itself, if it has that form. */
+/** Formats the address that was read from `text`, as Go writes it. Returns `text` itself if it has that form. */
 export function textFrom(family: 4 | 6, groups: AddressGroups, text: string): string {
   const [high, low] = [groups[6] as number, groups[7] as number]
   const formatted = family === 6 ? formatGroups(groups) : `${high >> 8}.${high & 0xff}.${low >> 8}.${low & 0xff}`

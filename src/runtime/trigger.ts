@@ -12,14 +12,14 @@ export class Trigger<Reason extends string> {
     this.#wake?.()
   }
 
-  /** Resumes the waiter without a reason. */
+  /** Makes the waiting {@link take} resolve, even without a reason. */
   wake(): void {
     this.#wake?.()
   }
 
   /**
-   * Resolves with all reasons since the last call, as soon as there is one; after {@link wake} with none. Rejects with
-   * the signal's reason when it is aborted.
+   * Resolves with all reasons since the last call, as soon as there is one. {@link wake} makes it resolve with none.
+   * Rejects with the signal's reason when the signal is aborted.
    */
   async take(signal: AbortSignal): Promise<ReadonlySet<Reason>> {
     signal.throwIfAborted()

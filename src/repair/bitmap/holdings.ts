@@ -11,7 +11,7 @@ import type { RangeClaims } from './claims.ts'
  */
 export class RangeHoldings {
   readonly #claims: RangeClaims
-  /** How many holders each number has. Always equal to the holdings of the reported Services. */
+  /** How many holders each number has, after the changes that were applied so far. */
   readonly #counts: readonly Uint32Array[]
   readonly #held: readonly Bitmap[]
 

@@ -7,7 +7,7 @@ export type RangeName = (typeof rangeNames)[number]
 
 /** The allocated numbers of a range. */
 export interface RangeContent {
-  /** The range in text, from the server that wrote it: `10.96.0.0/12`, `30000-32767`. */
+  /** The range as text, as the server wrote it: `10.96.0.0/12`, `30000-32767`. */
   readonly range: string
   /** The bitmap in the format of Go's big.Int.Bytes(); see Bitmap. */
   readonly data: Uint8Array
@@ -18,9 +18,9 @@ export type StoredRange =
   | { readonly type: 'absent' }
   | (RangeContent & {
       readonly type: 'range'
-      /** Identifies the write that stored this state: reads and watches show the same revision of one write. */
+      /** Identifies the write that stored this state. Reads and watches show the same revision for the same write. */
       readonly revision: string
-      /** Why the range is read-only, as the end of a sentence that begins with {@link RangeRegistry.where}. */
+      /** Why the range is read-only: the end of a sentence that begins with {@link RangeRegistry.where}. */
       readonly fixed?: string | undefined
       /** The registry's own representation of the state that was read, for {@link RangeRegistry.write}. */
       readonly version: unknown
@@ -48,9 +48,11 @@ export interface RangeRegistry {
   read(name: RangeName, signal: AbortSignal): Promise<StoredRange>
   /**
    * Writes a range atomically, if it is still in the state `previous`, which comes from {@link read} or {@link watch}.
-   * Unknown fields are preserved. Returns the stored state, or undefined if another write was first. Rejects with a
-   * TypeError if the state is `unreadable`, and with a RemoteError of the nature `lasting` if it is `fixed`. A write
-   * that rejects as `away` may have happened, or may yet happen after a read that does not show it.
+   * Unknown fields are preserved. Resolves with the stored state, or with undefined if another write came first.
+   *
+   * Rejects with a TypeError if `previous` is `unreadable`, and with a RemoteError of the nature `lasting` if it is
+   * `fixed`. After a rejection of the nature `away` the outcome is unknown: the write may have happened, or may still
+   * happen after a read that does not show it.
    */
   write(
     name: RangeName,
@@ -59,10 +61,13 @@ export interface RangeRegistry {
     signal: AbortSignal,
   ): Promise<StoredRange | undefined>
   /**
-   * Calls `onChange` with every change of each range, in order, and with undefined when the watch starts and after each
-   * interruption in which it may have missed a change. Changes arrive some time after they were made, so a read may
-   * show a `revision` that the watch has not delivered yet. Resolves when the signal is aborted. Calls `report` with
-   * undefined when the watch opens (again), and with the error when it breaks.
+   * Watches all ranges. Resolves when the signal is aborted.
+   *
+   * Calls `onChange` with every change of each range, in order. Calls it with undefined when the watch starts, and
+   * after each interruption in which changes may have been missed. A change arrives some time after it was made, so a
+   * read may show a `revision` that the watch has not delivered yet.
+   *
+   * Calls `report` with the error when the watch breaks, and with undefined when it opens or reopens.
    */
   watch(options: {
     readonly onChange: (change: RangeChange | undefined) => void

@@ -96,7 +96,7 @@ const listenFaults: Readonly<Record<string, string>> = {
 }
 
 /**
- * An HTTP/1.1 server that no client can delay or overload: it observes {@link serverLimits}, and handles one request at
+ * An HTTP/1.1 server that no client can delay or overload: it enforces {@link serverLimits}, and handles one request at
  * a time on a connection. A client that sends the next request before it has received the last answer (pipelining) is
  * cut off.
  * @throws ListenError, ServingCertificateError
@@ -115,11 +115,11 @@ export async function serveBounded(options: BoundedServerOptions): Promise<Bound
   const connections = boundConnections(server)
   server.on(tls === undefined ? 'connection' : 'secureConnection', parseInSlices)
   answerOneAtATime(server, options)
-  const { port: taken } = await listen(server, host, port)
+  const { port: usedPort } = await listen(server, host, port)
   const follower = follow?.()
   return {
-    port: taken,
-    address: hostPort(host, taken),
+    port: usedPort,
+    address: hostPort(host, usedPort),
     close() {
       follower?.stop()
       return closeServer(server, connections)
@@ -165,9 +165,9 @@ function boundConnections(server: Server): ReadonlySet<Socket> {
 }
 
 /**
- * Passes the input to Node's parser in slices. Node would pass it all that was read at once, 64 KiB, and the parser
- * would make some two thousand requests of pipelined input before the connection can be cut off: tens of milliseconds,
- * repeatedly. With slices, the parser stops after the first.
+ * Passes the input to Node's parser in slices. Node itself would pass everything that it read at once, up to 64 KiB.
+ * From pipelined input the parser would make some two thousand requests before the connection can be cut off. That
+ * takes tens of milliseconds, each time. With slices, the parser stops after the first.
  */
 function parseInSlices(socket: Socket): void {
   const parsers = socket.listeners('data')
@@ -206,8 +206,8 @@ function answerOneAtATime(server: Server, { respond, logger }: BoundedServerOpti
 
 /**
  * Cuts off a client that sends the next request before it has received the last answer. Otherwise Node would hold
- * thousands of answers, one for each request of the chunk, that the client never reads. Node 22 does not even report
- * for such an answer that its client has disconnected.
+ * thousands of answers, one for each request of the chunk, that the client never reads. For such an answer, Node 22
+ * does not even report that the client has disconnected.
  */
 export function oneAtATime(
   answer: (request: IncomingMessage, response: ServerResponse) => void,
@@ -227,8 +227,8 @@ export function oneAtATime(
 
 function send(request: IncomingMessage, response: ServerResponse, answer: HttpAnswer): void {
   const { socket, headers } = request
-  const impatience = setTimeout(() => socket.destroy(), serverLimits.answerMs)
-  response.once('close', () => clearTimeout(impatience))
+  const timeout = setTimeout(() => socket.destroy(), serverLimits.answerMs)
+  response.once('close', () => clearTimeout(timeout))
   const hasBody = headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0'
   response.writeHead(answer.status, {
     'content-type': answer.contentType,
@@ -256,11 +256,11 @@ export function listen(server: Server, host: string, port: number): Promise<Addr
 
 function closeServer(server: Server, connections: ReadonlySet<Socket>): Promise<void> {
   return new Promise((resolve) => {
-    const impatience = setTimeout(() => {
+    const timeout = setTimeout(() => {
       for (const socket of connections) socket.destroy()
     }, 1000)
     server.close(() => {
-      clearTimeout(impatience)
+      clearTimeout(timeout)
       resolve()
     })
   })

@@ -1,6 +1,6 @@
 const REDACTED = '[redacted]'
 
-/** Shorter secrets, in characters, are not redacted, because that would remove ordinary words. */
+/** Secrets with fewer characters are not redacted, because that would remove ordinary words. */
 const SHORTEST = 8
 /** The most secrets that are held: enough for a day of hourly tokens and the lines of a few keys. */
 const MOST = 500
@@ -13,7 +13,8 @@ const known = new Set<string>()
 
 /** Texts that resemble secrets, whatever their source. */
 const patterns: readonly (readonly [pattern: RegExp, replacement: string])[] = [
-  // An old key has headers with hyphens in them; a truncated one extends to the end.
+  // The header lines of an old key contain hyphens. A truncated key has no END line, so the rest of the text is
+  // redacted.
   [/-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/gs, REDACTED],
   // The user and password in a URL, up to the last at sign, because passwords may contain unescaped ones. Passwords may
   // contain quotation marks too, but a quotation mark after a port ends the URL.

@@ -1,4 +1,4 @@
-/** The texts of a check of a cluster, apart from its code: for the command line and the documents. */
+/** The texts about one check of a cluster, for the command line and the documents. */
 export interface CheckText {
   /** What the check expects, as a sentence. */
   readonly title: string
@@ -22,13 +22,13 @@ export const checkTexts = {
   },
   'kubernetes-endpoints': {
     title: 'Endpoints default/kubernetes list usable addresses at the port of the API servers.',
-    why: 'Clients are sent to each listed address; EndpointSlice kubernetes follows them.',
+    why: 'Clients connect to each listed address, and EndpointSlice kubernetes copies the list.',
     repair: 'patch the Endpoints, or create them from the slice',
   },
   'kubernetes-endpointslice': {
     title: 'EndpointSlice default/kubernetes equals the Endpoints.',
     why: 'kube-proxy reads the slice, other clients the Endpoints: they must reach the same API servers.',
-    repair: 'write the slice from the Endpoints; where their addresses differ, both from the leases',
+    repair: 'write the slice from the Endpoints; if their addresses differ, write both from the leases',
   },
   'expected-masters': {
     title: 'Endpoints default/kubernetes list exactly the masters that flags or --expect name.',
@@ -68,13 +68,13 @@ export const checkTexts = {
   },
   'single-writer': {
     title: 'No two writers overwrite each other’s default/kubernetes (with --watch-writers).',
-    why: 'Clients lose and regain API servers with each write, which every node follows.',
+    why: 'With each write clients lose or regain API servers, and kube-proxy on every node applies the change.',
     repair: 'stop one of the writers',
   },
   'service-cidr': {
     title: 'The default ServiceCIDR is Ready, and has the range of the flags.',
     why: 'Without it no Service gets a ClusterIP.',
-    repair: 'create it, or set its condition; with another range check the flags first',
+    repair: 'create it, or set its condition; if its range differs, check the flags first',
   },
   'cluster-ips': {
     title: 'Every ClusterIP is in a range, and no two Services have the same.',
@@ -83,21 +83,21 @@ export const checkTexts = {
   },
   'ip-addresses': {
     title: 'Every ClusterIP has its IPAddress, and every IPAddress its Service.',
-    why: 'A ClusterIP without one is given to a second Service; one without a Service is lost.',
+    why: 'A ClusterIP without an IPAddress is given to a second Service; an IPAddress without a Service blocks its address.',
     repair: 'create, label or delete the IPAddress',
   },
   'node-ports': {
-    title: 'No two Services have the same NodePort, and each is in the range that is known.',
+    title: 'No two Services have the same NodePort, and each NodePort is in the range, if the range is known.',
     why: 'A node forwards a shared NodePort to only one of the Services.',
     repair: 'give the younger Service another NodePort',
   },
   'range-allocations': {
     title: 'The bitmaps in etcd are equal to the ClusterIPs and NodePorts that Services use (with --etcd-servers).',
-    why: 'A number that is used but not allocated is given to a second Service; one that is only allocated is lost.',
+    why: 'A used number that is not allocated is given to a second Service; an allocated number that no Service uses is lost.',
     repair: 'run the repair of the allocations',
   },
   'cluster-ip-available': {
-    title: 'The server accepts a new Service (asked by a server-side dry run, which allocates nothing).',
+    title: 'The server accepts a new Service (in a server-side dry run, which allocates nothing).',
     why: 'Otherwise no Service can be created.',
     repair: 'run the repair of ClusterIPs, which creates what the server’s allocator needs',
   },
@@ -107,12 +107,12 @@ export const checkTexts = {
     repair: 'run the repair of NodePorts, with --etcd-servers',
   },
   'service-endpoints': {
-    title: 'The Endpoints of each Service with a selector list what its Pods call for.',
+    title: 'The Endpoints of each Service with a selector match the Pods that it selects.',
     why: 'Clients that read Endpoints miss a Pod, or reach one that is gone.',
     repair: 'run the controller of Endpoints while no other runs',
   },
   'service-endpointslices': {
-    title: 'The EndpointSlices of each Service with a selector list what its Pods call for.',
+    title: 'The EndpointSlices of each Service with a selector match the Pods that it selects.',
     why: 'kube-proxy sends traffic to these endpoints, and to no others.',
     repair: 'run the controller of EndpointSlices while no other runs',
   },

@@ -20,7 +20,7 @@ import type { RangeName, StoredRange } from '../../repair/registries/range-regis
 export interface Parts {
   /** All namespaces, by name. */
   readonly namespaces: ReadonlyMap<string, Namespace>
-  /** Whether the server has Nodes at all. */
+  /** Whether the server serves Nodes. */
   readonly nodesServed: boolean
   readonly kubernetesService: Service | undefined
   readonly kubernetesEndpoints: Endpoints | undefined
@@ -58,7 +58,7 @@ export interface ProbedServer {
   readonly address: string
   /** Where it was dialled, as HOST:PORT. */
   readonly dialled: string
-  /** Its certificate must be for one of these. */
+  /** Its certificate must be valid for one of these names. */
   readonly names: readonly string[]
   readonly answer: ServerAnswer
 }
@@ -71,11 +71,12 @@ export interface StoredBitmap {
   readonly stored: StoredRange
 }
 
-/** The states of watched objects in their order. */
+/** The successive states of the watched objects. */
 export interface WatchedWrites {
   readonly forMs: number
   /**
-   * By object, as `Endpoints default/kubernetes`. The first is the state at the start; undefined: there is no object.
+   * The states of each object, by a name such as `Endpoints default/kubernetes`. The first is the state when the watch
+   * began. Undefined is the state of an object that does not exist.
    */
   readonly states: ReadonlyMap<string, readonly (KubeObject | undefined)[]>
 }

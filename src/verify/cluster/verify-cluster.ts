@@ -29,9 +29,9 @@ export interface VerifyOptions {
 }
 
 /**
- * Checks a cluster once, and writes nothing. A finding about an object counts only if a second reading shows one about
- * the same object, because a controller may have been at work. Skipped checks run again too, because an object that
- * they need may have appeared.
+ * Checks a cluster once, and writes nothing. A finding about an object counts only if a second reading also shows a
+ * finding about this object, because a controller may have been at work. Skipped checks run again too, because an
+ * object that they need may have appeared.
  *
  * Rejects with a KubeError if the cluster cannot be read, and with the reason of the signal.
  */
@@ -178,7 +178,8 @@ export interface VerifyClusterOptions {
 
 /**
  * Checks a cluster in tests, as the command `verify` does. The first argument is the connection from `connect`, or the
- * ports of an API server in this process. Writes nothing. Rejects with a KubeError if the cluster does not answer.
+ * `api`, `clock` and `readiness` of an API server in this process. Writes nothing. Rejects with a KubeError if the
+ * cluster does not answer.
  */
 export function verifyCluster(
   { api, clock, readiness }: Pick<ClusterSource, 'api' | 'readiness'> & { readonly clock: Clock },

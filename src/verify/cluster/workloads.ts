@@ -20,7 +20,10 @@ import { type About, type Parts, partOf } from './state.ts'
 
 /** kube-controller-manager's controller of slices for Endpoints without a selector. */
 const MIRRORING = 'endpointslicemirroring-controller.k8s.io'
-/** The most endpoints in a slice of any controller. Whether slices are in sync does not depend on it. */
+/**
+ * The largest value that kube-controller-manager accepts for the endpoints in a slice. The value does not matter here,
+ * because slices are in sync however densely they are packed.
+ */
 const MAX_ENDPOINTS = 1_000
 /** An object with this annotation is the lock of a leader election, and needs no Service. */
 const LEADER = 'control-plane.alpha.kubernetes.io/leader'
@@ -48,7 +51,10 @@ export function judgeServiceEndpoints(
   return verdictOf(findings, `${selected.size} Services with a selector`)
 }
 
-/** Checks the slices of each Service against the plan of the controller. Another check judges copies. */
+/**
+ * Checks the slices of each Service against the plan of the controller. Leaves out copies, which
+ * {@link judgeDuplicates} reports.
+ */
 export function judgeServiceSlices(
   { services, pods, nodes, endpointSlices }: Pick<Parts, 'services' | 'pods' | 'nodes' | 'endpointSlices'>,
   _about: About,
@@ -105,11 +111,14 @@ function isOfService({ metadata }: EndpointSlice, service: Service): boolean {
 
 function withoutHints(service: Service): Service {
   const { trafficDistribution: _hinted, ...spec } = service.spec ?? {}
-  const { annotations: _asking, ...metadata } = service.metadata ?? {}
+  const { annotations: _annotations, ...metadata } = service.metadata ?? {}
   return { ...service, metadata, spec } as Service
 }
 
-/** Runs a controller until somebody ends it. Another one beside it would write the same objects. */
+/**
+ * The commands that run one of our controllers. No other controller may run beside it, because both would write the
+ * same objects.
+ */
 function runController(controller: 'endpoints' | 'endpointslice'): readonly Command[] {
   const own = `${controller}-controller`
   const stop = `first stop kube-controller-manager's ${own} (--controllers=*,-${own}), or see in its log why it does not write`

@@ -80,7 +80,7 @@ export class DutyHealth {
   #condition: DutyCondition = { type: 'healthy' }
   #term: Pick<DutyTerm, 'settled' | 'fault'> | undefined
   #done = false
-  #leftOut = false
+  #suspended = false
   #crash: string | undefined
 
   constructor(options: DutyHealthOptions) {
@@ -137,16 +137,16 @@ export class DutyHealth {
     this.#check({ away: false })
   }
 
-  /** The server does not serve what the duty needs: there is nothing to do until {@link takenUp}. */
-  leftOut(): void {
-    this.#leftOut = true
+  /** The server does not serve what the duty needs: there is nothing to do until {@link resumed}. */
+  suspended(): void {
+    this.#suspended = true
     this.#settled.resolve()
     this.#known.resolve()
     this.#check({ away: false })
   }
 
-  takenUp(): void {
-    this.#leftOut = false
+  resumed(): void {
+    this.#suspended = false
   }
 
   /** A probe of the server has ended, whether or not it answered: the condition is checked again. */
@@ -156,12 +156,12 @@ export class DutyHealth {
 
   /** The fault to report in the health check of this duty. */
   fault(): string | undefined {
-    if (this.#leftOut) return undefined
+    if (this.#suspended) return undefined
     return this.#condition.type === 'degraded' ? this.#condition.reason : this.#term?.fault?.()
   }
 
   #symptom(): string | undefined {
-    if (this.#term === undefined || this.#leftOut) return undefined
+    if (this.#term === undefined || this.#suspended) return undefined
     const refused = this.#crash ?? this.#options.refusal()
     if (refused !== undefined || this.#options.dryRun) return refused
     return this.#term.fault?.() ?? (this.#done ? undefined : 'it has not completed yet')

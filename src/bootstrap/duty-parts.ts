@@ -12,12 +12,12 @@ import {
   workloadControllerNames,
 } from './duties.ts'
 import { DutyHealth, type DutyTerm, supervised } from './duty-health.ts'
+import { DutySuspender } from './duty-suspender.ts'
 import { DutySwitch, type DutySwitchOptions } from './duty-switch.ts'
 import type { PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions } from './master-options.ts'
 import { composeRepairs } from './repair-parts.ts'
 import { PartAvailability } from './servers-availability.ts'
-import { UnservedDuties } from './unserved-duties.ts'
 import { composeWorkloads } from './workload-parts.ts'
 
 /**
@@ -50,7 +50,7 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
   })
   const decisions = new DutyDecisions({ selection, monitor, clock })
   const isDoneHere = (name: ControllerName): boolean => decisions.of(name)?.type.startsWith('on') ?? false
-  const unserved = new UnservedDuties(ports)
+  const unserved = new DutySuspender(ports)
   const healths = new Map<ControllerName, DutyHealth>()
   const as = (name: ControllerName) => ({ ...ports, logger: ports.logger.child({ controller: name }) })
   const healthOf = (name: ControllerName, refusal: () => string | undefined): DutyHealth => {
@@ -59,12 +59,12 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
     healths.set(name, health)
     unserved.add(name, {
       isOn: () => isDoneHere(name),
-      leaveOut() {
-        health.leftOut()
+      suspend() {
+        health.suspended()
         active.set({ duty: name }, 0)
       },
-      takeUp() {
-        health.takenUp()
+      resume() {
+        health.resumed()
         active.set({ duty: name }, isDoneHere(name) ? 1 : 0)
       },
     })
@@ -124,22 +124,22 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
   const workloads = composeWorkloads(options, ports, active, (name) => workloadHealths[name])
 
   const setServiceActive = (value: 0 | 1): void => active.set({ duty: 'kubernetes-service' }, value)
-  const serviceLeftOut = Promise.withResolvers<void>()
+  const serviceSuspended = Promise.withResolvers<void>()
   setServiceActive(isSelected(selection, 'kubernetes-service') ? 1 : 0)
   if (isSelected(selection, 'kubernetes-service')) {
     unserved.add('kubernetes-service', {
       isOn: () => true,
-      leaveOut() {
-        serviceLeftOut.resolve()
+      suspend() {
+        serviceSuspended.resolve()
         setServiceActive(0)
       },
-      takeUp: () => setServiceActive(1),
+      resume: () => setServiceActive(1),
     })
   }
   monitor.subscribe(({ answered }) => {
     const away = !answered || !servers.etcdAvailable
     for (const health of healths.values()) health.answered({ away })
   })
-  const kubernetesServiceLeftOut = serviceLeftOut.promise
-  return { foundations, repairs, followServices, workloads, healths, remarks, kubernetesServiceLeftOut }
+  const kubernetesServiceSuspended = serviceSuspended.promise
+  return { foundations, repairs, followServices, workloads, healths, remarks, kubernetesServiceSuspended }
 }

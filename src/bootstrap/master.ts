@@ -68,7 +68,7 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
   if (duty !== undefined) {
     lifecycle.part('kubernetes-service', (signal) => duty.value.run(signal))
     lifecycle.postStartHook('bootstrap-controller', (signal) =>
-      startedWithin(Promise.race([duty.controller.settled, duty.leftOut]), {
+      startedWithin(Promise.race([duty.controller.settled, duty.suspended]), {
         ...duty,
         clock,
         monitor,
@@ -181,7 +181,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
           { ...as('kubernetes-service'), availability, served, events: sink },
           monitor,
         ),
-        leftOut: duties.kubernetesServiceLeftOut,
+        suspended: duties.kubernetesServiceSuspended,
         refusal: () => availability.refusal(),
       }
     : undefined

@@ -156,9 +156,9 @@ async function runTerm(
 
 function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: PartPorts): Maker {
   const { workloads } = options
-  const isOfMasters = leftOut(options)
-  const isLeftOut = (key: string, current: Endpoints | undefined): boolean =>
-    isOfMasters(key, isMastersEndpoints(current))
+  const isManagedByMasters = managedByMasters(options)
+  const isExcluded = (key: string, current: Endpoints | undefined): boolean =>
+    isManagedByMasters(key, isMastersEndpoints(current))
   switch (name) {
     case 'endpoints': {
       const context = contextOf('endpoint', 'endpoint-controller', name, ports)
@@ -169,7 +169,7 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
             ...context(),
             ...workloads.endpoints,
             ...term,
-            isLeftOut,
+            isExcluded,
             writePause: endpointsPause,
           }),
       }
@@ -182,7 +182,7 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
         name,
         make: (term) =>
           new EndpointSliceController({
-            isLeftOut: (key) => isOfMasters(key, hasMastersSlice(term)),
+            isExcluded: (key) => isManagedByMasters(key, hasMastersSlice(term)),
             ...context(),
             ...sync,
             ...term,
@@ -205,7 +205,7 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
             ...term,
             metrics,
             maxEndpointsPerSubset,
-            isLeftOut,
+            isExcluded,
           }),
       }
     }
@@ -241,7 +241,7 @@ function contextOf(
  * objects. Upstream's controllers do not leave it out. They delete its Endpoints with the Service, and create slices
  * for it if it gets a selector. The masters correct that, but only after clients have seen it.
  */
-function leftOut(options: MasterOptions): (key: string, isMarked: boolean) => boolean {
+function managedByMasters(options: MasterOptions): (key: string, isMarked: boolean) => boolean {
   const managedHere = isSelected(options.controllers, 'kubernetes-service')
   return (key, isMarked) => key === keyOf(KUBERNETES_SERVICE) && (managedHere || isMarked)
 }

@@ -14,7 +14,7 @@ import { ProcessPool } from '../drill/campaign/process-pool.ts'
 import { renderScenario } from '../drill/scenario/render.ts'
 import { DrillScreen, REFRESH_MS, writeFiles } from './drill-output.ts'
 import type { DrillValues } from './options.ts'
-import { doAll, print, type Screen } from './output.ts'
+import { print, runAll, type Screen } from './output.ts'
 
 /** `jobs`: the number of processes. @default one for each processor */
 export type CampaignCommandOptions = CampaignReportOptions & Pick<DrillValues, 'jobs' | 'failFast' | 'output'>
@@ -66,7 +66,7 @@ export async function runCampaignCommand(
   }
   const summary = { ...summarize(outcome, elapsedMs()), interrupted: signal.aborted }
   const { text, json, files } = campaignReport(outcome, summary, options)
-  await doAll(
+  await runAll(
     () => print(output === 'json' ? json : text),
     async () => report && writeFiles(report, files),
   )

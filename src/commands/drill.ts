@@ -12,7 +12,7 @@ import { packageVersion } from '../runtime/system-package.ts'
 import { DrillScreen, DrillTimeline, prepareReportDirectory, writeReport } from './drill-output.ts'
 import { type DrillRequest, readDrillRequest, variantsOf } from './drill-request.ts'
 import type { DrillValues } from './options.ts'
-import { doAll, presentable, print, watchOutput } from './output.ts'
+import { presentable, print, runAll, watchOutput } from './output.ts'
 import { onUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
@@ -111,7 +111,7 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
     stop.release()
   }
   // Both are attempted: when one output fails, as on a full disk, the other may still be written.
-  await doAll(
+  await runAll(
     () => print(showsEvents ? `\n${renderText(report)}\n` : rendered(report, output)),
     async () => directory && writeReport(directory, report),
   )

@@ -4,7 +4,7 @@ import { type DrillEvent, isSameStatus, type MemberStatus, statusOf } from './ev
 import type { DrillTarget, TargetObserver } from './target.ts'
 
 /** The fields of a {@link DrillEvent} without its time. */
-export type Happening = DrillEvent extends infer Each ? (Each extends unknown ? Omit<Each, 'atMs'> : never) : never
+export type UntimedEvent = DrillEvent extends infer Each ? (Each extends unknown ? Omit<Each, 'atMs'> : never) : never
 
 /** Records the history of one run, and checks the invariants at each event. */
 export class DrillRecorder implements TargetObserver {
@@ -15,7 +15,7 @@ export class DrillRecorder implements TargetObserver {
   readonly #states = new Map<string, MemberStatus>()
   readonly #checkHandlers = new Set<() => void>()
   /** The events that came before time 0 was known, with the times of the target's clock; undefined afterwards. */
-  #early: { readonly atMs: number; readonly happening: Happening }[] | undefined = []
+  #early: { readonly atMs: number; readonly happening: UntimedEvent }[] | undefined = []
   readonly #listed: Record<Listing['object'], readonly string[] | undefined> = {
     endpoints: undefined,
     slice: undefined,
@@ -125,7 +125,7 @@ export class DrillRecorder implements TargetObserver {
     return Math.round((atMs - this.#beginMs) * 1000) / 1000 + 0
   }
 
-  #record(happening: Happening, atMs = this.#target.clock.monotonicMs()): void {
+  #record(happening: UntimedEvent, atMs = this.#target.clock.monotonicMs()): void {
     if (this.#early !== undefined) {
       this.#early.push({ atMs, happening })
       return

@@ -25,7 +25,7 @@ export interface EndpointsControllerOptions extends WorkloadContext {
    * Whether another controller manages these Endpoints, by `namespace/name`: they are neither written nor deleted here.
    * @default never
    */
-  readonly isLeftOut?: ((key: string, current: Endpoints | undefined) => boolean) | undefined
+  readonly isExcluded?: ((key: string, current: Endpoints | undefined) => boolean) | undefined
 }
 
 /**
@@ -109,10 +109,10 @@ export class EndpointsController implements WorkloadController {
   }
 
   async #sync(key: string, signal: AbortSignal): Promise<void> {
-    const { members, clock, isLeftOut } = this.#options
+    const { members, clock, isExcluded } = this.#options
     const ref = refOfKey(key)
     const current = this.#endpoints.store.get(ref)
-    if (isLeftOut?.(key, current) === true) return
+    if (isExcluded?.(key, current) === true) return
     const service = this.#services.store.get(ref)
     if (service === undefined) {
       const isGone = current === undefined || this.#deleted.has(key) || (await this.#isGone(key, signal))

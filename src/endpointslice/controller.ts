@@ -30,7 +30,7 @@ import { ServiceSlices } from './slice-index.ts'
 import type { EndpointSliceMetrics } from './slice-metrics.ts'
 import { SliceChanges, SliceTracker } from './slice-tracker.ts'
 import { SliceWriteError, SliceWriter } from './slice-writer.ts'
-import { type AddressTypePlan, managedByController, planSlices, type SlicesQuestion } from './slices-plan.ts'
+import { type AddressTypePlan, managedByController, planSlices, type SlicesInput } from './slices-plan.ts'
 import { asksForTopology, trafficDistributionOf } from './topology/hints-plan.ts'
 import { TopologyCache } from './topology/topology-cache.ts'
 
@@ -44,7 +44,7 @@ export interface EndpointSliceControllerOptions extends WorkloadContext {
    * Whether another controller manages the Service with this key (`namespace/name`). This controller creates no slices
    * for such a Service, and deletes existing ones. @default never
    */
-  readonly isLeftOut?: ((serviceKey: string) => boolean) | undefined
+  readonly isExcluded?: ((serviceKey: string) => boolean) | undefined
 }
 
 /** The back-off of Services whose EndpointSlices cannot be written, as upstream. */
@@ -172,7 +172,7 @@ export class EndpointSliceController implements WorkloadController {
     }
     // The plan deletes the slices of an earlier Service with this name, so they are no longer treated as orphans.
     this.#orphans.forget(key)
-    if (this.#options.isLeftOut?.(key)) {
+    if (this.#options.isExcluded?.(key)) {
       const errors = await this.#deleteAll(service, slices, signal)
       if (errors.length > 0) throw new SyncFailure(errors)
       return
@@ -241,7 +241,7 @@ export class EndpointSliceController implements WorkloadController {
     return this.#slices.of(key).filter(({ metadata }) => !metadata?.deletionTimestamp)
   }
 
-  #memoryOf(key: string, pods: number): SlicesQuestion['memory'] {
+  #memoryOf(key: string, pods: number): SlicesInput['memory'] {
     if (pods < MEMORABLE_PODS) {
       this.#memories.delete(key)
       return undefined

@@ -12,13 +12,13 @@ interface MemoryQuestion extends DesiredEndpointsOptions {
 interface Remembered {
   readonly desired: DesiredEndpoints
   /** The settled slices that have the ports with this key. */
-  settled(portsKey: string): SettledSlices
+  settled(portsKey: string): InSyncSlices
 }
 
 interface Known extends Remembered {
   readonly service: Service
   readonly nodesVersion: number
-  readonly settledByPorts: Map<string, SettledSlices>
+  readonly settledByPorts: Map<string, InSyncSlices>
   pods: readonly Pod[]
 }
 
@@ -43,7 +43,7 @@ function remembered(question: MemoryQuestion): Known {
   const { service, nodesVersion, pods } = question
   const desired = new DesiredEndpoints(question)
   for (const pod of pods) desired.add(pod)
-  const settledByPorts = new Map<string, SettledSlices>()
+  const settledByPorts = new Map<string, InSyncSlices>()
   return {
     service,
     nodesVersion,
@@ -53,7 +53,7 @@ function remembered(question: MemoryQuestion): Known {
     settled(portsKey) {
       let settled = settledByPorts.get(portsKey)
       if (settled === undefined) {
-        settled = new SettledSlices()
+        settled = new InSyncSlices()
         settledByPorts.set(portsKey, settled)
       }
       return settled
@@ -112,7 +112,7 @@ function changedPods(
  * of them twice, and has the desired labels. That stays true until the slice is replaced by another object or one of
  * its endpoints changes.
  */
-export class SettledSlices {
+export class InSyncSlices {
   /** The slice that holds the endpoint of each Pod, by the name of the Pod. */
   readonly #homes = new Map<string, EndpointSlice>()
   readonly #pods = new Map<EndpointSlice, readonly string[]>()

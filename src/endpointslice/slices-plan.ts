@@ -2,7 +2,7 @@ import type { EndpointSlice, Node, Pod, Service } from '../kube/resources.ts'
 import { keyOfObject } from '../kube/store.ts'
 import { DesiredEndpoints, type LeftOutPod } from './desired-endpoints.ts'
 import { type Endpoint, isSameEndpoint, isUnchanged } from './endpoint.ts'
-import type { SettledSlices, SlicesMemory } from './plan-cache.ts'
+import type { InSyncSlices, SlicesMemory } from './plan-cache.ts'
 import {
   type AddressType,
   addressTypesOf,
@@ -19,7 +19,7 @@ import type { TopologyCache } from './topology/topology-cache.ts'
 /** The value of the label `endpointslice.kubernetes.io/managed-by` of this controller's slices. */
 export const managedByController = 'endpointslice-controller.k8s.io'
 
-export interface SlicesQuestion {
+export interface SlicesInput {
   readonly service: Service
   /** The Pods that the Service selects. */
   readonly pods: readonly Pod[]
@@ -72,7 +72,7 @@ export interface SlicesPlan {
  * Decides what must change so that a Service's slices contain exactly the endpoints of its Pods (upstream's
  * `Reconcile`). Pure, except that it updates `topology` and `memory`.
  */
-export function planSlices(question: SlicesQuestion): SlicesPlan {
+export function planSlices(question: SlicesInput): SlicesPlan {
   const { service, slices, topology } = question
   const addressTypes = addressTypesOf(service)
   const labels = labelsOfSlices(service, managedByController)
@@ -88,7 +88,7 @@ export function planSlices(question: SlicesQuestion): SlicesPlan {
 }
 
 function planAddressType(
-  question: SlicesQuestion & { readonly addressType: AddressType; readonly labels: Labels },
+  question: SlicesInput & { readonly addressType: AddressType; readonly labels: Labels },
 ): AddressTypePlan {
   const { service, slices, addressType, labels, maxEndpointsPerSlice } = question
   const owned = new Map<string, EndpointSlice[]>()
@@ -150,9 +150,9 @@ function planAddressType(
   }
 }
 
-function recall(question: SlicesQuestion & { readonly addressType: AddressType }): {
+function recall(question: SlicesInput & { readonly addressType: AddressType }): {
   readonly desired: DesiredEndpoints
-  readonly settled?: (portsKey: string) => SettledSlices
+  readonly settled?: (portsKey: string) => InSyncSlices
 } {
   if (question.memory !== undefined) {
     const { memory, nodesVersion } = question.memory
@@ -190,7 +190,7 @@ export interface PortGroup {
   /**
    * The slices that are known to be in sync. The plan does not compare their endpoints again, and updates this cache.
    */
-  readonly settled?: SettledSlices | undefined
+  readonly settled?: InSyncSlices | undefined
   /** Creates a new slice of the group. */
   readonly make: (endpoints: readonly Endpoint[]) => EndpointSlice
 }

@@ -100,10 +100,10 @@ const NEWLINE = 0x0a
 
 /** JSON values, one a line. Only the byte 0x0A ends a line: strings may contain U+2028 and U+2029. */
 export class JsonLines implements Frames {
-  readonly #begun: HttpBytes
+  readonly #begun: ByteBuffer
 
   constructor(maxLineBytes: number) {
-    this.#begun = new HttpBytes(maxLineBytes, () => tooLong(maxLineBytes))
+    this.#begun = new ByteBuffer(maxLineBytes, () => tooLong(maxLineBytes))
   }
 
   *push(chunk: Uint8Array): Generator<unknown, void, undefined> {
@@ -139,7 +139,7 @@ const LENGTH_BYTES = 4
 export class LengthDelimitedFrames implements Frames {
   readonly #limit: number
   readonly #read: (bytes: Uint8Array) => unknown
-  readonly #begun: HttpBytes
+  readonly #begun: ByteBuffer
   readonly #header = Buffer.alloc(LENGTH_BYTES)
   #headerLength = 0
   /** How many bytes of the event have not arrived yet. */
@@ -149,7 +149,7 @@ export class LengthDelimitedFrames implements Frames {
   constructor(limit: number, read: (bytes: Uint8Array) => unknown) {
     this.#limit = limit
     this.#read = read
-    this.#begun = new HttpBytes(limit, () => tooLong(limit))
+    this.#begun = new ByteBuffer(limit, () => tooLong(limit))
   }
 
   *push(chunk: Uint8Array): Generator<unknown, void, undefined> {
@@ -293,7 +293,7 @@ const LARGEST = 64 * 1024
  * buffer return to the system at once. Blocks come from the C library's heap, where memory mostly stays resident after
  * it was freed.
  */
-export class HttpBytes {
+export class ByteBuffer {
   readonly #limit: number
   readonly #tooLong: () => never
   readonly #blocks: Buffer[] = []

@@ -6,7 +6,7 @@ import { messageOf } from '../runtime/errors.ts'
 import { Semaphore, type Slot } from '../runtime/request-limit.ts'
 import { abortable, linkedController } from '../runtime/signals.ts'
 import { KubeError } from './errors.ts'
-import { EventStream, type Frames, HttpBytes, JsonLines, LengthDelimitedFrames, parseJson } from './http-streams.ts'
+import { ByteBuffer, EventStream, type Frames, JsonLines, LengthDelimitedFrames, parseJson } from './http-streams.ts'
 import { type ApiRequest, type ApiResponse, answerLimits, type Transport } from './transport.ts'
 
 /** The TLS settings of the client; all texts are PEM. */
@@ -99,7 +99,7 @@ export class HttpTransport implements Transport {
     const dispatcher = this.#dispatcher
     let streaming = false
     let slot: Slot | undefined
-    let bytes: HttpBytes | undefined
+    let bytes: ByteBuffer | undefined
     try {
       const { statusCode, headers, body } = await this.#request(request, extraHeaders, controller.signal)
       const answer = { status: statusCode, headers: flatten(headers) }
@@ -119,7 +119,7 @@ export class HttpTransport implements Transport {
         return { ...answer, stream: new EventStream(body, { frames, explain, finish }) }
       }
       if (Number(announced) > maxBytes) refuse('TooLarge', `has ${announced} bytes, more than the limit of ${maxBytes}`)
-      bytes = new HttpBytes(maxBytes, () => refuse('TooLarge', `is longer than the limit of ${maxBytes} bytes`))
+      bytes = new ByteBuffer(maxBytes, () => refuse('TooLarge', `is longer than the limit of ${maxBytes} bytes`))
       for await (const piece of body) {
         if (slot === undefined && bytes.length + piece.length > LARGE_BYTES) {
           slot = await this.#largeAnswers.acquire(controller.signal)

@@ -10,7 +10,7 @@ import type { ExpiringKind, Lifetime } from '../telemetry/expiry.ts'
 import { addSecret, oneLine } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import { isLoopbackHost } from './http-proxy.ts'
-import { HttpBytes } from './http-streams.ts'
+import { ByteBuffer } from './http-streams.ts'
 import type { KubeConfig } from './kube-config-document.ts'
 import { answerLimits } from './transport.ts'
 
@@ -297,7 +297,7 @@ type TokenRequestOptions = NonNullable<Parameters<typeof request>[1]> & { readon
 /** Requests a JSON object. No error message quotes the answer, because it may contain tokens. */
 async function json(url: string, options: TokenRequestOptions): Promise<Readonly<Record<string, unknown>>> {
   const { statusCode, body } = await request(url, options)
-  const bytes = new HttpBytes(answerLimits.refusal, () => {
+  const bytes = new ByteBuffer(answerLimits.refusal, () => {
     throw new Error(`${new URL(url).origin} returned more than ${answerLimits.refusal} bytes`)
   })
   for await (const piece of body) bytes.add(piece)

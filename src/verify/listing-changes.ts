@@ -42,7 +42,7 @@ export function emptyLists({ listings, histories }: Moment): readonly Breach[] {
       // A master that withdraws even the last address may leave the list empty if there is no other master.
       const leaving = histories.some(
         (one) =>
-          one.state.withdrawsLast &&
+          one.state.withdrawsEvenIfLast &&
           (one.stoppedSinceMs !== undefined || one.mayBeLeftByEarlierLife) &&
           (by === undefined || one === writer),
       )

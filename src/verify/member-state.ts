@@ -13,7 +13,7 @@ export interface MemberState {
   /** Whether it withdraws its address when it is stopped. */
   readonly withdrawsOnStop: boolean
   /** Whether it does so even if its server still answers and the list is then empty. */
-  readonly withdrawsLast: boolean
+  readonly withdrawsEvenIfLast: boolean
   /** Whether it leaves while its API server is not ready. */
   readonly leavesWhenUnready: boolean
   /** Whether it runs and was not stopped. */
@@ -67,7 +67,7 @@ export function snapshotOf(member: MemberState): MemberState {
     leaseTtlMs: member.leaseTtlMs,
     reconcileIntervalMs: member.reconcileIntervalMs,
     withdrawsOnStop: member.withdrawsOnStop,
-    withdrawsLast: member.withdrawsLast,
+    withdrawsEvenIfLast: member.withdrawsEvenIfLast,
     leavesWhenUnready: member.leavesWhenUnready,
     running: member.running,
     stopping: member.stopping,
@@ -115,7 +115,7 @@ export function isLike(one: MemberState, other: MemberState): boolean {
     one.leaseTtlMs === other.leaseTtlMs &&
     one.reconcileIntervalMs === other.reconcileIntervalMs &&
     one.withdrawsOnStop === other.withdrawsOnStop &&
-    one.withdrawsLast === other.withdrawsLast &&
+    one.withdrawsEvenIfLast === other.withdrawsEvenIfLast &&
     one.leavesWhenUnready === other.leavesWhenUnready &&
     one.failure === other.failure
   )

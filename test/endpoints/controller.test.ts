@@ -141,7 +141,7 @@ test('what is left out is neither written nor deleted', async () => {
   await cluster.service('foo')
   const asked: string[] = []
   const stop = await cluster.lead({
-    isLeftOut: (key, current) => {
+    isExcluded: (key, current) => {
       asked.push(`${key} ${current?.metadata?.name}`)
       return true
     },

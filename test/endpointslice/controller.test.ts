@@ -503,7 +503,7 @@ test('a Service that is left out gets no slices, and loses those that it had', a
   await cluster.pass()
   await stopFirst()
   cluster.written()
-  const stop = await cluster.lead({ isLeftOut: (key) => key === 'other/foo' })
+  const stop = await cluster.lead({ isExcluded: (key) => key === 'other/foo' })
   await cluster.pod('b', { ip: '192.0.2.2' })
   await cluster.pass(5_000)
   assert.deepEqual(await cluster.listed('foo'), [])

@@ -9,8 +9,8 @@ import {
   isPlaceholder,
   managedByController,
   planSlices,
+  type SlicesInput,
   type SlicesPlan,
-  type SlicesQuestion,
 } from '../../src/endpointslice/slices-plan.ts'
 import type { EndpointSlice, Node, Pod, Service } from '../../src/kube/resources.ts'
 import { isEndpoint } from '../../src/workloads/pod-rules.ts'
@@ -122,7 +122,7 @@ class World {
   }
 }
 
-function question(pods: readonly Pod[], slices: readonly EndpointSlice[], max: number, known = nodes): SlicesQuestion {
+function question(pods: readonly Pod[], slices: readonly EndpointSlice[], max: number, known = nodes): SlicesInput {
   return {
     service,
     pods,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Endpoint } from '../../src/endpointslice/endpoint.ts'
-import { type PortGroup, planPortGroup, planSlices, type SlicesQuestion } from '../../src/endpointslice/slices-plan.ts'
+import { type PortGroup, planPortGroup, planSlices, type SlicesInput } from '../../src/endpointslice/slices-plan.ts'
 import { TopologyCache } from '../../src/endpointslice/topology/topology-cache.ts'
 import type { EndpointSlice, Node, Pod, Service } from '../../src/kube/resources.ts'
 
@@ -27,7 +27,7 @@ const pods = ['a', 'b', 'c', 'd'].map((name, index) => ({
   status: { podIPs: [{ ip: `2001:db8::${name}` }], conditions: [{ type: 'Ready', status: 'True' }] },
 })) as unknown as readonly Pod[]
 
-function question(topology: TopologyCache): SlicesQuestion {
+function question(topology: TopologyCache): SlicesInput {
   const nodeOf = (name: string): Node | undefined => nodes.find(({ metadata }) => metadata?.name === name)
   return { service, pods, nodeOf, slices: [], maxEndpointsPerSlice: 100, triggerTime: undefined, topology }
 }

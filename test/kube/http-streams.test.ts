@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { isKubeError } from '../../src/kube/errors.ts'
-import { HttpBytes, JsonLines, parseJson } from '../../src/kube/http-streams.ts'
+import { ByteBuffer, JsonLines, parseJson } from '../../src/kube/http-streams.ts'
 import { HttpTransport } from '../../src/kube/http-transport.ts'
 import { eventually } from '../support/with-timeout.ts'
 import { type LoopbackServer, startServer } from './loopback-server.ts'
@@ -128,7 +128,7 @@ test('bytes come out whole, however many and in whatever pieces, and their memor
   const whole = Buffer.from(Array.from({ length: 300_000 }, (_, at) => at % 251))
   for (const total of [0, 1, 1_000, 65_536, 65_537, 200_000, 300_000]) {
     for (const size of [7_000, 65_536, 65_537, 300_000]) {
-      const held = new HttpBytes(300_000, () => assert.fail('too long'))
+      const held = new ByteBuffer(300_000, () => assert.fail('too long'))
       for (const round of ['first', 'again']) {
         for (let at = 0; at < total; at += size) held.add(whole.subarray(at, Math.min(total, at + size)))
         const taken = held.take((all) => {
@@ -143,7 +143,7 @@ test('bytes come out whole, however many and in whatever pieces, and their memor
 })
 
 test('bytes beyond the limit are refused, and what had come is returned', () => {
-  const held = new HttpBytes(100_000, () => {
+  const held = new ByteBuffer(100_000, () => {
     throw new Error('too long')
   })
   held.add(Buffer.alloc(100_000))

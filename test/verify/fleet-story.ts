@@ -19,7 +19,7 @@ const well: Omit<MemberState, 'name' | 'address'> = {
   leaseTtlMs: 15_000,
   reconcileIntervalMs: 10_000,
   withdrawsOnStop: true,
-  withdrawsLast: false,
+  withdrawsEvenIfLast: false,
   leavesWhenUnready: true,
   running: true,
   stopping: false,

@@ -147,14 +147,14 @@ const stories: Stories = {
   ],
   'kube-apiservers alone look at their ticks': [
     () =>
-      storyOfThree({ kind: 'kube-apiserver', withdrawsLast: true })
+      storyOfThree({ kind: 'kube-apiserver', withdrawsEvenIfLast: true })
         .turn('b', killed)
         .wait(26_500)
         .list(['a', 'c'])
         .wait(30_000),
   ],
   'kube-apiservers alone leave a dead one for more than a tick': [
-    () => storyOfThree({ kind: 'kube-apiserver', withdrawsLast: true }).turn('b', killed).wait(27_500),
+    () => storyOfThree({ kind: 'kube-apiserver', withdrawsEvenIfLast: true }).turn('b', killed).wait(27_500),
     'dead-master-removed',
   ],
   'an observer whose messages are slow sees it later': [

@@ -33,7 +33,7 @@ const stories: Stories = {
   ],
   'the last one takes itself out as it was told to, whatever becomes of the list': [
     () =>
-      new FleetStory({ a: { withdrawsLast: true }, b: { withdrawsLast: true } })
+      new FleetStory({ a: { withdrawsEvenIfLast: true }, b: { withdrawsEvenIfLast: true } })
         .turn('b', killed)
         .wait(16_000)
         .list(['a'])
@@ -41,7 +41,7 @@ const stories: Stories = {
         .list([]),
   ],
   'one that is not the last empties the list though it may': [
-    () => new FleetStory({ a: { withdrawsLast: true }, b: {} }).turn('a', stopped).list([]).list(['b']),
+    () => new FleetStory({ a: { withdrawsEvenIfLast: true }, b: {} }).turn('a', stopped).list([]).list(['b']),
     'listed-master-stays',
     'live-master-listed',
     'never-empty',
@@ -91,7 +91,7 @@ const stories: Stories = {
   ],
   'one that takes itself out whatever becomes of the list does not know of another that etcd refused a moment ago': [
     () =>
-      new FleetStory({ a: { withdrawsLast: true }, b: { withdrawsLast: true } })
+      new FleetStory({ a: { withdrawsEvenIfLast: true }, b: { withdrawsEvenIfLast: true } })
         .turn('b', storeCut)
         .wait(16_000)
         .list(['a'])
@@ -467,7 +467,7 @@ const stories: Stories = {
   ],
   'a kube-apiserver that leaves takes another out of the slice that is not ready': [
     () => {
-      const story = new FleetStory({ a: {}, k: { kind: 'kube-apiserver', withdrawsLast: true } })
+      const story = new FleetStory({ a: {}, k: { kind: 'kube-apiserver', withdrawsEvenIfLast: true } })
       story.turn('a', unready).wait(5_500).list(['k']).turn('k', stopped).list([], { by: 'k' }).list(['a'])
       return story.list([], { only: 'slice', by: 'k' }).list(['a'], { only: 'slice' })
     },
@@ -491,7 +491,7 @@ function mixedStory(by: string): FleetStory {
 
 /** Of two that take themselves out whatever becomes of the list, the one that is not listed is well again. */
 function alwaysStory(): FleetStory {
-  const story = new FleetStory({ a: { withdrawsLast: true }, b: { withdrawsLast: true } })
+  const story = new FleetStory({ a: { withdrawsEvenIfLast: true }, b: { withdrawsEvenIfLast: true } })
   return story.turn('b', silent).wait(16_000).list(['a']).turn('b', BACK)
 }
 

@@ -34,13 +34,13 @@ export interface Status {
   readonly masters: readonly MasterRow[] | undefined
   readonly objects: readonly ViewRow[]
   /** The latest, the newest first; at most {@link MAX_HAPPENINGS}. */
-  readonly happenings: readonly Happening[]
+  readonly happenings: readonly ActivityEntry[]
   /** What cannot be read at the moment, and why, a line each. */
   readonly faults: readonly string[]
 }
 
 /** A change that was observed in the API, or an Event in which a master reports what it did. */
-export interface Happening {
+export interface ActivityEntry {
   readonly atMs: number
   readonly kind: 'created' | 'changed' | 'deleted' | 'Normal' | 'Warning'
   readonly text: string
@@ -131,7 +131,7 @@ export class StatusSource {
   readonly #parts: StatusSourceParts
   readonly #objects = new Map<string, ViewRow>()
   /** The newest last. */
-  readonly #happenings: Happening[] = []
+  readonly #happenings: ActivityEntry[] = []
   readonly #watchFaults = new Map<string, string>()
   readonly #listeners = new Set<() => void>()
   #masters: readonly MasterRow[] | undefined
@@ -280,7 +280,7 @@ export class StatusSource {
     this.#changed()
   }
 
-  #note(happening: Happening): void {
+  #note(happening: ActivityEntry): void {
     const { atMs, uid } = happening
     const before = uid === undefined ? -1 : this.#happenings.findIndex((other) => other.uid === uid)
     if (before >= 0) this.#happenings.splice(before, 1)

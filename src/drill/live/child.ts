@@ -105,10 +105,10 @@ export class ProcessLife {
     return !this.stopping && !this.frozen && !this.child.ended
   }
 
-  signal(deed: keyof typeof signals): void {
-    if (deed === 'terminate') this.stopping = true
-    else this.frozen = deed === 'freeze'
-    this.child.signal(signals[deed])
+  signal(action: keyof typeof signals): void {
+    if (action === 'terminate') this.stopping = true
+    else this.frozen = action === 'freeze'
+    this.child.signal(signals[action])
   }
 }
 

@@ -11,7 +11,7 @@ import type { Cluster } from './cluster.ts'
 const AGAIN_MS = 200
 
 /** The objects that can be damaged. */
-export type Spoiled = Listing['object'] | 'service'
+export type DamagedObject = Listing['object'] | 'service'
 
 /**
  * The cluster to observe, directly and not through the proxies, and the recipients of observations. Each observation
@@ -23,7 +23,7 @@ interface FollowOptions {
   readonly observer: Pick<TargetObserver, 'objects' | 'leases'>
   readonly listed: TargetObserver['listed']
   /** Whether the next version of an object is the result of damage. */
-  readonly spoiled: (object: Spoiled) => boolean
+  readonly spoiled: (object: DamagedObject) => boolean
   readonly signal: AbortSignal
 }
 

@@ -9,8 +9,8 @@ import type { MemberState } from '../../verify/member-state.ts'
 import type { MasterPlan } from '../scenario/scenario.ts'
 import { DrillError } from '../target.ts'
 import { Child, ProcessLife } from './child.ts'
+import { EtcdProxies } from './etcd-proxies.ts'
 import { etcdFlags, type LiveMember, type LiveSurroundings, LivingMember, type MemberPrimitive } from './live-member.ts'
-import { StorePaths } from './store-paths.ts'
 import { listenAnywhere, TcpProxy } from './tcp-proxy.ts'
 
 /** kube-apiserver has no flag for either. */
@@ -29,7 +29,7 @@ interface ServerParts {
   readonly port: number
   readonly token: string
   readonly clients: TcpProxy
-  readonly store: StorePaths
+  readonly store: EtcdProxies
 }
 
 /**
@@ -41,7 +41,7 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
   readonly leaseTtlMs = TTL_MS
   readonly reconcileIntervalMs = INTERVAL_MS
   readonly withdrawsOnStop = true
-  readonly withdrawsLast = true
+  readonly withdrawsEvenIfLast = true
   readonly leavesWhenUnready = false
   readonly storeFull = false
   readonly clientTls = true
@@ -87,7 +87,7 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
       port,
       token,
       clients,
-      store: await StorePaths.open(around.etcdPaths, around.directory),
+      store: await EtcdProxies.open(around.etcdPaths, around.directory),
     })
   }
 

@@ -5,13 +5,14 @@ import type { Datastore } from '../datastore.ts'
 import { answersUnready, impairmentOf } from '../request-faults.ts'
 import type { FleetPlan, MasterPlan } from '../scenario/scenario.ts'
 import { Child } from './child.ts'
+import { EtcdProxies } from './etcd-proxies.ts'
 import {
-  type Deed,
   etcdFlags,
   type LiveMember,
   type LiveSurroundings,
   LivingMember,
   type MemberPrimitive,
+  type ProcessAction,
 } from './live-member.ts'
 import { ServerFront } from './server-front.ts'
 import {
@@ -22,7 +23,6 @@ import {
   sidecarFlags,
   writeKubeconfigCopy,
 } from './sidecar.ts'
-import { StorePaths } from './store-paths.ts'
 
 /** One master of real processes: our sidecar, and the proxies in front of its API server. */
 export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember {
@@ -32,7 +32,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
   readonly #around: LiveSurroundings
   readonly #front: ServerFront
   /** Undefined if the leases are objects of the API. */
-  readonly #store: StorePaths | undefined
+  readonly #store: EtcdProxies | undefined
   readonly #lives: SidecarLife[]
   /** The settings for the next start of the sidecar. */
   #settings: SidecarSettings
@@ -45,7 +45,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
     parts: {
       readonly settings: SidecarSettings
       readonly front: ServerFront
-      readonly store: StorePaths | undefined
+      readonly store: EtcdProxies | undefined
       readonly lives: SidecarLife[]
     },
   ) {
@@ -74,7 +74,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
       if (ready) life.wasReady = true
     }
     const front = await ServerFront.open(around.cluster, datastore, { onAnswer, onRequest })
-    const store = around.etcdPaths.length === 0 ? undefined : await StorePaths.open(around.etcdPaths, around.directory)
+    const store = around.etcdPaths.length === 0 ? undefined : await EtcdProxies.open(around.etcdPaths, around.directory)
     const settings = settingsOf(fleet, plan.addresses, plan.settings)
     return new LiveMaster(around, plan, { settings, front, store, lives })
   }
@@ -151,7 +151,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
     return this.#presentSettings.onShutdown !== 'keep'
   }
 
-  get withdrawsLast(): boolean {
+  get withdrawsEvenIfLast(): boolean {
     return this.#presentSettings.onShutdown === 'always'
   }
 
@@ -218,8 +218,8 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
     return this.#lives.at(-1)?.settings ?? this.#settings
   }
 
-  async #toServer(deed: Deed): Promise<void> {
-    switch (deed) {
+  async #toServer(action: ProcessAction): Promise<void> {
+    switch (action) {
       case 'start':
         return this.#front.start()
       case 'kill':
@@ -227,20 +227,20 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
         return this.#front.kill()
       case 'freeze':
       case 'thaw':
-        return this.#front.setFrozen(deed === 'freeze')
+        return this.#front.setFrozen(action === 'freeze')
     }
   }
 
-  async #toSidecar(deed: Deed): Promise<void> {
+  async #toSidecar(action: ProcessAction): Promise<void> {
     const life = this.#latest
-    switch (deed) {
+    switch (action) {
       case 'start':
         return this.#start()
       case 'kill':
         this.#latest = undefined
         return life?.child.kill()
       default:
-        life?.signal(deed)
+        life?.signal(action)
     }
   }
 

@@ -2,7 +2,7 @@ import type { MemberState } from '../../verify/member-state.ts'
 import type { Primitive } from '../target.ts'
 import type { ProcessLife, Watchdog } from './child.ts'
 import type { Cluster, LiveOptions } from './cluster.ts'
-import type { EtcdPath } from './store-paths.ts'
+import type { EtcdProxyTarget } from './etcd-proxies.ts'
 
 /** An action on one member. */
 export type MemberPrimitive = Extract<Primitive, { readonly master: string }>
@@ -10,7 +10,7 @@ export type MemberPrimitive = Extract<Primitive, { readonly master: string }>
 type OfProcess = Extract<MemberPrimitive, { readonly part: unknown }>
 
 /** An action on one process of a member: a start, or a signal. */
-export type Deed = OfProcess['type']
+export type ProcessAction = OfProcess['type']
 
 /** One member of a fleet of real processes, and the actions on it. */
 export interface LiveMember extends MemberState {
@@ -72,7 +72,7 @@ export interface LiveSurroundings {
   readonly cluster: Cluster
   readonly options: LiveOptions
   /** Empty without etcd. */
-  readonly etcdPaths: readonly EtcdPath[]
+  readonly etcdPaths: readonly EtcdProxyTarget[]
   readonly serviceClusterIpRange: string
   /** A private directory, which is removed at the end. */
   readonly directory: string

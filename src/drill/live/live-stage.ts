@@ -10,9 +10,9 @@ import { systemClock } from '../../runtime/system-clock.ts'
 import { DrillError } from '../target.ts'
 import { patiently, Watchdog } from './child.ts'
 import type { Cluster, LiveOptions } from './cluster.ts'
+import { etcdPaths, socketFault } from './etcd-proxies.ts'
 import { FoundState, whenUnoccupied, writeRecoveryFile } from './found-state.ts'
 import type { LiveSurroundings } from './live-member.ts'
-import { etcdPaths, socketFault } from './store-paths.ts'
 
 /** The path of the kube-apiserver that `npm run peers` builds beside a program; undefined if it was not built. */
 export function builtKubeApiserver(program: readonly string[]): string | undefined {

@@ -8,7 +8,7 @@ import { writeStaticList } from '../listings.ts'
 import { damages, firstAddresses, type MasterPlan, type Scenario } from '../scenario/scenario.ts'
 import { DrillError, type DrillTarget, type Primitive, type TargetObserver } from '../target.ts'
 import { type LiveOptions, liveFaults, openCluster } from './cluster.ts'
-import { followCluster, type Spoiled } from './followers.ts'
+import { type DamagedObject, followCluster } from './followers.ts'
 import { LiveClients } from './live-clients.ts'
 import { LiveKubeApiserver } from './live-kube-apiserver.ts'
 import { LiveMaster } from './live-master.ts'
@@ -57,7 +57,7 @@ class LiveTarget implements DrillTarget {
   readonly #end = new AbortController()
   readonly #background: Promise<unknown>[] = []
   /** Damaged objects, and until when their next version counts as a result of the damage. */
-  readonly #spoiled = new Map<Spoiled, number>()
+  readonly #spoiled = new Map<DamagedObject, number>()
   readonly #underWay = new Set<Promise<void>>()
   #around: LiveSurroundings | undefined
   #observer: TargetObserver | undefined
@@ -110,7 +110,7 @@ class LiveTarget implements DrillTarget {
       observer.listed(listing)
     }
     const end = this.#end.signal
-    const spoiled = (object: Spoiled): boolean => this.#takeSpoiled(object)
+    const spoiled = (object: DamagedObject): boolean => this.#takeSpoiled(object)
     await this.#listByHand(signal)
     this.#background.push(
       followCluster({ cluster, clock: this.clock, observer, listed, spoiled, signal: end }),
@@ -208,7 +208,7 @@ class LiveTarget implements DrillTarget {
 
   async #damage(name: keyof typeof damages, signal: AbortSignal): Promise<void> {
     const { api } = this.#around?.cluster ?? {}
-    const object = name.split('-')[0] as Spoiled
+    const object = name.split('-')[0] as DamagedObject
     this.#spoiled.set(object, Number.POSITIVE_INFINITY)
     // If there is nothing to damage, this fails without effect.
     if (api !== undefined) await damages[name](api).catch(() => {})
@@ -216,7 +216,7 @@ class LiveTarget implements DrillTarget {
     if (this.#spoiled.has(object)) this.#spoiled.set(object, this.clock.monotonicMs() + DELIVERY_MS)
   }
 
-  #takeSpoiled(object: Spoiled): boolean {
+  #takeSpoiled(object: DamagedObject): boolean {
     const untilMs = this.#spoiled.get(object) ?? Number.NEGATIVE_INFINITY
     this.#spoiled.delete(object)
     return this.clock.monotonicMs() < untilMs

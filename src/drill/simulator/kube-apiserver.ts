@@ -34,7 +34,7 @@ export class SimulatedKubeApiserver implements MemberState {
   readonly leaseTtlMs = TTL_SECONDS * 1000
   readonly reconcileIntervalMs = INTERVAL_MS
   readonly withdrawsOnStop = true
-  readonly withdrawsLast = true
+  readonly withdrawsEvenIfLast = true
   readonly leavesWhenUnready = false
   readonly failure = undefined
   readonly name: string

@@ -202,7 +202,7 @@ export class SimulatedMaster implements MemberState {
     return this.#present.onShutdown !== 'keep'
   }
 
-  get withdrawsLast(): boolean {
+  get withdrawsEvenIfLast(): boolean {
     return this.#present.onShutdown === 'always'
   }
 

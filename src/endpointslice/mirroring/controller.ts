@@ -32,7 +32,7 @@ export interface EndpointSliceMirroringOptions extends WorkloadContext {
    * Whether another controller manages the Service with this key (`namespace/name`). The Endpoints of such a Service
    * are not mirrored, and its mirrored slices are deleted. @default never
    */
-  readonly isLeftOut?: ((serviceKey: string, endpoints: Endpoints | undefined) => boolean) | undefined
+  readonly isExcluded?: ((serviceKey: string, endpoints: Endpoints | undefined) => boolean) | undefined
 }
 
 /** The back-off of Endpoints that cannot be mirrored, as upstream. */
@@ -131,7 +131,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
     const { metrics, maxEndpointsPerSubset } = this.#options
     const ref = refOfKey(key)
     const present = this.#endpoints.store.get(ref)
-    const endpoints = this.#options.isLeftOut?.(key, present) ? undefined : present
+    const endpoints = this.#options.isExcluded?.(key, present) ? undefined : present
     const slices = this.#slices.of(key)
     const plan = planMirror({ endpoints, service: this.#services.store.get(ref), slices, maxEndpointsPerSubset })
     if (plan.type === 'withdrawn') {

@@ -37,7 +37,7 @@ import {
 } from './finding.ts'
 import { judgeFreeNodePorts, nodePortRepair } from './range-allocations.ts'
 import { flagCheck, serviceRanges } from './ranges.ts'
-import { type About, type Parts, partOf } from './state.ts'
+import { type CheckContext, type Parts, partOf } from './state.ts'
 
 /**
  * An IPAddress that is younger than this, in milliseconds, may belong to a Service that is about to be stored.
@@ -49,18 +49,18 @@ const BLOCKED = `see the conditions of ServiceCIDR ${DEFAULT_SERVICE_CIDR} for w
 const UNKNOWN_RANGE = 'the range is not known: verify again with the --service-cluster-ip-range of the API servers'
 
 /** Checks that the default ServiceCIDR exists, is Ready, and has the range of the flags. */
-export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, about: About): Verdict {
+export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, context: CheckContext): Verdict {
   const object = `ServiceCIDR ${DEFAULT_SERVICE_CIDR}`
   const current = serviceCidrs.find(({ metadata }) => metadata?.name === DEFAULT_SERVICE_CIDR)
   const found = current?.spec?.cidrs ?? []
-  const wanted = about.expect.serviceClusterIpRange?.map(({ text }) => text) ?? found
+  const wanted = context.expect.serviceClusterIpRange?.map(({ text }) => text) ?? found
   if (current?.metadata?.deletionTimestamp !== undefined) {
     const remedy = [byHand(`it stays while ClusterIPs need it: ${BLOCKED}`)]
     return verdictOf([{ object, expected: 'exists', found: 'is being deleted', remedy }], '')
   }
   const plan = planServiceCidr(current, wanted)
-  const setReady = statusPatch(about)
-  const flagFirst = flagCheck(about)
+  const setReady = statusPatch(context)
+  const flagFirst = flagCheck(context)
   const finding = (expected: string, seen: string, remedy: readonly Command[]): Verdict =>
     verdictOf([{ object, expected, found: seen, remedy }], '')
   switch (plan.type) {
@@ -98,7 +98,7 @@ function otherRange(found: readonly string[], wanted: readonly string[]): string
   return `${flag}; ${second}; ${BLOCKED}`
 }
 
-function statusPatch({ nowMs }: About): Command {
+function statusPatch({ nowMs }: CheckContext): Command {
   const { status } = readyStatus(formatTime(nowMs)) as { readonly status: unknown }
   const target = { plural: serviceCidrResource.plural, name: DEFAULT_SERVICE_CIDR }
   return kubectlPatch(target, { status }, '--subresource=status')
@@ -119,14 +119,14 @@ function holdersOf(services: readonly Service[]): ReadonlyMap<string, readonly S
 }
 
 /** Checks every ClusterIP by itself, and against the others. */
-export function judgeClusterIps({ services }: Pick<Parts, 'services'>, about: About): Verdict {
-  const ranges = rangesOf(about)
-  const flagFirst = flagCheck(about, services)
+export function judgeClusterIps({ services }: Pick<Parts, 'services'>, context: CheckContext): Verdict {
+  const ranges = rangesOf(context)
+  const flagFirst = flagCheck(context, services)
   const holders = holdersOf(services)
-  const allocated = new Map((partOf(about, 'ipAddresses') ?? []).map((one) => [one.metadata?.name ?? '', one]))
+  const allocated = new Map((partOf(context, 'ipAddresses') ?? []).map((one) => [one.metadata?.name ?? '', one]))
   const findings: Finding[] = []
   for (const [name, held] of holders) {
-    const fault = faultOf(name, ranges, about)
+    const fault = faultOf(name, ranges, context)
     if (fault !== undefined) {
       // No allocator is responsible for an address outside all ranges, so its IPAddress would stay.
       const forget = kubectl('delete', ipAddressResource.plural, name, '--ignore-not-found')
@@ -159,7 +159,7 @@ export function judgeClusterIps({ services }: Pick<Parts, 'services'>, about: Ab
 function faultOf(
   name: string,
   ranges: ServiceIpRanges | undefined,
-  { expect }: About,
+  { expect }: CheckContext,
 ): Omit<Finding, 'object' | 'remedy'> | undefined {
   if (ipAddressNameOf(name) === undefined) return { expected: 'an IP address', found: `ClusterIP ${name}` }
   if (ranges === undefined || ranges.contains(name)) return undefined
@@ -171,9 +171,9 @@ function faultOf(
  * All ranges that ClusterIPs may come from: those of all ServiceCIDRs, but the demanded ones instead of the default's.
  * Undefined if neither the demanded nor the default ranges are known.
  */
-function rangesOf(about: About): ServiceIpRanges | undefined {
-  const demanded = about.expect.serviceClusterIpRange?.map(({ text }) => text)
-  const found = partOf(about, 'serviceCidrs') ?? []
+function rangesOf(context: CheckContext): ServiceIpRanges | undefined {
+  const demanded = context.expect.serviceClusterIpRange?.map(({ text }) => text)
+  const found = partOf(context, 'serviceCidrs') ?? []
   if (demanded !== undefined) {
     const others = found.filter(({ metadata }) => metadata?.name !== DEFAULT_SERVICE_CIDR)
     return new ServiceIpRanges([{ spec: { cidrs: demanded } } as ServiceCidr, ...others])
@@ -207,7 +207,7 @@ function newClusterIp(service: Service, between: readonly Command[]): readonly C
 /** Checks Services against IPAddresses, and the reverse. Another check judges the ClusterIPs themselves. */
 export function judgeIpAddresses(
   { services, ipAddresses }: Pick<Parts, 'services' | 'ipAddresses'>,
-  about: About,
+  context: CheckContext,
 ): Verdict {
   const byName = new Map(ipAddresses.map((one) => [one.metadata?.name ?? '', one]))
   const byKey = new Map(services.map((service) => [keyOfObject(service), service]))
@@ -229,7 +229,7 @@ export function judgeIpAddresses(
   const recreated = new Set(findings.flatMap(({ remedy }) => remedy.flatMap(({ args }) => args[2] ?? [])))
   const orphans = ipAddresses.flatMap((ipAddress): readonly Finding[] => {
     const { name = '', creationTimestamp = '' } = ipAddress.metadata ?? {}
-    const isYoung = about.nowMs - (tryParseTime(creationTimestamp) ?? 0) < STORED_WITHIN_MS
+    const isYoung = context.nowMs - (tryParseTime(creationTimestamp) ?? 0) < STORED_WITHIN_MS
     const ageMs = isYoung ? 0 : Number.POSITIVE_INFINITY
     const plan = planIpAddress({ ipAddress, service: parentOf(ipAddress), ageMs, repairing: false })
     if (plan.type !== 'delete' || recreated.has(name)) return []
@@ -260,8 +260,8 @@ function ipAddressRemedy(
 }
 
 /** Checks every NodePort against the others, and against the range if one is known. */
-export function judgeNodePorts({ services }: Pick<Parts, 'services'>, about: About): Verdict {
-  const range = about.expect.serviceNodePortRange
+export function judgeNodePorts({ services }: Pick<Parts, 'services'>, context: CheckContext): Verdict {
+  const range = context.expect.serviceNodePortRange
   const holders = new Map<number, Service>()
   const findings: Finding[] = []
   for (const service of byAge(services, undefined)) {
@@ -306,20 +306,23 @@ function objectOf(service: Service): string {
 }
 
 /** Checks whether the server accepts a new Service. Its allocator refuses a dry run only if it has no range at all. */
-export function judgeClusterIpDryRun({ clusterIpDryRun }: Pick<Parts, 'clusterIpDryRun'>, about: About): Verdict {
+export function judgeClusterIpDryRun(
+  { clusterIpDryRun }: Pick<Parts, 'clusterIpDryRun'>,
+  context: CheckContext,
+): Verdict {
   if (clusterIpDryRun.type === 'accepted') {
     return verdictOf([], 'the server accepts a new Service; a dry run allocates nothing')
   }
-  const cidrsFound = partOf(about, 'serviceCidrs')
-  if (cidrsFound !== undefined && judgeServiceCidr({ serviceCidrs: cidrsFound }, about).status === 'failed') {
+  const cidrsFound = partOf(context, 'serviceCidrs')
+  if (cidrsFound !== undefined && judgeServiceCidr({ serviceCidrs: cidrsFound }, context).status === 'failed') {
     return skipped('there is no range to allocate from: see service-cidr')
   }
-  const ranges = serviceRanges(about)
+  const ranges = serviceRanges(context)
   const range = `--service-cluster-ip-range=${ranges?.map(({ text }) => text).join(',')}`
   const remedy =
     ranges === undefined
       ? byHand(UNKNOWN_RANGE)
-      : (flagCheck(about) ?? runControllers('default-service-cidr,cluster-ip-repair', range))
+      : (flagCheck(context) ?? runControllers('default-service-cidr,cluster-ip-repair', range))
   return newServiceFailed('a ClusterIP', clusterIpDryRun.reason, [remedy])
 }
 
@@ -327,23 +330,23 @@ export function judgeClusterIpDryRun({ clusterIpDryRun }: Pick<Parts, 'clusterIp
  * Checks whether a new Service gets a NodePort. A refused dry run shows that it gets none. An accepted one shows
  * nothing, so the bitmap decides, or that the server maintains its allocations itself.
  */
-export function judgeNodePortDryRun({ nodePortDryRun }: Pick<Parts, 'nodePortDryRun'>, about: About): Verdict {
-  if (nodePortDryRun.type === 'refused' && partOf(about, 'clusterIpDryRun')?.type === 'refused') {
+export function judgeNodePortDryRun({ nodePortDryRun }: Pick<Parts, 'nodePortDryRun'>, context: CheckContext): Verdict {
+  if (nodePortDryRun.type === 'refused' && partOf(context, 'clusterIpDryRun')?.type === 'refused') {
     return skipped('a new Service gets no ClusterIP either: see cluster-ip-available')
   }
   if (nodePortDryRun.type === 'refused') {
-    return newServiceFailed('a NodePort', nodePortDryRun.reason, nodePortRepair(about))
+    return newServiceFailed('a NodePort', nodePortDryRun.reason, nodePortRepair(context))
   }
-  const stored = partOf(about, 'rangeAllocations')
-  const verdict = stored === undefined ? undefined : judgeFreeNodePorts(stored, about)
+  const stored = partOf(context, 'rangeAllocations')
+  const verdict = stored === undefined ? undefined : judgeFreeNodePorts(stored, context)
   if (verdict !== undefined) return verdict
-  const own = partOf(about, 'readinessChecks')?.find(
+  const own = partOf(context, 'readinessChecks')?.find(
     ({ name, ok }) => ok && (name === ALLOCATIONS_HOOK || name === ALLOCATORS_CHECK),
   )
   if (own !== undefined) return verdictOf([], `the server maintains its allocations itself: ${own.name}`)
   const where = stored?.find(({ name }) => name === 'servicenodeports')?.where
   if (where === undefined) return skipped('a dry run is accepted, but allocates nothing: give --etcd-servers')
-  return newServiceFailed('a NodePort', `there is no ${where}; check --etcd-prefix`, nodePortRepair(about))
+  return newServiceFailed('a NodePort', `there is no ${where}; check --etcd-prefix`, nodePortRepair(context))
 }
 
 function newServiceFailed(expected: string, found: string, remedy: readonly Command[]): Verdict {

@@ -14,7 +14,7 @@ import { judgeExpected, judgeLeases, judgeShared } from './masters.ts'
 import { judgeRangeAllocations } from './range-allocations.ts'
 import type { ClusterSource } from './read-cluster.ts'
 import { judgeAnswers, judgeCertificates, judgeClocks, judgeReadiness } from './servers.ts'
-import type { About, Expectations, Part, PartName, Parts } from './state.ts'
+import type { CheckContext, Expectations, Part, PartName, Parts } from './state.ts'
 import { judgeDuplicates, judgeOrphans, judgeServiceEndpoints, judgeServiceSlices } from './workloads.ts'
 import { judgeWriters } from './writers.ts'
 
@@ -35,11 +35,11 @@ interface Check<Need extends PartName> {
   /** A finding counts without a second reading, because the first lasts long enough to show no passing state. */
   readonly isConfirmed?: true
   /** Pure. */
-  judge(parts: Pick<Parts, Need>, about: About): Verdict
+  judge(parts: Pick<Parts, Need>, context: CheckContext): Verdict
 }
 
 type AnyCheck = Omit<Check<PartName>, 'judge'> & {
-  judge(parts: Partial<Parts>, about: About): Verdict
+  judge(parts: Partial<Parts>, context: CheckContext): Verdict
 }
 
 function define<Need extends PartName>(check: Check<Need>): AnyCheck {
@@ -127,15 +127,15 @@ export function needsConfirmation(id: CheckId): boolean {
 }
 
 /** The verdict of one check. Pure. */
-export function evaluate(id: CheckId, about: About): Verdict {
+export function evaluate(id: CheckId, context: CheckContext): Verdict {
   const { needs, judge } = checks[id]
   const parts: Record<string, unknown> = {}
   for (const name of needs) {
-    const part = about.state[name] as Part<unknown> | undefined
+    const part = context.state[name] as Part<unknown> | undefined
     if (part?.type !== 'read') return skipped(part?.reason ?? `${name} was not read`)
     parts[name] = part.value
   }
-  return judge(parts as Partial<Parts>, about)
+  return judge(parts as Partial<Parts>, context)
 }
 
 /** The checks that were chosen, in the order of reports. */

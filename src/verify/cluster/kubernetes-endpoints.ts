@@ -24,19 +24,22 @@ import {
 } from './finding.ts'
 import { ownSlice, portsText, runMaster, securePortOf } from './kubernetes-objects.ts'
 import { leasedAddresses, rowsOf } from './live-masters.ts'
-import { type About, type Parts, partOf } from './state.ts'
+import { type CheckContext, type Parts, partOf } from './state.ts'
 
 const ENDPOINTS = 'Endpoints default/kubernetes'
 const SLICE = 'EndpointSlice default/kubernetes'
 
 /** Checks whether clients can use the Endpoints. Other checks judge which masters are listed. */
-export function judgeEndpoints({ kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>, about: About): Verdict {
+export function judgeEndpoints(
+  { kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>,
+  context: CheckContext,
+): Verdict {
   const current = kubernetesEndpoints
-  const wanted = wantedEndpoints(about)
+  const wanted = wantedEndpoints(context)
   const remedy = [remedyOf(current, wanted)]
   const finding = (expected: string, found: string): Finding => ({ object: ENDPOINTS, expected, found, remedy })
   if (current === undefined) {
-    const service = about.state.kubernetesService
+    const service = context.state.kubernetesService
     const isAlone = service?.type !== 'read' || service.value !== undefined
     return isAlone
       ? verdictOf([finding('exists', 'missing')], '')
@@ -73,17 +76,17 @@ function remedyOf(current: Endpoints | undefined, wanted: Endpoints | undefined)
  * The Endpoints without their faults: their usable addresses, else those of the slice, at the port of the API servers.
  * Undefined if no address or no port is known.
  */
-export function wantedEndpoints(about: About): Endpoints | undefined {
-  const current = partOf(about, 'kubernetesEndpoints')
+export function wantedEndpoints(context: CheckContext): Endpoints | undefined {
+  const current = partOf(context, 'kubernetesEndpoints')
   const usable = [...new Set(addressesIn(current).filter((address) => isListable(address)))]
-  const own = usable.length > 0 ? usable : addressesInSlice(ownSlice(about)).filter((address) => isListable(address))
-  return own.length === 0 ? undefined : endpointsOf(own, about)
+  const own = usable.length > 0 ? usable : addressesInSlice(ownSlice(context)).filter((address) => isListable(address))
+  return own.length === 0 ? undefined : endpointsOf(own, context)
 }
 
 /** The Endpoints with these addresses. Undefined if no port is known. */
-function endpointsOf(own: readonly string[], about: About): Endpoints | undefined {
-  const current = partOf(about, 'kubernetesEndpoints')
-  const securePort = securePortOf(about)
+function endpointsOf(own: readonly string[], context: CheckContext): Endpoints | undefined {
+  const current = partOf(context, 'kubernetesEndpoints')
+  const securePort = securePortOf(context)
   if (securePort === undefined) return undefined
   const found = new Map(
     (current?.subsets ?? []).flatMap(({ addresses = [] }) => addresses).map((address) => [address.ip, address]),
@@ -104,8 +107,8 @@ function endpointsOf(own: readonly string[], about: About): Endpoints | undefine
  * The commands that make Endpoints and slice list exactly these addresses. Without an address or a known port a master
  * must do it, because the list must never become empty.
  */
-export function relist(addresses: readonly string[], about: About): readonly Command[] {
-  const wanted = addresses.length === 0 ? undefined : endpointsOf(addresses, about)
+export function relist(addresses: readonly string[], context: CheckContext): readonly Command[] {
+  const wanted = addresses.length === 0 ? undefined : endpointsOf(addresses, context)
   if (wanted === undefined) return [runMaster()]
   const { endpoints: listed } = sliceOf(wanted)
   return [
@@ -117,17 +120,17 @@ export function relist(addresses: readonly string[], about: About): readonly Com
 /** Checks the slice against the Endpoints as they should be, and the slice of the second family by itself. */
 export function judgeSlice(
   { kubernetesSlices }: Pick<Parts, 'kubernetesSlices' | 'kubernetesEndpoints'>,
-  about: About,
+  context: CheckContext,
 ): Verdict {
-  const wanted = wantedEndpoints(about)
-  if (wanted === undefined || partOf(about, 'kubernetesEndpoints') === undefined) {
+  const wanted = wantedEndpoints(context)
+  if (wanted === undefined || partOf(context, 'kubernetesEndpoints') === undefined) {
     return skipped('there are no Endpoints to compare it with: see kubernetes-endpoints')
   }
-  const own = ownSlice(about)
+  const own = ownSlice(context)
   const plan = planEndpointSlice(wanted, own)
   const findings =
     plan.type === 'create' || plan.type === 'update' || plan.type === 'replace'
-      ? plan.reasons.map((reason) => sliceFinding(reason, own, plan.object, about))
+      ? plan.reasons.map((reason) => sliceFinding(reason, own, plan.object, context))
       : []
   const second = kubernetesSlices.find(({ metadata }) => isSecondSlice(metadata?.name))
   const secondFindings = second === undefined ? [] : secondSliceFindings(second, wanted)
@@ -138,7 +141,12 @@ export function judgeSlice(
   )
 }
 
-function sliceFinding(reason: string, own: EndpointSlice | undefined, wanted: EndpointSlice, about: About): Finding {
+function sliceFinding(
+  reason: string,
+  own: EndpointSlice | undefined,
+  wanted: EndpointSlice,
+  context: CheckContext,
+): Finding {
   const target = { plural: endpointSlices.plural, ...KUBERNETES_SERVICE }
   const remove = kubectl('delete', target.plural, target.name, `--namespace=${target.namespace}`)
   // A merge patch preserves labels that it does not name.
@@ -164,7 +172,7 @@ function sliceFinding(reason: string, own: EndpointSlice | undefined, wanted: En
       return finding(
         `lists ${endpointsText(wanted)}, as the Endpoints`,
         `lists ${endpointsText(own)}`,
-        ...(otherAddresses(own, wanted, about) ?? [patch]),
+        ...(otherAddresses(own, wanted, context) ?? [patch]),
       )
   }
 }
@@ -176,13 +184,13 @@ function sliceFinding(reason: string, own: EndpointSlice | undefined, wanted: En
 function otherAddresses(
   own: EndpointSlice | undefined,
   wanted: EndpointSlice,
-  about: About,
+  context: CheckContext,
 ): readonly Command[] | undefined {
   const listed = addressesInSlice(own)
   const differ = listed.toSorted().join() !== addressesInSlice(wanted).toSorted().join()
   if (listed.length === 0 || !differ) return undefined
-  const right = leasedAddresses(rowsOf(about))
-  if (right.length > 0) return relist(right, about)
+  const right = leasedAddresses(rowsOf(context))
+  if (right.length > 0) return relist(right, context)
   const ask = 'find out which API servers there are, as by --probe, or by their leases with --etcd-servers'
   return [byHand(`cannot decide whether the Endpoints or the slice are right: ${ask}; then make both equal`)]
 }

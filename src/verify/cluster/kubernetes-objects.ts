@@ -2,22 +2,22 @@ import type { EndpointSlice, Service } from '../../kube/resources.ts'
 import { KUBERNETES_SERVICE, type portTexts } from '../../kubernetes-service/identity.ts'
 import { SERVICE_PORT } from '../../kubernetes-service/service-plan.ts'
 import { byHand, type Command } from './finding.ts'
-import { type About, partOf } from './state.ts'
+import { type CheckContext, partOf } from './state.ts'
 
 /** The slice that lists the addresses of the first family. */
-export function ownSlice(about: About): EndpointSlice | undefined {
-  return partOf(about, 'kubernetesSlices')?.find(({ metadata }) => metadata?.name === KUBERNETES_SERVICE.name)
+export function ownSlice(context: CheckContext): EndpointSlice | undefined {
+  return partOf(context, 'kubernetesSlices')?.find(({ metadata }) => metadata?.name === KUBERNETES_SERVICE.name)
 }
 
 /**
  * The port of the API servers by majority of Endpoints, slice and Service, so that a single wrong one is recognised. If
  * all differ, the Endpoints decide. Undefined if none states a port.
  */
-export function securePortOf(about: About): number | undefined {
+export function securePortOf(context: CheckContext): number | undefined {
   const stated = [
-    partOf(about, 'kubernetesEndpoints')?.subsets?.[0]?.ports?.[0]?.port,
-    ownSlice(about)?.ports?.[0]?.port,
-    targetPortOf(partOf(about, 'kubernetesService')),
+    partOf(context, 'kubernetesEndpoints')?.subsets?.[0]?.ports?.[0]?.port,
+    ownSlice(context)?.ports?.[0]?.port,
+    targetPortOf(partOf(context, 'kubernetesService')),
   ].filter((port) => port !== undefined)
   return stated.find((port, index) => stated.indexOf(port) !== index) ?? stated[0]
 }

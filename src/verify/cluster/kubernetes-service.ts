@@ -18,7 +18,7 @@ import {
 import { wantedEndpoints } from './kubernetes-endpoints.ts'
 import { portsText, runMaster, securePortOf, targetPortOf } from './kubernetes-objects.ts'
 import { flagCheck, serviceRanges } from './ranges.ts'
-import { type About, type Parts, partOf } from './state.ts'
+import { type CheckContext, type Parts, partOf } from './state.ts'
 
 const SERVICE = 'Service default/kubernetes'
 const IN_DEFAULT = `--namespace=${KUBERNETES_SERVICE.namespace}`
@@ -27,9 +27,9 @@ const IN_DEFAULT = `--namespace=${KUBERNETES_SERVICE.namespace}`
 const FEWEST_ADDRESSES = 8n
 
 /** Checks the system namespaces. An API server without Nodes needs no namespace for their Leases. */
-export function judgeNamespaces({ namespaces: found }: Pick<Parts, 'namespaces'>, about: About): Verdict {
+export function judgeNamespaces({ namespaces: found }: Pick<Parts, 'namespaces'>, context: CheckContext): Verdict {
   const needed = SYSTEM_NAMESPACES.filter(
-    (name) => name !== 'kube-node-lease' || partOf(about, 'nodesServed') !== false,
+    (name) => name !== 'kube-node-lease' || partOf(context, 'nodesServed') !== false,
   )
   const findings = needed.flatMap((name): readonly Finding[] => {
     const object = `Namespace ${name}`
@@ -44,10 +44,13 @@ export function judgeNamespaces({ namespaces: found }: Pick<Parts, 'namespaces'>
 }
 
 /** Checks the Service against the range, if one is known, and against the port of the API servers. */
-export function judgeService({ kubernetesService: service }: Pick<Parts, 'kubernetesService'>, about: About): Verdict {
-  const range = serviceRanges(about)?.[0]
+export function judgeService(
+  { kubernetesService: service }: Pick<Parts, 'kubernetesService'>,
+  context: CheckContext,
+): Verdict {
+  const range = serviceRanges(context)?.[0]
   const first = range === undefined ? undefined : serviceIpOf(range).text
-  const securePort = securePortOf(about)
+  const securePort = securePortOf(context)
   const settings: ServiceSettings = {
     clusterIp: first ?? '',
     securePort: securePort ?? targetPortOf(service) ?? 6443,
@@ -56,14 +59,14 @@ export function judgeService({ kubernetesService: service }: Pick<Parts, 'kubern
   if (service === undefined) {
     const plan = planService(undefined, settings, true)
     const isKnown = first !== undefined && securePort !== undefined && plan.type === 'create'
-    const remedy = isKnown ? [kubectlCreate(plan.object), ...endpointsAgain(about)] : [runMaster()]
+    const remedy = isKnown ? [kubectlCreate(plan.object), ...endpointsAgain(context)] : [runMaster()]
     return verdictOf([{ object: SERVICE, expected: 'exists', found: 'missing', remedy }], '')
   }
   const findings = [
-    ...clusterIpFindings(service, settings, first, about),
+    ...clusterIpFindings(service, settings, first, context),
     ...specFindings(service, settings),
     ...labelFindings(service),
-    ...familyFindings(service, about),
+    ...familyFindings(service, context),
   ]
   const ports = portsText(service.spec?.ports)
   return verdictOf(findings, `ClusterIP ${service.spec?.clusterIP}, ${ports}`)
@@ -73,7 +76,7 @@ function clusterIpFindings(
   service: Service,
   settings: ServiceSettings,
   first: string | undefined,
-  about: About,
+  context: CheckContext,
 ): readonly Finding[] {
   const clusterIp = service.spec?.clusterIP ?? ''
   const address = tryParseAddress(clusterIp)
@@ -83,19 +86,19 @@ function clusterIpFindings(
   if (isFirst || service.spec?.type === 'ExternalName') return []
   const create = planService(undefined, settings, true)
   const remove = kubectl('delete', services.plural, KUBERNETES_SERVICE.name, IN_DEFAULT)
-  const flagFirst = flagCheck(about, [service])
+  const flagFirst = flagCheck(context, [service])
   const remedy =
     first === undefined || create.type !== 'create'
       ? [runMaster()]
       : flagFirst === undefined
-        ? [remove, kubectlCreate(create.object), ...endpointsAgain(about)]
+        ? [remove, kubectlCreate(create.object), ...endpointsAgain(context)]
         : [flagFirst]
   return [{ object: SERVICE, expected: `ClusterIP ${expected}`, found: `ClusterIP ${clusterIp || 'none'}`, remedy }]
 }
 
 /** Creates the Endpoints again, because a server deletes them with their Service. */
-function endpointsAgain(about: About): readonly Command[] {
-  const wanted = wantedEndpoints(about)
+function endpointsAgain(context: CheckContext): readonly Command[] {
+  const wanted = wantedEndpoints(context)
   return wanted === undefined ? [] : [kubectlApply(wanted)]
 }
 
@@ -150,8 +153,8 @@ function labelFindings({ metadata }: Service): readonly Finding[] {
 }
 
 /** Checks that there is a second slice if there is a second ClusterIP, which is unreachable without it. */
-function familyFindings({ spec }: Service, about: About): readonly Finding[] {
-  const slices = partOf(about, 'kubernetesSlices')
+function familyFindings({ spec }: Service, context: CheckContext): readonly Finding[] {
+  const slices = partOf(context, 'kubernetesSlices')
   const clusterIPs = spec?.clusterIPs ?? []
   if (slices === undefined || clusterIPs.length < 2) return []
   const second = clusterIPs[1]?.includes(':') ? 6 : 4

@@ -1,7 +1,7 @@
 import { addressesIn } from '../../kubernetes-service/identity.ts'
 import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
 import { type Verdict as Liveness, type MasterRow, mastersRows } from '../../kubernetes-service/masters/masters.ts'
-import { type About, partOf } from './state.ts'
+import { type CheckContext, partOf } from './state.ts'
 
 /**
  * Judges from one reading whether a lease is still renewed. If only its timestamps decide, it is stale no sooner than
@@ -22,10 +22,10 @@ function livenessOf({ life }: InspectedLease): Liveness {
 /**
  * The rows that the command `masters` shows: the leases compared with the list. Without leases, all rows are unleased.
  */
-export function rowsOf(about: About): readonly MasterRow[] {
-  const leases = partOf(about, 'masterLeases')?.leases ?? []
-  const listed = addressesIn(partOf(about, 'kubernetesEndpoints'))
-  return mastersRows({ leases, verdict: livenessOf, listed, nowMs: about.nowMs })
+export function rowsOf(context: CheckContext): readonly MasterRow[] {
+  const leases = partOf(context, 'masterLeases')?.leases ?? []
+  const listed = addressesIn(partOf(context, 'kubernetesEndpoints'))
+  return mastersRows({ leases, verdict: livenessOf, listed, nowMs: context.nowMs })
 }
 
 /** The addresses that should be listed according to the leases. */

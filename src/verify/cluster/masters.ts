@@ -5,10 +5,13 @@ import type { MasterRow } from '../../kubernetes-service/masters/masters.ts'
 import { byHand, type Command, type Finding, kubectl, skipped, type Verdict, verdictOf } from './finding.ts'
 import { relist } from './kubernetes-endpoints.ts'
 import { leasedAddresses, rowsOf } from './live-masters.ts'
-import type { About, Parts } from './state.ts'
+import type { CheckContext, Parts } from './state.ts'
 
 /** Checks the listed addresses against the expected ones. */
-export function judgeExpected({ kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>, { expect }: About): Verdict {
+export function judgeExpected(
+  { kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>,
+  { expect }: CheckContext,
+): Verdict {
   const { addresses, masters } = expect
   if (addresses === undefined && masters === undefined) return skipped('give --expect-addresses or --expect-masters')
   const listed = [...new Set(addressesIn(kubernetesEndpoints))]
@@ -47,35 +50,35 @@ export function evict(address: string): Command {
 /** Checks the leases against the list. */
 export function judgeLeases(
   { masterLeases, kubernetesEndpoints }: Pick<Parts, 'masterLeases' | 'kubernetesEndpoints'>,
-  about: About,
+  context: CheckContext,
 ): Verdict {
   const { leases, store } = masterLeases
   if (leases.length === 0 && store === 'kubernetes') {
     return skipped('there are no Leases of masters; with --etcd-servers those in etcd are checked')
   }
   if (addressesIn(kubernetesEndpoints).length === 0) return skipped('the Endpoints are empty: see kubernetes-endpoints')
-  const rows = rowsOf(about)
+  const rows = rowsOf(context)
   const right = leasedAddresses(rows)
-  const findings = rows.flatMap((row) => leaseFindings(row, right, about))
+  const findings = rows.flatMap((row) => leaseFindings(row, right, context))
   return verdictOf(findings, right.join(', '))
 }
 
-function leaseFindings(row: MasterRow, right: readonly string[], about: About): readonly Finding[] {
+function leaseFindings(row: MasterRow, right: readonly string[], context: CheckContext): readonly Finding[] {
   const { address, conflicts, id = '', listed, verdict } = row
   const object = address === undefined ? `lease ${id}` : `master ${address}`
-  const afterwards = listed === true ? relist(right, about) : []
+  const afterwards = listed === true ? relist(right, context) : []
   const away: readonly Command[] = address === undefined ? deletion(id) : [evict(address), ...afterwards]
   const stale: Finding = { object, expected: 'a lease that is renewed', found: 'it is not renewed', remedy: away }
   const noted = conflicts.flatMap(({ code, message }): readonly Finding[] => {
     switch (code) {
       case 'listed-without-lease':
-        return [{ object, expected: 'a live lease', found: message, remedy: relist(right, about) }]
+        return [{ object, expected: 'a live lease', found: message, remedy: relist(right, context) }]
       // A record outlives its lease, so only a listed master needs both.
       case 'no-lease':
         if (listed !== true) return []
-        return [{ object, expected: 'a live lease', found: message, remedy: relist(right, about) }]
+        return [{ object, expected: 'a live lease', found: message, remedy: relist(right, context) }]
       case 'not-listed':
-        return [{ object, expected: 'listed', found: message, remedy: relist(right, about) }]
+        return [{ object, expected: 'listed', found: message, remedy: relist(right, context) }]
       case 'never-ends':
       case 'unreadable-value':
       case 'misplaced-value':
@@ -97,9 +100,9 @@ function deletion(id: string): readonly Command[] {
 }
 
 /** Checks that no two hosts hold the same address. */
-export function judgeShared({ masterLeases: { leases } }: Pick<Parts, 'masterLeases'>, about: About): Verdict {
+export function judgeShared({ masterLeases: { leases } }: Pick<Parts, 'masterLeases'>, context: CheckContext): Verdict {
   if (leases.length === 0) return skipped('there are no leases of masters')
-  const shared = rowsOf(about).filter(({ conflicts }) => conflicts.some(({ code }) => code === 'shared-address'))
+  const shared = rowsOf(context).filter(({ conflicts }) => conflicts.some(({ code }) => code === 'shared-address'))
   const addresses = [...new Set(shared.flatMap(({ address }) => address ?? []))]
   const findings = addresses.map((address): Finding => {
     const hosts = shared.filter((row) => row.address === address).map(({ holder }) => holder?.host ?? '')

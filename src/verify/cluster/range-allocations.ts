@@ -9,7 +9,7 @@ import { readRange } from '../../repair/bitmap/plan.ts'
 import { atOnce } from '../../runtime/steps.ts'
 import { byHand, type Command, type Finding, runControllers, skipped, type Verdict, verdictOf } from './finding.ts'
 import { flagCheck, serviceRanges } from './ranges.ts'
-import type { About, Parts, StoredBitmap } from './state.ts'
+import type { CheckContext, Parts, StoredBitmap } from './state.ts'
 
 type Stored = StoredBitmap & { readonly stored: Exclude<StoredBitmap['stored'], { readonly type: 'absent' }> }
 
@@ -32,14 +32,14 @@ interface Group {
  */
 export function judgeRangeAllocations(
   { services, rangeAllocations }: Pick<Parts, 'services' | 'rangeAllocations'>,
-  about: About,
+  context: CheckContext,
 ): Verdict {
   const present = rangeAllocations.filter((one): one is Stored => one.stored.type !== 'absent')
-  const { ipAddresses } = about.state
+  const { ipAddresses } = context.state
   const usesClusterIps = ipAddresses?.type === 'unread' && ipAddresses.isServed === false
   const groups = [
-    ...(usesClusterIps ? [clusterIpGroup(present, services, about)] : []),
-    nodePortGroup(present, about),
+    ...(usesClusterIps ? [clusterIpGroup(present, services, context)] : []),
+    nodePortGroup(present, context),
   ].filter(({ stored }) => stored.length > 0)
   if (groups.length === 0) {
     return skipped(`there is no ${rangeAllocations.at(-1)?.where}: see node-port-available, and --etcd-prefix`)
@@ -48,21 +48,21 @@ export function judgeRangeAllocations(
   return verdictOf(findings, groups.flatMap(({ stored }) => stored.map(({ name }) => name)).join(', '))
 }
 
-function clusterIpGroup(present: readonly Stored[], services: readonly Service[], about: About): Group {
+function clusterIpGroup(present: readonly Stored[], services: readonly Service[], context: CheckContext): Group {
   const stored = present.filter(({ name }) => name !== 'servicenodeports')
-  const cidrs = serviceRanges(about) ?? stored.flatMap((one) => readText(one, parseCidr))
+  const cidrs = serviceRanges(context) ?? stored.flatMap((one) => readText(one, parseCidr))
   const families = new Set(cidrs.map(({ family }) => family))
   return {
     item: 'ClusterIP',
     controller: 'cluster-ip-repair',
     stored,
     claims: cidrs.length === 0 || families.size < cidrs.length ? undefined : clusterIpClaims(cidrs),
-    flagFirst: flagCheck(about, services),
+    flagFirst: flagCheck(context, services),
     flags: [`--service-cluster-ip-range=${cidrs.map(({ text }) => text).join(',')}`],
   }
 }
 
-function nodePortGroup(present: readonly Stored[], { expect }: About): Group {
+function nodePortGroup(present: readonly Stored[], { expect }: CheckContext): Group {
   const stored = present.filter(({ name }) => name === 'servicenodeports')
   const range = expect.serviceNodePortRange ?? stored.flatMap((one) => readText(one, parsePortRange))[0]
   return {
@@ -75,9 +75,12 @@ function nodePortGroup(present: readonly Stored[], { expect }: About): Group {
 }
 
 /** Checks whether the bitmap in etcd has a free NodePort; undefined if there is no bitmap of a known range. */
-export function judgeFreeNodePorts(rangeAllocations: readonly StoredBitmap[], about: About): Verdict | undefined {
+export function judgeFreeNodePorts(
+  rangeAllocations: readonly StoredBitmap[],
+  context: CheckContext,
+): Verdict | undefined {
   const present = rangeAllocations.filter((one): one is Stored => one.stored.type !== 'absent')
-  const { claims, stored } = nodePortGroup(present, about)
+  const { claims, stored } = nodePortGroup(present, context)
   const [range] = claims?.ranges ?? []
   const [one] = stored
   if (claims === undefined || range === undefined || one === undefined) return undefined
@@ -95,8 +98,8 @@ export function judgeFreeNodePorts(rangeAllocations: readonly StoredBitmap[], ab
 }
 
 /** Commands that write the bitmap from which API servers allocate NodePorts. */
-export function nodePortRepair(about: About): readonly Command[] {
-  return repair(nodePortGroup([], about))
+export function nodePortRepair(context: CheckContext): readonly Command[] {
+  return repair(nodePortGroup([], context))
 }
 
 function readText<Range extends Cidr | PortRange>(

@@ -8,13 +8,13 @@ import { ServiceIpRanges } from '../../repair/ip-address/service-ips.ts'
 import { clusterIpsOf } from '../../repair/service-claims.ts'
 import { DEFAULT_SERVICE_CIDR } from '../../service-cidr/service-cidr-plan.ts'
 import { byHand, type Command } from './finding.ts'
-import { type About, partOf } from './state.ts'
+import { type CheckContext, partOf } from './state.ts'
 
 /** The ranges of the cluster's Services: as demanded, else those of the default ServiceCIDR; undefined if unknown. */
-export function serviceRanges(about: About): readonly Cidr[] | undefined {
-  const { serviceClusterIpRange } = about.expect
+export function serviceRanges(context: CheckContext): readonly Cidr[] | undefined {
+  const { serviceClusterIpRange } = context.expect
   if (serviceClusterIpRange !== undefined) return serviceClusterIpRange
-  const found = partOf(about, 'serviceCidrs')?.find(({ metadata }) => metadata?.name === DEFAULT_SERVICE_CIDR)
+  const found = partOf(context, 'serviceCidrs')?.find(({ metadata }) => metadata?.name === DEFAULT_SERVICE_CIDR)
   const cidrs = (found?.spec?.cidrs ?? []).flatMap(readCidr)
   return cidrs.length === 0 ? undefined : cidrs
 }
@@ -24,11 +24,11 @@ export function serviceRanges(about: About): readonly Cidr[] | undefined {
  * ClusterIP of another range. A repair towards the demanded one would break the Services of the cluster. Undefined
  * otherwise. `services`: all Services, if `default/kubernetes` was not read by itself.
  */
-export function flagCheck(about: About, services?: readonly Service[]): Command | undefined {
-  const demanded = about.expect.serviceClusterIpRange?.map(({ text }) => text)
+export function flagCheck(context: CheckContext, services?: readonly Service[]): Command | undefined {
+  const demanded = context.expect.serviceClusterIpRange?.map(({ text }) => text)
   const service =
     services === undefined
-      ? partOf(about, 'kubernetesService')
+      ? partOf(context, 'kubernetesService')
       : services.find((one) => keyOfObject(one) === keyOf(KUBERNETES_SERVICE))
   const [clusterIp = ''] = service === undefined ? [] : clusterIpsOf(service)
   const name = ipAddressNameOf(clusterIp)

@@ -4,7 +4,7 @@ import { byHand, type Command, type Finding, skipped, type Verdict, verdictOf } 
 import { relist } from './kubernetes-endpoints.ts'
 import { ownSlice, securePortOf } from './kubernetes-objects.ts'
 import { evict } from './masters.ts'
-import { type About, type Parts, type ProbedServer, partOf } from './state.ts'
+import { type CheckContext, type Parts, type ProbedServer, partOf } from './state.ts'
 
 /** How Pods name the API server when they do not use the ClusterIP. */
 export const SERVICE_DNS_NAME = 'kubernetes.default.svc'
@@ -25,13 +25,13 @@ function objectOf({ address, dialled }: ProbedServer): string {
 }
 
 /** Whether each listed address answers. */
-export function judgeAnswers({ serverProbes }: Probes, about: About): Verdict {
+export function judgeAnswers({ serverProbes }: Probes, context: CheckContext): Verdict {
   if (serverProbes.length === 0) return skipped('the Endpoints are empty: see kubernetes-endpoints')
   const findings = serverProbes.flatMap((server): readonly Finding[] => {
     const { address, answer } = server
     if (answer.type === 'answer') return []
     const finding = { object: objectOf(server), expected: 'an answer over TLS', found: answer.reason }
-    return [{ ...finding, remedy: withoutServer(address, about) }]
+    return [{ ...finding, remedy: withoutServer(address, context) }]
   })
   return verdictOf(findings, serverProbes.map(({ address }) => address).join(', '))
 }
@@ -40,17 +40,17 @@ export function judgeAnswers({ serverProbes }: Probes, about: About): Verdict {
  * The commands that remove the address of a dead server from the list. They never remove the last address, and `evict`
  * refuses a lease that is renewed.
  */
-function withoutServer(address: string, about: About): readonly Command[] {
-  const start = `start the API server at ${address}, port ${securePortOf(about) ?? 'unknown'}`
-  const listed = [...addressesIn(partOf(about, 'kubernetesEndpoints')), ...addressesInSlice(ownSlice(about))]
+function withoutServer(address: string, context: CheckContext): readonly Command[] {
+  const start = `start the API server at ${address}, port ${securePortOf(context) ?? 'unknown'}`
+  const listed = [...addressesIn(partOf(context, 'kubernetesEndpoints')), ...addressesInSlice(ownSlice(context))]
   const others = [...new Set(listed)].filter((other) => other !== address)
-  const lease = partOf(about, 'masterLeases')?.leases.find((one) => one.address === address)
+  const lease = partOf(context, 'masterLeases')?.leases.find((one) => one.address === address)
   if (others.length === 0 || lease === undefined) return [byHand(start)]
-  return [evict(address), ...relist(others, about)]
+  return [evict(address), ...relist(others, context)]
 }
 
 /** Whether each server that answered has a certificate that its clients accept. */
-export function judgeCertificates({ serverProbes }: Probes, _about: About): Verdict {
+export function judgeCertificates({ serverProbes }: Probes, _context: CheckContext): Verdict {
   const answered = serverProbes.filter(isAnswered)
   if (answered.length === 0) return skipped('no API server answered: see server-answers')
   const findings = answered.flatMap((server): readonly Finding[] => {
@@ -66,7 +66,7 @@ export function judgeCertificates({ serverProbes }: Probes, _about: About): Verd
 }
 
 /** Whether each server that answered is ready. */
-export function judgeReadiness({ serverProbes }: Probes, _about: About): Verdict {
+export function judgeReadiness({ serverProbes }: Probes, _context: CheckContext): Verdict {
   const answered = serverProbes.filter(isAnswered)
   if (answered.length === 0) return skipped('no API server answered: see server-answers')
   const findings = answered.flatMap((server): readonly Finding[] => {
@@ -93,8 +93,8 @@ interface ClockReading {
 }
 
 /** Compares the clocks of the masters with each other and with this machine's. Their median counts as right. */
-export function judgeClocks(_parts: Pick<Parts, never>, about: About): Verdict {
-  const probed = (partOf(about, 'serverProbes') ?? []).filter(isAnswered).flatMap((server) => {
+export function judgeClocks(_parts: Pick<Parts, never>, context: CheckContext): Verdict {
+  const probed = (partOf(context, 'serverProbes') ?? []).filter(isAnswered).flatMap((server) => {
     const { clock } = server.answer
     return clock === undefined ? [] : [{ object: objectOf(server), ...clock }]
   })
@@ -106,14 +106,14 @@ export function judgeClocks(_parts: Pick<Parts, never>, about: About): Verdict {
   })
   // A lease was renewed before it was read. So if the renewal seems to be in the future, the clock of its holder is
   // ahead.
-  const leases = (partOf(about, 'masterLeases')?.leases ?? []).flatMap(({ id, life }): readonly ClockReading[] =>
+  const leases = (partOf(context, 'masterLeases')?.leases ?? []).flatMap(({ id, life }): readonly ClockReading[] =>
     life.type === 'renewed' && life.leftMs !== undefined
       ? [{ object: `the renewal of ${id}`, offsetMs: Math.max(0, life.leftMs - life.ttlMs - median) }]
       : [],
   )
   const readings = [...servers, ...leases]
   if (readings.length === 0) {
-    const isProbed = partOf(about, 'serverProbes') !== undefined
+    const isProbed = partOf(context, 'serverProbes') !== undefined
     const reason = isProbed ? 'no API server answered with its time' : 'give --probe to read their clocks'
     return skipped(`the time of the API servers is unknown: ${reason}`)
   }

@@ -109,7 +109,7 @@ export interface Expectations {
 }
 
 /** What a check knows besides the parts that it needs. */
-export interface About {
+export interface CheckContext {
   readonly state: ClusterState
   readonly expect: Expectations
   /** Wall time. */
@@ -117,7 +117,7 @@ export interface About {
 }
 
 /** A part, if it could be read. */
-export function partOf<Name extends PartName>({ state }: About, name: Name): Parts[Name] | undefined {
+export function partOf<Name extends PartName>({ state }: CheckContext, name: Name): Parts[Name] | undefined {
   const part = state[name] as Part<Parts[Name]> | undefined
   return part?.type === 'read' ? part.value : undefined
 }

@@ -4,7 +4,7 @@ import { type CheckId, checkTexts } from './check-ids.ts'
 import { chosenChecks, evaluate, needsConfirmation, partsFor } from './evaluate.ts'
 import type { Finding, Verdict } from './finding.ts'
 import { type ClusterSource, readCluster } from './read-cluster.ts'
-import type { About, ClusterState, Expectations, PartName } from './state.ts'
+import type { CheckContext, ClusterState, Expectations, PartName } from './state.ts'
 
 /** The result of one check, with its texts. */
 export type CheckResult = Verdict & { readonly id: CheckId; readonly title: string; readonly why: string }
@@ -115,8 +115,8 @@ async function evaluateAll(ids: readonly CheckId[], options: VerifyOptions): Pro
   const ordered = ids.toSorted((a, b) => rankOf(a) - rankOf(b))
   for (const [index, id] of ordered.entries()) {
     for (const name of partsFor([id]).filter((each) => !state.has(each))) state.set(name, (await read([name]))[name])
-    const about: About = { state: Object.fromEntries(state) as ClusterState, expect, nowMs: clock.wallMs() }
-    verdicts.set(id, evaluate(id, about))
+    const context: CheckContext = { state: Object.fromEntries(state) as ClusterState, expect, nowMs: clock.wallMs() }
+    verdicts.set(id, evaluate(id, context))
     const later = partsFor(ordered.slice(index + 1))
     for (const name of longParts) if (!later.includes(name)) state.delete(name)
   }

@@ -16,7 +16,7 @@ import { addressesInSlice, KUBERNETES_SERVICE } from '../../kubernetes-service/i
 import { type Labels, SelectorIndex } from '../../workloads/selector-index.ts'
 import { byHand, type Command, type Finding, kubectl, runControllers, type Verdict, verdictOf } from './finding.ts'
 import { isSecondSlice } from './kubernetes-endpoints.ts'
-import { type About, type Parts, partOf } from './state.ts'
+import { type CheckContext, type Parts, partOf } from './state.ts'
 
 /** kube-controller-manager's controller of slices for Endpoints without a selector. */
 const MIRRORING = 'endpointslicemirroring-controller.k8s.io'
@@ -31,7 +31,7 @@ const LEADER = 'control-plane.alpha.kubernetes.io/leader'
 /** Checks the Endpoints of each Service against the plan of the controller. */
 export function judgeServiceEndpoints(
   { services, pods, endpoints }: Pick<Parts, 'services' | 'pods' | 'endpoints'>,
-  _about: About,
+  _context: CheckContext,
 ): Verdict {
   const byKey = new Map(endpoints.map((one) => [keyOfObject(one), one]))
   const selected = selectedPods(services, pods)
@@ -57,7 +57,7 @@ export function judgeServiceEndpoints(
  */
 export function judgeServiceSlices(
   { services, pods, nodes, endpointSlices }: Pick<Parts, 'services' | 'pods' | 'nodes' | 'endpointSlices'>,
-  _about: About,
+  _context: CheckContext,
 ): Verdict {
   const copies = new Set(copiesIn(endpointSlices))
   const byService = new Map<string, EndpointSlice[]>()
@@ -173,7 +173,7 @@ function selectedPods(services: readonly Service[], pods: readonly Pod[]): Reado
 /** Checks for objects that controllers created for Services that no longer exist. */
 export function judgeOrphans(
   { services, endpointSlices }: Pick<Parts, 'services' | 'endpointSlices'>,
-  about: About,
+  context: CheckContext,
 ): Verdict {
   const byKey = new Map(services.map((service) => [keyOfObject(service), service]))
   const slices = endpointSlices.flatMap((slice): readonly Finding[] => {
@@ -187,7 +187,7 @@ export function judgeOrphans(
         : managedBy === managedByController && !isOfService(slice, service)
     return isOrphan ? [orphan('EndpointSlice', sliceResource.plural, slice, `no Service ${key}`)] : []
   })
-  const endpoints = (partOf(about, 'endpoints') ?? []).flatMap((one): readonly Finding[] => {
+  const endpoints = (partOf(context, 'endpoints') ?? []).flatMap((one): readonly Finding[] => {
     const { annotations, deletionTimestamp } = one.metadata ?? {}
     const isNeeded =
       byKey.has(keyOfObject(one)) || annotations?.[LEADER] !== undefined || deletionTimestamp !== undefined
@@ -211,7 +211,7 @@ function removal(plural: string, { metadata }: Endpoints | EndpointSlice): Comma
 }
 
 /** Checks for slices that repeat others, and for slices that default/kubernetes should not have. */
-export function judgeDuplicates({ endpointSlices }: Pick<Parts, 'endpointSlices'>, _about: About): Verdict {
+export function judgeDuplicates({ endpointSlices }: Pick<Parts, 'endpointSlices'>, _context: CheckContext): Verdict {
   const kubernetes = keyOf(KUBERNETES_SERVICE)
   const findings = endpointSlices.flatMap((slice): readonly Finding[] => {
     const { name = '' } = slice.metadata ?? {}

@@ -8,7 +8,7 @@ import {
   TURN_OFF,
 } from '../../kubernetes-service/guarded-writes/foreign-overwrites.ts'
 import { byHand, type Command, type Finding, type Verdict, verdictOf } from './finding.ts'
-import type { About, Parts } from './state.ts'
+import type { CheckContext, Parts } from './state.ts'
 
 const UNKNOWN = 'an unknown writer (not in managedFields)'
 
@@ -24,7 +24,10 @@ interface ContentChange {
  * return to an earlier content counts, because kube-apiserver's reconciler writes only every ten seconds. Masters share
  * one field manager, so two returns count even if all writes have the same one.
  */
-export function judgeWriters({ objectWrites: { states, forMs } }: Pick<Parts, 'objectWrites'>, _about: About): Verdict {
+export function judgeWriters(
+  { objectWrites: { states, forMs } }: Pick<Parts, 'objectWrites'>,
+  _context: CheckContext,
+): Verdict {
   const time = formatDuration(forMs)
   const findings = [...states].flatMap(([object, seen]): readonly Finding[] => {
     const changes = changesIn(seen)

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { createServer } from 'node:tls'
-import { etcdPaths } from '../../../src/drill/live/store-paths.ts'
+import { etcdPaths } from '../../../src/drill/live/etcd-proxies.ts'
 import { listenAnywhere } from '../../../src/drill/live/tcp-proxy.ts'
 import { parseEndpoint } from '../../../src/etcd/options.ts'
 

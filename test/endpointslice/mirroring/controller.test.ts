@@ -243,7 +243,7 @@ test('Endpoints of Services that are left out are not mirrored, and what was mir
   await cluster.pass()
   await stopFirst()
   cluster.written()
-  const stopSecond = await cluster.lead({ isLeftOut: (key) => key === 'other/db' })
+  const stopSecond = await cluster.lead({ isExcluded: (key) => key === 'other/db' })
   await cluster.updateEndpoints('db', subsetOf('192.0.2.2'))
   await cluster.pass(5_000)
   assert.deepEqual(cluster.written(), ['DELETE 200'])

@@ -120,7 +120,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     file: 'drill/live/tcp-proxy.ts',
     text: 'if (socket.writableEnded || socket.remoteAddress === undefined) socket.destroy()',
     instead: 'if (socket.writableEnded) socket.destroy()',
-    tests: ['drill/live/store-paths.test.ts'],
+    tests: ['drill/live/etcd-proxies.test.ts'],
   },
   'drill-live-kubeconfig-copy-await': {
     broken: 'writeKubeconfigCopy: does not wait for rename(`${file}.next`, file).',
@@ -244,8 +244,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'drill-live-child-flag': {
     broken: 'signal: says false for true.',
     file: 'drill/live/child.ts',
-    text: "if (deed === 'terminate') this.stopping = true",
-    instead: "if (deed === 'terminate') this.stopping = false",
+    text: "if (action === 'terminate') this.stopping = true",
+    instead: "if (action === 'terminate') this.stopping = false",
     tests: ['drill/live/sidecar.test.ts'],
   },
   'drill-report-figures-negation': {
@@ -257,10 +257,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   },
   'drill-live-store-ways-flag': {
     broken: 'module: says true for false.',
-    file: 'drill/live/store-paths.ts',
+    file: 'drill/live/etcd-proxies.ts',
     text: 'cut = false',
     instead: 'cut = true',
-    tests: ['drill/live/store-paths.test.ts'],
+    tests: ['drill/live/etcd-proxies.test.ts'],
   },
   'drill-scenario-scenario-number': {
     broken: 'firstAddresses:: has 1 for 0.',

@@ -62,7 +62,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     file: 'kube/served-resources.ts',
     text: 'const HOLD_MS = 4_000\n',
     instead: 'const HOLD_MS = 0\n',
-    tests: ['kube/served-resources.test.ts', 'bootstrap/unserved-duties.test.ts'],
+    tests: ['kube/served-resources.test.ts', 'bootstrap/duty-suspender.test.ts'],
   },
   'leave-out-beside-a-server-that-starts': {
     broken: 'Believes the discovery of a server that is not ready.',

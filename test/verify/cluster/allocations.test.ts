@@ -3,9 +3,9 @@ import { test } from 'node:test'
 import type { Service } from '../../../src/kube/resources.ts'
 import { parsePortRange } from '../../../src/net/host-port.ts'
 import { judgeNodePorts } from '../../../src/verify/cluster/allocations.ts'
-import type { About } from '../../../src/verify/cluster/state.ts'
+import type { CheckContext } from '../../../src/verify/cluster/state.ts'
 
-const about: About = { state: {}, expect: {}, nowMs: 0 }
+const context: CheckContext = { state: {}, expect: {}, nowMs: 0 }
 
 function service(name: string, second: number, spec: object): Service {
   const creationTimestamp = `2026-01-01T00:00:0${second}Z`
@@ -17,7 +17,7 @@ const http = { name: 'http', port: 80, targetPort: 8080, nodePort: 30_080 }
 test('the younger of two Services with one NodePort gets another, and keeps its other ports', () => {
   const older = service('older', 1, { ports: [http] })
   const younger = service('younger', 2, { ports: [http, { name: 'https', port: 443, nodePort: 30_443 }] })
-  const verdict = judgeNodePorts({ services: [younger, older] }, about)
+  const verdict = judgeNodePorts({ services: [younger, older] }, context)
   assert.ok(verdict.status === 'failed')
   const [finding, ...others] = verdict.findings
   assert.deepEqual(others, [])
@@ -39,15 +39,15 @@ test('one number for TCP and UDP of one Service is no duplicate, but for two Ser
     { ...http, protocol: 'UDP', name: 'quic' },
   ]
   const one = service('one', 1, { ports })
-  assert.equal(judgeNodePorts({ services: [one] }, about).status, 'held')
+  assert.equal(judgeNodePorts({ services: [one] }, context).status, 'held')
   const udp = service('two', 2, { ports: [{ ...http, protocol: 'UDP' }] })
-  assert.equal(judgeNodePorts({ services: [one, udp] }, about).status, 'failed')
+  assert.equal(judgeNodePorts({ services: [one, udp] }, context).status, 'failed')
 })
 
 test('the port of a health check counts, and is given back with its policy', () => {
   const web = service('web', 1, { ports: [http] })
   const spec = { ports: [{ port: 80 }], healthCheckNodePort: 30_080, externalTrafficPolicy: 'Local' }
-  const verdict = judgeNodePorts({ services: [web, service('checked', 2, spec)] }, about)
+  const verdict = judgeNodePorts({ services: [web, service('checked', 2, spec)] }, context)
   assert.ok(verdict.status === 'failed')
   assert.deepEqual(
     verdict.findings[0]?.remedy.map(({ args }) => args.at(-1)),
@@ -58,6 +58,6 @@ test('the port of a health check counts, and is given back with its policy', () 
 test('the range counts where it is known', () => {
   const services = [service('web', 1, { ports: [http] })]
   const judge = (range: string) =>
-    judgeNodePorts({ services }, { ...about, expect: { serviceNodePortRange: parsePortRange(range) } }).status
+    judgeNodePorts({ services }, { ...context, expect: { serviceNodePortRange: parsePortRange(range) } }).status
   assert.deepEqual([judge('30000-30100'), judge('30000-30010')], ['held', 'failed'])
 })

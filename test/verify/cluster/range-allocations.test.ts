@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { parseCidr } from '../../../src/net/cidr.ts'
 import { shellLine, type Verdict } from '../../../src/verify/cluster/finding.ts'
 import { judgeFreeNodePorts, judgeRangeAllocations } from '../../../src/verify/cluster/range-allocations.ts'
-import type { About, StoredBitmap } from '../../../src/verify/cluster/state.ts'
+import type { CheckContext, StoredBitmap } from '../../../src/verify/cluster/state.ts'
 
 const absent = { type: 'absent' } as const
 
@@ -26,7 +26,7 @@ const notServed = { ipAddresses: { type: 'unread', reason: 'no such kind', isSer
 
 function judge(
   ranges: Partial<Record<StoredBitmap['name'], StoredBitmap['stored']>>,
-  about: Partial<About> = {},
+  context: Partial<CheckContext> = {},
 ): Verdict {
   const names = ['serviceips', 'secondaryserviceips', 'servicenodeports'] as const
   const rangeAllocations = names.map((name) => ({
@@ -34,7 +34,7 @@ function judge(
     where: `/registry/ranges/${name} in etcd`,
     stored: ranges[name] ?? absent,
   }))
-  return judgeRangeAllocations({ services, rangeAllocations }, { state: {}, expect: {}, nowMs: 0, ...about })
+  return judgeRangeAllocations({ services, rangeAllocations }, { state: {}, expect: {}, nowMs: 0, ...context })
 }
 
 function findings(verdict: Verdict): readonly (readonly string[])[] {
@@ -103,9 +103,9 @@ test('without any bitmap the check is skipped with the place where one would be'
 })
 
 test('a bitmap of NodePorts without a free one has none for a new Service', () => {
-  const about = { state: {}, expect: {}, nowMs: 0 }
+  const context = { state: {}, expect: {}, nowMs: 0 }
   const free = (stored: StoredBitmap['stored']) =>
-    judgeFreeNodePorts([{ name: 'servicenodeports', where: 'etcd', stored }], about)
+    judgeFreeNodePorts([{ name: 'servicenodeports', where: 'etcd', stored }], context)
   assert.deepEqual(free(stored('30000-30001', 0)), {
     status: 'held',
     found: '1 of 2 NodePorts in 30000-30001 are free',

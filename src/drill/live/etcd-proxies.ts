@@ -14,7 +14,7 @@ import { TcpProxy, type TcpTarget } from './tcp-proxy.ts'
 const MAX_DIRECTORY = 107 - '/s123456/99'.length
 
 /** One master's proxies to the endpoints of etcd. */
-export class StorePaths {
+export class EtcdProxies {
   /** The value of `--etcd-servers`. */
   readonly urls: readonly string[]
   /** Whether the connections are black-holed. */
@@ -32,7 +32,7 @@ export class StorePaths {
   /**
    * Opens the proxies. Their Unix sockets are in `directory`, which only this user may access; see {@link socketFault}.
    */
-  static async open(paths: readonly EtcdPath[], directory: string): Promise<StorePaths> {
+  static async open(paths: readonly EtcdProxyTarget[], directory: string): Promise<EtcdProxies> {
     const sockets = await mkdtemp(join(directory, 's'))
     const urls: string[] = []
     const proxies: TcpProxy[] = []
@@ -43,7 +43,7 @@ export class StorePaths {
       urls.push(tlsHost === undefined ? `unix://${path}` : `https://${tlsHost}:${proxy.port}`)
     }
     await Promise.all(proxies.map((proxy) => proxy.accept()))
-    return new StorePaths(urls, proxies)
+    return new EtcdProxies(urls, proxies)
   }
 
   get delayMs(): number {
@@ -87,7 +87,7 @@ export function socketFault(directory: string): string | undefined {
 }
 
 /** One endpoint of etcd, as a proxy needs it. */
-export interface EtcdPath {
+export interface EtcdProxyTarget {
   readonly target: TcpTarget
   /**
    * The host in the URL of the proxy, which listens on a port of this machine. The certificate of etcd is valid for
@@ -107,9 +107,12 @@ const CONNECT_LIMIT_MS = 5_000
  * The path to each endpoint through a proxy on this machine. Reads the certificates of endpoints with TLS. Rejects with
  * a {@link DrillError} if a certificate is valid for no name of this machine.
  */
-export function etcdPaths(endpoints: readonly EtcdEndpoint[], files: CredentialFiles): Promise<readonly EtcdPath[]> {
+export function etcdPaths(
+  endpoints: readonly EtcdEndpoint[],
+  files: CredentialFiles,
+): Promise<readonly EtcdProxyTarget[]> {
   return Promise.all(
-    endpoints.map(async (endpoint): Promise<EtcdPath> => {
+    endpoints.map(async (endpoint): Promise<EtcdProxyTarget> => {
       const { tls, socketPath, host, port } = endpoint
       const target = socketPath === undefined ? { host, port } : { path: socketPath }
       if (!tls) return { target, tlsHost: undefined }

@@ -32,15 +32,15 @@ const needs: Readonly<Record<ControllerName, readonly Resource<KubeObject>[]>> =
 interface UnservedDuty {
   /** Whether this process does the duty while its resources are served. */
   isOn(): boolean
-  leaveOut(): void
-  takeUp(): void
+  suspend(): void
+  resume(): void
 }
 
 /**
  * Suspends a duty while the server does not serve the resources that it needs, and resumes it when the server does.
  * Logs one line for each suspension and each resumption.
  */
-export class UnservedDuties {
+export class DutySuspender {
   readonly #served: ServedResources | undefined
   readonly #logger: Logger
 
@@ -50,13 +50,13 @@ export class UnservedDuties {
   }
 
   add(name: ControllerName, duty: UnservedDuty): void {
-    let leftOut = false
+    let suspended = false
     this.#served?.subscribe(() => {
       const lacking = needs[name].filter((resource) => this.#served?.isMissing(resource)).map(qualifiedPlural)
-      if (lacking.length > 0 === leftOut) return
-      leftOut = !leftOut
-      if (leftOut) duty.leaveOut()
-      else duty.takeUp()
+      if (lacking.length > 0 === suspended) return
+      suspended = !suspended
+      if (suspended) duty.suspend()
+      else duty.resume()
       if (duty.isOn()) this.#log(name, lacking)
     })
   }

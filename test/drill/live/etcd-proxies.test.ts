@@ -5,7 +5,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { StorePaths, socketFault } from '../../../src/drill/live/store-paths.ts'
+import { EtcdProxies, socketFault } from '../../../src/drill/live/etcd-proxies.ts'
 import { parseEndpoint } from '../../../src/etcd/options.ts'
 import { spawnChild } from '../../support/spawn-child.ts'
 
@@ -59,7 +59,7 @@ test('where sockets cannot be named in a list of URLs is said before', () => {
 })
 
 /** Ways to a server at a socket that says what it hears. */
-async function open(t: TestContext): Promise<{ readonly ways: StorePaths; readonly directory: string }> {
+async function open(t: TestContext): Promise<{ readonly ways: EtcdProxies; readonly directory: string }> {
   // A path of a socket is short.
   const root = await mkdtemp(join(await realpath(tmpdir()), 'ways-'))
   const directory = join(root, "a b's $(x)")
@@ -73,7 +73,7 @@ async function open(t: TestContext): Promise<{ readonly ways: StorePaths; readon
   server.listen(store)
   await once(server, 'listening')
   const { socketPath = '' } = parseEndpoint(`unix://${store}`)
-  const ways = await StorePaths.open([{ target: { path: socketPath }, tlsHost: undefined }], directory)
+  const ways = await EtcdProxies.open([{ target: { path: socketPath }, tlsHost: undefined }], directory)
   t.after(async () => {
     await ways.close()
     for (const socket of sockets) socket.destroy()
@@ -83,7 +83,7 @@ async function open(t: TestContext): Promise<{ readonly ways: StorePaths; readon
   return { ways, directory }
 }
 
-function pathsOf({ urls }: StorePaths): readonly string[] {
+function pathsOf({ urls }: EtcdProxies): readonly string[] {
   return urls.map((url) => {
     const { socketPath } = parseEndpoint(url)
     assert.ok(socketPath, `${url} is no socket`)

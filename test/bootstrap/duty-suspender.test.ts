@@ -10,7 +10,7 @@ import { setUp } from './masters-world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' }
 const leftOut = /^the server does not serve the resources of this duty; waiting until it does \(turn the duty off/
-const takenUp = 'the server now serves the resources of this duty; starting it'
+const resumed = 'the server now serves the resources of this duty; starting it'
 
 /** A master beside a server that does not serve what `hidden` matches, in its paths or in its discovery. */
 function beside() {
@@ -100,7 +100,7 @@ test('what is not served is asked for once a minute in the end, and taken up whe
 
   state.hidden = undefined
   await time.advance(62_000)
-  assert.deepEqual([...lines(new RegExp(`^${takenUp}$`))].sort(), [
+  assert.deepEqual([...lines(new RegExp(`^${resumed}$`))].sort(), [
     'cluster-ip-repair',
     'default-service-cidr',
     'kubernetes-service',
@@ -132,7 +132,7 @@ test('while discovery gives no answer, what it denied before is requested, and t
   await time.advance(60_000)
   Object.assign(state, { hidden: undefined, refusesDiscovery: true })
   await time.advance(62_000)
-  assert.equal(lines(new RegExp(`^${takenUp}$`)).filter((duty) => duty === 'kubernetes-service').length, 2)
+  assert.equal(lines(new RegExp(`^${resumed}$`)).filter((duty) => duty === 'kubernetes-service').length, 2)
   const listed = async () =>
     (await api.get(endpointSlices, kubernetes)).endpoints?.flatMap(({ addresses }) => addresses)
   assert.deepEqual([await listed(), await faults(started)], [['192.0.2.1', '192.0.2.2'], []])

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
 import { test } from 'node:test'
 import { spawnChild } from './spawn-child.ts'
 import { eventually } from './with-timeout.ts'
@@ -33,13 +34,15 @@ test('a child ends with its test, even one that ignores SIGTERM', async () => {
 })
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-  test(`a child ends when the process that started it gets ${signal}`, { concurrency: true }, async (t) => {
+  test(`a child and a temporary directory end when ${signal} ends their process`, { concurrency: true }, async (t) => {
     const starter = await spawnChild(t, process.execPath, ['test/support/samples/starts-a-child.ts'])
-    const [, pid] = await starter.output(/child (\d+)/)
+    const [, pid, directory = ''] = await starter.output(/child (\d+) in (.+)\./)
     assert.equal(isAlive(Number(pid)), true)
+    assert.equal(existsSync(directory), true)
     starter.kill(signal)
     assert.deepEqual(await starter.exited, { code: null, signal })
     await eventually('the end of the child', () => !isAlive(Number(pid)))
+    assert.equal(existsSync(directory), false)
   })
 }
 

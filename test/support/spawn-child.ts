@@ -1,6 +1,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Readable } from 'node:stream'
 import type { Cleanup } from './cleanup.ts'
+import { atEndOfProcess } from './last-resort.ts'
 import { withTimeout } from './with-timeout.ts'
 
 /** How a process ended: one of the two is null. */
@@ -56,7 +57,8 @@ export async function spawnChild(
   await start
   const { pid } = spawned
   if (pid === undefined) throw new Error(`${command} has no process id`)
-  endWithThisProcess(spawned)
+  const callOff = atEndOfProcess(() => void spawned.kill('SIGKILL'))
+  spawned.once('exit', callOff)
 
   const collected = collectOutput(spawned)
   const running = (): boolean => spawned.exitCode === null && spawned.signalCode === null
@@ -119,32 +121,4 @@ function collectOutput(child: ChildProcessByStdio<null, Readable, Readable>): {
       })
     })
   return { stdout: () => text.stdout, stderr: () => text.stderr, match }
-}
-
-const living = new Set<{ kill(signal: NodeJS.Signals): boolean }>()
-const interruptions = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
-
-/** The last line of defence, for the ways to end that run no test hooks. */
-function endWithThisProcess(child: ChildProcessByStdio<null, Readable, Readable>): void {
-  if (living.size === 0) {
-    process.on('exit', killLiving)
-    for (const signal of interruptions) process.on(signal, interrupted)
-  }
-  living.add(child)
-  child.once('exit', () => {
-    living.delete(child)
-    if (living.size > 0) return
-    process.off('exit', killLiving)
-    for (const signal of interruptions) process.off(signal, interrupted)
-  })
-}
-
-function killLiving(): void {
-  for (const child of living) child.kill('SIGKILL')
-}
-
-function interrupted(signal: NodeJS.Signals): void {
-  killLiving()
-  for (const name of interruptions) process.off(name, interrupted)
-  process.kill(process.pid, signal)
 }

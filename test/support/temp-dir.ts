@@ -1,11 +1,29 @@
+import { rmSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Cleanup } from './cleanup.ts'
+import { atEndOfProcess } from './last-resort.ts'
 
-/** An empty directory that is removed with everything in it when the test ends. */
+/** An empty directory that is removed with everything in it when the test ends, and when this process is interrupted. */
 export async function tempDir(t: Cleanup): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'apiserver-bootstrap-'))
-  t.after(() => rm(path, { recursive: true, force: true }))
+  const callOff = removeAtEndOfProcess(path)
+  t.after(async () => {
+    await rm(path, { recursive: true, force: true })
+    callOff()
+  })
   return path
+}
+
+/** Removes a directory when this process ends without running the hooks of its tests. Returns how to call that off. */
+export function removeAtEndOfProcess(directory: string): () => void {
+  return atEndOfProcess(() => {
+    try {
+      // A child that dies at this moment may still write.
+      rmSync(directory, { recursive: true, force: true, maxRetries: 3 })
+    } catch {
+      // Others are still to be removed.
+    }
+  })
 }

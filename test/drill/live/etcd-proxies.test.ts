@@ -8,6 +8,7 @@ import { type TestContext, test } from 'node:test'
 import { EtcdProxies, socketFault } from '../../../src/drill/live/etcd-proxies.ts'
 import { parseEndpoint } from '../../../src/etcd/options.ts'
 import { spawnChild } from '../../support/spawn-child.ts'
+import { removeAtEndOfProcess } from '../../support/temp-dir.ts'
 
 const isRoot = process.getuid?.() === 0
 
@@ -62,6 +63,7 @@ test('where sockets cannot be named in a list of URLs is said before', () => {
 async function open(t: TestContext): Promise<{ readonly ways: EtcdProxies; readonly directory: string }> {
   // A path of a socket is short.
   const root = await mkdtemp(join(await realpath(tmpdir()), 'ways-'))
+  const callOff = removeAtEndOfProcess(root)
   const directory = join(root, "a b's $(x)")
   await mkdir(directory, { mode: 0o700 })
   const sockets = new Set<Socket>()
@@ -79,6 +81,7 @@ async function open(t: TestContext): Promise<{ readonly ways: EtcdProxies; reado
     for (const socket of sockets) socket.destroy()
     server.close()
     await rm(root, { recursive: true })
+    callOff()
   })
   return { ways, directory }
 }

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { rmSync } from 'node:fs'
+import { atEndOfProcess } from '../support/last-resort.ts'
 
 // Ends what the harness started, whatever ends the harness. While this process can still run code, its exit kills every live
 // process group and removes every temporary directory. Where it cannot (SIGKILL), a shell that holds the other end of a pipe
@@ -8,23 +9,24 @@ import { rmSync } from 'node:fs'
 const groups = new Set<number>()
 const directories = new Set<string>()
 let watchdog: ChildProcess | undefined
+let callOff = (): void => {}
 
-// The guarded are a list of words between blanks; a word is taken out by cutting the list at it.
+// Guarded groups are a list of words between blanks, from which a word is taken by cutting it there. Directories are the
+// positional parameters: their paths may hold blanks and patterns.
 const watchdogScript = `
 trap '' INT TERM HUP
-groups=' ' directories=' '
+groups=' '
 while read -r operation word; do
   case $operation in
     group+) groups="$groups$word " ;;
     group-) groups="\${groups%% $word *} \${groups#* $word }" ;;
-    directory+) directories="$directories$word " ;;
-    directory-) directories="\${directories%% $word *} \${directories#* $word }" ;;
+    directory+) set -- "$@" "$word" ;;
+    directory-) for one do shift; [ "$one" = "$word" ] || set -- "$@" "$one"; done ;;
   esac
 done
 for group in $groups; do kill -9 -"$group" 2>/dev/null; done
-[ -z "\${directories# }" ] || { sleep 0.2; rm -rf $directories; }
+[ $# -eq 0 ] || { sleep 0.2; rm -rf -- "$@"; }
 `
-const interruptions = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /** Has the process group killed at the end of this process, unless it is released before. */
 export function guardGroup(group: number): void {
@@ -36,8 +38,10 @@ export function releaseGroup(group: number): void {
   if (groups.delete(group)) tellWatchdog(`group- ${group}`)
 }
 
-/** Has the directory removed at the end of this process, unless it is released before. Its path must hold no blanks. */
+/** Has the directory removed at the end of this process, unless it is released before. */
 export function guardDirectory(directory: string): void {
+  // The watchdog takes a line for a path.
+  if (directory.includes('\n')) throw new Error(`a line break in a path: ${JSON.stringify(directory)}`)
   directories.add(directory)
   tellWatchdog(`directory+ ${directory}`)
 }
@@ -52,8 +56,7 @@ function tellWatchdog(line: string): void {
   if (groups.size === 0 && directories.size === 0) {
     watchdog.stdin?.end()
     watchdog = undefined
-    process.off('exit', endEverything)
-    for (const signal of interruptions) process.off(signal, interrupted)
+    callOff()
   }
 }
 
@@ -62,15 +65,8 @@ function startWatchdog(): ChildProcess {
   shell.unref()
   // Without it there is one line of defence less, and nothing else is wrong.
   shell.stdin.on('error', () => {})
-  process.on('exit', endEverything)
-  for (const signal of interruptions) process.on(signal, interrupted)
+  callOff = atEndOfProcess(endEverything)
   return shell
-}
-
-function interrupted(signal: NodeJS.Signals): void {
-  for (const name of interruptions) process.off(name, interrupted)
-  endEverything()
-  process.kill(process.pid, signal)
 }
 
 function endEverything(): void {

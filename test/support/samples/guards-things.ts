@@ -1,0 +1,16 @@
+import { openOwner, temporaryDirectory } from '../../peers/owner.ts'
+import { RunningProcess } from '../../peers/process.ts'
+
+// Run by test/peers/reaper.test.ts, which ends it in every way.
+
+const owner = openOwner()
+const kept = temporaryDirectory(owner, 'kept')
+const done = openOwner()
+temporaryDirectory(done, 'done')
+const { pid } = await RunningProcess.start(owner, {
+  name: 'sleeper',
+  command: process.execPath,
+  args: ['--eval', 'setInterval(() => {}, 1000)'],
+})
+await done.close()
+console.log(`process ${pid} directory ${kept}.`)

@@ -11,17 +11,18 @@ export interface KubectlResult {
 
 /**
  * kubectl for one server, with a home and a discovery cache of its own: servers on ports that other servers had before must
- * not be taken for those.
+ * not be taken for those. Rejects where it did not end by itself: two that did not run would be taken for equal.
  */
 export function kubectlFor(owner: Owner, kubeconfig: string): (...args: string[]) => Promise<KubectlResult> {
   const home = temporaryDirectory(owner, 'kubectl')
   const shared = [`--kubeconfig=${kubeconfig}`, `--cache-dir=${join(home, 'cache')}`, '--request-timeout=20s']
   return (...args) =>
-    new Promise((resolve) => {
+    new Promise((resolve, reject) => {
       const options = { env: { PATH: process.env.PATH, HOME: home }, timeout: 60_000 }
       execFile(binary('kubectl'), [...shared, ...args], options, (error, stdout, stderr) => {
-        const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1
-        resolve({ code, stdout, stderr })
+        const code = error === null ? 0 : error.code
+        if (typeof code === 'number') resolve({ code, stdout, stderr })
+        else reject(new Error(`kubectl ${args.join(' ')} did not run to its end`, { cause: error }))
       })
     })
 }

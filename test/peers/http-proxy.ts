@@ -30,6 +30,8 @@ export class HttpProxy {
   readonly url: string
   /** Every request since the start. */
   readonly requests: SeenRequest[] = []
+  /** How many of them were answered with a fault. */
+  failed = 0
   readonly #watches = new Set<ServerResponse>()
   readonly #server: Server
   readonly #target: Apiserver
@@ -107,6 +109,7 @@ export class HttpProxy {
       return
     }
     const fault = this.#fault?.matches(path) ? this.#fault.fault : undefined
+    if (fault !== undefined) this.failed++
     switch (fault?.answer) {
       case 'status':
         this.#refuse(incoming, outgoing, fault.status, fault.retryAfterSeconds)

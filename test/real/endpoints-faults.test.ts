@@ -36,10 +36,12 @@ describe(`while Services and Pods come, change and go (seed ${seed})`, () => {
   const failing =
     (matches: (path: string) => boolean, fault: Fault) =>
     async (ms: number): Promise<void> => {
+      const { failed } = way.http
       way.http.fail(matches, fault)
       way.http.cutWatches()
       await sleep(ms)
       way.http.heal()
+      assert.ok(way.http.failed > failed, 'somebody met the fault')
     }
   const troubles: Readonly<Record<string, (ms: number) => Promise<void>>> = {
     'half of all requests are answered with 500': failing(sometimes, { answer: 'status', status: 500 }),

@@ -112,11 +112,13 @@ describe('between the program and its server', () => {
   for (const [name, { matches, fault }] of Object.entries(faults)) {
     test(name, () =>
       survives(async () => {
+        const { failed } = http
         http.fail(matches, fault)
         if (matches === isWatch) http.cutWatches()
         else http.cut()
         await sleep(faultMs)
         http.heal()
+        assert.ok(http.failed > failed, 'somebody met the fault')
       }),
     )
   }

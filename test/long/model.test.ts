@@ -124,6 +124,7 @@ test('three masters with two faults, as deep as the time goes', (t) => {
       if (one.states > (found.get(pair)?.states ?? 0)) found.set(pair, one)
     }
   }
+  assert.ok(found.size > 0, 'MODEL_MINUTES is a number above 0')
   t.diagnostic(pairsText(found))
   for (const [pair, one] of found) {
     assertHolds(one, nameOf(pair))

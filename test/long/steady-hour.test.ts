@@ -81,6 +81,8 @@ describe(`${minutes} minutes in which nothing happens, with 15 s and 10 s`, { co
         // Two reads of the leases for each round, and for a renewal two grants and two writes. The repair reads two ranges every three minutes.
         const repairs = 2 * Math.ceil(minutes / 3)
         for (const [method, placed] of calls) assert.ok((placed?.hits ?? 0) <= 2 * intervals + repairs, method)
+        const steady = [calls.get('Range'), calls.get('Txn')].map((placed) => placed?.hits ?? 0)
+        if (store === 'etcd') assert.ok(Math.min(...steady) >= intervals - 2, 'the calls are counted')
       }
       assert.deepEqual(history.slice(from), [])
     })

@@ -20,6 +20,7 @@ import {
   bodyFrom,
   echo,
   kubeconfigOf,
+  loggedBy,
   mutualTls,
   never,
   request,
@@ -306,7 +307,7 @@ test('a readiness probe does not wait for credentials that are not there yet, an
   const answer = await transport.send(probe, never)
   assert.equal('body' in answer && answer.body, 'Bearer late|')
   await eventually('the anonymous connection is closed', () => server.open() === 1)
-  assert.deepEqual(logger.lines, [])
+  assert.deepEqual(loggedBy(logger), [])
 })
 
 test('a plugin that fails at the start costs probes their credentials only, and makes one line until it works', async (t) => {
@@ -332,7 +333,7 @@ test('a plugin that fails at the start costs probes their credentials only, and 
   await clock.advance(1_000)
   assert.equal(await probed(), 'Bearer late|')
   assert.deepEqual(
-    logger.lines.map(({ level, message }) => `${level} ${message}`),
+    loggedBy(logger).map(({ level, message }) => `${level} ${message}`),
     [
       'warn no credentials are available yet; until then only the readiness of the API server is read, anonymously',
       'info credentials can be read again',

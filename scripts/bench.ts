@@ -1,7 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
-import { parseArgs } from 'node:util'
 import { measureDamage } from '../test/bench/damage.ts'
 import { measureEmbedded } from '../test/bench/embedded.ts'
 import { measureEndlessAnswers } from '../test/bench/endless.ts'
@@ -15,14 +14,14 @@ import { isMet, markdown, type Report } from '../test/bench/report.ts'
 import { measureStartup, requireBuild } from '../test/bench/startup.ts'
 import { measureVerify } from '../test/bench/verify.ts'
 import { measureWorkloadGrowth, measureWorkloads } from '../test/bench/workloads.ts'
-import { root } from './command.ts'
+import { parseArguments, root } from './command.ts'
 import { ensurePeers } from './peers.ts'
 
 // usage: node scripts/bench.ts [SECTION...] [--rounds N] [--minutes N] [--write]; all sections when none is named.
 // Measures the build against a floor or a peer in the same run; ends with 1 when a promise is not kept. --write puts the
 // tables into docs/bench.md.
 
-const { values, positionals } = parseArgs({
+const { values, positionals } = parseArguments({
   allowPositionals: true,
   options: {
     rounds: { type: 'string' },

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { delimiter, dirname, resolve } from 'node:path'
+import { type ParseArgsConfig, parseArgs } from 'node:util'
 
 export const root = resolve(import.meta.dirname, '..')
 
@@ -7,6 +8,24 @@ export interface CommandOptions {
   /** Default: the repository. */
   readonly cwd?: string | undefined
   readonly env?: Readonly<Record<string, string | undefined>> | undefined
+}
+
+/** The arguments of this process, as `parseArgs` has them. A mistake in them ends it with 2 and a line. */
+export function parseArguments<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
+  try {
+    return parseArgs(config)
+  } catch (error) {
+    console.error(`✖ ${error instanceof Error ? error.message : error}`)
+    process.exit(2)
+  }
+}
+
+/** The value of an option. What is no whole number of at least 1 ends this process with 2 and a line. */
+export function wholeNumber(name: string, text: string): number {
+  const number = Number(text)
+  if (Number.isSafeInteger(number) && number >= 1) return number
+  console.error(`✖ --${name} must be a whole number of at least 1`)
+  process.exit(2)
 }
 
 /** Runs a command with this process's Node and the tools of node_modules first on the PATH; both output streams, in order. */

@@ -1,19 +1,24 @@
-import { parseArgs } from 'node:util'
 import { drawMutants } from '../test/mutants/draw.ts'
 import { testedMutants } from '../test/mutants/list.ts'
+import { parseArguments, wholeNumber } from './command.ts'
 
 // usage: node scripts/draw-mutants.ts [--count 20] [--seed TEXT] [--below FOLDER]
 // Prints mistakes that are drawn by seed, each with the nearest test files, as a file for test/mutants/list/. Biome formats it.
 
-const { values: options } = parseArgs({
+const { values: options } = parseArguments({
   options: {
     count: { type: 'string', default: '20' },
     seed: { type: 'string', default: '1' },
     below: { type: 'string', default: '' },
   },
 })
+const count = wholeNumber('count', options.count)
 const taken = new Set((await testedMutants()).keys())
-const drawn = await drawMutants({ ...options, count: Number(options.count), taken })
+const drawn = await drawMutants({ ...options, count, taken })
+if (Object.keys(drawn).length === 0) {
+  console.error(`✖ no mistakes for files below src/${options.below}`)
+  process.exit(1)
+}
 console.log(`// biome-ignore-all lint/suspicious/noTemplateCurlyInString: sources have templates
 import type { TestedMutant } from '../mutant.ts'
 

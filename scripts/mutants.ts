@@ -1,15 +1,17 @@
-import { parseArgs } from 'node:util'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { randomInteger, seededRandom } from '../src/runtime/random.ts'
 import { testedMutants } from '../test/mutants/list.ts'
 import type { TestedMutant } from '../test/mutants/mutant.ts'
 import { SourceCopy } from '../test/mutants/source-copy.ts'
+import { parseArguments, wholeNumber } from './command.ts'
 
 // usage: node scripts/mutants.ts [--only NAME …] [--from NAME] [--sample COUNT [--seed TEXT]] [--jobs 2] [--limit SECONDS]
 // Puts one mistake at a time into a copy of the sources and runs the test files that must notice it. Ends with 1 when one is not noticed.
 
 type Named = readonly [name: string, mutant: TestedMutant]
 
-const { values: options } = parseArgs({
+const { values: options } = parseArguments({
   options: {
     only: { type: 'string', multiple: true },
     from: { type: 'string' },
@@ -22,7 +24,8 @@ const { values: options } = parseArgs({
 const limitMs = 1000 * wholeNumber('limit', options.limit)
 const jobs = wholeNumber('jobs', options.jobs)
 const all = await testedMutants()
-const chosen = sampled(begunAt(named([...all])))
+// What a seed draws is the same wherever it is begun at.
+const chosen = begunAt(sampled(named([...all])))
 const queue = chosen.values()
 const total = { noticed: 0, 'not noticed': 0, 'out of time': 0 }
 const faults: string[] = []
@@ -31,7 +34,8 @@ const folders = new Map<string, { noticed: number; all: number }>()
 
 // The tests are in process groups of their own, which neither a terminal's Ctrl-C nor the end of this process reaches.
 const stop = new AbortController()
-for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort(new Error(`stopped by ${name}`)))
+for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+  process.once(name, () => stop.abort(new Error(`stopped by ${name}`)))
 
 await Promise.all(Array.from({ length: Math.min(jobs, chosen.length) }, () => work()))
 console.log(
@@ -78,8 +82,12 @@ function count(file: string, isNoticed: boolean): void {
 async function proveSound(copy: SourceCopy, tests: readonly string[], sound: Set<string>): Promise<void> {
   const unproved = tests.filter((file) => !sound.has(file))
   if (unproved.length === 0) return
+  for (const file of unproved) {
+    if (!existsSync(join(copy.directory, 'test', file))) throw new Error(`there is no test/${file}`)
+  }
   const { type, output } = await copy.run(unproved, limitMs)
-  if (type !== 'not noticed') throw new Error(`its tests fail without it (${type})\n${output}`)
+  if (type === 'out of time') throw new Error(`without it its tests take longer than ${limitMs / 1000} s\n${output}`)
+  if (type === 'noticed') throw new Error(`its tests fail without it\n${output}`)
   for (const file of unproved) sound.add(file)
 }
 
@@ -94,7 +102,7 @@ function begunAt(mutants: readonly Named[]): readonly Named[] {
   const { from } = options
   if (from === undefined) return mutants
   const first = mutants.findIndex(([name]) => name === from)
-  if (first < 0) fail(`no mutant is named ${from}`)
+  if (first < 0) fail(all.has(from) ? `${from} is not among the mutants that are chosen` : `no mutant is named ${from}`)
   return mutants.slice(first)
 }
 
@@ -108,12 +116,6 @@ function sampled(mutants: readonly Named[]): readonly Named[] {
     for (const one of left.splice(randomInteger(random, left.length), 1)) drawn.add(one)
   }
   return mutants.filter((one) => drawn.has(one))
-}
-
-function wholeNumber(name: string, text: string): number {
-  const number = Number(text)
-  if (!Number.isSafeInteger(number) || number < 1) fail(`--${name} must be a whole number of at least 1`)
-  return number
 }
 
 function fail(reason: string): never {

@@ -5,9 +5,8 @@ import { join, matchesGlob, relative, resolve } from 'node:path'
 import { finished } from 'node:stream/promises'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
-import { parseArgs } from 'node:util'
 import { bundleCommandLine } from './bundle.ts'
-import { root } from './command.ts'
+import { parseArguments, root } from './command.ts'
 import { ensurePeers } from './peers.ts'
 
 // usage: node scripts/test.ts unit|floor|real|long [--test-name-pattern PATTERN] [FILE|DIRECTORY …]
@@ -77,7 +76,7 @@ const tiers: Readonly<Record<string, Tier>> = {
   },
 }
 
-const { values: options, positionals } = parseArgs({
+const { values: options, positionals } = parseArguments({
   allowPositionals: true,
   options: { 'test-name-pattern': { type: 'string', multiple: true } },
 })
@@ -111,7 +110,7 @@ const problems: string[] = []
 const overall = AbortSignal.timeout(tier.tierTimeoutMs)
 // Whoever ends this process alone, and not its group as a terminal does, ends the tests, and these what they have started.
 const interrupted = new AbortController()
-for (const name of ['SIGINT', 'SIGTERM'] as const) {
+for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.once(name, () => {
     problems.push(`interrupted by ${name}`)
     interrupted.abort()

@@ -38,3 +38,38 @@ test('two signals right behind each other are one, whichever they are; a later o
 test('the second of two does not end a process that has just obeyed the first', async () => {
   assert.equal(await stopped('SIGTERM', 'SIGTERM', 20, 'release()'), 7)
 })
+
+/** A process that has run for so long when it gets SIGTERM, and another so much later, on a clock of its own. */
+function stoppedAfter(ranMs: number, apartMs: number): Promise<number> {
+  const script = `
+    import { stopSignals } from ${JSON.stringify(new URL('../../src/commands/stop-signals.ts', import.meta.url).href)}
+    let nowMs = ${ranMs}
+    performance.now = () => nowMs
+    stopSignals()
+    let signals = 0
+    // Called after the handler that is tested.
+    process.on('SIGTERM', () => {
+      if (++signals === 2) process.exit(7)
+      nowMs += ${apartMs}
+      process.kill(process.pid, 'SIGTERM')
+    })
+    process.kill(process.pid, 'SIGTERM')
+    setTimeout(() => process.exit(8), 60_000)
+  `
+  return new Promise((resolve) => {
+    const child = execFile(process.execPath, ['--input-type=module', '-e', script])
+    child.once('exit', (code) => resolve(code ?? -1))
+  })
+}
+
+test('what the second signal means depends on the time since the first, not on how long the process has run', async () => {
+  assert.deepEqual(
+    await Promise.all([
+      stoppedAfter(100, 999),
+      stoppedAfter(100, 1_000),
+      stoppedAfter(60_000, 999),
+      stoppedAfter(60_000, 1_000),
+    ]),
+    [7, 1, 7, 1],
+  )
+})

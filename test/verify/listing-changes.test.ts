@@ -478,6 +478,12 @@ const stories: Stories = {
       return story.turn('a', BACK).wait(20_000).list(['a', 'c']).wait(2_000)
     },
   ],
+  'all fail together with what they store in, one is ready again, and at once another that still fails goes': [
+    () => storeOutageStory().wait(5_500).list(['a', 'c']),
+    'unready-leaves-only-for-ready',
+  ],
+  'all fail together with what they store in, and one that still fails goes when the first that was ready again may confirm it':
+    [() => storeOutageStory().wait(6_500).list(['a', 'c'])],
   'one leaves to others of whom one serves': [
     () => storyOfThree().turn('a', unready).wait(500).turn('b', unready).wait(4_000).list(['c']).wait(60_000),
   ],
@@ -544,6 +550,16 @@ function hangingProbeStory(hangsMs: number): FleetStory {
     .turn('b', unready)
     .wait(hangsMs - 800)
   return story.turn('a', BACK).wait(300).list(['a']).turn('b', BACK).wait(3_000).list(['a', 'b']).wait(20_000)
+}
+
+/** All fail for twelve seconds, in which no lease can expire; then one is ready again. */
+function storeOutageStory(): FleetStory {
+  const story = storyOfThree()
+  story.leasesStandStill = true
+  for (const name of ['a', 'b', 'c']) story.turn(name, unready)
+  story.wait(12_000)
+  story.leasesStandStill = false
+  return story.turn('a', BACK)
 }
 
 /** All fail at one moment, and one leaves. */

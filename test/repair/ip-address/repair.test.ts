@@ -340,6 +340,26 @@ test('the metrics say how full the ranges are, and how long ago the last full pa
   await world.end()
 })
 
+test('after a first full pass that failed, a check for another ServiceCIDR does not count as a full pass', async () => {
+  const world = await IpAddressWorld.start()
+  await world.deleteIp(ipOf(await world.service('web')))
+  const { api } = world.server
+  const master = world.master()
+  await world.advance(5)
+  // The copies have been read: only the live read before a write is refused, and each time the next pass is later.
+  const fault = { type: 'status', status: 403 } as const
+  const admit = master.line.faults.add({ fault, pathPrefix: '/api/v1/namespaces/default/services', stream: false })
+  await world.advance(2_000)
+  admit()
+  await api.create(serviceCidrs, { metadata: { name: 'more' }, spec: { cidrs: ['192.0.2.0/24'] } })
+  await world.advance(100)
+  await world.assertRight()
+  assert.equal(master.settled, false)
+  await world.advance(10_000)
+  assert.equal(master.settled, true)
+  await world.end()
+})
+
 test('a headless Service and one without addresses need nothing', async () => {
   const world = await IpAddressWorld.start()
   await world.service('headless', { clusterIP: 'None' })

@@ -373,8 +373,8 @@ class KeyHistory {
         0,
       )
       const retained = versions.slice(first)
-      const gone =
-        retained.length === 1 && retained[0]?.value === undefined && (retained[0]?.modRevision ?? 0n) <= revision
+      // A deletion that is the only version left is not later than `revision`.
+      const gone = retained.length === 1 && retained[0]?.value === undefined
       if (gone) this.#versions.delete(key)
       else this.#versions.set(key, retained)
     }

@@ -262,3 +262,21 @@ test('compaction discards what was overwritten before it, and keeps every later 
   assert.equal(await valueAt('/old', second), '2')
   await assert.rejects(valueAt('/old', old), { code: 'Compacted' })
 })
+
+test('a key that was deleted and created again outlives the compaction of its deletion', async () => {
+  const { store, etcd } = setUp()
+  const first = await etcd.create('/a', bytes('1'), { signal })
+  await etcd.delete('/a', first ?? 0n, signal)
+  const deletion = store.revision
+  await etcd.create('/a', bytes('2'), { signal })
+  store.compact(deletion)
+  assert.deepEqual(await keys(etcd), ['/a'])
+  assert.deepEqual((await etcd.list('/', { revision: deletion, signal })).items, [])
+})
+
+test('a revision that is yet to come cannot be compacted, and nothing is lost by the attempt', async () => {
+  const { store, etcd } = setUp()
+  await etcd.create('/a', bytes('1'), { signal })
+  assert.throws(() => store.compact(store.revision + 1n), { code: 'Refused' })
+  assert.deepEqual(await keys(etcd), ['/a'])
+})

@@ -113,7 +113,6 @@ function capped(entries: ManagedFields): ManagedFields {
     for (const one of [first, old]) gone.add(one)
     left--
   }
-  if (gone.size === 0) return entries
   const buckets = [...merged.values()].filter((one) => !updaters.includes(one))
   return [...entries.filter((one) => !gone.has(one)), ...buckets]
 }

@@ -170,7 +170,6 @@ export class MemoryEtcd {
     const gone = keys.flatMap((key) => this.#history.current(key) ?? [])
     if (gone.length === 0) return
     for (const version of gone) this.#termOf(version)?.keys.delete(version.key)
-    if (this.#flavour === 'kine') for (const { key } of gone) this.#terms.delete(key)
     const modRevision = this.#history.write(gone.map(({ key }) => ({ key, value: undefined, lease: 0n })))
     for (const { key, value } of gone) {
       this.#notify({ type: 'deleted', key, value: new Uint8Array(), previousValue: value, modRevision })

@@ -110,6 +110,27 @@ test('at the status of a custom resource nothing but the status changes, and not
   }
 })
 
+test('the creator of a Service does not own its status, which the server leaves out', async () => {
+  const embedded = await Embedded.started()
+  const status = { loadBalancer: { ingress: [{ ip: '192.0.2.1' }] } }
+  const service = { metadata: { name: 'a' }, spec: { ports: [{ port: 80 }] }, status }
+  const { body } = await embedded.send('POST', '/api/v1/namespaces/default/services', service)
+  assert.deepEqual(body.status, { loadBalancer: {} })
+  assert.deepEqual(
+    body.metadata.managedFields.map(({ fieldsV1 }: Entry) => Object.keys(fieldsV1)),
+    [['f:spec']],
+  )
+})
+
+test('who only takes something away owns nothing by that', async () => {
+  const embedded = await Embedded.started()
+  await embedded.send('POST', `${maps}?fieldManager=creator`, { metadata: { name: 'a' }, data: { x: '1', y: '2' } })
+  const [before] = await ownersOf(embedded)
+  await embedded.time.advance(60_000)
+  await embedded.send('PATCH', `${map}?fieldManager=m`, { data: { y: null } }, 'application/merge-patch+json')
+  assert.deepEqual(await ownersOf(embedded), [{ ...before, fieldsV1: { 'f:data': { '.': {}, 'f:x': {} } } }])
+})
+
 test('an update of a subresource gives no owners', async () => {
   const embedded = await Embedded.started()
   const services = '/api/v1/namespaces/default/services'

@@ -73,6 +73,25 @@ test('with an expiry step a key goes when the next step of the clock has come, n
   await stop()
 })
 
+test('a watch is told of the end of one key at the moment of that end, though nobody reads', async () => {
+  for (const [options, endMs] of [
+    [{}, 2_000],
+    [{ flavour: 'kine' }, 2_000],
+    [{ expiryStepMs: 500, expiryPhaseMs: 200 }, 2_200],
+  ] as const) {
+    const { time, clock, etcd } = setUp(options)
+    // The steps are on the clock of the store, which does not begin at zero.
+    await time.advance(1_000_000 - (clock.monotonicMs() % 1_000_000))
+    const { told, stop } = follow(etcd, '/')
+    await etcd.create('/a', bytes('1'), { lease: (await etcd.grantLease(2, signal)).id, signal })
+    await time.advance(endMs - 1)
+    assert.deepEqual(told.flat().at(-1)?.type, 'created')
+    await time.advance(1)
+    assert.deepEqual(told.flat().at(-1)?.type, 'deleted')
+    await stop()
+  }
+})
+
 test('on kine a lease is its number of seconds, and each put with it sets the time of that key alone', async () => {
   const { time, etcd } = setUp({ flavour: 'kine' })
   const lease = (await etcd.grantLease(5, signal)).id

@@ -241,6 +241,21 @@ test('the replicas of an object are read and written as a Scale', async () => {
   })
 })
 
+test('a Scale that is put names its object, and no other uid', async () => {
+  const scale = { specReplicasPath: '.spec.replicas', statusReplicasPath: '.status.replicas' }
+  const spec = { replicas: { type: 'integer' } }
+  const embedded = await defined(version({ spec, more: { subresources: { scale } } }))
+  await embedded.send('POST', widgets, { ...typed, metadata: { name: 'one' }, spec: { replicas: 1 } })
+  const put = async (metadata: object): Promise<string> => {
+    const body = { apiVersion: 'autoscaling/v1', kind: 'Scale', metadata, spec: { replicas: 2 } }
+    const answer = await embedded.send('PUT', `${widgets}/one/scale`, body)
+    return `${answer.status} ${answer.body.message ?? answer.body.spec.replicas}`
+  }
+  assert.match(await put({}), /^400 .* name must be provided$/)
+  assert.match(await put({ name: 'one', uid: 'another' }), /^409 .*Precondition failed: UID in precondition: another/)
+  assert.equal(await put({ name: 'one' }), '200 2')
+})
+
 test('a Scale of what has no replicas, or none that are a number, is refused', async () => {
   const scale = { specReplicasPath: '.spec.inner.replicas', statusReplicasPath: '.status.replicas' }
   const inner = { 'x-kubernetes-preserve-unknown-fields': true }

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { ApiServerOptions } from '../../src/apiserver/api-server.ts'
+import type { ApiRequest, ApiResponse } from '../../src/kube/transport.ts'
+import { Embedded } from './embedded.ts'
+
+const core = '/api/v1/namespaces/default'
+const maps = `${core}/configmaps`
+const services = `${core}/services`
+const map = { metadata: { name: 'one' }, data: { a: '1' } }
+const service = { metadata: { name: 'web' }, spec: { ports: [{ port: 80 }] } }
+
+function started(options: Partial<ApiServerOptions> = {}): Promise<Embedded> {
+  return Embedded.started(undefined, options)
+}
+
+/** The whole answer, with its headers. */
+function answered(
+  embedded: Embedded,
+  method: ApiRequest['method'],
+  path: string,
+  { accept = 'application/json', body }: { readonly accept?: string; readonly body?: object } = {},
+): Promise<ApiResponse> {
+  const headers = { accept, 'content-type': 'application/json' }
+  return embedded.server.handle({ method, path, query: [], headers, body }, new AbortController().signal)
+}
+
+test('a deletion is answered with a Status, or of a Service with what is gone; with the object while a finalizer keeps it', async () => {
+  const embedded = await started()
+  await embedded.send('POST', maps, map)
+  await embedded.send('POST', maps, { metadata: { name: 'kept', finalizers: ['example.com/hold'] } })
+  await embedded.send('POST', services, service)
+  const kindOf = async (path: string): Promise<string> => (await embedded.send('DELETE', path)).body.kind
+  assert.deepEqual(
+    [await kindOf(`${maps}/one`), await kindOf(`${maps}/kept`), await kindOf(`${services}/web`)],
+    ['Status', 'ConfigMap', 'Service'],
+  )
+})
+
+test('the Status of a deletion stays one for whoever asks for a Table', async () => {
+  const embedded = await started()
+  await embedded.send('POST', maps, map)
+  const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io'
+  const answer = await answered(embedded, 'DELETE', `${maps}/one`, { accept })
+  assert.ok('body' in answer)
+  const { kind, status } = answer.body as Readonly<Record<string, unknown>>
+  assert.deepEqual([kind, status], ['Status', 'Success'])
+})
+
+test('a subresource cannot be deleted, and its object stays', async () => {
+  const embedded = await started()
+  await embedded.send('POST', services, service)
+  assert.equal((await embedded.send('DELETE', `${services}/web/status`)).status, 405)
+  assert.equal((await embedded.send('GET', `${services}/web`)).status, 200)
+})
+
+test('a status that is written for a Service that is not there makes none', async () => {
+  const embedded = await started()
+  assert.equal((await embedded.send('PUT', `${services}/web/status`, service)).status, 404)
+  assert.equal((await embedded.send('GET', `${services}/web`)).status, 404)
+  assert.equal((await embedded.send('PUT', `${services}/web`, service)).status, 201)
+})
+
+test('a Service is created, replaced and patched with warnings about it, and read without', async () => {
+  const embedded = await started()
+  const body = { ...service, spec: { ...service.spec, externalName: 'example.com' } }
+  const warned = async (method: ApiRequest['method'], path: string): Promise<string | undefined> => {
+    const { headers } = await answered(embedded, method, path, method === 'GET' ? {} : { body })
+    return headers.warning
+  }
+  const warning = '299 - "spec.externalName is ignored when spec.type is not \\"ExternalName\\""'
+  assert.equal(await warned('POST', services), warning)
+  assert.equal(await warned('PUT', `${services}/web`), warning)
+  assert.equal(await warned('GET', `${services}/web`), undefined)
+})
+
+test('the warnings about one request are not told with the answer to the next', async () => {
+  const embedded = await started({ fieldValidation: 'Warn' })
+  const unknown = await answered(embedded, 'POST', maps, { body: { ...map, dta: {} } })
+  assert.equal(unknown.headers.warning, '299 - "unknown field \\"dta\\""')
+  assert.equal((await answered(embedded, 'GET', `${maps}/one`)).headers.warning, undefined)
+})

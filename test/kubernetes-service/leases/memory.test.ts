@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { addressesOf, holder } from './holders.ts'
+
+const { signal } = new AbortController()
+const ttlMs = 15_000
+
+function setUp() {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const registry = new MemoryLeaseRegistry(clock)
+  return { time, clock, registry, leases: new MemoryLeases(registry, { ttlMs }) }
+}
+
+test('without a watch a lease ends too, and nothing waits for its end', async () => {
+  const { time, clock, leases } = setUp()
+  await leases.update(holder('192.0.2.1'), signal)
+  assert.equal(clock.timers, 0)
+  await time.advance(ttlMs - 1)
+  assert.deepEqual(await addressesOf(leases), ['192.0.2.1'])
+  await time.advance(1)
+  assert.deepEqual(await addressesOf(leases), [])
+})
+
+test('a watcher that never reads is told of the end of each lease, at the moment of that end', async () => {
+  const { time, registry, leases } = setUp()
+  await time.advance(1_000)
+  const begunMs = time.nowMs
+  const told: number[] = []
+  registry.subscribe(() => told.push(time.nowMs - begunMs))
+  for (const address of ['192.0.2.1', '192.0.2.2', '192.0.2.3']) {
+    await leases.update(holder(address), signal)
+    await time.advance(2_000)
+  }
+  await time.advance(60_000)
+  assert.deepEqual(told, [0, 2_000, 4_000, ttlMs, ttlMs + 2_000, ttlMs + 4_000])
+})
+
+test('of two watchers that which stays is told, that which ended is not, and after the last nothing waits', async () => {
+  const { time, clock, registry, leases } = setUp()
+  const told: string[] = []
+  const [endFirst, endSecond] = ['first', 'second'].map((name) => registry.subscribe(() => told.push(name)))
+  await leases.update(holder('192.0.2.1'), signal)
+  endFirst?.()
+  await time.advance(ttlMs)
+  assert.deepEqual(told, ['first', 'second', 'second'])
+  await leases.update(holder('192.0.2.1'), signal)
+  assert.equal(clock.timers, 1)
+  endSecond?.()
+  assert.equal(clock.timers, 0)
+})
+
+test('nothing waits for the end of leases that have none', () => {
+  const { clock, registry } = setUp()
+  registry.subscribe(() => {})
+  assert.equal(clock.timers, 0)
+  registry.addForeign('192.0.2.1')
+  assert.equal(clock.timers, 0)
+})

@@ -8,18 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { formatTime } from '../../src/runtime/time-format.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { eventually } from '../support/with-timeout.ts'
-import {
-  ask,
-  bodyFrom,
-  echo,
-  kubeconfigOf,
-  loggedBy,
-  never,
-  request,
-  setUp,
-  shown,
-  writePair,
-} from './kube-config-setup.ts'
+import { ask, bodyFrom, echo, kubeconfigOf, never, request, setUp, shown, writePair } from './kube-config-setup.ts'
 import { bodyOf, certificate, serverTls, startServer } from './loopback-server.ts'
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
@@ -309,7 +298,7 @@ test('while an exec plugin takes its time to renew a token, requests go on with 
   await writeFile(join(directory, 'go'), '')
   await eventually('it is renewed', async () => (await bodyFrom(transport)) === 'Bearer 2|')
   assert.equal(runs(directory), 2)
-  assert.deepEqual(loggedBy(logger), [])
+  assert.deepEqual(logger.lines, [])
 })
 
 test('a 401 waits a second for a plugin, and no longer; the plugin goes on', async (t) => {

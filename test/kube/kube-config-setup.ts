@@ -20,11 +20,6 @@ export const bodyFrom = async (transport: Transport): Promise<unknown> => {
   return 'body' in response ? response.body : undefined
 }
 
-/** What was logged, but for a plugin that is slow to answer at first: on a busy machine each may be. kube-config-exec.test.ts sees that line. */
-export function loggedBy({ lines }: ReturnType<typeof memoryLogger>): typeof lines {
-  return lines.filter(({ message }) => !/^exec plugin .* has not answered yet/.test(message))
-}
-
 /** What a request showed of its sender. */
 export function shown(request: IncomingMessage): string {
   const { subject } = (request.socket as TLSSocket).getPeerCertificate()

@@ -20,7 +20,6 @@ import {
   bodyFrom,
   echo,
   kubeconfigOf,
-  loggedBy,
   mutualTls,
   never,
   request,
@@ -307,7 +306,7 @@ test('a readiness probe does not wait for credentials that are not there yet, an
   const answer = await transport.send(probe, never)
   assert.equal('body' in answer && answer.body, 'Bearer late|')
   await eventually('the anonymous connection is closed', () => server.open() === 1)
-  assert.deepEqual(loggedBy(logger), [])
+  assert.deepEqual(logger.lines, [])
 })
 
 test('a plugin that fails at the start costs probes their credentials only, and makes one line until it works', async (t) => {
@@ -333,7 +332,7 @@ test('a plugin that fails at the start costs probes their credentials only, and 
   await clock.advance(1_000)
   assert.equal(await probed(), 'Bearer late|')
   assert.deepEqual(
-    loggedBy(logger).map(({ level, message }) => `${level} ${message}`),
+    logger.lines.map(({ level, message }) => `${level} ${message}`),
     [
       'warn no credentials are available yet; until then only the readiness of the API server is read, anonymously',
       'info credentials can be read again',

@@ -269,8 +269,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'endpoints-controller-flag': {
     broken: '#sync:: says false for true.',
     file: 'endpoints/controller.ts',
-    text: 'if (isLeftOut?.(key, current) === true) return',
-    instead: 'if (isLeftOut?.(key, current) === false) return',
+    text: 'if (isExcluded?.(key, current) === true) return',
+    instead: 'if (isExcluded?.(key, current) === false) return',
     tests: ['endpoints/controller.test.ts'],
   },
   'workloads-service-members-return': {

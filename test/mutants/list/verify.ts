@@ -19,8 +19,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'verify-old-cluster-ip-bitmap': {
     broken: 'Compares the bitmap of ClusterIPs although the server has IPAddresses.',
     file: 'verify/cluster/range-allocations.ts',
-    text: '...(usesClusterIps ? [clusterIpGroup(present, services, about)] : [])',
-    instead: 'clusterIpGroup(present, services, about)',
+    text: '...(usesClusterIps ? [clusterIpGroup(present, services, context)] : [])',
+    instead: 'clusterIpGroup(present, services, context)',
     tests: ['verify/cluster/range-allocations.test.ts'],
   },
   'verify-listed-record-without-lease': {

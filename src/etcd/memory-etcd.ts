@@ -137,8 +137,8 @@ export class MemoryEtcd {
   /** Every lease starts its time again, as when etcd gets another leader or restarts, or kine restarts. */
   startLeasesOver(): void {
     this.#expire()
+    // All end later than before: a timer that is set finds nothing, and is set again.
     for (const term of this.#terms.values()) term.endsAtMs = this.#endOf(term.grantedSeconds)
-    this.#scheduleExpiry()
   }
 
   #shown(version: StoredVersion | undefined): KeyValue | undefined {

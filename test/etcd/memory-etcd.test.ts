@@ -77,6 +77,7 @@ test('a watch is told of the end of one key at the moment of that end, though no
   for (const [options, endMs] of [
     [{}, 2_000],
     [{ flavour: 'kine' }, 2_000],
+    [{ expiryStepMs: 500 }, 2_000],
     [{ expiryStepMs: 500, expiryPhaseMs: 200 }, 2_200],
   ] as const) {
     const { time, clock, etcd } = setUp(options)
@@ -90,6 +91,43 @@ test('a watch is told of the end of one key at the moment of that end, though no
     assert.deepEqual(told.flat().at(-1)?.type, 'deleted')
     await stop()
   }
+})
+
+test('who begins to watch is told of the end of a key that was there before', async () => {
+  const { time, etcd } = setUp()
+  await etcd.create('/a', bytes('1'), { lease: (await etcd.grantLease(2, signal)).id, signal })
+  const { told, stop } = follow(etcd, '/')
+  await time.advance(2_000)
+  assert.deepEqual(told.flat().at(-1)?.type, 'deleted')
+  await stop()
+})
+
+test('only a watch waits for the end of a key, and for no end of a key without a lease', async () => {
+  const { time, clock, etcd } = setUp()
+  await etcd.create('/a', bytes('1'), { signal })
+  const first = follow(etcd, '/')
+  await time.advance(0)
+  assert.equal(clock.timers, 0)
+  await etcd.create('/b', bytes('1'), { lease: (await etcd.grantLease(2, signal)).id, signal })
+  assert.equal(clock.timers, 1)
+  await first.stop()
+  assert.equal(clock.timers, 0)
+  await etcd.create('/c', bytes('1'), { lease: (await etcd.grantLease(2, signal)).id, signal })
+  assert.equal(clock.timers, 0)
+})
+
+test('without an expiry step a key goes at the end of its lease, to the fraction of a millisecond', async () => {
+  const { time, etcd } = setUp()
+  await time.advance(0.25)
+  await etcd.create('/a', bytes('1'), { lease: (await etcd.grantLease(2, signal)).id, signal })
+  await time.advance(2_000)
+  assert.deepEqual(await keys(etcd), [])
+})
+
+test('the shortest time of a lease can be set', async () => {
+  const { etcd } = setUp({ leastTtlSeconds: 5 })
+  assert.equal((await etcd.grantLease(3, signal)).grantedSeconds, 5n)
+  assert.equal((await etcd.grantLease(6, signal)).grantedSeconds, 6n)
 })
 
 test('on kine a lease is its number of seconds, and each put with it sets the time of that key alone', async () => {

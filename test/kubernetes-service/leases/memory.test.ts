@@ -38,6 +38,22 @@ test('a watcher that never reads is told of the end of each lease, at the moment
   assert.deepEqual(told, [0, 2_000, 4_000, ttlMs, ttlMs + 2_000, ttlMs + 4_000])
 })
 
+test('who begins to watch is told of the end of a lease that was there before', async () => {
+  const { time, registry, leases } = setUp()
+  await leases.update(holder('192.0.2.1'), signal)
+  let told = 0
+  registry.subscribe(() => told++)
+  await time.advance(ttlMs)
+  assert.equal(told, 1)
+})
+
+test('however often a lease is renewed, one thing waits for its end', async () => {
+  const { clock, registry, leases } = setUp()
+  registry.subscribe(() => {})
+  for (let renewal = 0; renewal < 3; renewal++) await leases.update(holder('192.0.2.1'), signal)
+  assert.equal(clock.timers, 1)
+})
+
 test('of two watchers that which stays is told, that which ended is not, and after the last nothing waits', async () => {
   const { time, clock, registry, leases } = setUp()
   const told: string[] = []

@@ -49,8 +49,8 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
     labels: ['duty'],
   })
   const decisions = new DutyDecisions({ selection, monitor, clock })
-  const isDoneHere = (name: ControllerName): boolean => decisions.of(name)?.type.startsWith('on') ?? false
   const unserved = new DutySuspender(ports)
+  const isDoneHere = (name: ControllerName): boolean => decisions.of(name)?.type.startsWith('on') === true
   const healths = new Map<ControllerName, DutyHealth>()
   const as = (name: ControllerName) => ({ ...ports, logger: ports.logger.child({ controller: name }) })
   const healthOf = (name: ControllerName, refusal: () => string | undefined): DutyHealth => {

@@ -121,6 +121,26 @@ test('a controller that may not list what it needs is degraded, and the others w
   await end()
 })
 
+test('while the Pods may not be listed no controller begins, and what is listed stays', async () => {
+  const { time, start, pod, listed } = await setUp()
+  await pod('a', '10.0.0.1')
+  const first = start('one')
+  await time.advance(30_000)
+  await first.end()
+  const { metrics, transport, end } = start('two')
+  transport.faults.add({ fault: { type: 'status', status: 403 }, pathPrefix: '/api/v1/pods' })
+  await time.advance(90_000)
+  assert.deepEqual(await listed(), { endpoints: ['10.0.0.1'], slices: ['10.0.0.1'] })
+  const exposed = await metrics.expose()
+  for (const duty of all.split(',')) assert.match(exposed, new RegExp(`duty_degraded\\{duty="${duty}"\\} 1`))
+  transport.faults.clear()
+  await pod('b', '10.0.0.2')
+  await time.advance(20_000)
+  const both = ['10.0.0.1', '10.0.0.2']
+  assert.deepEqual(await listed(), { endpoints: both, slices: both })
+  await end()
+})
+
 test('one of two processes works, and when it ends the other goes on', async () => {
   const { time, api, start, pod, listed } = await setUp()
   const [one, two] = [start('one'), start('two')]

@@ -12,7 +12,9 @@ async function offered(t: Parameters<typeof spawnChild>[0], ...words: readonly s
 COMP_WORDS=(${line}) COMP_CWORD=${words.length}
 _apiserver_bootstrap
 printf '%s\\n' "\${COMPREPLY[@]}"`
-  const bash = await spawnChild(t, 'bash', ['--noprofile', '--norc', '-c', script], { cwd: 'config' })
+  // It complains of a locale that this machine does not have.
+  const env = { LC_ALL: 'C' }
+  const bash = await spawnChild(t, 'bash', ['--noprofile', '--norc', '-c', script], { cwd: 'config', env })
   assert.deepEqual(await bash.exited, { code: 0, signal: null }, bash.stderr())
   assert.equal(bash.stderr(), '')
   return bash

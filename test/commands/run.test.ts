@@ -22,7 +22,7 @@ suite('run', { concurrency: 2 }, () => {
     await program.output(/^\+ Endpoints default\/kubernetes: 192\.0\.2\.1 :6443$/m)
     await program.output(/^\+ EndpointSlice default\/kubernetes: IPv4 192\.0\.2\.1 :6443$/m)
 
-    const [, kubeconfig = ''] = await program.output(/export KUBECONFIG=(\S+)$/m)
+    const [, kubeconfig = ''] = await program.output(/export KUBECONFIG=(.+)$/m)
     const config = new KubeConfig()
     config.loadFromFile(kubeconfig)
     const service = await config

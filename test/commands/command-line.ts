@@ -2,14 +2,29 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Cleanup } from '../support/cleanup.ts'
 import { type Child, spawnChild } from '../support/spawn-child.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 /** Bundled by scripts/test.ts, else the sources. */
 export const program = process.env.TEST_PROGRAM ?? fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
 
-/** Starts the program, with `node` arguments before it where a test needs some. */
-export function startProgram(t: Cleanup, args: readonly string[], nodeArgs: readonly string[] = []): Promise<Child> {
-  const environment = { KUBECONFIG: undefined, KUBERNETES_SERVICE_HOST: undefined, NODE_OPTIONS: undefined }
-  return spawnChild(t, process.execPath, [...nodeArgs, program, ...args], { env: environment })
+/**
+ * Starts the program, with `node` arguments before it where a test needs some. Its temporary directory is its own: one that is ended
+ * at once leaves files there.
+ */
+export async function startProgram(
+  t: Cleanup,
+  args: readonly string[],
+  nodeArgs: readonly string[] = [],
+): Promise<Child> {
+  const undos: (() => void | Promise<void>)[] = []
+  const TMPDIR = await tempDir({ after: (undo) => void undos.push(undo) })
+  const env = { TMPDIR, KUBECONFIG: undefined, KUBERNETES_SERVICE_HOST: undefined, NODE_OPTIONS: undefined }
+  const child = await spawnChild(t, process.execPath, [...nodeArgs, program, ...args], { env })
+  // After the end of the program.
+  t.after(async () => {
+    for (const undo of undos) await undo()
+  })
+  return child
 }
 
 /** Where a started program serves its health, once its /readyz is 200. */

@@ -6,8 +6,8 @@ import type { EndpointsAdapter } from './endpoints-adapter.ts'
 import { planEndpoints } from './endpoints-plan.ts'
 import type { FleetView } from './fleet-view.ts'
 import { endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
-import { addressOf, type Holder, type MasterLeases } from './leases/master-leases.ts'
-import { listedAddresses, othersReady, secondAddresses } from './members.ts'
+import { addressOf, type Holder, type MasterLease, type MasterLeases } from './leases/master-leases.ts'
+import { keepingPlaces, listedAddresses, othersReady, secondAddresses } from './members.ts'
 
 /**
  * The result of a request to withdraw: the address is off the list, or stays because it is the last, or there is no
@@ -24,6 +24,9 @@ export interface Withdrawal {
  *
  * The last master stays listed unless `always` is set. A master that is already withdrawn stays so. If the API server
  * does not answer while another master serves, the lease is enough: that master removes the address from the list.
+ *
+ * This process has just started, so in a store without expiry of its own every lease is one that it has found. The
+ * master of such a lease counts only while its address is listed: otherwise the running masters may have removed it.
  *
  * @param self - the master: host and address, or host alone if it holds one lease; the instance is that of the lease.
  */
@@ -64,7 +67,7 @@ export async function withdraw(
 
   if (own.state !== 'withdrawn') {
     await leases.mark({ ...own, state: 'leaving' }, signal)
-    if (!always && othersReady(await leases.list(signal), own).length === 0) {
+    if (!always && othersReady(await presentLeases(leases, adapter, signal), own).length === 0) {
       await leases.mark(own, signal)
       return {
         type: 'last-one',
@@ -78,13 +81,17 @@ export async function withdraw(
   const ports = endpointPorts(self.ports.securePort)
   for (;;) {
     try {
-      await adapter.reconcile(async ({ endpoints: current }) => {
+      await adapter.reconcile(async (stored) => {
         const live = await leases.list(signal)
         fleet.read(live)
-        const addresses = listedAddresses(live)
+        const placed = keepingPlaces(live, stored)
+        // Found leases are added if the list is otherwise empty.
+        const listed = listedAddresses(placed).length > 0 ? placed : live
+        const addresses = listedAddresses(listed)
+        const { endpoints: current } = stored
         return {
           endpoints: planEndpoints({ addresses, current, ports, reconcilePorts: false, stopping: always }),
-          secondAddresses: secondAddresses(live),
+          secondAddresses: secondAddresses(listed, live),
         }
       }, signal)
       return { type: 'withdrawn', reason: `${address} was removed from the list` }
@@ -99,6 +106,16 @@ export async function withdraw(
       }
     }
   }
+}
+
+/** The leases of the masters that count. If none was found, the API server, which may not answer, is not asked. */
+async function presentLeases(
+  leases: MasterLeases,
+  adapter: EndpointsAdapter,
+  signal: AbortSignal,
+): Promise<readonly MasterLease[]> {
+  const live = await leases.list(signal)
+  return live.some(({ found }) => found) ? keepingPlaces(live, await adapter.read(signal)) : live
 }
 
 /** The audit entry for a master whose record is marked as withdrawn. */

@@ -8,7 +8,8 @@ import { endpoints } from '../../src/kube/resources.ts'
 import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd/leases.ts'
 import { EtcdRangeRegistry } from '../../src/repair/registries/etcd.ts'
 import { abortable } from '../../src/runtime/signals.ts'
-import { setUp } from './masters-world.ts'
+import { passedOn } from '../kube/passed-on.ts'
+import { setUp, storeLeaseOfAnother } from './masters-world.ts'
 
 const ready: ReadinessAnswer = { answered: true, ready: true, checks: [] }
 const etcdServers = 'http://127.0.0.1:2379'
@@ -57,4 +58,41 @@ test('a stopped master whose server lives waits for its hung etcd, and leaves wh
 test('a stopped master gives up after some seconds in which nothing answers', async () => {
   const { endedMs } = await stoppedWhileEtcdHangs({ hangsMs: 12_000, lives: false })
   assert.ok(endedMs >= 5_000 && endedMs <= 7_000, `${endedMs} ms`)
+})
+
+test('a master that leaves reads the leases after the list that it writes, so that whoever has just come stays on it', async () => {
+  const { time, api, start } = setUp()
+  const order: string[] = []
+  const master = start(
+    {},
+    {
+      api: passedOn(api, {
+        get: (resource, ...args) => {
+          order.push(`get ${resource.plural}`)
+          return api.get(resource, ...args)
+        },
+        list: (resource, ...args) => {
+          order.push(`list ${resource.plural}`)
+          return api.list(resource, ...args)
+        },
+        update: (resource, ...args) => {
+          order.push(`update ${resource.plural}`)
+          return api.update(resource, ...args)
+        },
+      }),
+    },
+  )
+  await time.advance(2_000)
+  await storeLeaseOfAnother(api, 60)
+  await time.advance(2_000)
+  order.length = 0
+  await master.end()
+  const { subsets } = await api.get(endpoints, { namespace: 'default', name: 'kubernetes' })
+  assert.deepEqual(
+    subsets?.[0]?.addresses?.map(({ ip }) => ip),
+    ['192.0.2.2'],
+  )
+  const before = order.slice(0, order.indexOf('update endpoints'))
+  assert.ok(before.lastIndexOf('get endpoints') >= 0)
+  assert.ok(before.lastIndexOf('list leases') > before.lastIndexOf('get endpoints'), before.join())
 })

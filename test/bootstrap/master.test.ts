@@ -6,9 +6,11 @@ import { defineMaster } from '../../src/config/master-options.ts'
 import { EtcdError } from '../../src/etcd/kv.ts'
 import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
 import { faultyEtcd } from '../../src/etcd/memory-etcd-faults.ts'
+import type { KubeApi } from '../../src/kube/api.ts'
 import type { EventToRecord } from '../../src/kube/event-object.ts'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
 import {
+  type EndpointSlice,
   endpointSlices,
   endpoints,
   type KubeObject,
@@ -20,7 +22,8 @@ import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd/leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../src/kubernetes-service/leases/memory.ts'
 import { EtcdRangeRegistry } from '../../src/repair/registries/etcd.ts'
-import { setUp } from './masters-world.ts'
+import { passedOn } from '../kube/passed-on.ts'
+import { setUp, storeLeaseOfAnother } from './masters-world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' }
 
@@ -112,6 +115,72 @@ test('withdraw takes a running master out and keeps it out until it is started a
   assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.2'])
   await again.end()
   await two.end()
+})
+
+test('withdraw of the last master leaves its record as it was', async () => {
+  const { time, api, ports, start } = setUp()
+  const one = start()
+  await time.advance(2_000)
+  const records = async () => (await api.list(leases)).items.map(({ metadata }) => metadata?.annotations)
+  const before = await records()
+  const { type } = await withdrawMaster(one.options, ports, new AbortController().signal)
+  assert.equal(type, 'last-one')
+  assert.deepEqual(await records(), before)
+  await one.end()
+})
+
+/** The addresses of each list of masters that is written through an API. */
+function writtenLists(api: KubeApi) {
+  const written: unknown[] = []
+  const through = passedOn(api, {
+    update: (resource, object, options) => {
+      const { endpoints: listed } = object as EndpointSlice
+      if (resource === endpointSlices) written.push(listed?.map(({ addresses }) => addresses[0]))
+      return api.update(resource, object, options)
+    },
+  })
+  return { through, written }
+}
+
+test('withdraw takes no master off the list for another whose Lease has ended and cannot be deleted', async () => {
+  const { time, api, ports, start, transport } = setUp()
+  const one = start()
+  await time.advance(2_000)
+  transport.faults.add({
+    fault: { type: 'status', status: 403 },
+    methods: ['DELETE'],
+    pathPrefix: '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/',
+  })
+  await storeLeaseOfAnother(api, 15)
+  const listed = async () => (await api.get(endpointSlices, kubernetes)).endpoints?.map(({ addresses }) => addresses[0])
+  await time.advance(1_000)
+  assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.2'])
+  await time.advance(60_000)
+  assert.deepEqual(await listed(), ['192.0.2.1'])
+  const { signal } = new AbortController()
+  assert.equal((await withdrawMaster(one.options, ports, signal)).type, 'last-one')
+  assert.deepEqual(await listed(), ['192.0.2.1'])
+  const three = start({ advertiseAddress: '192.0.2.3' })
+  await time.advance(2_000)
+  const { through, written } = writtenLists(api)
+  assert.equal((await withdrawMaster(one.options, { ...ports, api: through }, signal)).type, 'withdrawn')
+  assert.deepEqual(written, [['192.0.2.3']], 'nor is that one added')
+  transport.faults.clear()
+  await one.end()
+  await three.end()
+})
+
+test('always withdraws the last ready master, and lists another that is alive and not ready', async () => {
+  const { time, api, ports, start } = setUp()
+  // Its sidecar has stopped, and does not correct the list.
+  const one = start({ onShutdown: 'keep' })
+  await time.advance(2_000)
+  await storeLeaseOfAnother(api, 60, 'unready')
+  await one.end()
+  const { through, written } = writtenLists(api)
+  const always = { ...one.options, onShutdown: 'always' } as const
+  const { type } = await withdrawMaster(always, { ...ports, api: through }, new AbortController().signal)
+  assert.deepEqual([type, written], ['withdrawn', [['192.0.2.2']]])
 })
 
 test('withdraw without an address takes the one master of this host, and neither of two', async () => {

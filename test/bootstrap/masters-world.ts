@@ -3,7 +3,10 @@ import { faultyTransport } from '../../src/apiserver/faults.ts'
 import { createMaster } from '../../src/bootstrap/master.ts'
 import type { MasterPorts } from '../../src/bootstrap/master-options.ts'
 import { defineMaster, type MasterSettings } from '../../src/config/master-options.ts'
+import type { KubeApi } from '../../src/kube/api.ts'
+import { leases } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
+import type { HolderState } from '../../src/kubernetes-service/leases/master-leases.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
@@ -40,4 +43,20 @@ export function setUp() {
     return { master, options, ended, end, stop }
   }
   return { time, server, transport, api, ports, said, start, logger }
+}
+
+/** Stores the Lease of a master at 192.0.2.2 that does not run, beside that of a running one at 192.0.2.1, which is ready. */
+export async function storeLeaseOfAnother(
+  api: KubeApi,
+  leaseDurationSeconds: number,
+  state: HolderState = 'ready',
+): Promise<void> {
+  const [own] = (await api.list(leases)).items
+  const { namespace = '', labels = {}, annotations } = own?.metadata ?? {}
+  const record = annotations?.['apiserver-bootstrap/holder'] ?? ''
+  const holder = record.replace('192.0.2.1', '192.0.2.2').replace('host-1', 'host-2').replace('"ready"', `"${state}"`)
+  await api.create(leases, {
+    metadata: { namespace, labels, name: 'another', annotations: { 'apiserver-bootstrap/holder': holder } },
+    spec: { ...own?.spec, leaseDurationSeconds },
+  })
 }

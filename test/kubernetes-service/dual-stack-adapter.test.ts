@@ -92,6 +92,28 @@ test('of two masters that remove the second slice at the same moment neither fai
   assert.deepEqual(await names(), ['kubernetes'])
 })
 
+test('a second slice that another master has just written is not removed', async () => {
+  const { embedded, list } = await started()
+  const { api } = embedded
+  await list(openAdapter(api), ['2001:db8::1'])
+  const ref = { ...KUBERNETES_SERVICE, name: 'kubernetes-ipv6' }
+  const overtaken: KubeApi = {
+    ...passedOn(api),
+    async delete(...args) {
+      const slice = await api.get(endpointSlices, ref)
+      const listed = [...(slice.endpoints ?? []), { addresses: ['2001:db8::2'], conditions: { ready: true } }]
+      await api.update(endpointSlices, { ...slice, endpoints: listed })
+      return api.delete(...args)
+    },
+  }
+  await assert.rejects(list(openAdapter(overtaken), []), { code: 'Conflict' })
+  const { endpoints: listed = [] } = await api.get(endpointSlices, ref)
+  assert.deepEqual(
+    listed.map(({ addresses }) => addresses[0]),
+    ['2001:db8::1', '2001:db8::2'],
+  )
+})
+
 test('whoever goes as the last takes the second slice away also when somebody has deleted the Endpoints', async () => {
   const { embedded, list, names } = await started()
   const adapter = openAdapter(embedded.api)

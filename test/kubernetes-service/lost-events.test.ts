@@ -84,6 +84,20 @@ for (const [what, { resource, name = 'kubernetes', settings, body, isRight, inte
   })
 }
 
+test('what a watch tells of after a live read counts, not the older answer of that read', async (t) => {
+  const { world, faults, vandal } = await started(t)
+  const { time } = world
+  const remove = faults.add({ fault: { type: 'lose' } })
+  await vandal.patch(endpoints, KUBERNETES_SERVICE, { type: 'merge', body: { metadata: { annotations: { a: 'b' } } } })
+  await time.advance(0)
+  remove()
+  await time.advance(intervalMs + 100)
+  const foreign = { subsets: [{ addresses: [{ ip: '198.51.100.1' }] }] }
+  await vandal.patch(endpoints, KUBERNETES_SERVICE, { type: 'merge', body: foreign })
+  await time.advance(100)
+  assert.deepEqual(await world.listed(), ['192.0.2.1'])
+})
+
 test('a watch that is deaf is started anew, told of once, and hears again', async (t) => {
   // The first one hears nothing after the Endpoints were made, not even what this master writes itself.
   const { world, master, vandal } = await started(

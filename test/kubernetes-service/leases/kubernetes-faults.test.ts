@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { leases as leaseResource } from '../../../src/kube/resources.ts'
+import { sleep } from '../../../src/runtime/clock.ts'
+import { passedOn } from '../../kube/passed-on.ts'
 import { holder } from './holders.ts'
 import { follow, keepRenewed, openWorld } from './lease-world.ts'
 
@@ -74,6 +76,30 @@ test('watches that are cut again and again give no lease a day more', async (t) 
     ['192.0.2.1,192.0.2.2', '192.0.2.1'],
   )
   assert.ok(Number.parseInt(seen.at(-1) ?? '', 10) < 16_000, seen.at(-1))
+})
+
+test('a renewal of which the watch tells while a list is under way is not forgotten by its older answer', async (t) => {
+  const { time, clock, direct, open } = await openWorld()
+  const [observer, dying] = [open(), open()]
+  let delayMs = 0
+  const api = passedOn(direct, {
+    list: async (...args) => {
+      const page = await direct.list(...args)
+      await sleep(clock, delayMs)
+      return page
+    },
+  })
+  const leases = observer.leasesWith(api)
+  await dying.leases.update(other, signal)
+  const seen = follow(t, time, { ...observer, leases })
+  await time.advance(9_900)
+  delayMs = 1_000
+  await time.advance(500)
+  await dying.leases.update(other, signal)
+  await time.advance(1_000)
+  delayMs = 0
+  await time.advance(30_000)
+  assert.deepEqual(seen, ['0 192.0.2.2', '25400 '], 'a TTL after its last renewal')
 })
 
 test('without any watch a dead master is found by lists alone, and a living one stays', async (t) => {

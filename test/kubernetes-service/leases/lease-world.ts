@@ -1,6 +1,7 @@
 import type { TestContext } from 'node:test'
 import { createApiServer, inProcessTransport } from '../../../src/apiserver/api-server.ts'
 import { type FaultRule, faultyTransport } from '../../../src/apiserver/faults.ts'
+import type { KubeApi } from '../../../src/kube/api.ts'
 import { Availability } from '../../../src/kube/availability.ts'
 import { namespaces } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
@@ -18,6 +19,8 @@ export const ttlMs = 15_000
 /** One master's way to the Leases, with faults of its own. */
 export interface Opened {
   readonly leases: KubernetesLeases
+  /** The same Leases over another API. */
+  leasesWith(api: KubeApi): KubernetesLeases
   /** Method and time of each request that is no watch. */
   readonly sent: string[]
   readonly logger: ReturnType<typeof memoryLogger>
@@ -47,10 +50,12 @@ export async function openWorld() {
     const logger = memoryLogger()
     const availability = new Availability({ clock, logger })
     const api = restKubeApi({ transport, clock, random })
-    const leases = new KubernetesLeases({ api, clock, random, logger, availability, ttlMs, intervalMs: 10_000 })
+    const leasesWith = (api: KubeApi): KubernetesLeases =>
+      new KubernetesLeases({ api, clock, random, logger, availability, ttlMs, intervalMs: 10_000 })
     const { faults } = inner
     return {
-      leases,
+      leases: leasesWith(api),
+      leasesWith,
       sent,
       logger,
       add: (rule) => faults.add(rule),

@@ -224,6 +224,28 @@ test('the address of an ended lease goes once a renewal of the own one has succe
   assert.ok(played.nowMs <= provedMs + played.timings.removalMarginMs + 50)
 })
 
+test('a renewal that was sent before a lease was seen to be gone does not prove that it has ended', () => {
+  const played = listedMaster({}, [holder(2)])
+  played.store = 'held'
+  played.advance(11_000)
+  const read = (): void => {
+    const leases = [leaseOf(holder(1))]
+    played.input({ type: 'leases', sentAtMs: played.nowMs, leases, span, requested: false })
+  }
+  const renewals = played.times('renew ready').length
+  read()
+  // That renewal may be older than an outage in which the other could not renew.
+  played.input({ type: 'done' })
+  assert.equal(played.times('renew ready').length, renewals + 1, 'one is sent after the read')
+  played.advance(1_000)
+  read()
+  assert.deepEqual(played.listed, ['192.0.2.1', '192.0.2.2'])
+  played.input({ type: 'done' })
+  played.advance(1_000)
+  read()
+  assert.deepEqual(played.listed, ['192.0.2.1'])
+})
+
 test('a lease that ended and is there again within the margin never cost its address', () => {
   const played = listedMaster({}, [holder(2)])
   played.advance(5_000)
@@ -412,6 +434,8 @@ test('a departure is confirmed by a probe that was sent after it was read of, an
     const probes = played.times('probe').length
     played.changed()
     assert.equal(played.times('probe').length, probes + 1)
+    // Not for a moment did the record say what the probe has not shown.
+    assert.equal(played.times('mark ready').length, server === 'ready' ? 1 : 0)
     assert.deepEqual(
       [played.own?.state, played.own?.confirms],
       server === 'ready' ? ['ready', ['life-2/1']] : ['failing', []],
@@ -438,6 +462,21 @@ test('a master that is told to stop goes when another confirms, waits for one th
     assert.equal(played.nowMs - stoppedMs, afterMs)
     assert.equal(played.own?.state, why === 'left' ? undefined : 'ready')
   }
+})
+
+test('a master that stops stays when nobody serves, though it could not read that until the time to wait was over', () => {
+  const played = listedMaster({}, [holder(2)])
+  played.advance(3_000)
+  played.store = 'held'
+  played.stop('withdraw')
+  played.own = holder(1, 'leaving', { departure: 'life-1/1' })
+  played.input({ type: 'done' })
+  played.others = [holder(2, 'failing')]
+  played.advance(played.timings.confirmationMs + 1_000)
+  played.store = 'answers'
+  while (played.state.phase.type !== 'out') played.advance(50)
+  assert.equal(played.state.phase.why, 'last-one')
+  assert.deepEqual(played.times('remove withdrawn'), [])
 })
 
 test('a master whose server is silent takes its lease away at once when it is told to stop', () => {
@@ -634,6 +673,26 @@ test('a sidecar that was frozen while a probe hung confirms as late as if its se
     assert.deepEqual(played.own?.confirms ?? [], [], `frozen for ${frozenMs} ms`)
     played.advance(3_500)
     assert.deepEqual(played.own?.confirms, ['life-2/1'], `frozen for ${frozenMs} ms`)
+  }
+})
+
+test('an answer that was under way while the sidecar was frozen confirms no departure', () => {
+  for (const { frozenMs, confirms } of [
+    { frozenMs: 2_000, confirms: ['life-2/1'] },
+    { frozenMs: 40_000, confirms: [] },
+  ]) {
+    const played = listedMaster({}, [holder(2)])
+    played.advance(20_000)
+    const { state, timings } = played
+    const sentAtMs = played.nowMs + 50
+    const leases = [leaseOf(holder(1)), leaseOf(holder(2, 'failing', { departure: 'life-2/1' }))]
+    const asked = step(state, { type: 'leases', sentAtMs, leases, span, requested: false }, sentAtMs, timings)
+    assert.ok(asked.effects.some(({ type }) => type === 'probe'))
+    const { readiness } = state.server
+    const probed = { type: 'probed', sentAtMs, answered: true, serving: true, readiness, requested: true } as const
+    const { effects } = step(asked.state, probed, sentAtMs + frozenMs, timings)
+    const [written] = effects.flatMap((effect) => ('holder' in effect ? [effect.holder] : []))
+    assert.deepEqual(written?.confirms, confirms, `frozen for ${frozenMs} ms`)
   }
 })
 

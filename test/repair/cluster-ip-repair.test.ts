@@ -15,6 +15,7 @@ import { abortable, aborted } from '../../src/runtime/signals.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger, silentLogger } from '../../src/telemetry/logger.ts'
 import { Embedded } from '../apiserver/embedded.ts'
+import { TriedRegistry } from './bitmap/world.ts'
 
 /** A repair that does what the test says. */
 class ScriptedRepair implements Repair {
@@ -233,7 +234,8 @@ async function watched(...taken: readonly number[]) {
   const context = { api, clock, random: seededRandom(1, 'test'), logger: silentLogger, availability }
   const informer = new Informer({ ...context, resource: services, transform: trimService })
   const claims = clusterIpClaims([parseCidr('10.96.0.0/24')])
-  const use = new BitmapUse({ ...context, registry, claims, services: informer })
+  const tried = new TriedRegistry(registry)
+  const use = new BitmapUse({ ...context, registry: tried, claims, services: informer })
   const stop = new AbortController()
   const following = informer.run(stop.signal)
   let proven = false
@@ -250,6 +252,7 @@ async function watched(...taken: readonly number[]) {
     time,
     set,
     make,
+    gap: () => tried.gap(),
     proven: () => proven,
     async end() {
       stop.abort(new Error('the test is over'))
@@ -281,6 +284,20 @@ test('neither old Services and bits nor new ones without each other prove anythi
   await cluster.make(8)
   await cluster.time.advance(1)
   assert.equal(cluster.proven(), false)
+  await cluster.end()
+})
+
+test('bits that may have been set in a gap of the watch prove nothing, those after it do', async () => {
+  const cluster = await watched(1, 2)
+  cluster.gap()
+  cluster.set([1, 2, 7])
+  await cluster.make(7)
+  await cluster.time.advance(1)
+  assert.equal(cluster.proven(), false)
+  cluster.set([1, 2, 7, 8])
+  await cluster.make(8)
+  await cluster.time.advance(1)
+  assert.equal(cluster.proven(), true)
   await cluster.end()
 })
 

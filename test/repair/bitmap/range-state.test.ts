@@ -54,12 +54,13 @@ test('an answer that was under way while states may have been missed is not take
   assert.ok(state.outdated && !state.upToDate(first))
 })
 
+function bits(...numbers: readonly number[]): Bitmap {
+  const bitmap = new Bitmap(16)
+  for (const number of numbers) bitmap.add(number)
+  return bitmap
+}
+
 test('of numbers that nobody holds the first that may be given back decides when to return', () => {
-  const bits = (...numbers: readonly number[]): Bitmap => {
-    const bitmap = new Bitmap(16)
-    for (const number of numbers) bitmap.add(number)
-    return bitmap
-  }
   const own = new RecentlySet(16)
   own.setting(bits(1))
   own.wereSet(0)
@@ -69,4 +70,15 @@ test('of numbers that nobody holds the first that may be given back decides when
   assert.equal(own.unheld(bits(), 500).inMs, 1_500)
   const { due, inMs } = own.unheld(bits(), 2_000)
   assert.deepEqual([[...due], inMs], [[1], 500])
+})
+
+test('a state from before the write that sets a number, told of while it is under way, does not say that the number was cleared', () => {
+  const own = new RecentlySet(16)
+  own.setting(bits(1, 2))
+  own.still(bits(2))
+  own.still(bits(1, 2))
+  own.still(bits(1))
+  own.wereSet(0)
+  own.unheld(bits(), 0)
+  assert.deepEqual([...own.unheld(bits(), 2_000).due], [1])
 })

@@ -158,6 +158,22 @@ test('the number of a Service that goes between the look and the write does not 
   await master.stop()
 })
 
+test('the number of a Service that has gone, of which the watch of Services has not told, does not come back', async () => {
+  const world = await RangeWorld.start()
+  const service = await world.service(30_001)
+  await world.service(30_002)
+  const master = world.master('a').run()
+  await world.time.advance(1_000)
+  master.faults.add({ stream: true, fault: { type: 'stall', afterEvents: 0 } })
+  master.faults.resetStreams()
+  await world.time.advance(500)
+  await world.delete(service)
+  world.store([])
+  await world.time.advance(5_000)
+  assert.deepEqual(await world.taken(), [30_002])
+  await master.stop()
+})
+
 test('a write that was overtaken is planned anew on what is there', async () => {
   const world = await RangeWorld.start()
   await world.service(30_001)

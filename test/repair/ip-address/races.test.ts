@@ -67,6 +67,33 @@ test('a take-back that the server fails is done later, and takes nothing from wh
   await world.end()
 })
 
+test('a take-back takes nothing from a Service that got the address after the look', async () => {
+  const world = await IpAddressWorld.start()
+  const ip = ipOf(await world.service('web'))
+  let deleted = false
+  let uid: string | undefined
+  const through = hooked({
+    async before({ method, path: asked }) {
+      if (method === 'POST' && asked === path && !deleted) {
+        deleted = true
+        await world.deleteService('web')
+      } else if (method === 'DELETE' && uid === undefined) {
+        await world.deleteIp(ip)
+        await world.service('other', { clusterIP: ip })
+        uid = (await world.ip(ip))?.metadata?.uid
+      }
+    },
+  })
+  world.master({ through })
+  await world.advance(1_000)
+  await world.deleteIp(ip)
+  await world.advance(1_000)
+  assert.ok(uid !== undefined)
+  assert.equal((await world.ip(ip))?.metadata?.uid, uid)
+  await world.assertRight()
+  await world.end()
+})
+
 test('a Service that was deleted before the write is not written for', async () => {
   const world = await IpAddressWorld.start()
   const ip = ipOf(await world.service('web'))

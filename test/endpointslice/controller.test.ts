@@ -347,6 +347,34 @@ test('a Service that is being deleted gets no slice more, but those that it has 
   await stop()
 })
 
+test('what a slice lists that is being deleted is listed in another, however long that deletion takes', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  await cluster.pass()
+  const { metadata: { name = '' } = {} } = await cluster.slice('foo')
+  await cluster.updateSlice('foo', (slice) => ({
+    ...slice,
+    metadata: { ...slice.metadata, finalizers: ['test/hold'] },
+  }))
+  await cluster.api.delete(endpointSlices, { namespace: 'other', name })
+  await cluster.pass(5_000)
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080', '192.0.2.1 :8080'])
+  await cluster.podStatus('a', { ip: '192.0.2.1', ready: false })
+  await cluster.pass(5_000)
+  const slices = await cluster.slices('foo')
+  const ready = slices.map(({ metadata, endpoints }) => [
+    metadata?.deletionTimestamp !== undefined,
+    endpoints?.[0]?.conditions?.ready,
+  ])
+  assert.deepEqual(ready.sort(), [
+    [false, false],
+    [true, true],
+  ])
+  await stop()
+})
+
 test('a Service of two families has slices of both, and those of a family that it has no more go', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()

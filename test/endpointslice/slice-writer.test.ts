@@ -69,6 +69,20 @@ test('a slice that is gone already has been deleted', async () => {
   assert.deepEqual(written, ['delete'])
 })
 
+test('the tracker awaits no deletion that has failed', async () => {
+  const api = new ScriptedApi()
+  api.answer = () => {
+    throw new KubeError('ServerError', 'it fails')
+  }
+  const tracker = new SliceTracker()
+  const kept = { ...sliceOf('kept'), metadata: { ...sliceOf('kept').metadata, uid: 'kept', generation: 1 } }
+  tracker.update(kept)
+  const writer = new SliceWriter({ api, tracker, written: () => {} })
+  const { signal } = new AbortController()
+  await assert.rejects(writer.execute(service, [{ type: 'delete', slice: kept }], signal), SliceWriteError)
+  assert.equal(tracker.isStale('default/web', [kept]), false)
+})
+
 test('a slice that has taken the place of the one that was seen is left', async () => {
   const { embedded, execute } = await started()
   const seen = await embedded.api.create(endpointSlices, sliceOf('web-1'))

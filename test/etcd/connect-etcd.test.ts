@@ -85,6 +85,15 @@ test('a request that was given up leaves its connection: the next one goes over 
   assert.deepEqual(watch.lines, ['stands', 'look'])
 })
 
+test('a request that was not answered in time leaves its connection: the next one goes over a new one', async (t) => {
+  const server = await startServer(t, { answers: false })
+  const etcd = openClient(t, [server.url], { requestTimeoutMs: 500 })
+  for (const connections of [1, 2]) {
+    await assert.rejects(etcd.create('/a', bytes('one'), { signal: patient }))
+    assert.equal(server.connections(), connections)
+  }
+})
+
 test('a request that was given up leaves its endpoint, if there is another', async (t) => {
   const [silent, answering] = [await startServer(t, { answers: false }), await startServer(t, { answers: true })]
   const etcd = openClient(t, [silent.url, answering.url], { requestTimeoutMs: 60_000 })
@@ -226,6 +235,8 @@ interface FakeEtcd {
   readonly asked: readonly string[]
   /** The revisions that watches were to begin at. */
   readonly watched: readonly bigint[]
+  /** How many connections were made so far. */
+  connections(): number
   /** The next request is answered by the end of its connection. */
   breakNext(): void
   end(): Promise<void>
@@ -291,5 +302,5 @@ async function startServer(
   const breakNext = (): void => {
     isToBreak = true
   }
-  return { url: `http://127.0.0.1:${port}`, asked, watched, breakNext, end }
+  return { url: `http://127.0.0.1:${port}`, asked, watched, connections: () => sockets.size, breakNext, end }
 }

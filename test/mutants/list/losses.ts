@@ -1,0 +1,162 @@
+import type { TestedMutant } from '../mutant.ts'
+
+/** By which a master, or an endpoint, could lose its address, or another keep one for too long. */
+export const mutants: Readonly<Record<string, TestedMutant>> = {
+  'proved-by-an-earlier-renewal': {
+    broken: 'A renewal that was sent before a lease was seen to be missing proves that it has ended.',
+    file: 'kubernetes-service/membership/fleet.ts',
+    text: 'one.provedAtMs === undefined && one.sinceAtMs <= sentAtMs && isDecided(state, one.lease)',
+    instead: 'one.provedAtMs === undefined && isDecided(state, one.lease)',
+    tests: ['kubernetes-service/membership/step.test.ts'],
+  },
+  'trust-an-answer-from-before-a-freeze': {
+    broken: 'Confirms a departure by an answer that was under way while the sidecar was frozen.',
+    file: 'kubernetes-service/membership/inputs.ts',
+    text: 'Math.max(sentAtMs - probedAtMs, nowMs - sentAtMs) >= timings.unseenMs',
+    instead: 'sentAtMs - probedAtMs >= timings.unseenMs',
+    tests: ['kubernetes-service/membership/step.test.ts'],
+  },
+  'leave-when-the-time-is-over-though-nobody-serves': {
+    broken: 'A stopped master leaves when its time to wait is over, though the first read shows that nobody serves.',
+    file: 'kubernetes-service/membership/step.ts',
+    text: `      if (othersReady(fleet.leases, self).length === 0) return go({ type: 'staying' })
+      if (isConfirmed(state, departure) || nowMs >= step.untilAtMs) return go({ type: 'removing' })`,
+    instead: `      if (isConfirmed(state, departure) || nowMs >= step.untilAtMs) return go({ type: 'removing' })
+      if (othersReady(fleet.leases, self).length === 0) return go({ type: 'staying' })`,
+    tests: ['kubernetes-service/membership/step.test.ts'],
+  },
+  'confirm-by-an-earlier-probe': {
+    broken: 'Confirms a departure by a probe that was sent before it was read of.',
+    file: 'kubernetes-service/membership/step.ts',
+    text: 'const answerable = fleet.departures.filter(({ seenAtMs }) => server.probedAtMs >= seenAtMs)',
+    instead: 'const answerable = fleet.departures',
+    tests: ['kubernetes-service/membership/step.test.ts'],
+  },
+  'leave-by-leases-from-before-the-list': {
+    broken: 'A master that leaves reads the leases before the list that it writes.',
+    file: 'kubernetes-service/membership/runner.ts',
+    text: `      const isWritten = await adapter.reconcile(async (stored) => {
+        await this.readMembers(signal)
+`,
+    instead: `      await this.readMembers(signal)
+      const isWritten = await adapter.reconcile(async (stored) => {
+`,
+    tests: ['bootstrap/leaving.test.ts'],
+  },
+  'an-old-list-overwrites-a-renewal': {
+    broken: 'The older answer of a list makes it forget a renewal of which the watch told meanwhile.',
+    file: 'kubernetes-service/leases/kubernetes.ts',
+    text: `    const { eventCount } = this.#observer
+    const items = await this.#listOldest(query).catch((error: unknown) => {
+      this.#observer.interrupted()
+      throw error
+    })
+`,
+    instead: `    const items = await this.#listOldest(query).catch((error: unknown) => {
+      this.#observer.interrupted()
+      throw error
+    })
+    const { eventCount } = this.#observer
+`,
+    tests: ['kubernetes-service/leases/kubernetes-faults.test.ts'],
+  },
+  'leave-the-last-one-leaving': {
+    broken: 'The record of a last master still says that it leaves after it could not be withdrawn.',
+    file: 'kubernetes-service/withdraw.ts',
+    text: '      await leases.mark(own, signal)\n',
+    instead: '',
+    tests: ['bootstrap/master.test.ts'],
+  },
+  'withdraw-for-one-that-has-ended': {
+    broken: 'Withdraws a master because of the Lease of another that has ended and is not listed any more.',
+    file: 'kubernetes-service/withdraw.ts',
+    text: 'live.some(({ found }) => found) ? keepingPlaces(live, await adapter.read(signal)) : live',
+    instead: 'live',
+    tests: ['bootstrap/master.test.ts'],
+  },
+  'withdraw-and-list-the-dead': {
+    broken: 'A withdrawal adds the address of a Lease that has ended.',
+    file: 'kubernetes-service/withdraw.ts',
+    text: 'const listed = listedAddresses(placed).length > 0 ? placed : live',
+    instead: 'const listed = live',
+    tests: ['bootstrap/master.test.ts'],
+  },
+  'withdraw-to-an-empty-list': {
+    broken: 'A withdrawal empties the list though another master is alive, which is not ready.',
+    file: 'kubernetes-service/withdraw.ts',
+    text: 'const listed = listedAddresses(placed).length > 0 ? placed : live',
+    instead: 'const listed = placed',
+    tests: ['bootstrap/master.test.ts'],
+  },
+  'remove-a-slice-as-it-is-by-now': {
+    broken: 'Removes a slice though another master has written it since it was read.',
+    file: 'kubernetes-service/guarded-writes/object-writer.ts',
+    text: '{ uid, resourceVersion, signal }',
+    instead: '{ uid, signal }',
+    tests: ['kubernetes-service/dual-stack-adapter.test.ts'],
+  },
+  'allocate-for-a-deleted-service': {
+    broken: 'Sets the bit of a Service that a live read has not found.',
+    file: 'repair/bitmap/range-writer.ts',
+    text: '      const add = held.numbers.minus(reading.set)\n',
+    instead: "      const add = reading.origin === 'same-range' ? missing : held.numbers.minus(reading.set)\n",
+    tests: ['repair/bitmap/repair.test.ts'],
+  },
+  'cleared-before-it-was-set': {
+    broken: 'Takes a bit for cleared because a state from before the write that sets it lacks it.',
+    file: 'repair/bitmap/range-state.ts',
+    text: 'const cleared = coming.seen.minus(set)',
+    instead: 'const cleared = coming.numbers.minus(set)',
+    tests: ['repair/bitmap/range-state.test.ts'],
+  },
+  'take-back-the-address-of-another': {
+    broken: 'Takes back an IPAddress that somebody else has made of the same name.',
+    file: 'repair/ip-address/writer.ts',
+    text: '{ name }, { uid, signal }',
+    instead: '{ name }, { signal }',
+    tests: ['repair/ip-address/races.test.ts'],
+  },
+  'a-gap-proves-use': {
+    broken: 'Compares the bitmap after a gap in the watch with that before it.',
+    file: 'repair/cluster-ip-repair.ts',
+    text: '    if (change === undefined) this.#known.clear()\n    else {',
+    instead: '    if (change !== undefined) {',
+    tests: ['repair/cluster-ip-repair.test.ts'],
+  },
+  'ask-again-where-no-answer-came': {
+    broken: 'Sends the next request over the connection on which the last one was not answered in time.',
+    file: 'etcd/connect-pool.ts',
+    text: "if ((signal.aborted || failure.error.code === 'Timeout') && member.server === server)",
+    instead: 'if (signal.aborted && member.server === server)',
+    tests: ['etcd/connect-etcd.test.ts'],
+  },
+  'deaf-after-a-live-read': {
+    broken: 'Once a live read has found a change, what the watch tells of no longer counts.',
+    file: 'kube/followed-object.ts',
+    text: 'this.#read !== undefined && this.#read.cached === cached ?',
+    instead: 'this.#read !== undefined ?',
+    tests: ['kubernetes-service/lost-events.test.ts'],
+  },
+  'await-a-deletion-that-failed': {
+    broken: 'A slice whose deletion failed makes the copy count as old for ever.',
+    file: 'endpointslice/slice-writer.ts',
+    text: "        const { namespace, name = '', uid } = action.slice.metadata ?? {}\n        try {",
+    instead:
+      "        const { namespace, name = '', uid } = action.slice.metadata ?? {}\n        tracker.expectDeletion(action.slice)\n        try {",
+    tests: ['endpointslice/slice-writer.test.ts'],
+  },
+  'count-on-a-slice-that-goes': {
+    broken: 'Leaves endpoints to a slice that is being deleted.',
+    file: 'endpointslice/controller.ts',
+    text: 'this.#slices.of(key).filter(({ metadata }) => !metadata?.deletionTimestamp)',
+    instead: 'this.#slices.of(key)',
+    tests: ['endpointslice/controller.test.ts'],
+  },
+  'the-judge-overlooks-a-dead-etcd': {
+    broken: 'A member whose etcd has failed since counts as in the same state.',
+    file: 'verify/member-state.ts',
+    text: '    one.etcdFails === other.etcdFails &&\n',
+    instead: '',
+    tests: ['verify/member-state.test.ts'],
+  },
+}

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { errors } from 'undici'
 import type { EndpointSlice, Endpoints, KubeEvent, Lease, Service } from '../../src/kube/resources.ts'
 import { type ApiClient, ApiFailure } from '../peers/api-client.ts'
 import { startCluster } from '../peers/cluster.ts'
@@ -23,11 +24,15 @@ async function eventsOf(api: ApiClient, reason: string): Promise<readonly KubeEv
   return items.filter((event) => event.reason === reason)
 }
 
-/** Does something over and over until the signal is aborted; what it finds gone or changed it leaves. */
+/**
+ * Does something over and over until the signal is aborted; what it finds gone or changed it leaves, and a connection that the server
+ * closes just as a request is sent on it is a request less.
+ */
 async function keepDoing(work: () => Promise<unknown>, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await work().catch((error: unknown) => {
-      if (!(error instanceof ApiFailure && (error.status === 404 || error.status === 409))) throw error
+      const isChanged = error instanceof ApiFailure && (error.status === 404 || error.status === 409)
+      if (!isChanged && !(error instanceof errors.SocketError)) throw error
     })
     await sleep(everyMs)
   }

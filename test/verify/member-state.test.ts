@@ -9,7 +9,7 @@ const state: MemberState = {
   leaseTtlMs: 15_000,
   reconcileIntervalMs: 10_000,
   withdrawsOnStop: true,
-  withdrawsLast: false,
+  withdrawsEvenIfLast: false,
   leavesWhenUnready: true,
   running: true,
   stopping: false,

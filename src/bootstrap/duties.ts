@@ -184,7 +184,8 @@ export class DutyDecisions {
     monitor.subscribe((answer) => {
       // A refusal decides nothing, because the server may do all duties itself.
       if (!answer.answered || answer.refused !== undefined) return
-      let changed = !this.#hasAnswer
+      // The first answer changes all: their hooks were unknown.
+      let changed = false
       this.#hasAnswer = true
       for (const [hook, before] of this.#hookStates) {
         const next = nextHookState(before, answer, hook, clock.monotonicMs())

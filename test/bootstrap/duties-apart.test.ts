@@ -7,6 +7,7 @@ import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
 import { endpointSlices, events, ipAddresses, namespaces, serviceCidrs } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { noneRegistry, type RangeRegistry } from '../../src/repair/registries/range-registry.ts'
+import { aborted } from '../../src/runtime/signals.ts'
 import { setUp } from './masters-world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' }
@@ -135,6 +136,42 @@ test('the hook of an embedding server does not wait for what is refused for good
   const end = master.preShutdownHook()
   await time.advance(30_000)
   await end
+})
+
+test('the hook before the end of an embedding server waits until the address is withdrawn', async () => {
+  const world = setUp()
+  const { time, transport, ports } = world
+  const master = createMaster(defineMaster({ advertiseAddress: '192.0.2.1' }, 'host-1'), ports)
+  const start = master.postStartHook()
+  await time.advance(20_000)
+  await start
+  assert.deepEqual(await listed(world), ['192.0.2.1'])
+  const heal = transport.faults.add({ fault: { type: 'delay', ms: 300 } })
+  let hooked = false
+  const end = master.preShutdownHook().then(() => {
+    hooked = true
+  })
+  await time.advance(100)
+  assert.equal(hooked, false)
+  await time.advance(30_000)
+  await end
+  heal()
+  assert.deepEqual((await listed(world)) ?? [], [])
+})
+
+test('with the gate startup one probe that hangs is not followed by another, and ends with its master', async () => {
+  const world = setUp()
+  let probes = 0
+  const probe = async (signal: AbortSignal): Promise<ReadinessAnswer> => {
+    if (++probes > 1) await aborted(signal)
+    signal.throwIfAborted()
+    return serving()
+  }
+  const settings = { readinessGate: 'startup', controllers: 'system-namespaces' } as const
+  const { end } = world.start(settings, { readiness: { probe } })
+  await world.time.advance(60_000)
+  assert.equal(probes, 2)
+  await end()
 })
 
 test('a mistake in one duty takes nothing else along', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inProcessTransport } from '../../src/apiserver/api-server.ts'
+import type { MasterPorts } from '../../src/bootstrap/master-options.ts'
 import type { MasterSettings } from '../../src/config/master-options.ts'
 import { restDiscovery } from '../../src/kube/discovery.ts'
 import { endpointSlices, events, leases, services } from '../../src/kube/resources.ts'
@@ -37,8 +38,8 @@ function beside() {
     },
   }
   const api = restKubeApi({ ...ports, transport })
-  const begin = (settings: Partial<MasterSettings> = {}) =>
-    world.start(settings, { api, discovery: restDiscovery(transport) })
+  const begin = (settings: Partial<MasterSettings> = {}, more: Partial<MasterPorts> = {}) =>
+    world.start(settings, { api, discovery: restDiscovery(transport), ...more })
   const faults = async (started: ReturnType<typeof begin>): Promise<readonly string[]> => {
     const checks = started.master.lifecycle.checks('readyz')
     const found = await Promise.all(checks.map(async ({ name, fault }) => ({ name, fault: await fault() })))
@@ -109,6 +110,21 @@ test('what is not served is asked for once a minute in the end, and taken up whe
   assert.equal((await api.get(services, kubernetes)).spec?.clusterIP, '10.0.0.1')
   assert.deepEqual((await api.get(endpointSlices, kubernetes)).endpoints?.[0]?.addresses, ['192.0.2.1'])
   assert.deepEqual([await faults(started), warnings()], [[], []])
+  await started.end()
+})
+
+test('a duty that the server does itself is not said to be done here when what it needs appears', async () => {
+  const { state, begin, lines, time, ports } = beside()
+  state.hidden = containerApis
+  const checks = [{ name: 'poststarthook/start-service-ip-repair-controllers', ok: true }]
+  const started = begin({}, { readiness: { probe: async () => ({ answered: true, ready: true, checks }) } })
+  await time.advance(60_000)
+  state.hidden = undefined
+  await time.advance(62_000)
+  assert.deepEqual([...lines(new RegExp(`^${resumed}$`))].sort(), ['default-service-cidr', 'kubernetes-service'])
+  const exposed = await ports.metrics.expose()
+  assert.match(exposed, /duty_active\{duty="cluster-ip-repair"\} 0/)
+  assert.match(exposed, /duty_active\{duty="default-service-cidr"\} 1/)
   await started.end()
 })
 

@@ -13,6 +13,7 @@ import {
   type EndpointSlice,
   endpointSlices,
   endpoints,
+  events,
   type KubeObject,
   leases,
   type Resource,
@@ -181,6 +182,26 @@ test('always withdraws the last ready master, and lists another that is alive an
   const always = { ...one.options, onShutdown: 'always' } as const
   const { type } = await withdrawMaster(always, { ...ports, api: through }, new AbortController().signal)
   assert.deepEqual([type, written], ['withdrawn', [['192.0.2.2']]])
+})
+
+test('withdraw ends when its Event is written, however long that takes', async () => {
+  const { time, transport, api, ports, start } = setUp()
+  const { options, end } = start({ leaseStore: 'kubernetes' })
+  await time.advance(20_000)
+  transport.faults.add({ fault: { type: 'delay', ms: 300 }, methods: ['POST'], pathPrefix: '/apis/events.k8s.io' })
+  let withdrawn = false
+  const withdrawing = withdrawMaster({ ...options, onShutdown: 'always' }, ports, new AbortController().signal).then(
+    () => {
+      withdrawn = true
+    },
+  )
+  await time.advance(100)
+  assert.equal(withdrawn, false)
+  await time.advance(5_000)
+  await withdrawing
+  const reasons = (await api.list(events)).items.map(({ reason }) => reason)
+  assert.ok(reasons.includes('MasterWithdrawn'), reasons.join())
+  await end()
 })
 
 test('withdraw without an address takes the one master of this host, and neither of two', async () => {
@@ -398,7 +419,11 @@ test('each time that the server begins to refuse to tell its readiness is one Ev
   const ready: ReadinessAnswer = { answered: true, ready: true, checks: [] }
   const silent: ReadinessAnswer = { answered: false, reason: 'connection refused' }
   const refused: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: '/readyz: HTTP status 401' }
-  for (const answer of [ready, refused, refused, silent, refused, ready, refused]) hear(answer, 0)
+  const counts = [ready, refused, refused, silent, refused, ready, refused].map((answer) => {
+    hear(answer, 0)
+    return recorded.length
+  })
+  assert.deepEqual(counts, [0, 1, 1, 1, 1, 1, 2])
   const note = 'the readiness of the API server of 192.0.2.1 is unknown: /readyz: HTTP status 401'
   assert.deepEqual(
     recorded.map(({ type, regarding, note }) => [type, regarding.kind, regarding.name, note]),

@@ -184,6 +184,29 @@ test('a leader that is cut off stops before another begins, and works again in a
   await two.end()
 })
 
+test('what waited in the queues when a term ended does not count in the next', async () => {
+  const { time, api, start } = await setUp()
+  for (let index = 0; index < 20; index++) {
+    const spec = { clusterIP: 'None', selector: { app: 'web' }, ports: [{ port: 80 }] }
+    await api.create(services, { metadata: { namespace: 'default', name: `web-${index}` }, spec })
+  }
+  const one = start('one')
+  const depth = async (): Promise<string | undefined> =>
+    /^workqueue_depth\{name="endpoint"\} (\d+)$/m.exec(await one.metrics.expose())?.[1]
+  // The workers hang in their writes, and the others wait, when the leader cannot renew its Lease.
+  const pathPrefix = '/api/v1/namespaces/default/endpoints'
+  one.transport.faults.add({ fault: { type: 'delay', ms: 60_000 }, methods: ['POST'], pathPrefix })
+  await time.advance(3_000)
+  one.transport.faults.add({ fault: { type: 'status', status: 500 }, pathPrefix: '/apis/coordination.k8s.io' })
+  const isLost = (): boolean => one.logger.lines.some(({ message }) => message === 'lost leadership')
+  assert.ok(await time.runUntil(isLost, 60_000))
+  assert.notEqual(await depth(), '0')
+  one.transport.faults.clear()
+  await time.advance(60_000)
+  assert.equal(await depth(), '0')
+  await one.end()
+})
+
 test('after an outage a Service that failed is not kept waiting', async () => {
   const { time, start, pod, listed } = await setUp()
   const one = start('one', { leaderElect: 'false' })

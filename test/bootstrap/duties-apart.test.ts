@@ -7,7 +7,6 @@ import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
 import { endpointSlices, events, ipAddresses, namespaces, serviceCidrs } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { noneRegistry, type RangeRegistry } from '../../src/repair/registries/range-registry.ts'
-import { aborted } from '../../src/runtime/signals.ts'
 import { setUp } from './masters-world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' }
@@ -157,21 +156,6 @@ test('the hook before the end of an embedding server waits until the address is 
   await end
   heal()
   assert.deepEqual((await listed(world)) ?? [], [])
-})
-
-test('with the gate startup one probe that hangs is not followed by another, and ends with its master', async () => {
-  const world = setUp()
-  let probes = 0
-  const probe = async (signal: AbortSignal): Promise<ReadinessAnswer> => {
-    if (++probes > 1) await aborted(signal)
-    signal.throwIfAborted()
-    return serving()
-  }
-  const settings = { readinessGate: 'startup', controllers: 'system-namespaces' } as const
-  const { end } = world.start(settings, { readiness: { probe } })
-  await world.time.advance(60_000)
-  assert.equal(probes, 2)
-  await end()
 })
 
 test('a mistake in one duty takes nothing else along', async () => {

@@ -309,7 +309,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     file: 'bootstrap/master.ts',
     text: 'await monitor.probe(signal)',
     instead: 'void monitor.probe(signal)',
-    tests: ['bootstrap/duties-apart.test.ts'],
+    tests: ['bootstrap/startup-gate.test.ts'],
   },
   'bootstrap-kubernetes-service-parts-number-3': {
     broken: 'announcements: has 1 for 0.',
@@ -339,5 +339,12 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     text: "if (level === 'Strict' && unknown.length > 0)",
     instead: "if (level !== 'Strict' && unknown.length > 0)",
     tests: ['apiserver/resources/custom-resources.test.ts'],
+  },
+  'bootstrap-master-method': {
+    broken: 'leftMs: calls min for Math.max.',
+    file: 'bootstrap/master.ts',
+    text: 'const leftMs = Math.max(askedMs, monitor.lastAnswerMs ?? askedMs)',
+    instead: 'const leftMs = Math.min(askedMs, monitor.lastAnswerMs ?? askedMs)',
+    tests: ['bootstrap/startup-gate.test.ts'],
   },
 }

@@ -49,7 +49,7 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
     labels: ['duty'],
   })
   const decisions = new DutyDecisions({ selection, monitor, clock })
-  const unserved = new DutySuspender(ports)
+  const suspender = new DutySuspender(ports)
   const isDoneHere = (name: ControllerName): boolean => decisions.of(name)?.type.startsWith('on') === true
   const healths = new Map<ControllerName, DutyHealth>()
   const as = (name: ControllerName) => ({ ...ports, logger: ports.logger.child({ controller: name }) })
@@ -57,7 +57,7 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
     const health = new DutyHealth({ ...as(name), name, degraded, timeoutMs, dryRun, refusal })
     if (!isSelected(selection, name)) return health
     healths.set(name, health)
-    unserved.add(name, {
+    suspender.add(name, {
       isOn: () => isDoneHere(name),
       suspend() {
         health.suspended()
@@ -127,7 +127,7 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
   const serviceSuspended = Promise.withResolvers<void>()
   setServiceActive(isSelected(selection, 'kubernetes-service') ? 1 : 0)
   if (isSelected(selection, 'kubernetes-service')) {
-    unserved.add('kubernetes-service', {
+    suspender.add('kubernetes-service', {
       isOn: () => true,
       suspend() {
         serviceSuspended.resolve()

@@ -68,7 +68,7 @@ export function presentable(text: string): string {
 /** Runs the functions one after the other, even if some fail. Rejects with one line that names all failures. */
 export async function runAll(...tasks: readonly (() => Promise<unknown>)[]): Promise<void> {
   const faults: string[] = []
-  for (const deed of tasks) await deed().catch((error) => faults.push(messageOf(error)))
+  for (const task of tasks) await task().catch((error) => faults.push(messageOf(error)))
   if (faults.length > 0) throw new Error(faults.join('; '))
 }
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Cleanup } from '../support/cleanup.ts'
 import { type Child, spawnChild } from '../support/spawn-child.ts'
-import { tempDir } from '../support/temp-dir.ts'
+import { makeTempDir } from '../support/temp-dir.ts'
 
 /** Bundled by scripts/test.ts, else the sources. */
 export const program = process.env.TEST_PROGRAM ?? fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
@@ -16,14 +16,11 @@ export async function startProgram(
   args: readonly string[],
   nodeArgs: readonly string[] = [],
 ): Promise<Child> {
-  const undos: (() => void | Promise<void>)[] = []
-  const TMPDIR = await tempDir({ after: (undo) => void undos.push(undo) })
+  const { path: TMPDIR, remove } = await makeTempDir()
   const env = { TMPDIR, KUBECONFIG: undefined, KUBERNETES_SERVICE_HOST: undefined, NODE_OPTIONS: undefined }
   const child = await spawnChild(t, process.execPath, [...nodeArgs, program, ...args], { env })
   // After the end of the program.
-  t.after(async () => {
-    for (const undo of undos) await undo()
-  })
+  t.after(remove)
   return child
 }
 

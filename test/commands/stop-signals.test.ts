@@ -2,10 +2,20 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { test } from 'node:test'
 
+const stopSignals = JSON.stringify(new URL('../../src/commands/stop-signals.ts', import.meta.url).href)
+
+/** The exit code of a process that runs this script. */
+function exitCodeOf(script: string): Promise<number> {
+  return new Promise((resolve) => {
+    const child = execFile(process.execPath, ['--input-type=module', '-e', script])
+    child.once('exit', (code) => resolve(code ?? -1))
+  })
+}
+
 /** A process that gets two signals, so many milliseconds apart, while it takes a while to stop. */
 function stopped(first: string, second: string, apartMs: number, release = ''): Promise<number> {
-  const script = `
-    import { stopSignals } from ${JSON.stringify(new URL('../../src/commands/stop-signals.ts', import.meta.url).href)}
+  return exitCodeOf(`
+    import { stopSignals } from ${stopSignals}
     const { signal, release } = stopSignals()
     signal.addEventListener('abort', () => {
       ${release}
@@ -14,11 +24,7 @@ function stopped(first: string, second: string, apartMs: number, release = ''): 
     process.kill(process.pid, '${first}')
     setTimeout(() => process.kill(process.pid, '${second}'), ${apartMs})
     setTimeout(() => process.exit(8), 20_000)
-  `
-  return new Promise((resolve) => {
-    const child = execFile(process.execPath, ['--input-type=module', '-e', script])
-    child.once('exit', (code) => resolve(code ?? -1))
-  })
+  `)
 }
 
 test('two signals right behind each other are one, whichever they are; a later one ends the process at once', async () => {
@@ -41,8 +47,8 @@ test('the second of two does not end a process that has just obeyed the first', 
 
 /** A process that has run for so long when it gets SIGTERM, and another so much later, on a clock of its own. */
 function stoppedAfter(ranMs: number, apartMs: number): Promise<number> {
-  const script = `
-    import { stopSignals } from ${JSON.stringify(new URL('../../src/commands/stop-signals.ts', import.meta.url).href)}
+  return exitCodeOf(`
+    import { stopSignals } from ${stopSignals}
     let nowMs = ${ranMs}
     performance.now = () => nowMs
     stopSignals()
@@ -55,11 +61,7 @@ function stoppedAfter(ranMs: number, apartMs: number): Promise<number> {
     })
     process.kill(process.pid, 'SIGTERM')
     setTimeout(() => process.exit(8), 60_000)
-  `
-  return new Promise((resolve) => {
-    const child = execFile(process.execPath, ['--input-type=module', '-e', script])
-    child.once('exit', (code) => resolve(code ?? -1))
-  })
+  `)
 }
 
 test('what the second signal means depends on the time since the first, not on how long the process has run', async () => {

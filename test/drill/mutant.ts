@@ -5,7 +5,6 @@ import { promisify } from 'node:util'
 import { root } from '../../scripts/command.ts'
 import { type Mutant, mutated } from '../mutants/mutant.ts'
 import { SourceCopy } from '../mutants/source-copy.ts'
-import { removeAtEndOfProcess } from '../support/temp-dir.ts'
 import type { FirstViolation } from './first-violation.ts'
 
 /** A mistake that random schedules must notice. */
@@ -57,12 +56,10 @@ const run = promisify(execFile)
 /** Carries out `work` in a copy of the repository. */
 async function inCopy<T>(work: (directory: string) => Promise<T>): Promise<T> {
   const copy = await SourceCopy.make()
-  const callOff = removeAtEndOfProcess(copy.directory)
   try {
     return await work(copy.directory)
   } finally {
     await copy.remove()
-    callOff()
   }
 }
 

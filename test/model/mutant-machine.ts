@@ -1,8 +1,7 @@
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { cp, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { removeAtEndOfProcess } from '../support/temp-dir.ts'
+import { makeTempDir } from '../support/temp-dir.ts'
 import type { Machine } from './machine.ts'
 import type { ModelMutant } from './mutants.ts'
 
@@ -11,8 +10,7 @@ const domain = join(src, 'kubernetes-service')
 
 /** Loads a copy of the membership that has the mistake. Throws when what is replaced is not there exactly once. */
 export async function mutantMachine({ text, instead }: ModelMutant): Promise<Machine> {
-  const copy = await mkdtemp(join(tmpdir(), 'membership-'))
-  const callOff = removeAtEndOfProcess(copy)
+  const { path: copy, remove } = await makeTempDir('membership-')
   try {
     const own = join(copy, 'src/kubernetes-service')
     await mkdir(own, { recursive: true })
@@ -37,7 +35,6 @@ export async function mutantMachine({ text, instead }: ModelMutant): Promise<Mac
     const { nextReadiness, isServing } = await load('readiness.ts')
     return { startMembership, step, wakeAtMs, nextReadiness, isServing }
   } finally {
-    await rm(copy, { recursive: true, force: true })
-    callOff()
+    await remove()
   }
 }

@@ -3,7 +3,6 @@ import { access } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { root } from '../../scripts/command.ts'
-import { removeAtEndOfProcess } from '../support/temp-dir.ts'
 import { testedMutants } from './list.ts'
 import { mutated, type TestedMutant } from './mutant.ts'
 import { SourceCopy } from './source-copy.ts'
@@ -21,11 +20,7 @@ test('the text that each mutant replaces is in its file once, and its tests are 
 
 test('a mistake is noticed, a change without a meaning is not, and neither is left behind', async (t) => {
   const copy = await SourceCopy.make()
-  const callOff = removeAtEndOfProcess(copy.directory)
-  t.after(async () => {
-    await copy.remove()
-    callOff()
-  })
+  t.after(() => copy.remove())
   const of = (text: string, instead: string): TestedMutant => ({
     ...{ broken: 'A try.', file: 'net/host-port.ts', text, instead },
     tests: ['net/host-port.test.ts'],

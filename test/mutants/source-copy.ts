@@ -4,6 +4,7 @@ import { stripTypeScriptTypes } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { output, root } from '../../scripts/command.ts'
+import { removeAtEndOfProcess } from '../support/temp-dir.ts'
 import { mutated, type TestedMutant } from './mutant.ts'
 
 /** What the test files said of one mutant. */
@@ -19,17 +20,21 @@ export interface Verdict {
 export class SourceCopy {
   readonly directory: string
   readonly #stop: AbortSignal
+  readonly #callOff: () => void
 
-  private constructor(directory: string, stop: AbortSignal) {
+  private constructor(directory: string, stop: AbortSignal, callOff: () => void) {
     this.directory = directory
     this.#stop = stop
+    this.#callOff = callOff
   }
 
   /**
    * Copies every file that Git knows or would add, as it is now; `node_modules` is a link. When `stop` is aborted, the tests that run end.
+   * Whoever gives one removes the copy then; any other is removed when this process is interrupted.
    */
-  static async make(stop = new AbortController().signal): Promise<SourceCopy> {
+  static async make(stop?: AbortSignal): Promise<SourceCopy> {
     const directory = await mkdtemp(join(tmpdir(), 'mutants-'))
+    const callOff = stop === undefined ? removeAtEndOfProcess(directory) : () => {}
     const listed = await output('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'])
     for (const file of listed.split('\0').filter((name) => name !== '' && name !== 'node_modules')) {
       await mkdir(dirname(join(directory, file)), { recursive: true })
@@ -39,7 +44,7 @@ export class SourceCopy {
       })
     }
     await symlink(join(root, 'node_modules'), join(directory, 'node_modules'))
-    return new SourceCopy(directory, stop)
+    return new SourceCopy(directory, stop ?? new AbortController().signal, callOff)
   }
 
   /**
@@ -97,6 +102,7 @@ export class SourceCopy {
 
   async remove(): Promise<void> {
     await rm(this.directory, { recursive: true, force: true })
+    this.#callOff()
   }
 }
 

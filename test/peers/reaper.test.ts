@@ -2,17 +2,10 @@ import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { isAlive } from '../support/is-alive.ts'
 import { spawnChild } from '../support/spawn-child.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { eventually } from '../support/with-timeout.ts'
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
-}
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGKILL'] as const) {
   test(`what was started ends with its starter by ${signal}, and of a directory with blanks nothing else is removed`, async (t) => {

@@ -9,7 +9,8 @@ import { openOwner, temporaryDirectory } from '../peers/owner.ts'
 import { type Program, startMaster } from '../peers/program.ts'
 import { whenReady } from '../peers/program-health.ts'
 import { untilPasses } from '../peers/until.ts'
-import { childrenOf, type DrillOutcome, drill, isAlive, startDrill } from './drill-world.ts'
+import { isAlive } from '../support/is-alive.ts'
+import { childrenOf, type DrillOutcome, drill, startDrill } from './drill-world.ts'
 
 // With the default TTL, and all eight built-in ones: test/long/drill-live.test.ts.
 

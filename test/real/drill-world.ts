@@ -60,12 +60,3 @@ export function childrenOf({ process: { pid } }: Program): readonly number[] {
     .filter((line) => line.trim() !== '')
     .map(Number)
 }
-
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch {
-    return false
-  }
-}

@@ -1,16 +1,9 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { test } from 'node:test'
+import { isAlive } from './is-alive.ts'
 import { spawnChild } from './spawn-child.ts'
 import { eventually } from './with-timeout.ts'
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
-}
 
 function collectCleanups(): { after(undo: () => void | Promise<void>): void; run(): Promise<void> } {
   const undos: (() => void | Promise<void>)[] = []

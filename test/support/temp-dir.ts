@@ -7,13 +7,22 @@ import { atEndOfProcess } from './last-resort.ts'
 
 /** An empty directory that is removed with everything in it when the test ends, and when this process is interrupted. */
 export async function tempDir(t: Cleanup): Promise<string> {
-  const path = await mkdtemp(join(tmpdir(), 'apiserver-bootstrap-'))
+  const { path, remove } = await makeTempDir()
+  t.after(remove)
+  return path
+}
+
+/** An empty directory that is removed with everything in it by `remove`, and when this process is interrupted before. */
+export async function makeTempDir(
+  prefix = 'apiserver-bootstrap-',
+): Promise<{ readonly path: string; readonly remove: () => Promise<void> }> {
+  const path = await mkdtemp(join(tmpdir(), prefix))
   const callOff = removeAtEndOfProcess(path)
-  t.after(async () => {
+  const remove = async (): Promise<void> => {
     await rm(path, { recursive: true, force: true })
     callOff()
-  })
-  return path
+  }
+  return { path, remove }
 }
 
 /** Removes a directory when this process ends without running the hooks of its tests. Returns how to call that off. */

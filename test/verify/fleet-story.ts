@@ -14,7 +14,8 @@ const LOOK_MS = 500
 /** By then everybody is settled. */
 export const BEGIN_MS = 20_000
 
-const well: Omit<MemberState, 'name' | 'address'> = {
+/** The state of a member that nothing has happened to. */
+export const well: Omit<MemberState, 'name' | 'address'> = {
   kind: 'apiserver-bootstrap',
   leaseTtlMs: 15_000,
   reconcileIntervalMs: 10_000,

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, realpath, rm, stat } from 'node:fs/promises'
+import { mkdir, realpath, stat } from 'node:fs/promises'
 import { connect, createServer, type Socket } from 'node:net'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { EtcdProxies, socketFault } from '../../../src/drill/live/etcd-proxies.ts'
 import { parseEndpoint } from '../../../src/etcd/options.ts'
 import { spawnChild } from '../../support/spawn-child.ts'
-import { removeAtEndOfProcess } from '../../support/temp-dir.ts'
+import { makeTempDir } from '../../support/temp-dir.ts'
 
 const isRoot = process.getuid?.() === 0
 
@@ -62,8 +61,8 @@ test('where sockets cannot be named in a list of URLs is said before', () => {
 /** Ways to a server at a socket that says what it hears. */
 async function open(t: TestContext): Promise<{ readonly ways: EtcdProxies; readonly directory: string }> {
   // A path of a socket is short.
-  const root = await mkdtemp(join(await realpath(tmpdir()), 'ways-'))
-  const callOff = removeAtEndOfProcess(root)
+  const { path, remove } = await makeTempDir('ways-')
+  const root = await realpath(path)
   const directory = join(root, "a b's $(x)")
   await mkdir(directory, { mode: 0o700 })
   const sockets = new Set<Socket>()
@@ -80,8 +79,7 @@ async function open(t: TestContext): Promise<{ readonly ways: EtcdProxies; reado
     await ways.close()
     for (const socket of sockets) socket.destroy()
     server.close()
-    await rm(root, { recursive: true })
-    callOff()
+    await remove()
   })
   return { ways, directory }
 }

@@ -128,12 +128,14 @@ test('beside a kube-apiserver a key that never ends is shown as what it is, and 
     ],
   )
   await listed('192.0.2.1', '192.0.2.250')
-  const changes = auditIn(logOf(master))
-  const lists = changes.filter(({ objectRef }) => objectRef.resource === 'endpoints')
-  assert.deepEqual(
-    lists.map(({ after }) => after).at(-1),
-    ['192.0.2.1', '192.0.2.250'],
-    'the write that follows is in the log of whoever made it',
+  // The server shows the write a moment before the line about it has arrived here.
+  await untilPasses(
+    'the write that follows, in the log of whoever made it',
+    () => {
+      const lists = auditIn(logOf(master)).filter(({ objectRef }) => objectRef.resource === 'endpoints')
+      assert.deepEqual(lists.map(({ after }) => after).at(-1), ['192.0.2.1', '192.0.2.250'])
+    },
+    { withinMs },
   )
   const evicted = await eventsFor(server.api, 'MasterEvicted')
   assert.deepEqual(

@@ -141,6 +141,8 @@ export async function withdrawMaster(
       adapter: new EndpointsAdapter({ ...ports, writer }),
       self: holderOf(options, ports),
       always: options.onShutdown === 'always',
+      clock: ports.clock,
+      intervalMs: options.reconcileIntervalMs,
       place: ports.leases === undefined ? placeOfLeases(options) : 'in the lease store',
     },
     signal,

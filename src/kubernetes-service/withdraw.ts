@@ -2,6 +2,7 @@ import { type AuditEntry, type AuditTrail, audited } from '../kube/audit.ts'
 import { isKubeError, KubeError } from '../kube/errors.ts'
 import { referenceIn } from '../kube/event-object.ts'
 import { endpoints } from '../kube/resources.ts'
+import { type Clock, sleep } from '../runtime/clock.ts'
 import type { EndpointsAdapter } from './endpoints-adapter.ts'
 import { planEndpoints } from './endpoints-plan.ts'
 import type { FleetView } from './fleet-view.ts'
@@ -18,6 +19,20 @@ export interface Withdrawal {
   readonly reason: string
 }
 
+interface WithdrawOptions {
+  readonly audit: AuditTrail
+  readonly leases: MasterLeases
+  readonly adapter: EndpointsAdapter
+  readonly self: Holder
+  readonly always: boolean
+  /** Where the leases are, for a person: `among the Leases in kube-system`. */
+  readonly place: string
+  readonly fleet: FleetView
+  readonly clock: Clock
+  /** How often each master renews its lease, in milliseconds. */
+  readonly intervalMs: number
+}
+
 /**
  * Removes a master's address from outside its own process, and prevents that process from announcing it again: its
  * record is marked as withdrawn, which lasts until the process is restarted.
@@ -27,22 +42,12 @@ export interface Withdrawal {
  *
  * This process has just started, so in a store without expiry of its own every lease is one that it has found. The
  * master of such a lease counts only while its address is listed: otherwise the running masters may have removed it.
+ * If the leases of all others seem to have ended, this waits for the next renewal: after a power failure the
+ * list may still contain only dead masters beside this one. The wait takes at most 1.2 reconcile intervals.
  *
  * @param self - the master: host and address, or host alone if it holds one lease; the instance is that of the lease.
  */
-export async function withdraw(
-  options: {
-    readonly audit: AuditTrail
-    readonly leases: MasterLeases
-    readonly adapter: EndpointsAdapter
-    readonly self: Holder
-    readonly always: boolean
-    /** Where the leases are, for a person: `among the Leases in kube-system`. */
-    readonly place: string
-    readonly fleet: FleetView
-  },
-  signal: AbortSignal,
-): Promise<Withdrawal> {
+export async function withdraw(options: WithdrawOptions, signal: AbortSignal): Promise<Withdrawal> {
   const { audit, leases, adapter, self, always, place, fleet } = options
   const before = await leases.list(signal)
   fleet.read(before)
@@ -66,8 +71,7 @@ export async function withdraw(
   const address = addressOf(own)
 
   if (own.state !== 'withdrawn') {
-    await leases.mark({ ...own, state: 'leaving' }, signal)
-    if (!always && othersReady(await presentLeases(leases, adapter, signal), own).length === 0) {
+    if (!(await mayLeave(own, options, signal))) {
       await leases.mark(own, signal)
       return {
         type: 'last-one',
@@ -105,6 +109,25 @@ export async function withdraw(
         reason: `${address} has no lease any more, and others remove it from the list: ${error.message}`,
       }
     }
+  }
+}
+
+/**
+ * Marks the record as `leaving`, and resolves with whether the master may leave: always, or because another one serves.
+ */
+async function mayLeave(
+  own: Holder,
+  { leases, adapter, always, clock, intervalMs }: WithdrawOptions,
+  signal: AbortSignal,
+): Promise<boolean> {
+  for (const untilMs = clock.monotonicMs() + 1.2 * intervalMs; ; ) {
+    // A renewal of the running master may have overwritten the last mark. Without it two masters could both leave.
+    await leases.mark({ ...own, state: 'leaving' }, signal)
+    if (always) return true
+    const others = othersReady(await presentLeases(leases, adapter, signal), own)
+    if (others.some(({ lapsed }) => lapsed !== true)) return true
+    if (others.length === 0 || clock.monotonicMs() >= untilMs) return false
+    await sleep(clock, intervalMs / 10, signal)
   }
 }
 

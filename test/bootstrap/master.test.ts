@@ -171,6 +171,48 @@ test('withdraw takes no master off the list for another whose Lease has ended an
   await three.end()
 })
 
+test('withdraw takes no master off the list for dead ones that are still listed after a power failure', async () => {
+  const { time, api, ports, start } = setUp()
+  const before = start({ onShutdown: 'keep' })
+  await time.advance(2_000)
+  await storeLeaseOfAnother(api, 15)
+  await time.advance(1_000)
+  await before.end()
+  const listed = async () => (await api.get(endpointSlices, kubernetes)).endpoints?.map(({ addresses }) => addresses[0])
+  assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.2'])
+  const one = start()
+  await time.advance(5_000)
+  assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.2'], 'it cannot know yet that the other is dead')
+  const withdrawal = withdrawMaster(one.options, ports, new AbortController().signal)
+  await time.advance(12_500)
+  assert.equal((await withdrawal).type, 'last-one')
+  await time.advance(30_000)
+  assert.deepEqual(await listed(), ['192.0.2.1'])
+  await one.end()
+})
+
+test('withdraw waits for a renewal of the others where clocks differ, and for nothing where they agree', async () => {
+  for (const skewMs of [-3_600_000, 0, 3_600_000]) {
+    const { time, api, ports, start } = setUp()
+    const one = start()
+    const two = start({ advertiseAddress: '192.0.2.2' })
+    await time.advance(2_000)
+    const clock = time.view({ skewMs })
+    let tookMs: number | undefined
+    const beganMs = clock.monotonicMs()
+    const withdrawal = withdrawMaster(one.options, { ...ports, clock }, new AbortController().signal).finally(() => {
+      tookMs = clock.monotonicMs() - beganMs
+    })
+    await time.advance(12_500)
+    assert.equal((await withdrawal).type, 'withdrawn')
+    assert.deepEqual((await api.get(endpointSlices, kubernetes)).endpoints?.[0]?.addresses, ['192.0.2.2'])
+    if (skewMs === 0) assert.equal(tookMs, 0)
+    else assert.ok(tookMs !== undefined && tookMs > 5_000 && tookMs <= 10_000, `${tookMs}`)
+    await one.end()
+    await two.end()
+  }
+})
+
 test('always withdraws the last ready master, and lists another that is alive and not ready', async () => {
   const { time, api, ports, start } = setUp()
   // Its sidecar has stopped, and does not correct the list.

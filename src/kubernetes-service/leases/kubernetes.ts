@@ -9,6 +9,7 @@ import { isNewer, type Lease, leases } from '../../kube/resources.ts'
 import type { Cancel } from '../../runtime/clock.ts'
 import { hashText } from '../../runtime/random.ts'
 import type { RequestLimit } from '../../runtime/request-limit.ts'
+import { tryParseTime } from '../../runtime/time-format.ts'
 import { TokenBucket } from '../../runtime/token-bucket.ts'
 import { masterKey } from '../members.ts'
 import { deleteAsRead, EndedLeases, type EndedLeasesOptions, nameOf } from './ended-leases.ts'
@@ -113,7 +114,7 @@ export class KubernetesLeases implements MasterLeases {
         address: addressOf(holder),
         holder,
         renewal: this.#observed(lease).renewal,
-        ...(this.#observer.isFound(nameOf(lease)) && { found: true }),
+        ...(this.#observer.isFound(nameOf(lease)) && { found: true, ...(this.#isLapsed(lease) && { lapsed: true }) }),
       }))
   }
 
@@ -215,6 +216,12 @@ export class KubernetesLeases implements MasterLeases {
     const mostMs = Math.max(BELIEVED_TTL.mostMs, BELIEVED_TTL.mostOwn * this.#options.ttlMs)
     const believedMs = Math.min(Math.max(ttlMs, BELIEVED_TTL.leastMs), mostMs)
     return { key: nameOf(lease), renewal: `${holderIdentity} ${renewTime}`, ttlMs: believedMs }
+  }
+
+  /** Whether the last renewal is longer ago than the TTL, if the wall clocks of the writer and of this host agree. */
+  #isLapsed(lease: Lease): boolean {
+    const renewedMs = tryParseTime(lease.spec?.renewTime ?? '') ?? Number.NEGATIVE_INFINITY
+    return Math.abs(this.#options.clock.wallMs() - renewedMs) >= this.#observed(lease).ttlMs
   }
 
   /**

@@ -80,6 +80,11 @@ export interface MasterLease {
    */
   readonly found?: boolean | undefined
   /**
+   * True for a {@link found} lease whose last renewal is longer ago than its TTL, by the wall clocks of its writer and
+   * of this reader. Its master is dead, or the clocks differ.
+   */
+  readonly lapsed?: boolean | undefined
+  /**
    * True for a lease with a suspected expiry: it is missing, perhaps only because nobody could renew. Set by the
    * reader, never by a store: see `fleetAfterRead`. Its address stays in the list but is not added, and no master
    * leaves because of it.

@@ -175,7 +175,8 @@ export function isDecided(
 
 /**
  * The names of leases that were renewed during this recovery. Two reads, both sent during it, must show different
- * renewals, because an earlier read may be as old as the failure.
+ * renewals, because an earlier read may be as old as the failure. A master whose record says that its server fails has
+ * not recovered: after an outage of etcd the server may hang once more, and the lease end with it.
  */
 function renewedWhileRecovering(
   { fleet, lease: { trust } }: Pick<Membership, 'fleet' | 'lease'>,
@@ -189,7 +190,8 @@ function renewedWhileRecovering(
     const earlier = before.get(nameOf(lease))
     return earlier !== undefined && lease.renewal !== undefined && lease.renewal !== earlier
   })
-  return [...new Set([...fleet.renewed, ...renewed.map(nameOf)])]
+  const failing = live.filter(({ holder }) => holder?.state === 'failing').map(nameOf)
+  return [...new Set([...fleet.renewed, ...renewed.map(nameOf)])].filter((name) => !failing.includes(name))
 }
 
 /**

@@ -327,6 +327,31 @@ test('whose own renewals failed removes the dead in time that have renewed since
   assert.ok(played.nowMs >= backMs + played.timings.recoveryMs, `${played.nowMs} ${backMs}`)
 })
 
+test('a master whose server still fails as it renews after a common outage has not recovered, and stays as long as the others', () => {
+  const played = listedMaster({}, [holder(2), holder(3)])
+  const renew = (renewals: Readonly<Record<string, string>>, of2: HolderState): void => {
+    played.renewals = renewals
+    played.others = [{ ...holder(2), state: of2 }, holder(3)]
+    played.changed()
+  }
+  played.advance(9_000)
+  played.store = 'refuses'
+  played.advance(3_000)
+  played.store = 'answers'
+  played.advance(1_000)
+  const backMs = played.times('renew ready').at(-1) ?? 0
+  renew({ 'host-2': 'a', 'host-3': 'a' }, 'ready')
+  renew({ 'host-2': 'b', 'host-3': 'b' }, 'ready')
+  // Then its server hangs once more, and its lease ends with it.
+  renew({ 'host-2': 'c', 'host-3': 'c' }, 'failing')
+  played.others = []
+  played.changed()
+  played.advance(1_000)
+  assert.deepEqual(played.listed, ['192.0.2.1', '192.0.2.2'])
+  while (played.listed.length > 1) played.advance(50)
+  assert.ok(played.nowMs >= backMs + played.timings.recoveryMs, `${played.nowMs} ${backMs}`)
+})
+
 test('a renewal that was seen before the own ones failed again says nothing', () => {
   const played = listedMaster({}, [holder(2)])
   const fail = (): void => {

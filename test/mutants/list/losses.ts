@@ -9,6 +9,13 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'one.provedAtMs === undefined && isDecided(state, one.lease)',
     tests: ['kubernetes-service/membership/step.test.ts'],
   },
+  'recovered-though-its-server-fails': {
+    broken: 'A master that renews after a common outage counts as recovered, though its server still fails.',
+    file: 'kubernetes-service/membership/fleet.ts',
+    text: '.filter((name) => !failing.includes(name))',
+    instead: '',
+    tests: ['kubernetes-service/membership/step.test.ts'],
+  },
   'trust-an-answer-from-before-a-freeze': {
     broken: 'Confirms a departure by an answer that was under way while the sidecar was frozen.',
     file: 'kubernetes-service/membership/inputs.ts',
@@ -72,6 +79,13 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     file: 'kubernetes-service/withdraw.ts',
     text: 'live.some(({ found }) => found) ? keepingPlaces(live, await adapter.read(signal)) : live',
     instead: 'live',
+    tests: ['bootstrap/master.test.ts'],
+  },
+  'withdraw-for-one-whose-lease-has-lapsed': {
+    broken: 'Withdraws a master because of a listed one whose last renewal is longer ago than its TTL.',
+    file: 'kubernetes-service/withdraw.ts',
+    text: 'if (others.some(({ lapsed }) => lapsed !== true)) return true',
+    instead: 'if (others.length > 0) return true',
     tests: ['bootstrap/master.test.ts'],
   },
   'withdraw-and-list-the-dead': {

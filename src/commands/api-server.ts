@@ -90,7 +90,8 @@ async function openEmbedded(
     name: started.url,
     kubeconfigFile: kubeconfig.file,
     async close() {
-      await Promise.all([inside.close(), started.close(), kubeconfig[Symbol.asyncDispose]()])
+      await Promise.all([inside.close(), started.close()])
+      kubeconfig[Symbol.dispose]()
     },
   }
 }

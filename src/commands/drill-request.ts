@@ -13,6 +13,7 @@ import {
   drillReportOptions,
   ownDrillOptions,
 } from './options.ts'
+import { shellWord } from './output.ts'
 
 /** The parsed command line. */
 export interface DrillRequest {
@@ -80,18 +81,13 @@ function keysOf(...groups: readonly OptionGroup[]): readonly string[] {
  * report.
  */
 function commandLine(scenario: string, flags: Flags): string {
-  const words = ['apiserver-bootstrap', 'drill', quote(scenario)]
+  const words = ['apiserver-bootstrap', 'drill', shellWord(scenario)]
   const silent = keysOf(drillReportOptions)
   for (const [key, text] of Object.entries({ seed: '1', ...flags })) {
     if (text === undefined || silent.includes(key)) continue
-    words.push(`--${flagOf(key)}`, ...(text === 'true' ? [] : [quote(text)]))
+    words.push(`--${flagOf(key)}`, ...(text === 'true' ? [] : [shellWord(text)]))
   }
   return words.join(' ')
-}
-
-/** Quotes a word for a POSIX shell, if necessary. */
-function quote(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
 
 /** A variant to drill, and the scenario with its fleet. */

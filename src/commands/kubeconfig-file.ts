@@ -1,25 +1,26 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { rmSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { StartedApiServer } from '../apiserver/http-start.ts'
 import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
 
 /**
- * Writes a kubeconfig file for `server`, which deletes the file when it closes. Disposal of the result removes the
- * temporary directory of the file, if it is in one.
+ * Writes a kubeconfig file for `server`, which deletes the file when it closes. The temporary directory of the file, if
+ * it is in one, is removed on disposal or, at the latest, when this process exits, as after a second signal.
  */
 export async function writtenKubeconfig(
   server: StartedApiServer,
   wanted: string | undefined,
-): Promise<{ readonly file: string } & AsyncDisposable> {
+): Promise<{ readonly file: string } & Disposable> {
   const file = wanted ?? join(await mkdtemp(join(tmpdir(), 'apiserver-bootstrap-')), 'kubeconfig')
-  const remove = async (): Promise<void> => {
-    if (wanted === undefined) await rm(dirname(file), { recursive: true, force: true })
+  const remove = (): void => {
+    if (wanted === undefined) rmSync(dirname(file), { recursive: true, force: true })
   }
   try {
     await server.writeKubeconfig(file)
   } catch (cause) {
-    await remove()
+    remove()
     const { code } = cause as NodeJS.ErrnoException
     const message =
       code === 'EEXIST'
@@ -29,6 +30,12 @@ export async function writtenKubeconfig(
           : `${file}: ${unreadableReason(cause)}`
     throw new InvalidInputError([{ where: '--write-kubeconfig', message }], { cause })
   }
-  // Disposal need not delete a `wanted` file, because the server does.
-  return { file, [Symbol.asyncDispose]: remove }
+  process.once('exit', remove)
+  return {
+    file,
+    [Symbol.dispose]() {
+      process.off('exit', remove)
+      remove()
+    },
+  }
 }

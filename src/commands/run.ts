@@ -18,7 +18,7 @@ import { observeProcess, watchEventLoop } from '../telemetry/process-metrics.ts'
 import { auditUser, openApiServer, openSurroundings, type Surroundings } from './api-server.ts'
 import { EmbeddedScreen } from './embedded.ts'
 import { checkCertificates, healthFiles, openEtcd } from './etcd-store.ts'
-import { watchOutput } from './output.ts'
+import { shellWord, watchOutput } from './output.ts'
 import type { StatusPage } from './status-page/http-status-page.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 
@@ -106,7 +106,7 @@ async function openPage(api: KubeApi, { leaseNamespace }: Configuration, logger:
 /** What a person can try with an embedded API server. One of the commands deletes an object, to show its repair. */
 function greeting(health: string, kubeconfigFile: string | undefined, page: string | undefined): string {
   return `Embedded API server. Ctrl-C ends it. Health: ${health}/readyz?verbose. Live page: ${page}. To try it:
-  export KUBECONFIG=${kubeconfigFile}
+  export KUBECONFIG=${shellWord(kubeconfigFile ?? '')}
   kubectl get services,endpointslices
   kubectl delete endpointslice kubernetes
   kubectl get events --sort-by=.metadata.creationTimestamp`

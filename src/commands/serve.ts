@@ -17,7 +17,7 @@ import { limitHeap } from '../runtime/system-heap.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { writtenKubeconfig } from './kubeconfig-file.ts'
 import { serveOptions } from './options.ts'
-import { print, watchOutput } from './output.ts'
+import { print, shellWord, watchOutput } from './output.ts'
 import { formatFault } from './serve-faults.ts'
 import { type OpenedStatusPage, openStatusPage } from './status-page/open-status-page.ts'
 import type { StatusSource } from './status-page/status-source.ts'
@@ -79,7 +79,7 @@ export async function execute(flags: Flags): Promise<number> {
   } finally {
     // Node 22 has no `await using`.
     await page?.close()
-    await kubeconfig?.[Symbol.asyncDispose]()
+    kubeconfig?.[Symbol.dispose]()
     await server?.close()
     stop.release()
   }
@@ -130,7 +130,7 @@ function greeting({ url }: StartedApiServer, file: string, page: string): string
   return `Embedded API server at ${url}, in memory, without controllers: for development and tests. Ctrl-C ends it.
 What happens in it, live: ${page}
 
-  export KUBECONFIG=${file}
+  export KUBECONFIG=${shellWord(file)}
   kubectl get namespaces
   kubectl create configmap example --from-literal=a=b
 `

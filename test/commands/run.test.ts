@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
 import { CoreV1Api, KubeConfig } from '@kubernetes/client-node'
 import { exposureOf } from '../../src/commands/run.ts'
@@ -51,6 +52,8 @@ suite('run', { concurrency: 2 }, () => {
 
   test('a second signal, a second later or more, ends it at once with 1', async (t) => {
     const program = await startProgram(t, [...embedded, '--shutdown-delay-duration', '1h'])
+    const [, kubeconfig = ''] = await program.output(/export KUBECONFIG=(.+)$/m)
+    assert.ok(existsSync(kubeconfig))
     await program.output(/^\+ EndpointSlice/m)
     program.kill('SIGTERM')
     await program.output(/shutting down/)
@@ -58,6 +61,7 @@ suite('run', { concurrency: 2 }, () => {
     const exit = await program.exited
     clearInterval(again)
     assert.deepEqual(exit, { code: 1, signal: null })
+    assert.equal(existsSync(dirname(kubeconfig)), false, 'nor does it leave its kubeconfig behind')
   })
 
   test('an error that nobody handles ends it with 1 and one logged line', async (t) => {

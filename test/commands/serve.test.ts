@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
@@ -45,6 +46,13 @@ suite('serve', { concurrency: 2 }, () => {
     assert.deepEqual(await child.exited, { code: 0, signal: null })
     assert.equal(existsSync(kubeconfig), false)
     assert.equal(child.stderr(), '')
+  })
+
+  test('the line that sets KUBECONFIG can be pasted into a shell, whatever the name of the file', async (t) => {
+    const file = join(await tempDir(t), "it's a $file")
+    const child = await startProgram(t, ['serve', '--write-kubeconfig', file])
+    const [line] = await child.output(/export KUBECONFIG=.+/)
+    assert.equal(execFileSync('sh', ['-c', `${line}; printf %s "$KUBECONFIG"`], { encoding: 'utf8' }), file)
   })
 
   test('a terminal that is closed leaves no kubeconfig', async (t) => {

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { runWorkloadCampaign } from '../simulation/workload-processes.ts'
+import { runWorkloadCampaign, tooRareIn } from '../simulation/workload-processes.ts'
 
 const SEEDS = 2_000
+/** How often each kind of step and fault must occur. */
+const OCCURRENCES = 100
 
 test(`${SEEDS} random schedules of churn and faults: Endpoints and EndpointSlices are what the model of the cluster says`, async (t) => {
-  const { failures, coverage, seconds, cpuMs, settledMs } = await runWorkloadCampaign(SEEDS)
+  const report = await runWorkloadCampaign(SEEDS)
+  const { failures, coverage, seconds, cpuMs, settledMs } = report
   const speed = `${(SEEDS / seconds).toFixed(1)} seeds/s, ${(cpuMs / SEEDS).toFixed(0)} ms of CPU each`
   t.diagnostic(`${speed}; all right ${settledMs / 1000} s after the last fault at the latest`)
   t.diagnostic(
@@ -14,4 +17,5 @@ test(`${SEEDS} random schedules of churn and faults: Endpoints and EndpointSlice
       .join(', '),
   )
   assert.equal(failures.length, 0, `${failures.length} of ${SEEDS}\n${failures.slice(0, 3).join('\n')}`)
+  assert.deepEqual(tooRareIn(report, OCCURRENCES), [])
 })

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { promisify } from 'node:util'
 import type { WorkloadCampaignReport } from './workload-campaign.ts'
+import { workloadFaultNames } from './workload-faults.ts'
 
 /** Runs seeds 1 to `seeds` in as many processes as there are processors: their reports put together. */
 export async function runWorkloadCampaign(
@@ -30,4 +31,12 @@ export async function runWorkloadCampaign(
     cpuMs: reports.reduce((sum, { cpuMs }) => sum + cpuMs, 0),
     seconds: (performance.now() - startedMs) / 1000,
   }
+}
+
+const steps = ['add', 'change', 'delete', 'end', 'flap', 'flip', 'move', 'relabel', 'remove', 'spoil', 'write']
+const occurrences = [...workloadFaultNames, ...steps.map((step) => `step ${step}`), 'leading', 'conflicts']
+
+/** The kinds of steps and faults that occurred less often than `least`: a campaign has shown nothing of them. */
+export function tooRareIn({ coverage }: Pick<WorkloadCampaignReport, 'coverage'>, least: number): readonly string[] {
+  return occurrences.filter((what) => (coverage[what] ?? 0) < least)
 }

@@ -265,8 +265,8 @@ export class MemberHistory {
     // If it became healthy while it was slow, it counts as healthy from when it is no longer slow.
     const fromMs = this.lagMs === 0 ? nowMs : undefined
     const healthyFromMs = this.#healthySinceMs
-    // A second failure before it could confirm anything counts as one with the first.
-    const confirmsFromMs = (healthyFromMs ?? nowMs) + confirmationAfterMs(this.#ill.forMs)
+    // A second failure before it could confirm anything counts as one with the first. Its probes find both later.
+    const confirmsFromMs = (healthyFromMs ?? nowMs) + confirmationAfterMs(this.#ill.forMs) + faultTimes.noticedMs
     if (!able && (this.#ill.sinceMs === undefined || nowMs >= confirmsFromMs)) this.#ill.sinceMs = nowMs
     this.#healthySinceMs = able ? (healthyFromMs ?? fromMs) : undefined
     if (healthyFromMs === undefined && this.#healthySinceMs !== undefined)

@@ -316,6 +316,12 @@ const stories: Stories = {
   'an unready master waits for one whose server failed again before it could confirm anything': [
     () => recoveredStory().turn('a', silent).wait(1_000).turn('a', BACK).wait(10_000).turn('b', unready).wait(40_000),
   ],
+  'an unready master waits for one whose server failed again when it could just confirm, as far as its probes tell': [
+    () => {
+      const story = recoveredStory().wait(13_000).turn('a', silent).wait(1_000).turn('a', BACK).wait(10_000)
+      return story.turn('b', unready).wait(40_000)
+    },
+  ],
   'an unready master waits for one whose server failed for long, soon after its start': [
     () => {
       const story = new FleetStory({ b: {} }).add('a').list(['a', 'b']).wait(2_000).turn('a', silent).wait(4_000)

@@ -20,7 +20,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'commands-api-server-embedded-left-open': {
     broken: 'Closes nothing of an embedded server that listens.',
     file: 'commands/api-server.ts',
-    text: '      await Promise.all([inside.close(), started.close(), kubeconfig[Symbol.asyncDispose]()])\n',
+    text: '      await Promise.all([inside.close(), started.close()])\n',
     instead: '',
     tests: ['commands/api-server.test.ts'],
   },

@@ -35,8 +35,8 @@ export interface ApiServerOptions {
    */
   readonly serviceAllocators?: 'own' | 'none'
   /**
-   * `Warn`: unknown fields are dropped, with a Warning header, unless the `fieldValidation` of the request says
-   * otherwise, as in kube-apiserver. Left out: unknown fields are stored, which saves the time to find them.
+   * The `fieldValidation` of requests that do not set it. `Warn`, as in kube-apiserver: unknown fields are dropped,
+   * with a Warning header. Left out: unknown fields are stored, which is faster.
    * @default 'Warn' for a server that listens
    */
   readonly fieldValidation?: 'Warn' | undefined
@@ -56,8 +56,8 @@ export interface ApiServerOptions {
 /** A Kubernetes API server in this process, with the kinds that this program manages, reads or repairs. */
 export interface ApiServer {
   /**
-   * Answers one request. A refusal is an answer too, even of a malformed request. The state changes before the promise
-   * is returned, so requests take effect in the order of the calls. Rejects only with the reason of an aborted
+   * Answers one request. A refused request, even a malformed one, has an answer too. The state changes before the
+   * promise is returned, so requests take effect in the order of the calls. Rejects only with the reason of an aborted
    * `signal`, which also ends a watch.
    */
   handle(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse>
@@ -135,7 +135,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
 
 const json = { 'content-type': 'application/json' }
 
-/** Sends requests to an embedded server by a call. Bodies are shared, not copied: the server's answers are frozen. */
+/** Sends requests to an embedded server by function calls. Bodies are not copied: the server's answers are frozen. */
 export function inProcessTransport(server: ApiServer): Transport {
   let closed = false
   return {

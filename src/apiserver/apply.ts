@@ -20,7 +20,8 @@ import { compare, fieldsOf, mergeFields, removeFields, withDeclared } from './ty
 import type { Change } from './writes.ts'
 
 /**
- * An applied object, decoded (`wanted`) and as sent (`sent`), where an empty map or list differs from a missing one.
+ * An applied object in two forms: decoded, and as the client sent it. An empty map or list differs from a missing one
+ * only in `sent`.
  */
 export interface Applied {
   readonly wanted: Draft
@@ -51,7 +52,7 @@ export function applyTo(
   const own = entries.find((old) => isBy(old, kind, manager, subresource))
   const others = entries.filter((old) => old !== own)
 
-  // As it was sent, because an empty or null value replaces a value that is owned as a whole.
+  // Merges `sent`, because an empty or null value, which `wanted` lacks, replaces a value that is owned as a whole.
   const merged = mergeFields(before, ownable(sent, subresource, kind), schema)
   const managed = others.reduce((fields: FieldSet, old) => union(fields, old.fieldsV1), applied)
   const after = own === undefined ? merged : withoutDropped(merged, own.fieldsV1, managed, schema)
@@ -78,13 +79,13 @@ function withTime({ time: _time, ...rest }: ManagedEntry, time: string | undefin
   return time === undefined ? rest : { ...rest, time }
 }
 
-/** The owners of an object that an apply creates: its manager owns the applied fields. */
+/** The owners of an object that an apply creates: the applying manager owns the applied fields. */
 export function ownedOnApply(kind: Kind, sent: Draft, manager: Manager, clock: Clock): ManagedFields {
   const applied = fieldsOf(ownable(sent, undefined, kind), kind.schema)
   return isEmpty(applied) ? [] : [entry(kind, manager, undefined, applied, clock)]
 }
 
-/** The owners before an apply; without any, `before-first-apply` (upstream's skipNonAppliedManager). */
+/** The owners before an apply. Without any, `before-first-apply` owns all fields (upstream's skipNonAppliedManager). */
 function ownersToApply(
   kind: Kind,
   live: StoredObject,
@@ -99,7 +100,7 @@ function ownersToApply(
 }
 
 /**
- * The merged value without the fields that the manager applied last and that nobody owns now, not even the manager
+ * The merged value without the fields that the manager owned before this apply and that no manager owns after it
  * (upstream's `Updater.prune`). A container is removed with the last of its contents.
  */
 function withoutDropped(merged: unknown, last: FieldSet, managed: FieldSet, schema: Schema): unknown {
@@ -135,7 +136,7 @@ function joined(live: StoredObject, merged: Draft, wanted: Draft): Draft {
 
 /**
  * Refuses null containers in a custom resource, unless its schema allows them. A container becomes null if it was
- * applied as null, or if its last member was given up while the container itself is owned.
+ * applied as null, or if its last member was removed while the container itself is owned.
  * @throws Refusal 422
  */
 export function refuseNull({ resource, schema, isCustom }: Kind, name: string, after: unknown): void {

@@ -24,7 +24,7 @@ export function ageColumn(): Column {
 export function timeSince(time: string | undefined, nowMs: number): string {
   const thenMs = time === undefined ? undefined : tryParseTime(time)
   if (thenMs === undefined) return '<unknown>'
-  // A clock may be up to two seconds behind. A later time lies in the future.
+  // Clocks differ, so a time less than two seconds in the future counts as now.
   return nowMs - thenMs <= -2000 ? '<invalid>' : humanDuration(nowMs - thenMs)
 }
 

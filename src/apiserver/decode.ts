@@ -2,7 +2,7 @@ import { DEEPEST_NESTING } from '../kube/transport.ts'
 import { parseTime } from '../runtime/time-format.ts'
 import { anyWithNull, type Schema } from './kind.ts'
 
-/** A value does not have the type of its field. The message completes a sentence. */
+/** The error for a value that cannot be decoded. Refusals quote the message at the end of a sentence. */
 export class DecodeError extends Error {
   override readonly name = 'DecodeError'
 }
@@ -12,15 +12,15 @@ const decoded = new WeakMap<object, Schema | undefined>()
 
 /**
  * A frozen copy of `value`, as a Go server would read it: `undefined` and `null` members, empty lists and empty maps
- * are left out; wrong types and values that are nested too deeply are refused. A result of `decode` is not copied
- * again.
+ * are left out, unless the schema preserves them; wrong types and values that are nested too deeply are refused. A
+ * result of `decode` is not copied again.
  * @throws DecodeError
  */
 export function decode(value: unknown, schema: Schema | undefined, path = '', depth = 1): unknown {
   if (typeof value === 'object' && value !== null) {
     const known = decoded.get(value)
     if (known === schema && (known !== undefined || decoded.has(value))) return value
-    // In the words of Go's decoder. Its limit is 10,000, for which the stack here would not suffice.
+    // The message of Go's decoder, which allows a depth of 10,000. The stack of this program does not suffice for that.
     if (depth > DEEPEST_NESTING) throw new DecodeError('json: exceeded max depth')
   }
   switch (schema?.type) {
@@ -154,8 +154,8 @@ export function setMember(target: Record<string, unknown>, key: string, value: u
 }
 
 /**
- * Freezes a value that this server made in the form of a {@link decode} result. It is not copied when a client sends it
- * back.
+ * Freezes a value that this server made in the form of a {@link decode} result. {@link decode} does not copy the value
+ * when a client sends it back.
  */
 export function asDecoded<T extends object>(value: T, schema: Schema): T {
   decoded.set(value, schema)

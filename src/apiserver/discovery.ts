@@ -105,13 +105,13 @@ function resourcesOf(kind: Kind): readonly object[] {
   return [whole, ...parts]
 }
 
-/** The versions of aggregated discovery, as the parameter `v` of the media type. kubectl 1.29 knows only the second. */
+/** The versions of aggregated discovery, as the parameter `v` of the media type. kubectl 1.29 knows only v2beta1. */
 const aggregatedVersions = ['v2', 'v2beta1'] as const
 
 /**
  * The aggregated discovery document of /api or /apis in the version that a client accepts, with its content type;
- * undefined if it accepts none. The parameters are compared exactly: a client that gets the other version finds no
- * kinds at all.
+ * undefined if the client accepts none. The parameters must match exactly: in a version that a client does not accept,
+ * the client finds no kinds.
  */
 export function aggregatedDiscovery(kinds: readonly Kind[], request: ApiRequest): ApiResponse | undefined {
   const { path } = request
@@ -188,8 +188,8 @@ export class Health {
   }
 
   /**
-   * The answer to /readyz, /livez or /healthz, in the words of apiserver's healthz. Only /readyz runs all checks; the
-   * others run `ping`.
+   * The answer to /readyz, /livez or /healthz, in the words of apiserver's healthz. Only /readyz runs all checks;
+   * /livez and /healthz run only `ping`.
    */
   answer(path: '/readyz' | '/livez' | '/healthz', query: ApiRequest['query']): ApiResponse {
     const probe = path.slice(1)

@@ -8,7 +8,7 @@ import { abortable, linkedController } from '../runtime/signals.ts'
 export interface Faults {
   /**
    * Appends a rule; every matching rule applies. Returns a function that removes it.
-   * @throws TypeError if the rule could never apply
+   * @throws TypeError if the rule is malformed
    */
   add(rule: FaultRule): () => void
   /** Removes all rules. */
@@ -23,8 +23,8 @@ export interface Faults {
 }
 
 /**
- * A transport with configurable faults, which depend only on the clock and the random numbers. Unlike the transports
- * that it wraps, it enforces `timeoutMs`, for an answer or for the start of a stream.
+ * A transport with configurable faults, which depend only on the clock and the random numbers. Unlike an in-process
+ * transport, it enforces the `timeoutMs` of a request, up to the answer or the start of a stream.
  */
 export function faultyTransport(
   inner: Transport,
@@ -202,8 +202,8 @@ type Fault =
   /** After this many events a stream breaks, ends normally, or falls silent. */
   | { readonly type: 'cut' | 'end' | 'stall'; readonly afterEvents: number }
   /**
-   * A change is lost on its way, and the stream continues; this includes streams that are already open. Each lost
-   * change counts as a fault.
+   * A change is lost on its way, and its stream continues. Also affects streams that are already open. Each lost change
+   * counts as a fault.
    */
   | { readonly type: 'lose' }
 
@@ -212,11 +212,11 @@ export interface FaultRule {
   readonly fault: Fault
   readonly methods?: readonly ApiRequest['method'][]
   readonly pathPrefix?: string
-  /** Only watches, or only other requests. */
+  /** True: only watches. False: only other requests. */
   readonly stream?: boolean
   /** The probability of the fault for each matching request or change: 0 to 1. @default 1 */
   readonly probability?: number
-  /** The rule is removed after this many faults. @default no limit */
+  /** The rule ends after this many faults. @default no limit */
   readonly times?: number
 }
 
@@ -337,7 +337,7 @@ export function refusedWith(status: number, retryAfterSeconds: number | undefine
   }
 }
 
-/** The answer, truncated. */
+/** The first half of the answer. */
 function torn(response: ApiResponse): ApiResponse {
   const text = 'body' in response ? JSON.stringify(response.body ?? null) : ''
   return { status: response.status, headers: response.headers, body: `${text.slice(0, text.length / 2)}\0` }

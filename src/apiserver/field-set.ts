@@ -2,8 +2,8 @@ import { isRecord } from '../kube/resources.ts'
 
 /**
  * A set of paths in an object, in the form of metav1.FieldsV1: `f:` is a field, `k:` an item of a list by its keys,
- * `v:` an item by its value. A path is in the set if its node is `{}` or has `.`. That alone does not put the paths
- * below it in the set.
+ * `v:` an item by its value, `i:` an item by its index. A path is in the set if its node is `{}` or has `.`. The paths
+ * below it are in the set only if they have nodes of their own.
  */
 export interface FieldSet {
   readonly [step: string]: FieldSet

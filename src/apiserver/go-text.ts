@@ -1,7 +1,7 @@
 import { isRecord } from '../kube/resources.ts'
 import { DEEPEST_NESTING } from '../kube/transport.ts'
 
-/** Go's unicode.IsPrint. The only space that it accepts is that of ASCII. */
+/** Go's unicode.IsPrint. It accepts no space but that of ASCII. */
 export function isPrintable(character: string): boolean {
   return /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u.test(character)
 }
@@ -42,8 +42,8 @@ export function goTypeOf(value: unknown): string {
 }
 
 /**
- * A value as Go's `%v` prints it, for messages in kube-apiserver's words. Values that are nested too deeply are left
- * out.
+ * A value as Go's `%v` prints it, for messages in kube-apiserver's words. Values that are nested too deeply become
+ * `...`.
  */
 export function goText(value: unknown, depth = 1): string {
   if (depth > DEEPEST_NESTING) return '...'

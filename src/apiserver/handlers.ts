@@ -79,7 +79,8 @@ export class Handlers {
   }
 
   /**
-   * Removes the unknown fields of an object, with warnings. Throws `refusal` instead if the request is `Strict`.
+   * Removes the unknown fields of an object, with warnings unless `fieldValidation` is `Ignore`. With `Strict`, throws
+   * `refusal` if there are any.
    * @throws Refusal 400 for a value of the wrong type
    */
   #known(kind: Kind, object: unknown, request: ApiRequest, refusal: (unknown: readonly string[]) => Error): unknown {
@@ -94,7 +95,7 @@ export class Handlers {
     return known
   }
 
-  /** Refuses undeclared fields in an applied object, whatever the request says. */
+  /** Refuses undeclared fields in an applied object, whatever the request says, if this server validates fields. */
   #declared(kind: Kind, object: unknown, refusal: (unknown: readonly string[]) => Error): unknown {
     if (this.#fieldValidation === undefined) return object
     const query = [['fieldValidation', 'Strict']] as const
@@ -127,7 +128,7 @@ export class Handlers {
       readonly items: readonly StoredObject[]
       readonly metadata: { readonly continue?: string }
     }
-    // A deletion is answered with a Status.
+    // The answer to a deletion can be a Status, which has no Table.
     if (body.kind === 'Status') return response
     const { items, metadata } = body
     const contents = isList
@@ -258,7 +259,7 @@ export class Handlers {
       checkPatchedType(kind, whole)
       const draft = readDraft(kind, this.#known(kind, whole, request, refusal))
       if (draft.metadata?.name === undefined) throw nameless(route.name)
-      // If the patch names no resourceVersion, the draft has the live object's own, which guards nothing.
+      // If the patch names no resourceVersion, the draft has that of the live object, which always matches.
       return { draft }
     }
     return answered(200, updateObject(this.#context, route, change, options))
@@ -355,7 +356,7 @@ const MAX_WARNINGS = 20
 
 const json = { 'content-type': 'application/json' }
 
-/** The metadata without an empty token, which only lists of custom resources have. */
+/** The metadata without an empty `continue`, which only lists of custom resources have. */
 function tableMetadata({ continue: token, ...metadata }: { readonly continue?: string }): object {
   return token ? { ...metadata, continue: token } : metadata
 }
@@ -377,7 +378,7 @@ function decodedAsGo({ resource }: Kind, object: Draft): ReturnType<typeof decod
   }
 }
 
-/** kube-apiserver's limits: if all texts together exceed the first, each is cut to the second, and only 16 are sent. */
+/** kube-apiserver's limits: if all warnings together are too long, each is cut, and only 16 are sent. */
 const MAX_WARNINGS_LENGTH = 4096
 const MAX_CUT_WARNING_LENGTH = 256
 

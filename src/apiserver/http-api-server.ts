@@ -27,7 +27,7 @@ const defaultLimits = {
   requests: 400,
   /** Open watches; a further one gets 429. */
   watches: 1000,
-  /** For the TLS handshake; and again from its end, or from the first byte of a later request, to the last header. */
+  /** For the TLS handshake; then for the headers of each request, from the end of the handshake or the first byte. */
   headersMs: 10_000,
   /** Until the last byte of a request has arrived. */
   requestMs: 30_000,
@@ -46,7 +46,7 @@ export interface ApiServingOptions {
   readonly port: number
   /** Undefined: plain HTTP. */
   readonly tls: KeyPair | undefined
-  /** The bearer token that clients must send. Undefined: none. */
+  /** The bearer token that clients must send. Undefined: clients need no token. */
   readonly token: string | undefined
   readonly limits?: Partial<ApiServerLimits> | undefined
   readonly logger: Logger
@@ -76,7 +76,7 @@ export async function serveApi(options: ApiServingOptions): Promise<ApiServing> 
   }
   const limits = limitsOf(options.limits ?? {})
   const times = {
-    // Node requires that it is no longer than `requestTimeout`.
+    // Node requires that `headersTimeout` is no longer than `requestTimeout`.
     headersTimeout: Math.min(limits.headersMs, limits.requestMs),
     requestTimeout: limits.requestMs,
     connectionsCheckingInterval: 1000,
@@ -114,8 +114,8 @@ function limitsOf(given: Partial<ApiServerLimits>): ApiServerLimits {
 }
 
 /**
- * The open connections, including those in a TLS handshake. Node does not count these, and a client may never finish
- * one.
+ * The open connections, including those in a TLS handshake, which Node does not count. A client may never finish a
+ * handshake.
  */
 function openConnections(server: Server): ReadonlySet<Socket> {
   const open = new Set<Socket>()
@@ -291,8 +291,8 @@ class HttpFrontend {
   }
 
   /**
-   * The line of an event. It is encoded once, because all watches get a change one after the other. Objects of events
-   * are frozen, so their identity shows whether the line is still right.
+   * The line of an event, encoded once for all watches: they send the same change one after the other. Objects of
+   * events are frozen, so the line of the newest event is valid for the same object.
    */
   #lineOf({ type, object }: WatchEvent): Buffer {
     if (this.#newest?.type !== type || this.#newest.object !== object) {
@@ -321,7 +321,7 @@ interface WithItems {
   readonly items: readonly unknown[]
 }
 
-/** Whether a body has many `items`, as a list has. In parts, `items` comes last; the JSON means the same. */
+/** Whether a body has many `items`, as a list has. Sent in parts, a body has `items` last, in equivalent JSON. */
 function hasManyItems(body: unknown): body is WithItems {
   return isRecord(body) && Array.isArray(body.items) && body.items.length > ITEMS_IN_PART
 }
@@ -330,7 +330,7 @@ function hasManyItems(body: unknown): body is WithItems {
 function* partsOf({ items, ...rest }: WithItems): Generator<Buffer, void, undefined> {
   yield Buffer.from(JSON.stringify({ ...rest, items: [] }).slice(0, -'[]}'.length))
   for (let from = 0; from < items.length; from += ITEMS_IN_PART) {
-    // Replaces the brackets in the bytes, because cutting the text costs more than making it.
+    // Edits the brackets in the bytes, because cutting the text costs more than encoding it.
     const bytes = Buffer.from(JSON.stringify(items.slice(from, from + ITEMS_IN_PART)))
     if (from > 0) bytes.write(',')
     yield bytes.subarray(0, -1)

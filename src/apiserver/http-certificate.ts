@@ -12,9 +12,9 @@ const COMMON_NAME = [2, 5, 4, 3]
 const ALTERNATIVE_NAMES = [2, 5, 29, 17]
 
 /**
- * A self-signed certificate for a server at these IP addresses and DNS names. It is encoded here, because Node signs
- * and reads certificates but does not create them. The key is P-256, which takes only a millisecond to generate. Valid
- * for ten days by default.
+ * A self-signed certificate for a server at these IP addresses and DNS names. It is encoded here, because Node can read
+ * certificates but not create them. The key is P-256, which takes only a millisecond to generate. Valid for ten days by
+ * default.
  */
 export function selfSignedCertificate(hosts: readonly string[], validForMs = 10 * 24 * HOUR_MS): KeyPair {
   const { publicKey, privateKey } = newKey()
@@ -31,7 +31,7 @@ function alternativeName(host: string): Buffer {
   return tlv(0x87, Buffer.from(digits, 'hex'))
 }
 
-/** A certificate as PEM, signed with the key of its issuer. `validForMs` counts from now; negative: it has expired. */
+/** A certificate as PEM, signed with the key of its issuer. `validForMs` counts from now and may be negative. */
 export function signed(
   parts: {
     readonly issuer: Buffer

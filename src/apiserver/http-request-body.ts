@@ -17,7 +17,7 @@ const CHUNKS_IN_PART = 1000
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 
 /**
- * The parsed body of a request: JSON, YAML or protobuf; undefined if it has none.
+ * The parsed body of a request (JSON, YAML or protobuf), or undefined without a body.
  * @throws Refusal 400, 413 or 415
  */
 export async function readRequestBody(message: IncomingMessage): Promise<unknown> {
@@ -27,14 +27,14 @@ export async function readRequestBody(message: IncomingMessage): Promise<unknown
   if (type === PROTOBUF) return readProtobuf(bytes)
   const text = bytes.toString('utf8')
   const isYaml = type.endsWith('yaml')
-  // kubectl sends JSON as apply-patch+yaml. It is valid YAML, but we parse it as JSON.
+  // kubectl sends JSON as apply-patch+yaml, and JSON is faster to parse as JSON than as YAML.
   const mayBeJson = !isYaml || /^\s*[{[]/.test(text)
   if (!type.endsWith('json') && !isYaml) throw unknownBodyFormat()
   if (!mayBeJson) return readYaml(text)
   try {
     return JSON.parse(text)
   } catch (error) {
-    // It may be YAML after all: its flow style begins like JSON.
+    // The body may be YAML, whose flow style begins like JSON.
     if (isYaml) return readYaml(text)
     throw badRequest(`the object provided is unrecognized (must be valid JSON): ${messageOf(error)}`)
   }

@@ -51,9 +51,9 @@ export interface StartedApiServer extends AsyncDisposable {
   /** Injects faults between clients and the server. There are none at first. */
   readonly faults: Faults
   /**
-   * Resolves to the first state of an object for which `condition` is true, starting with the present one, and misses
-   * no state in between. The state is undefined while the object does not exist, so `(object) => object === undefined`
-   * waits for a deletion. Injected faults have no effect. The object is frozen; its times are strings.
+   * Resolves to the first state of an object for which `condition` is true. Starts with the present state and misses no
+   * later one. The state is undefined while the object does not exist, so `(object) => object === undefined` waits for
+   * a deletion. Injected faults have no effect. The object is frozen; its times are strings.
    * @param condition by default, that the object exists
    * @throws ConditionNotMet after `timeoutMs`, with the last state; TypeError if the kind is not served; what
    * `condition` throws; the reason of `signal`. Rejects also when the server closes.
@@ -77,7 +77,7 @@ const WAIT_MS = 4000
 
 /**
  * Starts an embedded API server for tests, development and drills, with a new certificate and token; by default on a
- * free loopback port. Its only controller empties namespaces that are being deleted. It keeps everything in memory.
+ * free loopback port. Its only controller empties namespaces that are being deleted. Keeps its state in memory.
  * @throws ListenError; RefusedObject; TypeError for invalid options
  */
 export async function startApiServer(options: StartApiServerOptions = {}): Promise<StartedApiServer> {
@@ -181,7 +181,7 @@ export class RefusedObject extends Error {
 
 const never = new AbortController().signal
 
-/** Creates an object, with its status. `place` is its name in errors if it has none. @throws RefusedObject */
+/** Creates an object, with its status. `place` names an object without a name in errors. @throws RefusedObject */
 async function seed(server: ApiServer, object: unknown, place: string): Promise<KubeObject> {
   const { apiVersion, kind, metadata, status } = (isRecord(object) ? object : {}) as KubeObject & {
     readonly status?: unknown
@@ -219,7 +219,7 @@ function refused(title: string, { body }: { readonly body: unknown }): RefusedOb
   return new RefusedObject(`cannot create ${title}: ${(body as { readonly message?: string }).message}`)
 }
 
-/** The definitions in an option. @throws RefusedObject */
+/** The definitions in one item of `crds`. @throws RefusedObject */
 async function definitionsIn(definition: object | string, place: string): Promise<readonly unknown[]> {
   if (typeof definition !== 'string') return [definition]
   const { parseYamlDocuments } = await import('../documents/yaml.ts')
@@ -233,7 +233,7 @@ async function definitionsIn(definition: object | string, place: string): Promis
 /** The limit on a YAML text of `crds`, in characters. A definition of many versions is long. */
 export const MAX_CRD_LENGTH = 4 * 1024 * 1024
 
-/** The first line of a kubeconfig that is useless when its server has ended. */
+/** The first line of each kubeconfig file. It identifies a file that an earlier server left behind. */
 const OWN_FILE = '# Written by apiserver-bootstrap for an embedded API server, which deletes it at its end.\n'
 
 /** Writes a new file. Replaces only a file that an earlier server left behind. Leaves no incomplete file. */
@@ -242,7 +242,7 @@ async function writeNewFile(file: string, text: string): Promise<void> {
   try {
     await writeFile(file, text, { mode: 0o600, flag: 'wx' })
   } catch (error) {
-    // A file that could not even be opened is not ours.
+    // If the file could not be opened, this call did not create it.
     if ((error as NodeJS.ErrnoException).syscall !== 'open') await rm(file, { force: true })
     throw error
   }

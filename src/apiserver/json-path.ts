@@ -1,7 +1,7 @@
 /** One step of a path: the name of a member, the index of an item, every item, or the items with this member. */
 type Step = string | number | '*' | { readonly path: readonly Step[]; readonly value: string }
 
-/** Reads the value at a path of a CustomResourceDefinition in an object; undefined if there is none. */
+/** Reads the value at a path in an object; undefined if there is none. */
 export type JsonPath = (object: unknown) => unknown
 
 /**
@@ -20,7 +20,7 @@ const stepPattern =
 function stepsOf(text: string): readonly Step[] | undefined {
   const path = text.replace(/^\$?(?=[.[])/, '')
   const steps: Step[] = []
-  // A separate copy, because the path in a filter is parsed in between.
+  // A separate copy, because a recursive call for the path in a filter would change `lastIndex`.
   const pattern = new RegExp(stepPattern)
   while (pattern.lastIndex < path.length) {
     const match = pattern.exec(path)
@@ -36,7 +36,7 @@ function stepsOf(text: string): readonly Step[] | undefined {
   return steps.length === 0 ? undefined : steps
 }
 
-/** The first value to which all steps lead. Skips the others, because a definition may have thousands of paths. */
+/** The first value to which all steps lead. Computes no others, because a definition may have thousands of paths. */
 function firstAt(value: unknown, steps: readonly Step[], index = 0): unknown {
   const step = steps[index]
   if (step === undefined) return value

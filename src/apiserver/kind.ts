@@ -14,7 +14,7 @@ export interface Reservation {
   readonly take: () => void
 }
 
-/** The specifics of one kind; the rest of the server knows no kind by name. */
+/** The specifics of one kind, for the code that serves all kinds alike. */
 export interface Kind {
   readonly resource: Resource<KubeObject>
   readonly singular: string
@@ -34,7 +34,7 @@ export interface Kind {
   readonly storedAs?: Conversion
   /** Computes the answer to a created object, which is not stored. Such a kind has no verb but create. */
   readonly review?: (draft: Draft) => Draft
-  /** The API group that a 422 names, if upstream's internal type has another one. */
+  /** The API group that a 422 names, if the group of upstream's internal type is not that of the resource. */
   readonly refusalGroup?: string
   /**
    * A CustomResourceDefinition defines this kind. Its objects have their kind in lists too, and cannot be patched
@@ -76,7 +76,7 @@ export interface Kind {
   readonly forDelete?: (marked: StoredObject) => StoredObject
   /** Whether something other than finalizers retains a deleted object. */
   readonly isRetained?: (object: StoredObject) => boolean
-  /** How long a deleted object stays, in seconds. `asked` is from the request. Left out: it is removed at once. */
+  /** How long a deleted object stays, in seconds. `asked` is from the request. Left out: no grace period. */
   readonly graceSeconds?: (live: StoredObject, asked: number | undefined) => number
 }
 
@@ -121,7 +121,7 @@ type TypedSchema =
    * null are preserved, as in custom resources.
    */
   | { readonly type: 'any'; readonly granular?: true; readonly default?: unknown; readonly keepsNull?: boolean }
-  /** A struct; a pointer to one is a field of its own. */
+  /** A struct. With `pointer`, a pointer to a struct, which can be absent and is a field of its own. */
   | {
       readonly type: 'object'
       readonly fields: Readonly<Record<string, Schema>>

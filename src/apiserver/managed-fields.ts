@@ -18,7 +18,7 @@ export interface ManagedEntry {
   readonly manager: string
   readonly operation: 'Update' | 'Apply'
   readonly apiVersion: string
-  /** Left out if the manager has changed nothing, because it applied the existing values. */
+  /** Left out if an apply has changed nothing, because all values were the same before. */
   readonly time?: string | undefined
   readonly fieldsType: 'FieldsV1'
   readonly fieldsV1: FieldSet
@@ -175,7 +175,7 @@ export function inOrder(entries: ManagedFields): ManagedFields {
 
 /**
  * Whether an entry is that of this manager, for this kind. A manager has one entry of updates per version of the kind,
- * but only one of applies: otherwise it could not give up fields that it applied in another version.
+ * but only one of applies: otherwise the manager could not remove fields that it applied in another version.
  */
 export function isBy(old: ManagedEntry, { resource }: Kind, manager: Manager, subresource: Subresource): boolean {
   const isSame = old.manager === manager.name && old.operation === manager.operation && old.subresource === subresource

@@ -17,7 +17,7 @@ export function mediaTypesOf(accept: string): readonly MediaType[] {
   })
 }
 
-/** The form that a client prefers to the objects themselves; undefined if it requests no other form. */
+/** The form that a client prefers to the objects themselves; undefined if the client prefers the objects. */
 export function formRequested(request: ApiRequest): TableRequest | PartialRequest | undefined {
   const { accept } = request.headers
   if (accept === undefined) return undefined

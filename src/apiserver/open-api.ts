@@ -48,8 +48,8 @@ const PROTOBUF_V2 = 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf'
 const protobufTypes = ['application/com.github.proto-openapi.spec.v2@v1.0+protobuf', PROTOBUF_V2]
 
 /**
- * The OpenAPI v2 document, without any definition. kubectl validates the items of a `kind: List` with it, and skips
- * items without a definition. The server validates them when it gets them.
+ * The OpenAPI v2 document, without any definition. kubectl validates the items of a `kind: List` with this document,
+ * and skips items without a definition. The server validates each item when kubectl sends it.
  */
 export function openApiV2({ headers }: ApiRequest): ApiResponse {
   const title = 'Kubernetes'

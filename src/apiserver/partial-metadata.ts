@@ -15,8 +15,8 @@ export function partialObject({ metadata }: Pick<StoredObject, 'metadata'>, apiV
 }
 
 /**
- * Reduces an answer, which is a list or one object, to its metadata; a Status stays as it is. The events of a watch
- * have single objects, whatever the client requests.
+ * Reduces the objects in an answer to their metadata; a Status stays as it is. The events of a watch have single
+ * objects, even if the client requests a list.
  * @throws Refusal 406 if a list is requested as one object, or one object as a list
  */
 export function partialResponse(response: ApiResponse, request: PartialRequest, isList: boolean): ApiResponse {
@@ -41,6 +41,6 @@ export function partialResponse(response: ApiResponse, request: PartialRequest, 
   const { continue: token, ...rest } = body.metadata
   const metadata = token ? { ...rest, continue: token } : rest
   const objects = body.items.map((item) => partialObject(item, apiVersion))
-  // Go writes an empty list of them as null.
+  // Go writes an empty list of metadata as null.
   return { ...response, body: { kind: as, apiVersion, metadata, items: objects.length === 0 ? null : objects } }
 }

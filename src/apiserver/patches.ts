@@ -75,7 +75,7 @@ export function jsonPatch(document: unknown, operations: unknown): unknown {
   if (operations.length > MAX_OPERATIONS) throw tooManyOperations(MAX_OPERATIONS, operations.length)
   const copies = { bytes: 0 }
   const edited = operations.reduce((before: unknown, operation) => applied(before, operation, copies), copied(document))
-  // The unused parts of operations may be nested deeper, and a later refusal quotes all operations.
+  // Unused parts of operations may be nested too deeply for a later refusal, which quotes all operations.
   for (const operation of operations) checkDepth(operation)
   return edited
 }
@@ -84,7 +84,7 @@ export function jsonPatch(document: unknown, operations: unknown): unknown {
 const MAX_OPERATIONS = 10_000
 const MAX_COPIED_BYTES = 3 * 1024 * 1024
 
-/** Changes a document that is not shared, and returns it, or the value that replaces it as a whole. */
+/** Applies an operation to a document that it may change. Returns the document, or the value that replaces it. */
 function applied(document: unknown, operation: Members, copies: { bytes: number }): unknown {
   const { op, path, from } = operation
   const value = (): unknown => copied(operation.value ?? null)
@@ -148,7 +148,7 @@ interface Place {
   readonly key: string
 }
 
-/** @throws Refusal 422 if there is no such container. The whole document is in none. */
+/** @throws Refusal 422 if there is no such container, as for the path of the whole document. */
 function placeAt(document: unknown, path: unknown): Place {
   const steps = stepsOf(path)
   const key = steps.at(-1)

@@ -7,7 +7,7 @@ import type { StoredObject } from './store.ts'
 /** The validated parameters of a list or watch. */
 export interface ListOptions {
   readonly matches: ((object: StoredObject) => boolean) | undefined
-  /** The only name that can match, if the selector says so. */
+  /** The name that the field selector requires, if any. */
   readonly name: string | undefined
   /** Undefined: the most recent state. */
   readonly resourceVersion: string | undefined

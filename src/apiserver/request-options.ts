@@ -151,7 +151,7 @@ function parametersOf(query: ApiRequest['query']): DeleteOptions {
   }
 }
 
-/** Refuses more than ten digits, three hundred years: the date would be invalid. @throws Refusal 400 */
+/** Refuses more than ten digits, far below the periods whose date would be invalid. @throws Refusal 400 */
 function checkGrace(seconds: number | undefined): void {
   if (seconds !== undefined && seconds >= 1e10) throw badRequest('gracePeriodSeconds must have at most ten digits')
 }

@@ -181,7 +181,7 @@ export type FieldGetters = Readonly<Record<string, (object: StoredObject) => str
 
 interface FieldSelector {
   readonly matches: (object: StoredObject) => boolean
-  /** The only name that can match, if the selector names one. A list then need not search further. */
+  /** The `metadata.name` that the selector requires, if any. */
   readonly name: string | undefined
 }
 

@@ -18,7 +18,7 @@ export interface Change {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
   readonly revision: number
   readonly key: string
-  /** The state after the write; for `DELETED` the last one, with the revision of the deletion. */
+  /** The state after the write; for `DELETED` the last state, with the revision of the deletion. */
   readonly object: StoredObject
   readonly previous: StoredObject | undefined
 }
@@ -191,7 +191,9 @@ export class Collection {
   }
 }
 
-/** Converts between the two forms of an object that two API groups serve. Pure; the results are frozen. */
+/**
+ * Converts an object between its stored form and that of another API group or version. Pure; the results are frozen.
+ */
 export interface Conversion {
   /** The kind whose form is stored. */
   readonly resource: Resource<KubeObject>

@@ -64,7 +64,7 @@ function unknownDirective(directive: unknown, patch: Members): Error {
   return internalError(`unknown patch type: ${goText(directive)} in map: ${goText(patch)}`)
 }
 
-/** The name of the list in the name of its directive. @throws Refusal 400 */
+/** The name of a list, from the name of a directive for it. @throws Refusal 400 */
 function nameIn(key: string, directive: string, fault: string): string {
   if (!key.startsWith(`${directive}/`)) throw badRequest(fault)
   return key.slice(directive.length + 1)
@@ -111,7 +111,7 @@ function orderedList(
 
 /**
  * Refuses a patch whose items are not in the order that it gives (upstream's validatePatchWithSetOrderList). Does not
- * check a list without a key, because the schema may not have its key.
+ * check a list without a key, because upstream may have a key that the schema lacks.
  */
 function checkOrder(patch: List, order: List, key: string | undefined): void {
   if (patch.length === 0 || order.length === 0 || key === undefined) return
@@ -146,7 +146,9 @@ function mergedMember(live: unknown, value: unknown, schema: Schema | undefined,
   return withoutDirectives(value, depth + 1)
 }
 
-/** A value that a patch adds, without null members and parts with a directive. Undefined: it has a directive itself. */
+/**
+ * A value that a patch adds, without null members and parts with a directive; undefined if the value itself has one.
+ */
 function withoutDirectives(value: unknown, depth: number): unknown {
   checkDepth(depth)
   if (Array.isArray(value))
@@ -259,7 +261,7 @@ function fieldOf(schema: Schema | undefined, name: string): Schema | undefined {
   return schema?.type === 'object' && Object.hasOwn(schema.fields, name) ? schema.fields[name] : undefined
 }
 
-/** A text that only equal JSON values have in common. @throws Refusal 400 if the value is nested too deeply */
+/** A text that is the same only for equal JSON values. @throws Refusal 400 if the value is nested too deeply */
 export function identityOf(value: unknown, depth = 1): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
   checkDepth(depth)

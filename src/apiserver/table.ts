@@ -80,7 +80,7 @@ function definitionOf({ name, type = 'string', priority = 0 }: Column): object {
   return { name, type, format: name === 'Name' ? 'name' : '', description: '', priority }
 }
 
-/** The object with its kind and apiVersion, which items of a list lack, but those of a Table have. */
+/** The object with its kind and apiVersion. Items of a list lack these, but the objects of a Table have them. */
 function complete({ resource }: Kind, object: StoredObject): object {
   return { ...object, kind: resource.kind, apiVersion: apiVersionOf(resource) }
 }

@@ -119,7 +119,7 @@ export function removeFields(value: unknown, fields: FieldSet, schema: Schema | 
 export function mergeFields(value: unknown, over: unknown, schema: Schema | undefined): unknown {
   const base = partsOf(value, schema)?.steps
   const top = partsOf(over, schema)?.steps
-  // Merged into a container with items, null counts as an empty container.
+  // A null that is merged into a container with items counts as an empty container, which changes nothing.
   if (over === null && base !== undefined && base.size > 0) return value
   if (base === undefined || top === undefined) return over
   const merge = (step: string): unknown => {
@@ -173,7 +173,7 @@ function membersOf(parts: readonly (readonly [string, unknown])[]): Members {
 interface Part {
   readonly value: unknown
   readonly schema: Schema | undefined
-  /** Whether it is an item of a list or map, instead of a field that its schema declares. */
+  /** Whether the part is an item of a list or map, instead of a field that a schema declares. */
   readonly isItem: boolean
 }
 

@@ -15,11 +15,11 @@ export interface ObjectReference {
 export interface WaitOptions {
   /** In milliseconds of real time. @default 4000, less than the time limit of a test in vitest and jest */
   readonly timeoutMs?: number
-  /** Ends the wait early; it rejects with the signal's reason. */
+  /** Ends the wait early: the promise rejects with the signal's reason. */
   readonly signal?: AbortSignal
 }
 
-/** An object did not fulfil a condition in time. The message has its last state. */
+/** The error if an object did not meet a condition in time. The message has the object's last state. */
 export class ConditionNotMet extends Error {
   override readonly name = 'ConditionNotMet'
   readonly code = 'ConditionNotMet'

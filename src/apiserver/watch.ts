@@ -21,7 +21,8 @@ export interface WatchContext {
 /**
  * Opens a watch, which misses no change after the call. Events come in the order of their revisions; an object that
  * enters or leaves the selector is ADDED or DELETED.
- * @throws Refusal for a malformed resourceVersion; a too old or future one causes an ERROR event, as in kube-apiserver.
+ * @throws Refusal for a malformed resourceVersion. One that is too old, or from the future in a watch that starts with
+ * the present state, causes an ERROR event, as in kube-apiserver.
  */
 export function openWatch(
   context: WatchContext,
@@ -140,8 +141,8 @@ export interface WatchEvent {
 }
 
 /**
- * Converts the events of a watch. `return()` ends the watch at once, as the watch's own `return()` does. A generator's
- * would wait for the next event, and before the first event it would leave the watch open.
+ * Converts the events of a watch. Its `return()` ends the watch at once. That of a generator would wait for the next
+ * event or, before the first one, leave the watch open.
  */
 export function eventsInForm(
   events: AsyncIterable<WatchEvent>,
@@ -203,7 +204,7 @@ class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
     this.#waiting = undefined
   }
 
-  /** Ends at once. */
+  /** Ends at once, without the queued events. */
   close(): void {
     this.#events.length = 0
     this.#taken = 0
@@ -220,7 +221,7 @@ class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
     const value = this.#events[this.#taken]
     if (value !== undefined) {
       this.#taken++
-      // Not for each event, because this moves all others, and there may be a hundred thousand of them.
+      // Not for each event, because each removal moves all remaining events, perhaps a hundred thousand.
       if (2 * this.#taken > this.#events.length) {
         this.#events.splice(0, this.#taken)
         this.#taken = 0

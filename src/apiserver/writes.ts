@@ -187,7 +187,7 @@ export function deleteObject(
   const marked = markDeleted(kind, live, request, grace, context.clock)
   const gone = grace === 0 && isGone(kind, marked)
   if (request.dryRun || (!gone && marked === live)) return { object: marked, gone }
-  // Objects of kinds with a grace period are marked first even if it is zero, as in upstream's graceful deletion.
+  // As in upstream's graceful deletion, kinds with a grace period mark objects first, even if the period is zero.
   const last = !gone || kind.graceSeconds !== undefined ? collection.put(key, marked) : live
   return { object: gone ? removeObject(kind, collection, key, last) : last, gone }
 }
@@ -313,8 +313,8 @@ function unguarded(kind: Kind, name: string): Error {
 
 /**
  * Empties namespaces that are being deleted, and then removes them. This is the task of kube-controller-manager's
- * namespace controller, but an embedded server must do it itself. Runs in the turn after a change. An object with
- * finalizers retains its namespace until the object is removed.
+ * namespace controller, which an embedded server lacks. An object with finalizers retains its namespace until the
+ * object is removed.
  */
 export class NamespaceContents {
   readonly #context: WriteContext

@@ -64,7 +64,7 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
     withoutUnknown(object) {
       const unknown: string[] = []
       completed(object, ownSchema, unknown)
-      // `withDefaults` removes the unknown fields.
+      // Need not remove the unknown fields, because `withDefaults` removes them later.
       return { known: object, unknown }
     },
     forCreate(draft) {
@@ -97,7 +97,7 @@ function scalePathsOf({ specReplicasPath, statusReplicasPath, labelSelectorPath 
   }
 }
 
-/** Without a conversion webhook, versions differ only in their names. */
+/** Converts between versions. No conversion webhook is called, so versions differ only in `apiVersion`. */
 function asVersion(resource: Resource<KubeObject>, stored: Resource<Draft>): NonNullable<Kind['storedAs']> {
   const as = (apiVersion: string) => (object: StoredObject) => Object.freeze({ ...object, apiVersion })
   return { resource: stored, toStored: as(apiVersionOf(stored)), fromStored: as(apiVersionOf(resource)) }
@@ -202,7 +202,7 @@ function completed(draft: Draft, openApi: JsonSchema, unknown: string[]): Draft 
   }
 }
 
-/** Metadata without its unknown fields. It is a struct in Go, whatever the schema preserves. */
+/** Metadata without its unknown fields. The schema cannot preserve them, because metadata is a struct in Go. */
 function knownMetadata<T>(metadata: T, unknown: string[]): T {
   if (!isRecord(metadata)) return metadata
   const others = Object.keys(metadata).filter((name) => !metadataNames.has(name))
@@ -219,8 +219,9 @@ interface Completion {
 }
 
 /**
- * As long as a body may be. Without this limit a short list of empty items could become an object that fills the
- * memory, if each item has many defaults. kube-apiserver's etcd does not accept such an object either.
+ * The limit on the defaults of one object, in characters of JSON: as long as a body may be. Without it a short list of
+ * empty items could become an object that fills the memory, if each item has many defaults. kube-apiserver's etcd does
+ * not accept such an object either.
  */
 const MAX_DEFAULTS_LENGTH = 3 * 1024 * 1024
 

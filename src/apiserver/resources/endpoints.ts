@@ -204,7 +204,7 @@ export const endpointSliceKind: Kind = {
   },
 }
 
-/** Adds the defaults. Both lists are written even if they are empty: then as null. */
+/** Adds the defaults. Both lists are always written, an empty one as null. */
 function withDefaults(draft: Draft): Draft {
   const endpoints = listMember(draft, 'endpoints').map(withConditions)
   const ports = listMember(draft, 'ports').map(withPortDefaults)
@@ -222,7 +222,7 @@ function withPortDefaults(port: Members): Members {
   return { ...port, name: port.name ?? '', protocol: port.protocol ?? 'TCP' }
 }
 
-/** Whether nothing has changed that raises the generation: the labels, and everything outside of metadata. */
+/** Whether an update preserves the generation: neither the labels nor anything outside of metadata has changed. */
 function isSame(draft: Draft, live: Draft): boolean {
   const { metadata, ...rest } = draft
   const { metadata: liveMetadata, ...liveRest } = live

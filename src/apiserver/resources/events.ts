@@ -82,7 +82,7 @@ export const eventKind: Kind = {
   },
 }
 
-/** The names in events.k8s.io/v1 of the fields of a core Event. */
+/** The fields of a core Event that are renamed in events.k8s.io/v1. */
 const names: Readonly<Record<string, string>> = {
   involvedObject: 'regarding',
   message: 'note',
@@ -180,7 +180,7 @@ function checkLength(event: Draft, field: string, most: number, name: string, er
   }
 }
 
-/** Checks upstream's further rules for an Event that is created as events.k8s.io/v1. */
+/** Checks upstream's further rules for an Event that is created through events.k8s.io/v1. */
 function checkNewEvent(event: Draft, errors: FieldErrors): void {
   if (event.eventTime === undefined) errors.required('eventTime')
   if (event.type !== 'Normal' && event.type !== 'Warning') {
@@ -191,7 +191,7 @@ function checkNewEvent(event: Draft, errors: FieldErrors): void {
   }
 }
 
-/** Refuses an update as events.k8s.io/v1 that changes another field than the series. */
+/** Refuses an update through events.k8s.io/v1 that changes any field but the series. */
 function checkUnchanged(event: Draft, live: StoredObject, errors: FieldErrors): void {
   const before = live as StoredEvent
   const inOrder = ['regarding', 'reason', 'note', ...deprecated, 'type', 'eventTime', 'action', 'related']

@@ -93,7 +93,7 @@ export class Kinds {
     store.collection(qualifiedPlural(customResourceDefinitions)).subscribe((change) => this.#define(change))
   }
 
-  /** If two kinds of a group share a name, the first one is served, and the other once the first is gone. */
+  /** If two kinds of a group have the same name, only the first is served; the second is once the first is removed. */
   get all(): readonly Kind[] {
     const served = [...this.#builtIn]
     for (const { kinds } of this.#defined.values()) served.push(...kinds.filter((kind) => !isTaken(kind, served)))
@@ -131,7 +131,8 @@ export class Kinds {
 }
 
 /**
- * The kinds of a definition, served or not. `replaced` ends their watches when the definition changes or is deleted.
+ * The kinds of a definition, including those whose name is taken. `replaced` ends their watches when the definition
+ * changes or is deleted.
  */
 interface Definition {
   readonly kinds: readonly Kind[]

@@ -203,7 +203,7 @@ function checkBase64(text: string): void {
   throw cannotDecode(secrets, `illegal base64 data at input byte ${at}`)
 }
 
-/** Moves the strings of `stringData` to `data`, where they are base64. @throws Refusal 400 */
+/** Moves the strings of `stringData` to `data`, encoded in base64. @throws Refusal 400 */
 function withDataOfStrings(draft: Draft): Draft {
   const { stringData, ...secret } = draft
   const strings = (stringData ?? {}) as Readonly<Record<string, unknown>>

@@ -12,7 +12,7 @@ const restartPolicies = ['Always', 'OnFailure', 'Never']
 const pullPolicies = ['Always', 'IfNotPresent', 'Never']
 const protocols = ['SCTP', 'TCP', 'UDP']
 
-/** The rules of upstream's ValidatePodSpec that a mistake in a manifest breaks most often, in its order. */
+/** The rules of upstream's ValidatePodSpec that manifests break most often, in upstream's order. */
 export function validatePodSpec(spec: Members, errors: FieldErrors): void {
   const containers = listMember(spec, 'containers')
   const volumes = new Set(listMember(spec, 'volumes').map(({ name }) => name))
@@ -97,7 +97,7 @@ export function validatePodUpdate(draft: Draft, live: StoredObject, errors: Fiel
   }
 }
 
-/** Checks the deadline. If it returns false, the other fields are not checked. */
+/** Checks the deadline, and returns whether to check the other fields. */
 function checkDeadline(seconds: unknown, before: unknown, errors: FieldErrors): boolean {
   const path = 'spec.activeDeadlineSeconds'
   if (seconds === undefined && before !== undefined) {
@@ -116,7 +116,7 @@ function checkTolerations(tolerations: readonly Members[], before: readonly Memb
   errors.forbidden('spec.tolerations', 'existing toleration can not be modified except its tolerationSeconds')
 }
 
-/** The fields that an update must leave as they are. While a Pod has gates, its placement may change. */
+/** The fields that an update must leave as they are. While a Pod has scheduling gates, its placement may change. */
 function immutablePart(spec: Members, before: Members): object {
   const { activeDeadlineSeconds: _deadline, tolerations: _tolerations, schedulingGates: _gates, ...fixed } = spec
   const isGated = listMember(before, 'schedulingGates').length > 0

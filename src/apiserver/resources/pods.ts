@@ -45,7 +45,7 @@ export const nodeKind: Kind = {
     { name: 'Container-Runtime', priority: 1, cell: (node) => nodeInfo(node, 'containerRuntimeVersion', '<unknown>') },
   ],
   nameFault: dnsSubdomainFault,
-  // The kubelet creates its Node with a status, which is preserved.
+  // There is no `forCreate`, because the kubelet creates its Node with a status.
   withDefaults: (draft) => (draft.spec === undefined ? { ...draft, spec: {} } : draft),
   validate() {},
 }
@@ -175,8 +175,8 @@ export const podKind: Kind = {
 }
 
 /**
- * The status with the same first address in `podIP` and `podIPs`. If they differ, `podIP` wins, as when upstream
- * converts it.
+ * The status with the same first address in `podIP` and `podIPs`. If they differ, `podIP` wins, as in upstream's
+ * conversion.
  */
 function withBothAddresses(status: Members): Members {
   const { podIP } = status
@@ -185,7 +185,7 @@ function withBothAddresses(status: Members): Members {
   return podIP ? { ...status, podIPs: [{ ip: podIP }] } : { ...status, podIP: first }
 }
 
-/** A Pod on a Node stays until its kubelet deletes it with a grace period of 0; other Pods are removed at once. */
+/** A Pod that runs on a Node stays until the kubelet deletes it with grace period 0; others are removed at once. */
 function graceSeconds(pod: StoredObject, asked: number | undefined): number {
   const { nodeName, terminationGracePeriodSeconds } = member(pod, 'spec')
   const { phase } = member(pod, 'status')
@@ -205,8 +205,8 @@ function readyContainers(pod: StoredObject): string {
 }
 
 /**
- * `Terminating` while the Pod is being deleted; else why its first container that does not run waits or has ended; else
- * the reason or phase of the Pod.
+ * `Terminating` (on a lost Node, `Unknown`) while the Pod is being deleted. Otherwise the reason of the first container
+ * that waits or has ended or, without one, the reason or phase of the Pod.
  */
 function podStatus(pod: StoredObject): string {
   const { phase, reason } = member(pod, 'status')

@@ -167,7 +167,8 @@ export function withFamilies(
 }
 
 /**
- * Whether the families stay as they are. A Service that merely prefers two changes them only when its fields change.
+ * Whether an update preserves the IP families. With PreferDualStack they change only if the type, addresses or families
+ * of the spec change.
  */
 export function prefersAsBefore(spec: ServiceSpec, live: ServiceSpec | undefined): boolean {
   return (
@@ -316,7 +317,7 @@ function checkExternalName(spec: ServiceSpec, errors: FieldErrors): void {
 }
 
 /**
- * Checks addresses and families by themselves. Addresses that `live` has count as valid (upstream's
+ * Checks the requested addresses and families, without allocation. Addresses that `live` has count as valid (upstream's
  * ValidateServiceClusterIPsRelatedFields).
  */
 export function checkAddresses(spec: ServiceSpec, live: ServiceSpec | undefined, errors: FieldErrors): void {

@@ -223,7 +223,8 @@ function withNodePorts(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
 }
 
 /**
- * Removes the fields that only the old type needs, unless the update changed them (upstream's dropTypeDependentFields).
+ * Removes the fields that the new type does not need (upstream's dropTypeDependentFields). The fields of an address and
+ * the NodePorts stay if the update changes them.
  */
 function withoutOtherTypesFields(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   let next = spec

@@ -3,7 +3,7 @@ import { ALLOCATORS_CHECK, type ReadinessAnswer } from '../kube/readiness.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import type { Clock } from '../runtime/clock.ts'
 
-/** The duties of `auto`: every master has them, unless they are turned off. */
+/** The duties that `auto` turns on. */
 const usualNames = [
   'kubernetes-service',
   'system-namespaces',
@@ -29,7 +29,7 @@ export type ControllerName = (typeof controllerNames)[number]
 
 /** The duties of a master. */
 export interface ControllerSelection {
-  /** The usual duties, except those that the server does itself. */
+  /** Whether the usual duties are on, except those in `off` and those that the server does itself. */
   readonly auto: boolean
   /** Duties that are on even if the server does them itself. */
   readonly on: readonly ControllerName[]
@@ -97,11 +97,11 @@ const HOOKS: Readonly<Partial<Record<ControllerName, string>>> = {
 }
 
 /**
- * A hook that was listed before counts as absent when it has been missing in all answers for this long, because behind
- * a load balancer different servers answer.
+ * For how long all answers must lack a listed hook before the hook counts as absent, in milliseconds. One answer is not
+ * enough, because behind a load balancer different servers answer.
  */
 const QUIET_MS = 60_000
-/** After a longer gap between two answers, in milliseconds, the minute begins again: nothing is known about the gap. */
+/** An answer after a longer gap, in milliseconds, restarts {@link QUIET_MS}: nothing is known about the gap. */
 const GAP_MS = 15_000
 
 /** Whether a server does a duty itself, judged by whether its answers list the hook of the duty. */
@@ -117,9 +117,9 @@ export type HookState =
 export const unknownHook: HookState = { type: 'unknown' }
 
 /**
- * The state of a hook after another answer. Pure. One answer that lists the hook is enough. A listed hook becomes
- * absent after a minute of answers without it; an unknown one with the first such answer. An answer that is not ready
- * and lists no checks counts only if it is the first. A refusal never counts.
+ * The state of a hook after another answer. Pure. One answer that lists the hook makes it `listed`. The first answer
+ * without the hook makes an unknown hook `absent`; a minute of such answers makes a listed hook `absent`. An answer
+ * that is not ready and lists no checks counts only for an unknown hook. A refusal never counts.
  */
 export function nextHookState(before: HookState, answer: ReadinessAnswer, hook: string, nowMs: number): HookState {
   if (!answer.answered || answer.refused !== undefined) return before
@@ -184,7 +184,7 @@ export class DutyDecisions {
     monitor.subscribe((answer) => {
       // A refusal decides nothing, because the server may do all duties itself.
       if (!answer.answered || answer.refused !== undefined) return
-      // The first answer changes all: their hooks were unknown.
+      // On the first answer every hook changes, because all were unknown.
       let changed = false
       this.#hasAnswer = true
       for (const [hook, before] of this.#hookStates) {

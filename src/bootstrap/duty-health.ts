@@ -9,7 +9,7 @@ import type { Logger } from '../telemetry/logger.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
 import type { ControllerName } from './duties.ts'
 
-/** One run of a duty, from its start to its end: it relies on nothing from an earlier one. */
+/** One run of a duty, from its start to its end. A term relies on nothing from an earlier term. */
 export interface DutyTerm {
   /** Does the duty until the signal is aborted. */
   run(signal: AbortSignal): Promise<void>
@@ -37,9 +37,9 @@ export interface DutySymptoms {
 }
 
 /**
- * The condition of a duty after another check. Pure. A fault degrades the duty when it has lasted for `timeoutMs`, a
- * crash at once. While a server is away the time does not count; when the server is back, it starts from zero. A
- * degraded duty stays degraded while it has a fault.
+ * The condition of a duty after another check. Pure. A crash degrades the duty at once, another fault when it has
+ * lasted for `timeoutMs`. The time does not count while a server is away, and starts from zero when the server is back.
+ * A degraded duty stays degraded while it has a fault.
  */
 export function nextCondition(
   before: DutyCondition,
@@ -64,7 +64,7 @@ interface DutyHealthOptions {
   readonly degraded: Gauge<'duty'>
   /** How long the duty may be refused, or not be done, before it is degraded. */
   readonly timeoutMs: number
-  /** In a dry run no duty is ever done, so this alone is not a fault. */
+  /** In a dry run no duty is ever done, so an incomplete duty is not a fault. */
   readonly dryRun: boolean
   /** What the server permanently refuses to this duty; undefined without a refusal. */
   readonly refusal: () => string | undefined
@@ -88,12 +88,12 @@ export class DutyHealth {
     options.degraded.set({ duty: options.name }, 0)
   }
 
-  /** Resolves when the duty was done for the first time, or is left out. */
+  /** Resolves when the duty was done for the first time, or is suspended. */
   get settled(): Promise<void> {
     return this.#settled.promise
   }
 
-  /** Resolves when the duty was first done, is degraded or is left out, because then waiting is useless. */
+  /** As {@link settled}, but resolves also when the duty is degraded, because nothing more can be expected soon. */
   get known(): Promise<void> {
     return this.#known.promise
   }
@@ -124,7 +124,7 @@ export class DutyHealth {
     this.#check({ away: false })
   }
 
-  /** The failure that {@link crashed} reported is over, also if it was in a part that several duties share. */
+  /** The failure that {@link crashed} reported is over. It may have been in a part that several duties share. */
   recovered(): void {
     this.#crash = undefined
     this.#check({ away: false })
@@ -206,7 +206,7 @@ export interface SupervisedOptions {
 
 /**
  * Does a duty, term after term, until the signal is aborted; never rejects. A failed term is a programming error,
- * because terms handle failures of servers themselves. It degrades this duty alone, and the next term begins after a
+ * because terms handle failures of servers themselves. It is reported to `health`, and the next term begins after a
  * wait.
  */
 export async function supervised(

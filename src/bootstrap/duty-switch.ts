@@ -23,8 +23,8 @@ export interface DutySwitchOptions {
 }
 
 /**
- * Turns one duty on as soon as the server has answered which duties it does itself, off while a server does this one
- * itself, and on again when no server does so any more.
+ * Starts one duty as soon as an answer of the server shows which duties the server does itself. Stops the duty, or lets
+ * it only report, while a server does it. Starts the duty again when no server does it any more.
  */
 export class DutySwitch {
   readonly #options: DutySwitchOptions
@@ -87,7 +87,7 @@ export class DutySwitch {
       this.#term?.abort(new Error(`${name} is left to the server`))
       health.ended()
     } else if (before?.type === 'left-to-server' || exceptOf(decision) !== undefined) {
-      // Restarts a term that only reported, so that it repairs its findings, and a term for other objects.
+      // A term that only reported must restart to repair its findings, and a term for other objects to manage these.
       this.#term?.abort(new Error(`another part of ${name} is done here`))
     }
   }

@@ -46,7 +46,7 @@ export function composeKubernetesService(options: MasterOptions, ports: PartPort
     address: options.advertiseAddresses[0]?.text,
     fleet: options.endpointReconcilerType === 'lease' ? fleet : undefined,
   })
-  // None in a dry run, which changes nothing: everything would seem overwritten.
+  // None in a dry run, which writes nothing: every object would seem to be overwritten by others.
   const overwrites = options.dryRun ? undefined : new ForeignOverwrites({ ...ports, intervalMs })
   const writer = new ObjectWriter({ ...ports, overwrites, onWritten: (written) => announcements.written(written) })
   const adapter = new EndpointsAdapter({ ...ports, writer })
@@ -107,7 +107,7 @@ function chooseReconciler(
   return membership
 }
 
-/** The lease store of the options, or that of the embedding program. Throws a TypeError if an etcd is missing. */
+/** The lease store of the embedding program, or else of the options. Throws a TypeError for `etcd` without a client. */
 export function leasesOf(
   options: MasterOptions,
   ports: MasterPorts & { readonly availability: ServersAvailability },
@@ -135,7 +135,7 @@ function openLeases(
   }
 }
 
-/** This master's record. */
+/** The holder record of this master. */
 export function holderOf(options: MasterOptions, { clock, random }: Pick<MasterPorts, 'clock' | 'random'>): Holder {
   return {
     instanceId: randomUuid(random),

@@ -18,7 +18,8 @@ import type { ControllerSelection } from './duties.ts'
 export interface MasterOptions {
   /**
    * The first address, of the family of the first Service range, is listed in Endpoints. A second address, of the other
-   * family, is listed in an EndpointSlice of its own while all masters have one. Empty only with the reconciler `none`.
+   * family, is listed in an EndpointSlice of its own while every master has a second address. Empty only with the
+   * reconciler `none`.
    */
   readonly advertiseAddresses: readonly Address[]
   readonly securePort: number
@@ -78,7 +79,7 @@ export interface SyncOptions {
   readonly batchPeriodMs: number
 }
 
-/** An etcd, with the classes of its lease store and range registry, so that only programs with etcd load the code. */
+/** An etcd client, with the classes of its lease store and range registry, which only programs with etcd load. */
 export interface EtcdStore {
   readonly kv: EtcdKv
   readonly Leases: new (options: EtcdLeasesOptions) => MasterLeases
@@ -90,7 +91,7 @@ export interface EtcdStore {
 /** Everything through which a master reaches the outside. "Port" is meant as in "ports and adapters", not as in TCP. */
 export interface MasterPorts extends Omit<Connection, 'close' | 'discovery'> {
   /**
-   * The resources that the server serves. Without discovery, a resource that the server does not serve counts as
+   * Reads which resources the server serves. Without discovery, a resource that the server does not serve counts as
    * refused.
    * @default none
    */

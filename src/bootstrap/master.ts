@@ -37,9 +37,9 @@ export interface Master {
   run(signal: AbortSignal): Promise<void>
   /**
    * Starts the master: for an API server that calls this as its own post-start hook, instead of {@link run}. Resolves
-   * when the namespaces and the ServiceCIDR exist, or when the server has refused them for too long to wait. Does not
-   * wait for the Service and the address: they need the server's /readyz, which may wait for this hook. Rejects when
-   * the start failed.
+   * when the duties for namespaces and ServiceCIDR were done, need not be done here or are degraded. Does not wait for
+   * the Service and the address: they need the server's /readyz, which may wait for this hook. Rejects when the start
+   * failed.
    */
   postStartHook(): Promise<void>
   /**
@@ -49,7 +49,7 @@ export interface Master {
   preShutdownHook(): Promise<void>
 }
 
-/** With the gate `startup` the server is probed this often, in milliseconds, because its own duties may change. */
+/** The period of probes with the gate `startup`, in milliseconds. They show when the server's own duties change. */
 const ASKING_PERIOD_MS = 10_000
 
 /** The one place where the parts of a master are composed. */
@@ -114,7 +114,7 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
 
 /**
  * Withdraws the master with these options from `default/kubernetes`, from outside its process. Without an advertised
- * address, withdraws the only master of this host. Rejects when other processes cannot reach the lease store.
+ * address, withdraws the only master of this host. Rejects when the lease store is in the memory of that process.
  */
 export async function withdrawMaster(
   options: MasterOptions,
@@ -147,7 +147,7 @@ export async function withdrawMaster(
     },
     signal,
   )
-  // Writes the recorded Events, then returns.
+  // With an aborted signal, `run` writes the recorded Events and then returns.
   await events.run(AbortSignal.abort())
   return withdrawal
 }
@@ -228,7 +228,7 @@ function serverFault(monitor: ReadinessMonitor, clock: Clock, leaseTtlMs: number
   return state.phase === 'ready' ? undefined : 'own API server is not ready'
 }
 
-/** Probes the server whenever nothing else has for a while, so that the subscribers get an answer. */
+/** Probes the server if it has not answered for {@link ASKING_PERIOD_MS}, so that the subscribers get an answer. */
 async function askAgain(monitor: ReadinessMonitor, clock: Clock, signal: AbortSignal): Promise<void> {
   let askedMs = clock.monotonicMs()
   for (;;) {
@@ -242,7 +242,7 @@ async function askAgain(monitor: ReadinessMonitor, clock: Clock, signal: AbortSi
   }
 }
 
-/** Logs the outages of each server separately. Those of the API server and of etcd are a metric too. */
+/** Logs the outages of each server separately. A metric shows those of the API server, another one those of etcd. */
 function openAvailability({ leaseStore }: MasterOptions, ports: MasterPorts): ServersAvailability {
   const { clock, logger, metrics, etcd, outages } = ports
   const api = new Availability({ clock, logger, outages })
@@ -277,7 +277,7 @@ function openEvents({ host }: MasterOptions, ports: MasterPorts): EventRecorder 
   return new EventRecorder({ ...ports, reportingController: 'apiserver-bootstrap', reportingInstance: host })
 }
 
-/** Marks every log line of a dry run, because its writes did not happen. */
+/** The ports of a dry run: no write happens, so every log line is marked. */
 function dryRunPorts({ api, logger }: MasterPorts): Pick<MasterPorts, 'api' | 'logger'> {
   const marked = dryRunLogger(logger.child({ dryRun: true }))
   return { api: dryRunApi(api, marked), logger: marked }
@@ -312,7 +312,7 @@ export function recordRefusals(
 /**
  * Resolves with `settled`. Rejects when the server has been ready for `timeoutMs` and still refuses something that the
  * start needs. Admission and RBAC refuse at first, until they are ready. A refusal that lasts longer does not end by
- * itself, and a program that only logs it would seem to work. Waits until an outage of the server is over.
+ * itself, and a program that only logs it would seem to work. An outage is not a refusal, and only prolongs the wait.
  */
 async function startedWithin(
   settled: Promise<void>,

@@ -20,7 +20,7 @@ import { auditUserOf, type PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions } from './master-options.ts'
 import { PartAvailability } from './servers-availability.ts'
 
-/** One of the two repairs. */
+/** The repair of ClusterIPs, or that of NodePorts. */
 interface RepairDuty {
   readonly name: 'cluster-ip-repair' | 'node-port-repair'
   /** Creates one term of the duty. */

@@ -24,13 +24,13 @@ export interface Servers {
   readonly etcd: Availability
   /** The lease store or range registry of the embedding program. */
   readonly own: Availability
-  /** The one that holds the leases. It gets all timeouts, because only requests for leases have a limit in time. */
+  /** The one of the three that holds the leases. Gets all timeouts: only requests for leases have a time limit. */
   readonly leases: Availability
 }
 
 /**
- * Sorts reports by server, which the class of the error determines. An error of any other class counts for the API
- * server.
+ * Passes each failure on to the server that the class of the error determines, by default the API server. A success
+ * goes to all servers, because it does not show its server.
  */
 export function availabilityByServer({ api, etcd, own, leases }: Servers): ServersAvailability {
   const all = [api, etcd, own]

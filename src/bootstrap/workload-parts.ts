@@ -238,15 +238,15 @@ function contextOf(
 
 /**
  * Whether masters maintain a Service: it is `kubernetes`, and this process manages it, or other masters have marked its
- * objects. Upstream's controllers do not leave it out. They delete its Endpoints with the Service, and create slices
- * for it if it gets a selector. The masters correct that, but only after clients have seen it.
+ * objects. Upstream's controllers do not exclude this Service: they delete its Endpoints when it is deleted, and create
+ * slices for it if it gets a selector. The masters correct such a change only after clients have seen it.
  */
 function managedByMasters(options: MasterOptions): (key: string, isMarked: boolean) => boolean {
   const managedHere = isSelected(options.controllers, 'kubernetes-service')
   return (key, isMarked) => key === keyOf(KUBERNETES_SERVICE) && (managedHere || isMarked)
 }
 
-/** Only masters write Endpoints with this label. */
+/** Whether masters wrote the Endpoints: only theirs have this label. */
 function isMastersEndpoints(current: Endpoints | undefined): boolean {
   return current?.metadata?.labels?.[SKIP_MIRROR_LABEL] === 'true'
 }

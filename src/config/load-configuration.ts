@@ -10,7 +10,7 @@ import { type Flags, type Resolved, resolveConfiguration } from './resolve.ts'
 
 /**
  * The configuration from the flags and from the file that `--config` names, if any. The YAML parser is loaded only for
- * a file. Throws an {@link InvalidInputError} with every mistake; an unreadable file is one.
+ * a file. Throws an {@link InvalidInputError} with every mistake, also for an unreadable file.
  */
 export async function loadConfiguration(flags: Flags, rules?: readonly Rule<Configuration>[]): Promise<Resolved> {
   const file = flags.config
@@ -18,7 +18,7 @@ export async function loadConfiguration(flags: Flags, rules?: readonly Rule<Conf
   return resolveConfiguration(flags, await loadYaml(file, '--config'), rules)
 }
 
-/** Reads the YAML file that the flag `where` names, and loads the parser. Throws an {@link InvalidInputError}. */
+/** Reads and parses a YAML file. `where` names the flag in messages. Throws an {@link InvalidInputError}. */
 export async function loadYaml(file: string, where: string): Promise<YamlDocument> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new InvalidInputError([{ where, message: `cannot read ${file}: ${unreadableReason(cause)}` }], { cause })
@@ -29,8 +29,7 @@ export async function loadYaml(file: string, where: string): Promise<YamlDocumen
 
 /**
  * Opens the port {@link MasterPorts.etcd}, with which a master stores its leases and ranges in etcd or kine. Contacts
- * nothing yet. `kv.close()` closes it. Only this function loads the code for etcd and protobuf, because few programs
- * use it.
+ * no server yet. `kv.close()` closes the port. Loads the code for etcd only now, because few programs use etcd.
  *
  * @param options - `endpoints` as texts: `https://host:2379`, `http://host:2379` or `unix:///path`.
  * @throws EtcdEndpointError for an invalid endpoint.

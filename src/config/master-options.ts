@@ -4,8 +4,8 @@ import type { Configuration } from './configuration.ts'
 import { resolveConfiguration } from './resolve.ts'
 
 /**
- * The part of the configuration that a master needs. `host` is the name of this machine, unless the configuration
- * overrides it.
+ * The part of the configuration that a master needs. `host` is the name of this machine, which the configuration can
+ * override.
  */
 export function masterOptionsOf(configuration: Configuration, host: string): MasterOptions {
   return {
@@ -64,15 +64,13 @@ function workloadOptionsOf(configuration: Configuration): WorkloadOptions {
   }
 }
 
-/**
- * The addresses, with the cluster's primary family first: that of the first Service range, whatever their own order.
- */
+/** The addresses, with those of the primary family first. The first Service range determines the primary family. */
 function primaryFirst({ advertiseAddress = [], serviceClusterIpRange }: Configuration): readonly Address[] {
   const primary = serviceClusterIpRange[0]?.family
   return advertiseAddress.toSorted((a, b) => Number(b.family === primary) - Number(a.family === primary))
 }
 
-/** Settings by their names in a configuration file, as texts, in the form of flags. */
+/** Settings by their keys in a configuration file. Each value is the text that the flag of the setting takes. */
 export type MasterSettings = { readonly [Key in keyof Configuration]?: string } & {
   /** Required: the address at which clients reach this master's API server. */
   readonly advertiseAddress: string
@@ -88,7 +86,7 @@ export type MasterSettings = { readonly [Key in keyof Configuration]?: string } 
  * @throws InvalidInputError with every mistake, one line each.
  */
 export function defineMaster(settings: MasterSettings, host: string): MasterOptions {
-  // The embedding program has its own connection, but the rules require one, which `embedded` satisfies.
+  // `embedded` satisfies the rules, which require a connection. The embedding program has its own.
   const { configuration } = resolveConfiguration({ ...settings, embedded: 'true' })
   return masterOptionsOf(configuration, host)
 }

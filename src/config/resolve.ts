@@ -41,8 +41,8 @@ export interface Resolved {
 }
 
 /**
- * Composes flags, a configuration file and the defaults, in this order of precedence, and checks every value and rule;
- * commands other than run may have their own rules. Pure. Throws an {@link InvalidInputError} with every mistake, each
+ * Composes flags, a configuration file and the defaults, in this order of precedence, and checks every value and rule.
+ * Commands other than `run` have rules of their own. Pure. Throws an {@link InvalidInputError} with every mistake, each
  * naming its flag or its position in the file.
  */
 export function resolveConfiguration(

@@ -1,7 +1,7 @@
 import type * as z from 'zod/mini'
 import { parsedText } from './option.ts'
 
-/** A text is not a duration. The message is one line that names the text and its fault. */
+/** The error for a text that is not a duration. The message is one line that names the text and its fault. */
 export class DurationError extends Error {
   override readonly name = 'DurationError'
   readonly code = 'InvalidDuration'
@@ -18,13 +18,13 @@ const nanosecondsPerUnit: ReadonlyMap<string, number> = new Map([
   ['h', 3600e9],
 ])
 
-/** Go holds a duration as a signed 64-bit number of nanoseconds: 292 years. */
+/** Go stores a duration as a signed 64-bit number of nanoseconds, so the limit is 292 years. */
 const LIMIT_NS = 1n << 63n
 
 /**
  * Parses a duration in the grammar of Go's time.ParseDuration, and returns milliseconds. A duration is an optional
  * sign, then numbers, each with an optional fraction and a unit, such as `300ms`, `-1.5h` or `2h45m`. The units are ns,
- * us (or µs), ms, s, m and h; only `0` needs none. Below a millisecond the result has a fraction.
+ * us (or µs), ms, s, m and h; only `0` needs none. The result may have a fraction.
  * @throws DurationError
  */
 export function parseDuration(text: string): number {
@@ -73,9 +73,9 @@ export function formatDuration(durationMs: number): string {
   return `${sign}${minutes / 60n}h${minutes % 60n}m${seconds}s`
 }
 
-/** The nanoseconds of a fraction. Go also computes it as a double, so the same rounding gives the same number. */
+/** The nanoseconds in a fraction of a unit. Rounded as in Go, which also computes with doubles. */
 function fractionNs(fraction: string, unitNs: number): bigint {
-  // Go ignores digits after the nineteenth, because they do not fit its integer.
+  // As Go does, ignores the digits that no longer fit into a signed 64-bit integer.
   let value = 0n
   let scale = 1
   for (const digit of fraction) {
@@ -94,12 +94,12 @@ function decimal(value: bigint, places: number): string {
   return fraction === '' ? `${value / unit}` : `${value / unit}.${fraction}`
 }
 
-/** The default maximum. No setting of ours makes sense for longer, so a longer duration has a wrong unit. */
+/** The default maximum. No setting has a use for a longer duration, so its unit is probably wrong. */
 const LONGEST_MS = 24 * 3_600_000
 
 /**
- * A schema for a duration in Go's form (`10s`, `1m30s`), parsed to milliseconds: at least `minMs`, at most `maxMs` or
- * 24h, in whole seconds with `wholeSeconds` (a value stored in seconds must not be rounded).
+ * A schema that parses a duration in Go's form (`10s`, `1m30s`) to milliseconds. The default of `maxMs` is 24h.
+ * `wholeSeconds` is for a value that is stored in seconds: it refuses fractions, so that nothing is rounded.
  */
 export function duration(limits: {
   readonly minMs: number
@@ -126,8 +126,8 @@ const DAY = 24 * HOUR
 const YEAR = 365 * DAY
 
 /**
- * A span of time as kubectl prints ages: two units at most, the second one only if it is significant (`90s`, `3m4s`,
- * `12m`, `5h20m`, `3d4h`, `2y30d`). Negative spans are `0s`. Upstream: HumanDuration in
+ * A span of time as kubectl prints ages: at most two units, and only one if the second is zero or insignificant (`90s`,
+ * `3m4s`, `12m`, `5h20m`, `3d4h`, `2y30d`). Negative spans are `0s`. Upstream: HumanDuration in
  * k8s.io/apimachinery/pkg/util/duration.
  *
  * @param ms - milliseconds; fractions of a second are cut off.

@@ -14,7 +14,7 @@ export interface Option {
   readonly schema: z.ZodMiniType
   /** Stands for the value in the help: `PORT`. Left out for a switch. */
   readonly metavar?: string
-  /** The value of a flag that is given without one. Left out: the flag needs a value. */
+  /** The value if the flag is given without a value. Left out: the flag needs a value. */
   readonly bare?: string
   /** One line, lower case, no full stop. */
   readonly description: string
@@ -51,7 +51,7 @@ export type ValuesOf<Group extends OptionGroup> = {
 export interface Rule<Values> {
   /** The option that is named when the rule is breached. */
   readonly on: keyof Values & string
-  /** The rule is not checked while one of these is malformed. `on` is always among them. */
+  /** The options that the rule reads beside `on`. If one of them or `on` is malformed, the rule is not checked. */
   readonly needs?: readonly (keyof Values & string)[]
   /** The fault, as the rest of a line that begins with the option's name; undefined if there is none. */
   breach(values: Values): string | undefined
@@ -81,7 +81,7 @@ export function defaultTextOf(option: Option): string | undefined {
 /** The form of input that a schema takes. */
 export type InputKind = 'text' | 'integer' | 'boolean' | 'list'
 
-/** The form of input that a schema takes, also through pipes and codecs. Throws for a type that no option may have. */
+/** The form of input that a schema, or the input of its pipe, takes. Throws for a type that no option may have. */
 export function inputKindOf(schema: z.core.$ZodType): InputKind {
   const { def } = (schema as z.core.$ZodTypes)._zod
   switch (def.type) {
@@ -101,7 +101,7 @@ export function inputKindOf(schema: z.core.$ZodType): InputKind {
   }
 }
 
-/** The words that a schema takes, or that the items of its list take; undefined for a schema without an enum. */
+/** The words of an enum, or of the items in a list of an enum; undefined for any other schema. */
 export function choicesOf(schema: z.core.$ZodType): readonly string[] | undefined {
   const { def } = (schema as z.core.$ZodTypes)._zod
   if (def.type === 'array') return choicesOf(def.element)
@@ -151,12 +151,12 @@ export function parsedText<Value>(
   })
 }
 
-/** The name of a file, which is read later. */
+/** The name of a file. The schema does not read the file. */
 export const fileName = z.string().check(z.minLength(1, 'needs the name of a file'))
 
 /** A whole number in [`min`, `max`]. */
 export function wholeNumber(min: number, max: number): z.ZodMiniType<number, number> {
   const error = `must be a whole number from ${min} to ${max}`
-  // Aborts after the first message, because the input may be out of the range too.
+  // The abort prevents a second, equal message if a number is neither whole nor in the range.
   return z.int({ error, abort: true }).check(z.gte(min, { error }), z.lte(max, { error }))
 }

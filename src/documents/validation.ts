@@ -8,9 +8,7 @@ export interface Mistake {
   readonly message: string
 }
 
-/**
- * A user's input is invalid. Contains every mistake, in the order of the input. Thrown before anything is contacted.
- */
+/** The error for invalid input of a user. It contains every mistake. */
 export class InvalidInputError extends Error {
   override readonly name = 'InvalidInputError'
   readonly code = 'InvalidInput'
@@ -66,7 +64,7 @@ function nounOf(expected: string): string {
   }
 }
 
-/** A value as a person wrote it, short. */
+/** A value for a message, as a person wrote it: at most 80 characters, without secrets. */
 export function show(value: unknown): string {
   if (value === null || value === undefined) return 'nothing'
   if (typeof value === 'object') return 'a mapping'

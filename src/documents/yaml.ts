@@ -19,13 +19,11 @@ import {
 import { withoutSecrets } from '../telemetry/secrets.ts'
 import { InvalidInputError, type Mistake } from './validation.ts'
 
-/** The longest file, in characters. Every real configuration is shorter; a longer file was given by mistake. */
+/** The longest file, in characters. Every real configuration is shorter. */
 const MAX_LENGTH = 256 << 10
-/** Limits the aliases of a file, and their copies. Configurations hardly have any, and resolving many takes long. */
+/** The most aliases of a file, and the most copies from them. Files hardly have any, and many are slow to resolve. */
 const MAX_ALIASES = 20
-/**
- * How many bad lines are reported. A file with more is not YAML, and each description may walk through the document.
- */
+/** How many bad lines are reported. A file with more is not YAML, and each report may require a walk through it. */
 const MAX_BAD_LINES = 100
 
 /** A YAML document with the position of each of its values. */
@@ -33,20 +31,22 @@ export interface YamlDocument {
   readonly file: string
   /** Plain data, by YAML 1.2's core schema: `yes` is text, `0o17` a number. */
   readonly value: unknown
-  /** Duplicate keys: `value` has the last one. A caller that refuses the document reports them too. */
+  /**
+   * One for each duplicate key, of which `value` has the last. A caller that refuses the document reports these too.
+   */
   readonly mistakes: readonly Mistake[]
   /**
-   * `FILE:LINE:COLUMN`, from 1, of the value at `path`, or of its key; if there is no such value, of the nearest
-   * parent. The position of a value from an alias is that of its anchor.
+   * The position of the value at `path`, or of its key: `FILE:LINE:COLUMN`, counted from 1. If there is no such value,
+   * the position of its nearest parent. A value within an alias has its position in the node with the anchor.
    */
   positionOf(path: readonly (string | number)[], of?: 'key' | 'value'): string
 }
 
 /**
- * Reads one YAML document. `file` is only for messages. Throws an {@link InvalidInputError} that lists every mistake
- * with its line and column: syntax, tabs, keys that are not text, more than one document, aliases that have no anchor
- * or that contain themselves. Duplicate keys alone do not throw: they are the `mistakes` of the result. If there are
- * other mistakes, the error lists them too.
+ * Reads one YAML document. `file` is only for messages. Duplicate keys alone do not throw: they are the `mistakes` of
+ * the result. An error about the syntax lists them too.
+ * @throws InvalidInputError for an empty or too long text; for mistakes in the syntax, keys that are not text and a
+ *   second document, with the line and column of each; or else for aliases that have no anchor or contain themselves
  */
 export function parseYaml(text: string, file: string, maxLength = MAX_LENGTH): YamlDocument {
   if (text.length > maxLength)
@@ -124,10 +124,10 @@ export function parseYamlDocuments(text: string, file: string, maxLength: number
   }
   let line = 0
   return text.split(/^---(?=\s|$)/m).flatMap((part) => {
-    // Line breaks in front, so that positions count from the start of the file.
+    // The line breaks in front make positions count from the start of the file.
     const padded = '\n'.repeat(line) + part
     line += part.split('\n').length - 1
-    // The document has nothing but blank lines and comments.
+    // Skips a document of blank lines and comments.
     if (!/^[^\S\n]*[^\s#]/m.test(part)) return []
     const { value, mistakes } = parseYaml(padded, file, 2 * maxLength)
     if (mistakes.length > 0) throw new InvalidInputError(mistakes)
@@ -162,7 +162,7 @@ function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
   return pairs
 }
 
-/** The aliases in the order of the text, each with the node that it repeats; undefined if no anchor precedes it. */
+/** Maps each alias, in the order of the text, to the node that it repeats, or to undefined without such an anchor. */
 function aliasesOf(document: Document.Parsed<ParsedNode>): ReadonlyMap<Alias, Node | undefined> {
   const found = new Map<Alias, Node | undefined>()
   const anchors = new Map<string, Node>()
@@ -187,7 +187,7 @@ interface SyntaxMistake {
   readonly message: string
 }
 
-/** A mistake for each key that its mapping already has. Takes linear time, unlike the parser's own check. */
+/** A mistake for each repeated key of a mapping. Takes linear time, unlike the parser's own check. */
 function duplicateKeys(text: string, contents: Node | null): readonly SyntaxMistake[] {
   const found: SyntaxMistake[] = []
   visit(contents, {
@@ -339,7 +339,7 @@ export function firstSyntaxMistake(document: Pick<Document.Parsed, 'errors' | 'c
 function startOf(contents: Node | null, offset: number, accepts: (node: unknown) => boolean): number {
   let start = offset
   visit(contents, (_, node) => {
-    // The value of a pair without one is null.
+    // Pairs have no range. A missing value is null.
     const range = isNode(node) ? node.range : undefined
     if (accepts(node) && range && range[0] <= offset && range[2] >= offset) start = range[0]
   })

@@ -95,7 +95,7 @@ export class Handlers {
     return known
   }
 
-  /** Refuses undeclared fields in an applied object, whatever the request says, if this server validates fields. */
+  /** If this server validates fields, refuses undeclared ones in an applied object, whatever the request says. */
   #declared(kind: Kind, object: unknown, refusal: (unknown: readonly string[]) => Error): unknown {
     if (this.#fieldValidation === undefined) return object
     const query = [['fieldValidation', 'Strict']] as const

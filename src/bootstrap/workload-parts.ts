@@ -38,7 +38,7 @@ const slicesPause: WritePause = (slices) => 19.5 * slices
 /** The shared parts of the controllers of one term. */
 type Term = Pick<WorkloadContext, 'informers' | 'members'>
 
-/** Makes a new controller for each term of leadership. Its metrics continue from term to term. */
+/** Makes a new controller for each term of leadership. The metrics continue from term to term. */
 interface Maker {
   readonly name: WorkloadControllerName
   make(term: Term): WorkloadController
@@ -102,7 +102,7 @@ export function composeWorkloads(
   return { run: (signal) => supervised({ ...ports, make: () => ({ ...waiting, run }), health: all }, signal) }
 }
 
-/** One term of leadership: it relies on nothing from an earlier one. */
+/** One term of leadership. It relies on nothing from an earlier term. */
 async function runTerm(
   makers: readonly Maker[],
   ports: PartPorts,

@@ -40,8 +40,7 @@ function describeSource({ key, source, option }: Setting): string {
 }
 
 /**
- * A value in YAML's flow style. Text that YAML would not read as the same string is quoted as in JSON, which is valid
- * YAML.
+ * A value in YAML's flow style. Text that YAML would read as another value is quoted as in JSON, which is valid YAML.
  */
 function yamlFlow(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(yamlFlow).join(', ')}]`

@@ -25,7 +25,7 @@ export function configurationReference(): string {
   ].join('\n')}\n`
 }
 
-/** A table with a row for each option of a group. `withKeys` adds the keys in a configuration file. */
+/** A table with a row for each option of a group. `withKeys` adds a column of keys in a configuration file. */
 export function optionTable(group: OptionGroup, withKeys = true): readonly string[] {
   const columns = ['flag', ...(withKeys ? ['key'] : []), 'default', 'meaning']
   const rows = Object.entries(group.options).map(([key, option]) => [

@@ -81,7 +81,7 @@ export function defaultTextOf(option: Option): string | undefined {
 /** The form of input that a schema takes. */
 export type InputKind = 'text' | 'integer' | 'boolean' | 'list'
 
-/** The form of input that a schema, or the input of its pipe, takes. Throws for a type that no option may have. */
+/** The form of input that a schema takes; for a pipe, its first schema. Throws for a type that no option may have. */
 export function inputKindOf(schema: z.core.$ZodType): InputKind {
   const { def } = (schema as z.core.$ZodTypes)._zod
   switch (def.type) {
@@ -101,7 +101,7 @@ export function inputKindOf(schema: z.core.$ZodType): InputKind {
   }
 }
 
-/** The words of an enum, or of the items in a list of an enum; undefined for any other schema. */
+/** The words that an enum, or each item in a list of an enum, may be; undefined for any other schema. */
 export function choicesOf(schema: z.core.$ZodType): readonly string[] | undefined {
   const { def } = (schema as z.core.$ZodTypes)._zod
   if (def.type === 'array') return choicesOf(def.element)

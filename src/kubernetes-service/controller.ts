@@ -38,7 +38,7 @@ const REFUSED_MS = 1_500
 export interface KubernetesServiceOptions extends InformerContext {
   readonly metrics: Metrics
   readonly writer: ObjectWriter
-  /** `subscribe`: to the availability of the API server. */
+  /** `subscribe` reports when the API server is lost, or is back. */
   readonly availability: AvailabilityReporter & Pick<Availability, 'subscribe'>
   readonly reconciler: ListReconciler
   /** Undefined with a reconciler that lists no master. */
@@ -49,17 +49,17 @@ export interface KubernetesServiceOptions extends InformerContext {
 }
 
 /**
- * Manages `default/kubernetes`: the Service, its Endpoints and their slice.
+ * Manages `default/kubernetes`: the Service, its Endpoints and their slices.
  *
- * Each change of one of the three or of the leases, and each interval, triggers a reconciliation. Reconciliations of
- * one object never overlap, and triggers that wait are merged into one. If the watches show everything in sync, a
+ * Each change of these objects or of the leases, and each interval, triggers a reconciliation. Reconciliations of one
+ * object never overlap, and triggers that wait are merged into one. If the watches show everything in sync, a
  * reconciliation sends no request, except the one for the leases at each interval.
  *
  * A watch may lose an event and continue. So each interval also reads the Service, the Endpoints and a slice live: with
- * the leases that is at most four requests. These reads are separate, so that one that hangs delays no reconciliation.
+ * the leases that is at most four requests. They run beside the reconciliations, so that a read that hangs delays none.
  *
- * The Service has its own loop with its own back-off, because a refused or contested write of the Service must not
- * delay changes of the list, nor the other way round.
+ * The Service and the list have separate loops with separate back-off, because a refused or contested write of one must
+ * not delay the other.
  */
 export class KubernetesServiceController {
   readonly #options: KubernetesServiceOptions

@@ -26,7 +26,7 @@ export interface KubernetesServiceDutyOptions {
   readonly securePort: number
 }
 
-/** The whole duty of one master for `default/kubernetes`, from its start to its departure. */
+/** Everything that one master does for `default/kubernetes`, from its start to its departure. */
 export class KubernetesServiceDuty {
   readonly #options: KubernetesServiceDutyOptions
   readonly #stopping = new AbortController()
@@ -36,7 +36,7 @@ export class KubernetesServiceDuty {
     this.#options = options
   }
 
-  /** Runs until the signal is aborted; {@link stop} before that ends the writes, while watches and leases continue. */
+  /** Runs until the signal is aborted. {@link stop} ends the reconciliations; watches and leases continue. */
   async run(signal: AbortSignal): Promise<void> {
     const { controller, reconciler } = this.#options
     const { controller: loops, unlink } = linkedController(signal, this.#stopping.signal)

@@ -54,8 +54,8 @@ export class EndpointsAdapter {
   }
 
   /**
-   * Reads all stored objects. The slices are read before the Endpoints that they follow, so that a write to a slice is
-   * never based on older Endpoints.
+   * Reads all stored objects. The slices are read before the Endpoints that they follow, so that no slice is
+   * overwritten from Endpoints older than it.
    */
   async read(signal?: AbortSignal): Promise<ObservedEndpoints> {
     const names = [KUBERNETES_SERVICE.name, secondSliceName(4), secondSliceName(6)]
@@ -84,7 +84,7 @@ export class EndpointsAdapter {
 
   /**
    * Gets a plan for the stored objects from `plan`, and executes it. Resolves with whether there was one. `plan` must
-   * read the leases after the objects were read, so that this write conflicts if another master wrote with newer
+   * read the leases after the objects were read, so that this write conflicts if another master wrote a plan from newer
    * leases. If the server serves no Endpoints, there is no list that could be out of sync, and the result is true.
    */
   async reconcile(
@@ -145,7 +145,7 @@ function slicePlans(
   { slice, secondSlices }: ObservedEndpoints,
 ): readonly (readonly [RemovableAction<EndpointSlice>, EndpointSlice | undefined])[] {
   const second = secondSliceOf(endpoints, secondAddresses)
-  // We plan for both names, because the order of the address families may have been the other one before.
+  // We plan for both names, because the order of the address families may have been reversed since.
   const seconds = ([4, 6] as const).map((family) => {
     const name = secondSliceName(family)
     const current = secondSlices.find(({ metadata }) => metadata?.name === name)

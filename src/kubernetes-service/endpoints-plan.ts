@@ -15,7 +15,7 @@ import {
 /** The action on Endpoints `default/kubernetes`. */
 export type EndpointsAction =
   | ObjectAction<Endpoints>
-  /** There is no lease of a master, which is more likely a fault of the store than the truth. */
+  /** There is no address to list, which is more likely a fault of the store than the truth. */
   | { readonly type: 'refuse' }
 
 /** The inputs of a plan for Endpoints. */
@@ -24,7 +24,7 @@ export interface EndpointsObservation {
   readonly addresses: readonly string[]
   readonly current: Endpoints | undefined
   readonly ports: readonly EndpointPort[]
-  /** False: other masters may want other ports, so the found ports stay unless the object must be created again. */
+  /** False: masters may want different ports. Found ones stay, unless the object or its subset is created again. */
   readonly reconcilePorts: boolean
   /** This master is leaving: the list may become empty, and missing Endpoints are not created. */
   readonly stopping: boolean
@@ -35,7 +35,7 @@ export interface EndpointsObservation {
  *
  * Pure. Only with `stopping` may the list become empty. Foreign metadata, and per-address fields of remaining
  * addresses, are preserved. Results equal those of upstream's lease reconciler (pkg/controlplane/reconcilers/lease.go),
- * except for damage that upstream leaves in place: notReadyAddresses are removed.
+ * except that notReadyAddresses, which upstream leaves in place, are removed.
  */
 export function planEndpoints(observed: EndpointsObservation): EndpointsAction {
   const { addresses, current, ports, stopping } = observed
@@ -115,8 +115,8 @@ const LABELS = { [SERVICE_NAME_LABEL]: KUBERNETES_SERVICE.name }
 /**
  * Decides what must change so that EndpointSlice `default/kubernetes` equals the Endpoints of that name.
  *
- * Pure. Upstream: `EndpointsAdapter` in pkg/controlplane/reconcilers/endpointsadapter.go; unlike there, an update
- * preserves foreign annotations and other metadata, and is guarded by the object's resourceVersion.
+ * Pure. Unlike upstream (`EndpointsAdapter` in pkg/controlplane/reconcilers/endpointsadapter.go), an update preserves
+ * foreign annotations and other metadata, and is guarded by the object's resourceVersion.
  */
 export function planEndpointSlice(
   endpoints: Endpoints,
@@ -129,7 +129,7 @@ export function planEndpointSlice(
  * Decides what must change so that a second slice is as desired, or is removed if none is wanted.
  *
  * Pure. While a second slice is wanted, damage is corrected as in the first slice. If none is wanted, a slice is
- * removed only if it is evidently ours: if it has only our label and no owner. A foreign slice of that name stays.
+ * removed only if it is evidently ours: it has only our label and no owner. A foreign slice of that name stays.
  */
 export function planSecondSlice(
   wanted: EndpointSlice | undefined,
@@ -158,7 +158,7 @@ function planSlice(wanted: EndpointSlice, current: EndpointSlice | undefined): R
   return { type: 'update', object: { ...current, metadata, endpoints, ports } as EndpointSlice, reasons }
 }
 
-/** The slice for these Endpoints: the ports and addresses of the first subset, the IPv4 ones unless all are IPv6. */
+/** The slice for the first subset of these Endpoints: its ports, and its IPv4 addresses unless all are IPv6. */
 export function sliceOf(endpoints: Endpoints): EndpointSlice {
   const subset = endpoints.subsets?.[0]
   const listed = [
@@ -171,16 +171,16 @@ export function sliceOf(endpoints: Endpoints): EndpointSlice {
 }
 
 /**
- * The name of the slice of the second family: `kubernetes-ipv6` beside IPv4 in Endpoints, `kubernetes-ipv4` beside
- * IPv6.
+ * The name of the slice of the second family: `kubernetes-ipv6` if Endpoints list IPv4 addresses, else
+ * `kubernetes-ipv4`.
  */
 export function secondSliceName(family: 4 | 6): string {
   return `${KUBERNETES_SERVICE.name}-ipv${family}`
 }
 
 /**
- * The slice that lists the second addresses of the masters whose first ones are in these Endpoints, with the ports of
- * these Endpoints. Undefined if there are no such addresses, or if the Endpoints list no master.
+ * The slice that lists the second addresses of the listed masters, with the ports of these Endpoints. Undefined without
+ * such addresses, or if the Endpoints have no subset.
  *
  * @param addresses - all of one family, sorted, without duplicates.
  */
@@ -236,7 +236,9 @@ function familyOf(ip: string): 4 | 6 {
   return ip.includes(':') ? 6 : 4
 }
 
-/** Whether the values are equal as JSON, in any order of fields. Usually the order is the same too. */
+/**
+ * Whether the values are equal as JSON, in any order of fields. Usually their texts are equal, which is quick to check.
+ */
 function sameValue(found: unknown, wanted: unknown): boolean {
   const text = JSON.stringify(wanted)
   return JSON.stringify(found) === text || isDeepStrictEqual(found, JSON.parse(text))

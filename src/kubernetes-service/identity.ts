@@ -59,7 +59,7 @@ export function samePorts(found: readonly AnyPort[], wanted: readonly AnyPort[])
 
 /**
  * Why an address cannot be listed in Endpoints, in a few words; undefined when it can. Upstream: endpoint address
- * validation in pkg/apis/core/validation, and the check of --advertise-address that 1.36 has.
+ * validation in pkg/apis/core/validation, and the check of --advertise-address in Kubernetes 1.36.
  */
 export function unlistableReason(address: Address): string | undefined {
   if (isUnspecified(address)) return 'is the unspecified address'

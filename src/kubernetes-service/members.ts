@@ -22,8 +22,8 @@ export function keepingPlaces(
   const { endpoints, slice } = current
   if (endpoints === undefined && slice === undefined) return leases
   if (!leases.some(({ expirySuspected, found }) => expirySuspected || found)) return leases
-  // A reader that finds a damaged list restores all found leases, and of those with a suspected expiry the ones that
-  // the slice still lists.
+  // If Endpoints list none of the leases, they are damaged. All found leases are then listed, and those with a
+  // suspected expiry if the slice still lists them.
   const inEndpoints = endpoints === undefined ? [] : addressesIn(endpoints)
   const isSpoiled = !leases.some(({ address }) => inEndpoints.includes(address))
   const listed = isSpoiled ? addressesInSlice(slice) : inEndpoints
@@ -35,9 +35,9 @@ export function keepingPlaces(
 /**
  * The addresses for clients, sorted and without duplicates.
  *
- * While any master is ready: the ready ones, and those that wait for a confirmation to leave. Otherwise all live
- * masters, because a list of unready servers serves clients better than an empty one. Every observer computes the same
- * list from the same leases, so masters that become unready at the same moment cannot empty it.
+ * While any master is ready: all but the unready and the withdrawn ones. Otherwise all but the withdrawn ones, because
+ * a list of unready servers serves clients better than an empty one. Every observer computes the same list from the
+ * same leases, so masters that become unready at the same moment cannot empty it.
  */
 export function listedAddresses(leases: readonly MasterLease[]): readonly string[] {
   return [...new Set(listedLeases(leases).map((lease) => lease.address))].sort()
@@ -78,7 +78,8 @@ export function secondAddresses(
 }
 
 /**
- * With a suspected expiry the state does not count, because it may be older than the outage in which the lease ended.
+ * Whether to list a lease while a master is ready. With a suspected expiry its state does not count, because it may be
+ * older than the outage in which the lease ended.
  */
 function isListedBesideReady({ holder, expirySuspected }: MasterLease): boolean {
   return expirySuspected === true || (holder?.state !== 'unready' && holder?.state !== 'withdrawn')
@@ -107,8 +108,8 @@ export function isHeldBy(lease: MasterLease, self: Holder): boolean {
 }
 
 /**
- * The identity of a master across restarts of its sidecar, perhaps with another port: host and address. Two masters
- * behind one virtual address have different hosts, a reused address has a different host.
+ * The identity of a master across restarts of its sidecar, even if its port changes: host and address. Masters that
+ * share a virtual address have different hosts, and so has a later owner of an address.
  */
 export function masterKey(holder: Holder): string {
   return `${holder.host} ${addressOf(holder)}`
@@ -116,12 +117,12 @@ export function masterKey(holder: Holder): string {
 
 /**
  * Whether every live master wants these ports. A lease without a holder record states no ports, so there is no
- * agreement. Thus a change of ports rolls through a fleet without a fight, and is made when the last master has
- * changed.
+ * agreement. So masters do not fight during a rolling change of ports: it is made when the last of them wants the new
+ * ones.
  */
 export function portsAgreed(leases: readonly MasterLease[], { securePort, nodePort }: HolderPorts): boolean {
   return leases.every(({ holder, expirySuspected }) => {
-    // Its ports are old: its master may have been restarted with others since.
+    // With a suspected expiry the ports may be old: the master may have been restarted with others since.
     if (holder === undefined || expirySuspected === true) return false
     return holder.ports.securePort === securePort && holder.ports.nodePort === nodePort
   })
@@ -133,7 +134,7 @@ export interface LifeSpan {
   readonly now: string
 }
 
-/** A LifeSpan in milliseconds. It becomes text only if it is needed: most reads of a listed master do not need it. */
+/** A LifeSpan in milliseconds. It formats them only on demand, because most reads of a listed master need no text. */
 export class MeasuredSpan implements LifeSpan {
   readonly #beganMs: number
   readonly #nowMs: number
@@ -153,8 +154,9 @@ export class MeasuredSpan implements LifeSpan {
 }
 
 /**
- * Whether a lease is of a later life of this master than `self` that has already begun. If so, the host's clock was not
- * set back between them. Both may have written their leases late, as when the store was away while they overlapped.
+ * Whether a lease is of a later life of this master than `self`: it began after `self` and not in the future. (A start
+ * in the future is of an earlier life, before the host's clock was set back.) If two lives overlap while the store is
+ * away, the earlier one may read the lease of the later one.
  */
 export function isOfLaterLife({ holder }: MasterLease, self: Holder, { began, now }: LifeSpan): boolean {
   if (holder === undefined || holder.instanceId === self.instanceId || masterKey(holder) !== masterKey(self))

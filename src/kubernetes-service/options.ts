@@ -136,9 +136,9 @@ export const kubernetesServiceOptions = {
 export type KubernetesServiceValues = ValuesOf<typeof kubernetesServiceOptions>
 
 /**
- * Why the TTL is too short for the interval, so that one missed renewal would end the lease, or so long that a dead
- * master would stay listed for too long; undefined if it is valid. `interval` is the name of the interval in the
- * message. The time limit of a request for the lease is a share of TTL minus interval.
+ * Why the TTL does not fit the interval; undefined if it does. If it is too short, one missed renewal ends the lease.
+ * (TTL minus interval also limits the time of a request for it.) If it is too long, a dead master stays listed for too
+ * long. `interval` is the name of the interval in the message.
  */
 export function ttlFault(leaseTtlMs: number, reconcileIntervalMs: number, interval: string): string | undefined {
   const leastMs = 1.5 * reconcileIntervalMs

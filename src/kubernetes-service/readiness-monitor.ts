@@ -12,7 +12,7 @@ export interface ReadinessMonitorOptions {
   readonly readiness: Readiness
   readonly clock: Clock
   readonly logger: Logger
-  /** `continuous`: probe after the first success too. `startup`: only on demand. */
+  /** `continuous`: probe regularly, also after the first success. `startup`: after that, only on demand. */
   readonly gate: 'continuous' | 'startup'
   /** The time between two probes once the server has been ready, in milliseconds. */
   readonly periodMs: number
@@ -39,7 +39,7 @@ export class ReadinessMonitor {
   }
 
   /**
-   * Whether the server serves, by its last answer. With the gate `startup` any answer counts once it has been ready.
+   * Whether the server serves, by the last probe. With the gate `startup`, once it has been ready, any answer counts.
    */
   get serves(): boolean {
     return this.#serves
@@ -89,7 +89,7 @@ export class ReadinessMonitor {
     return answers
   }
 
-  /** Runs until the signal is aborted, and probes until then; with the `startup` gate only until the first success. */
+  /** Runs until the signal is aborted. With the gate `startup` it probes only until the first success. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, gate, periodMs } = this.#options
     for (;;) {

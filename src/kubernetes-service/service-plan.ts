@@ -22,7 +22,7 @@ export type ServiceStack = 'single' | 'dual' | 'as-found'
 
 /** What the live masters together require of the Service. */
 export interface ServiceDemand {
-  /** False while live masters want other ports or types: those then stay as found. */
+  /** False while live masters may want different ports or types: both then stay as found. */
   readonly settled: boolean
   readonly stack: ServiceStack
 }
@@ -42,8 +42,8 @@ export type SecondClusterIp = 'configured' | 'any' | 'if-possible'
  * (pkg/controlplane/controller/kubernetesservice/controller.go); the result here is that of its unused `reconcile`
  * path.
  *
- * A Service without an address first gets one address, and its second by the next plan: when a server refuses one of
- * two addresses, it leaves the other allocated, without a Service (`allocClusterIPs` in
+ * A Service without an address gets only its first one; the next plan adds the second. If a server refuses one of two
+ * addresses, it leaves the other allocated without a Service (`allocClusterIPs` in
  * pkg/registry/core/service/storage/alloc.go). Masters that create the Service at the same moment could then each block
  * one of its addresses for ever.
  */
@@ -85,8 +85,7 @@ interface FamilyFields {
 }
 
 /**
- * Decides which addresses and families a Service with an address should have instead; undefined when it already has
- * them, has no address, or there is no second range.
+ * Decides which addresses and families a Service must get; undefined if those that it has must stay.
  *
  * The first address of a Service never changes, and an existing second one stays too: both may be in use. So the second
  * family is the one that the first address does not have. A server releases a second address only when all three fields

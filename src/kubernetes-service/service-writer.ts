@@ -6,7 +6,7 @@ import type { ObjectAction, ObjectWriter } from './guarded-writes/object-writer.
 import { KUBERNETES_SERVICE } from './identity.ts'
 import { planService, type SecondClusterIp, type ServiceDemand, type ServiceSettings } from './service-plan.ts'
 
-/** In the time of this many refusals in a row, the server has released the address of a deleted Service. */
+/** A server releases the address of a deleted Service before it has refused it this many times in a row. */
 const PATIENCE = 10
 
 export interface ServiceWriterOptions {
@@ -47,7 +47,7 @@ export class ServiceWriter {
 
   /**
    * Called when the API server was lost, or is back. It may have been restarted with other ranges, and refuses every
-   * address in them until it has read them. So earlier refusals do not count, nor do those in its first second.
+   * address in them until it has read them. So all attempts begin again.
    */
   noticeAvailability(available: boolean): void {
     this.#isAway = !available
@@ -57,8 +57,9 @@ export class ServiceWriter {
   /**
    * Reconciles the Service. A cached Service is first read live. A missing one is created without a read, because the
    * server refuses to create it twice. After a refused creation the Service is read, too: a watch may have missed it,
-   * and a server that has it refuses its address as taken. A Service that another client created meanwhile is handled
-   * the next time; a conflict rejects. A refused second address is not requested again until {@link renewDemand}.
+   * and a server that has it already refuses its address as taken. A Service that another client created meanwhile is
+   * handled the next time; a conflict rejects. A refused second address is not requested again until
+   * {@link renewDemand}.
    */
   async reconcile(cached: Service | undefined, demand: ServiceDemand, signal: AbortSignal): Promise<void> {
     const isRead = cached !== undefined || this.#creationRefused
@@ -114,7 +115,7 @@ export class ServiceWriter {
  * Remembers which second address to request from a server. After refusals it requests less, until the server accepts.
  *
  * An address may be refused because another Service has it, or because it leaked: an API server with only one family
- * does not release those of the other. The family may be refused because the server has only one.
+ * does not release addresses of the other. The family may be refused because the server has only one.
  */
 class SecondClusterIpDemand {
   #present: SecondClusterIp = 'configured'

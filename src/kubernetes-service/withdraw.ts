@@ -11,8 +11,8 @@ import { addressOf, type Holder, type MasterLease, type MasterLeases } from './l
 import { keepingPlaces, listedAddresses, othersReady, secondAddresses } from './members.ts'
 
 /**
- * The result of a request to withdraw: the address is off the list, or stays because it is the last, or there is no
- * such master. `reason` is one line for a person.
+ * The result of a request to withdraw: the address was removed, or others remove it; it stays because no other master
+ * is ready; or the request matches no single master. `reason` is one line for a person.
  */
 export interface Withdrawal {
   readonly type: 'withdrawn' | 'last-one' | 'nothing'
@@ -23,6 +23,7 @@ interface WithdrawOptions {
   readonly audit: AuditTrail
   readonly leases: MasterLeases
   readonly adapter: EndpointsAdapter
+  /** The master: host and address, or host alone if it holds one lease. The lease states its instance. */
   readonly self: Holder
   readonly always: boolean
   /** Where the leases are, for a person: `among the Leases in kube-system`. */
@@ -34,18 +35,16 @@ interface WithdrawOptions {
 }
 
 /**
- * Removes a master's address from outside its own process, and prevents that process from announcing it again: its
- * record is marked as withdrawn, which lasts until the process is restarted.
+ * Removes a master's address from outside its process. It marks the master's record as withdrawn, so that the process
+ * does not announce the address again until it is restarted.
  *
  * The last master stays listed unless `always` is set. A master that is already withdrawn stays so. If the API server
- * does not answer while another master serves, the lease is enough: that master removes the address from the list.
+ * does not answer while another master serves, the mark is enough: that master removes the address from the list.
  *
- * This process has just started, so in a store without expiry of its own every lease is one that it has found. The
- * master of such a lease counts only while its address is listed: otherwise the running masters may have removed it.
- * If the leases of all others seem to have ended, this waits for the next renewal: after a power failure the
- * list may still contain only dead masters beside this one. The wait takes at most 1.2 reconcile intervals.
- *
- * @param self - the master: host and address, or host alone if it holds one lease; the instance is that of the lease.
+ * This process has just started, so in a store without expiry of its own every lease is {@link MasterLease.found}. The
+ * master of such a lease counts only while its address is listed: otherwise the running masters may have removed it. If
+ * the leases of all others seem to have ended, this waits at most 1.2 reconcile intervals for a renewal: after a power
+ * failure all other listed masters may be dead.
  */
 export async function withdraw(options: WithdrawOptions, signal: AbortSignal): Promise<Withdrawal> {
   const { audit, leases, adapter, self, always, place, fleet } = options
@@ -113,7 +112,7 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
 }
 
 /**
- * Marks the record as `leaving`, and resolves with whether the master may leave: always, or because another one serves.
+ * Marks the record as `leaving`. Resolves with whether the master may leave: with `always`, or if another one serves.
  */
 async function mayLeave(
   own: Holder,
@@ -121,7 +120,7 @@ async function mayLeave(
   signal: AbortSignal,
 ): Promise<boolean> {
   for (const untilMs = clock.monotonicMs() + 1.2 * intervalMs; ; ) {
-    // A renewal of the running master may have overwritten the last mark. Without it two masters could both leave.
+    // A renewal of the running master may have overwritten the last mark. Without a mark two masters could both leave.
     await leases.mark({ ...own, state: 'leaving' }, signal)
     if (always) return true
     const others = othersReady(await presentLeases(leases, adapter, signal), own)
@@ -131,7 +130,7 @@ async function mayLeave(
   }
 }
 
-/** The leases of the masters that count. If none was found, the API server, which may not answer, is not asked. */
+/** The leases of the masters that count. Reads the list only if a lease is `found`: the API server may not answer. */
 async function presentLeases(
   leases: MasterLeases,
   adapter: EndpointsAdapter,

@@ -3,8 +3,8 @@ import type { LogFields, Logger } from '../../telemetry/logger.ts'
 import type { Counter, Gauge, Metrics } from '../../telemetry/metrics.ts'
 
 /**
- * `burst` corrections within `windowMs` repair damage; an overwrite after that begins a fight. In a fight at least
- * `firstMs` pass between two corrections. It is over when the object has been in sync for `quietMs`.
+ * Up to `burst` corrections within `windowMs` count as repairs; an overwrite after that begins a fight. In a fight at
+ * least `firstMs` pass between two corrections. The fight is over when the object has been in sync for `quietMs`.
  */
 export const FIGHT = { burst: 10, windowMs: 10_000, firstMs: 250, quietMs: 10_000 } as const
 

@@ -58,8 +58,8 @@ interface Track {
  * Detects which writers overwrite managed objects, and backs off from fighting them: see {@link nextContention}.
  *
  * A write is a correction if it restores content that was in sync before and that another writer changed. A write for
- * another reason, such as a new list of masters, is not, and is made at once even during a fight. While nothing is
- * {@link attach}ed no write waits.
+ * another reason, such as a new list of masters, is made at once even during a fight. Corrections wait only between
+ * {@link attach} and its end.
  */
 export class ForeignOverwrites {
   readonly #options: ForeignOverwritesOptions
@@ -100,7 +100,7 @@ export class ForeignOverwrites {
     this.#next(track, 'in-sync')
   }
 
-  /** Called when another client has deleted an object before we could. Its absence is in sync. */
+  /** Called when another client has deleted an object before we could. Its absence then counts as in sync. */
   gone(resource: Resource<KubeObject>, object: KubeObject | undefined): void {
     const track = this.#track(resource, object)
     track.inSync = { content: contentOf(undefined), object: undefined }
@@ -286,8 +286,7 @@ const RECONCILERS: readonly string[] = ['kube-apiserver', 'k3s']
 const WINDOW_MS = 60_000
 /**
  * Overwrites must last this long to be reported, in milliseconds. A reconciler with other leases overwrites again after
- * its interval of ten seconds. But several kube-apiservers of this fleet may each write, once, a list that they
- * computed a little earlier.
+ * its interval of ten seconds. But several kube-apiservers of this fleet may each write an outdated list once.
  */
 const LASTING_MS = 5_000
 /** A reconciler that returns after this long is reported again, in milliseconds. */

@@ -11,7 +11,7 @@ export type ObjectAction<T> =
   | { readonly type: 'none'; readonly forNow?: boolean | undefined }
   | { readonly type: 'create' | 'update'; readonly object: T; readonly reasons: readonly string[] }
 
-/** An action on an object that may be removed, or, as it has immutable fields, replaced: deleted and created again. */
+/** An action on an object that may also be removed, or replaced for its immutable fields: deleted and created again. */
 export type RemovableAction<T> =
   | ObjectAction<T>
   | { readonly type: 'replace'; readonly object: T; readonly reasons: readonly string[] }

@@ -33,9 +33,9 @@ export const HOLDER_ANNOTATION = 'apiserver-bootstrap/holder'
 /** The prefix of the names of masters' Leases. */
 const NAME_PREFIX = 'apiserver-bootstrap-'
 /**
- * The bounds for another master's `leaseDurationSeconds`: these milliseconds, and this many times the observer's own
- * TTL. A lease of a day would list a dead master for a day; placeholders (docs/lease-stores.md) last five minutes with
- * a TTL of 15 s.
+ * The bounds for another master's TTL: at least `leastMs`, at most `mostMs` or `mostOwn` times this master's own TTL,
+ * whichever is more. A lease of a day would list a dead master for a day; placeholders (docs/lease-stores.md) last five
+ * minutes with a TTL of 15 s.
  */
 const BELIEVED_TTL = { leastMs: 1_000, mostMs: 60_000, mostOwn: 20 }
 /** The most masters that are read, those with the oldest Leases first. No EndpointSlice holds more addresses. */
@@ -62,7 +62,7 @@ interface KubernetesLeasesOptions extends EndedLeasesOptions {
  * One coordination.k8s.io Lease per master, for API servers whose datastore is not accessible.
  *
  * Each observer decides for itself whether a lease is over (see {@link LeaseObserver}), and deletes it (see
- * {@link EndedLeases}). No request waits for anything but its answer, because the lease's time passes meanwhile.
+ * {@link EndedLeases}). No request waits for a server's Retry-After, because the lease's time passes meanwhile.
  */
 export class KubernetesLeases implements MasterLeases {
   readonly #options: KubernetesLeasesOptions
@@ -218,15 +218,13 @@ export class KubernetesLeases implements MasterLeases {
     return { key: nameOf(lease), renewal: `${holderIdentity} ${renewTime}`, ttlMs: believedMs }
   }
 
-  /** Whether the last renewal is longer ago than the TTL, if the wall clocks of the writer and of this host agree. */
+  /** Whether the last renewal is at least a TTL before or after now, by its writer's wall clock and this host's. */
   #isLapsed(lease: Lease): boolean {
     const renewedMs = tryParseTime(lease.spec?.renewTime ?? '') ?? Number.NEGATIVE_INFINITY
     return Math.abs(this.#options.clock.wallMs() - renewedMs) >= this.#observed(lease).ttlMs
   }
 
-  /**
-   * Changes this master's Lease, if there is one, and retries until no write came between the read and the write.
-   */
+  /** Changes this master's Lease, if there is one, and retries if another write came between the read and the write. */
   async #change(holder: Holder, signal: AbortSignal, change: (current: Lease) => Promise<void>): Promise<void> {
     for (;;) {
       const current = await this.#read(leaseName(holder), signal)
@@ -299,15 +297,15 @@ function isInItsPlace({ lease, holder }: { readonly lease: Lease; readonly holde
 
 /**
  * The name of a master's Lease object: readable, valid, and the same for each life of the same master (see
- * {@link masterKey}). No two addresses have the same part of a name, so rights to one name are rights to one address.
- * Examples: `apiserver-bootstrap-192-0-2-1-5b1cd2f0`, `apiserver-bootstrap-2001-db8--1-9c3e11d7`.
+ * {@link masterKey}). The address in a name is unambiguous, so rights to one name are rights to one address. Examples:
+ * `apiserver-bootstrap-192-0-2-1-5b1cd2f0`, `apiserver-bootstrap-2001-db8--1-9c3e11d7`.
  */
 function leaseName(holder: Holder): string {
   const address = addressOf(holder).replace(/[.:]/g, '-')
   return `${NAME_PREFIX}${address}-${hashText(masterKey(holder)).toString(16).padStart(8, '0')}`
 }
 
-/** A renewal requires no action. */
+/** Whether a change may affect membership. A renewal does not. */
 function changesMembership(change: Change<Lease>): boolean {
   return change.type !== 'updated' || recordOf(change.old) !== recordOf(change.object)
 }

@@ -9,10 +9,10 @@ import { isListable } from '../identity.ts'
  * Whether a master wants to be listed.
  * - `ready`: its API server serves.
  * - `failing`: its API server does not serve; listed. With {@link Holder.departure} it leaves once another master has
- *   confirmed that it serves.
- * - `unready`: the master is alive, its API server does not serve, and that of another master did; listed only while no
+ *   confirmed that its own server serves.
+ * - `unready`: its API server does not serve, and another master has confirmed that its own does; listed only while no
  *   master is ready.
- * - `leaving`: it was stopped, and leaves once another master has confirmed that it serves; listed like `unready`.
+ * - `leaving`: it was stopped; listed until another master has confirmed that its own server serves.
  * - `withdrawn`: another process has withdrawn it (the `withdraw` command); never listed, and not to be announced again
  *   under this instance id.
  */
@@ -74,8 +74,8 @@ export interface MasterLease {
    */
   readonly renewal?: string | undefined
   /**
-   * True for a lease that may have ended before this reader started, in a store without expiry of its own. Its address
-   * stays in the list but is not added until it is renewed, unless the list is otherwise empty; a reader that has
+   * True for a lease that may have ended before this reader started, in a store without expiry of its own. Until it is
+   * renewed, its address stays in the list but is not added, unless the list is otherwise empty: a reader that has
    * watched for longer may have removed it.
    */
   readonly found?: boolean | undefined
@@ -97,8 +97,8 @@ export interface MasterLease {
  * readers.
  *
  * Every method rejects when the store cannot be reached; a caller that cannot read the leases must not write Endpoints.
- * It rejects with a {@link RemoteError}, whose nature decides what the caller does, or with the errors named at the
- * method. Any other error of a store counts as `away` (see `reliableLeases`), and never ends the process.
+ * The error is a {@link RemoteError}, whose nature decides what the caller does, or one that the method names. Any
+ * other error of a store counts as `away` (see `reliableLeases`), and never ends the process.
  *
  * Each attempt has a time limit: when its signal is aborted, the method rejects at once with the signal's reason. The
  * attempt may or may not have happened, and the next one must work in either case: it recognizes its own writes, and
@@ -144,14 +144,14 @@ export class LeaseWithdrawn extends Error {
 /** How many departures a master follows at a time, and how many its record may confirm. */
 export const MAX_DEPARTURES = 64
 
-/** Whether this master's stored record belongs to another life of it than `holder`. */
+/** Whether a master's stored record belongs to another life of that master than `holder`. */
 export function isOfAnotherLife(stored: Holder | undefined, { instanceId }: Holder): boolean {
   return stored !== undefined && stored.instanceId !== instanceId
 }
 
 /**
- * Whether `holder` must not renew this master's stored lease: it belongs to the same master, started again after
- * `holder`. While both lives overlap, the earlier one must neither take the lease back nor remove it.
+ * Whether `holder` must not renew the stored lease, because that belongs to a later life of the same master. While both
+ * lives overlap, the earlier one must neither take the lease back nor remove it.
  *
  * Throws {@link LeaseWithdrawn} when the record belongs to `holder`'s own instance and is marked as withdrawn.
  */
@@ -198,7 +198,7 @@ export function decodeHolder(text: string | undefined): Holder | undefined {
 }
 
 /**
- * Results are cached: each reconciliation reads the records of all masters, and a renewal does not change its record.
+ * Results are cached: each reconciliation reads the records of all masters, and a renewal does not change the record.
  */
 const decode = remembering((text) => ({ holder: holderIn(text) }), 64)
 
@@ -207,7 +207,7 @@ const name = z.string().check(
   z.refine((text) => text.isWellFormed()),
 )
 
-/** Whether this is a time at which a master can have been started. A later life writes one after it. */
+/** Whether a master can have this start, which must leave room for the later start of a later life. */
 export function isStart(text: string): boolean {
   return tryParseTime(text) !== undefined && text < '9999'
 }

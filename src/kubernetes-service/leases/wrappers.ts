@@ -22,8 +22,8 @@ export class LeaseStoreError extends RemoteError {
 }
 
 /**
- * Makes a custom store reliable: each rejection is a {@link RemoteError}, one of the errors of the contract or the
- * signal's reason, and happens at once when the signal is aborted, even if the store ignores it. A watch that ends or
+ * Makes a custom store reliable. Each rejection is a {@link RemoteError}, another error of the contract or the signal's
+ * reason. A call rejects at once when its signal is aborted, even if the store ignores the signal. A watch that ends or
  * fails is reopened, with a call of `onChange` each time.
  */
 export function reliableLeases(

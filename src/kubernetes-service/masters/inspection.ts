@@ -26,11 +26,11 @@ export type LeaseLife =
   | { readonly type: 'never' }
   | { readonly type: 'renewed'; readonly ttlMs: number; readonly leftMs: number | undefined }
 
-/** An unusual value in place of a master's. `reason` is a few words. */
+/** A fault of a stored value, or of its key. `reason` is a few words. */
 export interface OddValue {
   /**
-   * `json`: counts by its key. `misplaced`: names another address than its key. `unlistable`: an address that no client
-   * could use.
+   * `json`: only the address in the key counts. `misplaced`: names another address than its key. `unlistable`: an
+   * address that no client could use.
    */
   readonly type: 'json' | 'unreadable' | 'misplaced' | 'unlistable'
   readonly reason: string
@@ -64,8 +64,8 @@ export interface LeaseInspector {
   /** All leases and records, read from the store itself. */
   inspect(signal: AbortSignal): Promise<readonly InspectedLease[]>
   /**
-   * Removes the lease with its holder records, if none of them was written since it was read. Returns whether it was
-   * removed.
+   * Removes the lease and its holder records as read. A record that was written since stays; if the lease was,
+   * everything stays. Returns whether the lease was removed.
    */
   evict(lease: InspectedLease, signal: AbortSignal): Promise<boolean>
 }
@@ -103,8 +103,8 @@ export class EtcdLeaseInspector implements LeaseInspector {
   }
 
   async inspect(signal: AbortSignal): Promise<readonly InspectedLease[]> {
-    // Records are written before their leases and read after them, so that a master that is just starting always has
-    // its record.
+    // Records are written before their leases and read after them, so that the lease of a master that is just starting
+    // is read with its record.
     const leases = await this.#etcd.list(this.#keys.leases, { signal })
     const records = (await this.#etcd.list(this.#keys.records, { signal })).items.map((stored) => this.#record(stored))
     const leased = leases.items.map((main): Found => {

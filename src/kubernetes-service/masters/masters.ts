@@ -25,7 +25,7 @@ export interface MasterRow {
   readonly holder?: Holder | undefined
   /** How long ago the holder started, by its host's clock and this machine's. */
   readonly ageMs?: number | undefined
-  /** How the lease ends, or without a lease the holder record. */
+  /** How the lease ends; without a lease, how the holder record ends. */
   readonly life?: LeaseLife | undefined
   readonly verdict?: Verdict | undefined
   readonly leased: boolean
@@ -46,7 +46,7 @@ interface MastersObservation {
   readonly nowMs: number
 }
 
-/** One row for each holder of each lease, and for each listed address without a lease, by address and host. Pure. */
+/** One row per holder of each lease, and per listed address without a lease, sorted by address and host. Pure. */
 export function mastersRows(observed: MastersObservation): readonly MasterRow[] {
   const { leases, listed } = observed
   const context = {
@@ -201,9 +201,9 @@ export type EvictionPlan =
 /**
  * Decides whether the leases of `address` may be removed. Pure.
  *
- * Live leases may be removed only with `force`. If several hosts have a lease of the address, only the stale ones are
- * removed without it. An address is never removed, even with `force`, while no other one is listed or live, because
- * clients would have no API server.
+ * Live leases may be removed only with `force`. Without it, only the stale leases are removed if several hosts have one
+ * of the address. Even with `force` another address must be listed, or a remaining lease be live, because clients would
+ * otherwise have no API server.
  */
 export function planEviction(options: {
   readonly address: string

@@ -59,8 +59,8 @@ export function fleetAfterRead(
  * The leases for the list, given the current one. Pure.
  *
  * A master that joins after an outage may find no leases of masters that live. It keeps the addresses that it finds
- * listed until those masters have had the time to renew. `before`: the list when it joined; addresses added since then
- * belong to masters that could renew.
+ * listed until those masters have had the time to renew. `before`: the list when this master joined. Addresses that
+ * were added later belong to masters that could renew.
  */
 export function leasesForList(
   state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
@@ -77,8 +77,8 @@ export function leasesForList(
 /**
  * Whether every live master has an address of each family. Pure.
  *
- * Undefined while this master does not know: when it keeps a stranger, which may have one address, or when the answer
- * depends on a suspected expiry whose address another master has removed.
+ * Undefined while this master cannot know: it keeps a listed address whose lease it has not read, or the answer depends
+ * on a lease with a suspected expiry whose address another master has removed.
  */
 export function isFleetDualStack(
   state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
@@ -118,7 +118,7 @@ function certainLeases(
   return leases.filter((lease) => lease.expirySuspected !== true || placed.includes(lease))
 }
 
-/** A suspected expiry for each address that a newcomer found listed on joining, and whose lease it has not read. */
+/** A lease with a suspected expiry for each address that a newcomer found listed on joining and does not know. */
 function strangersIn(
   state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
   { endpoints }: Pick<ObservedEndpoints, 'endpoints'>,
@@ -133,7 +133,7 @@ function strangersIn(
 
 function isUnknownTo({ fleet, self }: Pick<Membership, 'fleet' | 'self'>): (address: string) => boolean {
   const ofLeases = fleet.leases.flatMap(({ address, holder }) => [address, ...(holder?.addresses ?? [])])
-  // This master knows about its own lease: if it is missing, this master removed it.
+  // This master knows the state of its own lease even if no read shows it.
   const known = new Set([...ofLeases, ...self.addresses])
   return (address) => !known.has(address)
 }
@@ -156,15 +156,15 @@ export function provedBy(
   )
 }
 
-/** Whether a read sent at `atMs` that does not show the lease makes its expiry certain, if {@link isDecided}. */
+/** Whether a read that was sent at `atMs` and does not show the lease proves its expiry, provided {@link isDecided}. */
 export function isProved({ provedAtMs }: MissingLease, atMs: number, timings: MembershipTimings): boolean {
   return provedAtMs !== undefined && atMs >= provedAtMs + timings.removalMarginMs
 }
 
 /**
- * Whether the absence of this lease proves that its master is gone: this master's own renewals succeed, and if they
- * have failed recently, the other master's have succeeded since. Otherwise a missing lease may have expired because
- * nobody could renew, and a present one may remain only because no lease expires.
+ * Whether the absence of this lease proves that its master is gone: this master's own renewals succeed and, if they
+ * failed recently, the other master has renewed since. Otherwise a missing lease may have expired because nobody could
+ * renew, and a present one may remain only because no lease expires.
  */
 export function isDecided(
   { fleet, lease: { trust } }: Pick<Membership, 'fleet' | 'lease'>,
@@ -174,9 +174,9 @@ export function isDecided(
 }
 
 /**
- * The names of leases that were renewed during this recovery. Two reads, both sent during it, must show different
- * renewals, because an earlier read may be as old as the failure. A master whose record says that its server fails has
- * not recovered: after an outage of etcd the server may hang once more, and the lease end with it.
+ * The names of leases that were renewed during this recovery. Two reads, both sent during the recovery, must show
+ * different renewals, because an earlier read may date from the failure. A master in the state `failing` does not
+ * count: after an outage of etcd its server may hang once more, and its lease would then end.
  */
 function renewedWhileRecovering(
   { fleet, lease: { trust } }: Pick<Membership, 'fleet' | 'lease'>,
@@ -196,8 +196,8 @@ function renewedWhileRecovering(
 
 /**
  * Whether another master has seen this departure and found its own server serving after that. A kube-apiserver confirms
- * nothing. While its lease exists it is assumed to serve, unless this server fails only because of its etcd, which the
- * two probably share.
+ * nothing. While its lease exists it is assumed to serve, unless this master's server fails only because of an etcd
+ * that the two probably share.
  */
 export function isConfirmed(
   state: Pick<Membership, 'fleet' | 'self' | 'server' | 'lease'>,
@@ -224,7 +224,7 @@ function announcedDepartures(
         if (id === undefined || (state !== 'failing' && state !== 'leaving')) return []
         return before.find((departure) => departure.id === id) ?? { id, isStop: state === 'leaving', seenAtMs: nowMs }
       })
-      // This master copies each departure into its own record. It confirms none above the limit, so those masters stay.
+      // A record can confirm only this many departures. The other masters stay until there is room.
       .sort((a, b) => a.seenAtMs - b.seenAtMs)
       .slice(0, MAX_DEPARTURES)
   )

@@ -43,7 +43,7 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
       const isSilent = requested && !answered && server.answeredAtMs < sentAtMs
       const silent = isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')
       if (silent) return { ...state, server: after, lease: unanswered(state, nowMs, timings) }
-      // This failure may affect several masters, whose leases then expire meanwhile.
+      // The failure may affect several masters, whose leases may expire before this one joins.
       const isWaiting = !serving && state.phase.type === 'starting'
       return isWaiting ? newcomer({ ...state, server: after }) : { ...state, server: after }
     }
@@ -73,10 +73,10 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
 }
 
 /**
- * Since when the server is ready or not, including this answer. A server that is not ready may have failed right after
- * the previous probe, in particular if this process was frozen meanwhile. If it fails again soon after a failure, it
- * counts as failed since that one. If this process was frozen for long, between two probes or during one, a failure
- * meanwhile is assumed.
+ * Since when the server is ready or not, according to this answer and the earlier ones. A server that is not ready may
+ * have failed right after the previous probe, in particular if this process was frozen meanwhile. If it fails again
+ * soon after a failure, that earlier failure counts as its beginning. If this process was frozen for `unseenMs`,
+ * between two probes or during one, a failure in that time is assumed.
  */
 function sinceWhen(
   server: ServerFacts,
@@ -182,8 +182,8 @@ function done(state: Membership, turn: Turn): Membership {
 
 /**
  * Whether this master was frozen before it sent this renewal, perhaps during an outage that it did not notice because
- * it sent no requests. Then the renewal is late after the last one, or, for a joining master, so late after its read
- * that a lease may have expired since.
+ * it sent no requests. The renewal then comes late after the last one. That of a joining master comes so long after its
+ * read that a lease may have expired since.
  */
 function isLateRenewal({ lease, fleet }: Membership, sentAtMs: number, timings: MembershipTimings): boolean {
   const { ttlMs, intervalMs, attemptMs } = timings
@@ -209,7 +209,7 @@ function failed(state: Membership, failure: 'unknown' | 'unprepared' | 'withdraw
   return { ...state, lease: failure === 'unprepared' ? { ...after, trust: lease.trust } : after }
 }
 
-/** This master's lease after the lease store, or its own server, has not answered in time. */
+/** This master's lease after a request for it has failed, or its own server has not answered in time. */
 function unanswered(
   { lease, phase }: Membership,
   nowMs: number,

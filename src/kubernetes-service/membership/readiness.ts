@@ -19,7 +19,7 @@ export type ReadinessState =
   | {
       readonly phase: 'unready'
       readonly failures: number
-      /** Since when the server fails in the same way: it is silent, or it answers. Undefined while it recovers. */
+      /** Since when the server fails in its present way, silent or answering. Undefined while it recovers. */
       readonly failingSinceMs: number | undefined
       readonly silent: boolean
       readonly recoveringSinceMs: number | undefined

@@ -93,7 +93,7 @@ export class MembershipRunner implements ListReconciler {
     return this.#state.phase.type === 'listed' ? this.#state.lease.renewedAtMs : undefined
   }
 
-  /** Runs until the signal is aborted, and ends when no request is running any more. */
+  /** Runs until the signal is aborted, then waits for the running requests. */
   async run(signal: AbortSignal): Promise<void> {
     const { monitor, leases, fleet } = this.#options
     this.#signal = signal
@@ -176,13 +176,13 @@ export class MembershipRunner implements ListReconciler {
     this.#read(sentAtMs, await this.#options.leases.list(signal), false)
   }
 
-  /** Whether no live master wants other ports than this one. False without a live master. */
+  /** Whether every live master wants the same ports as this one. False without a live master. */
   portsAgreed(): boolean {
     const { leases } = this.#state.fleet
     return leases.length > 0 && portsAgreed(leases, this.#options.holder.ports)
   }
 
-  /** Undefined while unknown, and while no master lives, as before this master has announced itself as the first. */
+  /** Undefined while unknown, and while there is no lease, as before the first master has created its own. */
   isDualStack(observed: ObservedEndpoints): boolean | undefined {
     return isFleetDualStack(this.#state, observed, this.#listedBefore ?? listedInBoth(observed))
   }

@@ -57,7 +57,7 @@ export type Phase =
  * - `writing`: update the list.
  * - `checking`: the list could not be written; does the master's own server still answer?
  * - `returning`: the other serving master has gone meanwhile; create the lease again.
- * - `listing`: update the list accordingly.
+ * - `listing`: the lease exists again; update the list with this master's address.
  */
 export type LeavingStep =
   | { readonly type: 'probing'; readonly sinceAtMs: number }
@@ -81,9 +81,11 @@ interface LeaseRequest {
 /**
  * Whether to trust what this master finds in the store.
  * - `steady`: its own renewals succeed.
- * - `lost`: the last one failed, or could not be sent because its server does not answer.
- * - `recovering`: a renewal has succeeded after that. Other masters may need some time until theirs succeed too.
- *   `isNew`: this master joined after a failure, and does not know which masters existed before.
+ * - `lost`: the last renewal failed, or could not be sent because the server does not answer; or this master has not
+ *   joined yet, and its server or a read failed.
+ * - `recovering`: a renewal has succeeded after that, or so late that this master may have missed an outage. Other
+ *   masters may need some time until theirs succeed too. `isNew`: this master joined after a failure, and does not know
+ *   which masters existed before.
  */
 export type Trust =
   | { readonly type: 'steady' }
@@ -94,7 +96,7 @@ export type Trust =
 export interface OwnLease {
   /** The time of sending the last successful renewal; undefined while there is no lease. */
   readonly renewedAtMs: number | undefined
-  /** The time of the answer to the last write. Reads that were sent before may not show that write. */
+  /** The time of the answer to the last write. Reads that were sent before it may not show that write. */
   readonly writtenAtMs: number
   /** Whether the last read did not show the lease. */
   readonly missing: boolean
@@ -121,7 +123,7 @@ export interface ServerFacts {
   readonly probedAtMs: number
   /** Whether that probe found it serving. */
   readonly serving: boolean
-  /** When its ready answers began. The time of the answer counts: its probe may have hung through an outage. */
+  /** The time of the first of its ready answers, not of the probe, which may have hung through an outage. */
   readonly readySinceAtMs: number | undefined
   /** When its last failure may have begun; undefined while no probe has found it not ready. */
   readonly failedAtMs: number | undefined
@@ -231,7 +233,7 @@ export type MembershipEffect =
   | { readonly type: 'probe'; readonly limitMs: number }
   /** The list may be out of sync. */
   | { readonly type: 'reconcile' }
-  /** Writes the list for a departing master. Only with `mayEmpty` may it become empty. */
+  /** Writes a departing master's list. `mayEmpty`: it may become empty. `needsOthers`: only if another serves. */
   | { readonly type: 'write-list'; readonly mayEmpty: boolean; readonly needsOthers: boolean }
   | { readonly type: 'report'; readonly event: MembershipEvent }
 

@@ -72,7 +72,7 @@ export function step(before: Membership, input: MembershipInput, nowMs: number, 
   if (state.fleet.isReadDue && state.phase.type !== 'starting' && state.phase.type !== 'out') {
     state = read(state, turn)
   }
-  // One phase may lead to the next at once; every cycle of phases includes an answer from outside.
+  // One phase may lead to the next at once. The loop ends, because every cycle of phases needs an answer from outside.
   for (let phase: Phase | undefined; phase !== state.phase; ) {
     phase = state.phase
     state = next(state, turn)
@@ -111,7 +111,7 @@ export function isHeldBack({ lease }: Membership): boolean {
 function trusting(state: Membership, { nowMs, effects }: Turn): Membership {
   const { trust } = state.lease
   if (trust.type !== 'recovering' || nowMs < trust.untilAtMs) return state
-  // Leases that were not renewed are removed from the list.
+  // From now on a newcomer lists no address whose lease it has not read.
   if (trust.isNew) effects.push({ type: 'reconcile' })
   return { ...state, lease: { ...state.lease, trust: { type: 'steady' } } }
 }
@@ -141,9 +141,9 @@ function nextStarting(state: Membership, turn: Turn): Membership {
 }
 
 /**
- * Creates the lease for a ready server, or continues that of an earlier life: a restart of the sidecar alone removes no
- * address, whatever the state of its server. After that the master is treated like any listed one: it leaves in two
- * steps, and only if another master serves.
+ * Creates the lease once the server is ready, or continues that of an earlier life, whatever the state of the server: a
+ * restart of the sidecar alone removes no address. After that the master is like any listed one: it leaves only after
+ * another master has confirmed that it serves.
  */
 function nextJoining(state: Membership, sinceAtMs: number, turn: Turn): Membership {
   const { nowMs, timings, effects } = turn
@@ -155,7 +155,7 @@ function nextJoining(state: Membership, sinceAtMs: number, turn: Turn): Membersh
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   const isStarting = server.readiness.phase === 'starting'
   if (isStarting && !answers(state)) return { ...state, phase: { type: 'starting' } }
-  // The existing leases decide how this life is distinguished from an earlier one.
+  // This life must state a later start than the existing leases of earlier ones, so they are read first.
   if (fleet.readAtMs === undefined || fleet.readAtMs < sinceAtMs) return read(state, turn)
   const earlier = isStarting ? earlierLife(state) : undefined
   if (isStarting && earlier === undefined) return { ...state, phase: { type: 'starting' } }
@@ -168,7 +168,7 @@ function nextJoining(state: Membership, sinceAtMs: number, turn: Turn): Membersh
   return request(state, 'renew', { ...state.self, state: says, departure: undefined, confirms: [] }, turn)
 }
 
-/** When a master that waits for its server probes it again, however long its probe period. */
+/** When a joining master that waits for its server probes it again, even if the probe period is longer. */
 function asksAgainAtMs({ server: { probedAtMs } }: Membership, { slowRetryMs }: MembershipTimings): number {
   return probedAtMs + slowRetryMs
 }
@@ -233,8 +233,8 @@ function listedWakesAtMs(state: Membership, now: Now): readonly (number | undefi
 }
 
 /**
- * When the lease must be renewed: each interval, at once when it is missing or a renewal has failed, and to prove that
- * others' leases have expired.
+ * When the lease must be renewed: each interval; at once after a failed renewal, or to prove that other leases have
+ * expired; and if it is missing, as soon as its contention permits.
  */
 function renewalDueAtMs(state: Membership, timings: MembershipTimings): number {
   const { renewedAtMs = Number.NEGATIVE_INFINITY, missing, contention, trust } = state.lease
@@ -263,7 +263,7 @@ function wantedRecord(state: Membership, renewing: boolean, now: Now): Holder {
   const isHealthy = server.serving && server.readiness.phase === 'ready'
   const answerable = fleet.departures.filter(({ seenAtMs }) => server.probedAtMs >= seenAtMs)
   const isReady = server.readySinceAtMs !== undefined
-  // A server that has just come back may be the first of several that failed together.
+  // A server that has just come back may be the first of several that failed together, so it confirms later.
   const confirms = answerable
     .filter(({ isStop }) => isReady && (isStop || nowMs >= confirmsFromMs(server, timings)))
     .map(({ id }) => id)
@@ -286,8 +286,8 @@ function reasonOf({ failsByEtcd, readiness }: Membership['server']): string | un
 }
 
 /**
- * When a master with an unhealthy server probes it again, even if nothing else does: with the gate `startup` there are
- * no regular probes. A master without a lease probes sooner, because it waits for the answer.
+ * When a master whose server is unhealthy must itself probe it again: with the gate `startup` there are no regular
+ * probes. A master without a lease probes sooner, because it waits for the answer.
  */
 function nextProbeAtMs(state: Membership, now: Now): number {
   const { timings } = now
@@ -331,9 +331,9 @@ function leavingWakesAtMs({ step }: Leaving, fleetReadAtMs: number | undefined):
 /**
  * The next request of a stopped master. Pure.
  *
- * It announces its departure, and leaves when another master has confirmed that it serves, so that clients are not left
- * with a hanging server. A master that cannot confirm states that in its record. If another master states nothing in
- * time it is assumed to serve, because this one's server stops anyway.
+ * The master announces its departure. It leaves when another master has confirmed that its own server serves, so that
+ * clients are not left with a hanging server. A master that cannot confirm states that in its record. If a ready master
+ * states nothing in time, it is assumed to serve, because the stopped master's server stops anyway.
  */
 function nextLeaving(state: Membership, phase: Leaving, turn: Turn): Membership {
   const { nowMs, timings } = turn

@@ -18,7 +18,7 @@ export interface MembershipTimings {
   readonly probePeriodMs: number
   /** How long one probe of /readyz may take. */
   readonly probeTimeoutMs: number
-  /** How long one request to the lease store may take, and one probe that a renewal waits for. */
+  /** How long one request to the lease store, or one probe that a renewal waits for, may take. */
   readonly attemptMs: number
   /** How long one call of the lease store may take in all: several requests, each within {@link attemptMs}. */
   readonly callMs: number
@@ -26,7 +26,7 @@ export interface MembershipTimings {
   readonly retryMs: number
   /** The pause between two attempts after that. */
   readonly slowRetryMs: number
-  /** An older answer does not prove that the server still lives. */
+  /** How long an answer proves that the server lives. */
   readonly answerFreshMs: number
   /** If this long passes between two probes, or during one, the server may have failed unnoticed. */
   readonly unseenMs: number
@@ -41,9 +41,9 @@ export interface MembershipTimings {
   readonly confirmationMs: number
   /** How long the address of an expired lease stays after this master has proved that the store accepts writes. */
   readonly removalMarginMs: number
-  /** How long, after its own renewals failed, a master removes no other one that it has not seen renewing since. */
+  /** How long, once its own renewals succeed again, a master keeps the others that it has not seen renewing since. */
   readonly recoveryMs: number
-  /** How long a stopped master may take to leave; a hanging server is first probed in vain. */
+  /** How long a stopped master may take to leave, including a probe of a hanging server. */
   readonly leavingMs: number
   /** A stopped master gives up when neither its API server nor the lease store has answered for this long. */
   readonly unreachedMs: number
@@ -51,10 +51,10 @@ export interface MembershipTimings {
   readonly contentionMs: number
 }
 
-/** This many attempts in a row may fail, be lost or hang, and the next one is still in time. */
+/** After this many attempts in a row that failed or hung, the next one is still in time. */
 export const PATIENT_ATTEMPTS = 2
 
-/** A renewal makes three requests in a row, a restart on a slow etcd nine. Most take much less time than an attempt. */
+/** The limit of a call, in attempts. A renewal makes three requests, a restart on a slow etcd nine, mostly short. */
 const REQUESTS_PER_CALL = 8
 
 /**
@@ -68,9 +68,9 @@ const PROBE_TIMEOUT_MS = 3_000
 const SERVER_RECOVERY_MS = 10_000
 /**
  * How far apart servers that failed together may recover: the first must not conclude that only the others fail. After
- * an outage of 20 s kube-apiservers recovered at most 4.2 s apart. After a longer one they are further apart: the etcd
- * client of each waits 1.6 times as long after each attempt as before (gRPC), so the last recovers up to 0.6 of the
- * outage later, plus or minus a fifth. After 27 to 46 s they were ready 1.7 to 29.9 s later.
+ * an outage of 20 s kube-apiservers recovered at most 4.2 s apart. After a longer outage they are further apart: the
+ * back-off of each server's etcd client (gRPC) grows by a factor of 1.6, so the last recovers up to 0.6 of the outage
+ * later, plus or minus a fifth. After outages of 27 to 46 s kube-apiservers were ready 1.7 to 29.9 s after their etcd.
  */
 export const SERVERS_APART = { confirmAfterMs: 7_000, confirmShare: 0.8 } as const
 /** The back-off of gRPC never exceeds two minutes plus a fifth of that. */
@@ -112,8 +112,8 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
 }
 
 /**
- * How long a master must have served before it confirms that another may leave because of unreadiness, when its server
- * had failed for `failedMs`. Pure.
+ * How long a master must have served before it confirms that another may leave because of unreadiness, if its own
+ * server had failed for `failedMs` before. Pure.
  */
 export function confirmationAfterMs(
   failedMs: number,

@@ -3,8 +3,8 @@ import type { Address } from '../../net/address.ts'
 import type { EndpointPort } from '../identity.ts'
 
 /**
- * Whether to correct ports that differ from those that this master wants. `agreed`: only if no other member wants other
- * ports, according to the reads in the same call.
+ * Whether to correct ports that differ from those that this master wants. `agreed`: only if the reads in the same call
+ * show that all members want the same ports.
  */
 export type ReconcilePorts = boolean | 'agreed'
 
@@ -48,7 +48,7 @@ export interface ListReconciler {
   isSatisfied?(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean
   /** Reads the members from the store, for {@link isSatisfied} and {@link portsAgreed}. */
   readMembers?(signal: AbortSignal): Promise<void>
-  /** Whether no other member wants other ports. Left out: true. */
+  /** Whether all members are known to want the same ports. Left out: true. */
   portsAgreed?(): boolean
   /**
    * Whether every member has an address of each family, so that the Service may have two families; undefined when that
@@ -60,13 +60,11 @@ export interface ListReconciler {
 }
 
 /**
- * A reconciler without leases: it also removes this master from the list. Programs that embed this library may
- * implement their own. Upstream: `EndpointReconciler` in pkg/controlplane/reconcilers/reconcilers.go.
+ * A reconciler without leases, which therefore also removes this master from the list. Programs that embed this library
+ * may implement their own. Upstream: `EndpointReconciler` in pkg/controlplane/reconcilers/reconcilers.go.
  */
 export interface EndpointReconciler extends ListReconciler {
-  /**
-   * Removes this master from the list, if it is on it. Only after {@link stopReconciling} may the list become empty.
-   */
+  /** Removes this master if it is listed. The list may become empty only after {@link stopReconciling}. */
   removeEndpoints(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void>
   /**
    * Removes this master unless it is the last one that serves. Left out: {@link removeEndpoints} is called instead.
@@ -74,8 +72,8 @@ export interface EndpointReconciler extends ListReconciler {
    */
   leave?(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<Departure>
   /**
-   * Removes the entry of an earlier life of this master, unless it is the last. Returns whether there was one. Called
-   * at the start, while the master's API server is not ready. Left out: the entry stays.
+   * Removes the entry of an earlier life of this master, unless it is the last one. Returns whether it removed one.
+   * Called at the start, while the master's API server is not ready. Left out: the entry stays.
    */
   clearAway?(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<boolean>
   /** Makes {@link reconcileEndpoints} do nothing from now on. */

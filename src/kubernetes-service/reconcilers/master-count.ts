@@ -6,7 +6,7 @@ import { type EndpointsAction, type EndpointsObservation, planEndpoints } from '
 import { addressesIn, type EndpointPort } from '../identity.ts'
 import type { Departure, EndpointReconciler, ObservedEndpoints, ReconcilePorts } from './endpoint-reconciler.ts'
 
-/** How often the listed addresses are corrected between two intervals. */
+/** How many times the listed addresses may be corrected in one interval. */
 const CORRECTIONS_PER_INTERVAL = 3
 
 export interface MasterCountReconcilerOptions {
@@ -24,15 +24,15 @@ export interface MasterCountReconcilerOptions {
  *
  * As upstream, a master stays listed while its API server is not ready: it cannot know whether another one serves.
  *
- * Damage is corrected as soon as it is detected, but a place that others have taken is taken back at the interval only:
- * otherwise more masters than places would displace each other without end. For the same reason the listed addresses
- * are corrected only a few times between two intervals: masters with different counts never agree. Upstream:
+ * Damage is corrected as soon as it is detected. A place that others have taken is claimed only at the next interval:
+ * otherwise, with more masters than places, they would displace each other without end. Masters with different counts
+ * never agree, so each corrects the listed addresses only a few times in an interval. Upstream:
  * `masterCountEndpointReconciler` in pkg/controlplane/reconcilers/instancecount.go.
  */
 export class MasterCountEndpointReconciler implements EndpointReconciler {
   readonly #options: MasterCountReconcilerOptions
   #lastRead: Endpoints | undefined
-  /** Whether the last read at an interval found that others have taken all places, which was not corrected yet. */
+  /** Whether the last read at an interval found all places taken by others, and no write has corrected that yet. */
   #displaced = false
   #correctionsLeft = CORRECTIONS_PER_INTERVAL
   #warned = false
@@ -60,7 +60,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   }
 
   /**
-   * Removes this master from the list; does nothing when it is not on it. Rejects with NoLiveMasters when the list
+   * Removes this master from the list; does nothing when it is not listed. Rejects with NoLiveMasters when the list
    * would become empty, unless {@link stopReconciling} was called before.
    */
   async removeEndpoints(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void> {
@@ -110,7 +110,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     this.#correctionsLeft = CORRECTIONS_PER_INTERVAL
   }
 
-  /** Whether no other master is listed: listed masters do not state which ports they want. */
+  /** True only if no other master is listed, because listed masters do not state which ports they want. */
   portsAgreed(): boolean {
     return otherAddresses(this.#lastRead, this.#options.address.text).length === 0
   }
@@ -158,7 +158,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
 
 /**
  * What a master may do about the listed addresses.
- * - `keep`: nothing; all other damage is corrected.
+ * - `keep`: leave them as found, unless there are none. Other damage is corrected.
  * - `correct`: add itself if there is a free place, and remove superfluous addresses.
  * - `claim`: also take the place of another master if this one is missing from a full list.
  */
@@ -176,11 +176,11 @@ export interface MasterCountObservation extends Pick<EndpointsObservation, 'curr
 /**
  * Decides what must change so that Endpoints `default/kubernetes` list this master among at most `count` addresses.
  *
- * Pure. The plan does not know which masters live: it adds this master if it is missing, and of the superfluous
- * addresses it removes those that follow this master's own in the cyclic order of their texts. Endpoints without
- * exactly one subset are created again with this master alone; the others add themselves. Results equal those of
- * upstream's reconciler (pkg/controlplane/reconcilers/instancecount.go), except for damage that it leaves in place: see
- * {@link planEndpoints}.
+ * Pure. The plan does not know which masters live: it adds this master if it is missing. If there are then too many
+ * addresses, it removes those that follow this master's own in the sorted order of their texts, which wraps around.
+ * Endpoints without exactly one subset are created again with this master alone; the others add themselves. Results
+ * equal those of upstream's reconciler (pkg/controlplane/reconcilers/instancecount.go), except for damage that it
+ * leaves in place: see {@link planEndpoints}.
  */
 export function planMasterCount(observed: MasterCountObservation): EndpointsAction {
   const { current, own, count, ports, reconcilePorts } = observed

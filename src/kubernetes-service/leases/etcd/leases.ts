@@ -27,8 +27,8 @@ const RECORD_OUTLASTS_SLOW_S = 3
 /** The record outlives the lease by at least this many milliseconds. */
 const RECORD_MARGIN_MS = 500
 /**
- * Grants that are older than this, in milliseconds, are repeated when a write conflicts: their TTL runs from the grant
- * on, and the rest of it could end before the next renewal, whose update would then conflict too, and so on for ever.
+ * Grants that are older than this, in milliseconds, are repeated after a conflict. Their TTL runs from the grant, so
+ * the lease could end before the next renewal, which would then conflict too, and so on for ever.
  */
 const GRANTS_OLD_MS = 500
 
@@ -62,14 +62,15 @@ export interface EtcdLeasesOptions {
  *   without loss (JSON, unknown fields in odd places) is renewed with the bytes that it has; an unreadable one is never
  *   written, but logged, left to expire and created again.
  * - A record is written before its lease and lasts longer, by half a second at least, so that no lease of ours is ever
- *   mistaken for a kube-apiserver's. If a master renewed a lease last, and leaves it to another master at its address,
- *   it also leaves its record, as `withdrawn`, to expire after the lease.
+ *   mistaken for a kube-apiserver's. If a master leaves a lease that it renewed last to another master at its address,
+ *   its record also stays, as `withdrawn`, and expires after the lease.
  * - kube-apiservers list every lease. So a master that becomes unready or is withdrawn deletes its lease, unless
- *   another master at that address wants it, and stays alive by its record; when it is ready again it creates its lease
- *   again.
- * - If a process without a record renews a lease too, it is a kube-apiserver at the same address whose reconciler is
- *   on, and the lease is left to it. The record states this for the next life of this master. As long as the
- *   kube-apiserver renews that lease, the other masters list the address too, even if the record there says `unready`.
+ *   another master at that address wants it. Its record alone then shows that it is alive. When it is ready again, it
+ *   creates its lease again.
+ * - If a process without a record also renews a master's lease, it is a kube-apiserver at the same address whose
+ *   reconciler is on, and the lease is left to it. The record states this for the next life of this master. As long as
+ *   the kube-apiserver renews that lease, the other masters list the address too, even if the record there says
+ *   `unready`.
  * - A new host at the address of a dead one takes its lease over at once. Until the old record expires, one or three
  *   seconds after the dead master's lease would have, both hosts are reported. The address stays listed.
  * - The store expires leases that are not renewed, even while it accepts no writes. The readers decide whether the
@@ -114,7 +115,7 @@ export class EtcdLeases implements MasterLeases {
   }
 
   async mark(holder: Holder, signal: AbortSignal): Promise<void> {
-    // The address stays listed because of the co-holder: another statement would only cause a short change.
+    // The address stays listed because of the co-holder: another record would only change the list for a short time.
     if (this.#hasCoHolder && (holder.state === 'leaving' || holder.state === 'unready')) return
     const { record } = this.#ownKeys(holder)
     for (;;) {
@@ -124,8 +125,8 @@ export class EtcdLeases implements MasterLeases {
       if (isOfAnotherLife(before, holder) || this.#yields(before, holder)) return
       const isBack = holder.state === 'ready' || holder.state === 'failing'
       if (isBack && before !== undefined && !hasLease(before.state)) return this.update(holder, signal)
-      // The record keeps its expiry, because it stays attached to its etcd lease. (On kine its TTL starts again; that
-      // of the lease does not.)
+      // The record keeps its expiry, because it stays attached to its etcd lease. (On kine the record's TTL starts
+      // again; the lease's does not.)
       if (await this.#replace(record, holder, stored, signal)) break
     }
     if (!hasLease(holder.state)) await this.#release(holder, signal)
@@ -133,8 +134,8 @@ export class EtcdLeases implements MasterLeases {
 
   async remove(holder: Holder, signal: AbortSignal): Promise<void> {
     const { record } = this.#ownKeys(holder)
-    // The record is withdrawn first and deleted last, because a lease without any record counts as a kube-apiserver's,
-    // and another master might leave because of it.
+    // The record is marked as withdrawn first and deleted last, because a lease without any record counts as a
+    // kube-apiserver's, and another master might leave because of it.
     for (;;) {
       const stored = await record.read(signal)
       if (stored === undefined) break
@@ -198,7 +199,7 @@ export class EtcdLeases implements MasterLeases {
     const beganMs = this.#options.clock.monotonicMs()
     const listed = hasLease(holder.state)
     this.#isReleased = !listed
-    // The list shows whether a kube-apiserver has a lease here, and the record then states it.
+    // A read detects a kube-apiserver's lease at this address, which the record then states.
     if (!listed && lease.last === undefined) await this.list(signal)
     let grants: Grants | undefined = await this.#grant(listed, RECORD_OUTLASTS_S, beganMs, signal)
     let before = lease.last
@@ -209,7 +210,7 @@ export class EtcdLeases implements MasterLeases {
       if (grants === undefined) return
       if (!listed) break
       const value = leaseValue(addressOf(holder), before)
-      // The lease is left to expire; every list reports its fault.
+      // An unreadable lease is left to expire; every list reports its fault.
       if (value === undefined) return
       // A lease without any record is a kube-apiserver's.
       if (isFirst && !this.#isSuccessor && before !== undefined && !(await this.#isHeldByOthers(holder, signal))) {
@@ -242,7 +243,7 @@ export class EtcdLeases implements MasterLeases {
 
   /**
    * Requests new grants after a conflict, if the old ones are no longer fresh. The old ones stay if that fails, or if
-   * the renewal has taken a whole TTL: etcd then refuses its writes some two TTLs after it began; kine refuses none.
+   * the renewal has taken a whole TTL. Then etcd refuses its writes some two TTLs after it began; kine refuses none.
    */
   async #grantAgain(before: Grants, signal: AbortSignal): Promise<Grants> {
     const { clock, ttlMs } = this.#options
@@ -335,7 +336,7 @@ export class EtcdLeases implements MasterLeases {
    * Deletes the lease unless another master at this address wants it.
    *
    * The holders are read after the lease: a master that begins to want it meanwhile writes it, and the delete
-   * conflicts. Returns whether such a master is left with a lease that it has not renewed since this one did.
+   * conflicts. Returns whether the lease stays for another master that has not renewed it since this one did.
    */
   async #release(holder: Holder, signal: AbortSignal): Promise<boolean> {
     const { lease } = this.#ownKeys(holder)

@@ -4,7 +4,7 @@ import { isListable } from '../../identity.ts'
 import { addressOf, decodeHolder, type Holder, type HolderState, type MasterLease } from '../master-leases.ts'
 
 /**
- * The keys of a fleet's leases in etcd. The first prefix is kube-apiserver's own (`masterleases` in
+ * The keys of a fleet's leases in etcd. The prefix of leases is kube-apiserver's own (`masterleases` in
  * pkg/controlplane/instance.go), so that a fleet may contain both kinds of masters.
  */
 export class EtcdLeaseKeys {
@@ -67,12 +67,12 @@ export function holderAt(keys: EtcdLeaseKeys, { key, value }: KeyValue): Holder 
 /**
  * The live leases of one snapshot of the store, sorted by address and host. Pure.
  *
- * A lease belongs to the holders that have a record at its address. Without any it is a kube-apiserver's, and its
- * address is the one that a kube-apiserver would read from it, else that of its key, because a process that renews a
- * lease is alive, whatever the value. A record in the state `ready` or `failing` counts only beside a lease; any other
- * counts by itself. While a kube-apiserver renews the lease of an address, an `unready` master there counts as
- * `failing`, which is listed, because the kube-apiserver lists the address too, and the two would overwrite each other.
- * Unusable values are left out and reported, because one bad value must not spoil the list.
+ * A lease belongs to the holders that have a record at its address. Without any it is a kube-apiserver's. Its address
+ * is the one that a kube-apiserver would read from its value, else that of its key: a process that renews a lease is
+ * alive, whatever the value. A record in the state `ready` or `failing` counts only beside a lease, any other also
+ * without one. While a kube-apiserver renews the lease of an address, an `unready` master there counts as `failing`,
+ * which is listed, because the kube-apiserver lists the address too, and the two would overwrite each other. Unusable
+ * values are left out and reported, because one bad value must not spoil the list.
  */
 export function readSnapshot(
   keys: EtcdLeaseKeys,
@@ -123,9 +123,9 @@ interface Recorded {
 }
 
 /**
- * Whether the lease beside the record of an unready master is a kube-apiserver's. Such a master deleted its own lease
- * after it wrote its record, so a lease that was written later is not its own. The next record of the master states
- * this.
+ * Whether the lease beside the record of an unready master is a kube-apiserver's. An unready master deletes its own
+ * lease after it writes its record, so a lease that was written after that record is not its own. The next record of
+ * the master states this.
  */
 function isOfKubeApiserver(renewal: bigint, record: Recorded, held: readonly Recorded[]): boolean {
   const { holder } = record

@@ -20,8 +20,8 @@ export interface Lifetime {
 }
 
 /**
- * Called at each reading with the lifetimes of the certificates or tokens in use: of all authorities in a file, but not
- * of those that never expire.
+ * Called at each reading with the lifetimes of the certificates or tokens in use. A file of authorities has several.
+ * Those that never expire are left out.
  */
 export type ExpiryReporter = (kind: ExpiringKind, lifetimes: readonly Lifetime[]) => void
 
@@ -29,7 +29,7 @@ const DAY_MS = 86_400_000
 /** How long before the expiry of a certificate warnings are logged, in milliseconds. */
 const WARNINGS_MS = [7 * DAY_MS, DAY_MS]
 /**
- * Warnings are limited to this last part of the lifetime, because certificates that live for a day or an hour are
+ * Warnings are limited to this last fraction of the lifetime, because certificates that live for a day or an hour are
  * normally renewed late.
  */
 const LAST_PART = 0.1
@@ -76,7 +76,7 @@ export function expiryReporter(options: {
   }
 }
 
-/** The next to expire, or the last if all have expired. Others that have expired are authorities that were rotated. */
+/** The next to expire, or the last if all have expired. Expired ones beside a valid one were rotated. */
 function nextToEnd(lifetimes: readonly Lifetime[], nowMs: number): Lifetime | undefined {
   const inTurn = lifetimes.toSorted((a, b) => a.toMs - b.toMs)
   return inTurn.find(({ toMs }) => toMs > nowMs) ?? inTurn.at(-1)

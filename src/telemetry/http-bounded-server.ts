@@ -165,9 +165,9 @@ function boundConnections(server: Server): ReadonlySet<Socket> {
 }
 
 /**
- * Passes the input to Node's parser in slices. Node itself would pass everything that it read at once, up to 64 KiB.
- * From pipelined input the parser would make some two thousand requests before the connection can be cut off. That
- * takes tens of milliseconds, each time. With slices, the parser stops after the first.
+ * Passes the input to Node's parser in slices. Node itself would pass a whole chunk of up to 64 KiB at once. If it is
+ * pipelined, the parser would make some two thousand requests of it, in tens of milliseconds, before the connection can
+ * be cut off. With slices, the parser stops after the slice that contains the second request.
  */
 function parseInSlices(socket: Socket): void {
   const parsers = socket.listeners('data')

@@ -20,7 +20,7 @@ export const silentLogger: Logger = {
   child: () => silentLogger,
 }
 
-/** One logged line; `fields` include those of its child loggers. */
+/** One logged line; `fields` include those given to {@link Logger.child}. */
 export interface LogLine {
   readonly level: 'debug' | 'info' | 'warn' | 'error'
   readonly fields: LogFields

@@ -31,7 +31,7 @@ export class Outages {
   }
 
   begin(): void {
-    // Lines that a short earlier outage hid and never counted in a line do not belong to this one.
+    // An earlier outage may have hidden lines that no line counted. They do not belong to this outage.
     if (!this.felt) this.#hidden.clear()
     this.#open = true
   }
@@ -80,7 +80,7 @@ interface SymptomOptions {
 }
 
 /**
- * A condition that is logged as a warning when it begins and once more when it ends, or not at all if an outage
+ * A condition that is logged as a warning when it begins and once more when it ends, or only at debug if an outage
  * explains it.
  */
 class Symptom {

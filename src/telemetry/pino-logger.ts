@@ -18,12 +18,11 @@ export interface PinoLoggerOptions {
 }
 
 /**
- * A logger over pino that writes at once, so that the last line before an exit is not lost, and starts no worker
- * thread.
+ * A logger over pino. It writes at once, so that the last line before an exit is not lost, and starts no worker thread.
  *
- * Times are ISO 8601, levels are words, `error` becomes `{ message, code }` (with `stack` at debug). `[redacted]`
- * replaces, at any depth, the fields named authorization, token, password or the like, every loaded secret, and text
- * that resembles a secret.
+ * Times are ISO 8601, levels are words, `error` becomes `{ message, code }` (with `stack` at debug). At any depth
+ * `[redacted]` replaces the values of fields named authorization, token, password or the like, every loaded secret, and
+ * text that resembles a secret.
  */
 export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise<Logger> {
   const level = options.level ?? 'info'
@@ -88,8 +87,8 @@ interface LogSink {
 }
 
 /**
- * Standard error. A line is written when `write` returns, so that the last one before an exit is not lost, unless the
- * pipe's reader stalls: then up to {@link MAX_WAITING_BYTES} wait. A stopped terminal blocks the whole process.
+ * Standard error. When `write` returns, the line is written, so the last one before an exit is not lost. If the reader
+ * of a pipe stalls, up to {@link MAX_WAITING_BYTES} wait instead. A stopped terminal blocks the whole process.
  */
 function standardError(): LogSink {
   const status = fstatSync(2)

@@ -22,7 +22,7 @@ export function observeProcess(metrics: Metrics, clock: Clock): void {
 
 /** The time between two samples, in milliseconds. */
 const PERIOD_MS = 500
-/** A lateness of this or more, in milliseconds, is logged, because a lease's renewal was late too. */
+/** A lateness of this or more, in milliseconds, is logged, because a lease's renewal may have been late too. */
 const REPORTED_MS = 1_000
 /** How many samples the metric covers: a minute. */
 const SAMPLES = 120

@@ -16,8 +16,8 @@ const patterns: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   // The header lines of an old key contain hyphens. A truncated key has no END line, so the rest of the text is
   // redacted.
   [/-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/gs, REDACTED],
-  // The user and password in a URL, up to the last at sign, because passwords may contain unescaped ones. Passwords may
-  // contain quotation marks too, but a quotation mark after a port ends the URL.
+  // The user and password in a URL, up to the last at sign, because passwords may contain unescaped at signs. Passwords
+  // may contain quotation marks too, but a quotation mark after a port ends the URL.
   [/(:\/\/)(?:[^\s"'<>]{0,500}|[^\s"'<>:/@]{0,200}:(?!\d{1,5}["'/])[^\s<>]{0,500})@/g, `$1${REDACTED}@`],
   [/\b(Bearer|Basic) +[^\s"',;]+/gi, `$1 ${REDACTED}`],
   // A JSON Web Token, or the beginning of one.

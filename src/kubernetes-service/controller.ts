@@ -56,7 +56,7 @@ export interface KubernetesServiceOptions extends InformerContext {
  * reconciliation sends no request, except the one for the leases at each interval.
  *
  * A watch may lose an event and continue. So each interval also reads the Service, the Endpoints and a slice live: with
- * the leases that is at most four requests. They run beside the reconciliations, so that a read that hangs delays none.
+ * the leases that is at most four requests. The reads run beside the reconciliations, which never wait for one.
  *
  * The Service and the list have separate loops with separate back-off, because a refused or contested write of one must
  * not delay the other.

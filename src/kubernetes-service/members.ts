@@ -101,7 +101,7 @@ export function othersReady(leases: readonly MasterLease[], self: Holder): reado
   return leases.filter((lease) => isReady(lease) && !isHeldBy(lease, self))
 }
 
-/** Whether this lease is of the same master: the same instance, or an earlier life of it. */
+/** Whether this lease is of the same master: the same instance, or another life of it. */
 export function isHeldBy(lease: MasterLease, self: Holder): boolean {
   const { holder } = lease
   return holder !== undefined && holder.host === self.host && addressOf(holder) === addressOf(self)

@@ -243,7 +243,8 @@ export class EtcdLeases implements MasterLeases {
 
   /**
    * Requests new grants after a conflict, if the old ones are no longer fresh. The old ones stay if that fails, or if
-   * the renewal has taken a whole TTL. Then etcd refuses its writes some two TTLs after it began; kine refuses none.
+   * the renewal has taken a whole TTL. Then etcd refuses the renewal's writes two TTLs or so after it began; kine
+   * never.
    */
   async #grantAgain(before: Grants, signal: AbortSignal): Promise<Grants> {
     const { clock, ttlMs } = this.#options

@@ -65,7 +65,7 @@ export function holderAt(keys: EtcdLeaseKeys, { key, value }: KeyValue): Holder 
 }
 
 /**
- * The live leases of one snapshot of the store, sorted by address and host. Pure.
+ * The live leases of one snapshot of the store; those without a record come first. Pure.
  *
  * A lease belongs to the holders that have a record at its address. Without any it is a kube-apiserver's. Its address
  * is the one that a kube-apiserver would read from its value, else that of its key: a process that renews a lease is
@@ -124,8 +124,8 @@ interface Recorded {
 
 /**
  * Whether the lease beside the record of an unready master is a kube-apiserver's. An unready master deletes its own
- * lease after it writes its record, so a lease that was written after that record is not its own. The next record of
- * the master states this.
+ * lease after it writes its record, so a lease that was written after that record is not its own. The master's next
+ * record states this as `coHolder`.
  */
 function isOfKubeApiserver(renewal: bigint, record: Recorded, held: readonly Recorded[]): boolean {
   const { holder } = record

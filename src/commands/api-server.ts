@@ -41,7 +41,7 @@ export interface Surroundings {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: Metrics
-  /** The outages of the API server. A command that ends by itself observes none. */
+  /** Records the outages of the API server. @default they are not recorded */
   readonly outages?: Outages | undefined
 }
 
@@ -50,9 +50,9 @@ interface Opened extends Omit<ApiServer, 'api' | 'discovery'> {
 }
 
 /**
- * Opens the configured API server without contacting it. Throws an InvalidInputError if the kubeconfig is unusable and,
- * with `gated`, if the URL of this master's own readiness is unknown. With `awaitsCredentials` the user's files may be
- * missing; with `servesEmbedded` an embedded API server listens, for kubectl and other clients.
+ * Opens the configured API server without contacting it. Throws an InvalidInputError if the kubeconfig is unusable, and
+ * with `gated` also if the URL of this master's own readiness is unknown. With `awaitsCredentials` the user's files may
+ * be missing. With `servesEmbedded` an embedded API server listens for kubectl and other clients.
  */
 export async function openApiServer(
   resolved: Resolved,
@@ -165,8 +165,8 @@ function checkReadyzUrl({ configuration, placeOf }: Resolved, server: URL): void
 }
 
 /**
- * The real clock, randomness, log and metrics. With a `terminal`, the log lines go there instead of to standard error,
- * in the form for people.
+ * The real clock, randomness, log and metrics. With a `terminal`, log lines go there in the format `pretty`, instead of
+ * to standard error.
  */
 export async function openSurroundings(
   configuration: Configuration,
@@ -189,7 +189,7 @@ export function auditUser(
   return { kubeconfigUser: server?.user, etcdUser: etcd?.user, localUser: localUser(), sudoUser }
 }
 
-/** The name of the user, or the number if no directory has the name, as in most containers. */
+/** The name of the user, or the uid if the system knows no name for it, as in most containers. */
 function localUser(): string | undefined {
   try {
     return userInfo().username

@@ -27,7 +27,7 @@ const { connection, etcd, kubernetesService, serviceCidr, logging } = optionGrou
 /** The options of commands that observe a cluster without being a master of it. */
 const observed: readonly OptionGroup[] = [file, observedConnectionOptions, leaseStoreOptions, etcd]
 
-/** Every command, in the order of the help. To import this module does not load the code of the commands. */
+/** Every command, in the order of the help. Importing this module does not load the commands' code. */
 export const commands: readonly CommandDeclaration[] = [
   {
     path: ['run'],

@@ -80,8 +80,8 @@ export interface CampaignReport {
   readonly text: string
   readonly json: string
   /**
-   * The contents by file name. The directory may still hold files of earlier campaigns; `campaign.json` names those of
-   * this one.
+   * The contents by file name. The directory may still hold files of earlier campaigns; `campaign.json` names the files
+   * of this campaign.
    */
   readonly files: Readonly<Record<string, string>>
 }

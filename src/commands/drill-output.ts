@@ -19,7 +19,7 @@ import type { Screen } from './output.ts'
 export async function prepareReportDirectory(directory: string): Promise<void> {
   try {
     await makeDirectory(resolve(directory))
-    // The slash at the end makes this fail for a file.
+    // With the slash at the end, `access` fails for a file.
     await access(`${directory}/`, constants.W_OK | constants.X_OK)
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
@@ -28,7 +28,7 @@ export async function prepareReportDirectory(directory: string): Promise<void> {
   }
 }
 
-/** Makes parents too: mkdir's `recursive` never ends below an existing directory that answers ENOENT, as /proc. */
+/** Makes missing parents too. Node's `recursive` never ends below a directory that answers ENOENT, such as /proc. */
 async function makeDirectory(directory: string): Promise<void> {
   try {
     await mkdir(directory)
@@ -65,7 +65,7 @@ export async function writeFiles(directory: string, files: Readonly<Record<strin
   throw new Error(`${faults.join('; ')}; correct that, or give --report another directory`)
 }
 
-/** Replaces a file, and follows no link: in a directory that others can write it could lead to any file of ours. */
+/** Replaces a file, and follows no link. In a directory that others can write, a link may lead to any of our files. */
 async function replaceFile(file: string, text: string): Promise<void> {
   const next = `${file}.${randomUUID()}`
   try {
@@ -148,8 +148,8 @@ interface Run {
 }
 
 /**
- * Prints the events of a drill as they happen. Simulated runs take no time, so it prints only the first run of each
- * variant in full, and of the other runs only the first violation of each invariant.
+ * Prints the events of a drill as they happen. Live runs are printed in full. Simulated runs take no time, so only the
+ * first run of each variant is printed in full. Of the others, the first violation of each invariant is printed.
  */
 export class DrillTimeline {
   readonly #options: TimelineOptions
@@ -178,7 +178,7 @@ export class DrillTimeline {
     if (event.type === 'violation') this.#broken.add(event.invariant)
     if (!this.#options.showsEvents) return
     if (this.#showsAll(run)) this.#print(this.#transcript.take(event))
-    // Only the last line: the first one is about the start of the run.
+    // Of a new transcript, only the last line is about this event: the first one is about the start of the run.
     else if (isFirst) {
       this.#print(
         new Transcript()

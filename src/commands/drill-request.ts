@@ -99,8 +99,8 @@ export interface VariedScenario {
 type Reconciler = NonNullable<DrillValues['reconciler']>[number]
 
 /**
- * The variants to drill side by side: one for each reconciler, but for `lease` one for each lease store. Without a
- * flag, the scenario decides. Throws an {@link InvalidInputError} for an impossible combination.
+ * The variants to drill side by side: one for each reconciler; for the reconciler `lease`, one for each lease store.
+ * Without a flag, the scenario decides. Throws an {@link InvalidInputError} for an impossible combination.
  */
 export function variantsOf(
   scenario: Scenario,

@@ -17,8 +17,8 @@ import { onUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
  * Drills a fleet with a scenario, and reports. Resolves with 0 if all invariants held, or failed only as
- * `--allow-known-failures` allows; with 1 if not, or if the drill was interrupted. Throws, before anything is
- * contacted, an InvalidInputError with the mistakes of the command line or the scenario.
+ * `--allow-known-failures` allows; with 1 if not, or if the drill was interrupted. Throws an InvalidInputError for
+ * mistakes of the command line or the scenario, before it contacts a server.
  */
 export async function execute(flags: Flags, name: string): Promise<number> {
   const request = readDrillRequest(flags, name)

@@ -93,7 +93,7 @@ export class EmbeddedScreen {
       objects: [...this.#objects.values()],
       log: this.#log,
       columns,
-      // The cursor is below the last line.
+      // The cursor needs the row below the last line.
       rows: rows - 1,
     })
     this.#drawnLines = redraw(this.#screen, lines, this.#drawnLines)
@@ -128,8 +128,8 @@ export function describeChange(before: ViewRow | undefined, after: ViewRow | und
 }
 
 /**
- * The whole display as lines of at most `columns` characters, at most `rows` of them: head, one line per object in a
- * fixed order, then the last lines of the log in the remaining rows.
+ * The whole display: at most `rows` lines of at most `columns` characters. The head is followed by one line per object,
+ * in a fixed order. The last lines of the log fill the remaining rows.
  */
 export function renderView(view: {
   readonly head: string

@@ -11,7 +11,7 @@ import type { Surroundings } from './api-server.ts'
 
 /**
  * Opens the configured etcd, if any, without contacting it. Loads the code of the client only if needed. Throws an
- * InvalidInputError for unreadable or unusable certificates. Later changes of the files are reported by the client.
+ * InvalidInputError for unreadable or unusable certificates. The client reports faults of files that change later.
  */
 export async function openEtcd(resolved: Resolved, surroundings: Surroundings): Promise<EtcdStore | undefined> {
   const { etcdServers, etcdCafile: cafile, etcdCertfile: certfile, etcdKeyfile: keyfile } = resolved.configuration
@@ -36,7 +36,7 @@ export function plainEndpoints(endpoints: readonly EtcdEndpoint[]): readonly str
     .map(({ text }) => text)
 }
 
-/** The keys of the options that name the trusted authorities, and a certificate with its key. */
+/** The options that name the files of the trusted authorities, of a certificate, and of the key of that certificate. */
 export const etcdFiles = { ca: 'etcdCafile', cert: 'etcdCertfile', key: 'etcdKeyfile' } as const
 export const healthFiles = {
   ca: 'clientCaFile',
@@ -50,8 +50,8 @@ type CertificateFiles = typeof etcdFiles | typeof healthFiles
 
 /**
  * Checks groups of certificate files. Returns the program's own certificate of each group, in their order; undefined
- * for a group without one. Throws an InvalidInputError that names each given file that is unreadable or unusable. Later
- * changes of the files are reported by the code that uses them.
+ * for a group without one. Throws an InvalidInputError that names each given file that is unreadable or unusable. The
+ * code that uses the files reports faults of files that change later.
  */
 export async function checkCertificates(
   resolved: Resolved,

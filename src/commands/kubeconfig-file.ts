@@ -6,8 +6,8 @@ import type { StartedApiServer } from '../apiserver/http-start.ts'
 import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
 
 /**
- * Writes a kubeconfig file for `server`, which deletes the file when it closes. The temporary directory of the file, if
- * it is in one, is removed on disposal or, at the latest, when this process exits, as after a second signal.
+ * Writes a kubeconfig to `wanted`, or into a new temporary directory. When `server` closes, it deletes the file.
+ * Disposal removes the temporary directory; so does an exit of this process, such as after a second signal.
  */
 export async function writtenKubeconfig(
   server: StartedApiServer,

@@ -10,15 +10,14 @@ import { evictionOptions } from './options.ts'
 import { presentable } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 
-/** How many TTLs the command waits at most while it watches leases. */
+/** The command watches leases for at most this many of their TTLs. */
 const WATCHES = 4
 
 /**
- * Removes the lease of a master that is gone, or prints what it would remove. Resolves with 0 if it did so, and with 1
- * and one line if it refused. Removes a lease only as it was just read: one that was written meanwhile stays.
+ * Removes the lease of a master that is gone, or prints what it would remove, and resolves with 0. If it refuses, it
+ * prints the reason in one line, and resolves with 1. A lease that was written since it was read stays.
  *
- * Throws, before anything is contacted, an InvalidInputError with the mistakes of the command line or the
- * configuration.
+ * Throws an InvalidInputError for mistakes of the command line or the configuration, before it contacts a server.
  */
 export async function execute(flags: Flags, argument: string): Promise<number> {
   const { own, rest } = takeOwnOptions(evictionOptions, flags)
@@ -43,7 +42,7 @@ export interface Eviction {
   readonly line: string
 }
 
-/** Removes the leases of an address if {@link planEviction} allows it. Without `yes`, only returns what it would do. */
+/** Removes the leases of an address if {@link planEviction} allows it. Without `yes`, only describes the removal. */
 export async function evictAddress(
   source: MastersSource,
   request: {

@@ -28,7 +28,7 @@ import { openEtcd } from './etcd-store.ts'
 export const READ_INTERVAL_MS = 1_000
 /** How long one read, or one removal, may take, in milliseconds. */
 const LIMIT_MS = 15_000
-/** Leases count as watched only while their reads are no further apart than this, in milliseconds. */
+/** A longer time between two reads, in milliseconds, interrupts the watch of the leases. */
 const MAX_GAP_MS = 5_000
 
 /** The result of one read. */
@@ -52,10 +52,10 @@ type MastersAudit = AuditTrail & { readonly events?: (EventSink & Partial<Pick<E
 interface MastersSourceParts {
   readonly clock: Clock
   readonly leaseStore: 'etcd' | 'kubernetes'
-  /** Where the leases are, and which flags select another place, for users who find none. */
+  /** A text for users who find no leases: where they were searched, and which flags select another place. */
   readonly place: string
   readonly inspector: LeaseInspector
-  /** The API server; if only etcd can be reached, the reason why there is none. */
+  /** The API server; or the reason why none is configured, if the leases are in etcd. */
   readonly api: KubeApi | string
   /** @default nothing is recorded */
   readonly audit?: MastersAudit | undefined
@@ -77,7 +77,7 @@ export class MastersSource {
     this.#parts = parts
   }
 
-  /** The API server; if only etcd can be reached, the reason why there is none. */
+  /** See {@link MastersSourceParts.api}. */
   get api(): KubeApi | string {
     return this.#parts.api
   }
@@ -143,9 +143,9 @@ export class MastersSource {
 }
 
 /**
- * Opens the configured sources, and contacts nothing. With leases in etcd the API server is optional. `evicting`:
- * records removals and their user in the log and as Events. Throws an InvalidInputError with the mistakes of the
- * configuration.
+ * Opens the configured sources, and contacts nothing. With leases in etcd the API server is optional. With `evicting`,
+ * removals and the user who requests them are recorded in the log and as Events. Throws an InvalidInputError with the
+ * mistakes of the configuration.
  */
 export async function openMasters(flags: Flags, evicting = false): Promise<MastersSource> {
   const resolved = await loadConfiguration(flags, observerRules)
@@ -193,7 +193,7 @@ export async function openMasters(flags: Flags, evicting = false): Promise<Maste
   })
 }
 
-/** The API server; or the reason why there is none, if none was configured and none was found. */
+/** The API server. If no flag names one and there is no usable default, the reason for that. */
 async function openIfNamed(resolved: Resolved, surroundings: Surroundings): Promise<ApiServer | string> {
   const { kubeconfig, context, inCluster } = resolved.configuration
   try {

@@ -14,9 +14,9 @@ import { clip, presentable, print, redraw, type Screen, watchOutput } from './ou
 import { stopSignals } from './stop-signals.ts'
 
 /**
- * Shows the masters once, or with `--watch` or `--web` until SIGINT or SIGTERM, and resolves with 0. Throws, before
- * anything is contacted, an InvalidInputError with the mistakes of the configuration, and later an error that says why
- * the leases could not be read.
+ * Shows the masters once, or with `--watch` or `--web` until SIGINT or SIGTERM, and resolves with 0. Throws an
+ * InvalidInputError for mistakes of the configuration, before it contacts a server. If it shows the masters once, it
+ * throws the error for which the leases could not be read.
  */
 export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(mastersOptions, flags)
@@ -97,7 +97,7 @@ async function watch(source: MastersSource, render: Render, signal: AbortSignal)
       notes = [presentable(`cannot read the leases: ${error.message}`)]
     }
     if (inPlace) screen.show(notes.length === 0 ? lines : [...lines, '', ...notes], '')
-    // While the reader pauses, states are skipped and nothing accumulates. It then gets the latest state.
+    // While the reader of the output pauses, states are skipped, so that nothing accumulates.
     else if (lines.length > 0 && !process.stdout.writableNeedDrain) screen.show(lines, key)
     const current = notes.join('\n')
     if (!inPlace && current !== printed)
@@ -149,7 +149,7 @@ function seconds(ms: number | undefined): number | null {
   return ms === undefined ? null : Math.max(0, Math.trunc(ms / 1000))
 }
 
-/** Shows contents that change: on a terminal in place and no wider than it, elsewhere after each visible difference. */
+/** Shows contents that change. A terminal is redrawn in place; elsewhere, each visible difference is printed anew. */
 export class MastersScreen {
   readonly #screen: Screen
   readonly #linewise: boolean
@@ -168,7 +168,7 @@ export class MastersScreen {
   show(lines: readonly string[], key: string): void {
     if (this.#screen.isTTY) {
       const { columns = 80, rows = 24 } = this.#screen
-      // The cursor is below the last line.
+      // The cursor needs the row below the last line.
       const visible = lines.slice(0, rows - 1).map((line) => clip(line, columns))
       this.#drawnLines = redraw(this.#screen, visible, this.#drawnLines)
     } else if (key !== this.#shown) {
@@ -240,7 +240,7 @@ function leftOf({ life, verdict, leased }: MasterRow): string {
 }
 
 /**
- * A master without a holder record counts as ready while it renews its lease, but that is not certain, so this is `-`.
+ * `-` without a holder record. Other masters count such a master as ready while it renews its lease, but it may not be.
  */
 function readyOf({ holder }: MasterRow): string {
   if (holder === undefined) return '-'

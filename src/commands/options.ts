@@ -153,7 +153,7 @@ export const expectationOptions = {
   skip,
 } as const satisfies OptionGroup['options']
 
-/** The `apiVersion` and `kind` of that file. */
+/** The `apiVersion` and `kind` of the file that `--expect` names. */
 export const expectationHead = { apiVersion: 'apiserver-bootstrap/v1alpha1', kind: 'VerifyExpectations' } as const
 
 /** The options of `serve` alone. */

@@ -6,7 +6,7 @@ export interface OutputWatch {
   /** Aborts when standard output can no longer be written. */
   readonly gone: AbortSignal
   /**
-   * Why standard output could not be written, in one line, such as a full disk. A reader that has exited is no fault.
+   * Why standard output cannot be written, in one line, such as a full disk. Undefined if its reader has only exited.
    */
   fault(): string | undefined
 }

@@ -24,14 +24,14 @@ import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
  * Manages a cluster's bootstrap until SIGTERM or SIGINT; then shuts down in order and resolves with 0, or with 1 after
- * a failure. Throws, before anything is contacted, an InvalidInputError with the mistakes of the configuration.
+ * a failure. Throws an InvalidInputError for mistakes of the configuration, before it contacts a server.
  */
 export async function execute(flags: Flags): Promise<number> {
   limitHeap()
   const resolved = await loadConfiguration(flags)
   await checkCertificates(resolved, healthFiles)
   const { configuration } = resolved
-  // Somebody may close the terminal of `npm start`.
+  // Closing the terminal of `npm start` shuts down in order too.
   const stop = stopSignals(configuration.embedded ? ['SIGHUP'] : [])
   const screen = configuration.embedded ? new EmbeddedScreen(process.stdout) : undefined
   const surroundings = await openSurroundings(configuration, process.stdout.isTTY ? screen : undefined)
@@ -92,7 +92,7 @@ export async function execute(flags: Flags): Promise<number> {
   }
 }
 
-/** Opens the live page. Its code is loaded only here, because only embedded API servers have the page. */
+/** Opens the live page. Loads its code only here, because only an embedded API server needs it. */
 async function openPage(api: KubeApi, { leaseNamespace }: Configuration, logger: Logger): Promise<StatusPage> {
   const { openStatusPage } = await import('./status-page/open-status-page.ts')
   const page = await openStatusPage({ host: '127.0.0.1', port: 0 }, logger)

@@ -86,7 +86,7 @@ export async function execute(flags: Flags): Promise<number> {
 }
 
 /**
- * Logs only warnings and errors, and loads pino only for these. The greeting replaces the info lines about definitions.
+ * Logs only warnings and errors, and loads pino only for these. The greeting replaces the info lines about CRDs.
  */
 const defectLogger: Logger = {
   debug() {},

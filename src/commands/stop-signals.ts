@@ -11,9 +11,9 @@ export class StopRequest extends Error {
 }
 
 /**
- * Turns the first SIGTERM or SIGINT into an abort. A later one, of either kind, ends the process at once with 1, unless
- * it arrives within a second of the first. `release` restores Node's own handling. `also`: further signals that are
- * handled in the same manner.
+ * Turns the first SIGTERM or SIGINT into an abort. A later signal ends the process at once with exit code 1, unless it
+ * arrives within a second of the first. `release` restores Node's own handling, but not within that second. `also`:
+ * further signals that are handled in the same manner.
  */
 export function stopSignals(also: readonly NodeJS.Signals[] = []): {
   readonly signal: AbortSignal
@@ -36,7 +36,7 @@ export function stopSignals(also: readonly NodeJS.Signals[] = []): {
   return {
     signal: controller.signal,
     release() {
-      // For a second the handlers stay, because a repeated signal must not end the process before its orderly end.
+      // A repeated signal must not end the process before its orderly end.
       if (isEcho()) return
       for (const name of names) process.off(name, onSignal)
     },

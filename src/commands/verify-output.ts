@@ -109,7 +109,7 @@ function junitResult(result: CheckResult, flags: CommandFlags): string {
   return `<failure${attributesOf({ message: result.title, type: result.id })}>${escapeText(detail)}</failure>`
 }
 
-/** The report as workflow commands of GitHub Actions: an error for each finding, a notice for each skipped check. */
+/** The report as workflow commands of GitHub Actions: an error for each shown finding, a notice for a skipped check. */
 export function renderGithub(report: VerifyReport, flags: CommandFlags): string {
   const lines = report.results.flatMap((result) => {
     if (result.status === 'skipped') return [workflowCommand('notice', `${result.id} skipped`, result.reason)]
@@ -126,7 +126,7 @@ function textOf({ object, expected, found, remedy }: Finding, flags: CommandFlag
   return [`${object}: expected ${expected}, found ${found}`, shellLine(remedy, flags)].map(printable)
 }
 
-/** https://docs.github.com/actions/reference/workflow-commands-for-github-actions: line breaks are escaped. */
+/** Line breaks are escaped: https://docs.github.com/actions/reference/workflow-commands-for-github-actions */
 function workflowCommand(command: 'error' | 'notice', title: string, message: string): string {
   const data = message.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
   return `::${command} title=${title}::${data}`

@@ -23,15 +23,15 @@ import { print } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 import { renderGithub, renderJson, renderJunit, renderTable } from './verify-output.ts'
 
-/** The exit code if the cluster could not be queried. */
+/** The exit code if nothing was verified. */
 const NOT_ASKED = 3
 
 const renderers = { table: renderTable, json: renderJson, junit: renderJunit, github: renderGithub } as const
 
 /**
- * Checks a cluster and prints the report. Resolves with 0 if no check failed, with 1 if one did, and with 3 and one
- * line if the cluster could not be queried, or every check was skipped. An interruption ends it with the last complete
- * report. Throws, before anything is contacted, an InvalidInputError with the mistakes of the command line.
+ * Checks a cluster and prints the report. Resolves with 0 if no check failed, with 1 if one did. Prints one line and
+ * resolves with 3 if the cluster could not be queried, or every check was skipped. After an interruption, reports the
+ * last complete results. Throws an InvalidInputError for mistakes of the command line, before it contacts a server.
  */
 export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(verifyOptions, flags)
@@ -97,7 +97,7 @@ async function readExpectations(
   return readOptions(await loadYaml(file, '--expect'), expectationHead, expectationOptions)
 }
 
-/** The probe that `--probe` requests; undefined without that flag. Throws an InvalidInputError. */
+/** The probe that `--probe` requests; undefined without it. Throws an InvalidInputError for a wrong `--probe-map`. */
 async function probing(
   { probe, probeMap = [] }: Pick<ValuesOf<typeof verifyOptions>, 'probe' | 'probeMap'>,
   { configuration }: Resolved,

@@ -14,10 +14,10 @@ import { presentable } from './output.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
- * Withdraws this master's address. Resolves with 0 and one line when the address is off the list, or when it is clear
- * that it must stay. Resolves with 1 if there is nothing to withdraw; the line then names what was searched for, and
- * where. Takes at most twice the reconcile interval, like a shutdown, and retries failures of the server within that
- * time.
+ * Withdraws this master's address, and prints the result in one line. Resolves with 0 if the address is withdrawn, or
+ * stays listed because no other master is ready. Resolves with 1 if there is nothing to withdraw; the line then names
+ * what was searched for, and where. Takes at most twice the reconcile interval, like a shutdown, and retries failures
+ * of the server within that time.
  */
 export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(flags, withdrawRules)

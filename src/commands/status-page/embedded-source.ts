@@ -4,7 +4,7 @@ import { systemClock, systemRandom } from '../../runtime/system-clock.ts'
 import { MastersSource } from '../masters-source.ts'
 import { StatusSource } from './status-source.ts'
 
-/** The source of the page of an embedded API server. The leases of the masters are Lease objects in it. */
+/** The source of the page of an embedded API server. The leases of the masters are Lease objects in that server. */
 export function embeddedSource(api: KubeApi, namespace = 'kube-system'): StatusSource {
   const inspector = new KubernetesLeaseInspector({ api, clock: systemClock, namespace })
   const close = async (): Promise<void> => {}

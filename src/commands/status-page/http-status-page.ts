@@ -9,8 +9,9 @@ import type { StatusSource } from './status-source.ts'
 const limits = {
   /** How many pages may be open. A further one gets 503. */
   viewers: 32,
-  /** Changes within this time are sent together. After one longer than `longLength`, the time is `longGatherMs`. */
+  /** Changes within this time are sent together. */
   gatherMs: 50,
+  /** The same after a message of more than `longLength` characters. */
   longGatherMs: 1000,
   longLength: 64 * 1024,
   /** The interval of empty messages, which show the page and this server that the connection is alive. */
@@ -88,7 +89,7 @@ const headers = {
 
 /** An open page. */
 interface Viewer {
-  /** Messages were left out because the page had not taken the previous one. It gets the latest state once it has. */
+  /** Messages were skipped, because the page had not taken an earlier one. When it has, it gets the latest state. */
   isWaiting?: boolean
   /** The page had not taken the previous message at the last heartbeat. */
   isStuck?: boolean

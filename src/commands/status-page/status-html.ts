@@ -5,7 +5,7 @@ import type { MasterRow } from '../../kubernetes-service/masters/masters.ts'
 import { formatTime } from '../../runtime/time-format.ts'
 import type { Status } from './status-source.ts'
 
-/** A cluster has few of these objects and masters, but somebody may create or list thousands. */
+/** The most rows of a table. A cluster needs few of these objects and masters, but clients may create thousands. */
 const MAX_ROWS = 200
 const MAX_LENGTH = 253
 
@@ -57,7 +57,7 @@ function masterCells(row: MasterRow, ageMs: number): Row {
   ]
 }
 
-/** Shortens a text, because whoever can write a lease can name a host of any length. */
+/** Shortens a text, because any client that can write a lease can state a host name of any length. */
 function short(text: string): string {
   return text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text
 }
@@ -101,7 +101,7 @@ function happeningsTable({ happenings }: Status): Html {
   })
 }
 
-/** Without a message for this time, in milliseconds, the page says so. A message is sent every five seconds. */
+/** The page reports a silence longer than this, in milliseconds. The server sends a message every five seconds. */
 const SILENT_MS = 12_000
 
 /** Puts new sections into the page, and counts down the leases. Contacts nothing but the page's own server. */

@@ -33,7 +33,7 @@ export interface Status {
   /** Undefined before the first read. */
   readonly masters: readonly MasterRow[] | undefined
   readonly objects: readonly ViewRow[]
-  /** The latest, the newest first; at most {@link MAX_HAPPENINGS}. */
+  /** The latest entries, at most {@link MAX_HAPPENINGS}, the newest first. */
   readonly happenings: readonly ActivityEntry[]
   /** What cannot be read at the moment, and why, a line each. */
   readonly faults: readonly string[]
@@ -109,7 +109,7 @@ function shownRow(kind: ViewKind, object: KubeObject): Pick<ViewRow, 'name' | 'd
   }
 }
 
-/** The part of an Event that is shown. Whoever can create Events may leave out fields, or give them any type. */
+/** The part of an Event that is shown. A client that creates Events may omit fields, or give them any type. */
 function shortened(event: CoreEvent): CoreEvent {
   const { name = '', namespace = '', uid = '', resourceVersion = '' } = event.metadata ?? {}
   const { series, count } = event
@@ -231,7 +231,7 @@ export class StatusSource {
     }
   }
 
-  /** Reports a change while a read hangs, because the time that is left of each lease shrinks. */
+  /** While a read hangs, reports a change at each interval, because the time that is left of each lease shrinks. */
   async #reportAge(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await sleep(this.#parts.clock, READ_INTERVAL_MS, signal).catch(() => {})
@@ -291,7 +291,7 @@ export class StatusSource {
   }
 
   #onFault(source: string, error: unknown): void {
-    // A missing resource is no fault, because older servers do not serve each of them.
+    // NotFound is no fault: older servers do not serve every resource.
     const isFault = error !== undefined && !isKubeError(error, 'NotFound')
     if (isFault) this.#watchFaults.set(source, `${source} cannot be read: ${messageOf(error)}`)
     else if (!this.#watchFaults.delete(source)) return

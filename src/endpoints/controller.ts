@@ -15,15 +15,15 @@ import { trimEndpoints, trimService } from '../workloads/trimmed.ts'
 import { countAddresses, hasEndpoints, isMadeFromPods, planEndpoints } from './endpoints-plan.ts'
 import { EndpointsTracker, EndpointsWriter } from './endpoints-writer.ts'
 
-/** Marks the lock object of a leader election, which may have no Service. */
+/** The annotation of Endpoints that are the lock of a leader election. They may have no Service. */
 const leaderElection = 'control-plane.alpha.kubernetes.io/leader'
 
 export interface EndpointsControllerOptions extends WorkloadContext {
   /** The pause after writing a number of addresses. @default none */
   readonly writePause?: WritePause | undefined
   /**
-   * Whether another controller manages these Endpoints, by `namespace/name`: they are neither written nor deleted here.
-   * @default never
+   * Whether another controller manages the Endpoints with this key (`namespace/name`). This controller then neither
+   * writes nor deletes them. @default never
    */
   readonly isExcluded?: ((key: string, current: Endpoints | undefined) => boolean) | undefined
 }
@@ -32,9 +32,9 @@ export interface EndpointsControllerOptions extends WorkloadContext {
  * Manages the Endpoints of Services with a selector, as kube-controller-manager's endpoints-controller does
  * (pkg/controller/endpoint), and deletes those of deleted Services.
  *
- * It uses the copies of its informers: the resourceVersion guards an update, the uid a deletion, and a Service whose
- * Endpoints this process has just written waits until the copy has caught up. Before it deletes the Endpoints of a
- * Service whose deletion it has not seen, it asks the API server whether the Service exists.
+ * It plans from the copies of its informers. The resourceVersion guards each update, the uid each deletion. After a
+ * write, the next sync of the Service waits until the copy has caught up. If the controller did not see the deletion of
+ * a Service, it asks the API server whether the Service exists before it deletes the Endpoints.
  */
 export class EndpointsController implements WorkloadController {
   readonly #options: EndpointsControllerOptions
@@ -91,7 +91,7 @@ export class EndpointsController implements WorkloadController {
     const key = keyOfObject(object)
     this.#tracker.observed(key)
     this.#queue.caughtUp(key)
-    // The answer to a creation may have been lost, and its Service deleted before the object arrived here.
+    // If the answer to the creation was lost, these Endpoints were unknown when their deleted Service was synced.
     const isLate = change.type === 'added' && this.#services.store.at(key) === undefined && isMadeFromPods(object)
     if (change.type === 'deleted' || isLate) this.#queue.add(key)
   }
@@ -122,7 +122,7 @@ export class EndpointsController implements WorkloadController {
       return
     }
     if (!hasEndpoints(service)) {
-      // The Service has replaced another one, whose Pods these Endpoints would list forever.
+      // The Service has replaced a deleted one, whose Pods these Endpoints would list for ever.
       const isLeftover = current !== undefined && this.#deleted.has(key) && isMadeFromPods(current)
       if (isLeftover) await this.#deleteLeftover(key, current, signal)
       this.#deleted.delete(key)
@@ -143,11 +143,11 @@ export class EndpointsController implements WorkloadController {
     const action = planEndpoints({ service, pods, current, triggerTime })
     if (action.type === 'none') return
     await this.#writer.write(action, current, signal)
-    // After a failed write the retry has its own back-off.
+    // A failed write, which throws, needs no pause: its retry has a back-off.
     this.#pacing.written(key, nowMs, countAddresses(action.endpoints.subsets ?? []))
   }
 
-  /** Whether a Service that the copy lacks does not exist at all. When the copy receives it, it is queued again. */
+  /** Whether a Service that is missing from the copy is gone from the server too. If not, its event queues it again. */
   async #isGone(key: string, signal: AbortSignal): Promise<boolean> {
     const ref = refOfKey(key)
     const live = await ifFound(this.#options.api.get(services, ref, { signal }))

@@ -26,14 +26,14 @@ interface EndpointsObservation {
   /** The Pods that the Service selects, in any order. */
   readonly pods: readonly Pod[]
   readonly current: Endpoints | undefined
-  /** The time of the change that caused this, in the form of the annotation. */
+  /** The time of the change that caused the plan, in the form of {@link lastChangeTriggerTime}. */
   readonly triggerTime?: string | undefined
 }
 
 /**
  * Decides what must change so that the Endpoints of a Service list its Pods.
  *
- * Pure and idempotent: a second plan after the first one is `none`. Results equal those of upstream's Endpoints
+ * Pure and idempotent: once a plan is carried out, the next is `none`. Results equal those of upstream's Endpoints
  * controller (`syncService` in pkg/controller/endpoint/endpoints_controller.go), except that Endpoints over capacity
  * are written only when something in them changes, not each time.
  */
@@ -59,12 +59,12 @@ export function planEndpoints({ service, pods, current, triggerTime }: Endpoints
   return { type: current === undefined ? 'create' : 'update', endpoints }
 }
 
-/** Whether the Endpoints of a Service are made from Pods: those of a Service without a selector belong to others. */
+/** Whether this controller makes the Endpoints of a Service: the Service has a selector and is not an ExternalName. */
 export function hasEndpoints({ spec }: Service): boolean {
   return spec?.type !== 'ExternalName' && spec?.selector !== undefined && spec.selector !== null
 }
 
-/** Whether all addresses of these Endpoints are from Pods: nobody has added other addresses. */
+/** Whether these Endpoints have the label of this controller, and all their addresses are of Pods. */
 export function isMadeFromPods({ metadata, subsets = [] }: Endpoints): boolean {
   if (metadata?.labels?.[managedBy] !== endpointController) return false
   return subsets.every(({ addresses = [], notReadyAddresses = [] }) =>
@@ -76,8 +76,8 @@ function isInSync(current: Endpoints, service: Service, subsets: readonly Endpoi
   const annotation = current.metadata?.annotations?.[overCapacity]
   if (annotation !== (cut ? truncated : undefined) || !labelsAreInSync(current, service)) return false
   if (sameSubsets(current.subsets, subsets)) return true
-  // Another writer may have used another order. After truncation any other packing lists different addresses, so the
-  // comparison is skipped.
+  // Another writer may have packed the subsets differently. After truncation, that would list different addresses, so
+  // only equal packing counts.
   return !cut && sameSubsets(repackSubsets(current.subsets), subsets)
 }
 
@@ -113,14 +113,14 @@ function presentOf(texts: Readonly<Record<string, string | undefined>>): Texts |
 /** The label of Endpoints that names the controller that manages them. */
 const managedBy = 'endpoints.kubernetes.io/managed-by'
 /**
- * The value that kube-controller-manager's controller writes. This one writes the same, because readers take it for
- * "managed for a Service with a selector".
+ * The value that kube-controller-manager writes. This controller writes the same, because readers conclude from it that
+ * the Service has a selector.
  */
 const endpointController = 'endpoint-controller'
 /** The label of Endpoints whose Service has no ClusterIP. */
 const headless = 'service.kubernetes.io/headless'
 
-/** The desired labels of a Service's Endpoints: those of the Service, and ours. */
+/** The desired labels of a Service's Endpoints: those of the Service, and the two that this controller sets. */
 function wantedLabels(service: Service): Labels {
   const { [headless]: _, ...labels } = service.metadata?.labels ?? {}
   return { ...labels, ...(hasClusterIp(service) ? {} : { [headless]: '' }), [managedBy]: endpointController }
@@ -128,8 +128,8 @@ function wantedLabels(service: Service): Labels {
 
 /**
  * Whether the labels of Endpoints are in sync (upstream's `labelsCorrectForEndpoints`). The label `headless` does not
- * count: it is corrected with the next other change. Labels are compared exactly only if the Service itself has one of
- * ours; upstream writes the Endpoints of such a Service in each sync.
+ * count: it is corrected with the next other change. If the Service itself has `headless` or `managedBy`, all labels
+ * are compared; upstream writes the Endpoints of such a Service in each sync.
  */
 function labelsAreInSync(endpoints: Endpoints, service: Service): boolean {
   const labels = endpoints.metadata?.labels ?? {}
@@ -152,15 +152,15 @@ const MAX_ADDRESSES = 1_000
 const overCapacity = 'endpoints.kubernetes.io/over-capacity'
 const truncated = 'truncated'
 
-/** The addresses of subsets, ready or not. */
+/** The number of addresses in the subsets, ready or not. */
 export function countAddresses(subsets: readonly EndpointSubset[]): number {
   return total(subsets, 'addresses') + total(subsets, 'notReadyAddresses')
 }
 
 /**
- * The subsets, cut down to {@link MAX_ADDRESSES}. Ready addresses come first. Of those that are cut, each subset
- * retains its share, rounded up, until the limit is reached. Undefined if nothing exceeds the limit. Subsets that lose
- * all their addresses stay, as upstream's do (`truncateEndpoints`); a server may refuse them.
+ * The subsets, cut down to {@link MAX_ADDRESSES}; undefined if they have no more. Addresses that are not ready are cut
+ * first. Ready ones are cut only if they alone exceed the limit. Each subset retains its share, rounded up, until the
+ * limit is reached. As upstream (`truncateEndpoints`), a subset without addresses stays; a server may refuse it.
  */
 export function truncate(subsets: readonly EndpointSubset[]): readonly EndpointSubset[] | undefined {
   const ready = total(subsets, 'addresses')

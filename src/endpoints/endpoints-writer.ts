@@ -27,8 +27,7 @@ export class EndpointsWriter {
   /**
    * @param current - the object from which the plan was made.
    * @throws StaleCacheError when the server's answer shows that the copy is old.
-   * @throws KubeError for every other refusal, except for Endpoints in a terminating namespace, which cannot be
-   * created.
+   * @throws KubeError for every other refusal, except that of a creation in a terminating namespace.
    */
   async write(
     action: Exclude<EndpointsAction, { readonly type: 'none' }>,
@@ -109,34 +108,34 @@ type LastWrite =
   | { readonly type: 'deleted'; readonly uid: string | undefined }
 
 /**
- * A copy that has not received a created object after this long never will: the object was deleted during an
- * interruption of the watch.
+ * If the copy has not received a created object after this time, in milliseconds, it never will: the object was deleted
+ * during an interruption of the watch.
  */
 const CREATED_UNSEEN_MS = 10_000
 
 /**
  * The last write of each Endpoints object by this process, to detect copies that are older. Upstream's
- * `staleEndpointsTracker` remembers updates; this one also remembers creations and deletions, which saves requests that
- * can only be refused.
+ * `staleEndpointsTracker` remembers updates. This one also remembers creations and deletions, which saves requests that
+ * the server would refuse.
  */
 export class EndpointsTracker {
   readonly #writes = new Map<string, LastWrite>()
 
-  /** Takes in an update of `before`, as the server answered it. One that changed nothing leaves the copy current. */
+  /** Records an update of `before`, with the answer `after`. An update without a change leaves the copy current. */
   replaced(before: Endpoints, after: Endpoints): void {
     const resourceVersion = before.metadata?.resourceVersion
     if (after.metadata?.resourceVersion === resourceVersion) return
     this.#writes.set(keyOfObject(before), { type: 'replaced', resourceVersion })
   }
 
-  /** Takes in a created object, as the server answered it. */
+  /** Records a creation, with the answer of the server. */
   created(key: string, { metadata }: Endpoints, nowMs: number): void {
     const { namespace, name, uid } = metadata ?? {}
     const identity = { namespace, name, uid } as NonNullable<Endpoints['metadata']>
     this.#writes.set(key, { type: 'created', endpoints: { metadata: identity }, atMs: nowMs })
   }
 
-  /** Takes in the deletion of an object that the copy still has. */
+  /** Records the deletion of an object that the copy still has. */
   deleted(key: string, { metadata }: Endpoints): void {
     this.#writes.set(key, { type: 'deleted', uid: metadata?.uid })
   }
@@ -167,7 +166,7 @@ export class EndpointsTracker {
     return last?.type === 'created' ? last.endpoints : undefined
   }
 
-  /** Takes in that the copy has received a change of the object. */
+  /** Records that the copy has received a change of the object. */
   observed(key: string): void {
     if (this.#writes.get(key)?.type !== 'replaced') this.#writes.delete(key)
   }

@@ -81,8 +81,8 @@ export function compareEndpointAddresses(a: EndpointAddress, b: EndpointAddress)
 /**
  * The ports in the order in which kube-controller-manager writes them: by the hash of their Go form.
  *
- * The hash is reproduced although upstream accepts any stored order, because truncation drops addresses of several
- * subsets by their order, and because nothing needs rewriting after a change to or from kube-controller-manager.
+ * Upstream accepts any stored order. The hash is reproduced because truncation depends on the order of subsets, and so
+ * that a change to or from kube-controller-manager rewrites nothing.
  */
 export function portsInOrder(ports: readonly EndpointPort[]): readonly EndpointPort[] {
   return inHashOrder(ports, (port) => `(v1.EndpointPort)${portText(port)}`)
@@ -157,10 +157,10 @@ type Addresses = readonly (EndpointAddress | undefined)[]
 const lastOrders = new WeakMap<Service, readonly number[]>()
 
 /**
- * The positions of the addresses in listing order; those of undefined addresses may be anywhere.
+ * The indexes of the addresses in listing order. Indexes of undefined addresses may be anywhere.
  *
- * The last order for the Service is returned again if it still holds. It mostly does, because one Pod changes at a
- * time, and sorting thousands of addresses is most of the work of a sync.
+ * Returns the last order for the Service again if the addresses are still sorted in it. They mostly are, because one
+ * Pod changes at a time. That saves the sorting of thousands of addresses, which is most of the work of a sync.
  */
 export function listedOrder(service: Service, addresses: Addresses): readonly number[] {
   const last = lastOrders.get(service)
@@ -192,8 +192,8 @@ type Offers = Map<EndpointAddress, boolean>
 /**
  * Brings subsets into their canonical form: each port is paired with each of its addresses, then the ports that have
  * the same addresses in the same state are grouped, all in order (upstream's `RepackSubsets`). An address is identified
- * by its IP and the uid of its Pod; one that is both ready and not ready for a port is not ready. Idempotent if no port
- * is 0, which servers refuse, and none has an `appProtocol`.
+ * by its IP and the uid of its Pod; one that is both ready and not ready for a port is not ready. Idempotent, except
+ * for ports that have an `appProtocol` or the number 0, which servers refuse.
  */
 export function repackSubsets(subsets: List<EndpointSubset>): readonly EndpointSubset[] {
   const only = subsets?.length === 1 ? subsets[0] : undefined
@@ -201,7 +201,7 @@ export function repackSubsets(subsets: List<EndpointSubset>): readonly EndpointS
   return subsetsInOrder(pack(offersByPort(subsets ?? [])))
 }
 
-/** A subset of these addresses and ports, which are in order. */
+/** A subset of these addresses and ports, which must be in order. */
 export function subsetOf(
   addresses: readonly EndpointAddress[],
   notReadyAddresses: readonly EndpointAddress[],
@@ -214,7 +214,7 @@ export function subsetOf(
   }
 }
 
-/** Whether only the ports need ordering. That is the usual state of stored Endpoints, and it avoids repacking. */
+/** Whether a subset needs no repacking, except that its ports may need ordering. Stored subsets usually are so. */
 function isPacked({ addresses, notReadyAddresses, ports }: EndpointSubset): boolean {
   const ready = addresses ?? []
   const notReady = notReadyAddresses ?? []
@@ -266,7 +266,7 @@ function offersByPort(subsets: readonly EndpointSubset[]): readonly Offered[] {
     if ((addresses?.length ?? 0) + (notReadyAddresses?.length ?? 0) === 0) continue
     const listed: readonly (EndpointPort | undefined)[] = (ports?.length ?? 0) === 0 ? [undefined] : (ports ?? [])
     for (const [place, port] of listed.entries()) {
-      // In Go an appProtocol is a pointer: upstream treats two ports with equal ones as different.
+      // In Go an appProtocol is a pointer, so upstream treats two ports with equal appProtocols as different.
       const key = port === undefined ? '' : portKey(port, `${index}/${place}`)
       const { offers } = gotOrMade(byPort, key, () => ({ port, offers: new Map() }))
       for (const address of addresses ?? []) offer(offers, address, true)
@@ -296,7 +296,7 @@ function pack(ports: readonly Offered[]): readonly EndpointSubset[] {
       .sort()
       .join(' ')
     const group = gotOrMade(groups, key, () => ({ offers, ports: [] }))
-    // A port without a number represents addresses that offer none.
+    // Without a port, or with port 0, the addresses offer no port that can be listed.
     if (port !== undefined && port.port > 0) group.ports.push(port)
   }
   return [...groups.values()].map(({ offers, ports }) => {

@@ -18,7 +18,7 @@ import {
   subsetsInOrder,
 } from './subsets.ts'
 
-/** The addresses, in order, of the Pods in which the Service's ports have the same numbers. */
+/** The Pods in which the Service's ports have the same numbers, as addresses in order. */
 interface PodClass {
   /** The number of each port of the Service; undefined if these Pods have no such port. */
   readonly numbers: readonly (number | undefined)[]
@@ -146,7 +146,7 @@ function merged(classes: readonly PodClass[], ports: readonly EndpointPort[]): E
 type IpFamily = 'IPv4' | 'IPv6'
 
 /**
- * The addresses made from a Pod, by family and by whether the hostname is set. Null: it has no address of the family.
+ * The addresses made from a Pod, by family, without or with the hostname. Null: the Pod has no address of the family.
  */
 interface Made {
   IPv4?: EndpointAddress | null

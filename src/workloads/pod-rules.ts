@@ -39,9 +39,8 @@ export function isEndpoint(pod: Pod, includeTerminating: boolean): boolean {
 }
 
 /**
- * Whether a change of a Pod may change endpoints (the first answer of upstream's `podEndpointsChanged`). The answer is
- * always yes for a Pod that is being deleted: upstream compares deletion times by pointer, and so notices the end of
- * the Pod.
+ * Whether a change of a Pod may change endpoints (the first result of upstream's `podEndpointsChanged`). Always true
+ * for a Pod that is being deleted: upstream compares the pointers to the deletion times, which differ.
  */
 export function isEndpointChange(old: Pod, pod: Pod): boolean {
   if (isTerminating(old) || isTerminating(pod)) return true
@@ -61,9 +60,8 @@ export function hasHostname(pod: Pod, service: Service): boolean {
 }
 
 /**
- * The port number of a Pod for a port of a Service; undefined where the Pod has none of that name (upstream's
- * `FindPort`). A named port is searched in the containers, then in the sidecars. It must have the protocol of the
- * Service's port.
+ * The port number of a Pod for a port of a Service (upstream's `FindPort`). A named target port is searched in the
+ * containers, then in the sidecars, and must have the protocol of the Service's port. Undefined if it is not found.
  */
 export function findPort(pod: Pod, port: ServicePort): number | undefined {
   const target = port.targetPort as number | string | undefined
@@ -89,8 +87,8 @@ function portOf(container: Container, name: string, protocol: string): number | 
 }
 
 /**
- * The addresses of a Pod in one family, in the Pod's order and in Go's form. Malformed ones are read loosely, as Go's
- * ParseIPSloppy does, or left out.
+ * The addresses of a Pod in one family, in the Pod's order and in Go's form. Reads them as loosely as Go's
+ * ParseIPSloppy, and omits those that are malformed even so.
  */
 export function podAddresses(pod: Pod, family: 'IPv4' | 'IPv6'): readonly string[] {
   const wanted = family === 'IPv4' ? 4 : 6
@@ -124,17 +122,17 @@ interface ServiceState {
 
 /**
  * The time of the oldest change that the next write of a Service's Endpoints or EndpointSlices covers (upstream's
- * `TriggerTimeTracker`). Each controller has its own.
+ * `TriggerTimeTracker`). Each controller has its own instance.
  *
- * A change is that a Pod became ready or unready, or that the Service was created. If an object changed twice between
- * two calls, only the later change is known, as in upstream.
+ * A change is one of these: a Pod became ready or unready, or the Service was created. If an object changed twice
+ * between two calls, only the later change is known, as in upstream.
  */
 export class TriggerTimes {
   readonly #states = new Map<string, ServiceState>()
 
   /**
-   * Records the present state and returns the time for {@link lastChangeTriggerTime}, in Go's RFC3339Nano and UTC;
-   * undefined if no time is certain. Call it in each sync, whether the sync writes or not.
+   * Records the present state and returns the time for {@link lastChangeTriggerTime}, in Go's RFC3339Nano and UTC.
+   * Undefined if no change is known since the last call. Call it in each sync, whether the sync writes or not.
    */
   compute(service: Service, pods: readonly Pod[]): string | undefined {
     const key = keyOfObject(service)

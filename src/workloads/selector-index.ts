@@ -13,8 +13,8 @@ interface KeyIndex<Selecting, Labelled> {
 }
 
 /**
- * Finds the selectors that match given labels, and the objects whose labels match a given selector, without trying
- * each.
+ * Finds the selectors that match given labels, and the objects whose labels match a given selector, without a search
+ * through all of them.
  *
  * A selector is indexed under one of its labels: the one that has the fewest other selectors. An object is indexed
  * under those of its labels whose key has a selector. Its other labels cost nothing.
@@ -105,7 +105,7 @@ export class SelectorIndex<
     return [...(bucket?.labelled ?? [])].filter(({ labels }) => matches(selecting.selector, labels))
   }
 
-  /** The key of the label with the fewest other selectors. */
+  /** The key of the selector's label under which the fewest others are indexed; undefined for an empty selector. */
   #keyFor(selector: Labels): string | undefined {
     let best: string | undefined
     let fewest = Number.POSITIVE_INFINITY

@@ -37,8 +37,8 @@ interface Namespace {
 }
 
 /**
- * Maintains which Pods each Service selects, exactly after every change of either. It must subscribe before any
- * controller does, so that handlers and syncs see the same state as in the informers' stores.
+ * Maintains the set of Pods that each Service selects, at every change of a Pod or a Service. It must subscribe before
+ * any controller does, so that handlers and syncs see the same state here as in the informers' stores.
  *
  * A Service without a selector and one of type ExternalName select nothing; one with an empty selector, which API
  * servers refuse, selects all Pods of its namespace.

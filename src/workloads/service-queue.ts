@@ -15,19 +15,19 @@ interface ServiceQueueOptions {
   readonly workers: number
 }
 
-/** The cache does not have this process's own write yet. That is no failure: the sync waits for the cache. */
+/** The cache does not have this process's own write yet. This is no failure: the sync is repeated soon. */
 export class StaleCacheError extends Error {
   override name = 'StaleCacheError'
 }
 
 /**
- * After this many failures in a row kube-controller-manager drops a Service; here that is logged, and the retries
+ * After this many failures in a row, kube-controller-manager drops a Service. Here an error is logged, and the retries
  * continue.
  */
 const MAX_RETRIES = 15
-/** A sync that found a stale cache waits at most this long for the cache to catch up. */
+/** A sync that found a stale cache is repeated after at most this time, in milliseconds. */
 const STALE_RETRY_MS = 1_000
-/** When one failed Service recovers, all others are retried at once, but not more often than this. */
+/** The shortest time between two retries of all failed Services after one has recovered, in milliseconds. */
 const MIN_EXPEDITE_INTERVAL_MS = 10_000
 
 /**
@@ -57,7 +57,7 @@ export class ServiceQueue {
 
   /**
    * Must be called when a cached object of the Service has changed. If the last sync found the cache stale, it is
-   * repeated at once; so is a running sync, if it finds the cache stale later.
+   * repeated at once. If a running sync finds the cache stale later, that sync is repeated at once too.
    */
   caughtUp(key: string): void {
     if (this.#stale.delete(key)) this.#queue.expedite(key)
@@ -88,7 +88,6 @@ export class ServiceQueue {
       if (this.#failed.delete(key)) this.#recovered()
     } catch (error) {
       if (!(error instanceof StaleCacheError)) throw error
-      // This is no failure, and does not count towards the rate of retries.
       this.#stale.add(key)
       this.#queue.addAfter(key, STALE_RETRY_MS)
       if (this.#changed.get(key) === true) this.caughtUp(key)
@@ -116,8 +115,8 @@ export class ServiceQueue {
 }
 
 /**
- * How long to pause after a write, in milliseconds, by its size: addresses of Endpoints, or EndpointSlices. The first
- * change is written at once, changes during the pause are written together after it.
+ * How long to pause after a write, in milliseconds. `size`: how many addresses of Endpoints, or how many
+ * EndpointSlices, were written. Changes during the pause are written together after it.
  */
 export type WritePause = (size: number) => number
 
@@ -137,7 +136,6 @@ export class WritePacing {
   delayMs(key: string, nowMs: number): number {
     const untilMs = this.#untilMs.get(key)
     if (untilMs === undefined) return 0
-    // An expired pause is removed.
     if (untilMs <= nowMs) this.#untilMs.delete(key)
     return Math.max(0, untilMs - nowMs)
   }
@@ -171,7 +169,7 @@ export interface WorkloadContext {
   /** How many Services may be worked on at the same time. */
   readonly workers: number
   /**
-   * How long after a change of a Pod its Services are synced, in milliseconds, so that changes are handled together.
+   * The delay from a change of a Pod to the sync of its Services, in milliseconds. It lets changes be handled together.
    */
   readonly batchPeriodMs: number
 }

@@ -9,7 +9,7 @@ type Containers = NonNullable<NonNullable<Pod['spec']>['containers']>
 type ContainerPort = NonNullable<Containers[number]['ports']>[number]
 
 /**
- * The fields of a Pod that Endpoints and EndpointSlices need, and no more. It references nothing else of the Pod.
+ * The fields of a Pod that Endpoints and EndpointSlices need. The result references nothing else of the Pod.
  *
  * - `metadata`: name, namespace, uid, resourceVersion, labels, deletionTimestamp;
  * - `spec`: nodeName, hostname, subdomain; the named ports of all containers, merged into one container, and those of
@@ -102,7 +102,7 @@ const nodeLabels = [
   'node-role.kubernetes.io/master',
 ] as const
 
-/** The needed fields of a Node: its zone, its roles, whether it is ready, its CPU. */
+/** The needed fields of a Node: its identity, zone and roles, the condition Ready, and the allocatable CPU. */
 export function trimNode(node: Node): Node {
   const { metadata, status } = node
   const ready = status?.conditions?.find(({ type }) => type === 'Ready')

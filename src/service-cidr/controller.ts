@@ -62,9 +62,7 @@ export class DefaultServiceCidrController {
     this.#informer.subscribe(() => this.#loop.request('changed'))
   }
 
-  /**
-   * Resolves when the ServiceCIDR is first in sync, only an administrator can correct it, or the server lacks the API.
-   */
+  /** Resolves after the first reconciliation without an error, or when the server is found to lack the API. */
   get settled(): Promise<void> {
     return Promise.race([this.#loop.settled, this.#absent.promise])
   }
@@ -82,7 +80,7 @@ export class DefaultServiceCidrController {
     await this.#loop.run(signal)
   }
 
-  /** Plans from the cache, and again from a live read before a write. */
+  /** Plans from the cache. If that plan requires a write, plans again from a live read. */
   async reconcile(signal: AbortSignal): Promise<void> {
     const cached = this.#informer.store.get({ name: DEFAULT_SERVICE_CIDR })
     const planned = planServiceCidr(cached, this.#cidrs)
@@ -131,7 +129,7 @@ export class DefaultServiceCidrController {
   }
 
   /**
-   * Makes the call. Reports a permanent refusal, and throws every error again, except AlreadyExists from a creation.
+   * Makes the call. Reports a permanent refusal, and rethrows every error, except AlreadyExists from a creation.
    */
   async #attempt<T>(
     action: 'create' | 'upgrade' | 'set-ready',

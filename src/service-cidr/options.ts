@@ -17,8 +17,8 @@ function parseServiceRange(text: string): Cidr {
 }
 
 /**
- * The ranges for the addresses of Services. There is no upper limit, because kube-apiserver has none since it uses
- * IPAddresses.
+ * The ranges for the addresses of Services. Their size has no upper limit, as in a kube-apiserver that uses IPAddress
+ * objects.
  */
 export const serviceCidrOptions = {
   title: 'Service addresses',

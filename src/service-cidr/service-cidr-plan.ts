@@ -2,15 +2,15 @@ import type { EventReason } from '../kube/event-object.ts'
 import type { ServiceCidr } from '../kube/resources.ts'
 import { readyConditionBody, readyConditionOf } from './ready-condition.ts'
 
-/** The ServiceCIDR that corresponds to the flags of the API server. */
+/** The name of the ServiceCIDR that has the ranges of the API server's flag. */
 export const DEFAULT_SERVICE_CIDR = 'kubernetes'
-/** The field manager of its status, and the source of its Events: upstream's name, so that both own the same field. */
+/** The field manager of its status: upstream's name, so that this controller and upstream's own the same field. */
 export const SERVICE_CIDR_MANAGER = 'kubernetes-service-cidr-controller'
 
 const ERROR: EventReason = 'KubernetesDefaultServiceCIDRError'
 const INCONSISTENT: EventReason = 'KubernetesDefaultServiceCIDRInconsistent'
 
-/** A report about a ServiceCIDR that only an administrator can correct. Made once. */
+/** A report about a ServiceCIDR that only an administrator can correct. It is made once. */
 export interface ServiceCidrComplaint {
   readonly reason: string
   readonly note: string
@@ -20,7 +20,7 @@ export interface ServiceCidrComplaint {
 export type ServiceCidrAction =
   | { readonly type: 'none' }
   | { readonly type: 'create'; readonly serviceCidr: ServiceCidr }
-  /** From one family to two: the only change of ranges that we make. */
+  /** Adds the second family: the only change of ranges that the controller makes. */
   | { readonly type: 'upgrade'; readonly serviceCidr: ServiceCidr }
   | { readonly type: 'set-ready' }
   /** The ServiceCIDR is left alone, and the complaint reported once. */

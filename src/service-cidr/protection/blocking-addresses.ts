@@ -4,7 +4,7 @@ import { isManagedByAllocator } from '../../repair/ip-address/ip-address.ts'
 import { addressTest } from '../../repair/ip-address/service-ips.ts'
 import { coverageOf } from './coverage.ts'
 
-/** A test whether an IPAddress would be in no ServiceCIDR after the deletion of this one. */
+/** Returns a test whether an IPAddress would be in no ServiceCIDR after the deletion of `serviceCidr`. */
 export function blockingTest(serviceCidr: ServiceCidr, all: readonly ServiceCidr[]): (ipAddress: IpAddress) => boolean {
   const { needed, others } = coverageOf(serviceCidr, all)
   const isBlocking = addressTest(needed, others)
@@ -18,8 +18,8 @@ interface Entry {
   /** Whether an IPAddress of this name would be in no ServiceCIDR without this one. */
   readonly isBlocking: (name: string) => boolean
   /**
-   * The blocking IPAddresses. Not just their number, because {@link BlockingAddresses.apply} may receive a change that
-   * the store already had when they were counted.
+   * The names of the blocking IPAddresses. A number would not do: {@link BlockingAddresses.apply} may receive a change
+   * that the store already contained when this set was made.
    */
   readonly names: Set<string>
 }
@@ -27,9 +27,9 @@ interface Entry {
 /**
  * The IPAddresses that block each ServiceCIDR under deletion, because they would be in no ServiceCIDR without it.
  *
- * All IPAddresses, perhaps a million, are read once when a deletion begins, and again whenever a ServiceCIDR that
- * overlaps one under deletion appears or disappears. Otherwise a change of an IPAddress costs a few comparisons, and
- * nothing while no ServiceCIDR is being deleted.
+ * All IPAddresses, perhaps a million, are read when a deletion begins, and again when the ServiceCIDRs that overlap it
+ * change. Between these reads, a change of an IPAddress costs a few comparisons. While no ServiceCIDR is being deleted,
+ * it costs nothing.
  */
 export class BlockingAddresses {
   readonly #ipAddresses: Pick<Store<IpAddress>, 'list'>

@@ -23,7 +23,7 @@ export const SERVICE_CIDR_CONTROLLER = 'service-cidr-controller'
 
 /** How many ServiceCIDRs may be worked on at the same time; as in kube-controller-manager. */
 const WORKERS = 5
-/** There are few ServiceCIDRs, so a failed one is tried again at least this often, in milliseconds. */
+/** The longest back-off of a failed ServiceCIDR, in milliseconds. It is short, because there are few ServiceCIDRs. */
 const LONGEST_RETRY_MS = 60_000
 /** If a copy differs from the server, the ServiceCIDR is checked again after this time, in milliseconds. */
 const STALE_COPY_MS = 10_000
@@ -43,10 +43,10 @@ export interface ServiceCidrProtectionOptions {
  * Protects every ServiceCIDR with a finalizer, makes it Ready, and lets its deletion finish only when no IPAddress
  * needs it any more, as kube-controller-manager's service-cidr-controller does (pkg/controller/servicecidrs).
  *
- * The controller plans from the copies of its informers. The resourceVersion guards each change of the finalizers, so
- * the change fails if they are not those of the plan. Before the controller removes a finalizer, it reads ServiceCIDRs
- * and IPAddresses live, because with a copy that has missed an IPAddress it would delete a range in use. The controller
- * may run beside a kube-controller-manager: both write the same, and neither repeats a write of the other.
+ * The controller plans from the copies of its informers. The resourceVersion guards each change of the finalizers: if
+ * the ServiceCIDR has changed since the plan, the write fails. Before the controller removes a finalizer, it reads
+ * ServiceCIDRs and IPAddresses live, because a copy that has missed an IPAddress would let a range in use be deleted.
+ * The controller may run beside a kube-controller-manager: both write the same, and neither repeats the other's writes.
  */
 export class ServiceCidrProtectionController implements WorkloadController {
   readonly #options: ServiceCidrProtectionOptions
@@ -93,8 +93,8 @@ export class ServiceCidrProtectionController implements WorkloadController {
   }
 
   /**
-   * Also queues the overlapping ServiceCIDRs under deletion, because they may depend on this one. The old object has no
-   * further ranges: ranges are only ever added.
+   * Also queues the overlapping ServiceCIDRs under deletion, because they may depend on this one. The new object of an
+   * update has all ranges of the old one, because ranges are only ever added.
    */
   #serviceCidrChanged(change: Change<ServiceCidr>): void {
     const changed = change.type === 'deleted' ? change.old : change.object

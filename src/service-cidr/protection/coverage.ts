@@ -14,7 +14,7 @@ export function overlapping(serviceCidr: ServiceCidr, all: readonly ServiceCidr[
 
 /** What the deletion of a ServiceCIDR would leave uncovered. */
 export interface Coverage {
-  /** The ranges in which an IPAddress may need the ServiceCIDR. Empty if the ranges of others include them all. */
+  /** All ranges of the ServiceCIDR. Empty if the ranges of others include each of them, so that none is needed. */
   readonly needed: readonly Cidr[]
   /** The ranges of other ServiceCIDRs that overlap the needed ones. */
   readonly others: readonly Cidr[]
@@ -24,9 +24,9 @@ export interface Coverage {
  * Compares a ServiceCIDR with the others that remain after its deletion. Pure. Upstream: `canDeleteCIDR` in
  * pkg/controller/servicecidrs.
  *
- * Differs from upstream if another ServiceCIDR is being deleted too. Upstream counts that one like any other, so two
- * with the same addresses that are deleted together may both go, and their addresses are then in no ServiceCIDR. Here
- * the one whose deletion began first may rely on the other, but never the reverse.
+ * Upstream also counts ServiceCIDRs that are being deleted. So if two with the same addresses are deleted together,
+ * both may go, and their addresses are then in no ServiceCIDR. Here, of two that are being deleted, only the one whose
+ * deletion began first may rely on the other.
  */
 export function coverageOf(serviceCidr: ServiceCidr, all: readonly ServiceCidr[]): Coverage {
   const ranges = rangesOf(serviceCidr)
@@ -46,7 +46,7 @@ function doOverlap(a: Cidr, b: Cidr): boolean {
 function outlasts({ metadata: other }: ServiceCidr, { metadata: own }: ServiceCidr): boolean {
   if (other?.name === own?.name) return false
   if (other?.deletionTimestamp === undefined) return true
-  // Without our finalizer, nothing delays its deletion.
+  // Without this finalizer, nothing makes `other` wait.
   if (other.finalizers?.includes(PROTECTION_FINALIZER) !== true) return false
   const [began = '', ownBegan = ''] = [other.deletionTimestamp, own?.deletionTimestamp]
   return began === ownBegan ? (other.name ?? '') > (own?.name ?? '') : began > ownBegan

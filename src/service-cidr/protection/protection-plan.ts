@@ -6,7 +6,7 @@ import { type ReadyCondition, readyConditionOf } from '../ready-condition.ts'
 export const PROTECTION_FINALIZER = 'networking.k8s.io/service-cidr-finalizer'
 
 /**
- * A deletion takes at least this long, in milliseconds, because an API server that has not yet received it may still
+ * A deletion takes at least this long, in milliseconds. An API server that does not know of the deletion yet may still
  * allocate an address from the ServiceCIDR. Upstream's `deletionGracePeriod`.
  */
 export const DELETION_GRACE_MS = 10_000
@@ -59,7 +59,7 @@ export function planProtection(observed: ProtectionObservation): readonly Protec
   return [{ type: 'remove-finalizer', finalizers: finalizers.filter((name) => name !== PROTECTION_FINALIZER) }]
 }
 
-/** No action if only the time of the transition differs. */
+/** Sets the condition Ready if its status, reason or message differs. */
 function planCondition(serviceCidr: ServiceCidr, wanted: ReadyCondition): readonly ProtectionAction[] {
   const found = readyConditionOf(serviceCidr)
   const isSame =

@@ -62,7 +62,7 @@ export class SystemNamespacesController {
     ])
   }
 
-  /** Creates missing namespaces; rejects with the first error after trying all. */
+  /** Tries to create all missing namespaces, and then rejects with the first error, if any. */
   async reconcile(signal: AbortSignal): Promise<void> {
     const missing = planNamespaces(this.#names, (name) => this.#informer.store.get({ name }) !== undefined)
     await allEnded(missing.map((name) => this.#create(name, signal)))
@@ -75,8 +75,8 @@ export class SystemNamespacesController {
       logger.info({ namespace: name }, 'created a system namespace')
     } catch (error) {
       if (!isKubeError(error, 'AlreadyExists')) throw error
-      // Another client was faster, or the watch has missed the creation. Without a restart of the watch we would try to
-      // create it for ever.
+      // Another client was faster, or the watch has missed the creation. Without a restart of the informer, the
+      // creation would be repeated for ever.
       this.#informer.restart()
     }
   }
@@ -92,8 +92,8 @@ function identityOnly(namespace: Namespace): Namespace {
 export const SYSTEM_NAMESPACES: readonly string[] = ['kube-system', 'kube-public', 'default', 'kube-node-lease']
 
 /**
- * The wanted namespaces that must be created, because they do not exist. Pure. A namespace that is being deleted still
- * exists; it is created again when it is gone.
+ * The wanted namespaces that do not exist. Pure. A namespace that is being deleted still exists; it is created again
+ * when it is gone.
  */
 function planNamespaces(wanted: readonly string[], present: (name: string) => boolean): readonly string[] {
   return wanted.filter((name) => !present(name))

@@ -21,8 +21,8 @@ export class Bitmap {
   }
 
   /**
-   * Reads the result of {@link toBytes}. Undefined when it contains a number that is not below `size`; leading zero
-   * bytes are accepted.
+   * Reads the result of {@link toBytes}; leading zero bytes are accepted. Undefined if it contains a number that is
+   * `size` or more.
    */
   static fromBytes(size: number, bytes: Uint8Array): Bitmap | undefined {
     const bitmap = new Bitmap(size)
@@ -42,11 +42,11 @@ export class Bitmap {
   }
 
   has(number: number): boolean {
-    // Shifts take numbers modulo 2^32: an invalid number must not be mistaken for another.
+    // Shifts take numbers modulo 2^32, so without this check an invalid number would be read as a valid one.
     return number >>> 0 === number && ((this.#bits[number >> 3] ?? 0) & (1 << (number & 7))) !== 0
   }
 
-  /** Adds a number; false when it is already present. @throws RangeError for one that is not below `size`. */
+  /** Adds a number; false when it is already present. @throws RangeError unless it is one of 0 to `size` - 1. */
   add(number: number): boolean {
     this.#check(number)
     if (this.has(number)) return false
@@ -72,17 +72,17 @@ export class Bitmap {
     }
   }
 
-  /** The numbers of this set that are not in the other one, which has the same size. */
+  /** The numbers of this set that are not in the other one, which must have the same size. */
   minus(other: Bitmap): Bitmap {
     return this.#combine(other, (ours, theirs) => ours & ~theirs)
   }
 
-  /** The numbers in both sets, which have the same size. */
+  /** The numbers in both sets, which must have the same size. */
   and(other: Bitmap): Bitmap {
     return this.#combine(other, (ours, theirs) => ours & theirs)
   }
 
-  /** The numbers in either set, which have the same size. */
+  /** The numbers in either set; both must have the same size. */
   or(other: Bitmap): Bitmap {
     return this.#combine(other, (ours, theirs) => ours | theirs)
   }

@@ -14,8 +14,8 @@ export interface Cidr {
 }
 
 /**
- * Reads `ADDRESS/PREFIX`, as strict with the address as {@link parseAddress}. Host bits are refused, not cut off:
- * kube-apiserver and its ServiceCIDR treat them differently.
+ * Reads `ADDRESS/PREFIX`, with the address as strictly as {@link parseAddress}. Refuses set host bits, because
+ * kube-apiserver's flag and its ServiceCIDR API treat them differently.
  * @throws AddressError
  */
 export function parseCidr(text: string): Cidr {
@@ -48,7 +48,7 @@ export function tryParseStoredCidr(text: string): Cidr | undefined {
   return address === undefined || prefix > bitsOf(address.family) ? undefined : cidrOf(address, prefix)
 }
 
-/** The range of this prefix length that `address` lies in. @throws RangeError if the length does not fit the family. */
+/** The range of this prefix length around `address`. @throws RangeError if the length does not fit the family. */
 export function cidrOf(address: Address, prefix: number): Cidr {
   const bits = bitsOf(address.family)
   if (!Number.isInteger(prefix) || prefix < 0 || prefix > bits) {
@@ -76,14 +76,14 @@ export function cidrContains(cidr: Cidr, address: Address): boolean {
   return cidr.family === address.family && offset >= 0n && offset < cidr.size
 }
 
-/** Whether every address of `inner` lies in `outer`. Two ranges that do not include one another have none in common. */
+/** Whether every address of `inner` lies in `outer`. If neither range includes the other, they share no address. */
 export function cidrIncludes(outer: Cidr, inner: Cidr): boolean {
   return outer.prefix <= inner.prefix && cidrContains(outer, inner.network)
 }
 
 /**
- * How many addresses of the range are usable for Services: not the network address, nor, with IPv4, the broadcast
- * address (kube-apiserver's `hostsPerNetwork`).
+ * The number of addresses usable for Services: all except the network address and, with IPv4, the broadcast address
+ * (kube-apiserver's `hostsPerNetwork`).
  */
 export function usableSize(cidr: Cidr): bigint {
   const usable = cidr.size - (cidr.family === 4 ? 2n : 1n)
@@ -120,17 +120,17 @@ export interface AllocationRange<Item> {
   textAt(offset: number): string
 }
 
-/** kube-apiserver allocates no more than this from an IPv6 range with a bitmap. */
+/** kube-apiserver's bitmap of an IPv6 range covers at most this many addresses, the network address included. */
 const LARGEST_IPV6 = 65_536n
 /**
- * The largest range with a bitmap that kube-apiserver accepts: `validateMaxCIDRRange` in
+ * The most host bits of a range with a bitmap that kube-apiserver accepts: `validateMaxCIDRRange` in
  * cmd/kube-apiserver/app/options.
  */
 const MOST_BITS = 20n
 
 /**
- * The ClusterIPs of a range: all addresses but the network address and, with IPv4, the broadcast address; with IPv6
- * only those among the first 2^16 (`New` in pkg/registry/core/service/ipallocator/bitmap.go).
+ * The ClusterIPs of a range (`New` in pkg/registry/core/service/ipallocator/bitmap.go). With IPv4, all addresses except
+ * the network and the broadcast address. With IPv6, the first 2^16 addresses except the network address.
  * @throws RangeError for an IPv4 range of more than 2^20 addresses, for which kube-apiserver has no bitmap either.
  */
 export function addressAllocationRange(cidr: Cidr): AllocationRange<Address> {

@@ -119,8 +119,8 @@ export function certificateFault(code: string): string | undefined {
 }
 
 /**
- * The system's or Node's code of the first error in the chain of causes that has one; empty if none has. If connections
- * to several addresses failed, the code for the first address.
+ * The code, of the system or of Node, of the first error that has one in the chain of causes; empty if none has. If
+ * connections to several addresses failed, it is the code for the first address.
  */
 export function failureCode(error: unknown): string {
   for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth++) {

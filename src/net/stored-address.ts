@@ -5,10 +5,10 @@ export type AddressGroups = Uint16Array
 
 /**
  * Reads an address into `groups`, as loosely as Kubernetes reads stored ones: parts of IPv4 may have leading zeros, and
- * an IPv4 address mapped into IPv6 is that IPv4 address (`ParseIPSloppy` in k8s.io/utils/net). Returns its family;
+ * an IPv4 address mapped into IPv6 is that IPv4 address (`ParseIPSloppy` in k8s.io/utils/net). Returns the family;
  * undefined if the text is not an address.
  *
- * This function allocates no objects, because a pass reads hundreds of thousands of addresses.
+ * Allocates no objects, except for a mapped address, because a repair reads hundreds of thousands of addresses.
  */
 export function readAddress(text: string, groups: AddressGroups): 4 | 6 | undefined {
   if (!text.includes(':')) {
@@ -100,7 +100,7 @@ function readIPv6(text: string, groups: AddressGroups): boolean {
 const DOT = 46
 const COLON = 58
 
-/** The value of a hexadecimal digit; a large number for anything else, the end included. */
+/** The value of a hexadecimal digit; 99 for any other character, or after the end. */
 function digitAt(text: string, index: number): number {
   const code = text.charCodeAt(index)
   if (code >= 48 && code <= 57) return code - 48

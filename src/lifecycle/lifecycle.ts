@@ -42,7 +42,7 @@ interface PostStartEntry {
 type State = 'composing' | 'running' | 'stopping' | 'ended'
 
 /**
- * One program's life: long-lived parts, hooks around them, health checks, and an end in a fixed order. The hooks'
+ * Runs one program: long-lived parts, hooks around them, health checks, and a shutdown in a fixed order. The hooks'
  * behaviour and the names of their checks are those of k8s.io/apiserver/pkg/server/hooks.go.
  *
  * ```ts
@@ -57,13 +57,13 @@ type State = 'composing' | 'running' | 'stopping' | 'ended'
  * await health.close()
  * ```
  *
- * The start: every part, in the order of registration, then all post-start hooks at once. If a hook fails, or a part
- * ends by itself, the shutdown begins and `run` rejects when it is over.
+ * The start: every part starts, in the order of registration, then all post-start hooks at once. If a hook fails, or a
+ * part ends by itself, the shutdown begins, and `run` rejects when the shutdown is over.
  *
  * The shutdown: readyz fails at once (check `shutdown`), and post-start hooks that still run are aborted. Then the
  * pre-shutdown hooks run, all at once. Then the shutdown delay passes, in which late clients are still served. Then the
- * parts are ended one by one, last registered first: a part can use those registered before it until it has ended. Each
- * step has a time limit: a hook or part that exceeds it is abandoned, with one log line.
+ * parts end one by one, the last registered first. So until a part has ended, it can use those registered before it.
+ * The hooks and the parts each have a time limit. What exceeds it is abandoned, with one log line.
  */
 export class Lifecycle {
   readonly #clock: Clock
@@ -75,7 +75,7 @@ export class Lifecycle {
   /** Two checks may share a name only if they have different endpoints. */
   readonly #checks: { readonly check: HealthCheck; readonly endpoints: readonly HealthEndpoint[] }[] = [
     { check: ping, endpoints: healthEndpoints },
-    // Lines are written synchronously: a blocked log blocks this answer too, which is what upstream's check detects.
+    // Log lines are written synchronously, so a blocked log also blocks this check. Upstream's check detects the same.
     { check: { name: 'log', fault: () => undefined }, endpoints: healthEndpoints },
   ]
   readonly #shutdownCheck: HealthCheck = {
@@ -102,8 +102,8 @@ export class Lifecycle {
   }
 
   /**
-   * Adds a hook that runs after the start; until it is finished the check `poststarthook/NAME` fails with "not
-   * finished", except on livez.
+   * Adds a hook that runs after the start. Until the hook has finished, the check `poststarthook/NAME` fails with "not
+   * finished" on readyz and healthz.
    * @throws Error for a name that is taken, or after the start.
    */
   postStartHook(name: string, hook: PostStartHook): void {
@@ -122,8 +122,7 @@ export class Lifecycle {
   }
 
   /**
-   * Adds a health check, to all endpoints unless some are named. @throws Error for a name that is taken, or after the
-   * start.
+   * Adds a health check to the given endpoints. @throws Error for a name that is taken, or after the start.
    */
   healthCheck(
     name: string,
@@ -137,8 +136,8 @@ export class Lifecycle {
   }
 
   /**
-   * The checks of an endpoint: `ping`, `log`, then those of hooks and those of {@link healthCheck} in the order of
-   * registration, and on readyz `shutdown`.
+   * The checks of an endpoint: `ping` and `log`, then those of hooks and of {@link healthCheck} in the order of
+   * registration. On readyz, `shutdown` is the last.
    */
   checks(endpoint: HealthEndpoint): readonly HealthCheck[] {
     const checks = this.#checks.filter(({ endpoints }) => endpoints.includes(endpoint)).map(({ check }) => check)
@@ -162,12 +161,12 @@ export class Lifecycle {
   }
 
   /**
-   * Begins the shutdown, or joins it: every call returns the same promise, which resolves when all is over and never
-   * rejects.
+   * Begins the shutdown, if it has not begun. Every call returns the same promise, which resolves when the shutdown is
+   * over and never rejects.
    */
   shutdown(): Promise<void> {
     if (this.#shutdown === undefined) {
-      // Set first, because the shutdown may itself call this.
+      // Set first, because `#shutDown` may cause another call.
       const { promise, resolve } = Promise.withResolvers<void>()
       this.#shutdown = promise
       void this.#shutDown().then(resolve)

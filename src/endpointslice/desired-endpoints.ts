@@ -11,7 +11,7 @@ export interface DesiredEndpointsOptions {
 }
 
 /**
- * The endpoints that have the same ports, by the names of their Pods. There may be none, because a Pod creates a group
+ * The endpoints that have the same ports, by the names of their Pods. A group may be empty, because a Pod creates one
  * even if it is left out or has no address of the family.
  */
 interface DesiredGroup {
@@ -66,7 +66,7 @@ export class DesiredEndpoints {
     if (endpoint.addresses.length > 0) group.endpoints.set(name, endpoint)
   }
 
-  /** Removes a Pod that was added. It must not be one that was left out. */
+  /** Removes an added Pod, which must not have been left out. */
   remove(pod: Pod): void {
     if (!isEndpoint(pod, true)) return
     const ports = this.#portsOf(pod)

@@ -24,7 +24,7 @@ export class NodeWatch {
   readonly #options: NodeWatchOptions
   /** Fires when a Node has changed. Many Nodes may change at once, and are then checked together. */
   readonly #trigger = new Trigger<'changed'>()
-  /** The names of Nodes whose zone has changed since the last check. */
+  /** The names of Nodes that were added or moved to another zone since the last check. */
   #rezoned = new Set<string>()
   #version = 0
 
@@ -87,7 +87,7 @@ export class NodeWatch {
     this.#trigger.fire('changed')
   }
 
-  /** The keys of the Services with an endpoint on one of these Nodes that still has a former zone of the Node. */
+  /** The keys of the Services with an endpoint on one of these Nodes whose zone is not the present zone of the Node. */
   *#inFormerZones(names: ReadonlySet<string>): Iterable<string> {
     const { nodes, slices } = this.#options
     for (const [key, own] of slices.entries()) {

@@ -41,7 +41,7 @@ export const endpointSliceOptions = {
       schema: duration({ minMs: 0 }),
       metavar: 'DURATION',
       description:
-        'mirroring: how long to wait after Endpoints have changed before they are mirrored, so that changes are batched',
+        'mirroring: how long to wait after another client has changed an EndpointSlice before its Service is synced; changes of Endpoints are mirrored at once',
       default: '0s',
     },
   },

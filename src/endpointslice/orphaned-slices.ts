@@ -6,8 +6,8 @@ import type { Clock } from '../runtime/clock.ts'
 import type { SliceWriter } from './slice-writer.ts'
 
 /**
- * How long a slice is an orphan before it is deleted. A garbage collector is faster, so in a cluster that has one,
- * nothing remains to be deleted here.
+ * How long a slice is an orphan before it is deleted, in milliseconds. In a cluster with a garbage collector, that is
+ * faster and deletes the slice first.
  */
 export const ORPHAN_GRACE_MS = 10_000
 
@@ -17,7 +17,7 @@ export interface OrphansQuestion {
   readonly serviceUid: string | undefined
   /** The controller's slices that name the Service, except those that are being deleted. */
   readonly slices: readonly EndpointSlice[]
-  /** Since when each slice has been an orphan, by its uid, from the last plan. */
+  /** When each orphan was first found, by the uid of the slice, from the last plan. Monotonic time. */
   readonly orphanedAtMs: ReadonlyMap<string, number>
   readonly nowMs: number
 }
@@ -27,7 +27,7 @@ export interface OrphansPlan {
   readonly due: readonly EndpointSlice[]
   /** All orphans, for the next plan. */
   readonly orphanedAtMs: ReadonlyMap<string, number>
-  /** The time until the next grace period is over; undefined if there is none. */
+  /** The time until the next grace period is over; undefined if none is running. */
   readonly waitMs: number | undefined
 }
 
@@ -76,7 +76,7 @@ export interface OrphanedSlicesOptions {
  */
 export class OrphanedSlices {
   readonly #options: OrphanedSlicesOptions
-  /** Since when each slice has been an orphan, by the key of the Service, then by the uid of the slice. */
+  /** When each orphan was first found, by the key of the Service, then by the uid of the slice. */
   readonly #orphanedAtMs = new Map<string, ReadonlyMap<string, number>>()
 
   constructor(options: OrphanedSlicesOptions) {
@@ -84,9 +84,9 @@ export class OrphanedSlices {
   }
 
   /**
-   * Deletes slices that have been orphans for the grace period, if a live read of the Service confirms it. Each
-   * deletion is guarded by the uid and the resourceVersion of the slice. Returns after how many milliseconds to call
-   * again; undefined if no orphan is left.
+   * Deletes the slices that have been orphans for the grace period, and still are by a live read of the Service.
+   * Each deletion is guarded by the uid and the resourceVersion of the slice. Returns the number of milliseconds after
+   * which to call this again; undefined if no orphan is left.
    * @throws KubeError for a failed request.
    */
   async collect(

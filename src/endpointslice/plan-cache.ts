@@ -11,7 +11,7 @@ interface MemoryQuestion extends DesiredEndpointsOptions {
 /** The cached state of an address type. */
 interface Remembered {
   readonly desired: DesiredEndpoints
-  /** The settled slices that have the ports with this key. */
+  /** The slices in sync whose ports have this key. */
   settled(portsKey: string): InSyncSlices
 }
 
@@ -23,8 +23,8 @@ interface Known extends Remembered {
 }
 
 /**
- * The results of the last plan for a Service. With them the next plan checks only what has changed since. It makes the
- * same writes as without them.
+ * The results of the last plan for a Service. With them the next plan checks only what has changed since. They do not
+ * alter its result.
  */
 export class SlicesMemory {
   readonly #known = new Map<AddressType, Known>()
@@ -61,7 +61,7 @@ function remembered(question: MemoryQuestion): Known {
   }
 }
 
-/** Updates the cached state. Returns false if it must be computed anew, or if that is cheaper. */
+/** Updates the cached state. Returns false if a new one must be computed, or is cheaper than the update. */
 function update(known: Known, { service, nodesVersion, pods }: MemoryQuestion): boolean {
   const { desired, settledByPorts } = known
   if (known.service !== service || known.nodesVersion !== nodesVersion || desired.leftOut.length > 0) return false
@@ -81,8 +81,8 @@ function update(known: Known, { service, nodesVersion, pods }: MemoryQuestion): 
 }
 
 /**
- * The Pods that are not the same objects in both lists, which have about the same order. Undefined if more than a
- * quarter of the Pods before are not the same.
+ * The Pods whose objects are in only one of the lists. Both lists have about the same order. Undefined if more than a
+ * quarter of the Pods in `before` are removed or replaced.
  */
 function changedPods(
   before: readonly Pod[],
@@ -108,9 +108,8 @@ function changedPods(
 }
 
 /**
- * The slices of a group that need no check, because the last plan found that each contains only desired endpoints, none
- * of them twice, and has the desired labels. That stays true until the slice is replaced by another object or one of
- * its endpoints changes.
+ * The slices of a group that the last plan found in sync: each has the desired labels and only desired endpoints, none
+ * of them twice. Such a slice needs no check until it is replaced by another object or one of its endpoints changes.
  */
 export class InSyncSlices {
   /** The slice that holds the endpoint of each Pod, by the name of the Pod. */
@@ -143,7 +142,7 @@ export class InSyncSlices {
     if (home !== undefined) this.#unsettle(home)
   }
 
-  /** Forgets the slices that are not among these. */
+  /** Forgets all slices except these. */
   retain(slices: readonly EndpointSlice[]): void {
     const present = new Set(slices)
     for (const slice of this.#pods.keys()) if (!present.has(slice)) this.#unsettle(slice)

@@ -20,9 +20,9 @@ interface WantedWrites {
 }
 
 /**
- * Orders the writes: creations, updates, deletions (upstream's `finalize`). A slice that would be deleted is reused, if
- * possible, instead of creating one. A Service that is being deleted gets no new slice, because the garbage collector
- * is about to delete its slices.
+ * Orders the writes: creations, updates, deletions (upstream's `finalize`). If possible, an update of a slice to delete
+ * replaces the creation of another. A Service that is being deleted gets no new slice, because the garbage collector is
+ * about to delete its slices.
  */
 export function planWrites(wanted: WantedWrites): {
   readonly actions: readonly SliceAction[]
@@ -35,7 +35,7 @@ export function planWrites(wanted: WantedWrites): {
   for (const slice of wanted.remove) {
     const last = create.at(-1)
     // Slices of an earlier Service of the same name are not reused, because the garbage collector may be about to
-    // delete them. Slices of another address type are not, because the address type is immutable.
+    // delete them. Slices of another address type are not reused, because the address type is immutable.
     if (last !== undefined && slice.addressType === last.addressType && isOwnedBy(slice, service)) {
       const { name, resourceVersion } = slice.metadata ?? {}
       create.pop()
@@ -107,7 +107,7 @@ export function isOwnedBy(slice: EndpointSlice, service: Service): boolean {
 /** The prefix of the names of a Service's slices: the Service's name and, if the result is valid, a dash. */
 export function namePrefixOf(serviceName: string): string {
   const prefix = `${serviceName}-`
-  // Upstream checks whether the prefix with its last two characters replaced by `a` is a name.
+  // Upstream validates the prefix with its last two characters replaced by `a`.
   const masked = `${serviceName.slice(0, -1)}a`
   return masked.length <= 253 && subdomain.test(masked) ? prefix : serviceName
 }

@@ -9,7 +9,7 @@ export interface EndpointSliceMetricsOptions {
 const prefix = 'endpoint_slice_controller'
 /** Buckets from 2 to 32,768. */
 export const countBuckets = Array.from({ length: 15 }, (_, power) => 2 ** (power + 1))
-/** Prometheus' default buckets, which upstream does not change. */
+/** Prometheus' default buckets. Upstream uses them for this metric. */
 const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
 /**
@@ -91,7 +91,7 @@ export class EndpointSliceMetrics {
     this.#syncs.add({ result })
   }
 
-  /** Records the plan for a Service. `trafficDistribution` is undefined if the Service's hints do not follow one. */
+  /** Records the plan for a Service. `trafficDistribution`: the one that the Service's hints follow, if any. */
   planned(key: string, plans: readonly AddressTypePlan[], trafficDistribution: string | undefined): void {
     for (const { added, removed } of plans) {
       this.#added.observe({}, added)
@@ -122,7 +122,7 @@ export class EndpointSliceMetrics {
     return {
       endpoints: packings.reduce((all, { endpoints }) => all + endpoints, 0),
       slices: packings.reduce((all, { slices }) => all + slices, 0),
-      // A Service always has a slice, if only a placeholder.
+      // A Service always has a slice of each address type, at least a placeholder.
       desiredSlices: Math.max(
         1,
         desired.reduce((all, slices) => all + slices, 0),

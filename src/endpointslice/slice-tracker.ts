@@ -4,7 +4,7 @@ import { serviceKeyOf } from './slice.ts'
 
 const DELETION_EXPECTED = -1
 
-/** The copy will never receive a write that is older than this, because a silent watch is restarted sooner. */
+/** The copy receives a write within this time, in milliseconds, or never: a silent watch is restarted sooner. */
 const UNSEEN_MS = 100_000
 
 /** The resourceVersion of an object. */
@@ -23,7 +23,7 @@ interface Written extends Versioned {
  * whether the informer's copy is older, and whether another client has changed a slice. Upstream:
  * `EndpointSliceTracker`.
  *
- * Beyond upstream, a slice that is missing from the copy is not awaited for ever. It counts as deleted when the copy
+ * Upstream waits for ever for a written slice that is missing from the copy. Here it counts as deleted when the copy
  * has received changes later than the slice's last write, or after {@link UNSEEN_MS}. It was then deleted while the
  * watch was broken, and no event will follow.
  */
@@ -56,8 +56,8 @@ export class SliceTracker {
   }
 
   /**
-   * Whether `slices`, the copy of a Service's slices, is older than the writes of this process: a slice in it has an
-   * older generation or was deleted, or a written slice is missing.
+   * Whether `slices`, the copy of a Service's slices, is older than the writes of this process. Then it has a slice of
+   * an older generation, has a slice that this process deleted, or lacks a slice that this process wrote.
    */
   isStale(serviceKey: string, slices: readonly EndpointSlice[]): boolean {
     const known = this.#generations.get(serviceKey)
@@ -89,7 +89,7 @@ export class SliceTracker {
     this.#set(slice, DELETION_EXPECTED)
   }
 
-  /** Forgets a slice that is gone from the copy. Returns false if it was known and its deletion was not expected. */
+  /** Forgets a slice that is gone from the copy. Returns true if its deletion was expected, or if it was unknown. */
   handleDeletion(slice: EndpointSlice): boolean {
     const known = this.#of(slice)
     const generation = known?.get(uidOf(slice))?.generation
@@ -203,8 +203,8 @@ export class SliceChanges {
       case 'updated': {
         const { old, object } = change
         const taken = manages(old) && (!manages(object) || serviceKeyOf(old) !== serviceKeyOf(object))
-        // The old Service has lost this slice. Upstream waits for it to return to its copy, and never syncs the Service
-        // again.
+        // The old Service has lost this slice. Upstream waits for ever until the slice returns, and never syncs the old
+        // Service again.
         if (taken) tracker.handleDeletion(old)
         if (serviceKeyOf(old) !== serviceKeyOf(object)) return [...keysOf(object), ...keysOf(old)]
         const disturbed = manages(old) !== manages(object) || (manages(object) && tracker.shouldSync(object))

@@ -31,8 +31,8 @@ export class SliceWriter {
   /**
    * Carries out the actions: creations, then updates, then deletions, a few at a time. If the namespace is being
    * deleted, resolves with false and skips the remaining actions.
-   * @throws SliceWriteError for the first failure, when the running writes have ended. The remaining actions are
-   * skipped. The reason of `signal` if that is aborted.
+   * @throws SliceWriteError for the first failure, after the running writes have ended. The remaining actions are
+   * skipped. If `signal` is aborted, throws the error of the write itself.
    */
   async execute(service: Service, actions: readonly SliceAction[], signal: AbortSignal): Promise<boolean> {
     for (const type of ['create', 'update', 'delete'] as const) {
@@ -42,7 +42,7 @@ export class SliceWriter {
     return true
   }
 
-  /** Deletes a slice of an address type that the Service does not have. */
+  /** Deletes a slice that the Service must not have. @throws SliceWriteError, or a plain error after an abort. */
   async deleteUnsupported(service: Service, slice: EndpointSlice, signal: AbortSignal): Promise<void> {
     try {
       await this.#write({ type: 'delete', slice }, signal)

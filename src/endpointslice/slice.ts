@@ -15,8 +15,8 @@ export interface SliceInfo {
   /** New slices, which have no name yet. */
   readonly toCreate: readonly EndpointSlice[]
   /**
-   * With the name and the resourceVersion of the slices that they replace. Endpoints copied from these slices still
-   * have their hints; endpoints made from Pods have none.
+   * New versions of existing slices, with their names and resourceVersions. Endpoints copied from the existing slices
+   * still have their hints; endpoints made from Pods have none.
    */
   readonly toUpdate: readonly EndpointSlice[]
   /** Slices as the informer has them, with their hints. */
@@ -30,8 +30,8 @@ export interface HintsEvent {
 }
 
 /**
- * The slices of a {@link SliceInfo} with the decided hints. Unchanged slices may have moved to `update`, but no slice
- * leaves it.
+ * The slices of a {@link SliceInfo} with the decided hints. `update` has all of `toUpdate`, and those of `unchanged`
+ * whose hints change.
  */
 export interface HintedSlices {
   readonly create: readonly EndpointSlice[]
@@ -84,8 +84,8 @@ function isReserved(key: string): boolean {
 }
 
 /**
- * The address types of a Service's slices: the Service's `ipFamilies`. Only very old servers leave these out. Then it
- * is the family of the ClusterIP, or both families for a headless Service (upstream's `getAddressTypesForService`).
+ * The address types of a Service's slices: its `ipFamilies`. Without these, as on very old servers, it is the family of
+ * the ClusterIP, or both families for a headless Service (upstream's `getAddressTypesForService`).
  */
 export function addressTypesOf(service: Service): readonly AddressType[] {
   const { ipFamilies, clusterIP } = service.spec ?? {}

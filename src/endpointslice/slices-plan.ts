@@ -47,8 +47,8 @@ export interface AddressTypePlan {
   /** To be carried out in this order. After a failure the remaining ones are skipped. */
   readonly actions: readonly SliceAction[]
   /**
-   * How many slices are created, updated and deleted. This includes creations that `actions` leaves out because the
-   * Service is being deleted.
+   * The number of creations, updates and deletions, including creations that `actions` omits because the Service is
+   * being deleted.
    */
   readonly changed: number
   readonly events: readonly HintsEvent[]

@@ -178,7 +178,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
   }
 }
 
-/** Whether a change of a Service may decide if its Endpoints are mirrored. */
+/** Whether a change of a Service may begin or end the mirroring of its Endpoints. */
 function isOfInterest(change: Change<Service>): boolean {
   switch (change.type) {
     case 'added':

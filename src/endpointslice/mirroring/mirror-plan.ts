@@ -24,7 +24,7 @@ export interface MirrorTally {
   readonly updated: number
   readonly removed: number
   readonly skipped: number
-  /** The number of slices and endpoints for each address type and list of ports. */
+  /** The desired numbers of endpoints and slices, for each address type and list of ports. */
   readonly groups: readonly { readonly endpoints: number; readonly slices: number }[]
 }
 
@@ -58,7 +58,7 @@ export function hasSelector(service: Service): boolean {
  * type and list of ports, with the labels and annotations of the Endpoints. Pure. `slices` are all mirrored slices that
  * name the Service.
  *
- * Superfluous slices are reused for missing ones. Of several slices with the same ports, one that is in sync stays.
+ * A slice to delete is reused for one to create. Of several slices with the same ports, one that is in sync stays.
  */
 export function planMirror(observed: {
   readonly endpoints: Endpoints | undefined
@@ -157,8 +157,8 @@ function labelsOf(endpoints: Endpoints): Labels {
 }
 
 /**
- * The annotations of the Endpoints that are mirrored: all except the time of the last change, which is for the
- * Endpoints alone, and kubectl's last applied configuration.
+ * The mirrored annotations of the Endpoints. Two describe the Endpoints alone and are not mirrored: the time of the
+ * last change, and kubectl's last applied configuration.
  */
 function annotationsOf(endpoints: Endpoints): Labels {
   const {
@@ -232,8 +232,8 @@ interface SliceWrites {
 }
 
 /**
- * Replaces a deletion and a creation of the same address type by one update. This saves a write, and there is no time
- * at which both slices are missing.
+ * Replaces a deletion and a creation of the same address type by one update. This saves a write, and clients always see
+ * one of the two slices.
  */
 export function recycleSlices({ create, update, remove }: SliceWrites): SliceWrites {
   const removable = Map.groupBy(remove, ({ addressType }) => addressType)

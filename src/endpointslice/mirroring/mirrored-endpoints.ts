@@ -37,7 +37,7 @@ export function identityOf({ addresses, hostname, targetRef }: Endpoint): string
   return `${all} ${hostname ?? ''} ${targetRef?.namespace ?? ''}/${targetRef?.name ?? ''}`
 }
 
-/** Converts Endpoints. Of each repacked subset it takes `maxEndpointsPerSubset` valid addresses, ready ones first. */
+/** Converts Endpoints. Takes `maxEndpointsPerSubset` valid addresses per repacked subset at most, ready ones first. */
 export function mirroredEndpoints(endpoints: Endpoints, maxEndpointsPerSubset: number): MirroredEndpoints {
   const groups = new Map<string, MirroredGroup & { readonly endpoints: Map<string, Endpoint> }>()
   let invalid = 0
@@ -122,7 +122,7 @@ interface Group {
 /**
  * Repacks subsets so that each list of ports occurs once, and each address once per list. This is upstream's
  * `RepackSubsets` (pkg/api/v1/endpoints), except for the order of subsets and ports. An address that is listed both as
- * ready and as not ready for a port is not ready. Of duplicates of one address and target, the first counts.
+ * ready and as not ready for a port is not ready. Of several entries with one address and target, the first is taken.
  */
 export function repackSubsets(subsets: readonly EndpointSubset[]): readonly RepackedSubset[] {
   const addresses: EndpointAddress[] = []

@@ -52,8 +52,8 @@ export function planAllocations(
 }
 
 /**
- * Whether a slice may retain its hints in addition to those already allocated. All zones that they name must have an
- * allocation, and must not exceed their maximum.
+ * Whether a slice may retain its `hints` in addition to those already `allocated`. Every zone that the hints name must
+ * have an allocation, and must not exceed its maximum.
  */
 export function fits(
   hints: HintsByZone,
@@ -67,7 +67,7 @@ export function fits(
   return true
 }
 
-/** Whether a zone has so few of a Service's hints that its endpoints receive more traffic than the threshold allows. */
+/** Whether too few hints of a Service name some zone, which overloads its endpoints. Without ratios, any hints do. */
 export function isOverloaded(hints: HintsByZone, ratios: CpuRatios | undefined): boolean {
   if (hints.size === 0) return false
   if (ratios === undefined) return true
@@ -157,8 +157,8 @@ export type CpuRatios = ReadonlyMap<string, number>
 const excludedLabels = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master']
 
 /**
- * The distribution of the ready Nodes' CPU over zones. Undefined if that is insufficient for hints: fewer than two
- * zones, or a Node without zone or allocatable CPU.
+ * The distribution of the ready Nodes' CPU over zones. Undefined if there are fewer than two zones, or if a ready Node
+ * has no zone or no allocatable CPU.
  */
 export function cpuRatiosOf(nodes: Iterable<Node>): CpuRatios | undefined {
   const nanosByZone = new Map<string, bigint>()

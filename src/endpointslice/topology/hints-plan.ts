@@ -22,7 +22,7 @@ export function asksForTopology(service: Service): boolean {
   return mode === 'Auto' || mode === 'auto'
 }
 
-/** The traffic distribution for a Service's hints; undefined if it is unknown, or if the annotation has precedence. */
+/** A Service's traffic distribution for hints; undefined if missing or unknown, or if hints by zone are requested. */
 export function trafficDistributionOf(service: Service): TrafficDistribution | undefined {
   const value = service.spec?.trafficDistribution
   const known = value === 'PreferClose' || value === 'PreferSameZone' || value === 'PreferSameNode'

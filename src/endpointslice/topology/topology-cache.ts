@@ -42,7 +42,7 @@ export class TopologyCache {
     return overloaded
   }
 
-  /** Whether hints were added to the Service, and since then not removed for any of its address types. */
+  /** Whether the Service has hints by zone. The removal of those of one address type makes this false. */
   hasPopulatedHints(serviceKey: string): boolean {
     return this.#populated.has(serviceKey)
   }
@@ -56,9 +56,9 @@ export class TopologyCache {
   }
 
   /**
-   * Gives each ready endpoint a hint for a zone, its own wherever possible, so that each zone's share of the endpoints
-   * is about its share of the CPU. If that is impossible, removes all hints and returns an Event with the reason. Does
-   * not change slices whose hints are still valid.
+   * Gives each ready endpoint a hint for its own zone. Then moves hints to other zones, until each zone's share of the
+   * endpoints is about its share of the CPU. If that is impossible, removes all hints and returns an Event with the
+   * reason. Does not change slices whose hints are still valid.
    */
   addHints(info: SliceInfo): HintedSlices {
     const { serviceKey, addressType, toCreate, toUpdate, unchanged } = info

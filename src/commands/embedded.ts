@@ -55,7 +55,7 @@ export class EmbeddedScreen {
     this.#drawSoon()
   }
 
-  /** Follows the objects until `signal` is aborted, and then draws for the last time. `head` is the first line. */
+  /** Follows the objects until `signal` is aborted, and then draws for the last time. `head` is shown first. */
   async run(context: InformerContext, head: string, signal: AbortSignal): Promise<void> {
     this.#head = head
     if (!this.#screen.isTTY) this.#screen.write(`${head}\n`)

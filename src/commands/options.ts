@@ -31,7 +31,7 @@ export const mastersOptions = {
     web: {
       schema: loopbackAddress,
       metavar: 'HOST:PORT',
-      description: 'serve a page that shows them, live, to browsers on this machine; port 0 selects a free one',
+      description: 'serve a live page of the masters to browsers on this machine; port 0 selects a free one',
       unset: 'no page',
     },
   },
@@ -228,7 +228,7 @@ export const drillOptions = {
       description: 'seed of all random decisions; each further run uses the next one',
       default: 1,
     },
-    runs: { schema: wholeNumber(1, 1_000_000), metavar: 'N', description: 'how often it is drilled', default: 1 },
+    runs: { schema: wholeNumber(1, 1_000_000), metavar: 'N', description: 'number of runs', default: 1 },
     reconciler: {
       schema: z
         .array(z.enum(['lease', 'master-count', 'none', 'kube-apiserver']))
@@ -277,7 +277,7 @@ export const drillCampaignOptions = {
     jobs: {
       schema: wholeNumber(1, 1024),
       metavar: 'N',
-      description: 'in how many processes',
+      description: 'number of processes',
       unset: 'one for each processor',
     },
     failFast: { schema: z.boolean(), description: 'end after the first run that does not hold', default: false },
@@ -297,7 +297,7 @@ export const drillLiveOptions = {
       schema: fileName,
       metavar: 'FILE',
       description: 'kube-apiserver program, for masters that are kube-apiservers',
-      unset: 'the one that npm run peers has built, if it has',
+      unset: 'the one that npm run peers has built, if any',
     },
     serviceClusterIpRange: {
       schema: serviceCidrOptions.options.serviceClusterIpRange.schema,

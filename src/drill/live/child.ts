@@ -127,8 +127,8 @@ for group in $groups; do kill -9 -"$group" 2>/dev/null; done
 `
 
 /**
- * A shell that kills the remaining process groups of this process and removes its directory, however this process ends.
- * It holds the other end of a pipe, and acts when the pipe closes.
+ * A shell that kills the remaining guarded process groups and removes a directory, however this process ends. The shell
+ * reads from a pipe that this process holds open, and acts when the pipe closes.
  */
 export class Watchdog {
   readonly #shell: ChildProcess
@@ -139,7 +139,7 @@ export class Watchdog {
     const args = ['-c', SCRIPT, 'watchdog', directory === undefined ? '' : resolve(directory)]
     this.#shell = spawn('sh', args, { detached: true, stdio: ['pipe', 'ignore', 'ignore'] })
     this.#shell.unref()
-    // Without the shell only one safeguard is missing.
+    // The drill also works without the shell, which is only a safeguard.
     this.#shell.on('error', () => {})
     this.#shell.stdin?.on('error', () => {})
   }
@@ -166,7 +166,7 @@ export class Watchdog {
 const PAUSE_MS = 1_000
 
 /**
- * Calls `attempt` until it succeeds, or has failed at the end of `limitMs`; then rejects with the last failure.
+ * Repeats `attempt` until it succeeds. Rejects with the last failure if the next attempt would begin after `limitMs`.
  * `report` receives only the first failure, because the others are normally the same.
  */
 export async function patiently(

@@ -31,8 +31,8 @@ export interface Cluster {
   /** The API server, as a proxy connects to it. */
   readonly proxied: ProxiedServer
   /**
-   * The credentials that a proxy sends for clients with its own token; undefined if the sidecars use their own
-   * credentials.
+   * The credentials that a proxy sends to the server for clients that have the proxy's token. Undefined if the sidecars
+   * use the kubeconfig's credentials.
    */
   readonly shown: { readonly authorization: string | undefined } | undefined
   readonly api: KubeApi
@@ -47,8 +47,8 @@ export interface Cluster {
 }
 
 /**
- * Prepares the connections, and contacts nothing yet. Rejects with a KubeConfigError, an EtcdEndpointError or, in one
- * line, a {@link DrillError}.
+ * Prepares the connections, and contacts nothing yet. Rejects with a KubeConfigError, an EtcdEndpointError or a
+ * {@link DrillError}, whose message is one line.
  */
 export async function openCluster(options: LiveOptions, leaseStore: 'etcd' | 'kubernetes'): Promise<Cluster> {
   const { kubeconfig, context, etcdServers, etcdPrefix: prefix, etcdFiles: files } = options
@@ -109,8 +109,8 @@ function poolOf(endpoints: readonly EtcdEndpoint[], files: CredentialFiles, cloc
 }
 
 /**
- * The proxy sends its certificate only if it requires its own token, because otherwise anybody who finds the port could
- * use the certificate.
+ * The proxy has the kubeconfig's client certificate only if it requires a token from its clients (`asks`). Otherwise
+ * anybody who finds its port could use the certificate.
  */
 function proxiedServer(access: Access, asks: boolean): ProxiedServer {
   const { server: url, serverName, skipVerify, ca, clientCertificate } = access
@@ -134,8 +134,8 @@ const RENEW_MS = 500
 const PREFIXES = ['/masterleases/', '/apiserver-bootstrap/holders/']
 
 /**
- * Renews the leases while the running etcd is treated as dead, because a dead etcd expires none, and starts their TTLs
- * again when it is back. On kine they expire all the same, because there a lease identifies nothing.
+ * A dead etcd expires no leases, but etcd still runs in an outage of a drill. This class renews the leases meanwhile,
+ * and starts their TTLs again at the end. On kine they expire nevertheless, because its lease IDs identify no lease.
  */
 export class StandingLeases {
   readonly #kv: EtcdKv
@@ -198,7 +198,7 @@ export class StandingLeases {
       async function* requests() {
         yield { ID: lease }
       }
-      // The stream ends with its one request.
+      // The first answer is the only one, because the stream has one request.
       for await (const _ of server.lease.leaseKeepAlive(requests(), { signal })) return
     })
   }
@@ -208,7 +208,7 @@ export class StandingLeases {
 export interface LiveOptions {
   readonly kubeconfig: string
   readonly context?: string | undefined
-  /** The API servers' own etcd or kine, as URLs; for leases in etcd, and for kube-apiservers. */
+  /** The URLs of the API servers' own etcd or kine. Leases in etcd and kube-apiservers need these. */
   readonly etcdServers?: readonly string[] | undefined
   readonly etcdPrefix: string
   readonly etcdFiles: CredentialFiles

@@ -20,7 +20,7 @@ import type { ObservedRequest } from '../../verify/observation.ts'
 import { isMet, RequestFaults, type RequestRule, type SentRequest } from '../request-faults.ts'
 import { listenAnywhere } from './tcp-proxy.ts'
 
-/** The server behind a proxy, and the proxy's credentials. PEM throughout. */
+/** The server behind a proxy, and the proxy's credentials. Certificates and keys are PEM. */
 export interface ProxiedServer {
   /** If the URL has a path, each request's path already begins with it. */
   readonly url: URL
@@ -170,12 +170,12 @@ export class FaultProxy {
   #forward(request: IncomingMessage, response: ServerResponse, sent: SentRequest): void {
     const { url } = this.#server
     const send = url.protocol === 'https:' ? requestHttps : requestHttp
-    // Given apart from the URL, the path cannot name another server.
+    // The path is given apart from the URL, so that it cannot name another server.
     const upstream = send(url.origin, {
       path: request.url,
       method: request.method,
       agent: this.#agent,
-      // As JSON each event is a line, but not as protobuf.
+      // In JSON each event is one line, but not in protobuf.
       headers: { ...this.#headersOf(request.headers), ...(sent.isWatch && { accept: 'application/json' }) },
     })
     // The client finds the connection closed, as without a proxy.

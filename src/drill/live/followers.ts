@@ -14,15 +14,15 @@ const AGAIN_MS = 200
 export type DamagedObject = Listing['object'] | 'service'
 
 /**
- * The cluster to observe, directly and not through the proxies, and the recipients of observations. Each observation
- * has its time of arrival.
+ * The cluster to observe, without the proxies, and the recipients of observations. The time of an observation is the
+ * time of its arrival.
  */
 interface FollowOptions {
   readonly cluster: Cluster
   readonly clock: Clock
   readonly observer: Pick<TargetObserver, 'objects' | 'leases'>
   readonly listed: TargetObserver['listed']
-  /** Whether the next version of an object is the result of damage. */
+  /** Whether a new version of an object is the result of damage. To be called once for each version. */
   readonly spoiled: (object: DamagedObject) => boolean
   readonly signal: AbortSignal
 }

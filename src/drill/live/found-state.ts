@@ -19,9 +19,9 @@ import type { Cluster } from './cluster.ts'
 
 type Kind = Resource<KubeObject>
 
-/** The kinds of `default/kubernetes`, in the order of their restoration: slices belong to the Service. */
+/** The kinds of `default/kubernetes`, in the order of restoration: the Service first, because slices belong to it. */
 const KINDS = [services, endpoints, endpointSlices] as unknown as readonly Kind[]
-/** The fields of metadata that a server sets or counts. */
+/** The fields of metadata that only the server sets. */
 const SERVERS_OWN = ['uid', 'resourceVersion', 'creationTimestamp', 'generation', 'managedFields', 'selfLink']
 
 /** The state of `default/kubernetes` before a drill: the objects of each kind, by name. */
@@ -187,8 +187,8 @@ function namesOf(leases: readonly InspectedLease[]): string {
 }
 
 /**
- * Stores the found objects that could not be restored in a file that only this user can read. Its directory is new, so
- * nobody can have placed a file or a link there. Resolves with the path of the file.
+ * Stores the objects from before the drill in a file that only this user can read. Its directory is new, so nobody else
+ * can have placed a file or a link there. Resolves with the path of the file.
  */
 export async function writeRecoveryFile(found: KubeObject): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'apiserver-bootstrap-found-'))

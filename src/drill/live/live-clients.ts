@@ -6,7 +6,7 @@ import type { ConnectionOutcome } from '../event.ts'
 import type { ClientsPlan } from '../scenario/scenario.ts'
 import type { TargetObserver } from '../target.ts'
 
-/** The port of a master on 127.0.0.1 behind a documentation address. */
+/** The port on 127.0.0.1 that stands for a master's documentation address. */
 export interface ClientTarget {
   readonly port: number
   readonly tls: boolean
@@ -34,7 +34,7 @@ export class LiveClients {
     this.#options = options
   }
 
-  /** Takes the addresses that the slice has from now on. */
+  /** Sets the addresses that the slice lists from now on. Clients know them `watchDelayMs` later. */
   listed(addresses: readonly string[]): void {
     this.#options.clock.schedule(this.#options.plan.watchDelayMs, () => {
       this.#known = addresses

@@ -13,7 +13,7 @@ import { EtcdProxies } from './etcd-proxies.ts'
 import { etcdFlags, type LiveMember, type LiveSurroundings, LivingMember, type MemberPrimitive } from './live-member.ts'
 import { listenAnywhere, TcpProxy } from './tcp-proxy.ts'
 
-/** kube-apiserver has no flag for either. */
+/** Upstream's lease TTL and interval, for which kube-apiserver has no flags. */
 const TTL_MS = 15_000
 const INTERVAL_MS = 10_000
 /** The interval between probes, in milliseconds. */
@@ -33,8 +33,8 @@ interface ServerParts {
 }
 
 /**
- * A kube-apiserver on the etcd of the drill, which upstream's reconciler keeps listed. Only holders of the token made
- * for it may use it.
+ * A real kube-apiserver on the etcd of the drill. Its own reconciler lists its address. It refuses every request
+ * without the token that the drill creates for it.
  */
 export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveMember {
   readonly kind = 'kube-apiserver'

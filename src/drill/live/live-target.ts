@@ -17,9 +17,9 @@ import { ClusterStage } from './live-stage.ts'
 
 /** The time between two measurements of how late the host's timers are, in milliseconds. */
 const LATENESS_PERIOD_MS = 100
-/** How long the others wait until the first kube-apiserver is ready, in milliseconds. */
+/** How long a drill waits for its first kube-apiserver to be ready before it continues, in milliseconds. */
 const FIRST_LIMIT_MS = 60_000
-/** How long after a damage the object's next version still counts as its result, in milliseconds. */
+/** How long after damage the next version of the object counts as damaged, in milliseconds. */
 const DELIVERY_MS = 1_000
 
 /**
@@ -28,8 +28,8 @@ const DELIVERY_MS = 1_000
  * closed. Its processes do not outlive this process, however this process ends. The seed determines the choices of
  * clients.
  *
- * Connects to nothing before `open`. Rejects with a KubeConfigError, or a {@link DrillError} of one line. `open` also
- * rejects with a DrillError, before it changes anything, if others manage `default/kubernetes`.
+ * Connects to nothing before `open`. Rejects with a KubeConfigError, an EtcdEndpointError, or a {@link DrillError} of
+ * one line. `open` also rejects with a DrillError, before it changes anything, if others manage `default/kubernetes`.
  */
 export async function openLiveTarget(scenario: Scenario, seed: number, options: LiveOptions): Promise<DrillTarget> {
   const [fault] = liveFaults(scenario)
@@ -158,7 +158,7 @@ class LiveTarget implements DrillTarget {
   async #close(): Promise<void> {
     this.#endLateness()
     this.#end.abort(new Error('the drill is over'))
-    // Otherwise a process that is just being started would be left behind.
+    // Waits for running actions: otherwise a process that is just being started would be left behind.
     await Promise.allSettled(this.#underWay)
     try {
       await Promise.all([...this.#members.map((member) => member.close()), ...this.#background])
@@ -185,8 +185,8 @@ class LiveTarget implements DrillTarget {
   }
 
   /**
-   * Waits until the first kube-apiserver is ready. It may find an empty store, and several that fill one at once may
-   * fail for good.
+   * Waits until the first kube-apiserver is ready. If its store is empty, several kube-apiservers that initialize the
+   * store at the same time may fail for good.
    */
   async #bootstrapBy(member: LiveMember, signal: AbortSignal): Promise<void> {
     if (this.#bootstrapped || member.kind !== 'kube-apiserver') return

@@ -19,7 +19,7 @@ export type ReadyzAnswer = 'ready' | 'unready' | 'hangs' | 'etcd-fails'
 
 interface ResponderOptions {
   readonly real: RealReadyz
-  /** Called for each answer to a /readyz, with the life of the sidecar that it went to. */
+  /** Called for each answer to a /readyz, with the life of the sidecar that gets the answer. */
   readonly onAnswer: (life: number, ready: boolean) => void
   /** The faults of the sidecar's requests. */
   readonly faults: RequestFaults

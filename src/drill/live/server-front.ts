@@ -10,8 +10,8 @@ import type { SidecarAccess } from './sidecar.ts'
 import { TcpProxy } from './tcp-proxy.ts'
 
 /**
- * The fault of all requests but probes while the server's etcd fails. No step has an equal rule, so none can lift this
- * one.
+ * The fault of all requests but probes while the server's etcd fails. `requests` is more than a step may have, so no
+ * step lifts this rule with one of its own.
  */
 const storeFails: RequestRule = {
   fault: { type: 'status', status: 500 },
@@ -59,7 +59,7 @@ export class ServerFront {
 
   /**
    * Opens a server that refuses connections until it is started. `onAnswer` is called for each answer of its /readyz,
-   * with the life of the sidecar that it went to; `onRequest` is called with each request of the sidecar.
+   * with the life of the sidecar that gets it; `onRequest` is called with each request of the sidecar.
    */
   static async open(
     cluster: Cluster,

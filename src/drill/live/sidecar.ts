@@ -9,7 +9,7 @@ export class SidecarLife extends ProcessLife {
   /** Which life of the master's sidecar this is, from 1 on. */
   readonly number: number
   readonly settings: SidecarSettings
-  /** Whether it has probed its server: from then on it works. */
+  /** Whether it has received an answer to a probe. From then on it counts as running. */
   awake = false
 
   constructor(child: Child, number: number, settings: SidecarSettings) {
@@ -110,8 +110,8 @@ function kubeconfigCopy(access: Access, way: SidecarAccess): object {
 }
 
 /**
- * Writes such a kubeconfig, readable by this user only, because it may contain credentials. A concurrent reader finds
- * the previous one or this one, never a part of it.
+ * Writes a {@link kubeconfigCopy} that only this user can read, because it may contain credentials. A concurrent reader
+ * finds the previous file or the new one, never a part of one.
  */
 export async function writeKubeconfigCopy(file: string, access: Access, way: SidecarAccess): Promise<void> {
   // JSON is YAML.

@@ -144,8 +144,8 @@ function newServer(): Server {
 }
 
 /**
- * Resets a connection, or destroys it if it cannot be reset. If its end was already sent, Node would lose the handle on
- * a reset, and never exit. A Unix socket, which has no remote address, knows no resets.
+ * Resets a connection, or destroys it if it cannot be reset. If this side has already ended it, a reset would make
+ * Node lose the handle and never exit. A Unix socket, which has no remote address, cannot be reset.
  */
 function resetSocket(socket: Socket): void {
   if (socket.writableEnded || socket.remoteAddress === undefined) socket.destroy()
@@ -222,8 +222,8 @@ class TcpFlow {
   }
 }
 
-// Below the kernel's range of ports for outgoing connections, so that no such connection takes our port while it is
-// closed.
+// Below the kernel's range of ports for outgoing connections, so that none takes a proxy's port while the proxy refuses
+// connections.
 const FIRST_PORT = 20_000
 const PORTS = 10_000
 const TRIES = 100

@@ -28,7 +28,7 @@ const neverAdded =
     timeToAddAgain.samples.filter(({ cause, tookMs }) => tookMs === undefined && wanted(cause)).length
 
 /**
- * The known failures of each reconciler, in the order of the report, each with how often it occurred by the figures.
+ * The known failures of each reconciler, in the order of the report. A function of the figures counts each failure.
  */
 const known: Readonly<Record<Reconciler, readonly (readonly [sentence: string, (figures: Figures) => number])[]>> = {
   lease: [],
@@ -69,7 +69,7 @@ export function knownFailures(reconciler: Reconciler, figures: Figures): Variant
     .filter(({ count }) => count > 0)
 }
 
-/** Promises that every reconciler makes. If one is broken, no known failure explains it. */
+/** Invariants that every reconciler must maintain. No known failure explains a violation of these. */
 const ofEveryReconciler: ReadonlySet<string> = new Set<InvariantName | 'drill-ends'>([
   'service-stays',
   'system-namespaces-exist',
@@ -79,7 +79,7 @@ const ofEveryReconciler: ReadonlySet<string> = new Set<InvariantName | 'drill-en
 ])
 
 /**
- * Whether known failures explain every failed variant: its reconciler showed one, and broke no promise that all make.
+ * Whether known failures explain every failed variant: each showed one, and broke none of {@link ofEveryReconciler}.
  */
 export function failedAsKnown(variants: readonly VariantReport[]): boolean {
   return variants.every(({ held, knownFailures, runs }) => {

@@ -157,7 +157,7 @@ interface Expectation {
 const anybodyLives = (view: ObservedFleet): boolean =>
   [...view.members.values()].some(({ address }) => view.isAlive(address))
 
-/** The removal of a dead address. One that never comes counts as failed only if a master lives that could remove it. */
+/** The removal of a dead address. If it never happens, it counts as failed only if some master is alive to do it. */
 const removal: Expectation = {
   isDue: (view, address) => !view.isAlive(address),
   isDone: (view, address) => !view.lists(address),
@@ -236,7 +236,7 @@ class Causes {
     return this.#masters.get(address)?.at(-1) ?? ''
   }
 
-  /** The last action on a master of the address, or on all masters; `nothing` if there was none. */
+  /** The last action that named a master of the address, or no master at all; `nothing` if there was none. */
   actionOn(address: string): string {
     const own = this.#masters.get(address) ?? []
     const concerns = (masters: readonly string[]): boolean =>

@@ -17,15 +17,15 @@ export interface DrillReport {
   /** Why not everything could be judged, in one sentence; undefined if everything could. */
   readonly unchecked: string | undefined
   /**
-   * A note of one or two sentences if the timers of a live drill's host were later than the invariants or the leases
-   * tolerate, with their greatest lateness. Undefined otherwise.
+   * A note of one or two sentences on the greatest lateness of the host's timers in a live drill. Undefined unless this
+   * is more than the invariants or the leases tolerate.
    */
   readonly hostLate: string | undefined
-  /** One for each reconciler that was drilled, side by side. */
+  /** One for each variant that was drilled. */
   readonly variants: readonly VariantReport[]
 }
 
-/** The results of one way of maintaining the list. */
+/** The results of one variant of the fleet. */
 export interface VariantReport {
   /** `lease (etcd)`, `master-count`, `none`, `kube-apiserver`. */
   readonly name: string
@@ -49,8 +49,8 @@ export interface RunReport {
 }
 
 /**
- * The figures of one way of maintaining the list, from time 0 to the end, over all runs. docs/drills.md says how each
- * figure is measured, and what alive, dead and healthy mean.
+ * The figures of one variant of the fleet, from time 0 to the end, over all runs. docs/drills.md says how each figure
+ * is measured, and what alive, dead and healthy mean.
  */
 export interface Figures {
   /** How long until a dead address has no lease. Empty if leases are not observed. */
@@ -90,11 +90,11 @@ export interface Figures {
 }
 
 export interface Distribution {
-  /** How many were measured. */
+  /** How many samples have a measured time. */
   readonly count: number
-  /** How many had not happened by the end. */
+  /** How many samples had not ended by the end of the drill. */
   readonly never: number
-  /** The median of those that were measured, by nearest rank; undefined if none was. */
+  /** The median of the measured times, by nearest rank; undefined if there are none. */
   readonly p50Ms: number | undefined
   readonly p99Ms: number | undefined
   readonly maxMs: number | undefined
@@ -106,12 +106,12 @@ export interface Sample {
   /** Of the masters that have had the address, the one whose state changed last. */
   readonly master: string
   /**
-   * The last action before it, such as `kill`, that named a master of the address or no master in particular; `nothing`
-   * if there was none.
+   * The last action before the sample began, such as `kill`, that named a master of the address or no master at all;
+   * `nothing` if there was none.
    */
   readonly cause: string
-  /** When it began. */
+  /** When the sample began. */
   readonly atMs: number
-  /** Undefined if it had not happened by the end. */
+  /** Undefined if the sample had not ended by the end of the drill. */
   readonly tookMs: number | undefined
 }

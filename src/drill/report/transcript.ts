@@ -18,9 +18,9 @@ interface Met {
 
 /**
  * A run in words, with one line for each event, in the order of events. One line shows the state at time 0: which
- * addresses were listed. Writes and served connections are left out. The other connections of one second are one line
+ * addresses were listed. Writes and served connections are left out. All other connections of one second share a line
  * for each address and outcome, unless another line comes between them. A connection that is recorded after later
- * events counts as if it had begun with them, so that the times of the lines never decrease.
+ * events gets the time of the latest of these, so that the times of the lines never decrease.
  */
 export class Transcript {
   #begun = false
@@ -109,7 +109,7 @@ function isOfTheStart({ atMs, type }: DrillEvent): boolean {
   return atMs < 0 || (atMs === 0 && ['state', 'listed', 'leases', 'write', 'served'].includes(type))
 }
 
-/** The addresses of the first list that are not in the second. An address may occur several times: each one counts. */
+/** The addresses of the first list that are not in the second. Each occurrence of an address counts. */
 function without(first: readonly string[], second: readonly string[]): readonly string[] {
   const rest = [...second]
   return first.filter((address) => {

@@ -38,7 +38,7 @@ export interface RunHistory {
 type Tracks = { readonly [Name in keyof States]: Track<States[Name]> }
 
 /**
- * Computes a history. `events` are in the order of time. It ends at `untilMs`, or at the last event if that is later.
+ * Computes a history. `events` are in the order of time. The history ends at `untilMs` or, if later, at the last event.
  */
 export function readHistory(events: readonly DrillEvent[], untilMs: number): RunHistory {
   const endMs = events.reduce((latest, { atMs }) => Math.max(latest, atMs), untilMs)
@@ -139,8 +139,8 @@ class FleetTracks {
 }
 
 /**
- * Of the masters that share an address or have it one after the other, those to which its listing or lease belongs:
- * those for which `does` is true, or else those that live, or else those that died last.
+ * The masters to which the listing or the lease of an address belongs, of the masters `sharing` it at once or one after
+ * the other: those for which `does` is true; if there are none, those that are alive; otherwise those that died last.
  */
 function heirs(sharing: readonly Member[], does: (status: MemberStatus) => boolean): readonly Member[] {
   const doing = sharing.filter(({ status }) => does(status))
@@ -212,7 +212,7 @@ class Track<State extends string> {
   #state: State | undefined
   #sinceMs = 0
 
-  /** Sets the state from `atMs` on; undefined for one that is not drawn. */
+  /** Sets the state from `atMs` on; undefined if nothing is drawn. */
   set(atMs: number, state: State | undefined): void {
     if (state === this.#state) return
     this.end(atMs)
@@ -236,8 +236,8 @@ export function lengthOf({ fromMs, toMs }: Span): number {
 }
 
 /**
- * The contents of a chart as tables, for readers who cannot see it or want the exact times. `most` limits the rows of
- * states, and half of it the faults.
+ * The contents of a chart as tables, for readers who cannot see it or want the exact times. The tables have at most
+ * `most` rows of states, and half as many faults.
  */
 export function facts(history: RunHistory, { name, most }: { readonly name: string; readonly most: number }): Html {
   const { steps, seen, writes, errors, served } = history

@@ -61,13 +61,13 @@ export interface Column {
   readonly numbers?: boolean
 }
 
-/** A cell with more than its text. */
+/** A cell that can be marked as broken. */
 export interface Cell {
   readonly text: Part
   readonly broken?: boolean
 }
 
-/** Rows that belong together; the first cell of each is its header. */
+/** Rows that belong together. The first cell of each row is its header. */
 export interface Group {
   readonly name?: Part
   readonly rows: readonly (readonly (Part | Cell)[])[]

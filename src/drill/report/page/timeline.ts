@@ -15,8 +15,8 @@ import {
 import { counted, type Html, html, markup, percent, seconds } from './html.ts'
 
 /**
- * How many spans are drawn and rows listed, and how many faults are marked, on the whole page. The limits keep the file
- * small, however long the histories are.
+ * Limits for the whole page: the most spans, which is also the most rows of tables, and the most marks of faults. They
+ * keep the file small, however long the histories are.
  */
 const MOST_SPANS = 1_200
 const MOST_MARKS = 360
@@ -93,7 +93,7 @@ function unshown(number: number): Html | undefined {
 const NARROWEST = 0.0015
 /** With more faults than this, their lines are left out, because they would hide the lanes. */
 const MOST_GUIDES = 24
-/** Marks nearer to each other than this share of the time share one number. */
+/** A mark gets no number if it is closer to the last numbered mark than this share of the time. */
 const NEAREST_NUMBERS = 0.04
 
 /** The class that fills spans of each state. Spans of other states are not drawn: only the base line is visible. */
@@ -114,7 +114,7 @@ const fills: Readonly<Record<string, string>> = {
 /** The options that charts side by side share, so that their lanes are aligned. */
 interface Limits {
   readonly untilMs: number
-  /** How many spans are drawn in each chart. If there are more faults than `mostMarks`, some share a mark. */
+  /** The most spans that are drawn in each chart. If there are more faults than `mostMarks`, some share a mark. */
   readonly most: number
   readonly mostMarks: number
   readonly rows: { readonly leases: boolean; readonly violations: boolean }
@@ -257,8 +257,8 @@ interface Mark {
 }
 
 /**
- * The marks of faults, and of the masters that each affects. If there are more than `most` faults, those at almost the
- * same time share the mark of the first one.
+ * The marks of faults, each with the masters that it affects. If there are more than `most` faults, those at almost the
+ * same time share the mark of the first of them.
  */
 function marksOf(steps: RunHistory['steps'], untilMs: number, most: number): readonly Mark[] {
   const places = steps.length > most ? most : 10_000
@@ -311,7 +311,7 @@ function spansOf({ masters, strangers }: RunHistory): readonly Span[] {
 }
 
 /**
- * How long a span must be to be drawn, in milliseconds: of more spans than `most`, only the longest are. 0 draws all.
+ * The shortest length of a drawn span, in milliseconds; 0 draws all. Of more than `most` spans, the longest are drawn.
  */
 function shortestDrawn(history: RunHistory, most: number): number {
   const lengths = spansOf(history)

@@ -26,8 +26,8 @@ export function lastStepEndMs(steps: readonly Step[], fleet: Pick<FleetPlan, 'ma
 }
 
 /**
- * Why not everything that a scenario does can be judged, in one sentence; undefined if every reaction is due before the
- * end. Over a slow connection reactions are due later (see {@link lagOf}). No reaction is ever due from a master whose
+ * Why some effects of a scenario cannot be judged, in one sentence; undefined if every reaction is due before the end.
+ * Over a slow connection reactions are due later (see {@link lagOf}). No reaction is ever due from a master whose
  * connection stays too slow to renew its lease.
  */
 export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): string | undefined {
@@ -42,9 +42,9 @@ export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): st
   if (endless.some((one) => one.lagMs > slackOf(one.name, fleet))) {
     return 'Not everything could be judged: a master that stays too slow to renew its lease until the end is not checked; end the slowness with for, or by heal.'
   }
-  // How long a rolling restart takes is not known, so only its pauses count.
   const endsMs = slow.map((one) => (one.endMs === undefined ? 0 : one.endMs + one.lagMs))
-  // The delay counts twice, because both the affected master and the one that reacts to it may be slow.
+  // How long a rolling restart takes is not known, so only its pauses count. The delay of connections counts twice,
+  // because both the affected master and the master that reacts to it may be slow.
   const dueMs = Math.max(lastStepEndMs(steps, fleet, 0), ...endsMs) + withinMs + 2 * lagMs
   if (dueMs <= durationMs) return undefined
   const [due, end] = [formatDuration(dueMs), formatDuration(durationMs)]
@@ -58,11 +58,11 @@ interface SlowMaster {
   readonly endMs: number | undefined
 }
 
-/** The masters that steps slow: an entry for each step and master. */
+/** The masters that `slow` steps affect: an entry for each step and each of its masters. */
 function slowMasters(steps: readonly Step[], fleet: FleetPlan): readonly SlowMaster[] {
   const hasStore = fleet.leaseStore === 'etcd' || fleet.leaseStore === 'kine'
   return steps.flatMap((step, index) => {
-    // Without a store there is no connection to slow.
+    // Without etcd or kine there is no connection to a store.
     if (step.action !== 'slow' || (step.from === 'store' && !hasStore)) return []
     const names = step.masters === 'all' ? fleet.masters.map(({ name }) => name) : step.masters
     const later = steps.slice(index + 1)
@@ -73,7 +73,7 @@ function slowMasters(steps: readonly Step[], fleet: FleetPlan): readonly SlowMas
   })
 }
 
-/** When a master that a step slowed is healed, replaced or removed by `scale`, by a step that certainly comes later. */
+/** When a step that certainly comes after `slow` heals, replaces or removes the master; undefined if none does. */
 function healedMs(
   slow: ActionOf<'slow'>,
   name: string,

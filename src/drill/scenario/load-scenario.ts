@@ -8,8 +8,8 @@ import type { Scenario } from './scenario.ts'
 const ending = '.yaml'
 
 /**
- * A built-in scenario by its name, or the scenario of a file by its path. Throws an {@link InvalidInputError} with
- * every mistake in the scenario, or, if there is none of that name, with the names of the built-in ones.
+ * A built-in scenario by its name, or the scenario of a file by its path. Rejects with an {@link InvalidInputError} of
+ * every mistake in the scenario or, for an unknown name, with the names of the built-in scenarios.
  */
 export async function loadScenario(nameOrFile: string): Promise<Scenario> {
   const directory = builtInDirectory()

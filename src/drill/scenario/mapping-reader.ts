@@ -82,7 +82,7 @@ export class MappingReader {
     if (input === undefined) return undefined
     const { success, data, error } = z.safeParse(key.schema, input)
     if (success) return data
-    // If a text was given for a list, zod also checks its length, as if the letters were the items.
+    // Only the wrong type is reported: for a text instead of a list, zod also checks the length, counting letters.
     const ofType = error.issues.find(({ code }) => code === 'invalid_type')
     for (const issue of ofType === undefined ? error.issues : [ofType]) {
       const within = issue.path.filter((step) => typeof step !== 'symbol')

@@ -104,8 +104,8 @@ export class Roster {
   }
 
   /**
-   * The plan of a new master at the address of a retired one. Its wall clock is one minute ahead, so that by any clock
-   * it started later.
+   * The plan of a new master at the address of a retired one. Its wall clock is one minute ahead of the retired one's,
+   * so that by either clock the new master started later.
    */
   successorOf(plan: MasterPlan): MasterPlan {
     let name = successorName(plan.name)
@@ -130,7 +130,7 @@ export class Roster {
 }
 
 /**
- * An address of the same family that belongs to nobody: one for documentation, or from number 255 on for benchmarks.
+ * An address of the same family that nobody uses: one for documentation or, in IPv4 from number 255 on, for benchmarks.
  */
 function numbered(like: string, number: number): string {
   if (like.includes(':')) return `2001:db8::${number.toString(16)}`

@@ -11,7 +11,7 @@ import { actionNames, actions, stepKeys } from './step-schema.ts'
 const QUIET_MS = 10_000
 
 /**
- * Parses a scenario. `file` is its name in messages. Steps may be in any order; those of the same time stay in theirs.
+ * Parses a scenario. `file` is its name in messages. Steps may be in any order; those of one time keep theirs.
  * Throws an {@link InvalidInputError} with every mistake, each with file, line and column. Contradictions between
  * values are reported only if each value is valid by itself. Pure.
  */

@@ -55,7 +55,7 @@ function renderMasters(masters: readonly MasterPlan[]): number | readonly Mappin
 }
 
 function renderStep(step: Step): Mapping {
-  // With `overlap` these cannot be chosen.
+  // A step with `overlap` must not have these keys.
   const isOverlap = step.action === 'restart' && step.overlapMs !== undefined
   const forced = { part: undefined, signal: undefined, pauseMs: undefined }
   return render({ ...step, ...(isOverlap && forced) }, { ...stepKeys, ...actions[step.action].keys })
@@ -64,7 +64,7 @@ function renderStep(step: Step): Mapping {
 const parts: Readonly<Record<Part, string>> = { sidecar: 'sidecar', server: 'server', both: 'sidecar and server' }
 const signals: Readonly<Record<string, string>> = { kill: 'SIGKILL', terminate: 'SIGTERM' }
 
-/** The properties of a step besides its action and its masters, in the order of its text. */
+/** The words for each property of a step, except its action and its masters, in the order of the text. */
 const words: Readonly<Record<string, (value: never) => string>> = {
   part: (part: Part) => `(${parts[part]})`,
   how: (how: string) => how,

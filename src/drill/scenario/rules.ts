@@ -45,7 +45,7 @@ function checkFleet(reader: MappingReader, fleet: FleetPlan): void {
   checkTimes(reader, fleet, ['fleet'])
 }
 
-/** Checks the TTL and the interval. Reports a mistake at the one of them that is given at this path. */
+/** Checks the TTL against the interval. Reports a mistake at the TTL, or at the interval if only that is given here. */
 function checkTimes(
   reader: MappingReader,
   { leaseTtlMs, reconcileIntervalMs }: Pick<FleetPlan, 'leaseTtlMs' | 'reconcileIntervalMs'>,
@@ -168,7 +168,7 @@ function checkOverlap(reader: MappingReader, path: Path): void {
   refuse(reader, path, ['part', 'signal', 'pause'], 'cannot be used with overlap, which always terminates the sidecar')
 }
 
-/** The keys that each `how` takes, besides those that all of them take. */
+/** The keys that each `how` takes, besides the keys that every `how` takes. */
 const requestKeys = {
   status: ['status', 'retryAfter', 'requests'],
   hang: ['requests'],

@@ -39,7 +39,7 @@ export interface FleetPlan extends Omit<FieldsOf<typeof fleetKeys>, 'masters' | 
 export interface MasterPlan extends Omit<FieldsOf<typeof masterKeys>, 'name' | 'addresses' | 'settings'> {
   readonly name: string
   readonly addresses: readonly string[]
-  /** The settings that differ from the fleet's. Those of a later life may differ again. */
+  /** The settings that differ from the fleet's. `roll-config` may change them for later lives. */
   readonly settings: MasterSettings
 }
 
@@ -63,8 +63,8 @@ interface ExpectedList {
 }
 
 /**
- * With leases: all masters whose reconciler is not `none`. With `master-count`: as many of them as `apiserverCount`
- * allows. With `none` everywhere: all masters, because whoever set up the fleet has listed them (see writeStaticList).
+ * The list that a fleet has once it has started. With leases: all masters whose reconciler is not `none`. With
+ * `master-count`: at most `apiserverCount` of them. With `none` everywhere: all masters, as writeStaticList wrote them.
  */
 export function expectedList({ masters, reconciler, apiserverCount }: FleetPlan): ExpectedList {
   const listing = masters.filter((plan) => reconcilerOf(plan, reconciler) !== 'none')

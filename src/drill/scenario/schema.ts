@@ -67,7 +67,7 @@ export const nameSchema = z
   .check(z.regex(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/, 'must be lower case letters, digits and dashes'))
 const sentence = z.string().check(z.minLength(1, 'needs a sentence'), z.regex(/^.*$/, 'must be one line'))
 const { options } = kubernetesServiceOptions
-/** Texts, checked as addresses. */
+/** A list of texts, each a valid address. */
 const addresses = z.pipe(
   options.advertiseAddress.schema,
   z.transform((list) => list.map(({ text }) => text)),
@@ -102,7 +102,7 @@ export function time<More extends Pick<Key, 'required' | 'default' | 'unset'>>(
   return { schema: duration({ minMs }), metavar: 'DURATION', description, ...(more as More) }
 }
 
-/** The keys of `fleet`. If `run` has a flag for the same setting, name, form and default are the flag's. */
+/** The keys of `fleet`. A setting that is also a flag of `run` has the name, the form and the default of the flag. */
 export const fleetKeys = {
   masters: {
     schema: z.union(

@@ -13,7 +13,7 @@ import {
   time,
 } from './schema.ts'
 
-/** A key with a few allowed values. One text describes them, in their order. */
+/** A key with a few allowed values. `description` explains them in their order. */
 function choice<const Values extends readonly [string, ...string[]]>(
   values: Values,
   description: string,
@@ -37,7 +37,7 @@ const undoneRequired = time(1, 'how long until it is undone', { required: true }
 const settings = { ...mapping(settingsKeys, 'what changes'), required: true } as const
 const between = time(0, 'how long to wait after a master is listed again', { default: '5s' })
 
-/** The keys of every step that say when it happens. */
+/** The keys that say when a step happens. Every step has them. */
 export const timeKeys = {
   at: time(0, 'when, from the moment that everybody is listed', { required: true }),
   jitter: time(1, 'it happens up to this much later; the seed of each run decides'),

@@ -8,8 +8,8 @@ import type { VirtualClock } from '../../runtime/virtual-clock.ts'
 import { type ProcessClock, StoreClock } from './process.ts'
 
 /**
- * The latency of one message between two processes, in milliseconds. It is fixed, so that predictions can be compared
- * with real runs.
+ * The latency of one message between two processes, in milliseconds. The range is fixed, so that predictions can
+ * be compared with real runs.
  */
 export const simulatedLatency = { fromMs: 1, toMs: 4 }
 
@@ -65,10 +65,10 @@ export class Route {
 }
 
 /**
- * Waits for the latency of a request and of its answer, each with `slowMs` more; with `spikes`, once in a while up to a
- * fifth of a second more. The simulated request takes effect when it is sent, and all of the latency passes before the
- * answer. That costs one event instead of two and has the same races: what a process has read is just as old when the
- * process acts on it.
+ * Waits for the latency of a request and of its answer, each with `slowMs` more. With `spikes`, some messages take up
+ * to 200 ms more. The request takes effect when it is sent, and all latency passes before the answer. That costs one
+ * event of the simulator instead of two. The races are the same, because the data that a process has read are equally
+ * old when it acts on them.
  */
 export function roundTrip(
   clock: Clock,
@@ -91,7 +91,7 @@ function messageMs(random: Random, spikes: boolean): number {
   return fromMs + random.next() * (toMs - fromMs) + spikeMs
 }
 
-/** How often etcd checks which leases have expired, in milliseconds: it ends a lease up to this much late. */
+/** The interval at which etcd revokes expired leases, in milliseconds. A lease ends up to this much late. */
 const LEASE_END_STEP_MS = 500
 /** How many revisions the store retains: more than any fleet writes between a list and the watch after it. */
 const REVISIONS = 1_000
@@ -182,7 +182,7 @@ export class EtcdRoute extends Route {
     readonly clock: ProcessClock
     readonly random: Random
     readonly spikes: boolean
-    /** Wraps the client of the store itself, so it sees only the calls that reach the store. */
+    /** Wraps the client of the store itself, so that the wrapper sees only the calls that reach the store. */
     readonly tap?: ((kv: EtcdKv) => EtcdKv) | undefined
   }): EtcdKv {
     const { clock, random, spikes, tap = (kv: EtcdKv) => kv } = options
@@ -215,7 +215,7 @@ export class EtcdRoute extends Route {
         return latency(clock, random, spikes, signal, this.slowMs).then(() => pass(call, signal))
       },
     })
-    // On the clock of the process: a frozen process notices the reset when it thaws.
+    // Scheduled on the clock of the process, so that a frozen process notices the reset when it thaws.
     this.#connected.add(() =>
       clock.schedule(0, () => kv.breakWatches(new EtcdError('Unreachable', 'connection reset'))),
     )

@@ -26,7 +26,7 @@ export interface FleetOptions {
   readonly masters: number | readonly Host[]
   /** The options that all masters share. */
   readonly master?: Partial<MasterOptions>
-  /** Stores the leases in an etcd or a kine. Without it and without `memory` they are objects of the API. */
+  /** Stores the leases in an etcd or a kine. Without `etcd` and `memory` they are Lease objects. */
   readonly etcd?: 'etcd' | 'kine' | undefined
   /** Whether the leases are in a memory that all sidecars share. @default false */
   readonly memory?: boolean
@@ -38,10 +38,10 @@ export interface FleetOptions {
   readonly recordsAll?: boolean
 }
 
-/** How many of the latest requests remain recorded, if not all are. */
+/** At least this many of the latest requests remain recorded, if not all are. */
 const FEW_REQUESTS = 200
 
-/** Masters that share one store, in simulated time. They run the code that ships, on in-process ports. */
+/** Masters that share one store, in simulated time. They run the shipped code over in-process transports. */
 export class Fleet {
   readonly time = new VirtualClock()
   readonly seed: number
@@ -96,7 +96,7 @@ export class Fleet {
     return master
   }
 
-  /** A transport to the shared store, which records every request as one of the master `by`. */
+  /** A transport to the shared store, which records every request as sent by the master `by`. */
   counting(by: string): Transport {
     const inner = inProcessTransport(this.store)
     return {
@@ -151,7 +151,7 @@ export class Fleet {
     for (const end of this.#ends.splice(0)) end()
   }
 
-  /** Ends every watch and process of the simulation. */
+  /** Terminates every process, lets simulated time pass for their withdrawal, and ends every watch. */
   async close(): Promise<void> {
     for (const master of this.masters) master.terminate()
     await this.advance(40_000)
@@ -171,7 +171,7 @@ export class Fleet {
     const report = (addresses: readonly string[] | undefined): void => {
       const atMs = this.time.nowMs
       const byDamage = this.#damagedAtMs === atMs
-      // A listing is reported at the moment of its write.
+      // A listing is reported at the moment of its write, so the latest write at this time made it.
       const written = this.requests.findLast(
         ({ atMs: at, request: { method, path } }) => at !== atMs || (method !== 'GET' && path.includes(plural)),
       )

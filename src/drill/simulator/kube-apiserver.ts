@@ -173,7 +173,7 @@ const PORTS = [{ name: 'https', port: SECURE_PORT, protocol: 'TCP' }]
 const INTERVAL_MS = 10_000
 const TTL_SECONDS = 15
 const NAMESPACES_INTERVAL_MS = 60_000
-/** The time from its start until it is ready, in milliseconds. */
+/** The time from the start of a kube-apiserver until it is ready, in milliseconds. */
 const STARTING_MS = 4_000
 
 interface LifeOptions {
@@ -300,7 +300,7 @@ class KubeApiserverLife {
   }
 
   /**
-   * EnsureEndpointSliceFromEndpoints in endpointsadapter.go: its update has no resourceVersion, so nothing guards it.
+   * EnsureEndpointSliceFromEndpoints in endpointsadapter.go. Without a resourceVersion, its update detects no conflict.
    */
   async #ensureSlice(stored: Endpoints): Promise<void> {
     const { api } = this.#options
@@ -350,7 +350,7 @@ async function orUndefined<T>(answer: Promise<T>, code: 'NotFound' | 'AlreadyExi
   }
 }
 
-/** The Service range of simulated kube-apiservers, and of masters without settings of their own. */
+/** The IPv4 Service range of simulated masters. */
 export const SERVICE_RANGE = parseCidr('10.96.0.0/12')
 
 /**
@@ -384,7 +384,7 @@ class KubeApiserverObjects {
 
   async ensureService(securePort: number): Promise<void> {
     if ((await orUndefined(this.#api.get(services, REF))) !== undefined) return
-    // Without these the Service is refused, and created a tick later. Both may be under way.
+    // Otherwise the Service is refused, and created a tick later. #manageObjects may be creating the same objects.
     await this.ensureNamespaces()
     await this.ensureServiceCidr()
     const clusterIp = serviceIpOf(SERVICE_RANGE).text

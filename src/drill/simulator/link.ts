@@ -17,7 +17,7 @@ const RESET = new Error('connection reset')
 
 /** How long a request without its own timeout waits, in milliseconds, as in `HttpTransport`. */
 const TIMEOUT_MS = 10_000
-/** How long the two etcd checks of /readyz take if etcd does not answer, in seconds: two each, one after the other. */
+/** How long the two etcd checks of /readyz take if etcd does not answer: two seconds each, one after the other. */
 const ETCD_CHECKS_S = 4
 
 /**
@@ -178,7 +178,7 @@ export function simulatedLink(
       const end = await server.untilGoesOn(clock, request.timeoutMs ?? TIMEOUT_MS, signal)
       if (end === 'reset') throw new KubeError('Unreachable', 'connection reset')
       if (end === 'timeout') throw new KubeError('Timeout', 'no answer')
-      // On the clock of the process: if it is frozen too, it receives this when it thaws.
+      // This wait is on the clock of the process: if the process is frozen too, it gets the answer when it thaws.
       await latency(clock, random, spikes, signal, server.slowMs)
     }
     if (!server.serving) throw new KubeError('Unreachable', 'connection refused')
@@ -323,8 +323,8 @@ export function simulatedReadiness(server: SimulatedServer, clock: Clock, random
     async send(request, signal): Promise<ApiResponse> {
       const { timeoutMs = TIMEOUT_MS } = request
       const met = server.faults.areNone ? undefined : server.faults.meet(sentOf(request))
-      // Without faults an answer takes no time, which saves events of the simulation. Only the first one is delayed at
-      // random, so that no two processes probe at the same moments.
+      // Without faults an answer takes no time, which saves events of the simulation. Only the first answer is delayed
+      // at random, so that no two processes probe at the same moments.
       const delayMs = 2 * server.slowMs + (asked ? 0 : 1 + 20 * random.next()) + (met?.delayMs ?? 0)
       asked = true
       if (delayMs > 0) await sleep(clock, Math.min(delayMs, timeoutMs), signal)

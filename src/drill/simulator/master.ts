@@ -308,7 +308,7 @@ export class SimulatedMaster implements MemberState {
     return leases !== undefined || (server.reachable && !server.storeless && this.impaired !== 'lease')
   }
 
-  /** The options of the latest process; before the first start, those for it. */
+  /** The options of the latest process; before the first start, the options for that start. */
   get #present(): MasterOptions {
     return this.lives.at(-1)?.options ?? this.options
   }

@@ -20,7 +20,7 @@ export interface ProcessClock extends ClockView {
 /** How late a timer of a drifting clock fires, in milliseconds: without this, rounding could make it fire early. */
 const ROUNDING_MS = 1e-6
 
-/** The clock of one more process of the simulation. */
+/** Creates the clock of a process of the simulation. */
 export function processClock(time: VirtualClock, { skewMs = 0, driftPpm = 0 }: ClockFaults = {}): ProcessClock {
   const view = time.view({ skewMs })
   const rate = 1 + driftPpm / 1_000_000

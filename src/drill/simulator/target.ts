@@ -14,7 +14,7 @@ import type { SimulatedMaster } from './master.ts'
 /** Longer than any drill, in milliseconds. */
 const ENDLESS_MS = 1e9
 
-/** A fleet in this process and in simulated time, determined by a seed: the code that ships, on in-process ports. */
+/** A simulated fleet: the shipped code, in this process and in simulated time. A seed determines each run. */
 export class SimulatedTarget implements DrillTarget {
   readonly kind = 'sim'
   readonly clock: Clock
@@ -132,7 +132,7 @@ export class SimulatedTarget implements DrillTarget {
     }
     const options = optionsOf({ ...settings, addresses: settings.addresses ?? addresses })
     const master = this.#fleet.add({ name, addresses: settings.addresses ?? addresses, skewMs, driftPpm, options })
-    // None of its processes runs yet.
+    // A simulated server serves from its creation, but this one has not been started yet.
     master.server.kill()
     this.#members.push(master)
   }
@@ -231,7 +231,7 @@ function toServer({ server }: SimulatedMaster, type: OfProcess['type']): void {
 function toKubeApiserver(one: SimulatedKubeApiserver, type: OfProcess['type']): void {
   if (type !== 'start') one[type]()
   else if (!one.running) {
-    // Two processes of one server cannot run, because they listen on the same port.
+    // Two processes of one server cannot run at once, because they listen on the same port.
     one.kill()
     one.start()
   }

@@ -3,33 +3,33 @@ import { successorName } from '../scenario/names.ts'
 import type { MasterPlan } from '../scenario/scenario.ts'
 
 /**
- * Tracks which masters of a fleet exist at which time, and which are affected by a fault, because two faults of one
- * process at a time have no meaning.
+ * Tracks when each master of a fleet exists, and until when a fault affects its processes. Two faults of one process at
+ * the same time would have no meaning.
  */
 export class AvailableMasters {
   readonly #busyUntilMs = new Map<string, number>()
   readonly #masters: { readonly name: string; readonly kind: MasterPlan['kind']; readonly fromMs: number }[]
   readonly #replacements = new Set<string>()
-  /** Whether a master was added and removed. Once in a scenario is enough. */
+  /** Whether a fault adds and removes masters. One such fault in a scenario is enough. */
   scaled = false
 
   constructor(masters: readonly MasterPlan[]) {
     this.#masters = masters.map(({ name, kind }) => ({ name, kind, fromMs: 0 }))
   }
 
-  /** How many masters have died for good, and were replaced. */
+  /** How many masters have been replaced. */
   get replaced(): number {
     return this.#replacements.size
   }
 
-  /** The masters that exist at that time; of both kinds, or of one. */
+  /** The masters of this kind, or of both kinds, that exist at `atMs`. */
   names(atMs: number, kind?: MasterPlan['kind']): readonly string[] {
     return this.#masters
       .filter((one) => one.fromMs <= atMs && (kind === undefined || one.kind === kind))
       .map(({ name }) => name)
   }
 
-  /** The masters without a fault at that time; of both kinds, or of one. */
+  /** The masters of this kind, or of both kinds, whose processes have no fault at `atMs`. */
   free(atMs: number, kind?: MasterPlan['kind']): readonly string[] {
     return this.#masters
       .filter((one) => (kind === undefined || one.kind === kind) && (this.#busyUntilMs.get(one.name) ?? 0) <= atMs)
@@ -68,7 +68,7 @@ export class Draw {
     return this.#random.next() < probability
   }
 
-  /** A whole number of tenths of a second, both ends included, in milliseconds. */
+  /** A time from `fromMs` to at most `toMs`, in milliseconds, in steps of 100 ms. */
   ms(fromMs: number, toMs: number): number {
     return fromMs + 100 * randomInteger(this.#random, Math.floor((toMs - fromMs) / 100) + 1)
   }

@@ -2,7 +2,7 @@ import { stepEndMs } from '../scenario/duration.ts'
 import { type Action, type DamageName, damages, type FleetPlan, type Step } from '../scenario/scenario.ts'
 import type { AvailableMasters, Draw } from './ground.ts'
 
-/** What a fault is made from. */
+/** The inputs from which a random fault is made. */
 export interface Ground {
   readonly draw: Draw
   readonly fleet: FleetPlan
@@ -18,7 +18,7 @@ type RequestsFail = Extract<Action, { readonly action: 'requests-fail' }>
 
 const OURS = 'apiserver-bootstrap'
 
-/** One random fault of a fleet, as one or more steps. */
+/** One random fault of a fleet, as one or more steps; empty if 20 draws give no possible fault. */
 export function makeFault(ground: Ground, atMs: number): readonly Step[] {
   for (let tries = 0; tries < 20; tries++) {
     const steps = ground.draw.pick(urn)(ground, atMs)
@@ -35,7 +35,7 @@ function lasting({ draw, untilMs }: Ground, atMs: number, longestMs: number): nu
   return draw.chance(0.5) ? draw.ms(500, Math.min(toMs, 8_000)) : draw.ms(500, toMs)
 }
 
-/** A fault of one master's processes. They get no other fault until 0.5 s after it has ended. */
+/** A fault of one master's processes. Their next fault begins at least 0.5 s after the end of this one. */
 function ofProcess(longestMs: number, make: (ground: Ground, master: string, forMs: number) => Action): Fault {
   return (ground, atMs) => {
     const { draw, roster } = ground
@@ -110,7 +110,7 @@ const stopTogether: Fault = ({ draw, roster, untilMs }, atMs) => {
   return [{ atMs, action: 'restart', masters, part: 'sidecar', signal: 'terminate', pauseMs }]
 }
 
-/** Starts the successor of a sidecar before the sidecar has ended. */
+/** Starts the next process of a sidecar before the current one stops. */
 const overlap: Fault = ({ draw, roster, untilMs }, atMs) => {
   const free = roster.free(atMs, OURS)
   if (free.length === 0 || untilMs - atMs < 6_000) return undefined
@@ -140,7 +140,7 @@ const rollingRestart = roll((_, masters, pauseMs) => ({ action: 'rolling-restart
 
 const rollConfig = roll(({ draw, fleet }, masters, pauseMs) => {
   const settings = draw.pick([
-    // Not below the fleet's own TTL, on which the limit of delays depends.
+    // Not below the fleet's own TTL, because `slow` limits its delays by that TTL.
     { leaseTtlMs: fleet.leaseTtlMs + 5_000, reconcileIntervalMs: fleet.reconcileIntervalMs },
     { leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 },
     { readinessGate: draw.pick(['continuous', 'startup'] as const) },
@@ -187,8 +187,8 @@ const partitionAll = ofAll(40_000, ({ draw }, forMs) => {
 })
 
 /**
- * With longer delays, the four round trips of a renewal could take longer than the TTL, and the lease would rightly
- * expire.
+ * Slows connections. The delays are limited, because with longer ones the four round trips of a renewal could outlast
+ * the TTL, and the lease would rightly expire.
  */
 const slow = ofSome(30_000, (ground, masters, forMs) => {
   const { leaseTtlMs, reconcileIntervalMs } = ground.fleet
@@ -228,7 +228,7 @@ const filters: readonly Pick<RequestsFail, 'only' | 'resource' | 'verb'>[] = [
   { resource: 'services', verb: 'get' },
 ]
 
-/** Faults of one master's requests, while its server serves all others. */
+/** Faults of one sidecar's requests, while its API server serves all other clients. */
 const requestsFail: Fault = (ground, atMs) => {
   const { draw, roster } = ground
   const forMs = lasting(ground, atMs, 30_000)

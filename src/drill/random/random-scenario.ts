@@ -12,13 +12,13 @@ import { type Ground, makeFault } from './random-faults.ts'
 
 /** The length of a random schedule, in milliseconds. */
 const DURATION_MS = 600_000
-/** The part at its end without faults, in which the fleet recovers and is quiet for a while, in milliseconds. */
+/** The last part of a schedule, in milliseconds. It has no faults: the fleet recovers, and then is quiet. */
 const QUIET_MS = 65_000
 
 /**
- * The scenario of a seed: a fleet of 3 to 7 masters, and ten minutes of steps. Every step is undone by itself, and the
- * last one early enough for everything to recover before the end, so that any subset of the steps is a scenario too.
- * Each master writes when another comes or goes, so more masters may write more. Pure.
+ * The scenario of a seed: a fleet of 3 to 7 masters, and ten minutes of steps. Each fault ends by itself, so any subset
+ * of the steps is a scenario too. All faults end early enough for the fleet to recover before the end. The bound on
+ * writes grows with the fleet, because each master writes when another comes or goes. Pure.
  */
 export function randomScenario(seed: number): Scenario {
   const fleet = randomFleet(seededRandom(seed, 'random fleet'))
@@ -35,8 +35,8 @@ export function randomScenario(seed: number): Scenario {
 }
 
 /**
- * Draws the random parts of a scenario: the times of steps with a jitter, and the steps that replace each `random`
- * step, from that step's own seed or else from `seed`. They are all undone when the `random` step ends. Pure.
+ * Draws the random parts of a scenario. `seed` decides the times of steps with a jitter. A `random` step is replaced by
+ * steps that its own seed or else `seed` decides; their faults end with the `random` step. Pure.
  */
 export function drawSteps(scenario: Scenario, seed: number): Scenario {
   const steps = scenario.steps.flatMap((given, index): readonly Step[] => {
@@ -102,7 +102,7 @@ function randomFleet(random: Random): FleetPlan {
 
 /**
  * The faults of a fleet between two moments, in the order of their times: waves, in which several faults may last at
- * the same time, and pauses, in which the fleet may recover. Each fault undoes itself before `untilMs`. Pure.
+ * the same time, and pauses, in which the fleet may recover. Each fault ends by `untilMs`. Pure.
  */
 function randomSteps(
   random: Random,

@@ -6,9 +6,9 @@ import type { FleetPlan, Scenario } from '../scenario/scenario.ts'
 interface CampaignOptions {
   readonly firstSeed: number
   readonly runs: number
-  /** After the first violation begins no more seeds, and only shrinks. @default false */
+  /** After the first violation, workers take no more seeds: they end their tasks, and shrink. @default false */
   readonly failFast?: boolean
-  /** How many failed schedules are shrunk at most, the first ones found. @default 3 */
+  /** The most failed schedules to shrink: the first ones found. @default 3 */
   readonly shrinkAtMost?: number
   /** Called with each result. */
   readonly onResult?: (result: ScheduleResult) => void
@@ -32,7 +32,7 @@ export interface CampaignOutcome {
 /** The most seeds that a worker takes at a time: few, so that all workers end at about the same time. */
 const MAX_CHUNK = 25
 
-/** Runs the schedules of many seeds, and shrinks some that fail. Rejects when a worker does. */
+/** Runs the schedules of many seeds, and shrinks some that fail. Rejects if a worker rejects. */
 export async function runCampaign(
   workers: readonly CampaignWorker[],
   options: CampaignOptions,
@@ -88,18 +88,18 @@ export interface ScheduleResult {
   readonly digest: string
 }
 
-/** A task for another process. */
+/** A task for a worker process. */
 export type CampaignTask =
   /** Runs `count` seeds, from `firstSeed` on. */
   | { readonly type: 'run'; readonly firstSeed: number; readonly count: number }
   | { readonly type: 'shrink'; readonly seed: number; readonly invariant: string }
 
-/** A message from that process: one result. */
+/** A message from a worker process: one result. */
 export type CampaignReport =
   | { readonly type: 'ran'; readonly result: ScheduleResult }
   | { readonly type: 'shrunk'; readonly seed: number; readonly scenario: Scenario; readonly tries: number }
 
-/** Performs tasks, one at a time. Rejects if it can perform no more. */
+/** Performs tasks, one at a time. `perform` rejects if the worker ends unexpectedly. */
 export interface CampaignWorker {
   perform(task: CampaignTask, onReport: (report: CampaignReport) => void): Promise<void>
 }
@@ -113,8 +113,8 @@ export interface CampaignSummary {
   readonly cpuMs: MeanAndMax
   readonly simulatorEvents: MeanAndMax
   /**
-   * For each combination of lease times: how many schedules had it, how often an address left the list in them while
-   * its master was healthy, and in how many of them no address did so.
+   * One entry for each combination of lease times. `schedules`: how many schedules had it. `flaps`: how often in them
+   * an address left the list while its master was healthy. `flapFree`: how many of them had no flap.
    */
   readonly flaps: readonly {
     readonly leaseTtlMs: number
@@ -195,8 +195,8 @@ function rounded(value: number): number {
 }
 
 /**
- * The violations of one schedule, and how to repeat it, for people. `file`: the file for the shortest schedule, as a
- * scenario; `yaml` is its text. Pure.
+ * Describes for people the violations of one schedule, and how to repeat it. `shortest`: the shortest schedule that
+ * fails in the same way, with the path (`file`) and the text (`yaml`) of its scenario file. Pure.
  */
 export function describeFailure(
   { seed, violations }: Pick<ScheduleResult, 'seed' | 'violations'>,

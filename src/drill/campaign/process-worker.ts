@@ -8,7 +8,7 @@ export const workerModule = import.meta.url
 export type WorkerMessage = CampaignReport | { readonly type: 'done' }
 
 if (import.meta.main) {
-  // Ignored, because an interrupt at the terminal reaches all processes, and the parent ends this one.
+  // An interrupt at the terminal reaches all processes, but the parent decides when this one ends.
   process.on('SIGINT', () => {})
   process.on('SIGTERM', () => {})
   process.on('disconnect', () => process.exit())

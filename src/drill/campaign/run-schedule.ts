@@ -12,7 +12,7 @@ import type { FleetPlan, MasterPlan, Scenario, Step } from '../scenario/scenario
 import { SimulatedTarget } from '../simulator/target.ts'
 import type { CampaignReport, CampaignTask } from './campaign.ts'
 
-/** Performs one task of a campaign in this process. `cpuMs`: its processor time so far, in milliseconds. */
+/** Performs one task of a campaign in this process. `cpuMs`: the processor time of the process so far. */
 export async function performTask(
   task: CampaignTask,
   {
@@ -51,15 +51,15 @@ interface ScheduleOutcome {
   readonly events: readonly DrillEvent[]
   /** How many events the simulator executed. */
   readonly simulatorEvents: number
-  /** How often an address left while its master was healthy. */
+  /** How often an address left the list while its master was healthy. */
   readonly flaps: number
   /** A hash of the history and of every request, so that two runs can be compared. */
   readonly digest: string
 }
 
 /**
- * Runs a scenario in the simulator, without clients and most figures. If the run rejects, this is a violation too.
- * Rejects only with the signal's reason.
+ * Runs a scenario in the simulator, without clients and most figures. A run that rejects violates `drill-ends`. Rejects
+ * only with the signal's reason.
  */
 export async function runSchedule(scenario: Scenario, seed: number, signal: AbortSignal): Promise<ScheduleOutcome> {
   const target = new SimulatedTarget(scenario.fleet, seed)
@@ -86,7 +86,7 @@ export async function runSchedule(scenario: Scenario, seed: number, signal: Abor
   }
 }
 
-/** Also records requests that only read. They are not events, but show how a master behaves, as its writes do. */
+/** Also records every request. Reads are not events, but they show how a master behaves. */
 class RequestRecorder extends DrillRecorder {
   readonly requests: string[] = []
 
@@ -111,7 +111,7 @@ const FIRST_MS = 1_000
 /**
  * Searches for the shortest scenario that still fails: fewer steps, then fewer masters, a simpler fleet, shorter times,
  * and once more fewer steps. `failsAt` runs a scenario and resolves with the time of the violation, undefined if there
- * is none. Tries at most `limit` scenarios. If none is better, the result is the given one. @default 300
+ * is none. Tries at most `limit` scenarios. Returns the given scenario if no shorter one fails.
  */
 export async function shrinkScenario(
   scenario: Scenario,
@@ -143,7 +143,7 @@ class Search {
     this.#limit = limit
   }
 
-  /** Removes everything after the violation, and the useless steps right before it. */
+  /** Ends the scenario shortly after the violation, and removes the steps after that. */
   async cutTail(): Promise<void> {
     this.#failureMs ??= await this.#run(this.best)
     if (this.#failureMs === undefined) return
@@ -152,7 +152,7 @@ class Search {
     if (durationMs < this.best.durationMs) await this.#take({ ...this.best, durationMs, steps })
   }
 
-  /** Delta debugging: omits ever smaller pieces. */
+  /** Delta debugging: omits ever smaller groups of steps. */
   async dropSteps(): Promise<void> {
     for (let size = Math.ceil(this.best.steps.length / 2); size >= 1; size = Math.floor(size / 2)) {
       // From the end, because the last steps are least often a cause.
@@ -209,7 +209,7 @@ class Search {
   }
 }
 
-/** Moves the step at index `from`, all later ones and the end to an earlier time, by `byMs`. */
+/** Moves the step at index `from`, all later steps and the end of the scenario earlier by `byMs`. */
 function moved(scenario: Scenario, from: number, byMs: number): Scenario {
   const steps = scenario.steps.map((step, index) => (index < from ? step : { ...step, atMs: step.atMs - byMs }))
   return { ...scenario, steps, durationMs: scenario.durationMs - byMs }
@@ -220,8 +220,8 @@ function tenth(ms: number): number {
 }
 
 /**
- * Makes a scenario fit after steps or masters were omitted: without names of missing masters, without steps after its
- * end, and with shorter steps if they would last longer. Pure.
+ * Makes a scenario consistent after steps or masters were omitted. Removes the names of missing masters and the steps
+ * after its end, and shortens the steps that would last beyond its end. Pure.
  */
 export function fittingScenario(scenario: Scenario): Scenario {
   const { durationMs } = scenario
@@ -233,7 +233,7 @@ export function fittingScenario(scenario: Scenario): Scenario {
     const forMs = 'forMs' in step && step.forMs !== undefined ? Math.min(step.forMs, durationMs - step.atMs) : undefined
     return [{ ...step, ...(masters && { masters }), ...(forMs !== undefined && { forMs }) } as Step]
   })
-  // A step without `forMs` cannot be shortened, so the scenario lasts until its end.
+  // A step without `forMs` cannot be shortened, so the scenario lasts until the end of that step.
   return { ...scenario, steps, durationMs: Math.max(durationMs, lastStepEndMs(steps, scenario.fleet)) }
 }
 

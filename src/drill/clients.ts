@@ -14,7 +14,7 @@ type Change = { readonly atMs: number } & (
  * The connections of simulated clients between time 0 and `untilMs`, computed from a history. Each client begins a
  * connection every `intervalMs`, whatever the result of earlier ones; the clients take turns at nearly even intervals,
  * with some randomness. Each learns of changes to the EndpointSlice `watchDelayMs` late, as its kube-proxy does, and
- * picks any of its addresses with equal probability. The outcome follows from the `state` events: if several masters
+ * picks an address of the slice with equal probability. The `state` events determine the outcome: if several masters
  * share an address, one that serves is enough; without a master there is no answer. A connection without an answer for
  * `timeoutMs` is black-holed. Pure; in the order of time.
  */
@@ -33,7 +33,7 @@ export function simulateClients(
   let known: readonly string[] = []
   let connections = 0
 
-  /** Makes all connections that begin before `endMs`. Nothing changes until then. */
+  /** Makes all connections that begin before `endMs`. No address or outcome may change until then. */
   const connectUntil = (endMs: number): void => {
     const allServe = known.length > 0 && known.every((address) => meets(address) === 'served')
     for (; count > 0; connections++) {
@@ -105,8 +105,8 @@ function changesOf(events: readonly DrillEvent[], { watchDelayMs, timeoutMs }: C
       const outcome = view.meets(address)
       if (before?.outcome === outcome) continue
       outcomes.set(address, { outcome, sinceMs: event.atMs })
-      // A client that waits gets its answer when a master comes back. So the new outcome also holds for those that
-      // began to wait earlier, within their timeout.
+      // A client that waits gets its answer when a master comes back. So the new outcome also applies to
+      // connections that began earlier and whose timeout has not passed.
       const waited = before?.outcome === 'black-holed' ? Math.min(timeoutMs, event.atMs - before.sinceMs) : 0
       changes.push({ atMs: event.atMs - waited, address, outcome })
     }

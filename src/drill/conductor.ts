@@ -22,7 +22,7 @@ const LISTED_AGAIN_LIMIT_MS = 30_000
  * would keep the drill going for ever.
  */
 const OVERTIME_MS = 600_000
-/** The interval between checks of the fleet, in milliseconds. Only these show much of what real processes do. */
+/** The interval between checks of the fleet, in milliseconds. Only checks find most changes of real processes. */
 const POLL_MS = { sim: 1_000, live: 500 }
 
 /** The connections that a partition cuts. */
@@ -36,8 +36,8 @@ const paths = {
 type ActionOf<Name extends Action['action']> = Extract<Action, { readonly action: Name }>
 
 /**
- * Performs the steps of a scenario on a fleet, while a recorder observes. Steps may overlap: each undoes only what it
- * did itself, once no other step needs it.
+ * Performs the steps of a scenario on a fleet, while a recorder observes. Steps may overlap: a step ends only its own
+ * faults, and a fault that other steps also cause lasts until they end.
  */
 export class Conductor {
   readonly #target: DrillTarget
@@ -45,7 +45,7 @@ export class Conductor {
   readonly #scenario: Scenario
   readonly #clock: Clock
   readonly #fleet: FleetControl
-  /** Masters that `scale` removes. Each takes some seconds to leave. */
+  /** Masters that `scale` stops. The roster contains them until they have ended, some seconds later. */
   readonly #sentAway = new Set<string>()
   /** Aborted as soon as the drill is over, however it ends. */
   readonly #ending: ReturnType<typeof linkedController>
@@ -79,7 +79,7 @@ export class Conductor {
     }
   }
 
-  /** Waits until the fleet has started: all masters are healthy, and the slice lists the expected ones. */
+  /** Starts the fleet. Resolves when all masters are healthy, and the slice lists the expected addresses. */
   async #start(): Promise<void> {
     const { fleet } = this.#scenario
     for (const master of fleet.masters) await this.#fleet.add(master)
@@ -253,7 +253,7 @@ export class Conductor {
   }
 }
 
-/** The steps that only perform primitives, on all their masters at once. */
+/** The steps whose whole effect is a list of primitives. */
 type SimpleStep = Exclude<
   Step,
   ActionOf<
@@ -302,7 +302,6 @@ function primitivesOf(step: SimpleStep, masters: readonly string[]): readonly Pr
   }
 }
 
-/** The rule of a step. */
 function ruleOf(step: ActionOf<'requests-fail'>): RequestRule {
   const { only, resource, verb, requests } = step
   return { fault: faultOf(step), only, resource, verb, requests }

@@ -8,9 +8,9 @@ import type { Random } from '../runtime/random.ts'
 export type StoreState = 'ok' | 'fails' | 'hangs'
 
 /**
- * How much later than its datastore an API server recovers: a random time between two shares of the outage, but at most
+ * How much later an API server recovers than its datastore: a random time between two shares of the outage, but at most
  * `mostMs`. The reason is that its etcd client waits longer after each attempt, up to two minutes. Measured on
- * kube-apiserver 1.36: 3.7 to 7.9 s after 20 s, 1.7 to 29.9 s after 27 to 46 s.
+ * kube-apiserver 1.36: 3.7 to 7.9 s after an outage of 20 s, and 1.7 to 29.9 s after outages of 27 to 46 s.
  */
 const RECOVERY = { fromShare: 0.04, toShare: 0.7, mostMs: 120_000 }
 
@@ -44,7 +44,7 @@ export class Datastore {
     this.#stores.add(store)
   }
 
-  /** Calls `callback` after `ms`; at once without a clock. Returns a function that cancels this. */
+  /** Calls `callback` after `ms` milliseconds; at once without a clock. Returns a function that cancels the call. */
   after(ms: number, callback: () => void): () => void {
     if (ms > 0 && this.#clock !== undefined) return this.#clock.schedule(ms, callback)
     callback()
@@ -103,13 +103,13 @@ export class ServerStore {
     this.#onChange()
   }
 
-  /** To be called when the server has restarted: it connects at once. */
+  /** Call this when the server has restarted: it then connects at once, if the datastore is up. */
   restart(): void {
     if (this.#datastore.state === 'up') this.follow(0)
   }
 
   /**
-   * To be called when the datastore has gone away (undefined), or is back and this server recovers after `backAfterMs`.
+   * Call this when the datastore goes away, with undefined, or comes back: the server recovers after `backAfterMs`.
    */
   follow(backAfterMs: number | undefined): void {
     this.#cancel?.()

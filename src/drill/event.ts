@@ -2,8 +2,8 @@ import type { MemberState } from '../verify/member-state.ts'
 
 /**
  * An observation during a drill. `atMs` is the true time since all masters were listed, negative before. The events in
- * their order are the drill's history, from which alone figures, transcript and page are made. Plain JSON with codes
- * only, without messages of engines or libraries, so that one seed gives one history on every version of Node.
+ * their order are the drill's history; figures, transcript and page are made from nothing else. Plain JSON without
+ * messages of Node or libraries, so that a seed gives the same history on every version of Node.
  */
 export type DrillEvent = { readonly atMs: number } & (
   | { readonly type: 'step'; readonly action: string; readonly masters: readonly string[]; readonly text: string }
@@ -18,14 +18,14 @@ export type DrillEvent = { readonly atMs: number } & (
       readonly damage: boolean
     }
   /**
-   * The addresses with leases in the store, in order; twice if two masters have one each. Not observed with `none` and
-   * `master-count`.
+   * The addresses with leases in the store, in order. An address occurs twice if two masters hold a lease for it. Not
+   * observed with `none` and `master-count`.
    */
   | { readonly type: 'leases'; readonly addresses: readonly string[] }
-  /** A write of a member to the API server, its leases included, if the target observes single writes. */
+  /** A write of a member to the API server, including Lease objects. Only if the target observes single writes. */
   | { readonly type: 'write'; readonly master: string; readonly method: string; readonly path: string }
   /**
-   * A client's connection that began now. For `nobody` the address is empty. Those that were served count in `served`.
+   * A client's connection, which began at `atMs`. For `nobody` the address is empty. Reports have `served` instead.
    */
   | {
       readonly type: 'connection'

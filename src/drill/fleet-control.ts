@@ -22,7 +22,7 @@ type ProcessPart = Exclude<Part, 'both'>
 
 /**
  * Performs the primitives of steps on a fleet, one after the other. The recorder checks the fleet before and after
- * each. A fault with an owner lasts until that owner ends. Retired masters are left alone. Every method rejects with
+ * each. A fault with an owner lasts until {@link release}. Retired masters are left alone. Every method rejects with
  * the signal's reason once the signal is aborted.
  */
 export class FleetControl {
@@ -61,8 +61,8 @@ export class FleetControl {
   }
 
   /**
-   * Stops masters with SIGTERM and waits for their end. The sidecar withdraws the address and ends first. Its server
-   * continues to serve for a while, until no client connects to it. A process that does not end in time is killed.
+   * Stops masters with SIGTERM and waits for their end. The sidecar withdraws the address and ends first; it is killed
+   * if it does not end in time. The server serves {@link SERVING_ON_MS} longer, so that clients leave before it stops.
    */
   async terminate(masters: readonly string[], part: Part, owner: Owner): Promise<void> {
     await Promise.all(
@@ -93,7 +93,7 @@ export class FleetControl {
     }
   }
 
-  /** Performs one primitive. With an owner, its fault lasts until that owner ends. Does nothing to a retired master. */
+  /** Performs one primitive. With an owner, its fault lasts until {@link release}. Does nothing to a retired master. */
   async do(primitive: Primitive, owner?: Owner): Promise<void> {
     this.#signal.throwIfAborted()
     const gone =
@@ -111,7 +111,7 @@ export class FleetControl {
     return this.#target.members.find((member) => member.name === name)
   }
 
-  /** Resolves with true when the condition holds, at once if the target reports it, or with false after `limitMs`. */
+  /** Resolves with true at the first check at which the condition holds, or with false after `limitMs`. */
   async until(predicate: () => boolean, limitMs: number): Promise<boolean> {
     const endMs = this.#clock.monotonicMs() + limitMs
     while (!predicate()) {
@@ -142,7 +142,7 @@ export function partsOf(part: Part): readonly ProcessPart[] {
   return part === 'both' ? ['server', 'sidecar'] : [part]
 }
 
-/** The same primitive for one or both processes of each master, for its server first. */
+/** The same primitive for one or both processes of each master, the server first. */
 export function toParts(
   masters: readonly string[],
   part: Part,
@@ -161,7 +161,7 @@ interface Fault {
 
 /**
  * The standing faults of a fleet, and their owners. If several steps cause the same fault of a master, it ends with the
- * last of them. If two of them differ, such as two delays of one path, the later one applies while it lasts.
+ * last of these steps. If its values differ, such as two delays of one path, that of the latest remaining step applies.
  *
  * Performs nothing itself, but returns the primitives to perform.
  */

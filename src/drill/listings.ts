@@ -58,7 +58,7 @@ export function addressesOf(object: unknown): readonly string[] {
     endpoints?: { addresses: string[]; conditions?: { ready?: boolean } }[] | null
   }
   const listed = (subsets ?? []).flatMap((subset) => (subset.addresses ?? []).map(({ ip }) => ip))
-  // Only `ready: false` excludes an endpoint. A kube-apiserver copies unready addresses that others have written.
+  // Only `ready: false` excludes an endpoint. A kube-apiserver copies the unready addresses of Endpoints to the slice.
   const usable = (sliced ?? []).filter(({ conditions }) => conditions?.ready !== false)
   return [...listed, ...usable.flatMap(({ addresses }) => addresses)].sort()
 }
@@ -187,7 +187,7 @@ export async function followKubernetesLeases(api: KubeApi, report: ReportLeases,
   }
 }
 
-/** Follows leases in memory. Returns a function that ends it. */
+/** Follows leases in memory, until the returned function is called. */
 export function followMemoryLeases(registry: MemoryLeaseRegistry, report: ReportLeases): () => void {
   const addresses = new LeaseAddresses(report)
   const reportAll = (): void =>

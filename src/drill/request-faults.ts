@@ -24,7 +24,7 @@ export type RequestEnd = Extract<RequestFault, { readonly type: 'status' | 'hang
 export interface RequestFilter {
   /** `probe`: only probes of the server's health, such as GET /readyz. `api`: all other requests. */
   readonly only?: 'probe' | 'api' | undefined
-  /** A resource by its plural, such as `leases`: `leases.coordination.k8s.io` names its group too. */
+  /** The plural of a resource, alone or with its group: `leases` or `leases.coordination.k8s.io`. */
   readonly resource?: string | undefined
   readonly verb?: Verb | undefined
 }
@@ -62,7 +62,7 @@ export function requestInfo({ method, path, isWatch }: SentRequest): RequestInfo
   if (group === undefined || below.length === 0) {
     return { isProbe, resource: undefined, group: undefined, verb: undefined }
   }
-  // A namespace is a resource itself, and contains others.
+  // `namespaces/NAME/RESOURCE` is a request for that resource; a shorter path is a request for namespaces.
   const [resource, name] = below[0] === 'namespaces' && below.length > 2 ? below.slice(2) : below
   return { isProbe, resource, group, verb: verbOf(method, name !== undefined, isWatch) }
 }
@@ -104,8 +104,8 @@ export class RequestFaults {
   }
 
   /**
-   * How much later a request arrives, and its end. Counts as a use of each rule that matches. `hang` overrides a
-   * status.
+   * How much later a request arrives, in milliseconds, and its end. The request counts toward the limit of each rule
+   * that matches. `hang` overrides any status.
    */
   meet(request: SentRequest): {
     readonly delayMs: number
@@ -135,8 +135,8 @@ export class RequestFaults {
   }
 
   /**
-   * Whether this event of this watch is lost. Each rule loses one event of each resource. `event` is a frame of the
-   * stream.
+   * Whether this event of this watch is lost. Each rule loses only the first event of each resource. `event` is a frame
+   * of the stream.
    */
   loses(request: SentRequest, event: unknown): boolean {
     if (this.areNone || (event as { readonly type?: unknown } | null)?.type === 'BOOKMARK') return false
@@ -156,8 +156,8 @@ const probe: SentRequest = { method: 'GET', path: '/readyz', isWatch: false }
 
 /**
  * The effect of rules on a sidecar. `no`: none; `rest`: some of its requests fail, but it renews its lease; `lease`:
- * its renewals may fail for too long. `leaseWay`: whether its lease is an object of the API. A probe counts as answered
- * with any status. Pure.
+ * its renewals may fail for too long. `leaseWay`: whether its lease is a Lease object. A probe that gets any status
+ * counts as answered. Pure.
  */
 export function impairmentOf(rules: readonly RequestRule[], leaseWay: boolean): 'no' | 'rest' | 'lease' {
   if (rules.length === 0) return 'no'

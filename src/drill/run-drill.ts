@@ -39,8 +39,8 @@ interface RunOutcome {
  * simulated: the shipped code runs in simulated time, and the same seed always gives the same report.
  *
  * Rejects with a {@link DrillError} if a fleet does not start or a step is impossible, and with the signal's reason if
- * it is aborted. Before that, it ends every process and restores the objects. Rejects with a RangeError that names an
- * invalid argument.
+ * the signal is aborted; before that, it ends every process and restores the objects. Rejects with a RangeError that
+ * names an invalid argument.
  */
 export async function runDrill(scenario: Scenario, options: DrillOptions = {}): Promise<DrillReport> {
   const { seed = 1, runs = 1, openTarget, version = '', command = '', signal, onEvent } = options
@@ -117,7 +117,7 @@ export async function runOnce(
   return { events: inOrder([...events, ...met]), violations, untilMs, latenessMs }
 }
 
-/** The name that a fleet has as a variant. */
+/** The name in reports of a variant with this fleet. */
 export function variantName({
   reconciler,
   leaseStore,
@@ -186,20 +186,20 @@ export interface Variant {
 
 export interface DrillOptions {
   /**
-   * The seed of the first run; each further run takes the next number. It determines everything in the simulator, and
-   * the choices of clients. @default 1
+   * The seed of the first run; each further run takes the next number. It determines everything in a simulated run, and
+   * the choices of clients in a live one. @default 1
    */
   readonly seed?: number
   /** How often each variant is drilled. @default 1 */
   readonly runs?: number
-  /** Left out: the scenario as it is. */
+  /** @default only the scenario's own fleet */
   readonly variants?: readonly Variant[]
   /**
-   * Composes a simulated sidecar at each of its starts, for servers with their own leases, reconciler or hooks.
+   * Composes a simulated sidecar at each of its starts. Set it to drill your own leases, reconciler or hooks.
    * @default createMaster
    */
   readonly createMaster?: typeof createMaster
-  /** Opens the fleet of one run. Left out: simulated. */
+  /** Opens the fleet of one run. @default a simulated fleet */
   readonly openTarget?: (scenario: Scenario, seed: number) => Promise<DrillTarget>
   /** The command line that repeats the report. */
   readonly command?: string

@@ -5,7 +5,7 @@ import type { ConnectionOutcome } from './event.ts'
 import type { RequestRule } from './request-faults.ts'
 import type { DamageName, MasterPlan, MasterSettings } from './scenario/scenario.ts'
 
-/** One action on a fleet. Every one may be repeated; a meaningless one changes nothing. */
+/** One action on a fleet. Each may be repeated. One that has no meaning for its master changes nothing. */
 export type Primitive =
   /** `start` begins a new life of the sidecar. If an earlier life still runs, both run side by side. */
   | {
@@ -23,7 +23,7 @@ export type Primitive =
   | { readonly type: 'slow'; readonly master: string; readonly path: 'api' | 'store'; readonly byMs: number }
   /** Begins or ends a fault of the sidecar's requests to its own API server. */
   | { readonly type: 'fault' | 'no-fault'; readonly master: string; readonly rule: RequestRule }
-  /** The state of the etcd member beside its API server. */
+  /** The state of the etcd member beside a master's API server. */
   | { readonly type: 'own-etcd'; readonly master: string; readonly state: 'ok' | 'fails' | 'hangs' }
   | { readonly type: 'reset-connections'; readonly master: string }
   | { readonly type: 'readyz'; readonly master: string; readonly answer: 'ready' | 'unready' | 'hangs' | 'etcd-fails' }
@@ -32,7 +32,7 @@ export type Primitive =
   | { readonly type: 'configure'; readonly master: string; readonly settings: MasterSettings }
   /** Adds a host whose processes do not run yet. */
   | { readonly type: 'add'; readonly master: MasterPlan }
-  /** Kills both its processes; it is not expected back. */
+  /** Kills both processes of a master that is not expected back. */
   | { readonly type: 'retire'; readonly master: string }
   | { readonly type: 'datastore'; readonly state: 'up' | 'away' | 'full' }
   | { readonly type: 'compact' }
@@ -61,7 +61,7 @@ export interface DrillTarget {
   readonly kind: 'sim' | 'live'
   /** True time. All waiting of a drill uses it. */
   readonly clock: Clock
-  /** All masters that were ever added, in that order; the same objects each time. */
+  /** All masters that were ever added, in the order of addition; always the same objects. */
   readonly members: readonly MemberState[]
   /** The names of masters that are not expected back. */
   readonly retired: ReadonlySet<string>

@@ -45,7 +45,7 @@ interface Timer {
   readonly cancel: Cancel
 }
 
-/** How much longer to wait for the answer to a ping, in milliseconds, if it may have arrived but is not read yet. */
+/** How much longer to wait for the answer to a ping, in milliseconds. It may have arrived without having been read. */
 const REREAD_MS = 200
 
 const noTimer: Timer = { kind: 'none', dueMs: 0, cancel() {} }
@@ -54,8 +54,8 @@ const noTimer: Timer = { kind: 'none', dueMs: 0, cancel() {} }
  * One HTTP/2 connection to one endpoint. It is open once the server's SETTINGS have arrived. No request is sent before
  * that, so a caller that fails to open a connection may use another server.
  *
- * While streams are open, pings detect a dead peer, whether or not the network reports it: within three seconds of an
- * unanswered request, within eight in a silent watch.
+ * While streams are open, pings detect a dead peer that the network does not report: within three seconds of an
+ * unanswered request, and within eight seconds in a silent watch.
  */
 export class EtcdConnection {
   /** The origin of requests, as the connect library needs it. */
@@ -72,7 +72,7 @@ export class EtcdConnection {
   #failure: unknown
   #lastReceivedMs: number
   #pingedMs = Number.NEGATIVE_INFINITY
-  /** Whether the server sent anything on a stream since the last ping. If so, it tolerates the next one. */
+  /** Whether the server sent anything on a stream since the last ping. If so, the server tolerates the next ping. */
   #forgiven = true
   #timer: Timer = noTimer
 
@@ -139,7 +139,7 @@ export class EtcdConnection {
     return this.#failure === undefined && !this.#session.closed && !this.#session.destroyed
   }
 
-  /** Why the connection ended; undefined while it has not. */
+  /** Why the connection ended; undefined while it is open. */
   get failure(): unknown {
     return this.#failure
   }
@@ -150,8 +150,8 @@ export class EtcdConnection {
     const stream = this.#session.request({ ...headers, ':method': method, ':path': path })
     this.#streams++
     this.#unanswered.add(stream)
-    // The connect library listens for errors only a moment later. It notices an earlier one too, because the stream has
-    // then ended.
+    // The connect library begins to listen for errors a moment later. An earlier error also ends the stream, and the
+    // library notices that.
     stream.on('error', () => {})
     stream.once('response', () => {
       this.#unanswered.delete(stream)
@@ -184,18 +184,18 @@ export class EtcdConnection {
     await this.closed
   }
 
-  /** Called when no stream is open. Closes the connection after `idleMs` without one, or at once if it is retired. */
+  /** Called when no stream is open. Closes the connection at once if it is retired, otherwise after `idleMs`. */
   #rest(): void {
     if (this.#failure !== undefined) return
     if (this.#retired) this.#end(lost('idle connection closed'))
-    // Node would close the connection too, but not if there is something to send when the last stream ends.
+    // Node itself does not close the connection if data is still to be sent when the last stream ends.
     else if (this.#session.closed) this.#end(lost('connection closed by the server'))
     else this.#arm('idle', this.#times.idleMs, () => this.#end(lost('idle connection closed')))
   }
 
   /**
-   * Checks, in `delayMs` at the latest, whether the server has been silent for too long. While a ping is unanswered,
-   * its timer decides instead.
+   * Checks within `delayMs` whether the server has been silent for too long. While a ping is unanswered, its timer
+   * decides instead.
    */
   #check(delayMs: number): void {
     const { kind, dueMs } = this.#timer
@@ -217,7 +217,7 @@ export class EtcdConnection {
     this.#pingedMs = this.#clock.monotonicMs()
     this.#forgiven = false
     const give = (): void => this.#end(lost('no response to a ping from the server'))
-    // Waits a little longer, because after a pause of this process the answer may have arrived but is not read yet.
+    // Waits a little longer: after a pause of this process, the answer may have arrived without having been read.
     this.#arm('pong', pongMs, () => this.#arm('pong', REREAD_MS, give))
     this.#session.ping((error: Error | null) => {
       if (error !== null || this.#failure !== undefined) return

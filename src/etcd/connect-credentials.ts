@@ -44,7 +44,7 @@ const REREAD_MS = 60_000
 
 /**
  * Reads the certificate files again for every connection, so that a rotation needs no restart. The next connection uses
- * the new ones, and open connections continue with the old ones, as with etcd's own client. While the files cannot be
+ * the new files, and open connections continue with the old ones, as with etcd's own client. While the files cannot be
  * used, such as halfway through a rotation, new connections use the last usable ones, and one line is logged.
  */
 export class EtcdCredentials {
@@ -85,7 +85,7 @@ export class EtcdCredentials {
    * which the files are renewed or expire.
    */
   refresh(): void {
-    // `load` rejects only before the first connection, which reports that itself.
+    // `load` rejects only if the files were never usable. The attempt to open a connection reports that.
     if (this.#options.clock.monotonicMs() - this.#readAtMs >= REREAD_MS) this.load().catch(() => {})
   }
 

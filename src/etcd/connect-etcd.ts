@@ -49,11 +49,11 @@ export interface ConnectEtcdOptions extends CredentialFiles {
  * A client of etcd or kine over gRPC. It opens no connection before the first call. Then it has one connection to the
  * endpoint in use, and closes it after 55 s without use.
  *
- * The next endpoint is tried when one cannot be reached within 2 s, when its connection shows no sign of life within 3
- * s, or when it does not answer within 3 s. So a lease of 15 s that is renewed every 10 s survives if a server is gone,
- * or if it no longer answers. Reads, grants and watches are repeated. A write that may have happened is not repeated:
- * it rejects, and the caller must read. A write that was never sent goes to the next endpoint. No call takes longer
- * than 11 s.
+ * The next endpoint is tried when one cannot be reached within 2 s, when its connection is found dead (within 3 s), or
+ * when it does not answer within 3 s. So a lease of 15 s that is renewed every 10 s survives if a server is gone, or if
+ * it no longer answers. Reads, grants and watches are repeated. A write that may have happened is not repeated: it
+ * rejects, and the caller must read. A write that was never sent goes to the next endpoint. No call takes longer than
+ * 11 s.
  */
 export function connectEtcd(options: ConnectEtcdOptions): EtcdKv {
   return new ConnectedEtcd(options)
@@ -151,7 +151,7 @@ class ConnectedEtcd implements EtcdKv {
     })
   }
 
-  /** `right` is the permission that the call needs on an etcd with users. */
+  /** `right` is the permission that the call needs on an etcd with authentication enabled. */
   #ask<T>(
     kind: RequestKind,
     right: string,

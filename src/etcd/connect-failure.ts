@@ -23,9 +23,9 @@ export function openingFailure(error: EtcdError): FailedTry {
   return { error, harmless: true, elsewhere: error.code !== 'NoCredentials' }
 }
 
-/** The failure of a request on an open connection. `lost` is why the connection has ended meanwhile, if it has. */
+/** The failure of a request on an open connection. `lost` is why the connection has ended, if it has. */
 export function requestFailure(endpoint: string, lost: unknown, error: unknown): FailedTry {
-  // An error of this client, such as when the connection had ended before the request could be sent.
+  // This client itself failed, for example because the connection had ended before the request could be sent.
   if (error instanceof EtcdError) {
     const known = new EtcdError(error.code, `etcd ${endpoint}: ${error.message}`, error)
     return { error: known, harmless: true, elsewhere: known.nature === 'away' }
@@ -43,7 +43,7 @@ export function requestFailure(endpoint: string, lost: unknown, error: unknown):
 }
 
 /**
- * Combines several endpoints' errors. The first error that is not `lasting` decides the code, else the first of all.
+ * Combines several endpoints' errors. The code is that of the first error that is not `lasting`, or else of the first.
  */
 export function combined(tries: readonly FailedTry[]): EtcdError {
   const [first, ...rest] = tries.map(({ error }) => error)
@@ -54,7 +54,7 @@ export function combined(tries: readonly FailedTry[]): EtcdError {
   return new EtcdError(decisive.code, `etcd ${[...messages].join('; ')}`, decisive)
 }
 
-/** Adds to a refusal the missing permission, such as `read /registry/ranges/`, which etcd does not name. */
+/** Adds the missing permission to a PermissionDenied error, such as `read /registry/ranges/`: etcd does not name it. */
 export function withRight(right: string, error: unknown): unknown {
   if (!isEtcdError(error, 'PermissionDenied')) return error
   return new EtcdError(error.code, `${error.message}; this needs the permission to ${right}`, error)
@@ -76,6 +76,7 @@ const answers: readonly (readonly [pattern: RegExp, code: EtcdErrorCode, trait?:
   [/revision of auth store is old/, 'ServerError', 'refused before'],
 ]
 
+/** Whether the server refused a request before it had an effect. Undefined: every endpoint would refuse it. */
 type Trait = 'refused before' | 'effect unknown' | undefined
 
 const byGrpcCode: Readonly<Partial<Record<Code, readonly [EtcdErrorCode, Trait?]>>> = {

@@ -45,8 +45,8 @@ interface Member {
 
 /**
  * The longest accepted answer, in bytes. A value has 1.5 MiB at most, and the answers here are leases and records of a
- * few hundred bytes and bitmaps of up to 128 KiB. There is a limit because the length that an answer claims to have is
- * allocated before any of it has arrived.
+ * few hundred bytes and bitmaps of up to 128 KiB. The limit is necessary because the client allocates the announced
+ * length of an answer before any of it has arrived.
  */
 const READ_MAX_BYTES = 2 * 1024 * 1024
 
@@ -67,11 +67,11 @@ export class EndpointPool {
   readonly #connections = new Set<EtcdConnection>()
   /** All connections that are being opened, including those for which no request waits any more. */
   readonly #openings = new Set<Promise<unknown>>()
-  /**
-   * The endpoint to try first, the endpoint that answered last, and the error for which the pool last left an endpoint.
-   */
+  /** The index of the endpoint to try first. */
   #first = 0
+  /** The endpoint that answered last. */
   #serving: Member | undefined
+  /** Why the first endpoint was last replaced by the next one. */
   #left: EtcdError | undefined
 
   constructor(options: PoolOptions) {
@@ -147,7 +147,7 @@ export class EndpointPool {
 
   /**
    * The endpoints, beginning with the one to try first. An endpoint whose open connection turns out to be broken comes
-   * once more at the end, with a new connection. After a restart of the only server that is sufficient.
+   * once more at the end, with a new connection. That is sufficient after a restart of the only server.
    */
   *#inTurn(): Generator<Member> {
     const first = this.#first
@@ -192,7 +192,7 @@ export class EndpointPool {
     this.#left = error
   }
 
-  /** Logs a line when another endpoint answers than before. There is none for each failure. */
+  /** Logs that another endpoint answers than before. Single failures are not logged. */
   #answered(member: Member): void {
     if (this.#members[this.#first] !== member || this.#serving === member) return
     if (this.#serving !== undefined) {

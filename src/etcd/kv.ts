@@ -30,11 +30,12 @@ export interface LeaseTimes {
 }
 
 /**
- * A store that speaks etcd v3, limited to the requests that kube-apiserver uses and that kine therefore supports: one
- * compare on a mod revision and one operation. It knows only bytes.
+ * A store that speaks etcd v3. It does not interpret values. Except for {@link EtcdKv.timeToLive}, its requests are
+ * those of kube-apiserver, because kine supports no others: a transaction compares one mod revision and makes one
+ * write.
  *
- * All reads are linearizable. Every method rejects with an {@link EtcdError}, or with the reason of the signal when
- * that is aborted; a write that rejects with `Unreachable`, `Timeout` or `ServerError` may or may not have happened.
+ * All reads are linearizable. Every method rejects with an {@link EtcdError}, or with the reason of an aborted signal.
+ * A write that rejects with `Unreachable`, `Timeout` or `ServerError` may or may not have happened.
  */
 export interface EtcdKv {
   /** The newest value of one key; undefined when there is none. */
@@ -66,8 +67,8 @@ export interface EtcdKv {
   /**
    * Calls `onChange` with the changes under the prefix, in the order of their revisions, expiry included. Calls it with
    * undefined when the watch starts and after each interruption, because anything may have changed. Reopens broken
-   * watches until the signal is aborted, and then resolves. Calls `report` with undefined when the watch is open
-   * (again), else with the error that broke it.
+   * watches until the signal is aborted, and then resolves. Calls `report` with undefined each time the watch opens,
+   * and with an error when it breaks or cannot be opened.
    */
   watch(prefix: string, options: WatchOptions): Promise<void>
   /** Closes all connections. */
@@ -122,7 +123,7 @@ export type EtcdErrorCode =
   | 'PermissionDenied'
   /** The server's certificate is not trusted, or the client's is refused or has expired. */
   | 'BadCertificate'
-  /** A certificate or key file cannot be read, or they do not match. */
+  /** A certificate or key file cannot be read, or the two do not match. */
   | 'NoCredentials'
   /** The server does not support this; kine supports only what kube-apiserver uses. */
   | 'Unsupported'

@@ -7,21 +7,21 @@ export interface EtcdCall {
   readonly method: Exclude<keyof EtcdKv, 'close'>
   /** The key or prefix of the call; empty for leases. */
   readonly key: string
-  /** The changes that a watch is about to deliver; undefined if anything may have changed, and for everything else. */
+  /** The changes that a watch is about to deliver. Undefined if anything may have changed, and for all other calls. */
   readonly changes?: readonly KeyChange[] | undefined
 }
 
 /** The faults to inject. Each function gets the signal of the call, and returns undefined for no delay. */
 export interface EtcdFaults {
   /**
-   * Called before a call reaches the store, or a watch is opened. A rejection is the answer: the store has done
-   * nothing.
+   * Called before a call reaches the store, or a watch is opened. If this rejects, so does the call, and the store has
+   * done nothing.
    */
   before?(call: EtcdCall, signal: AbortSignal): Promise<void> | undefined
   /**
-   * Called before an answer arrives. A rejection is the answer: the store has done its work, but the result is lost.
-   * For a watch it is called before changes are delivered. A rejection breaks the watch, and when it is reopened
-   * anything may have changed.
+   * Called before an answer arrives. If this rejects, so does the call: the store has done its work, but the result is
+   * lost. For a watch it is called before changes are delivered. If it then rejects, the watch breaks, and the reopened
+   * watch reports that anything may have changed.
    */
   after?(call: EtcdCall, signal: AbortSignal): Promise<void> | undefined
 }

@@ -18,11 +18,11 @@ export interface MemoryEtcdOptions {
    * lease sets the time of that key alone; and the remaining time of a lease is not available. @default 'etcd'
    */
   readonly flavour?: 'etcd' | 'kine' | undefined
-  /** Leases expire only at multiples of this many milliseconds on the store's clock; 0: at once. @default 0 */
+  /** The interval between the times at which leases expire, in milliseconds; 0: they expire at once. @default 0 */
   readonly expiryStepMs?: number | undefined
-  /** The time of the first of these steps on the store's clock, in milliseconds. @default 0 */
+  /** One of these times, in milliseconds on the store's clock. @default 0 */
   readonly expiryPhaseMs?: number | undefined
-  /** The shortest TTL of a lease, in seconds; shorter requests get this one. Not on kine. @default 2 */
+  /** The shortest TTL of a lease, in seconds; a shorter request gets this TTL. It does not apply to kine. @default 2 */
   readonly leastTtlSeconds?: number | undefined
   /**
    * How many revisions the store retains, like etcd's `--auto-compaction-mode=revision`; sometimes up to twice as many.
@@ -137,7 +137,7 @@ export class MemoryEtcd {
   /** Every lease starts its time again, as when etcd gets another leader or restarts, or kine restarts. */
   startLeasesOver(): void {
     this.#expire()
-    // All end later than before: a timer that is set finds nothing, and is set again.
+    // All terms now end later. If a timer is set, it finds nothing to expire when it fires, and is set again.
     for (const term of this.#terms.values()) term.endsAtMs = this.#endOf(term.grantedSeconds)
   }
 
@@ -157,7 +157,7 @@ export class MemoryEtcd {
       this.#terms.set(this.#flavour === 'kine' ? key : lease, term)
       this.#scheduleExpiry()
     }
-    // Not `slice`, because that of a Buffer shares its memory.
+    // Not `slice`, because the slice of a Buffer shares its memory.
     const stored = new Uint8Array(value)
     const modRevision = this.#history.write([{ key, value: stored, lease }])
     const type = before === undefined ? 'created' : 'modified'
@@ -214,7 +214,7 @@ export class MemoryEtcd {
   }
 
   /**
-   * Ends expired terms, in the order of their expiry. Called before each read, so that expiry does not depend on a
+   * Ends expired terms, in the order of their expiry. Each call begins with this, so that expiry does not depend on a
    * watch.
    */
   #expire(): void {
@@ -238,9 +238,7 @@ export class MemoryEtcd {
     return step === 0 ? endsAtMs : Math.ceil((endsAtMs - phase) / step) * step + phase
   }
 
-  /**
-   * Sets a timer only while there are watches, and only for terms with keys. Other terms are ended by the next call.
-   */
+  /** Sets a timer only while there are watches, and only for terms with keys. The next call ends other terms. */
   #scheduleExpiry(): void {
     this.#cancelExpiry()
     this.#cancelExpiry = () => {}
@@ -372,7 +370,7 @@ class KeyHistory {
         0,
       )
       const retained = versions.slice(first)
-      // A deletion that is the only version left is not later than `revision`.
+      // A deletion that is the only version left happened at or before `revision`.
       const gone = retained.length === 1 && retained[0]?.value === undefined
       if (gone) this.#versions.delete(key)
       else this.#versions.set(key, retained)

@@ -73,7 +73,7 @@ export interface EtcdEndpoint {
   readonly port: number
 }
 
-/** Matches a host with or without scheme and port. Other text is not quoted, because it may be a user and password. */
+/** Matches a host with or without scheme and port. Messages quote no other text, because it may contain a password. */
 const isAddress = /^(?:[a-z]+:\/\/)?(?:[\w.-]+|\[[\da-f:.]*\]?)(?::\d{0,5})?\/?$/i
 
 /** An endpoint or prefix that cannot be used. */

@@ -109,7 +109,7 @@ export class GuardedKey {
   readonly key: string
   readonly #etcd: EtcdKv
   #last: KeyValue | undefined
-  /** Writes since then whose answers were lost. Each may have happened. */
+  /** Failed writes since the last successful one. Each may have happened, because its answer may be lost. */
   #unanswered: readonly Pick<KeyValue, 'value' | 'lease'>[] = []
 
   constructor(etcd: EtcdKv, key: string) {
@@ -118,16 +118,16 @@ export class GuardedKey {
   }
 
   /**
-   * The key as this process last wrote it; undefined when it did not, or has deleted it since. Other processes may have
-   * changed it.
+   * The key as this process last wrote it; undefined if it has not, and after `delete` or `forget`. Other processes may
+   * have changed the key since.
    */
   get last(): KeyValue | undefined {
     return this.#last
   }
 
   /**
-   * Whether this is the result of a write by this process whose answer was lost. On kine the same value may also be the
-   * write of another process.
+   * Whether this may be the result of a failed write by this process. On kine another process may have written the same
+   * value under the same lease id.
    */
   isUnanswered({ value, lease }: KeyValue): boolean {
     return this.#unanswered.some((sent) => sent.lease === lease && Buffer.compare(sent.value, value) === 0)
@@ -144,8 +144,8 @@ export class GuardedKey {
   }
 
   /**
-   * Writes the key if it is still as in `before`; without `before`, if it does not exist. Returns whether it was
-   * written.
+   * Writes the key if it is unchanged since `before`, or, without `before`, if it does not exist. Returns whether it
+   * was written.
    */
   async put(value: Uint8Array, lease: bigint, before: KeyValue | undefined, signal: AbortSignal): Promise<boolean> {
     const sent =
@@ -163,14 +163,14 @@ export class GuardedKey {
     return modRevision !== undefined
   }
 
-  /** Deletes the key if it is still as in `before`. Returns whether it was deleted. */
+  /** Deletes the key if it is unchanged since `before`. Returns whether it was deleted. */
   async delete(before: KeyValue, signal: AbortSignal): Promise<boolean> {
     this.#last = undefined
     return this.#etcd.delete(this.key, before.modRevision, signal)
   }
 }
 
-/** The same store, except that its requests, but not its watches, are aborted at the limit. */
+/** The same store, with its requests aborted at the limit. Its watches are not limited. */
 export function limitedEtcd(etcd: EtcdKv, limit: RequestLimit): EtcdKv {
   return {
     get: (key, signal) => limit.run(signal, (limited) => etcd.get(key, limited)),

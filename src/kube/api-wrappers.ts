@@ -87,7 +87,7 @@ export function dryRunLogger(logger: Logger): Logger {
 /**
  * A KubeApi that reads normally, and calls `mayWrite` immediately before each write. Otherwise a process that was
  * frozen would write from outdated copies, before any timer reports that another process leads. If `mayWrite` returns
- * false, the write rejects as Unreachable, which callers do not report.
+ * false, the write rejects as Unreachable, for which controllers record no Event.
  *
  * The API server itself checks nothing: a request that was sent before the freeze still arrives.
  */
@@ -113,7 +113,7 @@ function readsOf(api: KubeApi): Pick<KubeApi, 'get' | 'list' | 'watch'> {
   }
 }
 
-/** The same API, except that its requests, but not its watches, are aborted at the limit. */
+/** The same API, with its requests aborted at the limit. Its watches are not limited. */
 export function limitedApi(api: KubeApi, limit: RequestLimit): KubeApi {
   return {
     get: (resource, ref, options) =>

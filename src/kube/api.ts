@@ -29,7 +29,7 @@ export interface ListQuery {
   readonly continue?: string | undefined
   /** For lists only: the caller reads no `metadata.managedFields`, so they may be missing or empty. @default false */
   readonly dropsManagedFields?: boolean | undefined
-  /** Reads all fields that the caller needs from protobuf, which the server may send instead. @default JSON */
+  /** Decodes the fields that the caller needs if the server answers in protobuf. @default only JSON is accepted */
   readonly protobuf?: TrimmedReader | undefined
 }
 
@@ -39,7 +39,7 @@ export interface WatchQuery extends Omit<ListQuery, 'limit' | 'continue'> {
   readonly sendInitialEvents?: boolean | undefined
   /** The server ends the watch after this many seconds. */
   readonly timeoutSeconds?: number | undefined
-  /** Called once the server has accepted the watch, before the first event. A quiet watch has no other sign of life. */
+  /** Called once the server has accepted the watch, before the first event, which may take long to arrive. */
   readonly onOpen?: (() => void) | undefined
 }
 
@@ -82,7 +82,7 @@ export interface DeleteOptions extends CallOptions {
 }
 
 /**
- * The port to an API server: plain JSON objects, exactly as the server holds them.
+ * The port to an API server: plain JSON objects, as the server sends them.
  *
  * Every method rejects with a {@link KubeError} whose `code` says how the caller should react, or with the reason of
  * `signal`. The port itself retries only a 429 or 503 with Retry-After, and only for a call that is not `urgent`. The
@@ -97,8 +97,8 @@ export interface KubeApi {
   patch<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, patch: Patch, options?: WriteOptions): Promise<T>
   delete(resource: Resource<KubeObject>, ref: ObjectRef, options?: DeleteOptions): Promise<void>
   /**
-   * Follows changes until the server ends the stream (the iteration ends), it breaks (the iteration throws a KubeError)
-   * or `signal` is aborted (the iteration ends). Leaving the loop early closes the connection.
+   * Follows changes. The iteration ends when the server ends the stream or `signal` is aborted. It throws a KubeError
+   * when the stream breaks. Leaving the loop early closes the connection.
    */
   watch<T extends KubeObject>(
     resource: Resource<T>,

@@ -48,8 +48,8 @@ export interface AuditEntry {
 const MAX_LISTED = 32
 
 /**
- * Records a write in one line of the log; docs/audit.md has its fields. Call it once for each write that was answered
- * or whose answer was lost, and not for a refused one. In a dry run the line has no audit fields, and no Event is
+ * Records a write in one line of the log; docs/audit.md has its fields. Call it once for each write that succeeded or
+ * whose answer was lost, but not for a refused one. In a dry run the line has no audit fields, and no Event is
  * recorded.
  */
 export function audit({ logger, events, user }: AuditTrail, entry: AuditEntry): void {

@@ -13,9 +13,9 @@ const RETURNING_MS = 5_000
  */
 const REPORT_AFTER_MS = 2_000
 /**
- * In an outage of other sources a refusal is logged only after the outage has lasted this long, because a server that
- * answers nonsense also refuses. It is logged at last, because a server that fails for some sources for ever must not
- * hide what it refuses to others.
+ * In an outage of other sources a refusal is logged only after the outage has lasted this long, because a failing
+ * server also refuses valid requests. After that it is logged, because an endless outage of some sources must not hide
+ * what the server refuses to others.
  */
 const REPORT_IN_OUTAGE_MS = 300_000
 
@@ -28,7 +28,7 @@ export type AvailabilityReporter = Pick<Availability, 'failed' | 'interrupted' |
 const UNAUTHORIZED: KubeErrorCode = 'Unauthorized'
 const FORBIDDEN: KubeErrorCode = 'Forbidden'
 
-/** Where an operator who reads about a refusal finds the rights that this program needs. */
+/** Where an operator finds the rights that this program needs. */
 export const RIGHTS_HINT = 'the rights that are needed are in config/kustomize/rbac'
 
 type Failure =
@@ -59,9 +59,9 @@ interface Refusal {
  *
  * All sources that lose the server share one outage. It is logged in one line when the first source fails, and in one
  * when the last has recovered. A server that repeatedly fails and recovers causes no further lines ({@link
- * FlapDamping}). A refusal is no outage. It is logged once per source until that source succeeds, and not at all if it
- * is short or while other sources have an outage. {@link KubeCredentials} logs `Unauthorized`, in one line for all
- * sources, because it has one cause.
+ * FlapDamping}). A refusal is no outage. It is logged once per source until that source succeeds, but not if it is
+ * short, nor in the first five minutes of an outage of other sources. {@link KubeCredentials} logs `Unauthorized`, in
+ * one line for all sources, because it has one cause.
  */
 export class Availability {
   readonly #server: string
@@ -75,7 +75,7 @@ export class Availability {
   #outage: Outage | undefined
   /** An outage whose last failing source was forgotten before the server answered: its end is not logged yet. */
   #forgotten: Outage | undefined
-  /** Whether this server has answered a source that had failed, since the last failure. */
+  /** Whether the server has refused a request, or answered a source that had failed, since the last failure. */
   #answers = false
   /** Whether the server has ever answered. Until then the log says `cannot reach`, not `lost`. */
   #hasAnswered = false
@@ -86,7 +86,7 @@ export class Availability {
     readonly clock: Clock
     readonly logger: Logger
     readonly server?: string
-    /** The outages that parts which were created earlier use. @default its own */
+    /** The outages that other parts also use. @default its own */
     readonly outages?: Outages | undefined
   }) {
     this.#server = options.server ?? 'the API server'
@@ -113,7 +113,7 @@ export class Availability {
   failed(source: string, error: unknown): void {
     this.#logger.debug({ source, error }, `a request to ${this.#server} failed`)
     const before = this.#failures.get(source)
-    // An error that did not come from the server is a refusal by this program itself.
+    // An error that is not a RemoteError counts as a refusal by this program itself.
     const nature = error instanceof RemoteError ? error.nature : undefined
     const own = nature === undefined
     if (nature === 'away' || nature === 'conflict') {
@@ -152,8 +152,8 @@ export class Availability {
   }
 
   /**
-   * Reports that a request of `source` succeeded, perhaps at another server. Only a source that had failed at this
-   * server proves that it answers.
+   * Reports that a request of `source` succeeded, perhaps at another server. So it proves that this server answers only
+   * if the source had failed at this server.
    */
   succeeded(source: string): void {
     this.#hasAnswered = true
@@ -172,7 +172,7 @@ export class Availability {
 
   /**
    * Reports that `source` has ended, so its last state no longer counts. If no other source fails, the outage is over.
-   * That is logged when a source that failed in it shows that the server answers.
+   * Its end is logged once the server has answered.
    */
   forget(source: string): void {
     if (!this.#failures.delete(source) || this.#outage === undefined || this.#isFailing) return

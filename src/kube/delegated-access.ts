@@ -16,14 +16,13 @@ interface DelegatedAccessOptions {
   readonly tokens: boolean
   readonly clock: Clock
   readonly logger: Logger
-  /** The outages of the API server. @default none that is known */
+  /** The outages of the API server. @default no outage is known */
   readonly outages?: Outages | undefined
 }
 
 /**
- * How long an answer of the API server is cached, in milliseconds: the times of a kubelet. With the ten seconds of
- * other components one busy client would cause twelve reviews a minute; with these times it causes seven in ten
- * minutes.
+ * How long an answer of the API server is cached, in milliseconds, as in a kubelet. With the ten seconds of other
+ * components one busy client would cause twelve reviews a minute; with these times it causes seven in ten minutes.
  */
 const reviewTimes = { tokenMs: 120_000, allowedMs: 300_000, deniedMs: 30_000 } as const
 
@@ -36,11 +35,11 @@ interface User {
 }
 
 /**
- * Authenticates a caller (TokenReview, or a client certificate: its common name is the user, its organizations are the
- * groups) and authorizes its request (SubjectAccessReview), like the delegated authentication and authorization of
- * Kubernetes' own components. Anonymous callers are refused. While the API server is unavailable, callers without a
- * cached answer are refused: with 401 if authentication failed, with 500 if authorization failed. The beginning and the
- * end of that state are logged.
+ * Authenticates callers and authorizes their requests like Kubernetes' own components, by delegation to the API server.
+ * A TokenReview validates a bearer token. A client certificate gives the user (its common name) and the groups (its
+ * organizations). A SubjectAccessReview authorizes the request. Anonymous callers are refused. While the API server is
+ * unavailable, callers without a cached answer are refused: with 401 if authentication failed, with 500 if
+ * authorization failed. The beginning and the end of that state are logged.
  */
 export class DelegatedAccess implements HealthAccess {
   readonly #options: DelegatedAccessOptions
@@ -139,7 +138,7 @@ class TooManyReviews extends Error {
 
 interface ReviewMemoryOptions<Answer> {
   readonly clock: Clock
-  /** The limit on reviews that have no good answer so far. It limits callers that guess, but not known callers. */
+  /** The limit on reviews without an earlier good answer. It limits callers that guess, but not known callers. */
   readonly limit: TokenBucket
   /** How long an answer is valid, in milliseconds. */
   readonly lifeMs: (answer: Answer) => number
@@ -151,7 +150,7 @@ const MOST_ANSWERS = 1000
 
 /**
  * Caches the answers to reviews, and makes one review for all callers with the same question at the same time. Failures
- * are not cached. Of a question only the hash is stored, because the question may contain a secret.
+ * are not cached. Only the hash of a question is stored, because the question may contain a secret.
  */
 class ReviewMemory<Answer> {
   readonly #options: ReviewMemoryOptions<Answer>

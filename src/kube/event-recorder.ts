@@ -45,10 +45,10 @@ interface Series {
  * Writes Events (events.k8s.io/v1) in the background. Recording never waits and never fails; an Event that cannot be
  * written is dropped.
  *
- * If the same Event occurs again within six minutes, it becomes a series. The second occurrence, the end and, every
- * half hour in between, the count are written. One object causes at most 25 new Events of a type at once, and one every
- * five minutes after that. While the server is away, up to 1,000 Events wait. Behaviour as in client-go's
- * `tools/events`, with the spam filter of `tools/record`.
+ * If the same Event occurs again within six minutes, it becomes a series. The count is written at the second
+ * occurrence, then every half hour, and at the end. One object causes at most 25 new Events of a type at once, and one
+ * every five minutes after that. While the server is away, up to 1,000 Events wait. This is the behaviour of
+ * client-go's `tools/events`, with the spam filter of `tools/record`.
  */
 export class EventRecorder {
   readonly #options: EventRecorderOptions
@@ -174,7 +174,7 @@ export class EventRecorder {
     } catch (error) {
       if (signal.aborted) return false
       if (!isKubeError(error)) throw error
-      // If it exists already, the answer to an earlier, successful creation was lost.
+      // If the Event exists already, the answer to an earlier, successful creation was lost.
       const made = error.code === 'AlreadyExists'
       if (made) series.written = 1
       if (!(made && count === 1)) {

@@ -21,11 +21,10 @@ export interface FollowedObjectOptions<T extends KubeObject> extends InformerCon
 }
 
 /**
- * One object, followed by a watch and read live from time to time.
+ * One object, which a watch follows and the owner also reads live from time to time, by {@link readLive}.
  *
- * A watch may lose an event and still deliver later ones, even bookmarks. So the object is also read live. The result
- * of a live read counts until the next watch event. If the watch has not delivered that state two seconds later, it is
- * restarted.
+ * A watch may lose an event and still deliver later ones, even bookmarks. A live read finds such a loss. The result of
+ * a live read counts until the next watch event. If the watch delivers no change within two seconds, it is restarted.
  */
 export class FollowedObject<T extends KubeObject> {
   readonly #options: FollowedObjectOptions<T>
@@ -71,7 +70,7 @@ export class FollowedObject<T extends KubeObject> {
     return this.#informer.whenSynced(signal)
   }
 
-  /** Reads the object live. If the server cannot be reached, {@link current} stays as the watch delivered it. */
+  /** Reads the object live. If that fails, {@link current} does not change. */
   async readLive(signal: AbortSignal): Promise<void> {
     const { api, availability, resource, ref, onChange, clock } = this.#options
     const source = `live ${resource.plural}`

@@ -31,13 +31,13 @@ export type ServerAnswer =
         /** The names and addresses for which it is valid. */
         readonly names: readonly string[]
       }
-      /** The server's clock minus the local one, from its Date header; the truth is at most `toleranceMs` away. */
+      /** The server's clock, by its Date header, minus the local one. The error is at most `toleranceMs`. */
       readonly clock: { readonly offsetMs: number; readonly toleranceMs: number } | undefined
     }
 
 /** Asks one API server. Never rejects, except with the signal's reason. */
 export type ServerProbe = (
-  /** `names`: its certificate must be for one of them, addresses without brackets. */
+  /** `names`: the certificate of the server is checked against them. Addresses have no brackets. */
   target: HostPort & { readonly names: readonly string[] },
   signal: AbortSignal,
 ) => Promise<ServerAnswer>
@@ -151,7 +151,7 @@ function faultOf(certificate: PeerCertificate, names: readonly string[]): string
   return identityOfAny(names)('', certificate) === undefined ? '' : 'ERR_TLS_CERT_ALTNAME_INVALID'
 }
 
-/** The difference of the clocks. The server wrote the header between the sending of the request and the answer. */
+/** The difference of the clocks. The server wrote the header after the request and before the answer arrived. */
 function offsetOf(
   date: string | undefined,
   sentMs: { readonly wall: number; readonly monotonic: number },

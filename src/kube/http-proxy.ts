@@ -14,10 +14,10 @@ export class ProxyError extends Error {
 /**
  * The proxy for `server`; undefined for a direct connection.
  *
- * Like Go's `golang.org/x/net/http/httpproxy`: HTTPS_PROXY for https, HTTP_PROXY for http, upper case before lower
- * case; NO_PROXY lists hosts, domains (`.example.com` without the domain itself), addresses and CIDRs, each with an
- * optional port, or `*`; localhost and loopback addresses are never proxied. Throws a ProxyError for a proxy that is
- * not an HTTP proxy.
+ * The rules are those of Go's `golang.org/x/net/http/httpproxy`. HTTPS_PROXY is for https and HTTP_PROXY for http;
+ * upper case comes before lower case. NO_PROXY lists hosts, domains (`.example.com` without the domain itself) and
+ * addresses, all with an optional port, and CIDRs; `*` covers everything. Localhost and loopback addresses are never
+ * proxied. Throws a ProxyError for a proxy that is not an HTTP proxy.
  */
 export function proxyFromEnvironment(server: URL, environment: ProxyEnvironment): URL | undefined {
   const name = server.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY'

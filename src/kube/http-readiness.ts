@@ -19,11 +19,11 @@ export interface HttpReadinessOptions {
   readonly timeoutMs?: number | undefined
   /** Logs when the server begins and ceases to refuse probes. @default none */
   readonly logger?: Logger | undefined
-  /** The outages of the server that is probed. @default none that is known */
+  /** The outages of the server that is probed. @default no outage is known */
   readonly outages?: Outages | undefined
 }
 
-/** This many meaningful answers in a row end a time of refusals. */
+/** This many answers in a row that are not refusals end a series of refusals. */
 const ANSWERS_TO_RECOVER = 3
 /**
  * The second refusal is logged, not the first, because a server refuses until it has read its RBAC rules at its start.
@@ -35,9 +35,9 @@ const REFUSALS_TO_REPORT = 2
  *
  * HTTP 200 is ready, 5xx is not. If the path ends in /readyz, GET /livez?exclude=etcd beside it checks whether the
  * server answers at all. While there are no credentials, both requests are anonymous, because a server can be alive
- * although we have no token. An answer without information about the server is `refused`: 401, 403, 404 and redirects,
- * whose cause is in the configuration, and 429, which the server sends before it handles the request. The second
- * refusal is logged, and then the third meaningful answer in a row, so that occasional refusals cause one line.
+ * although we have no token. An answer of 3xx or 4xx contains no information about the server and is `refused`: the
+ * configuration causes 401, 403, 404 and redirects, and the server sends 429 before it handles the request. The second
+ * refusal is logged, and then the third answer in a row that is no refusal, so that occasional refusals cause one line.
  */
 export function httpReadiness(options: HttpReadinessOptions): Readiness {
   const {
@@ -49,7 +49,7 @@ export function httpReadiness(options: HttpReadinessOptions): Readiness {
     outages = noOutages,
   } = options
   const livez = path.endsWith('/readyz') ? path.replace(/readyz$/, 'livez') : undefined
-  /** How many answers are still needed before the refusals count as over; 0 while there are none. */
+  /** How many more answers end the series of refusals; 0 if there is none. */
   let missing = 0
   let refusals = 0
   const refused = outages.symptom()
@@ -81,7 +81,7 @@ export function httpReadiness(options: HttpReadinessOptions): Readiness {
       signal,
     )
   return {
-    // API priority and fairness exempts /livez itself, but not the paths below it.
+    // Not a path such as /livez/ping, because API priority and fairness exempts only /livez itself.
     async answers(signal: AbortSignal): Promise<boolean> {
       if (livez === undefined) return false
       try {

@@ -206,7 +206,7 @@ export function parseJson(bytes: Uint8Array, dropsManagedFields = false): unknow
   }
 }
 
-/** A server sends at least this many bytes for each object and list. managedFields come closest to this limit. */
+/** A server sends on average at least this many bytes per object or list. managedFields come closest to this limit. */
 const LEAST_BYTES = 6
 
 /**
@@ -232,7 +232,7 @@ function structureFault(text: string, most: number): string | undefined {
   return undefined
 }
 
-/** The key as Go writes it, without a space. It cannot match inside a string, where its quotes are escaped. */
+/** The key as Go writes it, without a space. Quotes in strings are escaped, so it can match only the end of a key. */
 const MANAGED_FIELDS = '"managedFields":['
 
 /** JSON text with `[]` in place of each list of managedFields, which saves the time and memory to parse them. */
@@ -241,7 +241,7 @@ function withoutManagedFields(text: string): string {
   let from = 0
   for (let at = text.indexOf(MANAGED_FIELDS); at !== -1; at = text.indexOf(MANAGED_FIELDS, from)) {
     const start = at + MANAGED_FIELDS.length
-    // After a backslash, the quote is escaped: this is the end of a longer key.
+    // If the first quote is escaped, this is the end of a longer key.
     const end = text.charCodeAt(at - 1) === 0x5c ? start : endOfList(text, start)
     if (end === -1) break
     pieces.push(text.slice(from, start))

@@ -17,7 +17,7 @@ export interface ClientTls {
   readonly key?: string | undefined
   /** The name to request and to verify in the server certificate, if it is not the host of the URL. */
   readonly serverName?: string | undefined
-  /** The certificate may be for any one of these instead, addresses in brackets if IPv6. */
+  /** If set, the certificate must be valid for one of these names. IPv6 addresses are in brackets. */
   readonly serverNames?: readonly string[] | undefined
   /** Accepts any server certificate. @default false */
   readonly skipVerify?: boolean | undefined
@@ -32,7 +32,7 @@ export interface HttpTransportOptions {
   readonly tls?: ClientTls | undefined
   /** The URL of an HTTP proxy, with user and password if it requires them. @default none */
   readonly proxy?: URL | undefined
-  /** For requests without a timeout of their own, in milliseconds. @default 10000 */
+  /** The timeout of requests that have none of their own, in milliseconds. @default 10000 */
   readonly timeoutMs?: number | undefined
   /** How long opening one connection may take, TLS included, in milliseconds. @default 5000 */
   readonly connectTimeoutMs?: number | undefined

@@ -33,8 +33,8 @@ interface InformerOptions<T extends KubeObject> extends InformerContext {
   /** Reduces an object to the needed fields when it arrives; name, namespace, uid and resourceVersion must stay. */
   readonly transform?: Transform<T> | undefined
   /**
-   * Whether handlers receive the first list with pauses, for collections of a million objects. In a pause the store
-   * has all objects and an index of a handler only some: for owners that do nothing before {@link Informer.whenSynced}.
+   * Whether handlers receive the first list with pauses, for collections of a million objects. In a pause the store has
+   * all objects, but a handler has received only some of them. So whoever sets this must await `whenSynced`.
    *
    * @default false
    */
@@ -48,12 +48,12 @@ type CopyOptions<T extends KubeObject> = Pick<InformerOptions<T>, 'transform' | 
 type InformerState = 'starting' | 'synced' | 'absent'
 
 /**
- * Holds a copy of one collection and reports every change to its handlers, as long as it runs; nothing that the server
- * does ends it.
+ * Holds a copy of one collection and reports every change to its handlers, as long as it runs. Nothing that the server
+ * does ends the run.
  *
  * Handlers are called synchronously, in the order of their subscription, one change after the other. The store is
- * updated before, so after an outage a handler may find later states in it than the change that it receives. An error
- * of a handler ends the informer: `run` rejects with it.
+ * updated first. So after an outage a handler may find a later state in the store than in the change that it receives.
+ * An error of a handler ends the informer: `run` rejects with it.
  */
 export class Informer<T extends KubeObject> {
   readonly store = new Store<T>()
@@ -241,8 +241,8 @@ export class SharedInformers implements Informers {
 }
 
 /**
- * Informers for one of their users: an error in this user's handler ends this user's own work and no informer, the user
- * waits only for the informers that it requested, and its subscriptions end with it.
+ * Shared informers, as one of their users sees them. An error in this user's handler ends the user's own work, but no
+ * informer. The user waits only for the informers that it requested. Its subscriptions end with its work.
  */
 export class InformerScope implements Informers {
   readonly #informers: Informers
@@ -287,8 +287,8 @@ export class InformerScope implements Informers {
   }
 
   /**
-   * Runs the work that uses the subscriptions. It ends with the signal, or when a handler throws. In the latter case
-   * this rejects with that error. All subscriptions end with it. Call it once.
+   * Runs `work`, and ends all subscriptions when it has ended. The signal given to `work` is aborted with `signal`, or
+   * when a handler throws; in that case this rejects with the error of the handler. Call it once.
    */
   async run(signal: AbortSignal, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const { controller, unlink } = linkedController(signal, this.#failure.signal)

@@ -49,9 +49,9 @@ export interface KubeCredentialsOptions extends ResolvedKubeConfig {
 
 /** How often files are read again, in milliseconds. */
 const REREAD_MS = 1_000
-/** A request that already has credentials waits no longer than this for newer ones. */
+/** How long a request that already has credentials waits for newer ones at most, in milliseconds. */
 const PATIENCE_MS = 1_000
-/** The least time between two searches for credentials after a 401, and how long a refusal lasts after its last 401. */
+/** The least time after a 401 before another search for credentials, and before a refusal ends, in milliseconds. */
 const REFUSED_MS = 5_000
 /** How often we ask an auth-provider that does not state when its credentials expire, in milliseconds. */
 const PROVIDER_POLL_MS = 5_000
@@ -85,13 +85,13 @@ interface Held {
  *
  * The kubeconfig and its files are read again before a request if the last reading is a second old, and when the server
  * answers 401. Exec plugins and auth-providers are asked in the background, before their credentials expire. A request
- * that already has credentials waits at most a second. If something cannot be read or issued, the last credentials stay
- * in use; without any, requests are rejected with NoCredentials. The log has one line at the beginning and one at the
- * end.
+ * that already has credentials waits at most a second for newer ones. If something cannot be read or issued, the last
+ * credentials stay in use; without any, requests are rejected with NoCredentials. Such a failure is logged once when it
+ * begins and once when it ends.
  *
- * New content takes effect when a second reading finds the same, because a file may be half written at the first; after
- * a 401 it takes effect at once. We compare contents, because a rotation within one tick of the file system's clock
- * need not change times and sizes.
+ * New content takes effect when a second reading finds the same, because at the first a file may be half written. After
+ * a 401 new content takes effect at once. We compare contents, because a rotation within one tick of the file system's
+ * clock need not change times and sizes.
  */
 export class KubeCredentials {
   readonly #options: KubeCredentialsOptions
@@ -129,7 +129,7 @@ export class KubeCredentials {
 
   /** Whether there are credentials. Waits up to `patienceMs` for a plugin or issuer, four times as long for files. */
   async areThere(patienceMs: number, signal: AbortSignal): Promise<boolean> {
-    // A busy start delays the files. If one long wait ended late, the event loop would have had no turn for them.
+    // Several waits, because a busy start may block the event loop past the end of one, before it has read the files.
     for (let waits = this.#identity.renewal ? 1 : 4; waits > 0 && this.#held === undefined; waits--) {
       await abortable(this.#atMost(patienceMs, this.#read()), signal)
     }
@@ -287,7 +287,7 @@ export class KubeCredentials {
     this.#candidate = isCertain ? undefined : text
     if (!isCertain || (held?.text === text && held.grant === parts.grant)) return
     // Equal content stays the same object, because callers compare by identity. The lifetimes may be new: a plugin may
-    // extend that of a token.
+    // extend the life of a token.
     const same = held?.text === text ? held.credentials : credentials
     const lifetimes = credentialsLifetimes({ ...parts, tokenEndsMs: parts.grant?.expiresMs })
     this.#held = { credentials: same, text, grant: parts.grant, lifetimes }

@@ -22,7 +22,7 @@ export interface Grant {
   readonly expiresMs: number | undefined
 }
 
-/** Requests a new grant; `held` is the one to replace. Rejects with a NoCredentials error, within a bounded time. */
+/** Requests a new grant in place of `held`. Settles within a bounded time; rejects with a NoCredentials error. */
 export type AskForGrant = (held: Grant | undefined) => Promise<Grant>
 
 interface RenewalOptions {
@@ -42,7 +42,7 @@ interface RenewalOptions {
  * live for a few seconds would make a busy loop.
  */
 const LEAST_MS = 1_000
-/** A grant is renewed at most and at least this long before its expiry, in milliseconds, if its lifetime allows it. */
+/** How long before its expiry a grant is renewed at most and at least, in milliseconds, if it lives long enough. */
 const MOST_AHEAD_MS = 600_000
 const LEAST_AHEAD_MS = 60_000
 /** The longest wait after a failed attempt, in milliseconds. */
@@ -52,9 +52,9 @@ const MOST_BETWEEN_MS = 60_000
  * When to request the next grant, in wall time. Pure.
  *
  * A grant is renewed when a fifth of its life is left, but at least one minute (twice the time that a plugin may take)
- * and at most ten minutes before its expiry, and never before half of its life is over. An attempt that fails, or
- * returns a grant that expires no later (plugins cache theirs until shortly before the expiry), is repeated after a
- * quarter of the remaining time, but after at least a second and at most a minute.
+ * and at most ten minutes before its expiry, and never before half of its life is over. An attempt may fail, or return
+ * a grant that expires no later, because plugins cache a grant until shortly before its expiry. Such an attempt is
+ * repeated after a quarter of the remaining time, but after at least a second and at most a minute.
  */
 export function planRenewal(given: {
   readonly expiresMs: number
@@ -144,7 +144,7 @@ export type CredentialsLifetimes = readonly (readonly [
   lifetimes: readonly Lifetime[],
 ])[]
 
-/** `tokenEndsMs` is the expiry that a plugin states. It takes precedence over that in the token. */
+/** `tokenEndsMs` is the expiry that a plugin states. It takes precedence over the expiry in the token. */
 export function credentialsLifetimes(shown: {
   readonly ca?: string | undefined
   readonly clientCertificate?: { readonly cert: string } | undefined
@@ -162,8 +162,8 @@ export function credentialsLifetimes(shown: {
 }
 
 /**
- * When a bearer token expires, in milliseconds since the epoch, if it is a JWT with an expiry. `text` may be a header
- * that contains it.
+ * When a bearer token expires, in milliseconds since the epoch, if it is a JWT with an expiry. `text` is the token,
+ * with or without `Bearer` before it.
  */
 export function tokenExpiry(text: string): number | undefined {
   const [, payload] = /^(?:Bearer )?[\w-]+\.([\w-]+)\.[\w-]*$/.exec(text) ?? []
@@ -278,8 +278,8 @@ export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal
 }
 
 /**
- * Throws if `endpoint`, which gets the refresh token and the client secret, has no TLS. An issuer on loopback needs
- * none, because nothing leaves the machine.
+ * Throws if `endpoint` has no TLS, because it receives the refresh token and the client secret. The origin of an issuer
+ * on loopback needs no TLS, because nothing leaves the machine.
  */
 function refuseClearText(endpoint: URL, issuer: URL): void {
   if (endpoint.protocol === 'https:' || (endpoint.origin === issuer.origin && isLoopbackHost(issuer))) return

@@ -42,9 +42,9 @@ const ANONYMOUS_AFTER_MS = 250
  * A Transport to the server of a kubeconfig's current context, with that context's credentials.
  *
  * Credentials are updated as {@link KubeCredentials} describes. A request that is answered with 401 is sent once more
- * if newer credentials are available within a second. A readiness probe is sent without credentials if a plugin or
- * issuer has given none within a quarter of a second, or files within a second. If a new certificate authority does not
- * verify the server, the probe is sent anonymously, and the previous authority verifies the server.
+ * if newer credentials are available within a second. A readiness probe waits for the first credentials: a quarter of a
+ * second for a plugin or issuer, a second for files. Then it is sent without credentials. If a new certificate
+ * authority does not verify the server, the probe is sent anonymously, and the previous authority verifies the server.
  *
  * Risky settings of the kubeconfig are logged once as warnings. When certificates change, new requests use new
  * connections, and the old ones close when their requests and watches have ended. Throws a KubeConfigError when the
@@ -63,7 +63,7 @@ class KubeConfigTransport implements Transport {
   /** The certificate authority in use when the server last answered; undefined for the system's authorities. */
   #verifiedCa: string | undefined
   #isUnverified = false
-  /** The connection of requests without credentials, while there are none. */
+  /** The connections of anonymous requests, while there are any. */
   #anonymous: { readonly identity: string; readonly transport: HttpTransport } | undefined
   #closed = false
 

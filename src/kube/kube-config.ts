@@ -23,8 +23,8 @@ import { restKubeApi } from './rest-api.ts'
 
 export interface LoadKubeConfigOptions {
   /**
-   * A kubeconfig file. @default the files of $KUBECONFIG, ~/.kube/config, or the Pod's service account, the first that
-   * exists
+   * A kubeconfig file. @default the files of $KUBECONFIG if it is set, else ~/.kube/config if it exists, else the Pod's
+   * service account
    */
   readonly kubeconfig?: string | undefined
   /** @default the current-context of the file */
@@ -206,7 +206,7 @@ export async function connect(
 }
 
 /**
- * The access to the readiness URL (`--readyz-url`) of one API server of the cluster of `access`, for `fromKubeConfig`.
+ * The access to the readiness URL (`--readyz-url`) of an API server in the cluster of `access`.
  *
  * The kubeconfig's certificate authority is trusted there too, but credentials are sent only where nobody else can
  * receive them:

@@ -12,8 +12,8 @@ import { LeaseLock } from './lease-lock.ts'
 /** The times of an election. */
 export interface LeaderElectionTiming {
   /**
-   * Others take the lease when they have seen no renewal for this long: in milliseconds, but whole seconds. @default
-   * 15000
+   * Others take the lease when they have seen no renewal for this long, in milliseconds; a whole number of seconds.
+   * @default 15000
    */
   readonly leaseDurationMs: number
   /**
@@ -56,12 +56,13 @@ export function leaderElectionProblem(timing: LeaderElectionTiming): string | un
 /**
  * Elects one of any number of processes by a Lease, compatible with client-go's `tools/leaderelection`.
  *
- * A leader stops `renewDeadlineMs` after it *sent* its last successful renewal; another begins `leaseDurationMs` after
- * it *saw* the last one, each on its own monotonic clock. So no two lead at once, whatever the wall clocks and whatever
- * the network loses, if the clocks run at about the same speed and nobody deletes the Lease under its holder.
+ * A leader stops `renewDeadlineMs` after it *sent* its last successful renewal; another process begins at the earliest
+ * `leaseDurationMs` after it *saw* that renewal. Each measures on its own monotonic clock. So no two processes lead at
+ * once, whatever the wall clocks show and the network loses, if the monotonic clocks run at about the same speed and
+ * nobody deletes a Lease that is held.
  *
  * A frozen process cannot stop leading: when it thaws, it continues before any of its timers fires. A caller that must
- * be sure checks {@link isLeader} right before a write. That is not a fence: the process may freeze between the two.
+ * be sure checks {@link isLeader} right before a write. That is not a fence: the process may freeze after the check.
  */
 export class LeaderElector {
   readonly #options: LeaderElectorOptions & LeaderElectionTiming

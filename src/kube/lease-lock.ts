@@ -10,14 +10,14 @@ export interface LeaseLockOptions {
   readonly namespace: string
   readonly name: string
   readonly identity: string
-  /** Whole seconds, in milliseconds. */
+  /** A whole number of seconds, in milliseconds. */
   readonly leaseDurationMs: number
 }
 
 /**
- * A Lease for which several processes compete, as one of them sees it. Reads the Lease, takes it if it is free or
- * expired, renews it and hands it over. Every write is guarded by the resourceVersion of the last read and preserves
- * unknown fields.
+ * One process's view of a Lease for which several compete. It reads the Lease, takes it if it is free or expired,
+ * renews it and hands it over. Every write is guarded by the resourceVersion of the last read and preserves unknown
+ * fields.
  */
 export class LeaseLock {
   readonly #options: LeaseLockOptions
@@ -47,7 +47,7 @@ export class LeaseLock {
     const { clock, identity, leaseDurationMs } = this.#options
     const lease = await this.#read(signal)
     if (this.holder !== undefined && this.holder !== identity) {
-      // This also applies to a deleted Lease: its holder needs the same time to notice the deletion.
+      // A deleted Lease also counts as held, because its holder may need this time to notice the deletion.
       const claimedMs = (this.#lease?.spec?.leaseDurationSeconds ?? leaseDurationMs / 1000) * 1000
       if (clock.monotonicMs() < this.#observedMs + claimedMs) return false
     }

@@ -1,18 +1,17 @@
 /** One lease, as a list or watch returned it. */
 export interface ObservedLease {
   readonly key: string
-  /** Changes with each renewal and with nothing else; never compared with any clock. */
+  /** Changes with each renewal and with nothing else. It is compared only for equality, never with a clock. */
   readonly renewal: string
   readonly ttlMs: number
 }
 
 /**
  * How close a lease is to its end.
- * - `renewed`: its next renewal is not yet expected, or no list has returned it since.
- * - `grace`: a list returned it shortly before the end of its TTL; from then on its holder has the grace period to
- *   renew it.
- * - `over`: that time has passed without a renewal. It stays over until it is renewed, whatever happens to this
- *   observer's reads.
+ * - `renewed`: no list has returned this renewal shortly before the end of the TTL, or later.
+ * - `grace`: such a list has returned it. The holder has until the end of the TTL, and at least the grace period, to
+ *   renew.
+ * - `over`: a list after that time has found no renewal. The lease stays over until it is renewed, even if reads fail.
  */
 type Stage =
   | { readonly type: 'renewed' }
@@ -25,11 +24,11 @@ interface Observation {
   /** When this observer first saw this renewal, on its own monotonic clock. */
   readonly sinceMs: number
   readonly stage: Stage
-  /** The number of watch events so far, at the watch event with this renewal; 0 for the result of a list. */
+  /** The observer's event count at the last watch event about this lease; 0 if a later list has returned the lease. */
   readonly eventCount: number
   /**
-   * The first renewal that this observer saw, at its start or after a gap, and when. A watch that catches up repeats
-   * earlier renewals and ends with this one.
+   * The renewal in the first list, at the start or after a gap, and the time of that list. A watch that catches up
+   * repeats earlier renewals and then this one, whose TTL still counts from that list.
    */
   readonly found: { readonly renewal: string; readonly sinceMs: number } | undefined
 }
@@ -38,15 +37,16 @@ interface Observation {
 const GRACE_MS = { least: 1_500, most: 2_000 }
 
 /**
- * Decides on this observer's own monotonic clock when leases without a server-side expiry are over: after the same
- * renewal was observed for a whole TTL. No wall clock, its own or the holders', is used.
+ * Decides when leases without a server-side expiry are over: when the same renewal was observed for a whole TTL, on
+ * this observer's own monotonic clock. Wall clocks are not used.
  *
  * Only successful lists decide. A watch merely reports renewals earlier than the next list; its state says nothing
  * about the holders. After a failed list, or a gap without lists (this process was frozen), every lease that is not
  * over gets a fresh TTL at the next successful list: an outage must not be mistaken for the death of every other
- * master. One list after the end of a TTL is not enough, because an outage may have begun and ended between two lists.
- * So a list must precede the end by the grace period, and the holder must have had that time to renew. No I/O and no
- * clock: only its own state changes.
+ * master. One list after the end of a TTL is not enough, because an outage may have begun and ended since the previous
+ * list. So two lists must have returned the same renewal: one shortly before the end or later, and one after the end,
+ * at least the grace period after the first. The caller passes the time and the results of its reads; this class does
+ * no I/O.
  */
 export class LeaseObserver {
   readonly #maxGapMs: number
@@ -97,7 +97,7 @@ export class LeaseObserver {
     this.#lastListMs = Number.NEGATIVE_INFINITY
   }
 
-  /** Whether the last successful list found that the lease has not been renewed for its whole TTL. */
+  /** Whether a list has found that the lease was not renewed for its whole TTL, and no renewal was observed since. */
   isOver(key: string): boolean {
     return this.#observations.get(key)?.stage.type === 'over'
   }
@@ -134,7 +134,7 @@ function observe(
   return { renewal, ttlMs, sinceMs, stage: { type: 'renewed' }, eventCount, found }
 }
 
-/** The observation without the time until now: the lease gets a fresh TTL. */
+/** Gives a lease that is not over a fresh TTL: the time until now does not count. */
 function anew(observation: Observation, nowMs: number): Observation {
   if (observation.stage.type === 'over') return observation
   const found = { renewal: observation.renewal, sinceMs: nowMs }
@@ -154,8 +154,8 @@ function advance(observation: Observation, nowMs: number): Observation {
 
 /** When a list with this same renewal advances the lease to its next stage. */
 function nextListMs({ sinceMs, ttlMs, stage }: Observation): number {
-  // A live holder has renewed its lease this long before its end, or is trying to, because a TTL exceeds the renewal
-  // interval by a third at least.
+  // A live holder has renewed its lease this long before its end, or is trying to, because a TTL is at least a third
+  // longer than the renewal interval.
   const graceMs = Math.min(Math.max(ttlMs / 6, GRACE_MS.least), GRACE_MS.most, ttlMs / 2)
   switch (stage.type) {
     case 'renewed':

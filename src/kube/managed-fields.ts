@@ -22,10 +22,10 @@ interface Entry extends LastWriter {
  * Which field manager changed an object from `before` to `after`; undefined if that cannot be determined. Status is
  * ignored.
  *
- * A writer owns what it has changed, so its entry is new, newer than before, or has gained fields; of several such
- * entries the newest counts. A second write by one manager within one second changes no entry. In that case the result
- * is the owner of a list or value that was replaced as a whole. A patch that only removes leaves no trace, and neither
- * does a deletion.
+ * A writer owns the fields that it has changed. So its entry is new, has a new time, or has gained fields. If there are
+ * several such entries, the newest counts. A second write by one manager within one second may change no entry. In that
+ * case the result is the owner of a list or value that was replaced as a whole. A patch that only removes fields leaves
+ * no trace, and neither does a deletion.
  *
  * @param before - undefined if it is unknown or was another object.
  */

@@ -1,6 +1,8 @@
 import { type Address, isLoopbackName, tryParseAddress } from '../net/address.ts'
 
-/** Our own API server lists this check in `/readyz?verbose` if it allocates for Services without stored bitmaps. */
+/**
+ * The in-process API server has this check in `/readyz?verbose` if it allocates for Services without stored bitmaps.
+ */
 export const ALLOCATORS_CHECK = 'service-allocators'
 
 /** One line of `/readyz?verbose`. */
@@ -35,7 +37,7 @@ export type ReadinessAnswer =
 
 /** Reads the health of a master's own API server. */
 export interface Readiness {
-  /** Probes go to another address than all other requests, so the outages of that address are tracked separately. */
+  /** Whether probes have a server address of their own, whose outages are tracked separately. */
   readonly apart?: boolean
   /** GET /readyz?verbose, once. Never rejects, except with the signal's reason. */
   probe(signal: AbortSignal): Promise<ReadinessAnswer>
@@ -47,8 +49,8 @@ export interface Readiness {
 }
 
 /**
- * Reads the URL of a readiness endpoint: http or https, without credentials; its path defaults to /readyz. @throws
- * TypeError
+ * Reads the URL of a readiness endpoint: http or https, without credentials, query or fragment. The path defaults to
+ * /readyz. @throws TypeError
  */
 export function parseReadyzUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
@@ -65,8 +67,8 @@ export function parseReadyzUrl(text: string): string {
 }
 
 /**
- * The error text if a master lacks the URL of its own API server's /readyz. Undefined if the kubeconfig's server is
- * evidently its own, or if unreadiness has no consequences.
+ * The error text if a master must have the URL of its own API server's /readyz, and has none. It needs none if the
+ * kubeconfig's server is evidently its own, or if unreadiness does not remove it from the list.
  */
 export function missingReadyzUrl(
   values: {
@@ -88,7 +90,7 @@ export function missingReadyzUrl(
 
 /**
  * Whether the API server at this URL is evidently the one beside us: at a loopback address, or at an address that this
- * master advertises. The address of a load balancer is neither, and its readiness is not that of our server.
+ * master advertises. The address of a load balancer is neither, and a probe through it may reach another server.
  */
 export function isOwnServer(url: string, advertised: readonly Address[]): boolean {
   const host = new URL(url).hostname.replace(/^\[|\]$/g, '')

@@ -112,8 +112,8 @@ export class ReconcileLoop<Own extends string> {
 
 /**
  * A refusal because of the state of an object often ends a moment later: the address of a deleted Service is free after
- * 2 ms. So the first waits are short. After an outage everything must be in sync within 2 s of the server's own first
- * write, so no wait exceeds 1 s.
+ * 2 ms. So the first waits are short. After an outage everything must be in sync within 2 s of the first write that the
+ * server accepts, so no wait exceeds 1 s.
  */
 const passing = { firstMs: 2, maxMs: 1_000 }
 /** Missing rights and invalid requests last until somebody changes the configuration. */

@@ -3,7 +3,7 @@ import { linkedController } from '../runtime/signals.ts'
 import type { KubeError } from './errors.ts'
 import { smallerPage } from './transport.ts'
 
-/** The state of a reflector. Each state is one request, or (streaming, then watching) one part of a request. */
+/** The state of a reflector. Each state is one request. Only a streaming list and the watch after it share one. */
 export type ReflectorState<T> =
   /** Receives the current state as events. `objects` has the objects received so far, by key. */
   | { readonly phase: 'streaming'; readonly objects: Map<string, T> }
@@ -26,7 +26,7 @@ export type ReflectorState<T> =
       readonly shared?: boolean | undefined
     }
 
-/** How a request ended. `proven`: it was a watch, and had shown that the server serves it. */
+/** How a request ended. `proven`: the request was a watch, and the server had shown that it serves this watch. */
 export type Ending =
   /** The server closed the watch normally. */
   | { readonly kind: 'closed'; readonly proven: boolean }
@@ -46,7 +46,7 @@ export interface RetryPlan<T> {
   readonly noStreaming?: true
 }
 
-/** The inputs of a plan beside the state. */
+/** The inputs of a plan beside the state and the ending. */
 interface RetryContext {
   /** Whether to request streaming lists from this server. */
   readonly streaming: boolean
@@ -117,8 +117,8 @@ function planPaging<T>(
   state: Extract<ReflectorState<T>, { readonly phase: 'paging' }>,
   error: KubeError,
 ): RetryPlan<T> {
-  // A list in one request cannot expire between its pages. It succeeds even if paging takes longer than the server
-  // retains its history, unless the answer is too large.
+  // A list in one request cannot expire between pages. So it succeeds where paging takes longer than the server retains
+  // its history, unless the answer is too large.
   const whole: ReflectorState<T> = { phase: 'paging', items: [], continue: undefined, limit: undefined }
   switch (error.code) {
     case 'Expired':
@@ -154,7 +154,7 @@ function planWatching<T>(
   }
   if (ending.kind === 'closed') return { next: state, wait: ending.proven ? 'none' : 'short' }
   const { code } = ending.error
-  // A restarted server has no history, so this happens after every outage. Recovery from an outage must be quick.
+  // A restarted server has no history, so the watch expires after every outage. Recovery from an outage must be quick.
   if (code === 'Expired') return { next: start, wait: context.justListed ? 'short' : 'none' }
   if (ending.watchError && code !== 'TooManyRequests') return { next: start, wait: 'short' }
   switch (code) {

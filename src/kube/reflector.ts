@@ -30,8 +30,8 @@ export type Transform<T> = ((object: T) => T) & { readonly protobuf?: TrimmedRea
 /** Receives what a reflector reads, in order. An error that it throws ends the reflector. */
 export interface ReflectorSink<T> {
   /**
-   * The complete current state. The receiver computes the differences from the previous state. Nothing else is reported
-   * until the result, if it is a promise, has settled.
+   * The complete current state. The receiver computes the differences from the previous state. If the result is a
+   * promise, nothing else is reported until it has settled.
    */
   replaced(objects: Iterable<T>): void | Promise<void>
   /** One change after that state. */
@@ -60,17 +60,17 @@ export interface ReflectorOptions<T extends KubeObject> {
 }
 
 /**
- * An API server sends a bookmark about every minute. A watch that is silent for longer has a dead connection, or its
- * collection does not change: kube-apiserver repeats no resourceVersion. Reconnecting is cheaper than finding out
- * which.
+ * An API server sends a bookmark about every minute, but kube-apiserver sends none while the resourceVersion is
+ * unchanged. So a watch that is silent for longer has a dead connection, or its collection does not change.
+ * Reconnecting is cheaper than finding out which.
  */
 const watchPatience = { quietMs: 90_000 }
 /** A server that does not know streaming lists sends no bookmark after the last initial event. */
 const streamPatience = { quietMs: 10_000, totalMs: 60_000 }
 
 /**
- * After an outage everything must be in sync within 2 s of the server's own first write, so no wait may be longer than
- * 1 s. One process with a few watches can afford that, and 429 with Retry-After is honoured too.
+ * After an outage everything must be in sync within 2 s of the first write that the server accepts, so no wait may be
+ * longer than 1 s. One process with a few watches can afford that, and 429 with Retry-After is honoured too.
  */
 const shortWaits = { firstMs: 200, factor: 2, maxMs: 800, jitter: 0.25 }
 /**
@@ -81,7 +81,7 @@ const longWaits = { firstMs: 200, factor: 2, maxMs: 8_000, jitter: 0.25 }
 const LONGEST_RETRY_AFTER_MS = 10_000
 
 /**
- * A watch that always fails right after its list makes every retry a list. The next list waits for this many times the
+ * If a watch always fails right after its list, every retry is a list. The next list waits for this many times the
  * duration of the last one. That is almost nothing for a few objects, and spares a server with a million of them.
  */
 const LIST_PAUSE = 4
@@ -91,7 +91,7 @@ const LONGEST_LIST_PAUSE_MS = 30_000
  * Follows one collection for ever: lists it, watches it, and recovers from every failure of either.
  *
  * The list arrives as a stream of watch events if the server supports that (KEP-3157), else in pages. A watch continues
- * from the last received resourceVersion; only a gap (410, an ERROR event, an unreadable one) leads to a new list.
+ * from the last received resourceVersion; only a gap (410, an ERROR event, an unreadable event) leads to a new list.
  * Modelled on client-go's `tools/cache/reflector.go` and kube-rs' `watcher`.
  */
 export class Reflector<T extends KubeObject> {
@@ -153,9 +153,7 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  /**
-   * Reduces an object. This may throw, because only the types of metadata were checked; such an object is a bad answer.
-   */
+  /** Reduces an object. Throws a BadResponse if the transform fails: only the types of metadata were checked before. */
   #reduced(object: T): T {
     try {
       return this.#transform(object)
@@ -164,7 +162,7 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  /** Reads one page. Undefined if it arrived; the state then holds the next step. */
+  /** Reads one page. Returns undefined if it arrived; the state is then that of the next request. */
   async #listPage(signal: AbortSignal): Promise<Ending | undefined> {
     const { api, resource, query } = this.#options
     if (this.#state.phase !== 'paging') return undefined
@@ -351,7 +349,9 @@ function endedAtOnce(source: string): KubeError {
   return new KubeError('BadResponse', `watch ${source}: the server closed it immediately`)
 }
 
-/** Returns a KubeError, as which every request must fail. Anything else is a programming error and is thrown again. */
+/**
+ * Returns a KubeError, the only error with which a request may fail. Throws any other, as it is a programming error.
+ */
 function onlyKubeError(error: unknown): KubeError {
   if (isKubeError(error)) return error
   throw error

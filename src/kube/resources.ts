@@ -103,7 +103,7 @@ export function apiVersionOf(resource: Resource<KubeObject>): string {
   return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`
 }
 
-/** API servers leave apiVersion and kind out of a list's items, but not out of a watch's objects. */
+/** Adds a missing apiVersion and kind. API servers omit them in the items of a list, but not in watch events. */
 export function withKind<T extends KubeObject>(resource: Resource<T>, object: T): T {
   return object.kind === undefined ? { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object } : object
 }

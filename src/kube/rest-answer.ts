@@ -47,7 +47,7 @@ export function asObject<T extends KubeObject>(call: CallName, resource: Resourc
 
 /**
  * The list of the answer. Throws a BadResponse if it is not one. Items stay as the server sent them: those of built-in
- * kinds have no kind.
+ * types have no `kind`.
  */
 export function asList<T extends KubeObject>(call: CallName, body: unknown): KubeList<T> {
   if (!isRecord(body)) throw badResponse(call, `the answer is ${describe(body)}, not a list`)
@@ -70,7 +70,7 @@ const eventTypes: ReadonlySet<unknown> = new Set(['ADDED', 'MODIFIED', 'DELETED'
 
 /**
  * Reads one event of a watch. Throws a BadResponse if the frame is not an event. The caller adds the name of the call
- * to it.
+ * to the error.
  */
 export function asWatchEvent<T extends KubeObject>(frame: unknown): WatchEvent<T> {
   if (!isRecord(frame) || !eventTypes.has(frame.type) || !isRecord(frame.object)) {
@@ -158,7 +158,7 @@ function describe(value: unknown): string {
 export interface RetryPolicy {
   /** Requests in all, the first included. @default 5 */
   readonly attempts: number
-  /** The longest sum of all waits, in milliseconds; the caller handles longer ones. @default 30000 */
+  /** The longest sum of all waits, in milliseconds. The caller gets a refusal that requires more. @default 30000 */
   readonly maxWaitMs: number
   /** The shortest wait, in milliseconds, for servers that answer 0. @default 100 */
   readonly minWaitMs: number

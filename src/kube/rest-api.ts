@@ -236,7 +236,7 @@ class RestKubeApi implements KubeApi {
     return response.body
   }
 
-  /** Sends the call, and repeats it if the server requests that, until there is an answer in 2xx or an error. */
+  /** Sends the call, and repeats it while the server requests that. Rejects if the answer is not 2xx. */
   async #exchange(call: Call, signal: AbortSignal): Promise<ApiResponse> {
     const { clock, random } = this.#options
     let waitedMs = 0
@@ -273,8 +273,8 @@ class RestKubeApi implements KubeApi {
 }
 
 /**
- * Whether a call failed because of its format. The error is known by its name, because importing its class would load
- * the tables of all messages.
+ * Whether a call failed because of protobuf. A ProtobufError is recognized by its name, because importing its class
+ * would load the tables of all messages.
  */
 function refusesProtobuf(error: unknown): boolean {
   if (!isKubeError(error)) return false
@@ -336,8 +336,8 @@ function collectionPath(verb: string, resource: Resource<KubeObject>, ref: Parti
 }
 
 /**
- * The path of exactly one object. Throws if the name is missing or escapes its segment, because it would then address
- * the whole collection.
+ * The path of exactly one object. Throws if the name is missing or escapes its segment, because the path would then
+ * address another object or a whole collection.
  */
 function objectPath(verb: string, resource: Resource<KubeObject>, ref: PartialRef, subresource?: 'status'): string {
   if (resource.namespaced) requireSegment(verb, resource, 'namespace', ref.namespace)

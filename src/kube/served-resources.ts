@@ -7,10 +7,11 @@ import { isKubeError } from './errors.ts'
 import { type KubeObject, qualifiedPlural, type Resource } from './resources.ts'
 
 /**
- * The server must deny a resource for this long, in milliseconds, because it may not serve everything yet at its start.
+ * A resource counts as unserved only when it has been denied for this long, in milliseconds, because a starting server
+ * may not serve everything yet.
  */
 const HOLD_MS = 4_000
-/** Denials that are further apart than this, in milliseconds, are separate: the resource was served in between. */
+/** If denials are further apart than this, in milliseconds, we assume that the resource was served in between. */
 const FORGET_MS = 30_000
 /** Discovery is asked for a missing resource after the first interval, then after twice as long, up to the last one. */
 const FIRST_ASK_MS = 1_000
@@ -24,11 +25,11 @@ export type Serving =
   | { readonly type: 'denied'; readonly sinceMs: number; readonly lastMs: number }
   | { readonly type: 'unserved' }
   /**
-   * It was unserved, and discovery does not answer now. Only a request for the resource itself can show whether it is.
+   * The resource was unserved, and discovery does not answer now. Only a request for it can show whether it is served.
    */
   | { readonly type: 'uncertain' }
 
-/** The state of a resource after another answer. `served` is undefined if there was no answer. Pure. */
+/** The state of a resource after another answer. `served` is undefined if there was no answer that counts. Pure. */
 export function nextServing(before: Serving, served: boolean | undefined, nowMs: number): Serving {
   if (served === true) return { type: 'served' }
   if (served === undefined) return before.type === 'unserved' ? { type: 'uncertain' } : before
@@ -59,8 +60,8 @@ interface Entry {
  *
  * A 404 alone proves nothing: a server that is starting also answers 404 for resources that it will serve. The server's
  * own discovery must deny the resource for four seconds, and the server must be ready. From then on discovery is asked
- * at growing intervals of at most a minute, and at once after {@link expedite}. As soon as it does not deny the
- * resource, because it has it or gives no answer, the resource itself is requested again.
+ * at growing intervals of at most a minute, and at once after {@link expedite}. As soon as discovery lists the
+ * resource, or gives no answer, the resource itself is requested again.
  */
 export class ServedResources {
   readonly #options: ServedResourcesOptions

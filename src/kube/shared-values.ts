@@ -4,9 +4,9 @@ type Texts = Readonly<Record<string, string>>
 const LONGEST_KEY = 1024
 
 /**
- * Stores one instance of equal values, so that thousands of objects can share it. When there are too many values it
- * forgets all of them; objects that share one continue to share it. A value with a long key is not stored. So the size
- * is bounded, whatever the objects contain.
+ * Stores one instance of equal values, so that thousands of objects can share it. When the limit is reached, it forgets
+ * all values; objects that share one continue to share it. A value with a long key is not stored. So its size is
+ * bounded, whatever the objects contain.
  */
 export class SharedValues<Value> {
   readonly #limit: number
@@ -17,7 +17,8 @@ export class SharedValues<Value> {
   }
 
   /**
-   * The stored value of a key, created if there is none. Equal values must have the same key, others different keys.
+   * The stored value of a key, created if there is none. Equal values must have the same key, and different values
+   * different keys.
    */
   get(key: string, make: () => Value): Value {
     if (key.length > LONGEST_KEY) return make()

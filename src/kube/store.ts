@@ -12,7 +12,7 @@ export type Change<T> =
  * The objects of one resource as last received, by namespace and name. They are shared: do not modify them.
  *
  * Every change is reported relative to the stored state, so that an index that adds `object` and removes `old` is
- * always exact. An object with the stored resourceVersion is no change.
+ * always exact. An object that has the stored uid and resourceVersion is no change.
  */
 export class Store<T extends KubeObject> {
   #objects = new Map<string, T>()

@@ -6,7 +6,7 @@ export interface ApiRequest {
   /** Absolute, percent-encoded, without the query. */
   readonly path: string
   readonly query: readonly (readonly [name: string, value: string])[]
-  /** Lower-case names. A body's `content-type` is here. */
+  /** By lower-case names, including the `content-type` of the body. */
   readonly headers: Readonly<Record<string, string>>
   /** A JSON value. */
   readonly body?: unknown
@@ -16,9 +16,9 @@ export interface ApiRequest {
   readonly timeoutMs?: number | undefined
   /** The longest accepted answer, in bytes; of a stream, the longest line. @default the limit for one object */
   readonly maxBytes?: number | undefined
-  /** Nobody reads the managedFields of the answer, a third of most objects: they may be missing or empty. */
+  /** The caller does not read managedFields, so they may be missing or empty. They are a third of most objects. */
   readonly dropsManagedFields?: boolean | undefined
-  /** Reads answers in protobuf, which `headers` accepts beside JSON. A transport may always answer in JSON. */
+  /** Decodes an answer in protobuf, which `headers` must then accept beside JSON. The answer may still be in JSON. */
   readonly protobuf?: TrimmedReader | undefined
   /**
    * The request only checks whether the server is alive. While there are no credentials it is sent without them, after
@@ -39,8 +39,8 @@ export type ApiResponse =
 
 /**
  * Carries requests to one API server: over HTTP, or by a call to the in-process one. Rejects with a KubeError
- * (`Unreachable`, `Timeout`, `NoCredentials`, `BadResponse`, `TooLarge`) or the signal's reason; an answer of the
- * server, refusals included, resolves.
+ * (`Unreachable`, `Timeout`, `NoCredentials`, `BadResponse`, `TooLarge`) or the signal's reason. Every answer of the
+ * server resolves, even a refusal.
  */
 export interface Transport {
   send(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse>

@@ -63,7 +63,7 @@ export function addressesOf(object: unknown): readonly string[] {
   return [...listed, ...usable.flatMap(({ addresses }) => addresses)].sort()
 }
 
-type Found = Pick<ObservedObjects, 'service' | 'namespaces'>
+export type Found = Pick<ObservedObjects, 'service' | 'namespaces'>
 
 /**
  * Reports the Service `kubernetes` and the namespaces each time that they have changed, until the signal is aborted.

@@ -3,7 +3,7 @@ import { endpointSlices, endpoints, type KubeObject, type Resource } from '../..
 import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import type { Listing } from '../../verify/observation.ts'
-import { followEtcdLeases, followKubernetesLeases, followListings, followObjects } from '../listings.ts'
+import { type Found, followEtcdLeases, followKubernetesLeases, followListings, followObjects } from '../listings.ts'
 import type { TargetObserver } from '../target.ts'
 import type { Cluster } from './cluster.ts'
 
@@ -33,18 +33,19 @@ export async function followCluster(options: FollowOptions): Promise<void> {
   const { api } = cluster
   await Promise.all([
     ...(['endpoints', 'slice'] as const).map((object) => again(options, () => followObject(options, object))),
-    again(options, () =>
-      followObjects(
+    again(options, () => {
+      let last: Found['service']
+      return followObjects(
         api,
-        (found) =>
-          options.observer.objects({
-            ...found,
-            atMs: options.clock.monotonicMs(),
-            byDamage: options.spoiled('service'),
-          }),
+        (found) => {
+          // A report about a namespace repeats the last version of the Service.
+          const byDamage = found.service !== last && options.spoiled('service')
+          last = found.service
+          options.observer.objects({ ...found, atMs: options.clock.monotonicMs(), byDamage })
+        },
         signal,
-      ),
-    ),
+      )
+    }),
     again(options, () => followLeases(options)),
   ])
 }

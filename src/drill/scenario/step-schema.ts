@@ -213,7 +213,7 @@ export const actions = {
     },
   },
   random: {
-    description: 'steps that a seed decides; everything is undone at their end',
+    description: 'steps that a seed decides; faults end with them, changes of the fleet stay',
     keys: {
       for: time(1000, 'how long', { required: true }),
       seed: {

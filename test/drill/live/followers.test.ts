@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Cluster } from '../../../src/drill/live/cluster.ts'
+import { followCluster } from '../../../src/drill/live/followers.ts'
+import { namespaces, services } from '../../../src/kube/resources.ts'
+import { setUp } from '../../bootstrap/masters-world.ts'
+
+test('a change of a namespace does not pass for the result of damage to the Service, which comes after it', async () => {
+  const { time, api } = setUp()
+  await api.create(namespaces, { metadata: { name: 'default' } }).catch(() => {})
+  const service = { metadata: { namespace: 'default', name: 'kubernetes' }, spec: { clusterIP: 'None', ports: [{ port: 443 }] } }
+  await api.create(services, service)
+  let isSpoiled = false
+  const seen: string[] = []
+  const stop = new AbortController()
+  const following = followCluster({
+    cluster: { api, etcd: undefined, leaseStore: 'kubernetes' } as unknown as Cluster,
+    clock: time.view(),
+    observer: {
+      leases() {},
+      objects: ({ service: found, namespaces: names, byDamage }) =>
+        seen.push(`${found === undefined ? 'gone' : 'there'} ${names.length} ${byDamage}`),
+    },
+    listed() {},
+    spoiled(object) {
+      if (object !== 'service' || !isSpoiled) return false
+      isSpoiled = false
+      return true
+    },
+    signal: stop.signal,
+  })
+  await time.advance(1_000)
+  const before = (await api.list(namespaces)).items.length
+  seen.length = 0
+  isSpoiled = true
+  await api.create(namespaces, { metadata: { name: 'other' } })
+  await time.advance(1_000)
+  await api.delete(services, { namespace: 'default', name: 'kubernetes' }, {})
+  await time.advance(1_000)
+  stop.abort()
+  await following
+  assert.deepEqual(seen, [`there ${before + 1} false`, `gone ${before + 1} true`])
+})

@@ -10,9 +10,12 @@ import type { RangeChange, RangeName, RangeRegistry } from './registries/range-r
 import { REQUEST_TIMEOUT_MS, type Repair } from './repair.ts'
 import { clusterIpsOf } from './service-claims.ts'
 
-/** How often to check again while it is unknown what the server uses. */
+/** The time between two checks, in milliseconds, while it is unknown what the server uses. */
 const UNDECIDED_PERIOD_MS = 200
-/** A starting server may not serve all groups yet; one that denies the IPAddress API for this long does not have it. */
+/**
+ * A server that lacks the IPAddress API for this long, in milliseconds, does not have it. A starting server may lack it
+ * at first.
+ */
 const ABSENT_FOR_MS = 3_000
 
 interface ClusterIpRepairOptions {
@@ -21,11 +24,11 @@ interface ClusterIpRepairOptions {
   /** The bitmaps of servers up to 1.34. */
   readonly bitmaps: Repair
   readonly registry: RangeRegistry
-  /** All Services. A server that serves none has nothing to allocate. */
+  /** All Services. A server that does not serve Services has nothing to allocate. */
   readonly services: Pick<Followed<Service>, 'whenSynced'>
   /** Called when the bitmaps are needed and there is no registry for them. @default nothing */
   readonly onMissingRegistry?: (() => void) | undefined
-  /** Reports when a server is seen to use an existing bitmap. */
+  /** Detects that a server uses an existing bitmap. */
   readonly use: { proven(signal: AbortSignal): Promise<void> }
   readonly clock: Clock
   readonly logger: Logger
@@ -35,9 +38,9 @@ interface ClusterIpRepairOptions {
 }
 
 /**
- * The repair of ClusterIPs: of the IPAddress objects if the server serves them; of the bitmaps if it serves no
- * IPAddresses, or is seen to use bitmaps too. Servers from 1.31 to 1.34 write both, so both are repaired. This finds a
- * leaked bit, which upstream misses.
+ * Repairs the allocations of ClusterIPs: the IPAddress objects if the server serves them, and the bitmaps if it serves
+ * no IPAddresses or is seen to use bitmaps too. Servers from 1.31 to 1.34 write both. For them the repair of the
+ * bitmaps finds leaked bits, which upstream misses.
  */
 export class ClusterIpRepair implements Repair {
   readonly #options: ClusterIpRepairOptions
@@ -149,9 +152,9 @@ interface BitmapUseOptions {
 }
 
 /**
- * Detects whether a server that serves IPAddresses also writes the bitmaps of ClusterIPs, as those from 1.31 to 1.34
- * do. An existing bitmap proves nothing: an upgraded cluster still has that of its old servers, and the newer ones
- * neither read nor write it. A server that uses it sets the bit of each new Service.
+ * Detects whether a server that serves IPAddresses also writes the bitmaps of ClusterIPs, as servers from 1.31 to 1.34
+ * do. An existing bitmap proves nothing: an upgraded cluster still has the bitmap of its old servers, which newer
+ * servers neither read nor write. A server that uses the bitmap sets a bit for each new Service.
  */
 export class BitmapUse {
   readonly #options: BitmapUseOptions
@@ -164,7 +167,10 @@ export class BitmapUse {
     this.#options = options
   }
 
-  /** Resolves when a Service was created together with its bit. Rejects with the signal's reason. */
+  /**
+   * Resolves when a Service and the bitmap get the same address, at most {@link REQUEST_TIMEOUT_MS} apart. Rejects
+   * with the signal's reason.
+   */
   async proven(signal: AbortSignal): Promise<void> {
     const { registry, services, availability } = this.#options
     const { controller, unlink } = linkedController(signal)
@@ -215,7 +221,10 @@ export class BitmapUse {
     return new Set(range && bitmap ? [...bitmap].map((offset) => range.textAt(offset)) : [])
   }
 
-  /** Records an address on one side. If it is also on the other, a Service was created together with its bit. */
+  /**
+   * Records in `here` that a Service or the bitmap got an address. If `there` has the address too, the server uses the
+   * bitmap.
+   */
   #note(ip: string, here: Recent, there: Recent): void {
     const nowMs = this.#options.clock.monotonicMs()
     for (const recent of [here, there]) {

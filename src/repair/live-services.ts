@@ -41,7 +41,7 @@ export async function listServices(api: KubeApi, signal: AbortSignal): Promise<r
   return (await Array.fromAsync(listPages(api, services, { signal }))).flat()
 }
 
-/** The holders of this many numbers are read at a time when speed matters. */
+/** The most numbers whose holders are read before a write, once other writers have been faster. */
 const FEW_NUMBERS = 8
 
 /** Numbers that Services hold according to a live read. */
@@ -73,8 +73,8 @@ export class RangeLive {
   }
 
   /**
-   * The numbers that the holders of `numbers` hold. Without `many`, reads the holders of only a few of `numbers`:
-   * `checked` names those, and is undefined if it was all of them.
+   * The numbers that the holders of `numbers` hold. Without `many`, reads the holders of only a few of `numbers`.
+   * `checked` has the numbers whose holders were read, or is undefined if all were.
    */
   async holders(
     numbers: Bitmap,

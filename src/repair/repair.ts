@@ -25,9 +25,9 @@ export interface WritePermit {
    */
   readonly mode: 'repair' | 'report'
   /**
-   * Asks the server, before each round of writes, whether it does the repair itself, because a new server may have
-   * replaced the previous one. A server that repairs exits if another writer is faster, so after false nothing may be
-   * written. Rejects with a RemoteError if no server answers.
+   * Whether the next round of writes is permitted. Asks the server each time, unless the repair was requested by name,
+   * because a new server that does the repair itself may have replaced the previous one. Beside such a server nothing
+   * may be written: it exits if another writer is faster. Rejects with a RemoteError if no server answers.
    */
   granted(signal: AbortSignal): Promise<boolean>
 }
@@ -48,19 +48,20 @@ export interface RepairContext {
 }
 
 /**
- * kube-apiserver allocates before it stores the Service, and aborts a request after this long, in milliseconds. An
- * allocation that is older belongs to no running request.
+ * kube-apiserver aborts a request after this time, in milliseconds. It allocates before it stores the Service, so an
+ * older allocation belongs to no running request.
  */
 export const REQUEST_TIMEOUT_MS = 60_000
 
 /**
- * When an update of a Service gives up an allocation, the server may release it up to this long after it stored the
- * Service, in milliseconds.
+ * The longest time, in milliseconds, from the storing of a Service without an allocation to the release of the
+ * allocation.
  */
 export const MAX_RELEASE_DELAY_MS = 2_000
 
 /**
- * A server that releases an allocation first may store the Service up to this long afterwards, in milliseconds. If a
- * Service still has the allocation after this time, only a later request gives it up.
+ * The longest time, in milliseconds, from the release of an allocation to the storing of the Service without it, on a
+ * server that releases first. A Service that still has the allocation after this time gives it up only by a later
+ * request.
  */
 export const MAX_STORE_DELAY_MS = 10_000

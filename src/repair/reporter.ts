@@ -146,8 +146,8 @@ export class RepairMetrics {
   }
 
   /**
-   * Calls `report`, instead of an earlier one, before each scrape, to set by {@link usage} the gauges that are too
-   * expensive to update at every change.
+   * Calls `report` before each scrape, in place of an earlier `report`. It sets by {@link usage} the gauges that are
+   * too expensive to update at every change.
    */
   onCollect(report: () => void): void {
     this.#report = report
@@ -181,7 +181,7 @@ interface RepairReporterOptions {
   readonly clock: Clock
   /** The user who writes; undefined in a dry run. @default undefined */
   readonly user?: AuditUser | undefined
-  /** A dry run lists everything. @default false */
+  /** Whether to log every finding, and to count none as repaired. @default false */
   readonly dryRun?: boolean | undefined
 }
 
@@ -230,7 +230,6 @@ export class RepairReporter {
 
   /** Counts a finding as repaired. If it occurs again, it is a new finding. */
   repaired(finding: Finding): void {
-    // In a dry run nothing was repaired.
     if (this.#options.dryRun === true) return
     this.#standing.delete(identityOf(finding))
     this.metrics.repaired(finding)

@@ -29,8 +29,8 @@ export interface BitmapRange {
 }
 
 /**
- * The numbers that Services hold in the ranges of one repair. Numbers are those of {@link BitmapRange}; `range` is the
- * index in `ranges`.
+ * The numbers that Services hold in the ranges of one repair. In the methods, `range` is an index in `ranges`, and
+ * `offset` is a number in that range.
  */
 export interface RangeClaims {
   readonly kind: RepairKind
@@ -42,15 +42,15 @@ export interface RangeClaims {
    * ranges.
    */
   visit(service: Service, hold: (range: number, offset: number) => void, fault?: (finding: Finding) => void): void
-  /** A Service holds a number that is not allocated. `repairing`: it is about to be allocated. */
+  /** The finding that a Service holds an unallocated number. `repairing`: the number is about to be allocated. */
   notAllocated(service: Service, range: number, offset: number, repairing: boolean): Finding
-  /** A Service holds a number that an older Service holds, or holds a number twice. */
+  /** The finding that a Service holds a number that an older Service holds, or holds a number twice. */
   duplicate(service: Service, range: number, offset: number): Finding
-  /** A number has long been allocated, and no Service holds it. */
+  /** The finding that no Service holds a number allocated long ago. `repairing`: the number is about to be freed. */
   leaked(range: number, offset: number, repairing: boolean): Finding
 }
 
-/** The reference to a Service in a finding. Items of a list have no kind. */
+/** A Service as the object of a finding, with the apiVersion and kind that items of a list lack. */
 export function regardingService({ metadata }: Service): KubeObject {
   return { apiVersion: 'v1', kind: 'Service', metadata }
 }
@@ -58,7 +58,7 @@ export function regardingService({ metadata }: Service): KubeObject {
 /**
  * The ClusterIPs of one family, or of two, that Services hold. A range that is too large for a bitmap is left out,
  * because no server has a bitmap for it. Upstream: pkg/registry/core/service/ipallocator/controller/repair.go; its
- * findings for a full range and for unknown errors cannot occur there, nor here.
+ * findings for a full range and for unknown errors are left out, because they cannot occur.
  * @throws RangeError for two ranges of one family.
  */
 export function clusterIpClaims(cidrs: readonly Cidr[]): RangeClaims {
@@ -146,8 +146,8 @@ function bitmapRange(range: AllocationRange<Address>, cidrs: readonly Cidr[], in
 }
 
 /**
- * Computes the number of an address of the range's family, as `offsetOf` does, but without BigInt, because there are
- * many.
+ * Returns a function that computes the number of an address of the range's family, as `offsetOf` does. It avoids
+ * BigInt, because there are many addresses.
  */
 function locatorOf(cidr: Cidr, size: number): (groups: AddressGroups) => number | undefined {
   const network = new Uint16Array(8)
@@ -196,7 +196,7 @@ function familyName(family: 4 | 6): 'IPv4' | 'IPv6' {
 
 /**
  * The NodePorts that Services hold. Upstream: pkg/registry/core/service/portallocator/controller/repair.go; its
- * findings for a full range and for unknown errors cannot occur there, nor here.
+ * findings for a full range and for unknown errors are left out, because they cannot occur.
  */
 export function nodePortClaims(range: PortRange): RangeClaims {
   const ports = portAllocationRange(range)

@@ -6,8 +6,8 @@ import type { Finding } from '../reporter.ts'
 import type { RangeClaims } from './claims.ts'
 
 /**
- * The numbers that Services hold now, updated with each change of a Service, so that a check need not visit all of
- * them. It counts the holders of a number, without their names.
+ * The numbers that Services hold now, updated with each change of a Service, so that a check need not visit all
+ * Services. Counts the holders of each number, without their names.
  */
 export class RangeHoldings {
   readonly #claims: RangeClaims
@@ -75,7 +75,7 @@ export function* surveyServices(services: Iterable<Service>, claims: RangeClaims
 
 /**
  * The holders of the `wanted` numbers of each range, by number: the oldest Service first, and equally old ones by name.
- * So all masters agree which Service keeps a number with several holders. A Service that holds a number twice occurs
+ * This order lets all masters agree which of several holders keeps a number. A Service that holds a number twice occurs
  * twice.
  */
 export function* claimantsOf(

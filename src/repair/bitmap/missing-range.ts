@@ -12,8 +12,8 @@ export function lacksBitmap(reason: string): boolean {
 export const BITMAP_HINT = 'set --etcd-servers to have the bitmap of the allocator created in etcd'
 
 /**
- * Reports, with one line and one Event, that a repair has no range registry, although its server needs the bitmap in
- * it. Asking the server would prove nothing, because kube-apiserver needs no bitmap for an allocation that it does not
+ * Reports, with one line and one Event, that a repair has no range registry, although its server needs a bitmap. A dry
+ * run on the server would prove nothing, because kube-apiserver needs no bitmap for an allocation that it does not
  * store.
  */
 export function reportMissingRange(kind: RepairKind, reporter: RepairReporter): void {

@@ -14,8 +14,8 @@ export type RangeReading =
       readonly type: 'taken'
       /**
        * `same-range`: stored for this range. `absent`: nothing is stored. `unnamed`: stored without the text of its
-       * range, as before its server's first pass. `adopted`: stored for another range; common items are carried over.
-       * All but the first must be written even when nothing is missing.
+       * range, because its server has not completed a pass yet. `adopted`: stored for another range; common items are
+       * carried over. Every origin but `same-range` requires a write, even if nothing is missing.
        */
       readonly origin: 'same-range' | 'absent' | 'unnamed' | 'adopted'
       /** The allocated numbers, in the numbering of the managed range. */
@@ -49,7 +49,7 @@ export function readRange(
   return withheld('mismatch', { reason: 'ServiceRangeMismatch', note, item: text })
 }
 
-/** `reason` ends a sentence that begins with the place. */
+/** `reason` ends a sentence that begins with `where`. */
 export function unreadableRange(
   range: BitmapRange,
   where: string,
@@ -79,8 +79,9 @@ function carriedOver(set: Bitmap, from: Pick<BitmapRange, 'textAt'>, to: BitmapR
 /** A leak is freed in the third full pass that sees it, as upstream does (`numRepairsBeforeLeakCleanup`). */
 const PASSES_BEFORE_FREED = 3
 /**
- * A leak is not freed before this time either. kube-apiserver allocates a number before it stores the Service, and
- * aborts a request after 60 s. So no running request has a number that was allocated for longer and is in no Service.
+ * A leak must also have been allocated for this long, in milliseconds. kube-apiserver allocates a number before it
+ * stores the Service, and aborts a request after 60 s. So a number that has been allocated for longer, and is in no
+ * Service, belongs to no running request.
  */
 const LEAK_MS = 120_000
 
@@ -97,8 +98,8 @@ interface LeakCohort {
  * The leaks of one range, whether or not they may be freed yet.
  *
  * The ledger requires continuous observation. Its owner calls {@link stillTaken} with each state of the range in turn,
- * so that the time of a number that was released and allocated again starts anew. It drops the ledger when states may
- * have been missed.
+ * so that the time of a number that was released and allocated again starts anew. The owner drops the ledger when
+ * states may have been missed.
  */
 export type LeakLedger = readonly LeakCohort[]
 
@@ -123,7 +124,7 @@ export function seenByPass(ledger: LeakLedger, unheld: Bitmap, nowMs: number): L
   const tooYoung = known.filter((cohort) => !isDue(cohort, nowMs))
   const due = dueLeaks(known, unheld.size, nowMs)
   return [
-    // As one cohort, because the number of cohorts would otherwise grow with each pass while freeing is forbidden.
+    // All due numbers form one cohort. Otherwise each pass would add a cohort while freeing is forbidden.
     ...(due.count === 0 ? [] : [{ numbers: due, sinceMs: nowMs - LEAK_MS, passes: PASSES_BEFORE_FREED }]),
     ...tooYoung,
     ...(fresh.count === 0 ? [] : [{ numbers: fresh, sinceMs: nowMs, passes: 1 }]),
@@ -147,15 +148,15 @@ function withNumbers(ledger: LeakLedger, change: (numbers: Bitmap) => Bitmap): L
 
 /** The plan for one range. */
 export type RangePlan =
-  /** Nothing is stored, or the range is withheld. */
+  /** No state of the range was received, or the range is withheld. */
   | { readonly type: 'none'; readonly ledger: LeakLedger }
   | {
       readonly type: 'range'
-      /** The desired state: all held numbers, and those that may yet be held. */
+      /** The desired state: all held numbers, and allocated ones that are not due to be freed. */
       readonly taken: Bitmap
       /** The numbers that are held, but not allocated. */
       readonly missing: Bitmap
-      /** The numbers that have been allocated for long, but are not held. */
+      /** The numbers that are due to be freed. */
       readonly leaked: Bitmap
       /** Whether anything must be written. */
       readonly changed: boolean
@@ -165,7 +166,7 @@ export type RangePlan =
 
 /** The inputs of the plan for one range. */
 interface RangeObservation {
-  /** What was read; undefined for a range for which no server has a bitmap. */
+  /** The last state of the range; undefined if none was received, as without a registry. */
   readonly reading: RangeReading | undefined
   /** The numbers that Services hold. */
   readonly held: Bitmap
@@ -174,15 +175,12 @@ interface RangeObservation {
   readonly nowMs: number
 }
 
-/**
- * Plans a full pass over one range: the desired state contains the held numbers, and those that are not yet leaked.
- * Pure and idempotent. A held number is never freed.
- */
+/** Plans a full pass over one range. Never frees a held number. Pure and idempotent. */
 export function planRange({ reading, held, ledger, nowMs }: RangeObservation): RangePlan {
   if (reading?.type !== 'taken') return { type: 'none', ledger: noLeaks }
   const { set, origin } = reading
   const missing = held.minus(set)
-  // A bitmap of another range was not observed until now.
+  // The ledger has observed only a bitmap of this range.
   const seen = seenByPass(origin === 'same-range' ? ledger : noLeaks, set.minus(held), nowMs)
   const leaked = dueLeaks(seen, set.size, nowMs)
   return {

@@ -18,8 +18,8 @@ interface RangeStateOptions {
 }
 
 /**
- * How long a server that has cleared a number gets to store the Service that gave it up. On a loaded server about 100
- * ms were measured.
+ * The time that a server gets, after it cleared a number, to store the Service that gives the number up, in
+ * milliseconds. On a loaded server about 100 ms were measured.
  */
 const STORE_DELAY_MS = 250
 
@@ -46,7 +46,7 @@ export class RangeState {
     this.own = new RecentlySet(options.range.size)
   }
 
-  /** Recently cleared numbers, whose server may be about to store the Service. Undefined if there are none. */
+  /** Recently cleared numbers: the server may not have stored the Service yet. Undefined if there are none. */
   released(): Bitmap | undefined {
     const nowMs = this.#options.clock.monotonicMs()
     this.#released = this.#released.filter(({ untilMs }) => untilMs > nowMs)
@@ -65,7 +65,7 @@ export class RangeState {
     return this.#reading
   }
 
-  /** Whether the last received state may be older than the delay of the watch. */
+  /** Whether the state must be read: at first, after an interruption of the watch, and after a failed call. */
   get outdated(): boolean {
     return this.#outdated
   }
@@ -81,8 +81,8 @@ export class RangeState {
   }
 
   /**
-   * Interprets a stored range. A bitmap of another range is adopted only until this range was stored once. If the range
-   * differs later, another program has changed it on purpose, and it is not overwritten.
+   * Interprets a stored range. A bitmap of another range is adopted only until a bitmap of this range has been
+   * received. If the stored range differs later, another program has changed it on purpose, and it is not overwritten.
    */
   read(stored: StoredRange): RangeReading {
     const { range, claims, where } = this.#options
@@ -183,7 +183,7 @@ interface Cohort {
  */
 export class RecentlySet {
   readonly #size: number
-  /** `numbers`: those of a running write, without those cleared since. `seen`: those of them that were seen set. */
+  /** `numbers`: of a running write, except those cleared since. `seen`: the ones that a state has shown as set. */
   #coming: { numbers: Bitmap; seen: Bitmap } | undefined
   /** Numbers that a Service holds, as far as is known. */
   #held: readonly Cohort[] = []
@@ -227,8 +227,8 @@ export class RecentlySet {
   }
 
   /**
-   * Numbers without a holder that may be released now, and in how many milliseconds the next ones may, if there are
-   * any.
+   * `due`: the numbers without a holder that may be released now. `inMs`: the time until more may be released, in
+   * milliseconds; undefined if there are no more.
    */
   unheld(held: Bitmap, nowMs: number): { readonly due: Bitmap; readonly inMs: number | undefined } {
     this.#unheld = [

@@ -13,11 +13,11 @@ import { type RangeHoldings, surveyServices } from './holdings.ts'
 import { planRange, type RangePlan, type RangeReading } from './plan.ts'
 import { isSameWrite, RangeState, type RecentlySet } from './range-state.ts'
 
-/** How long the watches of Services and of ranges may take to deliver the same Service, in milliseconds. */
+/** How far apart the watches of Services and of ranges may deliver the effects of one request, in milliseconds. */
 export const SETTLING_MS = 20
 /** After this many overtaken writes only a few Services are repaired at a time, because reading many takes too long. */
 const PATIENT_TRIES = 3
-/** How often a pass tries a write that frees; leaks can wait for the next pass. */
+/** How often one pass tries to write freed numbers. Leaks can wait for the next pass. */
 const FREEING_TRIES = 5
 
 export interface RangeWriterOptions extends Omit<RepairContext, 'intervalMs' | 'availability'> {
@@ -104,22 +104,21 @@ export class RangeWriter {
   }
 
   /**
-   * Frees leaked numbers, after a list of all Services. The write is a compare-and-put on a state up to which the watch
-   * has delivered every state. So a freed number has been continuously allocated for two minutes, and no request that
-   * allocated it is still running. The list was read after those two minutes had begun, later by more than a request
-   * can take. So it need not be read again when another write overtakes the first one and the state is read again.
-   * Returns the leaks that are not freed.
+   * Frees leaked numbers that no Service holds in a new list. The write is a compare-and-put on a state up to which the
+   * watch has delivered every state. So a freed number has been continuously allocated for two minutes. The list is
+   * read so late in those two minutes that no request that allocated the number is still running. Therefore the list
+   * stays valid when another write is first and the write is tried again. Returns the leaks that are not freed.
    */
   async free(signal: AbortSignal, stored: StoredRange): Promise<readonly Finding[]> {
     return this.#clear(stored, (current) => this.#leakedOf(current), signal)
   }
 
-  /** Releases numbers that this master set for Services that were just giving them up; see {@link RecentlySet}. */
+  /** Releases numbers that this master set while their Services were giving them up; see {@link RecentlySet}. */
   async giveBack(signal: AbortSignal): Promise<void> {
     if (this.unheld.due.count > 0) await this.#clear(await this.read(signal), () => this.unheld.due, signal)
   }
 
-  /** In how many milliseconds to check again without a change; undefined when there is no need. */
+  /** In how many milliseconds a check is due even without a change; undefined if none is due. */
   get againMs(): number | undefined {
     const { releasedMs } = this.state
     const { inMs } = this.unheld
@@ -133,8 +132,8 @@ export class RangeWriter {
   }
 
   /**
-   * Clears due numbers in a state up to which the watch has delivered every state, if no Service in a list read before
-   * holds them.
+   * Clears the due numbers that no Service holds in a new list. Writes only if the watch has delivered every state up
+   * to the previous one. Returns the findings that are not repaired.
    */
   async #clear(
     stored: StoredRange,
@@ -198,7 +197,7 @@ export class RangeWriter {
     return permit.mode === 'repair' && (await permit.granted(signal))
   }
 
-  /** A second check, because a new Service can be received before its number. */
+  /** Checks again after a pause, because a new Service can be received before its number. Returns the findings. */
   async #stillMissing(missing: Bitmap, signal: AbortSignal): Promise<readonly Finding[]> {
     await sleep(this.#options.clock, SETTLING_MS, signal)
     const reading = this.state.read(await this.read(signal))

@@ -11,7 +11,7 @@ import { RangeHoldings } from './holdings.ts'
 import { planPass } from './plan.ts'
 import { RangeWriter, SETTLING_MS } from './range-writer.ts'
 
-/** How long the first pass waits for the watch of the ranges: only what the watch delivers proves a leak. */
+/** How long the first pass waits for the watch of the ranges, because only states from the watch prove a leak. */
 const WATCHING_MS = 1_000
 /** Full passes are spread by up to this part of their interval. */
 const SPREAD = 0.1
@@ -27,12 +27,12 @@ export interface RangeRepairOptions extends RepairContext {
 /**
  * Repairs bitmaps: every number that a Service holds is allocated, and leaked ones are freed.
  *
- * Changes of Services and of the bitmaps cause a check, which only adds. Full passes, at the start and after each
- * interval, also free numbers. No pass frees a number of a Service that is being created. kube-apiserver allocates a
+ * Changes of Services and of the bitmaps cause a check, which frees no leaks. Full passes, at the start and after each
+ * interval, also free leaks. No pass frees a number of a Service that is being created. kube-apiserver allocates a
  * number before it stores the Service, and aborts a request after 60 s. A pass frees a number only after it was
- * allocated for two minutes without a break. The watch proves that: it delivers every state, and the write is a
- * compare-and-put on a state that it has reached. So if a Service holds the number, it was stored at least a minute
- * ago, and the list that is read before the write contains it. Upstream:
+ * allocated for two minutes without a break. The watch proves that, because it delivers every state, and the write is a
+ * compare-and-put on a state that the watch has delivered. So a Service that holds the number was stored at least a
+ * minute ago, and is in the list that is read before the write. Upstream:
  * pkg/registry/core/service/{ipallocator,portallocator}/controller/repair.go.
  */
 export class RangeRepair implements Repair {
@@ -108,7 +108,7 @@ export class RangeRepair implements Repair {
     const wasWithheld = this.#withheld() !== undefined
     if (change === undefined) for (const { state } of this.#writers) state.interrupted()
     else this.#writers.find(({ range }) => range.name === change.name)?.state.watched(change.stored)
-    // Passes skip a withheld range, so this one needs a pass as soon as it is released.
+    // Passes skip a withheld range, so the range needs a pass as soon as it is no longer withheld.
     this.#loop.request(wasWithheld && this.#withheld() === undefined ? 'released' : 'changed')
   }
 
@@ -137,7 +137,10 @@ export class RangeRepair implements Repair {
     if (due.length > 0) this.#cancelAgain = clock.schedule(Math.min(...due), () => this.#loop.request('changed'))
   }
 
-  /** Adds missing numbers according to the watches; most checks find nothing, and send no request. */
+  /**
+   * Adds missing numbers, and releases numbers that this master set in vain, as the watches show them. Most checks find
+   * nothing, and send no request.
+   */
   async #check(signal: AbortSignal): Promise<void> {
     const { registry, permit, reporter, clock } = this.#options
     if (!registry.writable) return
@@ -178,7 +181,7 @@ export class RangeRepair implements Repair {
     reporter.report([...reported, ...left], { full: true })
     if (counts) for (const writer of this.#writers) writer.seen()
     if (withheld === undefined) metrics.passed()
-    // A withheld range does not delay this: it was reported, and `fault` returns it until it is released.
+    // A withheld range does not delay `settled`: the range was reported, and `fault` returns it while it is withheld.
     this.#settled.resolve()
   }
 

@@ -24,7 +24,8 @@ export function familyOf(name: string): 'IPv4' | 'IPv6' {
 }
 
 /**
- * Whether the allocator of ClusterIPs manages the IPAddress. Others are foreign, unless a Service holds the address.
+ * Whether the allocator of ClusterIPs manages the IPAddress. The repair leaves any other IPAddress alone, unless a
+ * Service holds the address.
  */
 export function isManagedByAllocator({ metadata }: IpAddress): boolean {
   return metadata?.labels?.[managedByLabel] === allocator
@@ -58,7 +59,8 @@ trimIpAddress.protobuf = trimmedReader('networking/v1.IPAddress', {
 const ofAllocator = { [managedByLabel]: allocator }
 
 /**
- * The identity, and whether the allocator manages the IPAddress, for an informer of a million. All share their labels.
+ * The identity of an IPAddress, and whether the allocator manages it: small enough for an informer of a million. All
+ * results share one object of labels.
  */
 export function identityOfIpAddress(ipAddress: IpAddress): IpAddress {
   const { name, uid, resourceVersion } = ipAddress.metadata ?? {}
@@ -147,7 +149,7 @@ export function valueOfIPv4(text: string): number {
 
 /**
  * The eight groups of an IPv6 address in its one canonical form (RFC 5952), undefined for every other text. Nearly all
- * ClusterIPs have that form, and reading only it is much cheaper.
+ * ClusterIPs have that form, and reading only that form is much cheaper.
  */
 export function groupsOf(text: string): readonly number[] | undefined {
   const gap = text.indexOf('::')

@@ -26,7 +26,7 @@ export interface ServiceIpView {
   ipAddressOf(name: string): IpAddress | undefined
   /** How long an IPAddress has existed, in milliseconds. */
   ageMs(ipAddress: IpAddress): number
-  /** How long an IPAddress has been known to be an orphan, in milliseconds; 0 when it was not. */
+  /** How long an IPAddress has been known as an orphan, in milliseconds; 0 if it is not known as one. */
   orphanedMs(ipAddress: IpAddress): number
   /** Whether a Service may have the address. */
   inRange(name: string): boolean
@@ -35,7 +35,7 @@ export interface ServiceIpView {
 }
 
 /**
- * The actions for every Service with the address. At most one of them writes: the oldest Service gets a free address.
+ * The actions for all Services with the address. At most one action writes: a free address goes to the oldest Service.
  * Pure.
  */
 export function planAddress(name: string, view: ServiceIpView): readonly ServiceIpAction[] {
@@ -61,7 +61,7 @@ export function planExisting(ipAddress: IpAddress, view: ServiceIpView): IpAddre
   return planIpAddress({ ipAddress, service: parentOf(ipAddress, view), ageMs: view.ageMs(ipAddress), repairing })
 }
 
-/** The addresses of all Services that are not evidently in sync. Pure. */
+/** The addresses of Services whose IPAddress is missing or wrong, or that are outside all ranges. Pure. */
 export function* namesToCheck(services: readonly Service[], view: ServiceIpView): Steps<ReadonlySet<string>> {
   const names = new Set<string>()
   for (const service of services) {
@@ -78,8 +78,8 @@ export function* namesToCheck(services: readonly Service[], view: ServiceIpView)
 }
 
 /**
- * The view with Services from a live read, for the addresses and Services that were read. `ipAddresses`: the
- * IPAddresses from before that read.
+ * The view with the Services of a live read instead of the informer's copies. It has only the Services that were read,
+ * and only the given IPAddresses, which must be from before that read.
  */
 export function withServices(
   view: ServiceIpView,
@@ -126,9 +126,9 @@ export type IpAddressAction =
 /** The known state of an IPAddress. */
 export interface IpAddressObservation {
   readonly ipAddress: IpAddress
-  /** The Service that it refers to, if there is one. */
+  /** The Service that the IPAddress refers to, if there is one. */
   readonly service: Service | undefined
-  /** How long it has existed at least, on a monotonic clock. */
+  /** The least time for which the IPAddress has existed, in milliseconds on a monotonic clock. */
   readonly ageMs: number
   /** Whether findings will be repaired: the notes state it. */
   readonly repairing: boolean
@@ -138,9 +138,10 @@ export interface IpAddressObservation {
  * Decides whether an IPAddress of the allocator may stay, by upstream's rules (`syncIPAddress` in
  * pkg/registry/core/service/ipallocator/controller/repairip.go). Pure.
  *
- * An IPAddress without its Service stays for the full time of a request, as for an ExternalName Service upstream. For
- * others upstream waits 5 s or not at all. But such an IPAddress may have been allocated for a second family, or by a
- * create that waits while a Service of that name is deleted. That Service would then be stored with a free address.
+ * An IPAddress without its Service stays for the full time of a request. Upstream waits that long only for an
+ * ExternalName Service, and else 5 s or not at all. That can be too short if the IPAddress was allocated for a second
+ * family, or by a create that waits while a Service of that name is deleted. The new Service would then be stored with
+ * an address that counts as free.
  */
 export function planIpAddress({ ipAddress, service, ageMs, repairing }: IpAddressObservation): IpAddressAction {
   if (!isManagedByAllocator(ipAddress)) return { type: 'keep' }

@@ -25,9 +25,9 @@ const defaultServiceCidr = 'kubernetes'
  * pkg/registry/core/service/ipallocator/controller/repairip.go.
  *
  * Why no new Service loses its address: kube-apiserver creates the IPAddress before it stores the Service, and aborts
- * after its request timeout of 60 s. An IPAddress without its Service is deleted only when this process has seen it for
- * longer than that, when a live read after that time shows no Service either, and when the IPAddress has not changed
- * since before that read.
+ * after its request timeout of 60 s. An IPAddress without its Service is deleted only if this process has seen it for
+ * longer than 60 s, a later live read shows no Service either, and the IPAddress has not changed since before that
+ * read.
  */
 export class IpAddressRepair implements Repair {
   readonly #options: IpAddressRepairOptions
@@ -65,7 +65,7 @@ export class IpAddressRepair implements Repair {
     })
   }
 
-  /** Stays pending while the server does not serve IPAddresses: it may do so later. */
+  /** Stays pending while the server does not serve IPAddresses, because it may serve them later. */
   get settled(): Promise<void> {
     return this.#rounds.settled
   }

@@ -14,7 +14,7 @@ import type { IpAddressSchedule, Work } from './schedule.ts'
 import { type IpAddressWrite, IpAddressWriter, type WriteOutcome } from './writer.ts'
 
 const source = 'ip-address-repair'
-/** A marker among the addresses: the check itself failed. No address has this name. */
+/** Stands among the failed addresses for a check that failed as a whole. No address has this name. */
 const everything = ''
 
 interface IpAddressRoundsOptions extends RepairContext {
@@ -64,7 +64,7 @@ export class IpAddressRounds {
     return this.#failure
   }
 
-  /** Rejects only with the signal's reason: failures are retried later. */
+  /** Carries out one round. Rejects only with the signal's reason: failures are retried later. */
   async round(work: Work, signal: AbortSignal): Promise<void> {
     const { reporter, availability, schedule } = this.#options
     if (work.all) this.#failed.clear()
@@ -108,8 +108,8 @@ export class IpAddressRounds {
   }
 
   /**
-   * The findings without those that another client has already repaired, because a new Service may arrive here before
-   * its IPAddress does. If the server reports that for longer than a watch can be late, they are findings.
+   * The findings without those whose write another client has overtaken, because a new Service may arrive here before
+   * its IPAddress does. An address whose writes are overtaken for longer than a watch can be late is still reported.
    */
   #confirmed(findings: readonly Finding[], outcomes: readonly WriteOutcome[], work: Work): readonly Finding[] {
     const nowMs = this.#options.clock.monotonicMs()
@@ -235,7 +235,7 @@ interface CheckResult {
   readonly writes: readonly IpAddressWrite[]
   /** IPAddresses of the allocator without a Service, including young ones. */
   readonly orphans: readonly IpAddress[]
-  /** When to check IPAddresses of possible new Services again, in milliseconds; undefined without any. */
+  /** In how many milliseconds to check the orphans again that are not deleted now; undefined without any. */
   readonly againMs: number | undefined
 }
 
@@ -250,8 +250,8 @@ export interface CheckScope {
 }
 
 /**
- * Checks the copies. Pure. The copies may change between two steps: each address is checked as it is at its step, and
- * {@link checkLive} decides what is written.
+ * Checks the informers' copies. Pure. The copies may change between two steps: each address is checked as it is at its
+ * step, and {@link checkLive} decides what is written.
  */
 export function* check(scope: CheckScope, view: ServiceIpView): Steps<CheckResult> {
   const findings: Finding[] = []

@@ -3,24 +3,24 @@ import type { Random } from '../../runtime/random.ts'
 import { Trigger } from '../../runtime/trigger.ts'
 
 /**
- * The least wait after the first change; the wait is at most twice as long. A server writes the IPAddress before the
- * Service, but the two watches are separate. After this time both have normally arrived. Masters wait for different
- * times.
+ * The least wait after the first change, in milliseconds; the wait is at most twice as long. A server writes the
+ * IPAddress before the Service, but the two watches are separate. After this time both have normally arrived. Masters
+ * wait for different times.
  */
 const SETTLE_MS = 10
 /**
- * While more addresses than this arrive, the wait is repeated, up to five times: one check of all of them costs two
- * lists of the Services, while several checks cost two lists each.
+ * If there are more addresses than this, and more of them arrive during a wait, the wait is repeated, up to five waits
+ * in all. One check of all addresses costs two lists of the Services, and each of several checks would cost as much.
  */
 const MASS = 8
 const SETTLES_OF_MASS = 5
-/** The least time between full passes outside the interval. */
+/** The least time between two full passes, in milliseconds, except after a failure. */
 const PASS_DISTANCE_MS = 5_000
 
 /**
- * A deleted IPAddress is checked after at least this time and at most twice this time: when a Service loses its
- * address, its server deletes the IPAddress before it stores the Service. On a loaded server about 100 ms were measured
- * between the two.
+ * A deleted IPAddress is checked after at least this time, in milliseconds, and at most twice this time. When a Service
+ * loses its address, its server deletes the IPAddress before it stores the Service. On a loaded server about 100 ms
+ * were measured between the two.
  */
 const STORE_DELAY_MS = 150
 
@@ -69,7 +69,9 @@ export class IpAddressSchedule {
     this.#trigger.fire('round')
   }
 
-  /** Requests a check of an address whose IPAddress was deleted, after its server has had time to store the reason. */
+  /**
+   * Requests a delayed check of an address whose IPAddress was deleted, so that the server can first store the Service.
+   */
   markReleased(name: string): void {
     if (this.#released === undefined) {
       this.#released = { fresh: new Set(), waiting: new Set() }

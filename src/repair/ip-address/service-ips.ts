@@ -17,7 +17,7 @@ export function holdsAddress(service: Service, name: string): boolean {
   return held.includes(name) || held.some((text) => lookupNameOf(text) === name)
 }
 
-/** The Services that hold each address: normally one, which costs one entry of a map. */
+/** The Services that hold each address. The usual single holder costs only one entry of a map. */
 export class ServiceIpIndex {
   readonly #holders = new Map<string, Service | readonly Service[]>()
 
@@ -113,7 +113,7 @@ export class ServiceIpRanges {
     return this.#placeOf(name) >= 0
   }
 
-  /** Counts an address that is now allocated (1), or no longer (-1). One in several ranges counts for the first. */
+  /** Counts an address that is now allocated (1), or no longer (-1), for the first range that contains it. */
   count(name: string, by: 1 | -1): void {
     const place = this.#placeOf(name)
     if (place < 0) return
@@ -134,7 +134,7 @@ export class ServiceIpRanges {
     this.#recount = undefined
   }
 
-  /** Equal for equal ranges. */
+  /** The ranges as text; equal for equal ranges. */
   get text(): string {
     return this.#ranges.map(({ cidr }) => cidr.text).join()
   }
@@ -174,7 +174,7 @@ export function rangesOf({ spec }: ServiceCidr): readonly Cidr[] {
 }
 
 /**
- * A test whether Services may have the address of a name from these ranges, and not from the ranges `except`. The test
+ * Returns a test: whether Services may have the address of a name from `ranges`, but not from `except`. The test
  * allocates nothing and caches no names, because it is meant for a single pass over a million of them.
  */
 export function addressTest(ranges: readonly Cidr[], except: readonly Cidr[] = []): (name: string) => boolean {

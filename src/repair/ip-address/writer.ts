@@ -17,7 +17,10 @@ export type IpAddressWrite = Extract<
   { readonly type: 'create' | 'recreate' | 'relabel' | 'delete' }
 >
 
-/** `done`: it was written. `moot`: another client was first. `again`: another client has changed the objects. */
+/**
+ * `done`: it was written. `moot`: the IPAddress had changed before the write was sent. `again`: the server refused the
+ * write, because another client has changed the IPAddress. `failed`: any other error.
+ */
 export type WriteOutcome =
   | { readonly write: IpAddressWrite; readonly result: 'done' | 'moot' }
   | { readonly write: IpAddressWrite; readonly result: 'again' | 'failed'; readonly error: unknown }
@@ -74,11 +77,11 @@ export class IpAddressWriter {
   }
 
   /**
-   * Reads the Services of created IPAddresses once more, and deletes the IPAddresses whose Service is gone or gave the
-   * address up, because the server has already released the address, and will not do so again. This happens right after
-   * the creation, and again for those of `names` without a known Service: when a Service loses its address, its server
-   * releases it before it stores the Service. Returns the names to check again in {@link MAX_RELEASE_DELAY_MS}. Rejects
-   * with a KubeError; the rest is then done the next time.
+   * Reads the Services of created IPAddresses once more. Deletes an IPAddress whose Service is gone or gave the address
+   * up, because the server has already released the address, and will not do so again. Checks the IPAddresses that were
+   * created since the last call, and those of `names` that have had no known Service for {@link MAX_RELEASE_DELAY_MS}:
+   * a server that takes an address from a Service releases the address before it stores the Service. Returns the names
+   * to check again after that time. Rejects with a KubeError; the rest is then done the next time.
    */
   async verify(names: Iterable<string>, signal: AbortSignal): Promise<ReadonlySet<string>> {
     const due = new Set(this.#unverified)
@@ -154,7 +157,7 @@ export class IpAddressWriter {
     }
   }
 
-  /** The copy has only some fields, so this reads the whole object, by a list, which needs no permission to `get`. */
+  /** Reads the whole object first, because the copy has only some fields. A list needs no permission to `get`. */
   async #relabel(planned: IpAddress, signal: AbortSignal): Promise<'done' | 'moot'> {
     const { api } = this.#options
     const fieldSelector = `metadata.name=${planned.metadata?.name ?? ''}`

@@ -24,12 +24,12 @@ interface ConfigMapRangeRegistryOptions {
 }
 
 /**
- * A ledger of our own, for servers without an allocator: a ConfigMap in kube-system for each range, `data.range` and
- * `binaryData.data`. Updates are guarded by resourceVersion and preserve other fields; a ConfigMap with other contents
- * is never written.
+ * A ledger of our own, for servers without an allocator. Each range has a ConfigMap in kube-system, with its text in
+ * `data.range` and its bitmap in `binaryData.data`. Updates are guarded by resourceVersion and preserve other fields. A
+ * ConfigMap that is no valid ledger is never written.
  *
  * Only these ConfigMaps are read or watched, each by its name, so that an account may be restricted to them. While the
- * namespace kube-system is missing there are none, and writes are refused.
+ * namespace kube-system is missing, all ranges are absent, and writes are refused.
  */
 export class ConfigMapRangeRegistry implements RangeRegistry {
   readonly writable = true
@@ -141,7 +141,7 @@ function ledgerName(name: RangeName): string {
   return `apiserver-bootstrap-${name}`
 }
 
-/** Decodes a ledger; the object from the read or watch is its version. Pure. */
+/** Decodes a ledger. The `version` of the result is the whole object. Pure. */
 export function decodeLedger(object: ConfigMap): StoredRange {
   const range = object.data?.range
   // Some servers return an empty bitmap as null.

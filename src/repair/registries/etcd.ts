@@ -90,7 +90,7 @@ export class EtcdRangeRegistry implements RangeRegistry {
     onChange({ name, stored: type === 'deleted' ? { type: 'absent' } : decoded(value, modRevision) })
   }
 
-  /** What the write compares; undefined if the key must not exist yet. */
+  /** The version that the write compares; undefined if the key must not exist yet. */
   #beforeOf(name: RangeName, previous: StoredRange): EtcdVersion | undefined {
     if (previous.type === 'absent') return undefined
     if (previous.type === 'unreadable') throw new TypeError(`${this.where(name)} ${previous.reason}`)

@@ -83,7 +83,7 @@ const NAMED_NUMBERS = 5
 
 /**
  * Reads from another registry, and logs each write instead of making it. A write that equals the last one of its range
- * is not logged again. `write` returns the stored state.
+ * is not logged again. `write` resolves with the previous state.
  */
 export class DryRunRangeRegistry implements RangeRegistry {
   readonly writable: boolean
@@ -141,7 +141,7 @@ function bitsOf(data: Uint8Array): Bitmap {
   return Bitmap.fromBytes(data.length * 8, data) as Bitmap
 }
 
-/** The count, and the first few, of the numbers that are in `bitmap` but not in `other`: `3: 0, 7, 9`. */
+/** The numbers that are in `bitmap` but not in `other`, as their count and the first few of them: `3: 0, 7, 9`. */
 function numbersIn(bitmap: Bitmap, other: Bitmap): string {
   const named: number[] = []
   let count = 0

@@ -3,7 +3,8 @@ import { RemoteError } from './errors.ts'
 import { abortable, linkedController } from './signals.ts'
 
 /**
- * After this many timeouts in a row the limit doubles. Each further timeout doubles it again, up to {@link MOST} times.
+ * After this many timeouts the limit doubles. Each further timeout doubles it again, up to {@link MOST} times the
+ * normal limit. Each answer in time undoes one timeout.
  */
 const PATIENT_REQUESTS = 4
 const MOST = 16
@@ -45,7 +46,8 @@ interface PendingRequest {
   /** Cancels its timeout. */
   cancel: () => void
   /**
-   * Another request was answered in time. So this one is aborted early, and its timeout shows nothing about the store.
+   * Whether another request was answered in time meanwhile. Then this one gets only the normal limit, and its timeout
+   * does not count.
    */
   isOvertaken: boolean
 }
@@ -53,7 +55,7 @@ interface PendingRequest {
 /**
  * Aborts each request to a store that takes too long, so that a lost request costs only a part of the lease's TTL. A
  * store that is always slow gets more time after a few timeouts. Once the store answers in time again, requests that it
- * may have lost meanwhile get no more than the limit: otherwise the last request of an outage would delay a withdrawal
+ * may have lost meanwhile get only the normal limit. Otherwise the last request of an outage would delay a withdrawal
  * for most of a minute.
  */
 export class RequestLimit {

@@ -19,7 +19,7 @@ export function atOnce<T>(steps: Steps<T>): T {
 /**
  * Carries out the steps in slices. Timers and I/O run between two slices; otherwise a pass over a million objects would
  * delay the renewal of this process' lease by seconds. A computation that fits in one slice ends before this returns.
- * On a virtual clock every computation does, because the clock stands still meanwhile. Rejects with the signal's reason
+ * On a virtual clock every computation fits, because the clock stands still meanwhile. Rejects with the signal's reason
  * if it is aborted in a pause.
  */
 export function inSlices<T>(clock: Clock, steps: Steps<T>, signal?: AbortSignal): T | Promise<T> {

@@ -15,7 +15,7 @@ export async function readPemFile(file: string, failure: PemFailure): Promise<st
   }
 }
 
-/** The result of `load`. Throws a `failure` with OpenSSL's reason, without its number, when `load` throws. */
+/** The result of `load`. Throws a `failure` with OpenSSL's reason, without the error number, when `load` throws. */
 export function usePem<T>(what: string, load: () => T, failure: PemFailure): T {
   try {
     return load()

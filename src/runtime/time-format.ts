@@ -23,8 +23,9 @@ export function formatMicroTime(wallMs: number): string {
 const rfc3339 = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.(\d+))?(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))$/
 
 /**
- * Milliseconds since the Unix epoch for an RFC 3339 time. Strict: upper-case `T` and `Z`, an offset is required, days
- * that do not exist and leap seconds are refused. Fractions of a millisecond are preserved, down to a microsecond.
+ * Milliseconds since the Unix epoch for an RFC 3339 time. Strict: `T` and `Z` must be upper-case, an offset is
+ * required, and nonexistent days and leap seconds are refused. Fractions of a millisecond are preserved, down to a
+ * microsecond.
  * @throws RangeError for anything else.
  */
 export function parseTime(text: string): number {

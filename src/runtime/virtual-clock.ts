@@ -3,7 +3,10 @@ import type { Cancel, Clock } from './clock.ts'
 /** More events than this at one instant mean that the simulated program spins without letting time pass. */
 const MAX_EVENTS_AT_ONE_INSTANT = 10_000
 
-/** After this many events Node's event loop gets a turn, every few milliseconds, to deliver signals and messages. */
+/**
+ * After this many events Node's event loop gets a turn, so that it delivers signals and messages every few
+ * milliseconds.
+ */
 const EVENTS_PER_TURN = 250
 
 /** Time as one simulated process sees it. */
@@ -34,8 +37,8 @@ interface Event {
  * Simulated time, shared by any number of processes: it stands still until {@link advance} is called, and moves from
  * event to event.
  *
- * Events happen in the order of (due time, sequence of scheduling). Before the next event begins, all code that waits
- * for promises of this one runs as far as it can without letting time pass.
+ * Events happen in the order of their due times, and at one time in the order in which they were scheduled. Before the
+ * next event begins, all code that waits for promises runs as far as it can without letting time pass.
  *
  * ```ts
  * const time = new VirtualClock()
@@ -129,7 +132,7 @@ export class VirtualClock {
     }
   }
 
-  /** Creates no promise per event: there are thousands of events. */
+  /** Uses callbacks instead of an await for each event, because there are thousands of events. */
   #until(endMs: number, enough: () => boolean): Promise<boolean> {
     return new Promise((resolve, reject) => {
       const go = (): void => {
@@ -142,9 +145,9 @@ export class VirtualClock {
           reject(error)
         }
       }
-      // Node calls `nextTick` callbacks only when no microtask is left, and continues this promise only when no such
-      // callback is left. So before `go` runs, every promise that can settle without letting time pass has settled. A
-      // turn of the event loop would do the same, but costs more.
+      // Node calls `nextTick` callbacks only when no microtask is left, and then the microtask of `goOn` only when no
+      // such callback is left. So before `go` runs, every promise that can settle without letting time pass has
+      // settled. A turn of the event loop would do the same, but costs more.
       const goOn = (): void => void RESOLVED.then(go)
       const tick = (): void => process.nextTick(goOn)
       const settle = (): void => void RESOLVED.then(tick)

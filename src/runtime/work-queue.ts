@@ -129,7 +129,7 @@ export class WorkQueue<Key extends string = string> {
     this.add(key)
   }
 
-  /** Adds all delayed keys now that were added with rate limit and not forgotten since. */
+  /** Adds now every delayed key that was added with rate limit and not forgotten since. */
   expediteFailed(): void {
     for (const key of this.#failures.keys()) this.expedite(key)
   }

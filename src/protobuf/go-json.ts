@@ -36,7 +36,7 @@ export function jsonOfProtobuf(bytes: Buffer): Readonly<Record<string, unknown>>
   return { apiVersion, kind, ...(name === undefined ? {} : jsonOfMessage(name, raw)) }
 }
 
-/** Decodes apimachinery's runtime.Unknown. The generated code takes 30 ms to load. @throws ProtobufError */
+/** Decodes apimachinery's runtime.Unknown. The generated code would take 30 ms to load. @throws ProtobufError */
 function envelopeOf(bytes: Uint8Array): {
   readonly apiVersion: string
   readonly kind: string

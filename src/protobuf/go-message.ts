@@ -38,7 +38,7 @@ export function asGoWrites<Desc extends DescMessage>(schema: Desc, message: Mess
   return copyOf(schema, message) as MessageShape<Desc>
 }
 
-/** Written by hand: the library's reflection took most of the time of a lease's renewal, and is not shorter. */
+/** Does not use the library's reflection, which took most of the time of a lease's renewal. */
 function copyOf(schema: DescMessage, message: Message): Message {
   const from = message as Message & Readonly<Record<string, unknown>>
   const copy = create(schema) as Message & Record<string, unknown>
@@ -67,7 +67,7 @@ function listOf(field: DescField, values: readonly unknown[]): readonly unknown[
   return (items as MapEntry[]).sort((a, b) => Buffer.compare(keyOf(a), keyOf(b)))
 }
 
-/** The key of a map's entry in Go's order: by its bytes, not by its UTF-16. */
+/** The bytes of an entry's key. Go sorts maps by them, not by UTF-16 code units. */
 function keyOf(entry: MapEntry): Buffer {
   return Buffer.from(entry.key)
 }

@@ -27,7 +27,8 @@ export type StoredMasterLease =
   | { readonly type: 'json' }
   /**
    * A value that must not be overwritten, because that would lose fields, such as one that a later Kubernetes adds. The
-   * reason is one line and ends a sentence that begins with the key. `address`: as above, if it could be read.
+   * reason is one line and ends a sentence that begins with the key. `address`: the address of the lease, if it could
+   * be read.
    */
   | { readonly type: 'unreadable'; readonly reason: string; readonly address: string | undefined }
 
@@ -53,8 +54,9 @@ function decode(value: Uint8Array): StoredMasterLease {
 
 /**
  * The bytes that kube-apiserver would store for a master that renews its lease (UpdateLease in
- * pkg/controlplane/reconcilers/lease.go): one subset with the address, which is in Go's form, and the next generation.
- * Everything else in the previous value is preserved, including unknown fields; without one the lease is new.
+ * pkg/controlplane/reconcilers/lease.go): one subset with the address, and the next generation. `address` must be in
+ * Go's form. Everything else in the previous value is preserved, including unknown fields; without a previous value the
+ * lease is new.
  */
 export function encodeMasterLease(address: string, previous?: ProtobufMasterLease): Uint8Array {
   const object = asGoWrites(EndpointsSchema, previous?.stored.object ?? create(EndpointsSchema))

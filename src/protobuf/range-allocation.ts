@@ -46,7 +46,7 @@ export function decodeRangeAllocation(value: Uint8Array): StoredRangeAllocation 
 /**
  * The bytes that kube-apiserver would store for a range with these numbers allocated (CreateOrUpdate in
  * pkg/registry/core/service/allocator/storage/storage.go). Everything else in the previous value is preserved,
- * including unknown fields; without one the range is new.
+ * including unknown fields; without a previous value the range is new.
  */
 export function encodeRangeAllocation(snapshot: RangeSnapshot, previous?: ProtobufRangeAllocation): Uint8Array {
   const object =

@@ -11,7 +11,7 @@ export interface StoredKind<Desc extends DescMessage> {
   readonly schema: Desc
 }
 
-/** A decoded protobuf value. To change the object, clone it: the value may be read again. */
+/** A decoded protobuf value. To change the object, clone it: other callers may share it. */
 export interface ProtobufObject<Desc extends DescMessage> {
   readonly type: 'protobuf'
   readonly object: MessageShape<Desc>
@@ -46,7 +46,7 @@ const MAX_BYTES = 2 * 1024 * 1024
  * Reads a value from kube-apiserver's part of etcd. Never throws.
  *
  * Every readable protobuf value can be written back byte for byte with {@link encodeStored}: a value for which that
- * fails is unreadable, because rewriting it would lose something. It succeeds for all values of kube-apiserver,
+ * fails is unreadable, because rewriting it would lose something. All protobuf values of kube-apiserver are readable,
  * including their unknown fields. The message may share memory with `value`.
  */
 export function decodeStored<Desc extends DescMessage>(kind: StoredKind<Desc>, value: Uint8Array): StoredObject<Desc> {

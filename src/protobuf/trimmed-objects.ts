@@ -106,8 +106,8 @@ interface Part {
 }
 
 /**
- * An answer of a server has at least this many bytes for each object, and for each message, item of a list or entry of
- * a map in it. Empty ones have two bytes, and would take some hundred bytes of memory each.
+ * The least average size, in bytes, of an object, and of a message, list item or map entry, in an answer. An answer
+ * with many smaller ones is refused: an empty one has two bytes, and would take some hundred bytes of memory.
  */
 const [LEAST_OBJECT_BYTES, LEAST_BYTES] = [64, 8]
 

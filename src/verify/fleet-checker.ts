@@ -27,7 +27,7 @@ export interface FleetObservations {
   readonly listings: readonly Listing[]
   /** Empty if requests are not observed. */
   readonly requests: readonly ObservedRequest[]
-  /** The objects other than the lists, at each change; left out if they are not observed. */
+  /** The objects other than Endpoints and EndpointSlice, at each change; left out if they are not observed. */
   readonly objects?: readonly ObservedObjects[]
 }
 
@@ -164,8 +164,8 @@ export class FleetChecker {
 
   /**
    * Whether our masters retain addresses with a suspected expiry, because etcd accepts no writes. False if a master has
-   * started since, is frozen, or was cut off when that began, because it has none to retain, and if a list was
-   * overwritten since.
+   * started since that began, is frozen, or was cut off then, because such a master knows no address to retain. False
+   * also if an object was overwritten since, and in a fleet with a kube-apiserver.
    */
   #suspecting(nowMs: number, members: readonly MemberState[]): boolean {
     const full = members.some(({ storeFull }) => storeFull)

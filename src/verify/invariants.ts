@@ -31,8 +31,8 @@ export interface Invariant {
 }
 
 /**
- * The invariants of a fleet, with any reconciler, by name; in the order of reports. Names are stable. The reconcilers
- * `master-count` and `none` are checked in the same way, so a dead master that stays listed is a breach there too.
+ * The invariants of a fleet by name, in the order of reports. Names are stable. Every reconciler must meet all of them,
+ * so a dead master that stays listed is a breach with `master-count` and `none` too.
  */
 export const invariants = {
   'dead-master-removed': {

@@ -22,13 +22,13 @@ import {
 } from './moment.ts'
 import { faultTimes } from './observation.ts'
 
-/** The shutdown of another master explains why an address goes if it began less than this before, in milliseconds. */
+/** A removal is attributed to another master's shutdown if that began at most this long before, in milliseconds. */
 const SHUTDOWN_MS = 5_000
-/** A process that has become healthy states it within this time, in milliseconds. */
+/** A process that has become healthy has published its state after this time, in milliseconds. */
 const STATED_MS = 1_000
 /** A master that was not ready for this long has certainly read the others' records, in milliseconds. */
 const SURELY_STATED_MS = 6_500
-/** A master that is ready again states it within this time, in milliseconds. */
+/** A master that is ready again has published its state after this time, in milliseconds. */
 const RESTATED_MS = 3_500
 /** A master that left this long ago has no traces left, in milliseconds. */
 const LONG_GONE_MS = 60_000
@@ -127,14 +127,14 @@ export function goneThoughHealthy({ listings, histories }: Moment): readonly Bre
   )
 }
 
-/** Masters that leave because they are unready while no other is ready, or that go later because they stated so. */
+/** Masters that are removed for unreadiness although no other was ready, at once or when they are ready again. */
 export function leavesForUnready(moment: Moment): readonly Breach[] {
   return [...leavesToUnready(moment), ...statedAmongUnready(moment), ...goesAmongFailing(moment)]
 }
 
 /**
- * Masters that go although they are ready again. They had stated their unreadiness, although no other was ready all
- * that time.
+ * Masters that are removed although they are ready again, because they had published their unreadiness while no other
+ * was ready.
  */
 function statedAmongUnready({ listings, histories }: Moment): readonly Breach[] {
   // A kube-apiserver's lease always means that it serves.
@@ -159,12 +159,12 @@ function statedAmongUnready({ listings, histories }: Moment): readonly Breach[] 
 }
 
 /**
- * Masters that go although their servers failed together with all others, as in an outage of their datastore, and
- * recovered soon after the first of them.
+ * Masters that are removed soon after the first server recovered, although all servers had failed together, as in an
+ * outage of their datastore.
  */
 function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
-  // A kube-apiserver's lease always means that it serves, and so does that of a master with the gate `startup`. A slow
-  // master learns late about the others, and a server that answers late may serve.
+  // A kube-apiserver's lease always means that it serves, and so does the lease of a master with the gate `startup`. A
+  // slow master learns late about the others, and a server that answers late may serve.
   const blurs = ({ kind, lagMs, state, impairedAtMs, readiness: { unserving } }: MemberHistory): boolean =>
     kind === 'kube-apiserver' ||
     lagMs > 0 ||
@@ -191,7 +191,7 @@ function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
             unserving.sinceMs <= own.sinceMs &&
             unserving.untilMs - unserving.sinceMs >= faultTimes.noticedMs,
         )
-        // How long the first master to recover has certainly seen all fail together, in its present life.
+        // From the latest of these times on, the first master to recover has seen all servers fail together.
         const sinceMs = together.map(({ readiness: { unserving }, startedAtMs }) =>
           Math.max(unserving?.sinceMs ?? 0, startedAtMs),
         )
@@ -234,8 +234,8 @@ function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
 }
 
 /**
- * Whether the address was added to both lists, or to the Endpoints while there was no slice, when no master could
- * renew. A process that started meanwhile takes it for a master's that could not renew, and retains it for a time.
+ * Whether a process may take the address for that of a master that could not renew its lease, and retain it: the lists
+ * were overwritten with the address, and the process started, while no master could renew.
  */
 function seemsAMasters(address: string, { listing }: Successor, { histories, spoiled, unrenewed }: Moment): boolean {
   const { endpoints, slice } = spoiled
@@ -247,7 +247,7 @@ function seemsAMasters(address: string, { listing }: Successor, { histories, spo
   return listing.atMs - unrenewed.untilMs <= suspicionMs(writer.ttlMs)
 }
 
-/** Whether the master died unseen by another of ours, which therefore gives it the time to renew its lease. */
+/** Whether another of our masters did not see this one die, and so gives it time to renew its lease. */
 function isSuspected({ goneSinceMs = 0, ttlMs }: MemberHistory, { histories, bounds }: Moment, atMs: number): boolean {
   return histories.some((other) => {
     const { kind, startedAtMs, healthySinceMs = Number.NEGATIVE_INFINITY, cutOffUntilMs } = other
@@ -259,7 +259,7 @@ function isSuspected({ goneSinceMs = 0, ttlMs }: MemberHistory, { histories, bou
   })
 }
 
-/** Whether the master is healthy and has had the time to state it. A kube-apiserver states it at its ticks. */
+/** Whether the master is healthy and has had time to publish its state. A kube-apiserver publishes at its ticks. */
 function isKnownToServe(history: MemberHistory, atMs: number): boolean {
   const { kind, readiness, watchingSinceMs = Number.POSITIVE_INFINITY } = history
   if (kind === 'kube-apiserver') return history.isSettled(atMs)
@@ -267,8 +267,8 @@ function isKnownToServe(history: MemberHistory, atMs: number): boolean {
 }
 
 /**
- * Whether the master runs beside a server that answers, and has had the time to state it. A process that has never been
- * ready has stated nothing yet.
+ * Whether the master runs beside a server that answers, and has had time to publish its state. A process that has never
+ * been ready has published none.
  */
 function seemsToLive({ state, healthySinceMs = 0 }: MemberHistory, atMs: number): boolean {
   const { running, answering, hasBeenReady } = state
@@ -293,7 +293,7 @@ export function deadAndListed(moment: Moment): readonly Breach[] {
     const goneMs = Math.max(...own.map(({ deadSinceMs = 0 }) => deadSinceMs))
     const ttlMs = Math.max(...own.map((history) => history.ttlMs))
     if (nowMs <= goneMs + ttlMs + bounds.removalMarginMs) return []
-    // An address that came back meanwhile must go again at once.
+    // An address that was listed again meanwhile must be removed within the bound of agreement.
     if (nowMs <= (listedSinceMs.get(address) ?? 0) + bounds.agreementMs) return []
     const seen = observers(histories, [address]).some((one) => areOverFor(one, own, moment))
     const who = own.map(({ name }) => name).join(' and ')
@@ -337,7 +337,7 @@ export function stoppedAndListed(moment: Moment): readonly Breach[] {
 /** Unready masters that are listed for too long, while others serve. */
 export function unreadyAndListed(moment: Moment): readonly Breach[] {
   const withinMs = UNREADY_MS + moment.bounds.removalMarginMs
-  // A master whose server has just recovered confirms no departure, nor does one that has just been started.
+  // A master confirms no departure soon after its start, or soon after its server recovered.
   const confirmers = moment.histories.filter(
     ({ healthySinceMs, startedAtMs, illMs }) =>
       healthySinceMs !== undefined &&
@@ -364,7 +364,7 @@ function lateToLeave(
     if (sinceMs === undefined || nowMs - sinceMs <= withinMs + departureLagMs(history, moment)) return []
     if (!listedNow(moment).includes(address)) return []
     const beside = histories.filter((one) => one !== history && one.address === address)
-    // A master that finds a co-holder of its address leaves the lease, which then expires like a dead master's.
+    // A master that finds a co-holder of its address does not delete their lease, which expires like a dead master's.
     const then = { ...moment, nowMs: sinceMs }
     const seen = observers(histories, [address]).some(
       (other) => other.isSettled(sinceMs) && other.isSettled(nowMs) && areOverFor(other, beside, then),

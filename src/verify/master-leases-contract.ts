@@ -17,7 +17,8 @@ export interface LeaseWorld {
 }
 
 /**
- * The leases of a case: ones that outlast it (a minute is enough), or ones that expire while it waits (some seconds).
+ * How long the leases of a case last. `lasting` ones outlast the case (a minute is enough), and `ending` ones expire
+ * while the case waits (some seconds).
  */
 export type LeaseLifetime = 'lasting' | 'ending'
 
@@ -239,7 +240,7 @@ const cases: readonly Case[] = [
       await isSecond()
       await a.update(self, signal)
       await isSecond()
-      // Nor if its host's clock was set back between them.
+      // The same holds if the host's clock was set back between the two lives.
       await a.mark({ ...self, state: 'leaving', startedAt: '2026-01-01T00:00:02Z' }, signal)
       await isSecond()
     },

@@ -15,7 +15,7 @@ const RECONNECTED_MS = 1_000
 const READY_AT_ONCE_MS = 500
 /** How long a master waits for its server's answer before it leaves for good or renews its lease, in milliseconds. */
 const ASKS_MS = 3_000
-/** The most messages in a row, there and back, of any action of a master. */
+/** The most messages, requests and answers alike, that any action of a master needs in a row. */
 const MESSAGES = 12
 
 /** How much later an action of a master may happen if each message is late by `delayMs`; in milliseconds. */
@@ -61,12 +61,12 @@ export class MemberHistory {
   #lives = 0
   #ran = false
   #overlaps = false
-  /** Its present life: since when it is healthy, and whether it ever was for long enough to have a lease. */
+  /** Its present life: since when it is healthy, and whether it was once healthy for long enough to have a lease. */
   #life: { healthySinceMs: number | undefined; hasLease: boolean } = { healthySinceMs: undefined, hasLease: false }
   #causeAtMs = Number.NEGATIVE_INFINITY
   #resets = 0
   #resetAtMs = 0
-  /** The longest TTL of the lives since it was last settled, because the stored lease may be that of any. */
+  /** The longest TTL of the lives since it was last settled, because the stored lease may be of any of them. */
   #longestTtlMs: number
   #slackMs: number
   /** The time since it was last settled in which no lease could expire. */
@@ -154,13 +154,14 @@ export class MemberHistory {
     return this.#stoppedSinceMs
   }
 
-  /** Whether an earlier life of it may leave although this one does not serve yet. */
+  /** Whether an earlier life of it may withdraw its address although this one does not serve yet. */
   get mayBeLeftByEarlierLife(): boolean {
     return this.#overlaps && this.#startedUnready
   }
 
   /**
-   * Since when it should be leaving, because it was stopped and nothing prevents it; undefined also if it had ended.
+   * Since when it has been both stopped and connected, so that it should leave. Undefined if it need not leave, or
+   * ended before that.
    */
   get leavingSinceMs(): number | undefined {
     const { withdrawsOnStop, hasBeenReady } = this.#state
@@ -210,12 +211,12 @@ export class MemberHistory {
     return this.#impairedAtMs
   }
 
-  /** Whether its statements, or those about it, may still be from before an outage. */
+  /** Whether records that it published, or that others published about it, may date from an outage. */
   isRecovering(nowMs: number): boolean {
     return nowMs - this.#troubledAtMs < this.#bounds.listedMs + this.lagMs
   }
 
-  /** Counts the time without expiry after all. */
+  /** Treats its lease as if it may have expired in the last outage, and also as if it may still exist. */
   forgetOutage(): void {
     this.#stoodStillMs = Number.NEGATIVE_INFINITY
     this.#throughOutage = undefined
@@ -240,7 +241,7 @@ export class MemberHistory {
 
   /** Whether its lease may exist at this moment, so that its address may come. */
   mayCome(nowMs: number): boolean {
-    // A master that has not ended may still state its unreadiness, and is listed if no other is.
+    // A master that has not ended may still publish its unreadiness, and is listed if no other is.
     if (this.#goneSinceMs === undefined || this.#state.running || !this.#state.ended) return true
     if (this.#stoodStillMs === Number.NEGATIVE_INFINITY) return true
     const aloneMs = nowMs - this.#goneSinceMs - this.#stoodStillMs
@@ -255,9 +256,9 @@ export class MemberHistory {
     this.#notedAtMs = nowMs
     this.#noteDelay(nowMs)
     if (state.running && !state.connected) this.#cutOffUntilMs = nowMs
-    // An ended process connects to nothing any more.
     if (state.impaired !== 'no') this.#impairedAtMs = nowMs
     const isImpaired = nowMs - this.#impairedAtMs < Math.max(faultTimes.requestMs, state.reconcileIntervalMs)
+    // An ended process connects to nothing any more.
     const inTouch = state.connected && !isImpaired && (this.#connectedSinceMs !== undefined || !state.ended)
     this.#connectedSinceMs = inTouch ? (this.#connectedSinceMs ?? nowMs) : undefined
     // A master that waits too long for each answer can neither renew nor manage the list in time.
@@ -265,7 +266,7 @@ export class MemberHistory {
     // If it became healthy while it was slow, it counts as healthy from when it is no longer slow.
     const fromMs = this.lagMs === 0 ? nowMs : undefined
     const healthyFromMs = this.#healthySinceMs
-    // A second failure before it could confirm anything counts as one with the first. Its probes find both later.
+    // A second failure before it could confirm a departure counts as one with the first. Its probes notice both later.
     const confirmsFromMs = (healthyFromMs ?? nowMs) + confirmationAfterMs(this.#ill.forMs) + faultTimes.noticedMs
     if (!able && (this.#ill.sinceMs === undefined || nowMs >= confirmsFromMs)) this.#ill.sinceMs = nowMs
     this.#healthySinceMs = able ? (healthyFromMs ?? fromMs) : undefined
@@ -318,7 +319,7 @@ export class MemberHistory {
     this.#stillSinceMs = standsStill ? (this.#stillSinceMs ?? nowMs) : undefined
     const sinceMs = this.#stillSinceMs
     if (sinceMs !== undefined) {
-      // No master notices a shorter outage, and a later one finds the lease expired.
+      // A further outage counts only if masters can notice it and it began before the lease expired.
       const counts =
         outage === undefined
           ? this.#isPlaced(nowMs)
@@ -388,12 +389,12 @@ function isStopped({ clientsMeet, answering }: MemberState): boolean {
   return clientsMeet === 'black-holed' && !answering
 }
 
-/** Whether its server executes what it was sent, for a sidecar that still runs. */
+/** Whether its server executes the requests received while it was stopped, and the sidecar still runs. */
 function goesOn(state: MemberState): boolean {
   return state.clientsMeet !== 'refused' && !isStopped(state) && !state.ended
 }
 
-/** How much later than the last renewal a read may still find a lease. */
+/** The least time for which a lease outlasts its master, whose last renewal may be an interval old. */
 function slackOf({ leaseTtlMs, reconcileIntervalMs }: MemberState): number {
   return leaseTtlMs - reconcileIntervalMs
 }

@@ -12,7 +12,7 @@ export interface MemberState {
   readonly reconcileIntervalMs: number
   /** Whether it withdraws its address when it is stopped. */
   readonly withdrawsOnStop: boolean
-  /** Whether it does so even if its server still answers and the list is then empty. */
+  /** Whether it withdraws its address on a stop even if its server still answers and the list is then empty. */
   readonly withdrawsEvenIfLast: boolean
   /** Whether it leaves while its API server is not ready. */
   readonly leavesWhenUnready: boolean

@@ -36,7 +36,7 @@ export interface Moment {
   readonly changedAtMs: number
 }
 
-/** A version of a list and the one before it, leaving out deliberate overwrites. */
+/** A version of a list, and the last version before it that was no deliberate overwrite. */
 export interface Successor {
   readonly listing: Listing
   readonly before: Listing | undefined
@@ -66,7 +66,10 @@ export function suspicionMs(ttlMs: number): number {
   return Math.max(ttlMs, SUSPICION_MS) + LAST_ATTEMPT_MS
 }
 
-/** The limit from the last fault until all is in sync. A master with a long lease waits as long for the others. */
+/**
+ * How long it may take from the last fault until all is in sync, in milliseconds. A master whose lease has a long TTL
+ * waits as long for the others.
+ */
 export function recoveryMs({ bounds, histories }: Pick<Moment, 'bounds' | 'histories'>): number {
   const longestMs = Math.max(0, ...histories.map(({ ttlMs }) => ttlMs))
   return bounds.recoveryMs + Math.max(0, longestMs - SUSPICION_MS)
@@ -88,8 +91,9 @@ export function observers(all: readonly MemberHistory[], addresses: readonly str
 }
 
 /**
- * Whether another holder of the same address has, or had, shorter leases, or is so slow that its own expire early. They
- * share one lease, with the TTL of the holder that renewed it last, so it may expire before this master's next renewal.
+ * Whether the master's lease may expire before its next renewal, because another holder of the address has a shorter
+ * TTL, or is too slow to renew in time. All holders share one lease, which has the TTL of the holder that renewed it
+ * last.
  */
 export function sharesShorterLease({ address, ttlMs }: MemberHistory, all: readonly MemberHistory[]): boolean {
   return all.some((other) => other.address === address && (other.state.leaseTtlMs < ttlMs || other.isTooSlow))
@@ -142,7 +146,7 @@ export function latenessOf({ kind, state, lagMs }: MemberHistory): number {
   return lagMs + (kind === 'kube-apiserver' ? state.reconcileIntervalMs : 0)
 }
 
-/** How much later a master leaves because its own messages are slow, and those of every master that could confirm. */
+/** How much later a master leaves because of its slow messages, and those of the fastest master that could confirm. */
 export function departureLagMs(leaving: MemberHistory, { histories }: Moment): number {
   const others = histories.filter((other) => other !== leaving && other.goneSinceMs === undefined)
   const confirmationMs = others.length === 0 ? 0 : Math.min(...others.map(({ lagMs }) => lagMs))

@@ -72,7 +72,7 @@ export const faultTimes = {
    * beginning, hang for 3 s, and succeed in the end.
    */
   noticedMs: 4_500,
-  /** For this long after a fault of requests is over, a request may hang, or a lost event be missing. */
+  /** For this long after the end of a fault of requests, a request may still hang, or an event be missing. */
   requestMs: 10_000,
 } as const
 

@@ -1,8 +1,9 @@
 import type { MemberState } from './member-state.ts'
 
 /**
- * How long it takes until a probe notices a change of readiness, in milliseconds. It takes longer if probes must time
- * out first, and if the master may have stated its unreadiness, because it withdraws that statement after two seconds.
+ * How long it takes until a master has noticed and published that its server is ready again, in milliseconds. It takes
+ * longer if probes must time out first (`silent`), or if the master may have published its unreadiness (`stated`),
+ * which it withdraws only after two seconds.
  */
 const NOTICED_MS = { answered: 1_500, stated: 3_500, silent: 5_000 }
 /** No master leaves because of unreadiness before this, in milliseconds: three seconds, less the error of a clock. */
@@ -27,7 +28,7 @@ export interface Circumstances {
   readonly lagMs: number
 }
 
-/** When the server of one member was ready, and what its master may have stated. All times are true time. */
+/** When the server of one member was ready, and what its master may have published. All times are true time. */
 export class ReadinessHistory {
   #unready: { readonly sinceMs: number; silent: boolean; servesSinceMs: number | undefined } | undefined
   #unserving: Period | undefined
@@ -36,17 +37,17 @@ export class ReadinessHistory {
   #cleanSinceMs: number | undefined
   #clean: Period | undefined
 
-  /** Whether its master may still state the unreadiness of an earlier time. */
+  /** Whether its master may still publish the unreadiness of an earlier time. */
   get mayStillSeemUnready(): boolean {
     return this.#unready !== undefined
   }
 
-  /** Since when it has been unready without a break, while its master could state that, and was listed at the start. */
+  /** Since when it has been unready without a break while its master, listed at first, could publish that. */
   get cleanlyUnreadySinceMs(): number | undefined {
     return this.#cleanSinceMs
   }
 
-  /** The last period in which it was unready in this manner. */
+  /** The last period of {@link cleanlyUnreadySinceMs}, past or present. */
   get cleanlyUnready(): Period | undefined {
     const sinceMs = this.#cleanSinceMs
     return sinceMs === undefined ? this.#clean : { sinceMs, untilMs: Number.POSITIVE_INFINITY }
@@ -62,7 +63,7 @@ export class ReadinessHistory {
     return this.#wasPlaced ? this.#unserving : undefined
   }
 
-  /** Whether it was not ready for long enough for its master to leave. */
+  /** Whether it has been unready for so long that its master may leave. */
   mayLeave(nowMs: number): boolean {
     return this.#unready !== undefined && nowMs - this.#unready.sinceMs >= LEAVES_MS
   }
@@ -100,7 +101,7 @@ export class ReadinessHistory {
     this.#unready ??= { sinceMs: nowMs - (isImpaired ? LEAVES_MS : 0), silent: false, servesSinceMs: undefined }
     this.#unready.servesSinceMs = undefined
     if (!answering) this.#unready.silent = true
-    // A master with its lease in another store can state that its server's own etcd is dead.
+    // A master with its lease in another store can publish that its server's own etcd is dead.
     const hasLease = running && (connected || (etcdFails && renewing)) && !startedUnready
     // A master with failing requests may not notice that its server is not ready.
     const clean = answering && (!ready || etcdFails) && impaired === 'no' && hasLease && leavesWhenUnready

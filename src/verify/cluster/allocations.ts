@@ -91,7 +91,10 @@ export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, 
   }
 }
 
-/** A ServiceCIDR in use is deleted only when its last ClusterIP is gone, and no Service could be created meanwhile. */
+/**
+ * Advises against a delete: a ServiceCIDR stays until its last ClusterIP is gone, and no Service can be created
+ * meanwhile.
+ */
 function otherRange(found: readonly string[], wanted: readonly string[]): string {
   const flag = `check --service-cluster-ip-range first: the cluster has ${found.join(',')}`
   const second = `if that really is wrong, create a second ServiceCIDR of ${wanted.join(',')}, and delete nothing`
@@ -168,8 +171,8 @@ function faultOf(
 }
 
 /**
- * All ranges that ClusterIPs may come from: those of all ServiceCIDRs, but the demanded ones instead of the default's.
- * Undefined if neither the demanded nor the default ranges are known.
+ * The ranges of all ServiceCIDRs. Demanded ranges replace those of the default ServiceCIDR. Undefined if neither the
+ * demanded nor the default ranges are known.
  */
 function rangesOf(context: CheckContext): ServiceIpRanges | undefined {
   const demanded = context.expect.serviceClusterIpRange?.map(({ text }) => text)
@@ -328,7 +331,8 @@ export function judgeClusterIpDryRun(
 
 /**
  * Checks whether a new Service gets a NodePort. A refused dry run shows that it gets none. An accepted one shows
- * nothing, so the bitmap decides, or that the server maintains its allocations itself.
+ * nothing. Then it must be known that the bitmap has a free number, or that the server maintains its allocations
+ * itself.
  */
 export function judgeNodePortDryRun({ nodePortDryRun }: Pick<Parts, 'nodePortDryRun'>, context: CheckContext): Verdict {
   if (nodePortDryRun.type === 'refused' && partOf(context, 'clusterIpDryRun')?.type === 'refused') {

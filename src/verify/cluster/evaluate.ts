@@ -32,7 +32,10 @@ interface Check<Need extends PartName> {
   readonly wants?: readonly PartName[]
   /** Whether the check runs if no checks are named. @default always */
   isAsked?(asked: Asked): boolean
-  /** A finding counts without a second reading, because the first lasts long enough to show no passing state. */
+  /**
+   * Whether a finding counts without a second reading, because the first one lasts so long that no passing state is
+   * reported.
+   */
   readonly isConfirmed?: true
   /** Pure. */
   judge(parts: Pick<Parts, Need>, context: CheckContext): Verdict

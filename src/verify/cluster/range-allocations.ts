@@ -22,13 +22,13 @@ interface Group {
   /** Undefined if no usable range is known. */
   readonly claims: RangeClaims | undefined
   readonly flags: readonly string[]
-  /** What to do instead of a repair towards the demanded range. */
+  /** What to do before a repair, because the demanded range is probably mistyped. */
   readonly flagFirst?: Command | undefined
 }
 
 /**
- * Checks the bitmaps in etcd against what Services use. If the server has IPAddresses, these count for ClusterIPs,
- * because a bitmap beside them may be left from an earlier version, and nobody updates it.
+ * Checks the bitmaps in etcd against what Services use. Does not check bitmaps of ClusterIPs on a server with
+ * IPAddresses: they may be left from an earlier version, and nobody updates them.
  */
 export function judgeRangeAllocations(
   { services, rangeAllocations }: Pick<Parts, 'services' | 'rangeAllocations'>,

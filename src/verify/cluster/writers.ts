@@ -21,8 +21,8 @@ interface ContentChange {
 
 /**
  * Checks whether writers overwrote each other's default/kubernetes while it was watched. Between two writers, one
- * return to an earlier content counts, because kube-apiserver's reconciler writes only every ten seconds. Masters share
- * one field manager, so two returns count even if all writes have the same one.
+ * return to an earlier content counts, because kube-apiserver's reconciler writes only every ten seconds. All masters
+ * have the same field manager, so two returns count even if one manager made all changes.
  */
 export function judgeWriters(
   { objectWrites: { states, forMs } }: Pick<Parts, 'objectWrites'>,

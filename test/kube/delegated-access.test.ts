@@ -14,7 +14,12 @@ const metrics = { verb: 'get', path: '/metrics' }
 function setUp() {
   const time = new VirtualClock()
   const clock = time.view()
-  const state = { isAway: false, users: new Set(['alice', 'bob']), allowed: new Set(['alice']) }
+  const state = {
+    isAway: false,
+    users: new Set(['alice', 'bob']),
+    allowed: new Set(['alice']),
+    denied: new Set<string>(),
+  }
   const reviews: ApiRequest[] = []
   const transport: Transport = {
     async send(request): Promise<ApiResponse> {
@@ -29,7 +34,7 @@ function setUp() {
       const status =
         kind === 'TokenReview'
           ? { authenticated: state.users.has(spec.token), user: { username: spec.token, groups: ['all'] } }
-          : { allowed: state.allowed.has(spec.user) }
+          : { allowed: state.allowed.has(spec.user), denied: state.denied.has(spec.user) }
       return { status: 201, headers: {}, body: { kind, apiVersion, metadata: {}, spec, status } }
     },
     async close() {},
@@ -76,6 +81,12 @@ test('rights that are given or taken away count once what is remembered is too o
   assert.equal(await run(() => judge('bob')), 200)
   await run(() => scrape('bob', 121, 1))
   assert.equal(await run(() => judge('bob')), 401)
+})
+
+test('whom one authorizer denies is refused, although another allows it', async () => {
+  const { state, judge, run } = setUp()
+  state.denied.add('alice')
+  assert.equal(await run(() => judge('alice')), 403)
 })
 
 test('made-up tokens do not make a review each, and who is known is not kept out by them', async () => {

@@ -136,6 +136,28 @@ test('what differs in any part, or comes after six quiet minutes, is an event of
   await stop()
 })
 
+test('what a series had counted when the next one begins is written too', async (t) => {
+  const { time, recorder, written, stop } = start(t)
+  await time.advance(minute)
+  for (let i = 1; i <= 3; i++) {
+    recorder.record(happened)
+    await time.advance(1_000)
+  }
+  await time.advance(6 * minute)
+  recorder.record(happened)
+  await time.advance(0)
+  await stop()
+  assert.deepEqual(
+    written().map(({ call, patch }) => [call, (patch as KubeEvent | undefined)?.series?.count]),
+    [
+      ['create', undefined],
+      ['patch', 2],
+      ['patch', 3],
+      ['create', undefined],
+    ],
+  )
+})
+
 test('an event is named after the moment at which it happened, to the millisecond', async (t) => {
   const { time, recorder, written, stop } = start(t)
   for (let i = 0; i < 20; i++) recorder.record({ ...happened, note: String(i) })

@@ -206,6 +206,20 @@ test('a leader that is killed is followed when its lease ends', async () => {
   await stopIn(election, b)
 })
 
+test('a leader with a longer lease is waited for as long as its own lease says', async () => {
+  const election = new Election()
+  const a = election.add('a', { leaseDurationMs: 60_000, renewDeadlineMs: 50_000 })
+  await election.time.advance(100)
+  const b = election.add('b')
+  await election.time.advance(10_000)
+  a.link = 'cut'
+  await election.time.advance(47_000)
+  assert.deepEqual(election.leaders(), ['a'])
+  await election.time.advance(20_000)
+  assert.deepEqual(election.leaders(), ['b'])
+  await stopIn(election, a, b)
+})
+
 for (const link of ['cut', 'hangs'] as const) {
   test(`a leader whose link ${link === 'cut' ? 'is cut' : 'hangs'} stops after the renew deadline, before another begins`, async () => {
     const election = new Election()

@@ -71,4 +71,26 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'answer',
     tests: ['kube/served-resources.test.ts'],
   },
+  'wait-for-the-own-lease-duration': {
+    broken:
+      'A candidate waits for its own lease duration, not for that of the leader, so that two lead while the setting changes.',
+    file: 'kube/lease-lock.ts',
+    text: 'const claimedMs = (this.#lease?.spec?.leaseDurationSeconds ?? leaseDurationMs / 1000) * 1000',
+    instead: 'const claimedMs = leaseDurationMs',
+    tests: ['kube/leader-election.test.ts'],
+  },
+  'lose-the-count-of-a-series': {
+    broken: 'What a series of Events had counted is lost when the next one begins.',
+    file: 'kube/event-recorder.ts',
+    text: '    if (series !== undefined && series.count > series.written) this.#enqueue(series)\n',
+    instead: '',
+    tests: ['kube/event-recorder.test.ts'],
+  },
+  'let-in-whom-an-authorizer-denies': {
+    broken: 'Allows a request that one authorizer allows and another denies.',
+    file: 'kube/delegated-access.ts',
+    text: 'return status?.allowed === true && status.denied !== true',
+    instead: 'return status?.allowed === true',
+    tests: ['kube/delegated-access.test.ts'],
+  },
 }

@@ -176,7 +176,7 @@ test('a watch begins with the first change after the revision of the read before
 })
 
 test('a watch that breaks as soon as it stands is opened again at growing pauses', async (t) => {
-  const server = await startServer(t, { answers: true, watchesEnd: true })
+  const server = await startServer(t, { answers: true, watchesAre: 'ended' })
   // Only pauses are drawn.
   const { clock, pauses } = clockOfPauses((delayMs) => delayMs % 100 !== 0)
   const endpoints = [parseEndpoint(server.url)]
@@ -186,6 +186,20 @@ test('a watch that breaks as soon as it stands is opened again at growing pauses
   await eventually('seven watches', () => server.watched.length >= 7)
   await watch.end()
   assert.ok(Math.max(...pauses) > 2_000, `pauses of ${pauses}`)
+})
+
+test('a watch that the server cancels is closed before it is opened again', async (t) => {
+  const server = await startServer(t, { answers: true, watchesAre: 'canceled' })
+  const { clock } = clockOfPauses((delayMs) => delayMs % 100 !== 0)
+  const endpoints = [parseEndpoint(server.url)]
+  const etcd = connectEtcd({ endpoints, clock, random: { next: () => 0.0171 }, requestTimeoutMs: 60_000 })
+  t.after(() => etcd.close())
+  const watch = startWatch(t, etcd, '/watched/')
+  await eventually('twelve watches', () => server.watched.length >= 12)
+  await watch.end()
+  await eventually('no open watch', () => server.openWatches() === 0)
+  // The server may hear of an end a little later than of the next watch.
+  assert.ok(server.mostOpenWatches() <= 4, `${server.mostOpenWatches()} watches at a time`)
 })
 
 test('a request that no server with a leader answers is sent again after a pause', async (t) => {
@@ -235,6 +249,9 @@ interface FakeEtcd {
   readonly asked: readonly string[]
   /** The revisions that watches were to begin at. */
   readonly watched: readonly bigint[]
+  /** How many watches are open now, and how many were at the same time at most. */
+  openWatches(): number
+  mostOpenWatches(): number
   /** How many connections were made so far. */
   connections(): number
   /** The next request is answered by the end of its connection. */
@@ -247,18 +264,21 @@ async function startServer(
   {
     answers,
     revision = 1n,
-    watchesEnd = false,
+    watchesAre = 'kept',
     withoutLeader = 0,
   }: {
     readonly answers: boolean
     readonly revision?: bigint
-    readonly watchesEnd?: boolean
+    /** What becomes of a watch as soon as it stands; one that is canceled leaves its stream open. */
+    readonly watchesAre?: 'kept' | 'ended' | 'canceled'
     /** So many reads are refused, as a server refuses them that has no leader. */
     readonly withoutLeader?: number
   },
 ): Promise<FakeEtcd> {
   let isToBreak = false
   let refusals = withoutLeader
+  let open = 0
+  let mostOpen = 0
   const asked: string[] = []
   const watched: bigint[] = []
   const sockets = new Set<Socket>()
@@ -275,8 +295,15 @@ async function startServer(
             if (requestUnion.case === 'createRequest') watched.push(requestUnion.value.startRevision)
             break
           }
-          yield { created: true }
-          if (!watchesEnd) await aborted(signal)
+          open++
+          mostOpen = Math.max(mostOpen, open)
+          try {
+            yield { created: true }
+            if (watchesAre === 'canceled') yield { canceled: true, cancelReason: 'etcdserver: no leader' }
+            if (watchesAre !== 'ended') await aborted(signal)
+          } finally {
+            open--
+          }
         },
       })
     },
@@ -302,5 +329,14 @@ async function startServer(
   const breakNext = (): void => {
     isToBreak = true
   }
-  return { url: `http://127.0.0.1:${port}`, asked, watched, connections: () => sockets.size, breakNext, end }
+  return {
+    url: `http://127.0.0.1:${port}`,
+    asked,
+    watched,
+    openWatches: () => open,
+    mostOpenWatches: () => mostOpen,
+    connections: () => sockets.size,
+    breakNext,
+    end,
+  }
 }

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { create, toBinary } from '@bufbuild/protobuf'
+import { EtcdError } from '../../src/etcd/kv.ts'
+import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
+import { faultyEtcd } from '../../src/etcd/memory-etcd-faults.ts'
 import {
   createRequest,
   deleteRequest,
+  GuardedKey,
   getRequest,
   keyBytes,
   listRequest,
@@ -12,6 +16,7 @@ import {
   watchRequest,
 } from '../../src/etcd/requests.ts'
 import { RangeRequestSchema, TxnRequestSchema } from '../../src/protobuf/gen/etcd/api/etcdserverpb/rpc_pb.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 
 test('the end of a prefix is the first key after all those that begin with it', () => {
   const cases: readonly (readonly [prefix: readonly number[], end: readonly number[]])[] = [
@@ -52,6 +57,28 @@ test('a watch of a prefix begins at a revision and brings what was stored before
     case: 'createRequest',
     value: { key: keyBytes('/a/'), rangeEnd: keyBytes('/a0'), startRevision: 12n, prevKv: true },
   })
+})
+
+test('a write whose answer was lost is one’s own until a later one is answered', async () => {
+  const clock = new VirtualClock().view()
+  let isLost = true
+  const etcd = faultyEtcd(new MemoryEtcd({ clock, flavour: 'kine' }).client(), {
+    clock,
+    after: () => {
+      if (isLost) throw new EtcdError('Timeout', 'no answer')
+      return undefined
+    },
+  })
+  const { signal } = new AbortController()
+  const key = new GuardedKey(etcd, '/a')
+  const value = Buffer.from('lease')
+  await assert.rejects(key.put(value, 15n, undefined, signal))
+  isLost = false
+  const stored = await key.read(signal)
+  assert.ok(stored !== undefined && key.isUnanswered(stored))
+  assert.equal(await key.put(value, 15n, stored, signal), true)
+  // On kine another process may write the same bytes with the same TTL.
+  assert.equal(key.isUnanswered(stored), false)
 })
 
 function hex(bytes: Uint8Array): string {

@@ -29,4 +29,19 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '    this.#first =',
     tests: ['etcd/connect-etcd.test.ts', 'etcd/connect-connection.test.ts'],
   },
+  'leave-a-canceled-watch-open': {
+    broken: 'The stream of a watch that the server has canceled stays open beside the next one.',
+    file: 'etcd/connect-watch.ts',
+    text: '        watch?.end()\n',
+    instead: '',
+    tests: ['etcd/connect-etcd.test.ts'],
+  },
+  'a-lost-answer-for-ever': {
+    broken:
+      'After a lost answer the same bytes of another process count as this one’s write, although a later write was answered.',
+    file: 'etcd/requests.ts',
+    text: '      this.#unanswered = []\n',
+    instead: '',
+    tests: ['etcd/requests.test.ts'],
+  },
 }

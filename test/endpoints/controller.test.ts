@@ -204,6 +204,34 @@ test('a Service without a selector that takes the place of one with one has no a
   await stop()
 })
 
+test('a Service that came again keeps its Endpoints when it loses its selector', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  await cluster.service('foo')
+  await cluster.pass()
+  const hear = cluster.fault({
+    fault: { type: 'status', status: 500 },
+    methods: ['GET'],
+    pathPrefix: '/api/v1/services',
+  })
+  cluster.faults.resetStreams()
+  await cluster.pass()
+  await cluster.deleteService('foo')
+  await cluster.service('foo')
+  // Otherwise the watch would tell of one after the other.
+  cluster.embedded.server.compact()
+  hear()
+  await cluster.pass(60_000)
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080'])
+  const service = await cluster.api.get(services, { namespace: 'other', name: 'foo' })
+  const { selector: _, ...spec } = service.spec ?? {}
+  await cluster.api.update(services, { ...service, spec })
+  await cluster.pass(60_000)
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080'])
+  await stop()
+})
+
 test('nothing is asked of the server while nothing changes', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()

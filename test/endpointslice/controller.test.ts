@@ -450,6 +450,28 @@ test('of a Service of many Pods only the slice is written that a change is in', 
   await stop()
 })
 
+test('a Pod of many whose Node was deleted is left out from the next change on', async () => {
+  const cluster = await Cluster.started()
+  await cluster.service('foo')
+  for (let index = 0; index < 260; index++) {
+    await cluster.pod(`pod-${index}`, {
+      ip: `198.51.${100 + (index >> 7)}.${index & 127}`,
+      spec: { nodeName: index === 200 ? 'node-b' : 'node-a' },
+    })
+  }
+  const stop = await cluster.lead()
+  const names = async () =>
+    (await cluster.slices('foo')).flatMap(({ endpoints }) => (endpoints ?? []).map(({ targetRef }) => targetRef?.name))
+  assert.equal((await names()).length, 260)
+  await cluster.api.delete(nodes, { name: 'node-b' })
+  await cluster.pass()
+  await cluster.deletePod('pod-7')
+  await cluster.pass()
+  const left = await names()
+  assert.deepEqual([left.length, left.includes('pod-200')], [258, false])
+  await stop()
+})
+
 test('the first syncs of a term know the Nodes', async () => {
   const cluster = await Cluster.started()
   await cluster.service('foo', {}, { annotations: { 'service.kubernetes.io/topology-mode': 'Auto' } })

@@ -173,4 +173,18 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '',
     tests: ['verify/member-state.test.ts'],
   },
+  'remember-a-deletion-for-ever': {
+    broken: 'A Service that was deleted and created again loses its Endpoints when it loses its selector.',
+    file: 'endpoints/controller.ts',
+    text: '    this.#deleted.delete(key)\n    const nowMs = clock.monotonicMs()',
+    instead: '    const nowMs = clock.monotonicMs()',
+    tests: ['endpoints/controller.test.ts'],
+  },
+  'remember-a-node-that-is-gone': {
+    broken: 'Of a Service with many Pods those on a deleted Node stay endpoints.',
+    file: 'endpointslice/node-watch.ts',
+    text: "      case 'deleted':\n        this.#version++\n",
+    instead: "      case 'deleted':\n",
+    tests: ['endpointslice/controller.test.ts'],
+  },
 }

@@ -64,4 +64,12 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '',
     tests: ['repair/cluster-ip-repair.test.ts'],
   },
+  'take-the-parent-from-the-cache': {
+    broken:
+      'The check before a write takes the parent of an IPAddress from the cache, so that a Service that only the server knows of loses its IPAddress.',
+    file: 'repair/ip-address/plan.ts',
+    text: 'serviceOf: (ref) => live.get(keyOf(ref)),',
+    instead: 'serviceOf: view.serviceOf,',
+    tests: ['repair/ip-address/races.test.ts'],
+  },
 }

@@ -112,6 +112,22 @@ test('a Service that was deleted before the write is not written for', async () 
   await world.end()
 })
 
+test('the IPAddress of a Service that only the server knows of is not deleted', async () => {
+  const world = await IpAddressWorld.start()
+  const master = world.master()
+  await world.advance(20_000)
+  // The watch of Services is minutes behind.
+  master.line.faults.add({ fault: { type: 'delay', ms: 600_000 }, pathPrefix: '/api/v1/services', stream: true })
+  master.line.faults.resetStreams()
+  await world.advance(2_000)
+  const ip = ipOf(await world.service('web'))
+  const uid = (await world.ip(ip))?.metadata?.uid
+  await world.advance(180_000)
+  assert.deepEqual(master.writes, [])
+  assert.equal((await world.ip(ip))?.metadata?.uid, uid)
+  await world.end()
+})
+
 test('what somebody else has put right between look and write is not touched', async () => {
   const world = await IpAddressWorld.start()
   const ip = ipOf(await world.service('web'))

@@ -213,6 +213,27 @@ test('a duty that another member behind a balancer turns out to have is given up
   await end()
 })
 
+test('a duty that was degraded is well again once it turns out to be the server’s', async () => {
+  const world = setUp()
+  const { time, server: store, transport, ports } = world
+  const { server, failing, end } = beside(world)
+  await time.advance(1_000)
+  transport.faults.add({
+    fault: { type: 'status', status: 403 },
+    pathPrefix: '/apis/networking.k8s.io/v1/servicecidrs',
+  })
+  const others = restKubeApi({ ...ports, transport: inProcessTransport(store) })
+  await others.delete(serviceCidrs, { name: 'kubernetes' })
+  await time.advance(120_000)
+  assert.ok((await failing()).includes('default-service-cidr'))
+  assert.equal(await gauge(world, 'degraded', 'default-service-cidr'), '1')
+  server.answer = serving('default-service-cidr')
+  await time.advance(30_000)
+  assert.ok(!(await failing()).includes('default-service-cidr'))
+  assert.equal(await gauge(world, 'degraded', 'default-service-cidr'), '0')
+  await end()
+})
+
 test('while the server refuses to tell what it does itself, nothing is done in its place', async () => {
   const world = setUp()
   const { time, api, said } = world

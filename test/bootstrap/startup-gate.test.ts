@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
+import { leases } from '../../src/kube/resources.ts'
+import { holderOf } from '../../src/kubernetes-service/leases/kubernetes.ts'
 import { sleep } from '../../src/runtime/clock.ts'
 import { aborted } from '../../src/runtime/signals.ts'
 import { setUp } from './masters-world.ts'
@@ -34,5 +36,21 @@ test('a server that does not answer is asked every ten seconds', async () => {
   const { end } = start(settings, { readiness: { probe } })
   await time.advance(65_000)
   assert.equal(probes, 7)
+  await end()
+})
+
+test('a server that was ready and says that it is not serves for as long as it answers', async () => {
+  const { time, api, start } = setUp()
+  let probes = 0
+  const probe = async (): Promise<ReadinessAnswer> =>
+    ++probes === 1 ? ready : { answered: true, ready: false, checks: [] }
+  const { end } = start({ readinessGate: 'startup' }, { readiness: { probe } })
+  await time.advance(65_000)
+  assert.ok(probes > 1)
+  const { items } = await api.list(leases)
+  assert.deepEqual(
+    items.map((lease) => holderOf(lease)?.state),
+    ['ready'],
+  )
   await end()
 })

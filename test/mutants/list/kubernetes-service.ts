@@ -114,4 +114,12 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "if (another !== undefined && wanted !== '') {",
     tests: ['bootstrap/master.test.ts'],
   },
+  'serves-only-while-ready': {
+    broken:
+      'With the gate startup a server that was ready once and answers that it is not counts as one that does not serve.',
+    file: 'kubernetes-service/readiness-monitor.ts',
+    text: 'this.#serves = wasReady ? answer.answered : isServing(answer)',
+    instead: 'this.#serves = isServing(answer)',
+    tests: ['bootstrap/startup-gate.test.ts'],
+  },
 }

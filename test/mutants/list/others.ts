@@ -157,4 +157,18 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "rest = ''",
     tests: ['drill/live/fault-proxy.test.ts'],
   },
+  'write-to-a-full-etcd': {
+    broken: 'A drill takes a master whose etcd is full for one that can write.',
+    file: 'drill/simulator/etcd-link.ts',
+    text: 'return !this.broken && !this.#etcd.down && !this.#etcd.full',
+    instead: 'return !this.broken && !this.#etcd.down',
+    tests: ['drill/simulator/target.test.ts'],
+  },
+  'degraded-for-another': {
+    broken: 'A degraded duty stays degraded when it is left to the server.',
+    file: 'bootstrap/duty-switch.ts',
+    text: '      health.ended()\n',
+    instead: '',
+    tests: ['bootstrap/duties-apart.test.ts'],
+  },
 }

@@ -23,8 +23,8 @@ import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 /** The plan for the list of masters. */
 export interface ListPlan {
   readonly endpoints: EndpointsAction
-  /** The addresses of the slice of the second family. Without any, there must be no such slice. @default none */
-  readonly secondAddresses?: readonly string[] | undefined
+  /** The addresses of the slice of the second family. Without any, there must be no such slice. */
+  readonly secondAddresses: readonly string[]
 }
 
 /**

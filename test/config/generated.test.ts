@@ -41,7 +41,7 @@ test('every option is described in one line, in the same manner', () => {
   for (const [key, { description, metavar }] of allOptions) {
     assert.match(description, /^(?:[a-z/]|[A-Z]{2}).*[^.\s]$/s, key)
     assert.doesNotMatch(description, /\n/, key)
-    assert.match(metavar ?? 'X', /^[A-Z][A-Z:,[\]-]*$/, key)
+    assert.match(metavar ?? 'X', /^[A-Z][A-Z:=,[\]-]*$/, key)
   }
 })
 

@@ -121,7 +121,7 @@ test('whoever goes as the last takes the second slice away also when somebody ha
   await embedded.api.delete(endpoints, KUBERNETES_SERVICE)
   const observed = { addresses: [], ports: endpointPorts(6443), reconcilePorts: false, stopping: true }
   await adapter.reconcile(
-    async ({ endpoints: current }) => ({ endpoints: planEndpoints({ ...observed, current }) }),
+    async ({ endpoints: current }) => ({ endpoints: planEndpoints({ ...observed, current }), secondAddresses: [] }),
     signal,
   )
   assert.deepEqual(await names(), ['kubernetes'])

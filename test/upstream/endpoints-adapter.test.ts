@@ -27,17 +27,26 @@ function acceptable(original: EndpointsAdapterCase): EndpointsAdapterCase {
 const calls = {
   get: (adapter: EndpointsAdapter) => adapter.getEndpoints(),
   async create(adapter: EndpointsAdapter, object: Endpoints) {
-    await adapter.execute({ endpoints: { type: 'create', object, reasons: [] } }, await adapter.read())
+    await adapter.execute(
+      { endpoints: { type: 'create', object, reasons: [] }, secondAddresses: [] },
+      await adapter.read(),
+    )
     return adapter.getEndpoints()
   },
   async update(adapter: EndpointsAdapter, endpoints: Endpoints) {
     const stored = await adapter.read()
     const metadata = { ...endpoints.metadata, uid: stored.endpoints?.metadata?.uid ?? 'of what is gone' }
-    await adapter.execute({ endpoints: { type: 'update', object: { ...endpoints, metadata }, reasons: [] } }, stored)
+    await adapter.execute(
+      { endpoints: { type: 'update', object: { ...endpoints, metadata }, reasons: [] }, secondAddresses: [] },
+      stored,
+    )
     return adapter.getEndpoints()
   },
   async ensure(adapter: EndpointsAdapter, endpoints: Endpoints) {
-    await adapter.execute({ endpoints: { type: 'none' } }, { ...(await adapter.read()), endpoints })
+    await adapter.execute(
+      { endpoints: { type: 'none' }, secondAddresses: [] },
+      { ...(await adapter.read()), endpoints },
+    )
     return undefined
   },
 }

@@ -186,7 +186,7 @@ export function encodeHolder(holder: Holder): string {
     reason: reason && withoutSecrets(reason).slice(0, MAX_REASON),
     confirms: confirmed,
     coHolder,
-  })
+  } satisfies { [Field in keyof Required<Holder>]: unknown })
 }
 
 /**

@@ -54,7 +54,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     const stored = await this.#read(signal)
     const correctPorts = reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts
     const plan = this.#plan(ip, stored.endpoints, ports, correctPorts)
-    await this.#options.adapter.execute({ endpoints: plan }, stored, signal)
+    await this.#options.adapter.execute({ endpoints: plan, secondAddresses: [] }, stored, signal)
     if (!this.#displaced && plan.type === 'update' && plan.reasons.includes('addresses')) this.#correctionsLeft -= 1
     this.#displaced = false
   }
@@ -90,7 +90,10 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   isSatisfied(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
     if (this.#stopped) return true
     const { adapter, address } = this.#options
-    return adapter.isSettled({ endpoints: this.#plan(address, observed.endpoints, ports, reconcilePorts) }, observed)
+    return adapter.isSettled(
+      { endpoints: this.#plan(address, observed.endpoints, ports, reconcilePorts), secondAddresses: [] },
+      observed,
+    )
   }
 
   /** Begins a new interval: changes of the list by others may be corrected now. */
@@ -145,7 +148,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     const plan = planRemoval({ current: stored.endpoints, own: ip.text, ports, stopping })
     if (plan.type === 'none' && !this.#removing) return
     this.#removing = true
-    await this.#options.adapter.execute({ endpoints: plan }, stored, signal)
+    await this.#options.adapter.execute({ endpoints: plan, secondAddresses: [] }, stored, signal)
     this.#removing = false
   }
 

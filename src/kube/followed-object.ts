@@ -1,3 +1,4 @@
+import type { Cancel } from '../runtime/clock.ts'
 import { RemoteError } from '../runtime/errors.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
 import { noOutages } from '../telemetry/outages.ts'
@@ -33,6 +34,8 @@ export class FollowedObject<T extends KubeObject> {
   readonly #missed: Counter<'resource'>
   /** The result of a live read, and what the watch had delivered until then. */
   #read: { readonly cached: T | undefined; readonly live: T | undefined } | undefined
+  /** Cancels the restart of the watch; undefined while none is due. */
+  #late: Cancel | undefined
 
   constructor(options: FollowedObjectOptions<T>) {
     const { ref, onChange, metrics } = options
@@ -72,7 +75,7 @@ export class FollowedObject<T extends KubeObject> {
 
   /** Reads the object live. If that fails, {@link current} does not change. */
   async readLive(signal: AbortSignal): Promise<void> {
-    const { api, availability, resource, ref, onChange, clock } = this.#options
+    const { api, availability, resource, ref, onChange } = this.#options
     const source = `live ${resource.plural}`
     const cached = this.#cached
     let live: T | undefined
@@ -87,17 +90,28 @@ export class FollowedObject<T extends KubeObject> {
     availability.succeeded(source)
     // The watch may meanwhile have delivered a newer state than the answer.
     if (this.#cached !== cached || isSame(cached, live) || isNewer(cached, live)) return
-    const read = { cached, live }
-    this.#read = read
+    this.#read = { cached, live }
     onChange()
-    const cancel = clock.schedule(LATE_MS, () => {
-      signal.removeEventListener('abort', cancel)
-      if (this.#read === read && this.#cached === cached) this.#startAnew(read)
-    })
-    signal.addEventListener('abort', cancel, { once: true })
+    // One timer for all reads, because reads in short intervals must not delay the restart.
+    this.#late ??= this.#restartIfLate(cached, signal)
   }
 
-  #startAnew({ cached, live }: { readonly cached: T | undefined; readonly live: T | undefined }): void {
+  /** Restarts the watch in {@link LATE_MS}, unless it has delivered something by then, or the signal is aborted. */
+  #restartIfLate(cached: T | undefined, signal: AbortSignal): Cancel {
+    const end = (): void => {
+      cancel()
+      signal.removeEventListener('abort', end)
+      this.#late = undefined
+    }
+    const cancel = this.#options.clock.schedule(LATE_MS, () => {
+      end()
+      if (this.#cached === cached) this.#startAnew(cached, this.current)
+    })
+    signal.addEventListener('abort', end, { once: true })
+    return end
+  }
+
+  #startAnew(cached: T | undefined, live: T | undefined): void {
     const { logger, availability, resource, ref } = this.#options
     this.#missed.add({ resource: resource.plural })
     const [cachedVersion, storedVersion] = [cached, live].map((object) => object?.metadata?.resourceVersion)

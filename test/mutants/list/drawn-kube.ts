@@ -8,7 +8,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     file: 'kube/followed-object.ts',
     text: 'return this.#read !== undefined && this.#read.cached === cached ? this.#read.live : cached',
     instead: 'return cached',
-    tests: ['kubernetes-service/lost-events.test.ts'],
+    tests: ['kube/followed-object.test.ts'],
   },
   'kube-kube-config-provider-number': {
     broken: 'words: begins with the second character.',

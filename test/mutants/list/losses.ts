@@ -149,7 +149,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     file: 'kube/followed-object.ts',
     text: 'this.#read !== undefined && this.#read.cached === cached ?',
     instead: 'this.#read !== undefined ?',
-    tests: ['kubernetes-service/lost-events.test.ts'],
+    tests: ['kube/followed-object.test.ts'],
   },
   'await-a-deletion-that-failed': {
     broken: 'A slice whose deletion failed makes the copy count as old for ever.',

@@ -1,0 +1,249 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { KubeApi } from '../../src/kube/api.ts'
+import { KubeError } from '../../src/kube/errors.ts'
+import { FollowedObject } from '../../src/kube/followed-object.ts'
+import { type ConfigMap, configMaps, namespaces } from '../../src/kube/resources.ts'
+import { sleep } from '../../src/runtime/clock.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { setUp } from '../bootstrap/masters-world.ts'
+import { passedOn } from './passed-on.ts'
+
+const ref = { namespace: 'default', name: 'one' }
+const LATE_MS = 2_000
+
+/** One followed ConfigMap. `watch.lost`: no event reaches the program; `watch.lateMs`: each comes so late. */
+async function followed(get?: (api: KubeApi) => KubeApi['get']) {
+  const { time, api, ports, logger } = setUp()
+  const clock = time.view()
+  const watch = { lost: false, lateMs: 0, begun: 0, selector: undefined as string | undefined }
+  const metrics = prometheusMetrics()
+  const through = passedOn(api, {
+    async *watch(resource, options) {
+      watch.begun++
+      watch.selector = options?.fieldSelector
+      for await (const event of api.watch(resource, options)) {
+        if (event.type !== 'BOOKMARK' && watch.lost) continue
+        if (watch.lateMs > 0) await sleep(clock, watch.lateMs)
+        yield event
+      }
+    },
+    ...(get !== undefined && { get: get(api) }),
+  })
+  const told: string[] = []
+  let changes = 0
+  const object = new FollowedObject<ConfigMap>({
+    ...ports,
+    api: through,
+    clock,
+    metrics,
+    resource: configMaps,
+    ref,
+    availability: {
+      failed: (source) => told.push(`failed ${source}`),
+      interrupted() {},
+      succeeded: (source) => told.push(`succeeded ${source}`),
+      forget() {},
+    },
+    onChange: () => changes++,
+  })
+  await api.create(namespaces, { metadata: { name: ref.namespace } })
+  await api.create(configMaps, { metadata: ref, data: { version: '1' } })
+  const write = (version: string) =>
+    api.patch(configMaps, ref, { type: 'merge', body: { data: { version } } }, { fieldManager: 'test' })
+  const stop = new AbortController()
+  const ended = object.run(stop.signal).catch(() => {})
+  await time.advance(1_000)
+  watch.begun = 0
+  changes = 0
+  told.length = 0
+  const missed = async (): Promise<number> =>
+    Number(/_watch_missed_total\{resource="configmaps"\} (\d+)/.exec(await metrics.expose())?.[1] ?? 0)
+  const end = async (): Promise<void> => {
+    stop.abort()
+    await time.advance(1)
+    await ended
+  }
+  const now = (): string | undefined => object.current?.data?.version
+  return { time, api, object, watch, write, now, missed, end, told, logger, stop, changes: () => changes }
+}
+
+test('the watch follows the object, and a live read that finds nothing else changes nothing', async () => {
+  const { time, object, write, now, stop, changes, end, missed, watch, api } = await followed()
+  assert.equal(object.hasSynced, true)
+  assert.equal(watch.selector, 'metadata.name=one', 'which needs no rights to the whole namespace')
+  assert.equal(now(), '1')
+  await write('2')
+  await time.advance(100)
+  assert.equal(now(), '2')
+  assert.equal(changes(), 1)
+  await object.readLive(stop.signal)
+  await time.advance(10_000)
+  assert.equal(changes(), 1)
+  await api.delete(configMaps, ref, {})
+  await time.advance(100)
+  assert.equal(object.current, undefined)
+  assert.deepEqual([watch.begun, await missed()], [0, 0])
+  await end()
+})
+
+test('a change that the watch lost is found by a live read, and two seconds later the watch is restarted', async () => {
+  const { time, object, write, now, stop, changes, end, missed, watch, logger } = await followed()
+  watch.lost = true
+  await write('2')
+  await time.advance(5_000)
+  assert.equal(now(), '1')
+  await object.readLive(stop.signal)
+  assert.equal(now(), '2', 'at once')
+  assert.equal(changes(), 1)
+  const storedVersion = object.current?.metadata?.resourceVersion
+  await time.advance(LATE_MS - 1)
+  assert.deepEqual([watch.begun, await missed()], [0, 0])
+  watch.lost = false
+  await time.advance(1_000)
+  assert.deepEqual([watch.begun, await missed()], [1, 1])
+  assert.equal(now(), '2')
+  const line = logger.lines.find(({ message }) => message === 'a watch missed a change; restarting it')
+  assert.equal(line?.fields.storedVersion, storedVersion)
+  assert.notEqual(line?.fields.cachedVersion, storedVersion)
+  await write('3')
+  await time.advance(100)
+  assert.equal(now(), '3')
+  await time.advance(10_000)
+  assert.deepEqual([watch.begun, await missed()], [1, 1], 'once')
+  await end()
+})
+
+test('a lost deletion is found too, and so is an object of the same name that was made anew', async () => {
+  const { time, api, object, stop, end, watch, missed, now } = await followed()
+  watch.lost = true
+  await api.delete(configMaps, ref, {})
+  await time.advance(100)
+  assert.equal(now(), '1')
+  await object.readLive(stop.signal)
+  assert.equal(object.current, undefined)
+  await api.create(configMaps, { metadata: ref, data: { version: 'new' } })
+  await object.readLive(stop.signal)
+  assert.equal(now(), 'new')
+  await time.advance(LATE_MS)
+  assert.equal(await missed(), 1)
+  await end()
+})
+
+test('a watch that delivers the change within two seconds is not restarted, and counts again from then on', async () => {
+  const { time, object, write, now, stop, end, missed, watch } = await followed()
+  watch.lateMs = LATE_MS - 500
+  await write('2')
+  await object.readLive(stop.signal)
+  assert.equal(now(), '2')
+  await time.advance(LATE_MS + 1_000)
+  assert.deepEqual([watch.begun, await missed()], [0, 0])
+  watch.lateMs = 0
+  await write('3')
+  await time.advance(100)
+  assert.equal(now(), '3', 'not what was read live before')
+  await end()
+})
+
+test('an answer that is older than what the watch delivered meanwhile changes nothing', async () => {
+  let delayMs = 0
+  let clock: Parameters<typeof sleep>[0] | undefined
+  const world = await followed((api) => async (resource, of, options) => {
+    const found = await api.get(resource, of, options)
+    if (delayMs > 0 && clock !== undefined) await sleep(clock, delayMs)
+    return found
+  })
+  const { time, object, watch, write, now, stop, end, changes } = world
+  clock = time.view()
+  delayMs = 1_000
+  watch.lateMs = 300
+  await write('2')
+  const reading = object.readLive(stop.signal)
+  await time.advance(500)
+  await write('3')
+  await time.advance(2_000)
+  await reading
+  assert.equal(now(), '3')
+  assert.equal(changes(), 2, 'those of the watch')
+  await end()
+})
+
+test('a server that answers with an older state than the watch has delivered is not believed', async () => {
+  let old: unknown
+  const { time, object, write, now, stop, end, missed, changes } = await followed(
+    (api) => async (resource, of, options) => {
+      const found = await api.get(resource, of, options)
+      old ??= found
+      return old as typeof found
+    },
+  )
+  await object.readLive(stop.signal)
+  await write('2')
+  await time.advance(100)
+  await object.readLive(stop.signal)
+  await time.advance(LATE_MS)
+  assert.equal(now(), '2')
+  assert.deepEqual([changes(), await missed()], [1, 0])
+  await end()
+})
+
+test('a read that fails changes nothing, is reported only if the server refuses it, and rejects if it is no failure of the server', async () => {
+  let failure: Error | undefined
+  const { object, now, stop, end, told } = await followed((api) => async (resource, of, options) => {
+    if (failure !== undefined) throw failure
+    return api.get(resource, of, options)
+  })
+  await object.readLive(stop.signal)
+  assert.deepEqual(told.splice(0), ['succeeded live configmaps'])
+  failure = new KubeError('Unreachable', 'connection refused')
+  await object.readLive(stop.signal)
+  assert.deepEqual(told.splice(0), [], 'the watch reports an outage')
+  failure = new KubeError('Forbidden', 'forbidden', { httpStatus: 403 })
+  await object.readLive(stop.signal)
+  assert.deepEqual(told.splice(0), ['failed live configmaps'])
+  assert.equal(now(), '1')
+  failure = new TypeError('a mistake')
+  await assert.rejects(object.readLive(stop.signal), TypeError)
+  await end()
+})
+
+test('a live read each second restarts the watch two seconds after the first that found the loss, and once', async () => {
+  const { time, object, write, stop, end, missed, watch, now } = await followed()
+  watch.lost = true
+  await write('2')
+  await object.readLive(stop.signal)
+  await time.advance(1_000)
+  await object.readLive(stop.signal)
+  await time.advance(LATE_MS - 1_001)
+  assert.deepEqual([now(), await missed()], ['2', 0])
+  // What the new watch lists arrives.
+  watch.lost = false
+  await time.advance(1)
+  assert.equal(await missed(), 1)
+  for (let read = 1; read <= 5; read++) {
+    await object.readLive(stop.signal)
+    await time.advance(1_000)
+  }
+  assert.equal(await missed(), 1)
+  watch.lost = true
+  await write('3')
+  await object.readLive(stop.signal)
+  await time.advance(LATE_MS)
+  assert.equal(await missed(), 2, 'and again for the next loss')
+  await end()
+})
+
+test('after the signal of its read a loss restarts nothing', async () => {
+  const { time, object, write, end, missed, watch, stop } = await followed()
+  watch.lost = true
+  await write('2')
+  const reading = new AbortController()
+  await object.readLive(reading.signal)
+  reading.abort()
+  await time.advance(10_000)
+  assert.equal(await missed(), 0)
+  await object.readLive(stop.signal)
+  await time.advance(LATE_MS)
+  assert.equal(await missed(), 1, 'but another read does')
+  await end()
+})

@@ -32,8 +32,10 @@ export class FollowedObject<T extends KubeObject> {
   readonly #key: string
   readonly #informer: Informer<T>
   readonly #missed: Counter<'resource'>
-  /** The result of a live read, and what the watch had delivered until then. */
-  #read: { readonly cached: T | undefined; readonly live: T | undefined } | undefined
+  /** The result of a live read that the watch has not delivered. The next watch event ends it. */
+  #read: { readonly live: T | undefined } | undefined
+  /** How many events the watch has delivered. */
+  #events = 0
   /** Cancels the restart of the watch; undefined while none is due. */
   #late: Cancel | undefined
 
@@ -44,7 +46,11 @@ export class FollowedObject<T extends KubeObject> {
     // The selection by name needs no rights to the whole namespace.
     const query = { namespace: ref.namespace, fieldSelector: `metadata.name=${ref.name}` }
     this.#informer = new Informer<T>({ ...options, query })
-    this.#informer.subscribe(onChange)
+    this.#informer.subscribe(() => {
+      this.#events++
+      this.#read = undefined
+      onChange()
+    })
     this.#missed = metrics.counter({
       name: 'apiserver_bootstrap_watch_missed_total',
       help: 'Changes of managed objects that a live read found but the watch did not deliver within two seconds; each restarts the watch.',
@@ -54,8 +60,7 @@ export class FollowedObject<T extends KubeObject> {
 
   /** The object as last received; undefined when there is none. */
   get current(): T | undefined {
-    const cached = this.#cached
-    return this.#read !== undefined && this.#read.cached === cached ? this.#read.live : cached
+    return this.#read === undefined ? this.#cached : this.#read.live
   }
 
   /** Whether {@link current} is known. */
@@ -77,7 +82,7 @@ export class FollowedObject<T extends KubeObject> {
   async readLive(signal: AbortSignal): Promise<void> {
     const { api, availability, resource, ref, onChange } = this.#options
     const source = `live ${resource.plural}`
-    const cached = this.#cached
+    const events = this.#events
     let live: T | undefined
     try {
       live = await ifFound(api.get(resource, ref, { signal }))
@@ -88,16 +93,18 @@ export class FollowedObject<T extends KubeObject> {
       return
     }
     availability.succeeded(source)
-    // The watch may meanwhile have delivered a newer state than the answer.
-    if (this.#cached !== cached || isSame(cached, live) || isNewer(cached, live)) return
-    this.#read = { cached, live }
-    onChange()
+    // The watch may meanwhile have delivered a newer state than the answer. A server that is behind answers an old one.
+    if (this.#events !== events || isNewer(this.current, live)) return
+    const isKnown = isSame(this.current, live)
+    this.#read = isSame(this.#cached, live) ? undefined : { live }
+    if (!isKnown) onChange()
     // One timer for all reads, because reads in short intervals must not delay the restart.
-    this.#late ??= this.#restartIfLate(cached, signal)
+    if (this.#read !== undefined) this.#late ??= this.#restartIfLate(signal)
   }
 
   /** Restarts the watch in {@link LATE_MS}, unless it has delivered something by then, or the signal is aborted. */
-  #restartIfLate(cached: T | undefined, signal: AbortSignal): Cancel {
+  #restartIfLate(signal: AbortSignal): Cancel {
+    const events = this.#events
     const end = (): void => {
       cancel()
       signal.removeEventListener('abort', end)
@@ -105,16 +112,16 @@ export class FollowedObject<T extends KubeObject> {
     }
     const cancel = this.#options.clock.schedule(LATE_MS, () => {
       end()
-      if (this.#cached === cached) this.#startAnew(cached, this.current)
+      if (this.#read !== undefined && this.#events === events) this.#startAnew(this.#read.live)
     })
     signal.addEventListener('abort', end, { once: true })
     return end
   }
 
-  #startAnew(cached: T | undefined, live: T | undefined): void {
+  #startAnew(live: T | undefined): void {
     const { logger, availability, resource, ref } = this.#options
     this.#missed.add({ resource: resource.plural })
-    const [cachedVersion, storedVersion] = [cached, live].map((object) => object?.metadata?.resourceVersion)
+    const [cachedVersion, storedVersion] = [this.#cached, live].map((object) => object?.metadata?.resourceVersion)
     const fields = { resource: resource.plural, name: ref.name, cachedVersion, storedVersion }
     const message = 'a watch missed a change; restarting it'
     const { outages = noOutages } = availability

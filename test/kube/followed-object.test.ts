@@ -130,6 +130,43 @@ test('a lost deletion is found too, and so is an object of the same name that wa
   await end()
 })
 
+test('an object that a live read found before the watch did is gone when the watch says so', async () => {
+  const { time, api, object, stop, end, watch, now } = await followed()
+  await api.delete(configMaps, ref, {})
+  await time.advance(100)
+  assert.equal(object.current, undefined)
+  watch.lateMs = 500
+  await api.create(configMaps, { metadata: ref, data: { version: 'new' } })
+  await object.readLive(stop.signal)
+  assert.equal(now(), 'new')
+  await time.advance(1_000)
+  assert.equal(now(), 'new')
+  await api.delete(configMaps, ref, {})
+  await time.advance(1_000)
+  assert.equal(object.current, undefined)
+  await object.readLive(stop.signal)
+  assert.equal(object.current, undefined)
+  await end()
+})
+
+test('an object of which the watch lost both the creation and the deletion is gone when a live read says so', async () => {
+  const { time, api, object, stop, end, watch, now, changes, missed } = await followed()
+  await api.delete(configMaps, ref, {})
+  await time.advance(100)
+  watch.lost = true
+  await api.create(configMaps, { metadata: ref, data: { version: 'new' } })
+  await object.readLive(stop.signal)
+  assert.equal(now(), 'new')
+  await api.delete(configMaps, ref, {})
+  const before = changes()
+  await object.readLive(stop.signal)
+  assert.equal(object.current, undefined)
+  assert.equal(changes(), before + 1)
+  await time.advance(LATE_MS)
+  assert.equal(await missed(), 0, 'the watch agrees again')
+  await end()
+})
+
 test('a watch that delivers the change within two seconds is not restarted, and counts again from then on', async () => {
   const { time, object, write, now, stop, end, missed, watch } = await followed()
   watch.lateMs = LATE_MS - 500
@@ -165,6 +202,27 @@ test('an answer that is older than what the watch delivered meanwhile changes no
   await reading
   assert.equal(now(), '3')
   assert.equal(changes(), 2, 'those of the watch')
+  await end()
+})
+
+test('an answer from before a deletion that the watch delivered meanwhile does not bring the object back', async () => {
+  let clock: Parameters<typeof sleep>[0] | undefined
+  const { time, api, object, stop, end, changes } = await followed((server) => async (resource, of, options) => {
+    const found = await server.get(resource, of, options)
+    if (clock !== undefined) await sleep(clock, 1_000)
+    return found
+  })
+  await api.delete(configMaps, ref, {})
+  await time.advance(100)
+  clock = time.view()
+  await api.create(configMaps, { metadata: ref, data: { version: 'new' } })
+  const reading = object.readLive(stop.signal)
+  await time.advance(500)
+  await api.delete(configMaps, ref, {})
+  await time.advance(2_000)
+  await reading
+  assert.equal(object.current, undefined)
+  assert.equal(changes(), 3)
   await end()
 })
 
@@ -245,5 +303,22 @@ test('after the signal of its read a loss restarts nothing', async () => {
   await object.readLive(stop.signal)
   await time.advance(LATE_MS)
   assert.equal(await missed(), 1, 'but another read does')
+  await end()
+})
+
+test('a second loss soon after a late event has its own two seconds, from the next read on', async () => {
+  const { time, object, write, end, missed, watch, stop } = await followed()
+  watch.lateMs = 500
+  await write('2')
+  await object.readLive(stop.signal)
+  await time.advance(1_000)
+  watch.lost = true
+  await write('3')
+  await object.readLive(stop.signal)
+  await time.advance(LATE_MS - 1)
+  assert.equal(await missed(), 0)
+  await object.readLive(stop.signal)
+  await time.advance(LATE_MS)
+  assert.equal(await missed(), 1)
   await end()
 })

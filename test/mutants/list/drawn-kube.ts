@@ -4,10 +4,10 @@ import type { TestedMutant } from '../mutant.ts'
 /** Drawn by seed. */
 export const mutants: Readonly<Record<string, TestedMutant>> = {
   'kube-followed-object-branch': {
-    broken: 'current: always takes the second of this.#read !== undefined && this.#read.cached === cached ? t.',
+    broken: 'current: always takes the second of this.#read === undefined ? t.',
     file: 'kube/followed-object.ts',
-    text: 'return this.#read !== undefined && this.#read.cached === cached ? this.#read.live : cached',
-    instead: 'return cached',
+    text: 'return this.#read === undefined ? this.#cached : this.#read.live',
+    instead: 'return this.#cached',
     tests: ['kube/followed-object.test.ts'],
   },
   'kube-kube-config-provider-number': {

@@ -147,8 +147,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'deaf-after-a-live-read': {
     broken: 'Once a live read has found a change, what the watch tells of no longer counts.',
     file: 'kube/followed-object.ts',
-    text: 'this.#read !== undefined && this.#read.cached === cached ?',
-    instead: 'this.#read !== undefined ?',
+    text: '      this.#events++\n      this.#read = undefined\n',
+    instead: '      this.#events++\n',
     tests: ['kube/followed-object.test.ts'],
   },
   'await-a-deletion-that-failed': {

@@ -1,7 +1,8 @@
 import { type Address, isLoopbackName, tryParseAddress } from '../net/address.ts'
 
 /**
- * The in-process API server has this check in `/readyz?verbose` if it allocates for Services without stored bitmaps.
+ * The in-process API server has this check in `/readyz?verbose` if it allocates ClusterIPs and NodePorts. It does so
+ * without bitmaps in etcd.
  */
 export const ALLOCATORS_CHECK = 'service-allocators'
 
@@ -67,8 +68,8 @@ export function parseReadyzUrl(text: string): string {
 }
 
 /**
- * The error text if a master must have the URL of its own API server's /readyz, and has none. It needs none if the
- * kubeconfig's server is evidently its own, or if unreadiness does not remove it from the list.
+ * The error text if a master must have the URL of its own API server's /readyz, and has none. It needs none with the
+ * gate `startup`, with the reconciler `none`, or if the kubeconfig's server is evidently its own.
  */
 export function missingReadyzUrl(
   values: {

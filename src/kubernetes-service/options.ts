@@ -114,7 +114,8 @@ export const kubernetesServiceOptions = {
     readinessGate: {
       schema: z.enum(['continuous', 'startup']),
       metavar: 'MODE',
-      description: 'continuous: leave the list while own /readyz fails; startup: wait for it once',
+      description:
+        'continuous: leave the list while own /readyz fails (master-count: only at the start); startup: wait for it once',
       default: 'continuous',
     },
     readinessProbePeriod: {

@@ -24,7 +24,8 @@ export interface DutySwitchOptions {
 
 /**
  * Starts one duty as soon as an answer of the server shows which duties the server does itself. Stops the duty, or lets
- * it only report, while a server does it. Starts the duty again when no server does it any more.
+ * it only report, while a server does it. Starts the duty again once the answers of the server have shown for a minute
+ * that it does not do it.
  */
 export class DutySwitch {
   readonly #options: DutySwitchOptions
@@ -38,7 +39,10 @@ export class DutySwitch {
     this.#options = options
   }
 
-  /** Resolves when the duty was done once, or need not be done here. */
+  /**
+   * Resolves when the duty was done once, is suspended or off, or is left to the server. Does not wait for objects that
+   * the server leaves to this process ({@link DutyDecision} with `except`).
+   */
   async settled(): Promise<void> {
     await this.#decided.promise
     if (this.#decision?.type === 'off') return
@@ -87,7 +91,7 @@ export class DutySwitch {
       this.#term?.abort(new Error(`${name} is left to the server`))
       health.ended()
     } else if (before?.type === 'left-to-server' || exceptOf(decision) !== undefined) {
-      // A term that only reported must restart to repair its findings, and a term for other objects to manage these.
+      // The term must restart: one that only reported must now repair, or other objects are now managed here.
       this.#term?.abort(new Error(`another part of ${name} is done here`))
     }
   }
@@ -115,7 +119,7 @@ export class DutySwitch {
         logger.warn(
           { ...fields, hook: decision.hook },
           reports === true
-            ? 'the server does this itself; also doing it here, as configured: a server that starts while something is missing may exit'
+            ? 'the server does this itself; also doing it here, as configured: an API server may exit at its start if this creates an allocation that it has just found missing'
             : 'the server does this itself; also doing it here, as configured',
         )
         return

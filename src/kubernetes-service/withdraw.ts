@@ -23,7 +23,10 @@ interface WithdrawOptions {
   readonly audit: AuditTrail
   readonly leases: MasterLeases
   readonly adapter: EndpointsAdapter
-  /** The master: host and address, or host alone if it holds one lease. The lease states its instance. */
+  /**
+   * The master: host and address, or host alone if it holds one lease. Its `instanceId` is ignored: that of the lease
+   * is used.
+   */
   readonly self: Holder
   readonly always: boolean
   /** Where the leases are, for a person: `among the Leases in kube-system`. */
@@ -41,10 +44,11 @@ interface WithdrawOptions {
  * The last master stays listed unless `always` is set. A master that is already withdrawn stays so. If the API server
  * does not answer while another master serves, the mark is enough: that master removes the address from the list.
  *
- * This process has just started, so in a store without expiry of its own every lease is {@link MasterLease.found}. The
- * master of such a lease counts only while its address is listed: otherwise the running masters may have removed it. If
- * the leases of all others seem to have ended, this waits at most 1.2 reconcile intervals for a renewal: after a power
- * failure all other listed masters may be dead.
+ * This process has just started, and a Lease object does not show a new reader whether it has ended. So every lease in
+ * the store of Lease objects is {@link MasterLease.found}. Its master counts as alive only if its address is listed: if
+ * it is not, the running masters may have removed it. If the leases of all others seem to have ended, this waits up to
+ * 1.2 reconcile intervals for one to be renewed; without a renewal this master is the last one. (After a power failure
+ * all other listed masters may be dead.)
  */
 export async function withdraw(options: WithdrawOptions, signal: AbortSignal): Promise<Withdrawal> {
   const { audit, leases, adapter, self, always, place, fleet } = options
@@ -105,7 +109,7 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
       if (!isAway || othersReady(await leases.list(signal), own).length === 0) throw error
       return {
         type: 'withdrawn',
-        reason: `${address} has no lease any more, and others remove it from the list: ${error.message}`,
+        reason: `${address} has no lease any more, and others remove it from the list, because the API server is not available here: ${error.message}`,
       }
     }
   }
@@ -130,7 +134,10 @@ async function mayLeave(
   }
 }
 
-/** The leases of the masters that count. Reads the list only if a lease is `found`: the API server may not answer. */
+/**
+ * The leases of the masters that count as alive. Reads Endpoints and their slice only if a lease is `found`, because
+ * the API server may not answer.
+ */
 async function presentLeases(
   leases: MasterLeases,
   adapter: EndpointsAdapter,

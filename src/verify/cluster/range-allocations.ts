@@ -22,7 +22,7 @@ interface Group {
   /** Undefined if no usable range is known. */
   readonly claims: RangeClaims | undefined
   readonly flags: readonly string[]
-  /** What to do before a repair, because the demanded range is probably mistyped. */
+  /** What to do instead of a repair, if `--service-cluster-ip-range` of `verify` is probably mistyped. */
   readonly flagFirst?: Command | undefined
 }
 
@@ -36,9 +36,9 @@ export function judgeRangeAllocations(
 ): Verdict {
   const present = rangeAllocations.filter((one): one is Stored => one.stored.type !== 'absent')
   const { ipAddresses } = context.state
-  const usesClusterIps = ipAddresses?.type === 'unread' && ipAddresses.isServed === false
+  const checksClusterIps = ipAddresses?.type === 'unread' && ipAddresses.isServed === false
   const groups = [
-    ...(usesClusterIps ? [clusterIpGroup(present, services, context)] : []),
+    ...(checksClusterIps ? [clusterIpGroup(present, services, context)] : []),
     nodePortGroup(present, context),
   ].filter(({ stored }) => stored.length > 0)
   if (groups.length === 0) {
@@ -99,7 +99,7 @@ export function judgeFreeNodePorts(
 
 /** Commands that write the bitmap from which API servers allocate NodePorts. */
 export function nodePortRepair(context: CheckContext): readonly Command[] {
-  return repair(nodePortGroup([], context))
+  return repairCommands(nodePortGroup([], context))
 }
 
 function readText<Range extends Cidr | PortRange>(
@@ -122,7 +122,7 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
   return stored.flatMap((one): readonly Finding[] => {
     const place = claims.ranges.findIndex(({ name }) => name === one.name)
     const range = claims.ranges[place]
-    // A second range is stored, but only one is known, so nobody uses the second.
+    // Such as the bitmap of a second range in a cluster that has only one: a remainder that nobody uses.
     if (range === undefined) return []
     const reading = readRange(range, one.stored, { claims, where: one.where, adopt: false })
     if (reading.type === 'withheld') {
@@ -133,7 +133,7 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
           object: one.where,
           expected: `is of ${range.text}`,
           found,
-          remedy: group.flagFirst === undefined ? repair(group, '--adopt-range') : [group.flagFirst],
+          remedy: group.flagFirst === undefined ? repairCommands(group, '--adopt-range') : [group.flagFirst],
         },
       ]
     }
@@ -147,7 +147,7 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
         object: `${group.item} ${range.textAt(offset)}`,
         expected: `allocated, as Service ${user === undefined ? '' : keyOfObject(user)} uses it`,
         found: 'not allocated',
-        remedy: repair(group),
+        remedy: repairCommands(group),
       }
     })
     const leaked = [...reading.set.minus(used)].map((offset): Finding => {
@@ -156,7 +156,7 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
         object,
         expected: 'free, as no Service uses it',
         found: 'allocated',
-        remedy: repair(group, '--repair-interval=1m'),
+        remedy: repairCommands(group, '--repair-interval=1m'),
       }
     })
     return [...unallocated, ...leaked]
@@ -164,11 +164,16 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
 }
 
 function unreadable({ name, where }: Stored, found: string): Finding {
-  const remedy = [byHand(`save and delete the key ${where}; the repair of the API servers, or of run, creates ${name}`)]
+  const remedy = [
+    byHand(`save and delete the key ${where}; the API servers, or apiserver-bootstrap run, then create ${name} again`),
+  ]
   return { object: where, expected: 'a RangeAllocation', found, remedy }
 }
 
-/** Runs the repair, which frees leaked numbers in its third pass, and not before two minutes. */
-function repair({ controller, flags }: Group, ...more: readonly string[]): readonly Command[] {
+/**
+ * The command that runs the repair. It frees a leaked number in the third full pass that finds it, and at least two
+ * minutes after the first.
+ */
+function repairCommands({ controller, flags }: Group, ...more: readonly string[]): readonly Command[] {
   return [runControllers(controller, ...flags, ...more)]
 }

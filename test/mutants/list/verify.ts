@@ -19,7 +19,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'verify-old-cluster-ip-bitmap': {
     broken: 'Compares the bitmap of ClusterIPs although the server has IPAddresses.',
     file: 'verify/cluster/range-allocations.ts',
-    text: '...(usesClusterIps ? [clusterIpGroup(present, services, context)] : [])',
+    text: '...(checksClusterIps ? [clusterIpGroup(present, services, context)] : [])',
     instead: 'clusterIpGroup(present, services, context)',
     tests: ['verify/cluster/range-allocations.test.ts'],
   },

@@ -61,8 +61,8 @@ class Parser {
       requirements.push(this.#requirement())
       const separator = this.#take()
       if (separator === '') return requirements
-      if (separator !== ',') throw found(separator, "',' or 'end of string'")
-      if (this.#peek() === '' || this.#peek() === ',') throw found(this.#peek(), "identifier after ','")
+      if (separator !== ',') throw unexpected(separator, "',' or 'end of string'")
+      if (this.#peek() === '' || this.#peek() === ',') throw unexpected(this.#peek(), "identifier after ','")
     }
   }
 
@@ -96,13 +96,13 @@ class Parser {
         return { operator, key, bound: BigInt(bound) }
       }
       default:
-        throw found(this.#peek(), 'in, notin, =, ==, !=, gt, lt')
+        throw unexpected(this.#peek(), 'in, notin, =, ==, !=, gt, lt')
     }
   }
 
   #key(expected: string): string {
     const key = this.#take()
-    if (!isWord(key)) throw found(key, expected)
+    if (!isWord(key)) throw unexpected(key, expected)
     if (!keyPattern.test(key)) throw badRequest(`key: Invalid value: ${JSON.stringify(key)}: name part is not valid`)
     return key
   }
@@ -111,12 +111,12 @@ class Parser {
   #exactValue(): string {
     if (this.#peek() === '' || this.#peek() === ',') return ''
     const value = this.#take()
-    if (!isWord(value)) throw found(value, 'identifier')
+    if (!isWord(value)) throw unexpected(value, 'identifier')
     return checkedValue(value)
   }
 
   #set(): readonly string[] {
-    if (this.#peek() !== '(') throw found(this.#peek(), "'('")
+    if (this.#peek() !== '(') throw unexpected(this.#peek(), "'('")
     this.#take()
     const values: string[] = []
     for (;;) {
@@ -125,7 +125,7 @@ class Parser {
         values.push(checkedValue(token))
         const separator = this.#take()
         if (separator === ')') return values
-        if (separator !== ',') throw found(separator, "',' or ')'")
+        if (separator !== ',') throw unexpected(separator, "',' or ')'")
       } else if (token === ')') {
         values.push('')
         return values
@@ -172,7 +172,8 @@ function tokensOf(text: string): readonly string[] {
   return tokens
 }
 
-function found(token: string, expected: string): Error {
+/** The refusal of a token. */
+function unexpected(token: string, expected: string): Error {
   return badRequest(`found '${token}', expected: ${expected}`)
 }
 

@@ -216,7 +216,7 @@ export class EndpointSliceController implements WorkloadController {
   async #deleteAll(service: Service, slices: readonly EndpointSlice[], signal: AbortSignal): Promise<readonly Error[]> {
     const errors: Error[] = []
     for (const slice of slices) {
-      errors.push(...(await failuresOf(this.#writer.deleteUnsupported(service, slice, signal))))
+      errors.push(...(await failuresOf(this.#writer.deleteOfOtherType(service, slice, signal))))
     }
     return errors
   }

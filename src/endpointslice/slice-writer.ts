@@ -42,8 +42,11 @@ export class SliceWriter {
     return true
   }
 
-  /** Deletes a slice that the Service must not have. @throws SliceWriteError, or a plain error after an abort. */
-  async deleteUnsupported(service: Service, slice: EndpointSlice, signal: AbortSignal): Promise<void> {
+  /**
+   * Deletes a slice of an address type that the Service does not have.
+   * @throws SliceWriteError, or a plain error after an abort.
+   */
+  async deleteOfOtherType(service: Service, slice: EndpointSlice, signal: AbortSignal): Promise<void> {
     try {
       await this.#write({ type: 'delete', slice }, signal)
     } catch (error) {

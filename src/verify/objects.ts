@@ -9,7 +9,7 @@ export const systemNamespaces = ['default', 'kube-node-lease', 'kube-public', 'k
 /** Endpoints and EndpointSlice that differ for too long while a master could correct them. */
 export function differing({ nowMs, histories, latest, differSinceMs, bounds }: Moment): readonly Breach[] {
   if (differSinceMs === undefined || nowMs - differSinceMs <= bounds.agreementMs) return []
-  const corrected = observers(histories).some((one) => {
+  const couldCorrect = observers(histories).some((one) => {
     if (one.watchingSinceMs === undefined) return false
     const tickMs = one.kind === 'kube-apiserver' ? one.state.reconcileIntervalMs : 0
     return (
@@ -18,7 +18,7 @@ export function differing({ nowMs, histories, latest, differSinceMs, bounds }: M
   })
   const { endpoints, slice } = latest
   const detail = `Endpoints: ${names(endpoints?.addresses)}; EndpointSlice: ${names(slice?.addresses)}; for ${seconds(nowMs - differSinceMs)}`
-  return corrected ? [{ of: 'lists', detail }] : []
+  return couldCorrect ? [{ of: 'lists', detail }] : []
 }
 
 /** Masters that write too much. */
@@ -33,13 +33,13 @@ export function writingMuch({ writes, bounds }: Moment): readonly Breach[] {
 /** Writes, except of leases and Events, although everything has been in sync for long. */
 export function writtenInQuiet(moment: Moment): readonly Breach[] {
   const { requests, histories, changedAtMs, leasesSinceMs } = moment
-  const writes = requests.filter(isBesideLeases)
+  const writes = requests.filter(isObjectWrite)
   if (writes.length === 0) return []
   // Without a healthy master nothing can be corrected.
   if (histories.every(({ healthySinceMs }) => healthySinceMs === undefined)) return []
   const lagMs = Math.max(0, ...histories.map((history) => history.lagMs))
-  // A master that is neither healthy nor gone may come and go. After a period in which no lease could expire, its TTL
-  // begins anew.
+  // A master that is neither healthy nor gone may come and go. After a period in which no lease could expire, the TTL
+  // of a master that is gone counts from the end of that period.
   const settledMs = histories.map(({ healthySinceMs, goneSinceMs = Number.POSITIVE_INFINITY, ttlMs }) =>
     healthySinceMs === undefined ? Math.max(goneSinceMs, leasesSinceMs) + ttlMs : 0,
   )
@@ -85,11 +85,11 @@ function lostOf(before: ObservedService, { service, byDamage }: ObservedObjects)
 /** System namespaces that are missing while a master could have created them. */
 export function missingNamespaces({ nowMs, histories, missing, bounds }: Moment): readonly Breach[] {
   if (missing.namespaces.length === 0) return []
-  const made = observers(histories).some(
+  const couldCreate = observers(histories).some(
     (one) => nowMs > Math.max(missing.sinceMs, one.watchingSinceMs ?? nowMs) + bounds.recoveryMs + one.lagMs,
   )
   const detail = `${missing.namespaces.join(', ')} for ${seconds(nowMs - missing.sinceMs)}`
-  return made ? [{ of: 'namespaces', detail }] : []
+  return couldCreate ? [{ of: 'namespaces', detail }] : []
 }
 
 /** Members whose process ended by an error. */
@@ -105,6 +105,7 @@ export function failed({ histories }: Moment): readonly Breach[] {
   return breaches
 }
 
-function isBesideLeases({ request: { method, path } }: ObservedRequest): boolean {
+/** Whether a request writes an object other than a lease or an Event. */
+function isObjectWrite({ request: { method, path } }: ObservedRequest): boolean {
   return method !== 'GET' && !path.endsWith('/events') && !path.includes('/leases')
 }

@@ -115,8 +115,8 @@ test('a slice of an address type that the Service lacks is deleted; what an end 
   }
   const writer = new SliceWriter({ api, tracker: new SliceTracker(), written: () => {} })
   const end = new AbortController()
-  const failing = writer.deleteUnsupported(service, sliceOf('web-6'), end.signal)
+  const failing = writer.deleteOfOtherType(service, sliceOf('web-6'), end.signal)
   await assert.rejects(failing, (error) => error instanceof SliceWriteError && error.cause === cause)
   end.abort()
-  await assert.rejects(writer.deleteUnsupported(service, sliceOf('web-6'), end.signal), cause)
+  await assert.rejects(writer.deleteOfOtherType(service, sliceOf('web-6'), end.signal), cause)
 })

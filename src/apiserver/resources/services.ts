@@ -223,14 +223,14 @@ function withNodePorts(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
 }
 
 /**
- * Removes the fields that the new type does not need (upstream's dropTypeDependentFields). The fields of an address and
- * the NodePorts stay if the update changes them.
+ * Removes the fields that the new type does not need (upstream's dropTypeDependentFields). Those in
+ * {@link addressFields}, and the NodePorts, stay if the update changes them.
  */
 function withoutOtherTypesFields(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   let next = spec
   if (old.type !== 'ExternalName' && spec.type === 'ExternalName') {
-    const isLeft = (field: string): boolean => !addressFields.includes(field) || !equalJson(spec[field], old[field])
-    next = Object.fromEntries(Object.entries(next).filter(([field]) => isLeft(field))) as ServiceSpec
+    const isRetained = (field: string): boolean => !addressFields.includes(field) || !equalJson(spec[field], old[field])
+    next = Object.fromEntries(Object.entries(next).filter(([field]) => isRetained(field))) as ServiceSpec
   }
   const oldPorts = portsOf(old)
   if (needsNodePorts(old) && !needsNodePorts(spec) && [...portsOf(spec)].every((port) => oldPorts.has(port))) {

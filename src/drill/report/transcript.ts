@@ -19,8 +19,9 @@ interface Met {
 /**
  * A run in words, with one line for each event, in the order of events. One line shows the state at time 0: which
  * addresses were listed. Writes and served connections are left out. All other connections of one second share a line
- * for each address and outcome, unless another line comes between them. A connection that is recorded after later
- * events gets the time of the latest of these, so that the times of the lines never decrease.
+ * for each address and outcome, unless another line comes between them. A connection may be recorded late, after events
+ * that happened after it. It then gets the time of the latest event recorded so far, so that the times of the lines
+ * never decrease.
  */
 export class Transcript {
   #begun = false
@@ -40,7 +41,7 @@ export class Transcript {
     // The result of a real connection arrives after later events.
     this.#latestMs = Math.max(this.#latestMs, event.atMs)
     const [first] = this.#met.values()
-    const isOver = first !== undefined && second(first.sinceMs) !== second(this.#latestMs)
+    const isOver = first !== undefined && wholeSeconds(first.sinceMs) !== wholeSeconds(this.#latestMs)
     if (words !== undefined || isOver) lines.push(...this.end())
     if (event.type === 'connection') this.#count(event)
     if (words !== undefined && this.#begun) lines.push(line(event.atMs, ...words))
@@ -98,13 +99,16 @@ export class Transcript {
     const come = without(now, before).map((address) => `+${address}`)
     const words = addresses === undefined ? 'gone' : addresses.length === 0 ? 'nobody' : addresses.join(' ')
     // If no address stays, the new list needs no differences.
-    const isOther = gone.length === before.length
-    const notes = [isOther ? '' : [...gone, ...come].join(' '), by ?? ''].filter((note) => note !== '')
+    const isReplaced = gone.length === before.length
+    const notes = [isReplaced ? '' : [...gone, ...come].join(' '), by ?? ''].filter((note) => note !== '')
     return notes.length === 0 ? words : `${words}  (${notes.join(', ')})`
   }
 }
 
-/** Whether an event belongs to the state at time 0. The last version of the list comes at time 0 itself. */
+/**
+ * Whether an event belongs to the state at time 0. The events that complete the first list have the time 0 themselves,
+ * so they belong to it too.
+ */
 function isOfTheStart({ atMs, type }: DrillEvent): boolean {
   return atMs < 0 || (atMs === 0 && ['state', 'listed', 'leases', 'write', 'served'].includes(type))
 }
@@ -119,7 +123,7 @@ function without(first: readonly string[], second: readonly string[]): readonly 
   })
 }
 
-function second(atMs: number): number {
+function wholeSeconds(atMs: number): number {
   return Math.floor(atMs / 1000)
 }
 

@@ -39,10 +39,10 @@ export class SimulatedTarget implements DrillTarget {
       ...(compose && { createMaster: compose }),
     })
     const { time } = this.#fleet
-    // True time since the simulation began, as in listings and requests.
     const view = time.view()
     this.clock = {
       wallMs: () => view.wallMs(),
+      // The true time since the simulation began, which listings and requests record too.
       monotonicMs: () => time.nowMs,
       schedule: (delayMs, callback) => view.schedule(delayMs, callback),
     }
@@ -166,9 +166,9 @@ function performOn(member: SimulatedMaster | SimulatedKubeApiserver, primitive: 
     case 'terminate':
     case 'freeze':
     case 'thaw':
-      if (!isMaster) toKubeApiserver(member, primitive.type)
-      else if (primitive.part === 'sidecar') toSidecar(member, primitive.type)
-      else toServer(member, primitive.type)
+      if (!isMaster) performOnKubeApiserver(member, primitive.type)
+      else if (primitive.part === 'sidecar') performOnSidecar(member, primitive.type)
+      else performOnServer(member, primitive.type)
       break
     case 'cut':
     case 'heal':
@@ -216,19 +216,19 @@ function performOn(member: SimulatedMaster | SimulatedKubeApiserver, primitive: 
   }
 }
 
-function toSidecar(master: SimulatedMaster, type: OfProcess['type']): void {
+function performOnSidecar(master: SimulatedMaster, type: OfProcess['type']): void {
   if (type === 'start') master.start()
   else master[type]()
 }
 
-function toServer({ server }: SimulatedMaster, type: OfProcess['type']): void {
+function performOnServer({ server }: SimulatedMaster, type: OfProcess['type']): void {
   if (type === 'start') server.start()
   else if (type === 'freeze' || type === 'thaw') server.frozen = type === 'freeze'
   else server.kill()
 }
 
 /** Performs an action on the one process of a kube-apiserver, whichever part it is meant for. */
-function toKubeApiserver(one: SimulatedKubeApiserver, type: OfProcess['type']): void {
+function performOnKubeApiserver(one: SimulatedKubeApiserver, type: OfProcess['type']): void {
   if (type !== 'start') one[type]()
   else if (!one.running) {
     // Two processes of one server cannot run at once, because they listen on the same port.

@@ -22,7 +22,9 @@ export interface MasterCountReconcilerOptions {
  * Lists up to the configured number of masters, without leases: each adds itself, and a dead one stays until another
  * takes its place.
  *
- * As upstream, a master stays listed while its API server is not ready: it cannot know whether another one serves.
+ * As upstream, a listed master stays listed when its API server becomes unready: it cannot know whether another one
+ * serves. Only at its start, while its API server is not ready, is the address removed that an earlier run of it has
+ * listed, unless no other is listed (see {@link clearAway}).
  *
  * Damage is corrected as soon as it is detected. A place that others have taken is claimed only at the next interval:
  * otherwise, with more masters than places, they would displace each other without end. Masters with different counts
@@ -96,7 +98,10 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     )
   }
 
-  /** Begins a new interval: changes of the list by others may be corrected now. */
+  /**
+   * Reads the list and begins a new interval: a place that others have taken may be claimed now, and the number of
+   * corrections starts anew.
+   */
   async readMembers(signal: AbortSignal): Promise<void> {
     const { address, count, logger } = this.#options
     this.#lastRead = await this.#options.adapter.getEndpoints(signal)
@@ -130,10 +135,10 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     reconcilePorts: boolean,
   ): EndpointsAction {
     const { count } = this.#options
-    return planMasterCount({ current, own: ip.text, count, step: this.#step(), ports, reconcilePorts })
+    return planMasterCount({ current, own: ip.text, count, allowed: this.#allowed(), ports, reconcilePorts })
   }
 
-  #step(): MembershipStep {
+  #allowed(): Allowance {
     if (this.#displaced) return 'claim'
     return this.#correctionsLeft > 0 ? 'correct' : 'keep'
   }
@@ -161,11 +166,11 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
 
 /**
  * What a master may do about the listed addresses.
- * - `keep`: leave them as found, unless there are none. Other damage is corrected.
+ * - `keep`: change no address, unless none is listed. Ports and other fields are corrected all the same.
  * - `correct`: add itself if there is a free place, and remove superfluous addresses.
  * - `claim`: also take the place of another master if this one is missing from a full list.
  */
-export type MembershipStep = 'keep' | 'correct' | 'claim'
+export type Allowance = 'keep' | 'correct' | 'claim'
 
 /** The inputs of a plan by count. */
 export interface MasterCountObservation extends Pick<EndpointsObservation, 'current' | 'ports' | 'reconcilePorts'> {
@@ -173,17 +178,18 @@ export interface MasterCountObservation extends Pick<EndpointsObservation, 'curr
   readonly own: string
   /** The number of masters; at least 1. */
   readonly count: number
-  readonly step: MembershipStep
+  readonly allowed: Allowance
 }
 
 /**
  * Decides what must change so that Endpoints `default/kubernetes` list this master among at most `count` addresses.
  *
- * Pure. The plan does not know which masters live: it adds this master if it is missing. If there are then too many
- * addresses, it removes those that follow this master's own in the sorted order of their texts, which wraps around.
- * Endpoints without exactly one subset are created again with this master alone; the others add themselves. Results
- * equal those of upstream's reconciler (pkg/controlplane/reconcilers/instancecount.go), except for damage that it
- * leaves in place: see {@link planEndpoints}.
+ * Pure. The plan does not know which masters live. As far as it is allowed, it adds this master if it is missing. If
+ * there are then too many addresses, it removes those that follow this master's own in the sorted order of their texts,
+ * which wraps around. Without exactly one subset, Endpoints get one that lists this master alone; the others add
+ * themselves. With `claim` the results equal those of upstream's reconciler
+ * (pkg/controlplane/reconcilers/instancecount.go), except that notReadyAddresses, which upstream leaves in place, are
+ * removed.
  */
 export function planMasterCount(observed: MasterCountObservation): EndpointsAction {
   const { current, own, count, ports, reconcilePorts } = observed
@@ -206,7 +212,7 @@ export function planRemoval({
   return planEndpoints({ ...observed, addresses, reconcilePorts: false })
 }
 
-/** The other addresses in Endpoints, without duplicates. */
+/** The other ready addresses in Endpoints, without duplicates. */
 function otherAddresses(current: Endpoints | undefined, own: string): readonly string[] {
   return readyAddresses(current).filter((address) => address !== own)
 }
@@ -225,11 +231,12 @@ export function isDisplaced(current: Endpoints | undefined, own: string, count: 
   return !listed.includes(own) && listed.length >= count
 }
 
-function addressesToList({ current, own, count, step }: MasterCountObservation): readonly string[] {
+function addressesToList({ current, own, count, allowed }: MasterCountObservation): readonly string[] {
   if (current?.subsets?.length !== 1) return [own]
   const listed = readyAddresses(current)
   if (listed.includes(own) && listed.length <= count) return listed
-  if (listed.length > 0 && (step === 'keep' || (step === 'correct' && isDisplaced(current, own, count)))) return listed
+  if (listed.length > 0 && (allowed === 'keep' || (allowed === 'correct' && isDisplaced(current, own, count))))
+    return listed
   const all = [...new Set([...listed, own])].sort()
   const surplus = Math.max(0, all.length - count)
   const first = all.indexOf(own) + 1

@@ -24,7 +24,7 @@ function listedBy(more: Partial<MasterCountObservation>): readonly string[] | 'a
     current: undefined,
     own: '192.0.2.2',
     count: 3,
-    step: 'claim',
+    allowed: 'claim',
     ports,
     reconcilePorts: true,
     ...more,
@@ -37,27 +37,27 @@ function listedBy(more: Partial<MasterCountObservation>): readonly string[] | 'a
 test('a place that others have taken is taken back only when told to', () => {
   const full = listing('192.0.2.1', '192.0.2.3', '192.0.2.4')
   assert.equal(isDisplaced(full, '192.0.2.2', 3), true)
-  assert.equal(listedBy({ current: full, step: 'keep' }), 'as found')
-  assert.equal(listedBy({ current: full, step: 'correct' }), 'as found')
-  assert.deepEqual(listedBy({ current: full, step: 'claim' }), ['192.0.2.1', '192.0.2.2', '192.0.2.4'])
+  assert.equal(listedBy({ current: full, allowed: 'keep' }), 'as found')
+  assert.equal(listedBy({ current: full, allowed: 'correct' }), 'as found')
+  assert.deepEqual(listedBy({ current: full, allowed: 'claim' }), ['192.0.2.1', '192.0.2.2', '192.0.2.4'])
 })
 
 test('a master adds itself where there is room, and drops what is too many, without being told that an interval began', () => {
   const withRoom = listing('192.0.2.3')
   const tooMany = listing('192.0.2.1', '192.0.2.2', '192.0.2.3', '203.0.113.9')
-  assert.deepEqual(listedBy({ current: withRoom, step: 'correct' }), ['192.0.2.2', '192.0.2.3'])
-  assert.deepEqual(listedBy({ current: tooMany, step: 'correct' }), ['192.0.2.1', '192.0.2.2', '203.0.113.9'])
-  assert.equal(listedBy({ current: withRoom, step: 'keep' }), 'as found')
-  assert.equal(listedBy({ current: tooMany, step: 'keep' }), 'as found')
+  assert.deepEqual(listedBy({ current: withRoom, allowed: 'correct' }), ['192.0.2.2', '192.0.2.3'])
+  assert.deepEqual(listedBy({ current: tooMany, allowed: 'correct' }), ['192.0.2.1', '192.0.2.2', '203.0.113.9'])
+  assert.equal(listedBy({ current: withRoom, allowed: 'keep' }), 'as found')
+  assert.equal(listedBy({ current: tooMany, allowed: 'keep' }), 'as found')
 })
 
 test('whatever it may do about members, a master puts itself into an empty list and mends all other damage', () => {
   const foreign = [{ ip: '203.0.113.9' }]
   const full = { addresses: [{ ip: '192.0.2.1' }, { ip: '192.0.2.3' }, { ip: '192.0.2.4' }], ports }
-  assert.deepEqual(listedBy({ current: listing(), step: 'keep' }), ['192.0.2.2'])
-  assert.deepEqual(listedBy({ current: undefined, step: 'keep' }), ['192.0.2.2'])
+  assert.deepEqual(listedBy({ current: listing(), allowed: 'keep' }), ['192.0.2.2'])
+  assert.deepEqual(listedBy({ current: undefined, allowed: 'keep' }), ['192.0.2.2'])
   assert.deepEqual(
-    listedBy({ current: { ...listing(), subsets: [full, { addresses: foreign, ports }] }, step: 'keep' }),
+    listedBy({ current: { ...listing(), subsets: [full, { addresses: foreign, ports }] }, allowed: 'keep' }),
     ['192.0.2.2'],
   )
   const damaged = { ...listing(), subsets: [{ ...full, notReadyAddresses: foreign }] }
@@ -65,7 +65,7 @@ test('whatever it may do about members, a master puts itself into an empty list 
     current: damaged,
     own: '192.0.2.2',
     count: 3,
-    step: 'keep',
+    allowed: 'keep',
     ports,
     reconcilePorts: true,
   })

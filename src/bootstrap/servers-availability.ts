@@ -24,7 +24,10 @@ export interface Servers {
   readonly etcd: Availability
   /** The lease store or range registry of the embedding program. */
   readonly own: Availability
-  /** The one of the three that holds the leases. Gets all timeouts: only requests for leases have a time limit. */
+  /**
+   * The one of the three that holds the leases. Gets each {@link RequestTimeout}: requests for anything but leases have
+   * time limits too, but reject with another error.
+   */
   readonly leases: Availability
 }
 

@@ -50,10 +50,10 @@ export interface ConnectEtcdOptions extends CredentialFiles {
  * endpoint in use, and closes it after 55 s without use.
  *
  * The next endpoint is tried when one cannot be reached within 2 s, when its connection is found dead (within 3 s), or
- * when it does not answer within 3 s. So a lease of 15 s that is renewed every 10 s survives if a server is gone, or if
- * it no longer answers. Reads, grants and watches are repeated. A write that may have happened is not repeated: it
- * rejects, and the caller must read. A write that was never sent goes to the next endpoint. No call takes longer than
- * 11 s.
+ * when it does not answer within `requestTimeoutMs`. So, with the default of 3 s, a lease of 15 s that is renewed every
+ * 10 s survives if a server is gone, or if it no longer answers. Reads, grants and watches are repeated. A write that
+ * may have happened is not repeated: it rejects, and the caller must read. A write that was never sent goes to the next
+ * endpoint. With the default, no call but `watch` takes longer than 11 s.
  */
 export function connectEtcd(options: ConnectEtcdOptions): EtcdKv {
   return new ConnectedEtcd(options)

@@ -103,7 +103,7 @@ function answerOf(error: ConnectError): readonly [EtcdErrorCode, string, Trait] 
   return [code, words, trait]
 }
 
-/** Further reasons, which only gRPC connections and Unix sockets have. */
+/** Reasons beside those of {@link socketReason}, which only gRPC connections and Unix sockets have. */
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such socket',
   EACCES: 'permission denied for the socket',

@@ -84,7 +84,7 @@ export interface Frames {
   push(chunk: Uint8Array): Iterator<unknown, void, undefined>
   /** Throws a BadResponse if the stream ended inside an event. */
   end(): void
-  /** Discards the beginning of an incomplete event. */
+  /** Frees the memory of an incomplete event. Nothing can be pushed after that. */
   clear(): void
 }
 
@@ -190,7 +190,7 @@ export class LengthDelimitedFrames implements Frames {
 
 /**
  * Parses a JSON value from UTF-8 bytes. `dropsManagedFields` makes each list of managedFields empty. Throws a
- * BadResponse for other bytes, and does not quote them.
+ * BadResponse, which does not quote the text, if the bytes are not JSON in UTF-8, or have too many or deep brackets.
  */
 export function parseJson(bytes: Uint8Array, dropsManagedFields = false): unknown {
   if (!isUtf8(bytes)) throw new KubeError('BadResponse', 'the answer is not UTF-8')
@@ -206,7 +206,7 @@ export function parseJson(bytes: Uint8Array, dropsManagedFields = false): unknow
   }
 }
 
-/** A server sends on average at least this many bytes per object or list. managedFields come closest to this limit. */
+/** A server sends on average at least this many bytes per `{` or `[`. managedFields come closest to this limit. */
 const LEAST_BYTES = 6
 
 /**
@@ -232,7 +232,10 @@ function structureFault(text: string, most: number): string | undefined {
   return undefined
 }
 
-/** The key as Go writes it, without a space. Quotes in strings are escaped, so it can match only the end of a key. */
+/**
+ * The key as Go writes it, without a space. Inside a string this text cannot occur, because quotes are escaped there.
+ * So it is a key, or the end of one such as `"x\"managedFields"`.
+ */
 const MANAGED_FIELDS = '"managedFields":['
 
 /** JSON text with `[]` in place of each list of managedFields, which saves the time and memory to parse them. */

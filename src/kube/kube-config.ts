@@ -94,7 +94,7 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
       // We keep the context of the start, because `kubectl config use-context` must not move a running program to
       // another cluster.
       const resolved = resolveEntries(merged(next), context)
-      // A file for another cluster is refused too, because its credentials would go to this one.
+      // A file that names another server is refused, because its credentials would be sent to the server in use.
       if (resolved.access.server.href !== server.href) {
         throw new KubeConfigError(
           `kubeconfig ${resolved.access.source}: the server has changed to ${resolved.access.server.origin}; restart to use it`,

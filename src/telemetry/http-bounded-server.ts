@@ -32,8 +32,8 @@ export const serverLimits = {
 } as const
 
 /**
- * Bytes that the parser gets at a time: few at first, which stops most pipelining clients; then more, because long
- * headers in many small pieces are slow.
+ * Bytes that the parser gets at a time: few at first, so that it gets little beyond the second of many pipelined
+ * requests (see {@link parseInSlices}); then more, because long headers in many small pieces are slow.
  */
 const SLICE_BYTES = { first: 1024, most: 4096 } as const
 
@@ -185,7 +185,7 @@ function answerOneAtATime(server: Server, { respond, logger }: BoundedServerOpti
     respond(request).then(
       (result) => {
         if (!('stream' in result)) send(request, response, result)
-        // If the client has disconnected meanwhile, the stream would never see its end.
+        // The response of a client that has disconnected has already emitted `close`: a stream on it would never end.
         else if (!response.destroyed) result.stream(response)
       },
       (error: unknown) => {

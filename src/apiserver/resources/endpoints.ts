@@ -110,7 +110,8 @@ function validateAddress(item: Members, path: string, errors: FieldErrors): void
   const parsed = tryParseAddress(ip)
   const fault = parsed === undefined ? ipFault(ip) : endpointAddressFault(parsed)
   if (fault !== undefined) errors.invalid(`${path}.ip`, ip, fault)
-  // Upstream's second check, for the ranges, reports an invalid address again.
+  // Upstream also checks that the address is in no reserved range. That check reports an unreadable address a second
+  // time.
   if (parsed === undefined) errors.invalid(`${path}.ip`, ip, 'must be a valid IP address')
   checkName(item.hostname, `${path}.hostname`, dnsLabelFault, errors)
   checkName(item.nodeName, `${path}.nodeName`, dnsSubdomainFault, errors)

@@ -35,13 +35,19 @@ export interface MembershipTimings {
    * {@link confirmationAfterMs}.
    */
   readonly confirmAfterMs: number
-  /** The same minimum, as a share of the time for which the master's server had failed. */
+  /**
+   * Applies instead of {@link confirmAfterMs} if it is longer: this share of the time for which the master's server had
+   * failed; see {@link confirmationAfterMs}.
+   */
   readonly confirmShare: number
   /** How long a stopped master waits for another to confirm that it serves. */
   readonly confirmationMs: number
   /** How long the address of an expired lease stays after this master has proved that the store accepts writes. */
   readonly removalMarginMs: number
-  /** How long, once its own renewals succeed again, a master keeps the others that it has not seen renewing since. */
+  /**
+   * After a failure of its own renewals: for how long, from the first one that succeeds again, a master removes another
+   * one only if it has seen that one renew in this time.
+   */
   readonly recoveryMs: number
   /** How long a stopped master may take to leave, including a probe of a hanging server. */
   readonly leavingMs: number
@@ -54,7 +60,10 @@ export interface MembershipTimings {
 /** After this many attempts in a row that failed or hung, the next one is still in time. */
 export const PATIENT_ATTEMPTS = 2
 
-/** The limit of a call, in attempts. A renewal makes three requests, a restart on a slow etcd nine, mostly short. */
+/**
+ * The limit of a call, in attempts. A renewal makes three requests. The first one of a restarted master makes nine on a
+ * slow etcd, but most of these take less than an attempt.
+ */
 const REQUESTS_PER_CALL = 8
 
 /**
@@ -63,14 +72,16 @@ const REQUESTS_PER_CALL = 8
  */
 const PROBE_TIMEOUT_MS = 3_000
 /**
- * In measurements kube-apiservers were ready 3.7 to 7.9 s after their etcd. Until then they must not count as failed.
+ * After outages of 20 s, kube-apiservers were ready 3.7 to 7.9 s after their etcd (for longer outages see
+ * {@link SERVERS_APART}). Until then they must not count as failed.
  */
 const SERVER_RECOVERY_MS = 10_000
 /**
  * How far apart servers that failed together may recover: the first must not conclude that only the others fail. After
  * an outage of 20 s kube-apiservers recovered at most 4.2 s apart. After a longer outage they are further apart: the
- * back-off of each server's etcd client (gRPC) grows by a factor of 1.6, so the last recovers up to 0.6 of the outage
- * later, plus or minus a fifth. After outages of 27 to 46 s kube-apiservers were ready 1.7 to 29.9 s after their etcd.
+ * back-off of each server's etcd client (gRPC) grows by a factor of 1.6 with a jitter of 20 %, so the last recovers up
+ * to 0.6 × 1.2 = 0.72 of the outage later; 0.8 leaves a margin. After outages of 27 to 46 s kube-apiservers were ready
+ * 1.7 to 29.9 s after their etcd.
  */
 export const SERVERS_APART = { confirmAfterMs: 7_000, confirmShare: 0.8 } as const
 /** The back-off of gRPC never exceeds two minutes plus a fifth of that. */
@@ -96,10 +107,11 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
     slowRetryMs: 1_000,
     // A renewal without a fresh answer probes the server first, so no lease expires because of a long probe period.
     answerFreshMs: Math.min(probePeriodMs + 1_500, 2_500),
-    // A server is probed at each renewal at least, and a renewal may fail twice.
+    // Between two probes lies at most an interval, because a renewal without a fresh answer probes, or two periods of
+    // probes if one probe is lost. A probe may take its whole time-out.
     unseenMs: Math.max(intervalMs, 2 * probePeriodMs) + PROBE_TIMEOUT_MS,
     ...SERVERS_APART,
-    // The other master's probe may take its whole time-out; it then states that it does not serve.
+    // The other master answers at the latest when its probe has timed out: then it states that it does not serve.
     confirmationMs: Math.min(PROBE_TIMEOUT_MS + 1_000, leavingMs - 1_500),
     removalMarginMs: 250,
     // The others need a TTL to renew after a common outage, and their servers some time to be ready.

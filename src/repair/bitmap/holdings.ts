@@ -52,7 +52,7 @@ interface RangeSurvey {
   readonly held: readonly Bitmap[]
   /** The numbers that are held more than once. */
   readonly contested: readonly Bitmap[]
-  /** Items outside all ranges. */
+  /** A finding for each ClusterIP or NodePort that is in none of the ranges, or is not an address. */
   readonly faults: readonly Finding[]
 }
 

@@ -233,9 +233,10 @@ function isWorthAnotherTry(error: KubeError): boolean {
 }
 
 /**
- * Whether the server received the request and failed. This very Event may then be the cause, and must not delay the
- * others for ever.
+ * Whether the server received the request and failed, or lacks the namespace, which this program may be about to
+ * create. This very Event may also be the cause, and must not delay the others for ever.
  */
 function mayBeTheEvent(error: KubeError): boolean {
-  return isKubeError(error, 'ServerError', 'Timeout', 'BadResponse', 'AlreadyExists')
+  const lacksNamespace = error.code === 'NotFound' && error.status?.details?.kind === 'namespaces'
+  return lacksNamespace || isKubeError(error, 'ServerError', 'Timeout', 'BadResponse', 'AlreadyExists')
 }

@@ -67,6 +67,25 @@ test('an event is written as an Event of events.k8s.io/v1 in the namespace of wh
   await stop()
 })
 
+test('an event whose namespace does not exist yet is written when it does, and given up when it never does', async () => {
+  for (const isMade of [true, false]) {
+    const time = new VirtualClock()
+    const [clock, random, logger] = [time.view(), seededRandom(1, 'test'), memoryLogger()]
+    const api = restKubeApi({ transport: inProcessTransport(createApiServer({ clock, random })), clock, random })
+    const recorder = new EventRecorder({ api, clock, random, logger, reportingController: 'c', reportingInstance: 'i' })
+    const controller = new AbortController()
+    const run = recorder.run(controller.signal)
+    recorder.record(happened)
+    await time.advance(5_000)
+    if (isMade) await api.create(namespaces, { metadata: { name: 'ns' } })
+    await time.advance(3 * minute)
+    assert.equal((await api.list(events)).items.length, isMade ? 1 : 0)
+    assert.equal(logger.lines.filter(({ message }) => message === 'an event is dropped').length, isMade ? 0 : 1)
+    controller.abort()
+    await run
+  }
+})
+
 test('events of what has no namespace are written to default', async (t) => {
   const { time, recorder, written, stop } = start(t)
   recorder.record({ ...happened, regarding: referenceTo({ kind: 'ServiceCIDR', metadata: { name: 'kubernetes' } }) })

@@ -178,12 +178,7 @@ test('a Service without a selector that takes the place of one with one has no a
   await cluster.pass()
   assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080'])
   cluster.written()
-  const hear = cluster.fault({
-    fault: { type: 'status', status: 500 },
-    methods: ['GET'],
-    pathPrefix: '/api/v1/services',
-  })
-  cluster.faults.resetStreams()
+  const hear = cluster.loseServices()
   await cluster.pass()
   for (const name of ['foo', 'bar', 'baz']) {
     await cluster.deleteService(name)
@@ -210,12 +205,7 @@ test('a Service that came again keeps its Endpoints when it loses its selector',
   await cluster.pod('a', { ip: '192.0.2.1' })
   await cluster.service('foo')
   await cluster.pass()
-  const hear = cluster.fault({
-    fault: { type: 'status', status: 500 },
-    methods: ['GET'],
-    pathPrefix: '/api/v1/services',
-  })
-  cluster.faults.resetStreams()
+  const hear = cluster.loseServices()
   await cluster.pass()
   await cluster.deleteService('foo')
   await cluster.service('foo')

@@ -155,8 +155,7 @@ test('a Service that loses its selector keeps its slices', async () => {
 test('a Service of which only the server knows keeps its slices, until that has not got it either', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
-  cluster.fault({ fault: { type: 'status', status: 500 }, methods: ['GET'], pathPrefix: '/api/v1/services' })
-  cluster.faults.resetStreams()
+  cluster.loseServices()
   const { metadata } = await cluster.service('foo')
   await cluster.api.create(endpointSlices, sliceOwnedBy([{ ...owner, uid: metadata?.uid }]))
   await cluster.pass(5 * ORPHAN_GRACE_MS)

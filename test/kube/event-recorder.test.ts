@@ -43,6 +43,22 @@ function start(t: TestContext) {
   return { api, time, logger, recorder, controller, run, stop, written, refuse }
 }
 
+/** A recorder beside an API server in this process. */
+function startBesideServer(t: TestContext) {
+  const time = new VirtualClock()
+  const [clock, random, logger] = [time.view(), seededRandom(1, t.name), memoryLogger()]
+  const api = restKubeApi({ transport: inProcessTransport(createApiServer({ clock, random })), clock, random })
+  const reporter = { reportingController: 'example.com/controller', reportingInstance: 'controller-host' }
+  const recorder = new EventRecorder({ api, clock, random, logger, ...reporter })
+  const controller = new AbortController()
+  const run = recorder.run(controller.signal)
+  const stop = async (): Promise<void> => {
+    controller.abort()
+    await run
+  }
+  return { time, api, logger, recorder, stop }
+}
+
 test('an event is written as an Event of events.k8s.io/v1 in the namespace of what it regards', async (t) => {
   const { api, time, recorder, written, stop } = start(t)
   recorder.record(happened)
@@ -67,22 +83,16 @@ test('an event is written as an Event of events.k8s.io/v1 in the namespace of wh
   await stop()
 })
 
-test('an event whose namespace does not exist yet is written when it does, and given up when it never does', async () => {
+test('an event whose namespace does not exist yet is written when it does, and given up when it never does', async (t) => {
   for (const isMade of [true, false]) {
-    const time = new VirtualClock()
-    const [clock, random, logger] = [time.view(), seededRandom(1, 'test'), memoryLogger()]
-    const api = restKubeApi({ transport: inProcessTransport(createApiServer({ clock, random })), clock, random })
-    const recorder = new EventRecorder({ api, clock, random, logger, reportingController: 'c', reportingInstance: 'i' })
-    const controller = new AbortController()
-    const run = recorder.run(controller.signal)
+    const { time, api, logger, recorder, stop } = startBesideServer(t)
     recorder.record(happened)
     await time.advance(5_000)
     if (isMade) await api.create(namespaces, { metadata: { name: 'ns' } })
     await time.advance(3 * minute)
     assert.equal((await api.list(events)).items.length, isMade ? 1 : 0)
     assert.equal(logger.lines.filter(({ message }) => message === 'an event is dropped').length, isMade ? 0 : 1)
-    controller.abort()
-    await run
+    await stop()
   }
 })
 
@@ -361,22 +371,13 @@ test('a server that hangs does not hold up the end', async (t) => {
 })
 
 test('the embedded API server takes events and their series', async (t) => {
-  const time = new VirtualClock()
-  const clock = time.view()
-  const random = seededRandom(1, t.name)
-  const transport = inProcessTransport(createApiServer({ clock, random }))
-  const api = restKubeApi({ transport, clock, random })
+  const { time, api, recorder, stop } = startBesideServer(t)
   await api.create(namespaces, { metadata: { name: 'ns' } })
-  const reporter = { reportingController: 'example.com/controller', reportingInstance: 'controller-host' }
-  const recorder = new EventRecorder({ api, clock, random, logger: memoryLogger(), ...reporter })
-  const controller = new AbortController()
-  const run = recorder.run(controller.signal)
   for (let i = 0; i < 3; i++) {
     recorder.record(happened)
     await time.advance(1_000)
   }
-  controller.abort()
-  await run
+  await stop()
   const { items } = await api.list(events, { namespace: 'ns' })
   assert.deepEqual(
     items.map(({ note, series }) => ({ note, series })),

@@ -109,6 +109,13 @@ export abstract class WorkloadCluster<Options extends WorkloadContext> {
     return this.faults.add(rule)
   }
 
+  /** Ends the watch of Services, and refuses further reads of them until the returned function is called. */
+  loseServices(): () => void {
+    const end = this.fault({ fault: { type: 'status', status: 500 }, methods: ['GET'], pathPrefix: '/api/v1/services' })
+    this.faults.resetStreams()
+    return end
+  }
+
   /** What the controller wrote since this was last asked, with the statuses: `PUT 200`. */
   written(): readonly string[] {
     return this.requests.splice(0).map(({ method, status }) => `${method} ${status === 0 ? 'lost' : status}`)

@@ -7,7 +7,7 @@ import { setUp } from '../../bootstrap/masters-world.ts'
 
 test('a change of a namespace does not pass for the result of damage to the Service, which comes after it', async () => {
   const { time, api } = setUp()
-  await api.create(namespaces, { metadata: { name: 'default' } }).catch(() => {})
+  await api.create(namespaces, { metadata: { name: 'default' } })
   const service = {
     metadata: { namespace: 'default', name: 'kubernetes' },
     spec: { clusterIP: 'None', ports: [{ port: 443 }] },

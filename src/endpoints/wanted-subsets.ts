@@ -146,21 +146,8 @@ function merged(classes: readonly PodClass[], ports: readonly EndpointPort[]): E
 type IpFamily = 'IPv4' | 'IPv6'
 
 /**
- * The addresses made from a Pod, by family, without or with the hostname. Null: the Pod has no address of the family.
- */
-interface Made {
-  IPv4?: EndpointAddress | null
-  IPv6?: EndpointAddress | null
-  IPv4Named?: EndpointAddress | null
-  IPv6Named?: EndpointAddress | null
-}
-
-const madeOf = new WeakMap<Pod, Made>()
-
-/**
  * The address of a Pod in the Endpoints of a Service, of the family that the Service prefers. Undefined if the Pod has
- * no address of that family. Returns the same object as long as the Pod does not change. Upstream:
- * `podToEndpointAddressForService`.
+ * no address of that family. Upstream: `podToEndpointAddressForService`.
  */
 export function addressFor(service: Service, pod: Pod): EndpointAddress | undefined {
   return addressOfFamily(pod, familyOf(service) ?? familyOfPod(pod), hasHostname(pod, service))
@@ -185,23 +172,8 @@ function familyOfPod(pod: Pod): IpFamily {
 
 /** As {@link addressFor}, for a caller that already knows the Service's family. */
 function addressOfFamily(pod: Pod, family: IpFamily, named: boolean): EndpointAddress | undefined {
-  let made = madeOf.get(pod)
-  if (made === undefined) {
-    made = {}
-    madeOf.set(pod, made)
-  }
-  const form = named ? (`${family}Named` as const) : family
-  let address = made[form]
-  if (address === undefined) {
-    address = newAddress(pod, family, named)
-    made[form] = address
-  }
-  return address ?? undefined
-}
-
-function newAddress(pod: Pod, family: IpFamily, named: boolean): EndpointAddress | null {
   const [ip] = podAddresses(pod, family)
-  if (ip === undefined) return null
+  if (ip === undefined) return undefined
   const { namespace, name, uid } = pod.metadata ?? {}
   return {
     ip,
@@ -209,14 +181,8 @@ function newAddress(pod: Pod, family: IpFamily, named: boolean): EndpointAddress
     // Upstream sets the Node's name even if it is empty. API servers refuse an empty name, so the sync of the Service
     // fails until the Pod has a Node.
     nodeName: pod.spec?.nodeName ?? '',
-    targetRef: { kind: 'Pod', ...defined({ namespace, name, uid }) },
+    targetRef: { kind: 'Pod', namespace, name, uid } as NonNullable<EndpointAddress['targetRef']>,
   }
-}
-
-function defined(fields: Readonly<Record<string, string | undefined>>): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Readonly<
-    Record<string, string>
-  >
 }
 
 function familyOfText(ip: string): IpFamily {

@@ -9,17 +9,6 @@ type ObjectReference = NonNullable<Endpoint['targetRef']>
 
 export const zoneLabel = 'topology.kubernetes.io/zone'
 
-/** An endpoint made from a Pod, and the other inputs from which it was made. */
-interface Made {
-  readonly endpoint: Endpoint
-  readonly addressType: AddressType
-  readonly publishNotReady: boolean
-  readonly hostname: boolean
-  readonly zone: string | undefined
-}
-
-const made = new WeakMap<Pod, Made[]>()
-
 /** The zone of a Node, by its label; undefined if it has none. */
 export function zoneOf(node: Node | undefined): string | undefined {
   return node?.metadata?.labels?.[zoneLabel] || undefined
@@ -27,42 +16,19 @@ export function zoneOf(node: Node | undefined): string | undefined {
 
 /**
  * The endpoint for a Pod in a Service's slices of one address type (upstream's `podToEndpoint`). It has all of the
- * Pod's addresses of that family, possibly none. Returns the same object as long as the inputs do not change.
+ * Pod's addresses of that family, possibly none.
  */
 export function endpointOf(pod: Pod, node: Node | undefined, service: Service, addressType: AddressType): Endpoint {
   const publishNotReady = service.spec?.publishNotReadyAddresses === true
-  const hostname = hasHostname(pod, service)
   const zone = zoneOf(node)
-  let known = made.get(pod)
-  if (known === undefined) {
-    known = []
-    made.set(pod, known)
-  }
-  for (const one of known) {
-    if (
-      one.addressType === addressType &&
-      one.publishNotReady === publishNotReady &&
-      one.hostname === hostname &&
-      one.zone === zone
-    )
-      return one.endpoint
-  }
-  const endpoint = makeEndpoint(pod, { addressType, publishNotReady, hostname, zone })
-  // When a Node has changed its zone, the endpoints with its former zone are no longer needed.
-  const rest = known.filter((one) => one.zone === zone)
-  made.set(pod, [...rest, { endpoint, addressType, publishNotReady, hostname, zone }])
-  return endpoint
-}
-
-function makeEndpoint(pod: Pod, { addressType, publishNotReady, hostname, zone }: Omit<Made, 'endpoint'>): Endpoint {
   const { namespace, name, uid } = pod.metadata ?? {}
-  const { nodeName, hostname: ownHostname } = pod.spec ?? {}
+  const { nodeName, hostname } = pod.spec ?? {}
   const serving = isPodReady(pod)
   const terminating = isTerminating(pod)
   return {
     addresses: [...podAddresses(pod, addressType)].sort(),
     conditions: conditionsOf(publishNotReady || (serving && !terminating), serving, terminating),
-    ...(hostname && ownHostname !== undefined ? { hostname: ownHostname } : {}),
+    ...(hostname !== undefined && hasHostname(pod, service) ? { hostname } : {}),
     targetRef: { kind: 'Pod', namespace, name, uid } as ObjectReference,
     ...(nodeName ? { nodeName } : {}),
     ...(zone === undefined ? {} : { zone }),

@@ -33,10 +33,20 @@ export function addressFrom(family: 4 | 6, groups: AddressGroups): Address {
 
 /** Formats the address that was read from `text`, as Go writes it. Returns `text` itself if it has that form. */
 export function textFrom(family: 4 | 6, groups: AddressGroups, text: string): string {
+  if (family === 6) {
+    const formatted = formatGroups(groups)
+    // A second, equal string would take memory of its own.
+    return formatted === text ? text : formatted
+  }
   const [high, low] = [groups[6] as number, groups[7] as number]
-  const formatted = family === 6 ? formatGroups(groups) : `${high >> 8}.${high & 0xff}.${low >> 8}.${low & 0xff}`
-  // A second, equal string would take memory of its own.
-  return formatted === text ? text : formatted
+  const [a, b, c, d] = [high >> 8, high & 0xff, low >> 8, low & 0xff] as const
+  // Only leading zeros and the IPv6 form of an IPv4 address make the text longer than this.
+  return text.length === digitsOf(a) + digitsOf(b) + digitsOf(c) + digitsOf(d) + 3 ? text : `${a}.${b}.${c}.${d}`
+}
+
+/** The number of digits of a part of an IPv4 address. */
+function digitsOf(part: number): number {
+  return part < 10 ? 1 : part < 100 ? 2 : 3
 }
 
 /** Reads the rest of a text as IPv4 into two groups; false if it is not IPv4. */

@@ -20,9 +20,14 @@ const { tables, file } = endpointsController
 for (const table of ['sync', 'externalName', 'addresses'] as const) {
   describe(`${file}, ${table}`, () => {
     for (const one of tables[table]) {
-      test(one.name, () => assert.deepEqual(writesOf(one), one.expect.writes))
+      test(one.name, () => assert.deepEqual(sent(writesOf(one)), one.expect.writes))
     }
   })
+}
+
+/** As JSON carries it: without what is undefined. */
+function sent<T>(value: T): T {
+  return JSON.parse(JSON.stringify(value))
 }
 
 /** What the sync of a case asks for, as upstream's client was asked. */
@@ -70,7 +75,7 @@ describe(`${file}, podToEndpointAddress`, () => {
       const { namespace, uid } = pod.metadata ?? {}
       assert.equal(address?.ip.includes(':'), expect.family === 'IPv6')
       assert.doesNotMatch(address?.ip ?? '', /^0/)
-      assert.deepEqual(address, {
+      assert.deepEqual(sent(address), {
         ip: address?.ip,
         nodeName: pod.spec?.nodeName ?? '',
         targetRef: { kind: 'Pod', namespace, name: pod.metadata?.name, ...(uid === undefined ? {} : { uid }) },

@@ -297,8 +297,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'net-stored-address-operator': {
     broken: 'textFrom:: has !== for === after family.',
     file: 'net/stored-address.ts',
-    text: 'family === 6 ? formatGroups(groups)',
-    instead: 'family !== 6 ? formatGroups(groups)',
+    text: 'if (family === 6) {\n    const formatted',
+    instead: 'if (family !== 6) {\n    const formatted',
     tests: ['net/stored-address.test.ts'],
   },
   'commands-masters-json-negation': {

@@ -1,0 +1,381 @@
+import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
+import { test } from 'node:test'
+import { Code, ConnectError } from '@connectrpc/connect'
+import { EtcdCredentials } from '../../src/etcd/connect-credentials.ts'
+import { EndpointPool } from '../../src/etcd/connect-pool.ts'
+import { watchPrefix } from '../../src/etcd/connect-watch.ts'
+import { EtcdError, type KeyChange } from '../../src/etcd/kv.ts'
+import { parseEndpoint } from '../../src/etcd/options.ts'
+import { Event_EventType } from '../../src/protobuf/gen/etcd/api/mvccpb/kv_pb.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { silentLogger } from '../../src/telemetry/logger.ts'
+import type { Cleanup } from '../support/cleanup.ts'
+import { eventually, withTimeout } from '../support/with-timeout.ts'
+import { type FakeEtcd, startFakeEtcd } from './fake-etcd.ts'
+
+const OPEN_MS = 3_000
+
+test('a watch begins after the revision of a read on the same server, and tells that anything may have changed', async (t) => {
+  const { etcd, log, stands } = await watching(t)
+  await stands()
+  assert.deepEqual(etcd.requests, ['read /w/ 1', 'watch /w/ to /w0 from 8 with what was, for ever'])
+  assert.deepEqual(log, ['stands', 'look'])
+})
+
+test('a server that does not say its revision is watched from the first one', async (t) => {
+  const { etcd, stands } = await watching(t, {
+    prepare({ etcd }) {
+      etcd.read = () => ({})
+    },
+  })
+  await stands()
+  assert.match(etcd.requests[1] ?? '', / from 1 /)
+})
+
+test('each change comes with its revision and what was before, those of one answer together', async (t) => {
+  const { etcd, changes, stands } = await watching(t)
+  await stands()
+  const kv = (key: string, value: string, createRevision: bigint, modRevision: bigint) => ({
+    key: bytes(`/w/${key}`),
+    value: bytes(value),
+    createRevision,
+    modRevision,
+  })
+  etcd.watches[0]?.send(
+    {
+      events: [
+        {
+          type: Event_EventType.PUT,
+          kv: kv('a', 'one', 8n, 8n),
+          prevKv: kv('a', 'from before it was created', 2n, 3n),
+        },
+        { type: Event_EventType.PUT, kv: kv('a', 'two', 8n, 9n), prevKv: kv('a', 'one', 8n, 8n) },
+        { type: Event_EventType.PUT },
+      ],
+    },
+    {
+      events: [
+        { type: Event_EventType.DELETE, kv: kv('a', 'ignored', 0n, 10n), prevKv: kv('a', 'two', 8n, 9n) },
+        { type: Event_EventType.DELETE, kv: kv('b', '', 0n, 11n) },
+        { type: Event_EventType.PUT, kv: kv('c', 'three', 4n, 12n) },
+      ],
+    },
+  )
+  await eventually('the changes', () => changes.length === 2)
+  assert.deepEqual(changes, [
+    [
+      { type: 'created', key: '/w/a', value: bytes('one'), previousValue: undefined, modRevision: 8n },
+      { type: 'modified', key: '/w/a', value: bytes('two'), previousValue: bytes('one'), modRevision: 9n },
+    ],
+    [
+      { type: 'deleted', key: '/w/a', value: bytes(''), previousValue: bytes('two'), modRevision: 10n },
+      { type: 'deleted', key: '/w/b', value: bytes(''), previousValue: undefined, modRevision: 11n },
+      { type: 'modified', key: '/w/c', value: bytes('three'), previousValue: undefined, modRevision: 12n },
+    ],
+  ])
+})
+
+test('a watch that ends is told of once, and opened again; then anything may have changed', async (t) => {
+  const { etcd, log, errors, stands, pause } = await watching(t)
+  await stands()
+  etcd.watches[0]?.end()
+  await pause(50)
+  assert.deepEqual(errors(), [`Unreachable etcd ${etcd.url}: the server ended the watch`])
+  await stands()
+  assert.deepEqual(log, ['stands', 'look', 'Unreachable', 'stands', 'look'])
+  etcd.watches[1]?.end()
+  await pause(100)
+  assert.deepEqual(log.slice(5), ['Unreachable'], 'again, because it stood between them')
+})
+
+test('a failure is told of again only if it is another one, or the watch stood meanwhile', async (t) => {
+  const { etcd, log, stands, pause, time } = await watching(t, {
+    prepare({ etcd }) {
+      etcd.read = () => {
+        throw new ConnectError('database is locked', Code.Unknown)
+      }
+    },
+  })
+  await pause(50)
+  await pause(100)
+  assert.deepEqual(log, ['ServerError'])
+  etcd.read = () => {
+    throw new ConnectError('etcdserver: permission denied', Code.PermissionDenied)
+  }
+  await pause(200)
+  await pause(400)
+  assert.deepEqual(log, ['ServerError', 'PermissionDenied'])
+  etcd.read = () => ({})
+  await time.advance(800)
+  await stands()
+  assert.deepEqual(log, ['ServerError', 'PermissionDenied', 'stands', 'look'])
+})
+
+test('a watch that breaks soon is opened again at pauses that grow up to three seconds', async (t) => {
+  const { stands, pause, etcd } = await watching(t)
+  for (const pauseMs of [50, 100, 200, 400, 800, 1_500, 1_500]) {
+    await stands()
+    etcd.watches.at(-1)?.end()
+    await pause(pauseMs)
+  }
+})
+
+test('after five seconds of a standing watch, and not before, the pauses begin anew', async (t) => {
+  const { stands, pause, etcd, time } = await watching(t)
+  const lasts = async (stoodMs: number, pauseMs: number): Promise<void> => {
+    await stands()
+    await time.advance(stoodMs)
+    etcd.watches.at(-1)?.end()
+    await pause(pauseMs)
+  }
+  await lasts(0, 50)
+  await lasts(4_999, 100)
+  await lasts(5_000, 50)
+  await lasts(0, 100)
+  await stands()
+  etcd.first = { canceled: true }
+  etcd.watches.at(-1)?.end()
+  await pause(200)
+  await time.advance(5_000)
+  await pause(400)
+})
+
+test('a watch that breaks leaves its endpoint for the next one; one that fell behind keeps it', async (t) => {
+  const { etcd, other, errors, stands, pause, pool, stop } = await watching(t, { servers: 2 })
+  await stands()
+  etcd.watches[0]?.send({ canceled: true, compactRevision: 9n, cancelReason: 'etcdserver: mvcc: required revision' })
+  await pause(50)
+  await stands()
+  assert.deepEqual([etcd.watches.length, other.watches.length, etcd.open], [2, 0, 1], 'the one before is closed')
+  etcd.watches[1]?.send({ canceled: true, cancelReason: 'etcdserver: no leader' })
+  await pause(100)
+  await stands()
+  assert.deepEqual([etcd.watches.length, other.watches.length], [2, 1])
+  other.watches[0]?.send({ canceled: true })
+  await pause(200)
+  await stands()
+  assert.equal(etcd.watches.length, 3)
+  const asked = await pool.ask('repeatable', stop.signal, async (server) => server)
+  await asked.connection.close(new EtcdError('Unreachable', 'no response to a ping from the server'))
+  await pause(400)
+  await stands()
+  assert.equal(other.watches.length, 2)
+  await eventually('the end of the others', () => etcd.open === 0 && other.open === 1)
+  assert.deepEqual(errors(), [
+    `Compacted etcd ${etcd.url}: the watch fell behind and its revision was compacted`,
+    `ServerError etcd ${etcd.url}: etcdserver: no leader`,
+    `ServerError etcd ${other.url}: the server ended the watch`,
+    `Unreachable etcd ${etcd.url}: no response to a ping from the server`,
+  ])
+})
+
+test('a watch that may not be opened says which right it needs', async (t) => {
+  const cancelReason = 'rpc error: code = PermissionDenied desc = etcdserver: permission denied'
+  const { etcd, errors, pause } = await watching(t, {
+    prepare({ etcd }) {
+      etcd.first = { created: true, canceled: true, cancelReason }
+    },
+  })
+  await pause(50)
+  assert.deepEqual(errors(), [
+    `PermissionDenied etcd ${etcd.url}: ${cancelReason}; this needs the permission to read all of /w/`,
+  ])
+  await eventually('the end of the stream', () => etcd.open === 0)
+})
+
+for (const [what, stage] of [
+  ['read that is not answered', 'read'],
+  ['watch that is not confirmed', 'first'],
+] as const) {
+  const requests = stage === 'read' ? 1 : 2
+  const prepare = ({ etcd }: { readonly etcd: FakeEtcd }): void => {
+    if (stage === 'read') etcd.read = () => undefined
+    else etcd.first = undefined
+  }
+
+  test(`a ${what} is given up in time, and another endpoint is watched`, async (t) => {
+    const { etcd, other, stands, time, log } = await watching(t, { servers: 2, prepare })
+    await eventually('the request', () => etcd.requests.length === requests)
+    await time.advance(OPEN_MS - 1)
+    assert.equal(other.requests.length, 0)
+    await time.advance(1)
+    await stands()
+    assert.equal(other.watches.length, 1)
+    assert.deepEqual(log, ['stands', 'look'])
+    await eventually('the end of the other', () => etcd.open === 0)
+  })
+
+  test(`a ${what} ends with the signal, and nothing is said`, async (t) => {
+    const { etcd, log, stop, ended } = await watching(t, { prepare })
+    await eventually('the request', () => etcd.requests.length === requests)
+    stop.abort()
+    await ended()
+    assert.deepEqual(log, [])
+    await eventually('the end of the stream', () => etcd.open === 0)
+  })
+}
+
+test('a watch that stands is not limited in time, and ends with the signal', async (t) => {
+  const { etcd, log, stands, stop, ended, time, timers } = await watching(t)
+  await stands()
+  assert.equal(timers(), 0)
+  await time.advance(10 * OPEN_MS)
+  stop.abort()
+  await ended()
+  assert.deepEqual(log, ['stands', 'look'])
+  await eventually('the end of the stream', () => etcd.open === 0)
+  assert.deepEqual(getEventListeners(stop.signal, 'abort'), [])
+})
+
+test('nothing is said after the signal, even if it had arrived before', async (t) => {
+  const { etcd, log, changes, stands, stop, ended, onChange } = await watching(t)
+  await stands()
+  onChange(() => stop.abort())
+  const event = { type: Event_EventType.PUT, kv: { key: bytes('/w/a') } }
+  etcd.watches[0]?.send({ events: [event] }, { events: [event] }, { events: [event] })
+  await ended()
+  assert.equal(changes.length, 1)
+  assert.deepEqual(log, ['stands', 'look'])
+})
+
+test('the signal ends a pause, and nothing is asked any more', async (t) => {
+  const { etcd, stands, pausing, stop, ended, time, timers } = await watching(t)
+  await stands()
+  etcd.watches[0]?.end()
+  await pausing()
+  assert.equal(timers(), 1)
+  stop.abort()
+  await ended()
+  assert.equal(timers(), 0)
+  await time.advance(10_000)
+  assert.equal(etcd.requests.length, 2)
+  assert.deepEqual(getEventListeners(stop.signal, 'abort'), [])
+})
+
+test('closing the connections ends the watch, and a later one at once; nothing is said', async (t) => {
+  const { log, stands, pool, ended, again } = await watching(t)
+  await stands()
+  await pool.close()
+  await ended()
+  await withTimeout(again(), 5_000, 'a watch of closed connections')
+  assert.deepEqual(log, ['stands', 'look'])
+})
+
+test('what is thrown by whoever is told of a failure ends the watch, which then listens to nothing', async (t) => {
+  const thrown = new Error('a mistake')
+  const { etcd, stands, stop, pool, ended, onReport } = await watching(t)
+  await stands()
+  onReport(() => {
+    throw thrown
+  })
+  etcd.watches[0]?.end()
+  await assert.rejects(ended(), thrown)
+  assert.deepEqual(
+    [stop.signal, pool.closing].map((signal) => getEventListeners(signal, 'abort')),
+    [[], []],
+  )
+})
+
+/** A watch of `/w/` on one or two servers. Its first pause is of 50 ms, the second of 100 ms. */
+async function watching(
+  t: Cleanup,
+  {
+    servers = 1,
+    prepare = () => {},
+  }: {
+    readonly servers?: 1 | 2
+    readonly prepare?: (of: { readonly etcd: FakeEtcd; readonly other: FakeEtcd }) => void
+  } = {},
+) {
+  const [etcd, other] = [await startFakeEtcd(t), await startFakeEtcd(t)]
+  prepare({ etcd, other })
+  const time = new VirtualClock()
+  const own = time.view()
+  const pauses: number[] = []
+  const clock: Clock = {
+    ...own,
+    schedule(delayMs, callback) {
+      if (delayMs !== OPEN_MS) pauses.push(delayMs)
+      return own.schedule(delayMs, callback)
+    },
+  }
+  const ever = 1e9
+  const pool = new EndpointPool({
+    endpoints: [etcd, other].slice(0, servers).map(({ url }) => parseEndpoint(url)),
+    credentials: new EtcdCredentials({}, { clock, logger: silentLogger }),
+    clock: time.view(),
+    logger: silentLogger,
+    times: { connectMs: ever, pingAfterMs: ever, silenceMs: ever, pongMs: ever, idleMs: ever },
+    requestTimeoutMs: 60_000,
+  })
+  const stop = new AbortController()
+  const log: string[] = []
+  const failures: EtcdError[] = []
+  const changes: (readonly KeyChange[])[] = []
+  let onChange = (): void => {}
+  let onReport = (): void => {}
+  const again = (): Promise<void> =>
+    watchPrefix({ pool, clock, random: { next: () => 0.5 }, requestTimeoutMs: OPEN_MS }, '/w/', {
+      signal: stop.signal,
+      onChange(batch) {
+        if (batch === undefined) log.push('look')
+        else changes.push(batch)
+        onChange()
+      },
+      report(error) {
+        if (error !== undefined) failures.push(error as EtcdError)
+        log.push(error === undefined ? 'stands' : (error as EtcdError).code)
+        onReport()
+      },
+    })
+  const done = again()
+  const ended = (): Promise<void> => withTimeout(done, 5_000, 'the end of the watch')
+  t.after(async () => {
+    stop.abort()
+    await pool.close()
+    await ended().catch(() => {})
+  })
+  let looks = 0
+  let paused = 0
+  const pausing = async (): Promise<number> => {
+    paused++
+    await eventually('a pause', () => pauses.length >= paused)
+    return pauses[paused - 1] ?? 0
+  }
+  return {
+    etcd,
+    other,
+    time,
+    pool,
+    log,
+    changes,
+    stop,
+    ended,
+    again,
+    errors: () => failures.map(({ code, message }) => `${code} ${message}`),
+    timers: () => own.timers,
+    onChange(act: () => void): void {
+      onChange = act
+    },
+    onReport(act: () => void): void {
+      onReport = act
+    },
+    /** Resolves when the watch stands once more. */
+    async stands(): Promise<void> {
+      looks++
+      await eventually('a watch that stands', () => log.filter((line) => line === 'look').length >= looks)
+    },
+    pausing,
+    /** The watch is to pause for so long; lets the pause pass. */
+    async pause(pauseMs: number): Promise<void> {
+      assert.equal(await pausing(), pauseMs)
+      await time.advance(pauseMs)
+    },
+  }
+}
+
+function bytes(text: string): Uint8Array {
+  return new TextEncoder().encode(text)
+}

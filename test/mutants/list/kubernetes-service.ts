@@ -122,4 +122,32 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'this.#serves = isServing(answer)',
     tests: ['bootstrap/startup-gate.test.ts'],
   },
+  'a-leaving-master-needs-a-lease': {
+    broken: 'A master that leaves does not count any more as soon as its lease is missing.',
+    file: 'kubernetes-service/leases/etcd/snapshot.ts',
+    text: "const needsLease = holder.state === 'ready' || holder.state === 'failing'",
+    instead: 'const needsLease = hasLease(holder.state)',
+    tests: ['kubernetes-service/leases/etcd/snapshot.test.ts'],
+  },
+  'a-failing-master-needs-no-lease': {
+    broken: 'A master that fails counts for as long as its record, which outlives its lease.',
+    file: 'kubernetes-service/leases/etcd/snapshot.ts',
+    text: "const needsLease = holder.state === 'ready' || holder.state === 'failing'",
+    instead: "const needsLease = holder.state === 'ready'",
+    tests: ['kubernetes-service/leases/etcd/snapshot.test.ts'],
+  },
+  'the-lease-of-a-leaving-master-is-free': {
+    broken: 'A master that leaves counts as one without a lease.',
+    file: 'kubernetes-service/leases/etcd/snapshot.ts',
+    text: "state === 'ready' || state === 'failing' || state === 'leaving'",
+    instead: "state === 'ready' || state === 'failing'",
+    tests: ['kubernetes-service/leases/etcd/snapshot.test.ts'],
+  },
+  'renewed-by-its-record': {
+    broken: 'Takes the revision of the record for that of the lease, so that a renewal is not noticed.',
+    file: 'kubernetes-service/leases/etcd/snapshot.ts',
+    text: 'live.push({ address, holder, renewal: String(renewal) })',
+    instead: 'live.push({ address, holder, renewal: String(record.modRevision) })',
+    tests: ['kubernetes-service/leases/etcd/snapshot.test.ts'],
+  },
 }

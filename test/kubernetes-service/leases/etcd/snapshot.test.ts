@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { KeyValue } from '../../../../src/etcd/kv.ts'
+import {
+  EtcdLeaseKeys,
+  hasLease,
+  holderAt,
+  leaseValue,
+  readSnapshot,
+} from '../../../../src/kubernetes-service/leases/etcd/snapshot.ts'
+import {
+  encodeHolder,
+  HOLDER_STATES,
+  type Holder,
+  type HolderState,
+  type MasterLease,
+} from '../../../../src/kubernetes-service/leases/master-leases.ts'
+import { decodeMasterLease, encodeMasterLease } from '../../../../src/protobuf/master-lease.ts'
+import { withOddField } from '../../../protobuf/odd-lease.ts'
+import { holder } from '../holders.ts'
+
+const keys = new EtcdLeaseKeys('/registry')
+const A = '192.0.2.1'
+const garbage = Buffer.from('garbage')
+const json = Buffer.from('{"kind":"Endpoints","apiVersion":"v1"}')
+
+test('the keys of a master are below the prefix, by its address and its host', () => {
+  const six = holder('2001:db8::1', { host: 'a/b c', addresses: ['2001:db8::1', A] })
+  assert.deepEqual(
+    [keys.lease(A), keys.recordsOf(A), keys.record(six)],
+    [
+      '/registry/masterleases/192.0.2.1',
+      '/registry/apiserver-bootstrap/holders/192.0.2.1/',
+      '/registry/apiserver-bootstrap/holders/2001:db8::1/a%2Fb%20c',
+    ],
+  )
+  for (const address of [A, '2001:db8::1']) assert.equal(keys.addressOfLease(keys.lease(address)), address)
+  for (const text of ['', '127.0.0.1', '2001:DB8::1', `${A}/more`, 'host']) {
+    assert.equal(keys.addressOfLease(keys.lease(text)), undefined)
+  }
+})
+
+test('a master that is ready, fails or leaves has a lease; one that is unready or withdrawn has only its record', () => {
+  assert.deepEqual(HOLDER_STATES.filter(hasLease), ['ready', 'failing', 'leaving'])
+})
+
+test('a record counts only under the key of its own master', () => {
+  const self = holder(A)
+  assert.deepEqual(holderAt(keys, record(self)), self)
+  const { value } = record(self)
+  for (const key of [keys.record(holder('192.0.2.2')), keys.record(holder(A, { host: 'other' })), keys.recordsOf(A)]) {
+    assert.equal(holderAt(keys, { ...record(self), key, value }), undefined)
+  }
+  assert.equal(holderAt(keys, { ...record(self), value: garbage }), undefined)
+})
+
+test('a lease without a record is a kube-apiserver’s, at the address in its value, and comes first', () => {
+  const { live, unusable } = read(
+    [
+      lease(A, 5n),
+      lease('192.0.2.2', 6n),
+      lease('192.0.2.3', 7n, encodeMasterLease('192.0.2.33')),
+      lease('192.0.2.4', 8n),
+    ],
+    [record(holder(A), 4n)],
+  )
+  assert.deepEqual(live, [
+    { address: '192.0.2.2', renewal: '6' },
+    { address: '192.0.2.33', renewal: '7' },
+    { address: '192.0.2.4', renewal: '8' },
+    { address: A, holder: holder(A), renewal: '5' },
+  ])
+  assert.deepEqual(unusable, [])
+})
+
+const values: readonly (readonly [what: string, value: Uint8Array, address: string, reason: string | undefined])[] = [
+  ['JSON', json, A, undefined],
+  ['garbage', garbage, A, 'is neither protobuf nor JSON; using the address of its key until the lease expires'],
+  [
+    'protobuf with an odd field',
+    withOddField('192.0.2.9'),
+    '192.0.2.9',
+    'is protobuf, but not a valid Kubernetes object; using its address',
+  ],
+  [
+    'protobuf with an odd field and an address that cannot be listed',
+    withOddField('127.0.0.1'),
+    A,
+    'is protobuf, but not a valid Kubernetes object; using the address of its key until the lease expires',
+  ],
+  [
+    'an address that cannot be listed',
+    encodeMasterLease('127.0.0.1'),
+    A,
+    'contains "127.0.0.1", which cannot be listed; using the address of its key',
+  ],
+  ['an empty address', encodeMasterLease(''), A, 'contains "", which cannot be listed; using the address of its key'],
+]
+for (const [what, value, address, reason] of values) {
+  test(`a lease that contains ${what} is ${address === A ? 'that of its key' : 'its own'}, and beside a record that of the record`, () => {
+    const fault = reason === undefined ? [] : [{ key: keys.lease(A), reason }]
+    assert.deepEqual(read([lease(A, 5n, value)]), { live: [{ address, renewal: '5' }], unusable: fault })
+    assert.deepEqual(read([lease(A, 5n, value)], [record(holder(A), 4n)]), {
+      live: [{ address: A, holder: holder(A), renewal: '5' }],
+      unusable: fault,
+    })
+  })
+}
+
+test('what cannot be used is left out and reported; the others count as without it', () => {
+  const misplaced = { ...record(holder('192.0.2.2'), 3n), key: keys.record(holder(A)) }
+  const { live, unusable } = read(
+    [lease('127.0.0.1', 4n), lease('192.0.2.2', 5n), lease(A, 6n), lease('192.0.2.3', 7n)],
+    [misplaced, record(holder('192.0.2.3'), 2n)],
+  )
+  assert.deepEqual(live, [
+    { address: '192.0.2.2', renewal: '5' },
+    { address: A, renewal: '6' },
+    { address: '192.0.2.3', holder: holder('192.0.2.3'), renewal: '7' },
+  ])
+  assert.deepEqual(unusable, [
+    { key: misplaced.key, reason: 'is not a valid holder record for that address' },
+    { key: keys.lease('127.0.0.1'), reason: 'does not contain an address that can be listed' },
+  ])
+})
+
+test('a master that is ready or fails counts only beside a lease, any other also without one', () => {
+  for (const state of HOLDER_STATES) {
+    const self = holder(A, { state })
+    assert.deepEqual(
+      read([lease('192.0.2.2', 5n)], [record(self, 4n)]).live,
+      [
+        { address: '192.0.2.2', renewal: '5' },
+        ...(state === 'ready' || state === 'failing' ? [] : [{ address: A, holder: self }]),
+      ],
+      state,
+    )
+    // The record is younger than the lease.
+    const beside = read([lease(A, 5n)], [record(self, 6n)]).live
+    assert.deepEqual(beside, [{ address: A, holder: self, renewal: '5' }], state)
+  }
+})
+
+test('of several masters at one address each counts with the lease, in the order of the store', () => {
+  const held = [holder(A, { host: 'b' }), holder(A, { host: 'a', state: 'leaving' })] as const
+  const elsewhere = holder('192.0.2.2')
+  const records = [record(held[0]), record(elsewhere), record(held[1])]
+  assert.deepEqual(read([lease(A, 5n), lease('192.0.2.2', 6n)], records).live, [
+    { address: A, holder: held[0], renewal: '5' },
+    { address: A, holder: held[1], renewal: '5' },
+    { address: '192.0.2.2', holder: elsewhere, renewal: '6' },
+  ])
+  assert.deepEqual(read([], records).live, [{ address: A, holder: held[1] }])
+})
+
+test('an unready master counts as failing while the lease beside it was written after its record', () => {
+  assert.deepEqual(besideLease(5n, [['unready', 4n]]), ['failing, of two'])
+  assert.deepEqual(besideLease(5n, [['unready', 5n]]), ['unready'])
+  assert.deepEqual(besideLease(5n, [['unready', 6n]]), ['unready'])
+  assert.deepEqual(besideLease(undefined, [['unready', 4n]]), ['unready'])
+  for (const state of HOLDER_STATES) {
+    if (state !== 'unready') assert.deepEqual(besideLease(5n, [[state, 4n]]), [state])
+  }
+})
+
+test('an unready master whose record states a kube-apiserver counts as failing as long as there is a lease', () => {
+  assert.deepEqual(besideLease(5n, [['unready', 9n, true]]), ['failing, of two'])
+  assert.deepEqual(besideLease(undefined, [['unready', 9n, true]]), ['unready, of two'])
+})
+
+test('the lease beside an unready master is that of another one there, if that may have written it', () => {
+  for (const state of ['ready', 'failing', 'leaving'] as const) {
+    const other = [state, 3n] as const
+    assert.deepEqual(besideLease(9n, [['unready', 4n], other]), ['unready', state])
+    assert.deepEqual(besideLease(9n, [['unready', 4n, true], other]), ['unready, of two', state], 'though it said so')
+  }
+  for (const state of ['unready', 'withdrawn'] as const) {
+    // The other one has stated its departure since.
+    assert.equal(
+      besideLease(5n, [
+        ['unready', 4n],
+        [state, 6n],
+      ])[0],
+      'unready',
+    )
+    assert.equal(
+      besideLease(5n, [
+        ['unready', 3n],
+        [state, 4n],
+      ])[0],
+      'failing, of two',
+    )
+  }
+})
+
+test('a renewal writes the next generation of a lease, and a new one the first', () => {
+  const first = leaseValue(A, undefined)
+  assert.deepEqual(first, encodeMasterLease(A))
+  const second = decodeMasterLease(leaseValue(A, lease(A, 5n, first)) ?? garbage)
+  assert.deepEqual(second.type === 'protobuf' && [second.address, second.generation], [A, 2n])
+  const moved = decodeMasterLease(leaseValue(A, lease(A, 5n, encodeMasterLease('192.0.2.2'))) ?? garbage)
+  assert.equal(moved.type === 'protobuf' && moved.address, A)
+})
+
+test('a lease that cannot be written without loss is renewed as it is if it names this address, and otherwise not', () => {
+  assert.equal(leaseValue(A, lease(A, 5n, json)), json)
+  const odd = withOddField(A)
+  assert.equal(leaseValue(A, lease(A, 5n, odd)), odd)
+  assert.equal(leaseValue(A, lease(A, 5n, withOddField('192.0.2.2'))), undefined)
+  assert.equal(leaseValue(A, lease(A, 5n, garbage)), undefined)
+})
+
+function read(leases: readonly KeyValue[], records: readonly KeyValue[] = []): ReturnType<typeof readSnapshot> {
+  return readSnapshot(keys, { leases, records })
+}
+
+/** What masters at one address count as, whose records were written at these revisions, beside a lease of that revision. */
+function besideLease(
+  leaseRevision: bigint | undefined,
+  records: readonly (readonly [state: HolderState, revision: bigint, coHolder?: boolean])[],
+): readonly string[] {
+  const stored = records.map(([state, revision, coHolder], index) =>
+    record(holder(A, { host: `host-${index}`, state, coHolder }), revision),
+  )
+  return read(leaseRevision === undefined ? [] : [lease(A, leaseRevision)], stored).live.map(inWords)
+}
+
+function inWords({ holder }: MasterLease): string {
+  assert.ok(holder !== undefined)
+  return `${holder.state}${holder.coHolder ? ', of two' : ''}`
+}
+
+function lease(address: string, modRevision: bigint, value = encodeMasterLease(address)): KeyValue {
+  return { key: keys.lease(address), value, modRevision, lease: 1n }
+}
+
+function record(of: Holder, modRevision = 1n): KeyValue {
+  return { key: keys.record(of), value: Buffer.from(encodeHolder(of)), modRevision, lease: 1n }
+}

@@ -1,0 +1,258 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { KubeError } from '../../src/kube/errors.ts'
+import { configMaps } from '../../src/kube/resources.ts'
+import {
+  asList,
+  asObject,
+  asWatchEvent,
+  defaultRetryPolicy,
+  failure,
+  planRetry,
+  type RetryPolicy,
+  refusal,
+  warnOnce,
+} from '../../src/kube/rest-answer.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
+
+const call = 'get configmaps default/one'
+const text = { 'content-type': 'text/plain; charset=utf-8' }
+
+test('a refusal says in one line what the Status says, else what plain text says, else the HTTP status', () => {
+  const said = (body: unknown, headers: Readonly<Record<string, string>> = {}): string =>
+    refusal(call, { status: 403, headers, body }).message.slice(`${call}: `.length)
+  assert.equal(said({ kind: 'Status', message: 'not\nallowed' }, text), 'not allowed')
+  assert.equal(said('not allowed\n', text), 'not allowed')
+  for (const [body, headers] of [
+    ['<html>', { 'content-type': 'text/html' }],
+    ['no type', {}],
+    ['', text],
+    [{ kind: 'Status', message: '' }, text],
+    [{ kind: 'Status', message: 5 }, text],
+    [{ kind: 'Other', message: 'not a Status' }, text],
+    [null, text],
+  ] as const) {
+    assert.equal(said(body, headers), 'HTTP status 403', JSON.stringify(body))
+  }
+})
+
+test('a refusal carries its code, its status, and how long to wait: by the header, else by the Status', () => {
+  const status = { kind: 'Status', reason: 'AlreadyExists', message: 'is there', details: { retryAfterSeconds: 3 } }
+  const error = refusal(call, { status: 409, headers: {}, body: status })
+  assert.deepEqual([error.code, error.httpStatus, error.retryAfterMs], ['AlreadyExists', 409, 3_000])
+  assert.deepEqual(error.status, status)
+  const waits = (header: string | undefined, retryAfterSeconds: unknown): number | undefined =>
+    refusal(call, {
+      status: 429,
+      headers: header === undefined ? {} : { 'retry-after': header },
+      body: { kind: 'Status', details: { retryAfterSeconds } },
+    }).retryAfterMs
+  assert.equal(waits('5', 3), 5_000)
+  assert.equal(waits('0', 3), 0)
+  assert.equal(waits('soon', 3), 3_000)
+  for (const nonsense of [0, -1, '3', null, undefined]) assert.equal(waits(undefined, nonsense), undefined)
+})
+
+test('a Status whose fields have wrong types is read as far as it can be', () => {
+  const status = (body: object) => refusal(call, { status: 409, headers: {}, body: { kind: 'Status', ...body } }).status
+  assert.deepEqual(status({ message: 1, reason: {}, code: 409 }), {
+    kind: 'Status',
+    code: 409,
+    message: undefined,
+    reason: undefined,
+  })
+  for (const details of ['text', { causes: 'text' }, { causes: ['text'] }])
+    assert.equal(status({ details })?.details, undefined)
+  for (const details of [{}, { causes: null }, { causes: [{ field: 'spec' }] }]) {
+    assert.deepEqual(status({ details })?.details, details)
+  }
+})
+
+test('a failure of the transport names the call and keeps everything else', () => {
+  const status = { kind: 'Status', message: 'x' }
+  const before = new KubeError('TooManyRequests', 'later', { httpStatus: 429, status, retryAfterMs: 7 })
+  const error = failure(call, before)
+  assert.deepEqual(
+    [error.code, error.message, error.httpStatus, error.status, error.retryAfterMs, error.cause],
+    ['TooManyRequests', `${call}: later`, 429, status, 7, before],
+  )
+})
+
+test('an answer is an object only if it is of the kind, has metadata, and that is well formed', () => {
+  const body = { kind: 'ConfigMap', metadata: { name: 'one' }, data: { a: 1 } }
+  assert.equal(asObject(call, configMaps, body), body)
+  for (const [wrong, words] of [
+    [null, 'the answer is null, not an object'],
+    ['{', 'the answer is not JSON, not an object'],
+    [[body], 'the answer is an array, not an object'],
+    [5, 'the answer is a number, not an object'],
+    [{ ...body, kind: 'Secret' }, 'the answer is of kind "Secret", not ConfigMap'],
+    [{ ...body, kind: 5 }, 'the answer is of kind unknown, not ConfigMap'],
+    [{ metadata: {} }, 'the answer is of kind unknown, not ConfigMap'],
+    [{ kind: 'ConfigMap' }, 'the answer has no metadata'],
+    [{ ...body, metadata: [] }, 'the answer has no metadata'],
+    [{ ...body, metadata: { name: 5 } }, 'in the answer metadata.name is not a string'],
+  ] as const) {
+    assert.throws(() => asObject(call, configMaps, wrong), { code: 'BadResponse', message: `${call}: ${words}` })
+  }
+})
+
+test('an answer is a list only if it has a resourceVersion and its items are objects', () => {
+  const metadata = { resourceVersion: '5' }
+  const body = { metadata, items: [{ metadata: { name: 'one' } }, {}] }
+  assert.equal(asList(call, body), body)
+  assert.equal(asList(call, { ...body, metadata: { ...metadata, continue: 'token' } }).metadata?.continue, 'token')
+  for (const items of [null, undefined]) assert.deepEqual(asList(call, { metadata, items }), { metadata, items: [] })
+  for (const [wrong, words] of [
+    [undefined, 'the answer is a undefined, not a list'],
+    [{ items: [] }, 'the list has no resourceVersion'],
+    [{ ...body, metadata: { resourceVersion: 5 } }, 'the list has no resourceVersion'],
+    [{ ...body, metadata: { ...metadata, continue: 5 } }, 'the continue token of the list is not a string'],
+    [{ metadata, items: {} }, 'the list has no items'],
+    [{ metadata, items: [{}, 'one'] }, 'the list has no items'],
+    [{ metadata, items: [{}, { metadata: { uid: {} } }] }, 'in an item of the list metadata.uid is not a string'],
+  ] as const) {
+    assert.throws(() => asList(call, wrong), { code: 'BadResponse', message: `${call}: ${words}` })
+  }
+})
+
+test('a frame of a watch is an event only of a known type with an object, and an ERROR is read as a Status', () => {
+  for (const type of ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK']) {
+    const frame = { type, object: { metadata: { name: 'one' } } }
+    assert.equal(asWatchEvent(frame), frame)
+    assert.throws(() => asWatchEvent({ type, object: { metadata: { labels: { a: 1 } } } }), {
+      code: 'BadResponse',
+      message: 'in a frame of the watch metadata.labels is not a map of strings',
+    })
+  }
+  const error = { kind: 'Status', message: {}, reason: 'Expired', metadata: { name: 5 } }
+  assert.deepEqual(asWatchEvent({ type: 'ERROR', object: error }), {
+    type: 'ERROR',
+    object: { ...error, message: undefined },
+  })
+  for (const [wrong, words] of [
+    ['text', 'not JSON'],
+    [{ type: 'OTHER', object: {} }, 'an object'],
+    [{ type: 'ADDED' }, 'an object'],
+    [{ type: 'ERROR', object: 'text' }, 'an object'],
+  ] as const) {
+    assert.throws(() => asWatchEvent(wrong), {
+      code: 'BadResponse',
+      message: `a frame of the watch is ${words}, not an event`,
+    })
+  }
+})
+
+const fields: readonly (readonly [
+  field: string,
+  right: readonly unknown[],
+  wrong: readonly unknown[],
+  type: string,
+])[] = [
+  ...['name', 'namespace', 'resourceVersion', 'uid', 'generateName'].map(
+    (field) => [field, ['', 'a'], [null, 5, {}], 'a string'] as const,
+  ),
+  ...['creationTimestamp', 'deletionTimestamp'].map((field) => [field, [null, 'a'], [5, {}], 'a time'] as const),
+  ...['labels', 'annotations'].map(
+    (field) => [field, [null, {}, { a: 'b' }], ['a', ['a'], { a: null }], 'a map of strings'] as const,
+  ),
+  ['finalizers', [null, [], ['a']], ['a', { 0: 'a' }, ['a', 5]], 'a list of strings'],
+  ...['ownerReferences', 'managedFields'].map(
+    (field) => [field, [null, [], [{}]], [{}, ['a'], [{}, null]], 'a list of objects'] as const,
+  ),
+]
+test('a field of metadata has its type or is absent; times, lists and maps may be null', () => {
+  const read = (metadata: unknown) => asObject(call, configMaps, { kind: 'ConfigMap', metadata })
+  for (const [field, right, wrong, type] of fields) {
+    for (const value of [undefined, ...right]) read({ [field]: value })
+    for (const value of wrong) {
+      const message = `${call}: in the answer metadata.${field} is not ${type}`
+      assert.throws(() => read({ [field]: value }), { message }, JSON.stringify(value))
+    }
+  }
+  assert.throws(() => asList(call, { metadata: { resourceVersion: '1' }, items: [{ metadata: [] }] }), {
+    message: `${call}: in an item of the list metadata is not an object`,
+  })
+})
+
+/** How long a request that was made once, or so often, waits before it is made again. */
+function waits(
+  status: number,
+  retryAfter: string | undefined,
+  made: { readonly attempts?: number; readonly waitedMs?: number } = {},
+  policy: Partial<RetryPolicy> = {},
+  chance = 0,
+): number | undefined {
+  const headers: Record<string, string> = retryAfter === undefined ? {} : { 'retry-after': retryAfter }
+  const random = { next: () => chance }
+  return planRetry(
+    { status, headers, body: undefined },
+    { attempts: 1, waitedMs: 0, ...made },
+    { ...defaultRetryPolicy, ...policy },
+    random,
+  )
+}
+
+test('only a 429 or 503 that says in seconds when to come back is sent again', () => {
+  assert.equal(waits(429, '2'), 2_000)
+  assert.equal(waits(503, ' 2 '), 2_000)
+  for (const status of [200, 409, 500, 502, 504]) assert.equal(waits(status, '2'), undefined)
+  for (const header of [undefined, '', '-1', '1.5', 'Fri, 31 Dec 1999 23:59:59 GMT', '1234567']) {
+    assert.equal(waits(429, header, {}, { maxWaitMs: 1e12 }), undefined, header)
+  }
+  assert.equal(waits(429, '123456', {}, { maxWaitMs: 1e9 }), 123_456_000)
+})
+
+test('the wait is at least the shortest one, and is lengthened by chance', () => {
+  assert.equal(waits(429, '0'), 100)
+  assert.equal(waits(429, '0', {}, { minWaitMs: 1_500 }), 1_500)
+  assert.equal(waits(429, '2', {}, { minWaitMs: 1_500 }), 2_000)
+  assert.equal(waits(429, '2', {}, { jitter: 0.2 }, 0.5), 2_200)
+})
+
+test('retries end with their number, and with the sum of their waits', () => {
+  assert.equal(waits(429, '2', { attempts: 4 }), 2_000)
+  assert.equal(waits(429, '2', { attempts: 5 }), undefined)
+  assert.equal(waits(429, '30'), 30_000)
+  assert.equal(waits(429, '30', { waitedMs: 1 }), undefined)
+  assert.equal(waits(429, '30', {}, {}, 0.5), undefined, 'chance counts')
+  assert.equal(waits(429, '10', { waitedMs: 20_000 }), 10_000)
+})
+
+test('each text of a Warning header is logged once, however often it comes and beside whichever others', () => {
+  const logger = memoryLogger()
+  const warn = warnOnce(logger)
+  warn(undefined)
+  warn('299 - "one"')
+  warn('299 - "one"')
+  warn('299 - "two, \\"quoted\\" and \\\\", 299 agent "one"')
+  warn('199 - "another code", 299 - "one", 299 - "three"')
+  warn('nonsense')
+  warn('299 - "one"')
+  assert.deepEqual(
+    logger.lines.map(({ level, fields }) => `${level} ${fields.warning}`),
+    ['warn one', 'warn two, "quoted" and \\', 'warn three'],
+  )
+})
+
+test('that Endpoints are deprecated is for debugging, and no other deprecation is', () => {
+  const logger = memoryLogger()
+  const warn = warnOnce(logger)
+  warn('299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"')
+  warn('299 - "v1 ComponentStatus is deprecated in v1.19+"')
+  assert.deepEqual(
+    logger.lines.map(({ level }) => level),
+    ['debug', 'warn'],
+  )
+})
+
+test('a thousand texts are remembered, and then forgotten all at once', () => {
+  const logger = memoryLogger()
+  const warn = warnOnce(logger)
+  for (let index = 0; index < 1_000; index++) warn(`299 - "${index}"`)
+  warn('299 - "0"')
+  assert.equal(logger.lines.length, 1_000)
+  warn('299 - "1000"')
+  warn('299 - "0"')
+  assert.equal(logger.lines.length, 1_002)
+})

@@ -93,9 +93,8 @@ export class EndpointPool {
     signal: AbortSignal,
     send: (server: Server, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    signal.throwIfAborted()
-    this.closing.throwIfAborted()
     const { controller, unlink } = linkedController(signal, this.closing)
+    controller.signal.throwIfAborted()
     try {
       return await this.#ask(kind, controller.signal, send)
     } finally {
@@ -223,7 +222,6 @@ export class EndpointPool {
         this.#openings.delete(opening)
         if (member.opening === opening) member.opening = undefined
       })
-    opening.catch(() => {})
     this.#openings.add(opening)
     return opening
   }
@@ -251,7 +249,7 @@ export class EndpointPool {
         watch: createClient(Watch, transport),
       }
     } catch (error) {
-      throw this.closing.aborted ? this.closing.reason : connectionError(endpoint.text, tls, error)
+      throw connectionError(endpoint.text, tls, error)
     }
   }
 }

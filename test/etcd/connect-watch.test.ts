@@ -20,7 +20,10 @@ const OPEN_MS = 3_000
 test('a watch begins after the revision of a read on the same server, and tells that anything may have changed', async (t) => {
   const { etcd, log, stands } = await watching(t)
   await stands()
-  assert.deepEqual(etcd.requests, ['read /w/ 1', 'watch /w/ to /w0 from 8 with what was, for ever'])
+  assert.deepEqual(etcd.requests, [
+    'read /w/ 1, within 60000m',
+    'watch /w/ to /w0 from 8 with what was, within any time',
+  ])
   assert.deepEqual(log, ['stands', 'look'])
 })
 

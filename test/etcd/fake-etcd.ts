@@ -41,10 +41,8 @@ export async function startFakeEtcd(t: Cleanup): Promise<FakeEtcd> {
   const requests: string[] = []
   const watches: FakeWatch[] = []
   const said = (words: string, { requestHeader }: HandlerContext): void => {
-    const isLimited = requestHeader.has('grpc-timeout')
-    requests.push(
-      `${words}${requestHeader.get('hasleader') === 'true' ? '' : ', leader or not'}${isLimited ? '' : ', for ever'}`,
-    )
+    const leader = requestHeader.get('hasleader') === 'true' ? '' : ', leader or not'
+    requests.push(`${words}${leader}, within ${requestHeader.get('grpc-timeout') ?? 'any time'}`)
   }
   const routes = connectNodeAdapter({
     routes(router) {

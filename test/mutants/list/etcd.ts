@@ -44,4 +44,32 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '',
     tests: ['etcd/requests.test.ts'],
   },
+  'a-broken-watch-keeps-its-endpoint': {
+    broken: 'A watch that breaks is opened again on the same endpoint, and the requests stay there too.',
+    file: 'etcd/connect-watch.ts',
+    text: ' pool.leave(watch.server, failure)',
+    instead: ' {}',
+    tests: ['etcd/connect-watch.test.ts'],
+  },
+  'a-watch-of-a-closed-client-goes-on': {
+    broken: 'A watch does not end when the connections are closed, and tries to open for ever.',
+    file: 'etcd/connect-watch.ts',
+    text: 'linkedController(options.signal, pool.closing)',
+    instead: 'linkedController(options.signal)',
+    tests: ['etcd/connect-watch.test.ts'],
+  },
+  'a-pause-outlasts-the-signal': {
+    broken: 'A watch that is aborted while it pauses ends only after the pause.',
+    file: 'etcd/connect-watch.ts',
+    text: 'sleep(clock, backoff.next(), signal).catch',
+    instead: 'sleep(clock, backoff.next()).catch',
+    tests: ['etcd/connect-watch.test.ts'],
+  },
+  'a-watch-of-a-member-without-a-leader': {
+    broken: 'A watch stays open on a member that has lost its leader, and is silent.',
+    file: 'etcd/connect-watch.ts',
+    text: 'watch(requests(), { signal, headers: requireLeader, timeoutMs: 0 })',
+    instead: 'watch(requests(), { signal, timeoutMs: 0 })',
+    tests: ['etcd/connect-watch.test.ts'],
+  },
 }

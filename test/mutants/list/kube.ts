@@ -142,4 +142,18 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '  Array.isArray(value) && value.some(isItem)',
     tests: ['kube/rest-answer.test.ts'],
   },
+  'every-failure-is-not-found': {
+    broken: 'Takes an object for absent because the server did not answer.',
+    file: 'kube/errors.ts',
+    text: "isKubeError(error, 'NotFound')) return undefined",
+    instead: 'isKubeError(error)) return undefined',
+    tests: ['kube/errors.test.ts'],
+  },
+  'there-already-by-its-reason': {
+    broken: 'An answer is AlreadyExists because of its reason, whatever its HTTP status.',
+    file: 'kube/errors.ts',
+    text: "httpStatus === 409 && reason === 'AlreadyExists'",
+    instead: "reason === 'AlreadyExists'",
+    tests: ['kube/errors.test.ts'],
+  },
 }

@@ -94,7 +94,7 @@ test('closing ends every request, every attempt and every connection, and what c
   void connection.closed.then(() => {
     isClosed = true
   })
-  await withTimeout(pool.close(), 5_000, 'closing')
+  await withTimeout(pool.close(), 20_000, 'closing')
   assert.equal(isClosed, true)
   await Promise.all(ends)
   servers.a.proxy.hold(false)

@@ -163,7 +163,7 @@ test('a connection that a server has closed meanwhile is replaced, and nothing i
   const { ask, asked, servers, seen } = await opened(t, 2)
   await ask()
   servers.a.cut()
-  await eventually('the end of the connection', () => servers.a.sockets.size === 0)
+  await eventually('the end of the connection', () => seen[0]?.server.connection.usable === false)
   assert.equal(await ask('once'), 'a')
   assert.deepEqual(asked, ['a', 'a'])
   assert.equal(seen[1]?.server.connection.usable, true)

@@ -262,7 +262,7 @@ test('closing the connections ends the watch, and a later one at once; nothing i
   await stands()
   await pool.close()
   await ended()
-  await withTimeout(again(), 5_000, 'a watch of closed connections')
+  await withTimeout(again(), 20_000, 'a watch of closed connections')
   assert.deepEqual(log, ['stands', 'look'])
 })
 
@@ -334,7 +334,7 @@ async function watching(
       },
     })
   const done = again()
-  const ended = (): Promise<void> => withTimeout(done, 5_000, 'the end of the watch')
+  const ended = (): Promise<void> => withTimeout(done, 20_000, 'the end of the watch')
   t.after(async () => {
     stop.abort()
     await pool.close()

@@ -27,8 +27,6 @@ export interface FakeEtcd {
   read: () => MessageInitShape<typeof RangeResponseSchema> | undefined
   /** What a watch says first; undefined for nothing. */
   first: WatchAnswer | undefined
-  /** Ends every connection. */
-  cut(): void
 }
 
 export interface FakeWatch {
@@ -82,7 +80,7 @@ export async function startFakeEtcd(t: Cleanup): Promise<FakeEtcd> {
       })
     },
   })
-  const { port, cut } = await listenOnLoopback(t, createServer(routes))
+  const { port } = await listenOnLoopback(t, createServer(routes))
   const etcd = {
     url: `http://127.0.0.1:${port}`,
     requests,
@@ -90,7 +88,6 @@ export async function startFakeEtcd(t: Cleanup): Promise<FakeEtcd> {
     open: 0,
     read: (): ReturnType<FakeEtcd['read']> => ({ header: { revision: 7n } }),
     first: { created: true } as FakeEtcd['first'],
-    cut,
   }
   return etcd
 }

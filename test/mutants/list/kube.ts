@@ -156,4 +156,18 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "reason === 'AlreadyExists'",
     tests: ['kube/errors.test.ts'],
   },
+  'nesting-beyond-the-stack': {
+    broken: 'Accepts JSON that is nested more deeply than the stack allows.',
+    file: 'kube/transport.ts',
+    text: 'const DEEPEST_NESTING = 500',
+    instead: 'const DEEPEST_NESTING = 5_000',
+    tests: ['kube/transport.test.ts'],
+  },
+  'a-page-without-a-limit-worth-the-name': {
+    broken: 'A page of a list may be ten times as long, so that a reflector never asks for a smaller one.',
+    file: 'kube/transport.ts',
+    text: '  page: 8 * MIB,',
+    instead: '  page: 80 * MIB,',
+    tests: ['kube/transport.test.ts'],
+  },
 }

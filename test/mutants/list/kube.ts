@@ -170,4 +170,25 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '  page: 80 * MIB,',
     tests: ['kube/transport.test.ts'],
   },
+  'a-token-is-no-secret': {
+    broken: 'The token and the password of a kubeconfig are not removed from texts.',
+    file: 'kube/kube-config-access.ts',
+    text: '  for (const secret of [user?.token, user?.password]) addSecret(secret)\n',
+    instead: '',
+    tests: ['kube/kube-config-access.test.ts'],
+  },
+  'a-damaged-second-authority': {
+    broken: 'Checks only the first of several certificate authorities.',
+    file: 'kube/kube-config-access.ts',
+    text: 'for (const block of blocks) new',
+    instead: 'for (const block of blocks.slice(0, 1)) new',
+    tests: ['kube/kube-config-access.test.ts'],
+  },
+  'files-of-a-client-certificate-are-not-checked': {
+    broken: 'Accepts a client certificate without its file, though nothing may come later.',
+    file: 'kube/kube-config-access.ts',
+    text: "isAwaited && ('file' in cert || 'file' in key)",
+    instead: "('file' in cert || 'file' in key)",
+    tests: ['kube/kube-config-access.test.ts'],
+  },
 }

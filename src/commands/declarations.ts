@@ -42,7 +42,7 @@ export const commands: readonly CommandDeclaration[] = [
   },
   {
     path: ['withdraw'],
-    summary: "remove this master's address now, and return when it is removed (a preStop hook)",
+    summary: "remove this master's address until its sidecar is started again (a preStop hook); the last master stays",
     groups: [file, connection, etcd, kubernetesService, serviceCidr, logging],
     examples: ['apiserver-bootstrap withdraw --config sidecar.yaml'],
     load: () => import('./withdraw.ts'),

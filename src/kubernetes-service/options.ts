@@ -96,13 +96,14 @@ export const kubernetesServiceOptions = {
       schema: duration({ minMs: 2000, maxMs: 3_600_000, wholeSeconds: true }),
       metavar: 'DURATION',
       description:
-        'a master that does not renew for this long is removed from the list; 1.5 to 60 intervals, at most 1h',
+        'a master that does not renew for this long is removed from the list; whole seconds, 2s to 1h, 1.5 to 60 intervals',
       default: '15s',
     },
     reconcileInterval: {
       schema: duration({ minMs: 1000, wholeSeconds: true }),
       metavar: 'DURATION',
-      description: 'how often leases are renewed and everything is reconciled, whether or not it changed',
+      description:
+        'how often leases are renewed and everything is reconciled, whether or not it changed; whole seconds, at least 1s',
       default: '10s',
     },
     readyzUrl: {

@@ -155,7 +155,7 @@ export async function measureWorkloadGrowth({ rounds }: { readonly rounds: numbe
   const ratio = ([first = Number.NaN, , last = Number.NaN]: readonly number[]): number => last / first
   return {
     title: 'Endpoints and EndpointSlices: growth',
-    method: `${rounds} rounds of the bench above for the program alone, with 10 Pods a Service, 10 Services a namespace and 50 Pods a Node. Medians.`,
+    method: `${rounds === 1 ? 'One round' : `${rounds} rounds`} of the bench above for the program alone, with 10 Pods a Service, 10 Services a namespace and 50 Pods a Node. Medians.`,
     header: ['Pods', ...growth.map((pods) => String(pods)), `${to} / ${from}`],
     rows: lines.map(({ name, values }) => [name, ...values.map(shown), shown(ratio(values))]),
     bounds: [

@@ -63,7 +63,10 @@ export const actions = {
       part,
       signal: choice(['kill', 'terminate'], 'how it is stopped', 'terminate'),
       pause: time(0, 'from its stop to its start', { default: '1s' }),
-      overlap: time(1, 'how long two lives of the sidecar run side by side; instead of `part`, `signal` and `pause`'),
+      overlap: time(
+        1,
+        'how long the old and the new process of the sidecar run side by side; instead of `part`, `signal` and `pause`',
+      ),
     },
   },
   partition: {

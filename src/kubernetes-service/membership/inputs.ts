@@ -138,7 +138,8 @@ function areSameForList(leases: readonly MasterLease[], before: readonly MasterL
 }
 
 function isSameForList(one: MasterLease, other: MasterLease): boolean {
-  if (one.address !== other.address || (one.expirySuspected === true) !== (other.expirySuspected === true)) return false
+  const isAdded = ({ expirySuspected, found }: MasterLease): boolean => expirySuspected !== true && found !== true
+  if (one.address !== other.address || isAdded(one) !== isAdded(other)) return false
   const [holder, otherHolder] = [one.holder, other.holder]
   if (holder === otherHolder) return true
   return (

@@ -1,0 +1,254 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Contention } from '../../../src/kubernetes-service/guarded-writes/contention.ts'
+import type { Holder, MasterLease } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import type {
+  FleetFacts,
+  MembershipInput,
+  OwnLease,
+  Phase,
+  ServerFacts,
+} from '../../../src/kubernetes-service/membership/state.ts'
+import {
+  after,
+  type Facts,
+  holder,
+  leaseOf,
+  leases,
+  leaving,
+  lost,
+  NOW,
+  phases,
+  probed,
+  request,
+  self,
+  silent,
+  timings,
+} from './one-input.ts'
+
+test('a probe that answers says what the server is, and when it answered', () => {
+  const { server } = after({ server: { probingSinceAtMs: 99_900 } }, probed({ failsByEtcd: true })).state
+  assert.deepEqual(
+    [server.answeredAtMs, server.probedAtMs, server.serving, server.failsByEtcd, server.probingSinceAtMs],
+    [NOW, 99_900, true, true, 99_900],
+  )
+  const asked = after({ server: { probingSinceAtMs: 99_900 } }, probed({ requested: true })).state.server
+  assert.equal(asked.probingSinceAtMs, undefined)
+  const unanswered = after({}, probed(silent)).state.server
+  assert.deepEqual([unanswered.answeredAtMs, unanswered.serving], [99_000, false])
+})
+
+test('an older probe does not overrule a newer one, unless only it was answered', () => {
+  const newer = { probedAtMs: 99_900, serving: true, failsByEtcd: false }
+  const failing = { serving: false, failsByEtcd: true }
+  const ofServer = (server: Partial<ServerFacts>, input: Parameters<typeof probed>[0]) => {
+    const { serving, failsByEtcd, probedAtMs, readySinceAtMs } = after({ server }, probed(input)).state.server
+    return [serving, failsByEtcd, probedAtMs, readySinceAtMs !== undefined]
+  }
+  const kept = [true, false, 99_900, true]
+  assert.deepEqual(ofServer({ ...newer, answeredAtMs: 99_950 }, { sentAtMs: 99_899, ...failing }), kept)
+  assert.deepEqual(ofServer({ ...newer, answeredAtMs: 99_900 }, { sentAtMs: 99_899, ...failing }), kept)
+  assert.deepEqual(
+    ofServer({ ...newer, answeredAtMs: 99_000 }, { sentAtMs: 99_899, ...failing, answered: false }),
+    kept,
+  )
+  const overruled = [false, true, 99_900, false]
+  assert.deepEqual(ofServer({ ...newer, answeredAtMs: 99_000 }, { sentAtMs: 99_899, ...failing }), overruled)
+  assert.deepEqual(ofServer({ ...newer, answeredAtMs: 99_950 }, { sentAtMs: 99_900, ...failing }), overruled)
+})
+
+test('a probe on which a renewal waited, and that was not answered, makes that renewal wait a moment', () => {
+  for (const phase of [phases.listed, phases.joining]) {
+    const { lease, server } = after({ phase }, probed({ ...silent, requested: true })).state
+    const pauseMs = phase === phases.listed ? timings.retryMs : 2
+    assert.deepEqual([lease.failures, lease.retryAtMs, lease.trust.type], [1, NOW + pauseMs, 'lost'])
+    assert.equal(server.serving, false)
+  }
+  const untouched = (facts: Facts, input: MembershipInput): void => {
+    const { state, before } = after(facts, input)
+    assert.deepEqual(state.lease, before.lease)
+  }
+  untouched({}, probed({ ...silent }))
+  untouched({}, probed({ serving: false, requested: true }))
+  // Another probe was answered since.
+  untouched({ server: { answeredAtMs: 99_900 } }, probed({ ...silent, requested: true }))
+  untouched({ phase: leaving({ type: 'probing', sinceAtMs: 0 }) }, probed({ ...silent, requested: true }))
+})
+
+test('a master whose server fails before it joins is a newcomer: it may not know who was there before', () => {
+  const newcomer = { type: 'lost', isNew: true }
+  const trustAfter = (phase: Phase, input: MembershipInput) => after({ phase }, input).state.lease.trust
+  assert.deepEqual(trustAfter(phases.starting, probed({ serving: false })), newcomer)
+  assert.deepEqual(trustAfter(phases.starting, probed(silent)), newcomer)
+  assert.deepEqual(trustAfter(phases.starting, probed()), { type: 'steady' })
+  assert.deepEqual(trustAfter(phases.listed, probed({ serving: false })), { type: 'steady' })
+  assert.deepEqual(trustAfter(phases.joining, probed({ serving: false })), { type: 'steady' })
+  assert.deepEqual(trustAfter(phases.joining, { type: 'read-failed' }), newcomer)
+  assert.deepEqual(trustAfter(phases.starting, { type: 'read-failed' }), { type: 'steady' })
+  assert.deepEqual(trustAfter(phases.listed, { type: 'read-failed' }), { type: 'steady' })
+})
+
+test('a server is ready since the answer, and has failed since the first failure', () => {
+  const never = { readySinceAtMs: undefined, failedAtMs: undefined }
+  const since = (server: Partial<ServerFacts>, input: Parameters<typeof probed>[0] = {}, nowMs = NOW) => {
+    const { readySinceAtMs, failedAtMs } = after({ server }, probed(input), nowMs).state.server
+    return [readySinceAtMs, failedAtMs]
+  }
+  assert.deepEqual(since(never), [NOW, undefined])
+  assert.deepEqual(since(never, { serving: false }), [undefined, NOW])
+  assert.deepEqual(since({ ...never, failedAtMs: 50_000 }, { serving: false }), [undefined, 50_000])
+  assert.deepEqual(since({ ...never, failedAtMs: 50_000 }), [NOW, 50_000])
+  assert.deepEqual(since({ readySinceAtMs: 1_000 }), [1_000, undefined])
+  assert.deepEqual(since({ readySinceAtMs: 1_000 }, { refused: true }), [undefined, 99_000], 'a refusal is not ready')
+  // Its failure began right after the last probe, or with the earlier failure if that was not over for long.
+  assert.deepEqual(since({ readySinceAtMs: 1_000 }, { serving: false }), [undefined, 99_000])
+  const soonMs = 99_000 - timings.confirmAfterMs
+  const earlier = (readySinceAtMs: number) => ({ readySinceAtMs, failedAtMs: readySinceAtMs - 1_000 })
+  assert.deepEqual(since(earlier(soonMs), { serving: false }), [undefined, 99_000])
+  assert.deepEqual(since(earlier(soonMs + 1), { serving: false }), [undefined, soonMs - 999])
+  assert.deepEqual(since({ readySinceAtMs: soonMs + 1 }, { serving: false }), [undefined, 99_000])
+})
+
+test('a failure is assumed while a server was not seen, between two probes or during one', () => {
+  const { unseenMs } = timings
+  const since = (probedAtMs: number, sentAtMs: number, nowMs: number) => {
+    const server = { readySinceAtMs: 1_000, probedAtMs, answeredAtMs: probedAtMs }
+    const { readySinceAtMs, failedAtMs } = after({ server }, probed({ sentAtMs }), nowMs).state.server
+    return [readySinceAtMs, failedAtMs]
+  }
+  const kept = [1_000, undefined]
+  assert.deepEqual(since(80_000, 80_000 + unseenMs - 1, 80_000 + unseenMs), kept)
+  assert.deepEqual(since(80_000, 80_000 + unseenMs, 80_001 + unseenMs), [80_001 + unseenMs, 80_000])
+  assert.deepEqual(since(80_000, 80_001, 80_000 + unseenMs), kept)
+  assert.deepEqual(since(80_000, 80_001, 80_001 + unseenMs), [80_001 + unseenMs, 80_000])
+})
+
+test('a read that was requested has ended, even if its answer is older than another', () => {
+  const reading = { readingSinceAtMs: 99_000 }
+  const other = leaseOf(holder(2))
+  const outdated = after({ fleet: { ...reading, readAtMs: 99_001 } }, leases([leaseOf(self), other]))
+  assert.deepEqual(outdated.state.fleet.leases, [leaseOf(self)])
+  assert.equal(outdated.state.fleet.readingSinceAtMs, undefined)
+  const newest = after({ fleet: { ...reading, readAtMs: 99_000 } }, leases([leaseOf(self), other]))
+  assert.deepEqual(newest.state.fleet.leases, [leaseOf(self), other])
+  const unasked = after({ fleet: reading }, leases([leaseOf(self)], { requested: false }))
+  assert.equal(unasked.state.fleet.readingSinceAtMs, 99_000)
+  const first = after({ fleet: { readAtMs: undefined } }, leases([other]))
+  assert.ok(first.state.fleet.leases.includes(other))
+})
+
+test('a read that failed is due again after a pause, and a change makes one due at once', () => {
+  const { fleet } = after({ fleet: { readingSinceAtMs: 99_000 } }, { type: 'read-failed' }).state
+  assert.deepEqual([fleet.isReadDue, fleet.readingSinceAtMs, fleet.retryAtMs], [true, undefined, NOW + timings.retryMs])
+  assert.equal(after({}, { type: 'changed' }).state.fleet.isReadDue, true)
+})
+
+test('the list is looked at when the leases lead to another one, in whatever order they come', () => {
+  const two = holder(2, { addresses: ['192.0.2.2', '2001:db8::2'] })
+  const pair = [leaseOf(self), leaseOf(two)]
+  const looks = (found: readonly MasterLease[], before: readonly MasterLease[] = pair): boolean =>
+    after({ fleet: { leases: before } }, leases(found)).effects.some(({ type }) => type === 'reconcile')
+  assert.equal(looks(pair), false)
+  assert.equal(looks(pair.toReversed()), false)
+  assert.equal(looks([leaseOf({ ...self }), leaseOf({ ...two, confirms: ['life-3/1'] })]), false)
+  const others: readonly Partial<Holder>[] = [
+    ...([{ host: 'host-3' }, { state: 'failing' }, { addresses: ['192.0.2.2'] }] as const),
+    ...[{ addresses: ['192.0.2.2', '2001:db8::3'] }, { addresses: ['192.0.2.2', '2001:db8::2', '192.0.2.3'] }],
+    ...[{ ports: { securePort: 443, nodePort: 0 } }, { ports: { securePort: 6443, nodePort: 30_000 } }],
+  ]
+  for (const other of others)
+    assert.equal(looks([leaseOf(self), leaseOf({ ...two, ...other })]), true, JSON.stringify(other))
+  assert.equal(looks([leaseOf(self), { address: '192.0.2.2' }]), true)
+  assert.equal(looks([leaseOf(self), leaseOf(two, { address: '192.0.2.4' })]), true)
+  assert.equal(looks([...pair, leaseOf(holder(3))]), true)
+  assert.equal(looks([...pair, leaseOf(self)]), true)
+  assert.equal(looks([leaseOf(self)]), true, 'its expiry is suspected')
+  // One that was withdrawn is not missed.
+  const withdrawn = { ...two, state: 'withdrawn' } as const
+  const gone = [leaseOf(self), leaseOf(withdrawn)]
+  assert.equal(looks([leaseOf(self), leaseOf({ ...withdrawn, host: 'host-3' })], gone), true)
+  assert.equal(looks([leaseOf(self), leaseOf(withdrawn, { address: '192.0.2.4' })], gone), true)
+  assert.equal(looks([leaseOf(self), leaseOf(self)], gone), true)
+  assert.equal(looks([leaseOf(self), leaseOf(two)], [leaseOf(self), leaseOf(self)]), true)
+  const suspected = [leaseOf(self), leaseOf(two, { expirySuspected: true })]
+  assert.equal(looks(pair, suspected), true)
+  const kubeApiservers = [leaseOf(self), { address: '192.0.2.7' }]
+  assert.equal(looks(structuredClone(kubeApiservers), kubeApiservers), false)
+  assert.equal(looks([leaseOf(self), leaseOf(holder(7))], kubeApiservers), true)
+})
+
+test('a lease that was found at the start and is renewed may be added to the list', () => {
+  const found = leaseOf(holder(2), { found: true })
+  const { effects } = after({ fleet: { leases: [leaseOf(self), found] } }, leases([leaseOf(self), leaseOf(holder(2))]))
+  assert.deepEqual(effects, [{ type: 'reconcile' }])
+})
+
+test('leases that go missing while this master cannot renew are reported, each once', () => {
+  const before = [leaseOf(self), leaseOf(holder(2))]
+  const reports = (trust: OwnLease['trust'], missing: FleetFacts['missing'] = []) =>
+    after({ lease: { trust }, fleet: { leases: before, missing } }, leases([leaseOf(self)])).effects.filter(
+      ({ type }) => type === 'report',
+    )
+  const report = { type: 'report', event: { type: 'expiry-suspected', addresses: ['192.0.2.2'] } }
+  assert.deepEqual(reports(lost), [report])
+  assert.deepEqual(reports({ type: 'recovering', untilAtMs: NOW, isNew: false }), [report])
+  assert.deepEqual(reports({ type: 'steady' }), [])
+  const known = [{ lease: leaseOf(holder(2)), sinceAtMs: 98_000, provedAtMs: undefined }]
+  assert.deepEqual(reports(lost, known), [])
+})
+
+test('before it joins, a master begins after the latest earlier life that it reads of', () => {
+  const earlier = holder(1, { instanceId: 'before', startedAt: '2026-01-02T00:00:00.000000Z' })
+  for (const phase of [phases.starting, phases.joining]) {
+    const { state } = after({ phase }, leases([leaseOf(earlier)]))
+    assert.equal(state.self.startedAt, '2026-01-02T00:00:00.001000Z')
+  }
+  assert.equal(after({}, leases([leaseOf(earlier)])).state.self, self)
+})
+
+test("a lease that was deleted by somebody is missed at once; one that must have expired is nobody's doing", () => {
+  const taken = after({}, leases([]))
+  const { lease } = taken.state
+  assert.deepEqual([lease.missing, lease.missedAtMs, lease.retryAtMs], [true, NOW, NOW])
+  assert.equal(lease.contention, taken.before.lease.contention, 'it was not undone before')
+  const fought = { phase: 'calm', corrections: Array.from({ length: 10 }, (_, index) => 95_000 + index) } as const
+  const undone = after({ lease: { contention: fought } }, leases([]))
+  assert.equal(undone.state.lease.contention.phase, 'backing-off')
+  const expired = { renewedAtMs: NOW - timings.ttlMs, contention: fought }
+  assert.equal(after({ lease: expired }, leases([])).state.lease.contention, fought)
+  assert.equal(after({ lease: expired }, leases([])).state.lease.missing, true)
+})
+
+test('a lease that is there again is in sync, and its next request keeps its time', () => {
+  const backingOff: Contention = {
+    ...{ phase: 'backing-off', sinceMs: 90_000, writtenMs: 94_000, corrections: 10, inSyncSinceMs: undefined },
+  }
+  const own = { missing: true, missedAtMs: 98_000, retryAtMs: 104_000, contention: backingOff }
+  const { lease } = after({ lease: own }, leases([leaseOf(self)])).state
+  assert.deepEqual([lease.missing, lease.missedAtMs, lease.retryAtMs], [false, 98_000, 104_000])
+  assert.deepEqual(lease.contention, { ...backingOff, inSyncSinceMs: NOW })
+})
+
+test('a lease that a read shows after its end outlasts it', () => {
+  const outlasts = (sentAtMs: number, list = [leaseOf(self)]) =>
+    after({}, leases(list, { sentAtMs }), 120_000).state.lease.outlasts
+  const endMs = 95_000 + timings.ttlMs
+  assert.deepEqual([outlasts(endMs - 1), outlasts(endMs), outlasts(endMs, [])], [false, true, false])
+  assert.equal(after({ lease: { outlasts: true } }, leases([leaseOf(self)])).state.lease.outlasts, false)
+})
+
+test('a read from before the last write, or beside a request, says nothing about the own lease', () => {
+  const isMissing = (lease: Partial<OwnLease>) => after({ lease }, leases([])).state.lease.missing
+  assert.equal(isMissing({ writtenAtMs: 99_001 }), false)
+  assert.equal(isMissing({ writtenAtMs: 99_000 }), true)
+  assert.equal(isMissing({ request: request('renew') }), false)
+})
+
+test('a listed master whose own record says withdrawn is out; that of another life is not its own', () => {
+  const withdrawn = { ...self, state: 'withdrawn' } as const
+  const { state, effects } = after({}, leases([leaseOf(withdrawn)]))
+  assert.deepEqual(state.phase, { type: 'out', why: 'withdrawn' })
+  assert.ok(effects.some((effect) => effect.type === 'report' && effect.event.type === 'out'))
+  const ofBefore = after({}, leases([leaseOf({ ...withdrawn, instanceId: 'before' })]))
+  assert.equal(ofBefore.state.phase.type, 'listed')
+})

@@ -8,7 +8,7 @@ import { planEndpoints } from './endpoints-plan.ts'
 import type { FleetView } from './fleet-view.ts'
 import { endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
 import { addressOf, type Holder, type MasterLease, type MasterLeases } from './leases/master-leases.ts'
-import { keepingPlaces, listedAddresses, othersReady, secondAddresses } from './members.ts'
+import { isHeldBy, keepingPlaces, listedAddresses, othersReady, secondAddresses } from './members.ts'
 
 /**
  * The result of a request to withdraw: the address was removed, or others remove it; it stays because no other master
@@ -41,7 +41,8 @@ interface WithdrawOptions {
  * Removes a master's address from outside its process. It marks the master's record as withdrawn, so that the process
  * does not announce the address again until it is restarted.
  *
- * The last master stays listed unless `always` is set. A master that is already withdrawn stays so. If the API server
+ * The last master stays listed unless `always` is set. A master that is already withdrawn stays so. One that is
+ * restarted meanwhile, so that the mark concerns its earlier life, is withdrawn in its new one. If the API server
  * does not answer while another master serves, the mark is enough: that master removes the address from the list.
  *
  * This process has just started, and a Lease object does not show a new reader whether it has ended. So every lease in
@@ -81,9 +82,12 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
         reason: `no other master is ready, so ${address} stays listed; use --on-shutdown=always to withdraw it anyway`,
       }
     }
-    await audited(audit, withdrawalOf(own, place), () => leases.mark({ ...own, state: 'withdrawn' }, signal), {
-      signal,
-    })
+    const mark = async (): Promise<boolean> => {
+      await leases.mark({ ...own, state: 'withdrawn' }, signal)
+      return !(await leases.list(signal)).some((lease) => isOfAnotherLife(lease, own))
+    }
+    const isMarked = await audited(audit, withdrawalOf(own, place), mark, { signal, isDone: (done) => done })
+    if (!isMarked) return withdraw(options, signal)
   }
   const ports = endpointPorts(self.ports.securePort)
   for (;;) {
@@ -113,6 +117,11 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
       }
     }
   }
+}
+
+/** Whether the master was restarted since its record was read: a mark then changes nothing. */
+function isOfAnotherLife(lease: MasterLease, own: Holder): boolean {
+  return isHeldBy(lease, own) && lease.holder?.instanceId !== own.instanceId
 }
 
 /**

@@ -125,10 +125,13 @@ class SecondClusterIpDemand {
     return this.#present
   }
 
-  /** Called when a write that requested a second address was refused. Returns whether less is requested from now on. */
+  /**
+   * Called when a write that requested a second address was refused; one with `if-possible` requests none. Returns
+   * whether less is requested from now on.
+   */
   refused(): boolean {
     this.#refusals += 1
-    if (this.#present === 'if-possible' || (this.#present === 'configured' && this.#refusals < PATIENCE)) return false
+    if (this.#refusals < PATIENCE) return false
     this.#present = this.#present === 'configured' ? 'any' : 'if-possible'
     return true
   }

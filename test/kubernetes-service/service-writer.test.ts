@@ -1,0 +1,332 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { KubeError } from '../../src/kube/errors.ts'
+import { noEvents } from '../../src/kube/event-object.ts'
+import type { Service } from '../../src/kube/resources.ts'
+import { ForeignOverwrites } from '../../src/kubernetes-service/guarded-writes/foreign-overwrites.ts'
+import { ObjectWriter, type Written } from '../../src/kubernetes-service/guarded-writes/object-writer.ts'
+import { planService, type ServiceDemand } from '../../src/kubernetes-service/service-plan.ts'
+import { ServiceWriter } from '../../src/kubernetes-service/service-writer.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { type Asked, ScriptedApi } from '../kube/scripted-api.ts'
+
+const settings = { clusterIp: '10.96.0.1', secondClusterIp: 'fd00::1', securePort: 6443, nodePort: 0 }
+const PATIENCE = 10
+const single: ServiceDemand = { settled: true, stack: 'single' }
+const dual: ServiceDemand = { settled: true, stack: 'dual' }
+const taken = new KubeError('Invalid', 'provided IP is already allocated', { httpStatus: 422 })
+const { signal } = new AbortController()
+
+/** The Service as its own plan makes it, stored, with other fields of its spec. */
+function stored(spec: object = {}, version = '1'): Service {
+  const made = planService(undefined, settings, true)
+  if (made.type !== 'create') throw new Error('a missing Service must be made')
+  const { object } = made
+  return {
+    ...object,
+    metadata: { ...object.metadata, uid: 'uid', resourceVersion: version },
+    spec: { ...object.spec, clusterIPs: ['10.96.0.1'], ipFamilies: ['IPv4'], ...spec },
+  } as Service
+}
+
+const twoFamilies = {
+  ipFamilyPolicy: 'PreferDualStack',
+  ipFamilies: ['IPv4', 'IPv6'],
+  clusterIPs: ['10.96.0.1', 'fd00::1'],
+}
+
+/**
+ * A writer at a server whose answers the test decides. `live`: the Service that the server has. `refuse`: the answer to a
+ * write instead of success.
+ */
+function open() {
+  const api = new ScriptedApi()
+  const server: { live: Service | undefined; refuse: (asked: Asked) => Error | undefined } = {
+    live: undefined,
+    refuse: () => undefined,
+  }
+  api.answer = (asked) => {
+    if (asked.call === 'get') {
+      if (server.live === undefined) throw new KubeError('NotFound', 'not found', { httpStatus: 404 })
+      return server.live
+    }
+    const error = server.refuse(asked)
+    if (error !== undefined) throw error
+    server.live = asked.of as Service
+    return server.live
+  }
+  const logger = memoryLogger()
+  const writer = new ServiceWriter({
+    api,
+    logger,
+    writer: new ObjectWriter({ api, metrics: prometheusMetrics() }),
+    settings,
+  })
+  const written: Written[] = []
+  const clock = new VirtualClock().view()
+  const metrics = prometheusMetrics()
+  const overwrites = new ForeignOverwrites({ clock, metrics, logger, events: noEvents, intervalMs: 10_000 })
+  /** Another writer, which knows of foreign overwrites. */
+  const guarded = new ServiceWriter({
+    ...{ api, logger, settings },
+    writer: new ObjectWriter({ api, metrics, overwrites, onWritten: (one) => written.push(one) }),
+  })
+  const calls = (): readonly string[] => api.asked.splice(0).map(({ call }) => call)
+  /** What each write since then asked for: an address, `any` of the second family, `preferred` or nothing. */
+  const wishes = (): readonly string[] =>
+    api.asked.splice(0).flatMap(({ call, of }) => {
+      if (call === 'get') return []
+      const { clusterIPs = [], ipFamilies = [], ipFamilyPolicy } = (of as Service).spec ?? {}
+      return [
+        clusterIPs[1] ?? (ipFamilies[1] && 'any') ?? (ipFamilyPolicy === 'PreferDualStack' ? 'preferred' : 'none'),
+      ]
+    })
+  const warnings = (): readonly string[] =>
+    logger.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)
+  return { api, server, writer, guarded, written, calls, wishes, warnings, logger }
+}
+
+/** Asks for two families until the server has refused the configured address for the last time. */
+async function exhausted() {
+  const world = open()
+  const { server, writer, wishes } = world
+  server.live = stored()
+  server.refuse = () => taken
+  for (let refusal = 1; refusal < PATIENCE; refusal++) {
+    await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
+    assert.deepEqual(wishes(), ['fd00::1'], `${refusal}`)
+  }
+  return world
+}
+
+test('a missing Service is created without a read', async () => {
+  const { writer, calls, server } = open()
+  assert.equal(writer.isSatisfied(undefined, single), false)
+  await writer.reconcile(undefined, single, signal)
+  assert.deepEqual(calls(), ['create'])
+  assert.equal(writer.isSatisfied(server.live, single), true)
+})
+
+test('a cached Service is read live, and what was read decides', async () => {
+  const { writer, calls, server } = open()
+  server.live = stored()
+  await writer.reconcile(stored({ ports: [] }), single, signal)
+  assert.deepEqual(calls(), ['get'], 'it is right already')
+  server.live = stored({ ports: [] }, '7')
+  await writer.reconcile(stored(), single, signal)
+  assert.deepEqual(calls(), ['get', 'update'])
+  assert.equal(server.live.metadata?.resourceVersion, '7', 'which guards the write')
+  server.live = undefined
+  await writer.reconcile(stored(), single, signal)
+  assert.deepEqual(calls(), ['get', 'create'])
+})
+
+test('after a creation failed the Service is read, once, and created again only if it is not there', async () => {
+  const { writer, calls, server } = open()
+  const away = new KubeError('Timeout', 'no answer')
+  server.refuse = () => away
+  await assert.rejects(writer.reconcile(undefined, single, signal), away)
+  assert.deepEqual(calls(), ['create'])
+  await assert.rejects(writer.reconcile(undefined, single, signal), away)
+  assert.deepEqual(calls(), ['get', 'create'])
+  server.live = stored()
+  await writer.reconcile(undefined, single, signal)
+  assert.deepEqual(calls(), ['get'])
+  server.refuse = () => undefined
+  server.live = undefined
+  await writer.reconcile(undefined, single, signal)
+  assert.deepEqual(calls(), ['create'], 'the read has succeeded since')
+})
+
+test('after a failed update, or a failed read, the next creation comes without a read', async () => {
+  const { writer, calls, server, api } = open()
+  server.live = stored({ ports: [] })
+  server.refuse = () => taken
+  await assert.rejects(writer.reconcile(server.live, single, signal), taken)
+  server.refuse = () => undefined
+  calls()
+  await writer.reconcile(undefined, single, signal)
+  assert.deepEqual(calls(), ['create'])
+  const answer = api.answer
+  api.answer = () => {
+    throw taken
+  }
+  await assert.rejects(writer.reconcile(stored(), single, signal), taken)
+  api.answer = answer
+  calls()
+  await writer.reconcile(undefined, single, signal)
+  assert.deepEqual(calls(), ['create'])
+})
+
+test('a read that fails after a failed creation is tried again before the next creation', async () => {
+  const { writer, calls, server, api } = open()
+  server.refuse = () => taken
+  await assert.rejects(writer.reconcile(undefined, single, signal), taken)
+  const answer = api.answer
+  api.answer = () => {
+    throw taken
+  }
+  await assert.rejects(writer.reconcile(undefined, single, signal), taken)
+  api.answer = answer
+  calls()
+  server.live = stored()
+  await writer.reconcile(undefined, single, signal)
+  assert.deepEqual(calls(), ['get'])
+})
+
+test('each request ends with the signal', async () => {
+  const { writer, server, api } = open()
+  await writer.reconcile(undefined, single, signal)
+  server.live = stored({ ports: [] })
+  await writer.reconcile(server.live, single, signal)
+  assert.equal(api.asked.length, 3)
+  for (const asked of api.asked) assert.equal(asked.signal, signal)
+})
+
+test('a refused second address is asked for ten times, then any of its family, then a preference', async () => {
+  const { server, writer, wishes, warnings, logger } = await exhausted()
+  assert.deepEqual(warnings(), [])
+  await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
+  assert.deepEqual(wishes(), ['fd00::1', 'any', 'preferred'])
+  assert.equal(warnings().length, 1)
+  assert.deepEqual(logger.lines.at(-1)?.fields, { asked: 'fd00::1', reason: taken.message })
+  await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
+  assert.deepEqual(wishes(), ['preferred'])
+  server.refuse = () => undefined
+  await writer.reconcile(server.live, dual, signal)
+  assert.deepEqual(wishes(), ['preferred'])
+  assert.equal(writer.isSatisfied(server.live, dual), true)
+})
+
+test('any address of the family is enough when the server grants it', async () => {
+  const { server, writer, wishes } = await exhausted()
+  server.refuse = ({ of }) => ((of as Service).spec?.clusterIPs?.length === 2 ? taken : undefined)
+  await writer.reconcile(server.live, dual, signal)
+  assert.deepEqual(wishes(), ['fd00::1', 'any'])
+})
+
+test('only a refusal as invalid, of a write that asks for a second address, counts', async () => {
+  const { server, writer, wishes } = await exhausted()
+  for (const error of [new KubeError('Conflict', 'conflict'), new KubeError('Forbidden', 'no'), new TypeError('x')]) {
+    server.refuse = () => error
+    await assert.rejects(writer.reconcile(server.live, dual, signal), error)
+  }
+  server.refuse = () => taken
+  const before = server.live
+  server.live = stored({ ports: [] })
+  await assert.rejects(writer.reconcile(server.live, single, signal), taken)
+  server.live = stored({ ...twoFamilies, ports: [] })
+  await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
+  server.live = undefined
+  await assert.rejects(writer.reconcile(undefined, dual, signal), taken)
+  server.live = before
+  wishes()
+  server.refuse = ({ of }) => ((of as Service).spec?.clusterIPs?.[1] === 'fd00::1' ? taken : undefined)
+  await writer.reconcile(server.live, dual, signal)
+  assert.deepEqual(wishes(), ['fd00::1', 'any'], 'this was the tenth that counted')
+})
+
+test('renewed, the address is asked for once more: it may have been released', async () => {
+  const { server, writer, wishes, warnings } = await exhausted()
+  await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
+  wishes()
+  for (let interval = 1; interval <= 3; interval++) {
+    writer.renewDemand(server.live)
+    await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
+    assert.deepEqual(wishes(), ['fd00::1', 'any', 'preferred'])
+  }
+  assert.equal(warnings().length, 1, 'and said once')
+})
+
+test('renewed before it has given up, it goes on counting', async () => {
+  const { server, writer, wishes } = await exhausted()
+  writer.renewDemand(server.live)
+  await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
+  assert.deepEqual(wishes(), ['fd00::1', 'any', 'preferred'])
+  const fresh = open()
+  fresh.server.live = stored()
+  fresh.server.refuse = () => taken
+  fresh.writer.renewDemand(fresh.server.live)
+  await assert.rejects(fresh.writer.reconcile(fresh.server.live, dual, signal), taken)
+  assert.deepEqual(fresh.wishes(), ['fd00::1'])
+})
+
+test('a second address that was granted, or found at the renewal, is asked for with all attempts when it is lost', async () => {
+  for (const how of ['granted', 'found'] as const) {
+    const { server, writer, wishes, warnings } = await exhausted()
+    await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
+    if (how === 'granted') {
+      writer.renewDemand(server.live)
+      server.refuse = () => undefined
+      await writer.reconcile(server.live, dual, signal)
+    } else {
+      writer.renewDemand(stored(twoFamilies))
+    }
+    server.live = stored()
+    server.refuse = () => taken
+    wishes()
+    for (let refusal = 1; refusal < PATIENCE; refusal++) {
+      await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
+    }
+    assert.deepEqual(wishes(), Array(PATIENCE - 1).fill('fd00::1'), how)
+    await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
+    assert.equal(warnings().length, 2, 'and a refusal is said again')
+  }
+})
+
+test('a write for another reason does not begin the attempts again, nor does a creation that came too late', async () => {
+  const { server, writer, wishes } = await exhausted()
+  server.refuse = () => undefined
+  server.live = stored({ ports: [] })
+  await writer.reconcile(server.live, single, signal)
+  server.live = stored()
+  server.refuse = () => taken
+  wishes()
+  await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
+  assert.deepEqual(wishes(), ['fd00::1', 'any', 'preferred'])
+})
+
+test('when the server is lost or back all attempts begin again, and at each renewal while it is away', async () => {
+  for (const available of [true, false]) {
+    const { server, writer, wishes } = await exhausted()
+    await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
+    writer.noticeAvailability(available)
+    wishes()
+    for (let refusal = 1; refusal < PATIENCE; refusal++) {
+      await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
+    }
+    writer.renewDemand(server.live)
+    await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
+    const asked = [...Array(PATIENCE).fill('fd00::1'), ...(available ? ['any', 'preferred'] : [])]
+    assert.deepEqual(wishes(), asked, `${available}`)
+  }
+})
+
+test('what it finds in sync counts as such: restoring it later is a correction of somebody', async () => {
+  const { server, guarded, written } = open()
+  server.live = stored({}, '1')
+  assert.equal(guarded.isSatisfied(server.live, single), true)
+  server.live = stored({ ports: [] }, '2')
+  assert.equal(guarded.isSatisfied(server.live, single), false)
+  await guarded.reconcile(server.live, single, signal)
+  assert.equal(written.length, 1)
+  assert.notEqual(written[0]?.correction, undefined)
+})
+
+test('an address outside the range is said once, and again when it is another', async () => {
+  const { server, writer, warnings, logger } = open()
+  const read = async (clusterIP: string | undefined): Promise<number> => {
+    server.live = stored({ clusterIP, clusterIPs: clusterIP === undefined ? undefined : [clusterIP] })
+    await writer.reconcile(server.live, { settled: true, stack: 'as-found' }, signal)
+    return warnings().length
+  }
+  assert.equal(await read('10.96.0.1'), 0)
+  assert.equal(await read(undefined), 0)
+  assert.equal(await read('10.0.0.1'), 1)
+  assert.deepEqual(logger.lines.at(-1)?.fields, { clusterIP: '10.0.0.1', expected: '10.96.0.1' })
+  assert.equal(await read('10.0.0.1'), 1)
+  assert.equal(await read(undefined), 1)
+  assert.equal(await read('10.0.0.2'), 2)
+})

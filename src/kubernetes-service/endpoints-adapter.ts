@@ -74,11 +74,8 @@ export class EndpointsAdapter {
     if (action.type === 'refuse') return false
     if (!this.#writer.isSettled(endpointsResource, action, observed.endpoints)) return false
     const wanted = action.type === 'none' ? observed.endpoints : action.object
-    return (
-      wanted === undefined ||
-      slicePlans(wanted, secondAddresses, observed).every(([action, slice]) =>
-        this.#writer.isSettled(endpointSlices, action, slice),
-      )
+    return slicePlans(wanted, secondAddresses, observed).every(([action, slice]) =>
+      this.#writer.isSettled(endpointSlices, action, slice),
     )
   }
 
@@ -91,8 +88,8 @@ export class EndpointsAdapter {
     plan: (stored: ObservedEndpoints) => Promise<ListPlan | undefined>,
     signal: AbortSignal,
   ): Promise<boolean> {
-    const isUnserved = this.#served?.isUnserved(endpointsResource) === true
-    if (isUnserved && (await this.#served?.confirmUnserved(endpointsResource, signal))) return true
+    const served = this.#served
+    if (served?.isUnserved(endpointsResource) && (await served.confirmUnserved(endpointsResource, signal))) return true
     const stored = await this.read(signal)
     const wanted = await plan(stored)
     if (wanted !== undefined) await this.execute(wanted, stored, signal)

@@ -1,7 +1,7 @@
 import type { Address } from '../net/address.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { RemoteError } from '../runtime/errors.ts'
-import { aborted, linkedController } from '../runtime/signals.ts'
+import { linkedController } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { KubernetesServiceController } from './controller.ts'
 import { endpointPorts } from './identity.ts'
@@ -46,8 +46,8 @@ export class KubernetesServiceDuty {
       if (!loops.signal.aborted) throw error
     })
     try {
+      // The watches end only with the signal.
       await Promise.all([watching, membership, this.#loops])
-      await aborted(signal)
     } finally {
       unlink()
     }

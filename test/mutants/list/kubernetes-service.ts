@@ -105,14 +105,14 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     file: 'kubernetes-service/withdraw.ts',
     text: 'if (!isAway || othersReady(await leases.list(signal), own).length === 0) throw error',
     instead: 'if (!isAway) throw error',
-    tests: ['bootstrap/master.test.ts'],
+    tests: ['kubernetes-service/withdraw.test.ts'],
   },
   'withdraw-any-master-of-the-host': {
     broken: 'Without an address it withdraws the first of several masters on a host.',
     file: 'kubernetes-service/withdraw.ts',
     text: 'if (another !== undefined) {',
     instead: "if (another !== undefined && wanted !== '') {",
-    tests: ['bootstrap/master.test.ts'],
+    tests: ['kubernetes-service/withdraw.test.ts'],
   },
   'serves-only-while-ready': {
     broken:

@@ -44,11 +44,11 @@ class Steps implements EndpointReconciler {
     return this.departure(signal)
   }
   async clearAway(
-    { text }: { readonly text: string },
+    ip: { readonly text: string } | undefined,
     [port]: readonly { readonly port?: number }[],
     signal: AbortSignal,
   ) {
-    this.calls.push(`clear ${text}:${port?.port}`)
+    this.calls.push(`clear ${ip?.text}:${port?.port}`)
     return this.clear(signal)
   }
   stopReconciling(): void {
@@ -129,8 +129,9 @@ async function open(t: Parameters<typeof controllerWorld>[0], options: Options =
 const own = '192.0.2.1:6443'
 
 test('nothing is written before the server was ready once, and everything right after', async (t) => {
-  const { time, server, asked, calls } = await open(t, { server: 'failing' })
+  const { time, server, asked, calls, said } = await open(t, { server: 'failing' })
   await time.advance(30_000)
+  assert.deepEqual(said('info'), [], 'there was no entry')
   assert.deepEqual([asked(), calls()], [[], [`clear ${own}`]])
   server.answer = 'ready'
   await time.advance(1_000)
@@ -169,6 +170,20 @@ test('while the entry of an earlier life cannot be read that is tried each half 
   assert.deepEqual(said('info'), [])
   await time.advance(1_000)
   assert.deepEqual(calls(), [])
+})
+
+test('a server that was ready once and fails again is not one of an earlier life', async (t) => {
+  const steps = new Steps()
+  const cleared = Promise.withResolvers<boolean>()
+  steps.clear = () => cleared.promise
+  const { time, server, calls } = await open(t, { server: 'failing', steps })
+  server.answer = 'ready'
+  await time.advance(1_000)
+  server.answer = 'failing'
+  await time.advance(10_000)
+  cleared.reject(away)
+  await time.advance(2_000)
+  assert.deepEqual(calls(), [`clear ${own}`, 'reconcile'])
 })
 
 test('one without an address, or whose reconciler clears nothing, clears nothing', async (t) => {

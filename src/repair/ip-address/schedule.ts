@@ -45,6 +45,8 @@ export class IpAddressSchedule {
   readonly #cancels = new Set<Cancel>()
   /** Addresses whose IPAddress was deleted: `fresh` since the last tick of the timer, `waiting` before it. */
   #released: { readonly fresh: Set<string>; readonly waiting: Set<string> } | undefined
+  /** When delayed checks of addresses are due; see {@link markAfter}. */
+  readonly #later = new Map<string, number>()
   #names = new Set<string>()
   #scope: 'names' | 'all' | 'full' = 'names'
   #lastPassMs = Number.NEGATIVE_INFINITY
@@ -96,11 +98,20 @@ export class IpAddressSchedule {
     this.#cancels.add(cancel)
   }
 
-  /** Requests a check of addresses after a while. */
-  markAfter(names: ReadonlySet<string>, delayMs: number): void {
+  /**
+   * Requests a check of addresses after a while. Does nothing for those whose check is due sooner: an address that
+   * fails again and again, for whatever reason it is checked, must have one timer and not ever more of them.
+   */
+  markAfter(names: Iterable<string>, delayMs: number): void {
+    const dueMs = this.#clock.monotonicMs() + delayMs
+    const later = [...names].filter((name) => (this.#later.get(name) ?? Number.POSITIVE_INFINITY) > dueMs)
+    if (later.length === 0) return
+    for (const name of later) this.#later.set(name, dueMs)
     const cancel = this.#clock.schedule(delayMs, () => {
       this.#cancels.delete(cancel)
-      this.mark(names)
+      const due = later.filter((name) => this.#later.get(name) === dueMs)
+      for (const name of due) this.#later.delete(name)
+      this.mark(due)
     })
     this.#cancels.add(cancel)
   }

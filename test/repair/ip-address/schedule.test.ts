@@ -25,3 +25,39 @@ test('an address whose IPAddress was deleted is left to its server for 150 to 30
   assert.deepEqual([...names], ['10.96.0.1', '10.96.0.2'])
   work.end()
 })
+
+test('a delayed check has one timer for each address: that of the soonest', async () => {
+  const { time, schedule: work } = schedule()
+  const stop = new AbortController()
+  const rounds: unknown[] = []
+  const ended = (async () => {
+    for (;;) {
+      const { names } = await work.next(stop.signal)
+      rounds.push([time.nowMs - 10, ...names])
+    }
+  })().catch(() => {})
+  work.markAfter(['a', 'b'], 1_000)
+  work.markAfter(['a'], 1_000)
+  work.markAfter(['b', 'c'], 2_000)
+  work.markAfter(new Set(['b']), 500)
+  await time.advance(600)
+  work.markAfter(['b'], 2_000)
+  await time.advance(9_400)
+  assert.deepEqual(rounds.splice(0), [
+    [500, 'b'],
+    [1_000, 'a'],
+    [2_000, 'c'],
+    [2_600, 'b'],
+  ])
+  work.markAfter(['a'], 100)
+  await time.advance(99)
+  work.markAfter(['a'], 100)
+  await time.advance(10_000)
+  assert.deepEqual(rounds.splice(0), [[10_100, 'a']], 'and is not put off')
+  work.markAfter(['a', 'b'], 1_000)
+  work.end()
+  await time.advance(10_000)
+  assert.deepEqual(rounds, [])
+  stop.abort()
+  await ended
+})

@@ -34,6 +34,8 @@ export class IpAddressRounds {
   readonly #settled = Promise.withResolvers<void>()
   /** Addresses that could not be repaired yet; each is retried. */
   readonly #failed = new Set<string>()
+  /** Whether orphans could not be deleted yet. Only a full pass tries again. */
+  #undeleted = false
   #failure: string | undefined
   /** Whether a full pass has checked everything, but may still have writes to do. */
   #passOpen = false
@@ -67,6 +69,7 @@ export class IpAddressRounds {
   /** Carries out one round. Rejects only with the signal's reason: failures are retried later. */
   async round(work: Work, signal: AbortSignal): Promise<void> {
     const { reporter, availability, schedule } = this.#options
+    if (work.full) this.#undeleted = false
     if (work.all) this.#failed.clear()
     for (const name of work.names) this.#failed.delete(name)
     try {
@@ -77,7 +80,7 @@ export class IpAddressRounds {
       signal.throwIfAborted()
       this.#comeBack(work, error)
     }
-    if (this.#failed.size > 0) return
+    if (this.#failed.size > 0 || this.#undeleted) return
     if (this.#failure !== undefined) availability.succeeded(source)
     this.#failure = undefined
     this.#retry.reset()
@@ -189,10 +192,10 @@ export class IpAddressRounds {
     for (const { write, result } of left) {
       const { name = '' } = write.ipAddress.metadata ?? {}
       if (write.type !== 'delete') names.add(name)
-      if (write.type !== 'delete' || result === 'failed') this.#failed.add(name)
+      else if (result === 'failed') this.#undeleted = true
     }
+    for (const name of names) this.#failed.add(name)
     schedule.markAfter(names, delayMs)
-    // Only a full pass deletes.
     if (names.size < left.length) schedule.passWithin(delayMs)
   }
 

@@ -186,6 +186,7 @@ describe('a look at everything', () => {
   test('what a Service gets anew is not deleted besides', () => {
     assert.deepEqual(types({}), ['recreate'])
     assert.deepEqual(types({}, { holdersOf: () => [] }), ['delete'])
+    assert.deepEqual(types({}, { inRange: () => false }), ['delete'], 'whose holder may not have it')
   })
 
   test('what has just become nobody’s is left to its server for 5 seconds', () => {

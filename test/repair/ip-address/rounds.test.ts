@@ -1,0 +1,336 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { all, full, ip, only, openRounds, refusal, service } from './rounds-world.ts'
+
+const [A, B] = ['10.96.0.1', '10.96.0.2']
+const web = service('web', A)
+const notAllocated = (name: string): string => `Cluster IP [IPv4]: ${name} is not allocated; repairing`
+const leaked = (name: string): string =>
+  `IPAddress: ${name} for Service default/gone appears to have leaked: cleaning up`
+
+test('a round that finds all in sync asks nothing; only a full one settles, counts as a pass and tidies', async () => {
+  const world = openRounds()
+  world.store(web)
+  world.hear(ip(A, 'web'))
+  const age = 'apiserver_bootstrap_repair_last_pass_age_seconds{repair="cluster-ip"}'.replace(/[{}]/g, '\\$&')
+  for (const work of [only(A), all]) {
+    await world.round(work)
+    assert.deepEqual([world.settled(), world.tidied()], [false, 0])
+  }
+  await world.round(full)
+  assert.deepEqual([world.settled(), world.tidied()], [true, 1])
+  await world.time.advance(10_000)
+  await world.round(all)
+  assert.equal(await world.counted(age), 10)
+  assert.deepEqual([world.sent(), world.told(), world.availability, await world.next()], [[], [], [], undefined])
+})
+
+test('a missing IPAddress is made after a live read, reported once, and its Service is read once more', async () => {
+  const world = openRounds()
+  world.store(web)
+  let granted = 0
+  world.granted = async () => ++granted > 0
+  await world.round(only(A))
+  assert.deepEqual(world.sent(), ['get web', `create ${A}`, 'get web'])
+  assert.deepEqual(world.told(), [notAllocated(A)])
+  assert.equal(granted, 1)
+  assert.equal(
+    await world.counted('apiserver_bootstrap_repairs_total\\{repair="cluster-ip",reason="ClusterIPNotAllocated"\\}'),
+    1,
+  )
+  assert.deepEqual([world.rounds.failure, world.availability, await world.next()], [undefined, [], undefined])
+})
+
+test('what the live read shows is written, not what the copies have: the others are no findings either', async () => {
+  const world = openRounds()
+  const [gone, changed, right] = [service('gone', A), service('changed', B), service('right', '10.96.0.3')]
+  world.store(gone, changed, right)
+  world.live.delete('default/gone')
+  world.live.set('default/changed', service('changed', '10.96.0.9'))
+  await world.round(only(A, B, '10.96.0.3'))
+  assert.deepEqual(world.sent(), ['get gone', 'get changed', 'get right', 'create 10.96.0.3', 'get right'])
+  assert.deepEqual(world.told(), [notAllocated('10.96.0.3')])
+})
+
+test('beside a server that repairs by itself only a full round says what the live read confirms, and asks for no permit', async () => {
+  const world = openRounds()
+  world.mode = 'report'
+  world.granted = () => assert.fail('asked')
+  const C = '10.96.0.3'
+  world.store(web, service('gone', B), service('older', C), service('younger', C))
+  world.hear(ip(C, 'older'))
+  world.live.delete('default/gone')
+  for (const work of [only(A), only(C), all]) await world.round(work)
+  assert.deepEqual([world.sent(), world.told()], [[], []])
+  await world.round(full)
+  assert.deepEqual(world.sent(), ['get web', 'get gone'])
+  assert.deepEqual(world.told(), [
+    `Cluster IP [IPv4]:${C} was assigned to multiple services; please recreate service`,
+    `Cluster IP [IPv4]: ${A} is not allocated`,
+  ])
+  assert.equal(world.settled(), true)
+})
+
+test('without a permit a full round says what is wrong, any other nothing, and neither writes', async () => {
+  const world = openRounds()
+  world.granted = async () => false
+  world.store(web)
+  for (const work of [only(A), all]) await world.round(work)
+  assert.deepEqual([world.sent(), world.told()], [[], []])
+  await world.round(full)
+  assert.deepEqual(world.sent(), ['get web'])
+  assert.deepEqual(world.told(), [`Cluster IP [IPv4]: ${A} is not allocated`])
+})
+
+test('an address whose IPAddress was deleted just now is left to its server, in every round', async () => {
+  const world = openRounds()
+  world.store(web)
+  world.schedule.markReleased(A)
+  for (const work of [only(A), all, full]) await world.round(work)
+  assert.deepEqual([world.sent(), world.told()], [[], []])
+  await world.time.advance(300)
+  await world.round(only(A))
+  assert.deepEqual(world.told(), [notAllocated(A)])
+  world.hear(ip(A, 'web'))
+  world.schedule.markReleased(B)
+  world.hear(ip(B, 'gone'))
+  await world.round(only(B))
+  await world.time.advance(5_000)
+  world.sent()
+  await world.round(full)
+  assert.deepEqual(world.sent().slice(-1), [`delete ${B}`], 'but one that is back without a Service is noted at once')
+})
+
+test('after each round the addresses made by this process are followed: all after all, one after its own', async () => {
+  const world = openRounds()
+  world.store(web)
+  await world.round(only(A))
+  world.hear({ ...ip(A, 'web'), metadata: { ...ip(A, 'web').metadata, uid: 'made at 0' } } as never)
+  world.forget(web, 'server')
+  world.sent()
+  await world.round(only(B))
+  assert.equal(await world.next(), undefined)
+  await world.round(all)
+  assert.deepEqual(await world.next(), [A, 2_000])
+  await world.round(only(A))
+  assert.deepEqual(world.sent(), ['get web', `delete ${A}`])
+})
+
+describe('an IPAddress without its Service', () => {
+  const orphan = ip(A, 'gone')
+
+  test('goes in the full round five seconds after it was first seen so, which is scheduled', async () => {
+    const world = openRounds()
+    world.hear(orphan)
+    await world.round(only(A))
+    await world.time.advance(4_999)
+    await world.round(full)
+    assert.deepEqual(world.sent(), [])
+    await world.time.advance(1)
+    for (const work of [only(A), all]) await world.round(work)
+    assert.deepEqual(world.sent(), [], 'only a full round deletes')
+    await world.round(full)
+    assert.deepEqual(world.sent(), ['get gone', `delete ${A}`])
+    assert.deepEqual(world.told(), [leaked(A)])
+    assert.deepEqual((await world.next())?.[0], 'full, regular', 'that was scheduled')
+  })
+
+  test('that is younger than a request can be is known as an orphan meanwhile, and goes when it is old enough', async () => {
+    const world = openRounds()
+    world.hear(orphan)
+    world.ages.set(A, 58_000)
+    await world.round(full)
+    assert.deepEqual(await world.next(), ['full, regular', 2_000])
+    await world.time.advance(3_000)
+    world.ages.set(A, 60_000)
+    await world.round(full)
+    assert.deepEqual(world.sent(), ['get gone', `delete ${A}`])
+  })
+
+  test('that has its Service again in a full round is new when it has none later', async () => {
+    const world = openRounds()
+    const gone = service('gone', A)
+    world.hear(orphan)
+    await world.round(full)
+    world.store(gone)
+    await world.round(full)
+    world.forget(gone, 'server')
+    await world.time.advance(10_000)
+    await world.round(full)
+    assert.deepEqual(world.sent(), [])
+    await world.time.advance(5_000)
+    await world.round(full)
+    assert.deepEqual(world.sent(), ['get gone', `delete ${A}`])
+  })
+
+  test('is not forgotten in the rounds of others', async () => {
+    const world = openRounds()
+    world.hear(orphan)
+    await world.round(only(A))
+    await world.time.advance(3_000)
+    for (const work of [only(B), all]) await world.round(work)
+    await world.time.advance(2_000)
+    await world.round(full)
+    assert.deepEqual(world.sent(), ['get gone', `delete ${A}`])
+  })
+
+  test('stays if the server knows the Service, and if it changed while the Service was read', async () => {
+    const world = openRounds()
+    world.hear(orphan)
+    await world.round(full)
+    await world.time.advance(5_000)
+    world.live.set('default/gone', service('gone', A))
+    await world.round(full)
+    assert.deepEqual(world.sent(), ['get gone'])
+    world.live.clear()
+    world.before = async (request) => {
+      if (request === 'get gone') world.hear(ip(A, 'gone', '2'))
+    }
+    await world.round(full)
+    assert.deepEqual(world.sent(), ['get gone'])
+    assert.deepEqual(world.told(), [])
+    await world.round(full)
+    assert.deepEqual(world.sent(), ['get gone', `delete ${A}`])
+  })
+
+  test('that waits has its full round, also when another one goes in this', async () => {
+    const world = openRounds()
+    world.hear(orphan)
+    await world.round(only(A))
+    assert.deepEqual(await world.next(), ['full, regular', 5_000])
+    for (const name of [B, '10.96.0.3']) world.hear(ip(name, 'gone'))
+    world.ages.set(B, 53_000).set('10.96.0.3', 50_000)
+    await world.round(full)
+    assert.deepEqual(world.sent(), ['get gone', `delete ${A}`])
+    assert.deepEqual(await world.next(), ['full', 7_000])
+  })
+
+  test('is looked at again in five seconds if only the live read shows that its holder gave the address up', async () => {
+    const world = openRounds()
+    world.store(web)
+    world.hear(orphan)
+    world.live.clear()
+    await world.round(only(A))
+    assert.deepEqual(world.sent(), ['get web', 'get gone'])
+    assert.equal(await world.next(), undefined, 'the watch will tell')
+    await world.round(full)
+    assert.deepEqual(world.sent(), ['get web', 'get gone'])
+    assert.deepEqual(await world.next(), ['full, regular', 5_000])
+    assert.deepEqual(world.told(), [])
+  })
+})
+
+describe('an address that another client is faster to repair', () => {
+  /** Every create is refused as overtaken. */
+  function overtaken() {
+    const world = openRounds()
+    world.store(web)
+    world.before = async (request) => {
+      if (request.startsWith('create')) throw refusal('AlreadyExists')
+    }
+    return world
+  }
+
+  test('is tried again at once, unreported for five seconds, and neither settles nor counts as a failure', async () => {
+    const world = overtaken()
+    await world.round(full)
+    assert.deepEqual(world.told(), [])
+    assert.deepEqual([world.settled(), world.rounds.failure, world.availability], [false, undefined, []])
+    assert.equal(await world.counted('apiserver_clusterip_repair_reconcile_errors_total'), 0)
+    const [scope, delayMs = 0] = (await world.next()) ?? []
+    assert.equal(scope, A)
+    assert.ok(delayMs <= 2, `${delayMs} ms`)
+    await world.time.advance(4_980)
+    await world.round(only(A))
+    assert.deepEqual(world.told(), [])
+    await world.time.advance(5_000 - world.time.nowMs)
+    await world.round(only(A))
+    assert.deepEqual(world.told(), [notAllocated(A)])
+    world.before = async () => {}
+    await world.round(only(A))
+    assert.equal(world.settled(), true)
+  })
+
+  for (const [last, round] of [
+    ['a full round', full],
+    ['its own round', only(A)],
+  ] as const) {
+    test(`is overtaken anew after ${last} that found it in sync`, async () => {
+      const world = overtaken()
+      await world.round(only(A))
+      world.hear(ip(A, 'web'))
+      await world.round(round)
+      world.unhear(ip(A, 'web'))
+      await world.time.advance(6_000)
+      await world.round(only(A))
+      assert.deepEqual(world.told(), [])
+      await world.time.advance(2_000)
+      for (const work of [only(B), all, full]) await world.round(work)
+      await world.time.advance(3_000)
+      assert.deepEqual(world.told(), [])
+      await world.round(only(A))
+      assert.deepEqual(world.told(), [notAllocated(A)], 'the rounds of others, and those that it failed, count on')
+    })
+  }
+
+  test('is no finding if its IPAddress arrives while its Service is read', async () => {
+    const world = overtaken()
+    world.before = async (request) => {
+      if (request === 'get web') world.hear(ip(A, 'web'))
+    }
+    await world.round(full)
+    assert.deepEqual([world.sent(), world.told(), world.settled()], [['get web'], [], true])
+    assert.equal(await world.next(), undefined)
+  })
+})
+
+describe('an address outside all ranges', () => {
+  const note = `Cluster IP [IPv4]: ${A} is not within any configured Service CIDR; please recreate service`
+
+  test('is told of by a full round only, which comes in five seconds', async () => {
+    const world = openRounds()
+    world.store(web, service('other', B))
+    world.outOfRange.add(A)
+    await world.round(only(A, B))
+    assert.deepEqual(world.told(), [notAllocated(B)])
+    assert.deepEqual(await world.next(), ['full, regular', 5_000])
+    world.hear(ip(B, 'other'))
+    await world.round(full)
+    assert.deepEqual(world.told(), [note])
+    await world.round(only(A))
+    assert.deepEqual(world.told(), [])
+    assert.ok(((await world.next())?.[1] ?? 0) > 100_000, 'the pass of the next interval')
+  })
+
+  test('is new again for another Service, and once a full round found it within', async () => {
+    const world = openRounds()
+    world.store(web)
+    world.outOfRange.add(A)
+    await world.round(full)
+    assert.deepEqual(world.told(), [note])
+    world.store(service('other', A))
+    await world.round(only(A))
+    assert.deepEqual(world.told(), [])
+    assert.deepEqual(await world.next(), ['full, regular', 5_000])
+    world.outOfRange.clear()
+    world.forget(service('other', A), 'server')
+    world.hear(ip(A, 'web'))
+    await world.round(full)
+    world.outOfRange.add(A)
+    await world.round(only(A))
+    assert.deepEqual(world.told(), [])
+  })
+})
+
+test('a finding that stands is told again by the pass of the interval, and by no other round', async () => {
+  const world = openRounds()
+  world.store(service('older', A), service('younger', A))
+  world.hear(ip(A, 'older'))
+  await world.round(full)
+  const note = `Cluster IP [IPv4]:${A} was assigned to multiple services; please recreate service`
+  assert.deepEqual(world.told(), [note])
+  for (const work of [only(A), all, { ...full, regular: false }]) await world.round(work)
+  assert.deepEqual(world.told(), [])
+  await world.round(full)
+  assert.deepEqual(world.told(), [note])
+})

@@ -107,4 +107,33 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '',
     tests: ['repair/ip-address/rounds-failures.test.ts'],
   },
+  'damaged-only-if-something-is-missing': {
+    broken: 'A range that nobody has stored is created only when a Service needs it.',
+    file: 'repair/bitmap/range-writer.ts',
+    text: "(reading.origin !== 'same-range' || this.#missing(reading).count > 0)",
+    instead: 'this.#missing(reading).count > 0',
+    tests: ['repair/bitmap/range-writer.test.ts'],
+  },
+  'look-for-the-same-few-again': {
+    broken: 'While others are faster, the same eight numbers are looked for again, whose Services are gone, for ever.',
+    file: 'repair/bitmap/range-writer.ts',
+    text: '      for (const offset of checked) tried.add(offset)\n',
+    instead: '',
+    tests: ['repair/bitmap/range-writer.test.ts'],
+  },
+  'give-back-what-was-due-before-the-read': {
+    broken: 'A number that a Service took while the range was read is given back all the same.',
+    file: 'repair/bitmap/range-writer.ts',
+    text: 'if (this.unheld.due.count > 0) await this.#clear(await this.read(signal), () => this.unheld.due, signal)',
+    instead: `const { due } = this.unheld
+    if (due.count > 0) await this.#clear(await this.read(signal), () => due, signal)`,
+    tests: ['repair/bitmap/range-writer-freeing.test.ts'],
+  },
+  'no-wait-for-a-late-watch': {
+    broken: 'Leaks are left to the next pass whenever the watch is a moment behind what was read.',
+    file: 'repair/bitmap/range-writer.ts',
+    text: "if (reading.type !== 'taken' || !this.state.upToDate(current)) continue",
+    instead: "if (reading.type !== 'taken' || !this.state.upToDate(current)) return []",
+    tests: ['repair/bitmap/range-writer-freeing.test.ts'],
+  },
 }

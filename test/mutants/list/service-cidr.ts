@@ -43,4 +43,25 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'return true',
     tests: ['bootstrap/workloads.test.ts'],
   },
+  'no-live-read-before-a-complaint': {
+    broken: 'The default ServiceCIDR is written and complained of as the watch has it, however late that is.',
+    file: 'service-cidr/controller.ts',
+    text: "const live = planned.type === 'create' ? undefined : await this.#read(signal)",
+    instead: 'const live = cached',
+    tests: ['service-cidr/controller.test.ts'],
+  },
+  'created-for-ever': {
+    broken: 'A default ServiceCIDR whose creation the watch missed is created again and again, and never Ready.',
+    file: 'service-cidr/controller.ts',
+    text: '        this.#informer.restart()\n',
+    instead: '',
+    tests: ['service-cidr/controller.test.ts'],
+  },
+  'never-settled-without-the-api': {
+    broken: 'Beside a server without ServiceCIDRs the duty never settles.',
+    file: 'service-cidr/controller.ts',
+    text: '      this.#absent.resolve()\n',
+    instead: '',
+    tests: ['service-cidr/controller.test.ts'],
+  },
 }

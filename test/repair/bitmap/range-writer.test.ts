@@ -1,0 +1,311 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { KubeError } from '../../../src/kube/errors.ts'
+import { type Service, services } from '../../../src/kube/resources.ts'
+import { DryRunRangeRegistry } from '../../../src/repair/registries/memory.ts'
+import { memoryLogger } from '../../../src/telemetry/logger.ts'
+import { bitsOf, openWriter, readOnly } from './range-writer-world.ts'
+import { portsText } from './world.ts'
+
+const notAllocated = (port: number, end = '; repairing'): string =>
+  `PortNotAllocated Port ${port} is not allocated${end}`
+
+test('a range that has all that is held is read, and nothing else happens', async () => {
+  const { world, writer, done, catchUp, sent, told, signal, permit, end } = await openWriter()
+  await world.service(30_001)
+  world.store([30_001, 30_005])
+  await catchUp()
+  assert.equal(writer.damaged, false)
+  assert.deepEqual(await done(writer.repair(signal)), [])
+  assert.deepEqual([sent(), told(), permit.asked], [['read'], [], 0])
+  await end()
+})
+
+test('what a Service holds is added to what is stored after a live read of its holders, and reported once', async () => {
+  const { world, writer, done, catchUp, sent, told, taken, signal, repaired, set, reporter, claims, end } =
+    await openWriter()
+  const standing = claims.leaked(0, 99, false)
+  reporter.report([{ ...standing, regarding: { metadata: { name: 'x' } } }], { full: false })
+  assert.equal(told().length, 1)
+  await world.service(30_001, 30_002)
+  await world.service(30_003)
+  world.store([30_003, 30_050])
+  await catchUp()
+  assert.equal(writer.damaged, true)
+  assert.deepEqual(await done(writer.repair(signal, await writer.read(signal))), [])
+  assert.deepEqual(sent(), ['get', 'read', 'write'])
+  assert.deepEqual(await taken(), [30_001, 30_002, 30_003, 30_050])
+  assert.deepEqual(told(), [notAllocated(30_001), notAllocated(30_002)])
+  reporter.report([{ ...standing, regarding: { metadata: { name: 'x' } } }], { full: false })
+  assert.deepEqual(told(), [], 'what else stands is not forgotten')
+  assert.equal(await repaired(), 2)
+  assert.deepEqual(set(), await taken(), 'which is known at once')
+  assert.equal(writer.damaged, false)
+  await end()
+})
+
+test('the number of a Service that is gone by the live read is not set: then nothing is written', async () => {
+  const { world, writer, deafen, done, sent, told, signal, end } = await openWriter()
+  const gone = await world.service(30_001)
+  world.store([])
+  await world.time.advance(10)
+  await deafen()
+  await world.delete(gone)
+  assert.deepEqual(await done(writer.repair(signal)), [])
+  assert.deepEqual([sent(), told()], [['get', 'read'], []])
+  await end()
+})
+
+test('all that the holders hold by then is added, reported, and given back once they no longer hold it', async () => {
+  const { world, writer, deafen, done, catchUp, told, taken, signal, end } = await openWriter()
+  const { metadata } = await world.service(30_001)
+  world.store([])
+  await catchUp()
+  await deafen()
+  const ports = [30_001, 30_007].map((nodePort) => ({ name: `p${nodePort}`, port: nodePort, nodePort }))
+  await world.api.patch(
+    services,
+    { namespace: 'default', name: metadata?.name ?? '' },
+    { type: 'merge', body: { spec: { ports } } },
+  )
+  await done(writer.repair(signal))
+  assert.deepEqual(await taken(), [30_001, 30_007])
+  assert.deepEqual(told(), [notAllocated(30_001), notAllocated(30_007)])
+  await world.delete({ metadata } as Service)
+  assert.equal(writer.againMs, 2_000)
+  await world.time.advance(2_000)
+  await done(writer.giveBack(signal))
+  assert.deepEqual(await taken(), [30_001], 'which the copy still has')
+  await end()
+})
+
+for (const [what, before] of [
+  ['is missing', undefined],
+  ['has no name yet', { range: '', data: bitsOf(30_050) }],
+] as const) {
+  test(`a range that ${what} is written with the numbers of a whole list, even if these are none`, async () => {
+    const { world, writer, done, catchUp, sent, taken, told, logger, signal, end } = await openWriter()
+    world.registry.put('servicenodeports', before)
+    await catchUp()
+    assert.equal(writer.damaged, true)
+    await done(writer.repair(signal))
+    assert.deepEqual(sent(), ['list', 'read', 'write'])
+    assert.deepEqual(await taken(), before === undefined ? [] : [30_050])
+    assert.deepEqual(told(), [])
+    const lines = logger.lines.filter(({ message }) => message.startsWith('wrote'))
+    assert.deepEqual(
+      lines.map(({ fields }) => fields),
+      [{ range: portsText, origin: before === undefined ? 'absent' : 'unnamed' }],
+    )
+    assert.equal(logger.lines.length, lines.length)
+    await done(writer.repair(signal))
+    assert.deepEqual(sent(), ['read'])
+    await end()
+  })
+}
+
+test('a range of another text is left alone; one that is to be adopted is rewritten, with an audit line', async () => {
+  const other = { range: '30000-30199', data: bitsOf(30_050) }
+  const kept = await openWriter()
+  kept.world.registry.put('servicenodeports', other)
+  await kept.catchUp()
+  await kept.world.service(30_001)
+  await kept.catchUp()
+  assert.equal(kept.writer.damaged, false)
+  assert.deepEqual(await kept.done(kept.writer.repair(kept.signal)), [])
+  assert.deepEqual(kept.sent(), ['read'])
+  await kept.end()
+  const { world, writer, done, catchUp, sent, taken, told, logger, signal, end } = await openWriter({
+    adoptRange: true,
+  })
+  await world.service(30_001)
+  world.registry.put('servicenodeports', other)
+  await catchUp()
+  await done(writer.repair(signal))
+  assert.deepEqual(sent(), ['list', 'read', 'write'])
+  assert.deepEqual(await taken(), [30_001, 30_050])
+  const [line] = logger.lines.filter(({ message }) => message === 'rewrote a stored range to match the flag')
+  const { before, after } = (line?.fields ?? {}) as Record<string, unknown>
+  assert.deepEqual(
+    [before, after],
+    [
+      { range: other.range, allocated: 1 },
+      { range: portsText, allocated: 2 },
+    ],
+  )
+  assert.equal(logger.lines.filter(({ message }) => message.startsWith('wrote')).length, 0)
+  assert.deepEqual(
+    told().map((event) => event.replace(/ .*/, '')),
+    ['ServiceRangeAdopted', 'PortNotAllocated'],
+  )
+  await end()
+})
+
+test('a range that may not be rewritten is a finding as soon as something is missing, not before', async () => {
+  const { world, writer, done, catchUp, sent, signal, end } = await openWriter({ registry: readOnly })
+  world.store([30_002])
+  await catchUp()
+  assert.deepEqual(await done(writer.repair(signal)), [])
+  await world.service(30_001)
+  await catchUp()
+  const [finding] = await done(writer.repair(signal))
+  assert.match(finding?.note ?? '', /is JSON; it is not changed$/)
+  assert.equal(writer.state.withheld, finding)
+  assert.deepEqual(sent(), ['read', 'read'])
+  await end()
+})
+
+test('who may not write looks again after 20 ms, and tells only of what is still missing then', async () => {
+  const { world, writer, done, catchUp, sent, told, taken, signal, permit, end } = await openWriter()
+  await world.service(30_001, 30_002)
+  world.store([])
+  await catchUp()
+  permit.mode = 'report'
+  let findings = writer.repair(signal)
+  await world.time.advance(19)
+  assert.deepEqual(sent(), ['read'])
+  world.store([30_001])
+  await world.service(30_003)
+  assert.deepEqual(
+    (await done(findings)).map(({ note }) => note),
+    ['Port 30002 is not allocated'],
+  )
+  assert.deepEqual([sent(), permit.asked], [['read'], 0])
+  permit.mode = 'repair'
+  permit.granted = async () => false
+  findings = writer.repair(signal)
+  assert.equal((await done(findings)).length, 2)
+  assert.deepEqual([sent(), permit.asked, told()], [['read', 'read'], 1, []])
+  assert.deepEqual(await taken(), [30_001])
+  permit.granted = () => Promise.reject(new KubeError('Unreachable', 'nobody answers'))
+  await assert.rejects(done(writer.repair(signal)), /nobody answers/)
+  await end()
+})
+
+test('a dry run returns what it would repair, and counts nothing as repaired', async () => {
+  const { world, writer, done, catchUp, told, repaired, signal, end } = await openWriter({
+    registry: (inner) => new DryRunRangeRegistry(inner, memoryLogger()),
+  })
+  await world.service(30_001)
+  world.store([])
+  await catchUp()
+  assert.deepEqual(
+    (await done(writer.repair(signal))).map(({ note }) => note),
+    ['Port 30001 is not allocated; repairing'],
+  )
+  assert.deepEqual([told(), await repaired()], [[], 0])
+  await end()
+})
+
+test('a write that was overtaken is made again on what is stored then, later each time, until it succeeds', async () => {
+  const { world, writer, registry, done, catchUp, taken, signal, time, end } = await openWriter()
+  await world.service(30_001)
+  world.store([])
+  await catchUp()
+  const foreign: number[] = []
+  const atMs: number[] = []
+  registry.beforeWrite = () => {
+    atMs.push(time.nowMs)
+    if (foreign.length < 12) foreign.push(30_010 + foreign.length)
+    else registry.beforeWrite = () => {}
+    world.store(foreign)
+  }
+  await done(writer.repair(signal))
+  assert.deepEqual(await taken(), [30_001, ...foreign])
+  assert.equal(atMs.length, 13)
+  const waits = atMs.slice(1).map((ms, index) => ms - (atMs[index] ?? 0))
+  assert.ok(
+    waits.every((ms, index) => ms > 0 && ms <= Math.min(2 ** index, 200)),
+    waits.join(),
+  )
+  await end()
+})
+
+test('while others are faster, three times all holders are read, and then those of eight numbers at a time', async () => {
+  const { world, writer, registry, deafen, done, catchUp, sent, taken, signal, end } = await openWriter()
+  const made: Service[] = []
+  for (let port = 30_001; port <= 30_020; port++) made.push(await world.service(port))
+  world.store([])
+  await catchUp()
+  let overtakes = 3
+  registry.beforeWrite = () => {
+    if (overtakes-- > 0) world.store([30_050 + overtakes])
+  }
+  const gone = made[0] as Service
+  await deafen()
+  await world.delete(gone)
+  await done(writer.repair(signal))
+  const asked = sent()
+  assert.deepEqual(
+    [asked.filter((one) => one === 'list').length, asked.filter((one) => one === 'get').length],
+    [3, 20],
+    'the number whose Service is gone is not looked for again',
+  )
+  assert.deepEqual(await taken(), [...Array.from({ length: 19 }, (_, index) => 30_002 + index), 30_050])
+  await end()
+})
+
+test('a call that fails is passed on, and the state has to be read again', async () => {
+  const { world, writer, registry, done, catchUp, taken, signal, end } = await openWriter()
+  await world.service(30_001)
+  world.store([])
+  await catchUp()
+  registry.failure = new KubeError('Timeout', 'no answer')
+  await assert.rejects(done(writer.read(signal)), /no answer/)
+  assert.equal(writer.state.outdated, true)
+  registry.failure = undefined
+  await done(writer.read(signal))
+  assert.equal(writer.state.outdated, false)
+  registry.beforeWrite = () => {
+    registry.failure = new KubeError('Timeout', 'no answer')
+    registry.writesHappen = true
+    registry.hold()
+  }
+  await assert.rejects(done(writer.repair(signal)), /no answer/)
+  assert.equal(writer.state.outdated, true, 'it may have been written')
+  assert.deepEqual(await taken(), [30_001])
+  registry.failure = undefined
+  world.store([])
+  registry.release()
+  await world.time.advance(300)
+  registry.beforeWrite = () => {
+    throw new KubeError('Timeout', 'not written')
+  }
+  await assert.rejects(done(writer.repair(signal)), /not written/)
+  await end()
+})
+
+test('an answer is not taken for what is stored if the watch told something while it was under way', async () => {
+  const { world, writer, registry, done, catchUp, set, signal, end } = await openWriter()
+  world.store([30_001])
+  await catchUp()
+  registry.afterRead = () => {
+    registry.afterRead = () => {}
+    world.store([30_002])
+  }
+  await done(writer.read(signal))
+  assert.deepEqual(set(), [30_002])
+  registry.hold()
+  world.store([30_003])
+  await done(writer.read(signal))
+  assert.deepEqual(set(), [30_003], 'else it is')
+  await end()
+})
+
+test('it ends with its signal while it waits to try again', async () => {
+  const { world, writer, registry, catchUp, time, end } = await openWriter()
+  await world.service(30_001)
+  world.store([])
+  await catchUp()
+  const stop = new AbortController()
+  let tries = 0
+  registry.beforeWrite = () => world.store([30_010 + tries++])
+  const ended = assert.rejects(writer.repair(stop.signal), /stop/)
+  await time.advance(1_000)
+  stop.abort(new Error('stop'))
+  const before = tries
+  await time.advance(1_000)
+  await ended
+  assert.ok(before > 3 && tries === before)
+  await end()
+})

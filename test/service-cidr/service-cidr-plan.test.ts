@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { ServiceCidr } from '../../src/kube/resources.ts'
+import { failureComplaint, planServiceCidr, readyStatus } from '../../src/service-cidr/service-cidr-plan.ts'
+
+const [FOUR, SIX, OTHER] = ['10.96.0.0/16', 'fd00::/108', '10.97.0.0/16']
+const deletionTimestamp = '2026-01-01T00:00:00Z'
+
+function stored(cidrs: readonly string[], ready?: object, metadata: object = {}): ServiceCidr {
+  const conditions =
+    ready === undefined
+      ? undefined
+      : [
+          { type: 'Other', status: 'False' },
+          { type: 'Ready', ...ready },
+        ]
+  return {
+    metadata: { name: 'kubernetes', resourceVersion: '7', ...metadata },
+    spec: { cidrs },
+    status: { conditions },
+  } as unknown as ServiceCidr
+}
+
+const typeOf = (...args: Parameters<typeof planServiceCidr>): string => planServiceCidr(...args).type
+
+test('a missing one is created with its ranges', () => {
+  assert.deepEqual(planServiceCidr(undefined, [FOUR, SIX]), {
+    type: 'create',
+    serviceCidr: {
+      apiVersion: 'networking.k8s.io/v1',
+      kind: 'ServiceCIDR',
+      metadata: { name: 'kubernetes' },
+      spec: { cidrs: [FOUR, SIX] },
+    },
+  })
+})
+
+test('one range is upgraded to two only if it is the first of them; the rest of the object stays', () => {
+  const found = { ...stored([FOUR], { status: 'True' }), spec: { cidrs: [FOUR], kept: true } } as unknown as ServiceCidr
+  const plan = planServiceCidr(found, [FOUR, SIX])
+  assert.deepEqual(plan, { type: 'upgrade', serviceCidr: { ...found, spec: { cidrs: [FOUR, SIX], kept: true } } })
+  assert.equal(typeOf(stored([FOUR], undefined, { deletionTimestamp }), [FOUR, SIX]), 'upgrade', 'as upstream')
+  for (const cidrs of [[SIX], [OTHER], [], [FOUR, OTHER]])
+    assert.equal(typeOf(stored(cidrs), [FOUR, SIX]), 'complain', cidrs.join())
+})
+
+test('other ranges, more, fewer or in another order are complained of, with what is found first', () => {
+  for (const [found, wanted] of [
+    [[OTHER], [FOUR]],
+    [[FOUR, SIX], [FOUR]],
+    [
+      [SIX, FOUR],
+      [FOUR, SIX],
+    ],
+    [
+      [FOUR, OTHER],
+      [FOUR, SIX],
+    ],
+  ] as const) {
+    assert.deepEqual(planServiceCidr(stored(found, { status: 'True' }), wanted), {
+      type: 'complain',
+      complaint: {
+        reason: 'KubernetesDefaultServiceCIDRInconsistent',
+        note: `The default ServiceCIDR [${found.join(' ')}] does not match the controller flag configurations [${wanted.join(' ')}]`,
+      },
+    })
+  }
+  assert.equal(typeOf({ metadata: { name: 'kubernetes' } } as ServiceCidr, [FOUR]), 'complain')
+})
+
+test('one that is being deleted is left alone, whatever its ranges and condition are', () => {
+  for (const [cidrs, ready] of [
+    [[OTHER], undefined],
+    [[FOUR], { status: 'False', message: 'Terminating' }],
+    [[FOUR], undefined],
+  ] as const)
+    assert.equal(typeOf(stored(cidrs, ready, { deletionTimestamp }), [FOUR]), 'none')
+})
+
+test('Ready=True is right, False is somebody’s decision, and all else is made True', () => {
+  const plan = (ready: object | undefined) => planServiceCidr(stored([FOUR], ready), [FOUR])
+  assert.deepEqual(plan({ status: 'True' }), { type: 'none' })
+  assert.deepEqual(plan(undefined), { type: 'set-ready' })
+  assert.deepEqual(plan({ status: 'Unknown' }), { type: 'set-ready' })
+  for (const [reason, told] of [
+    ['Mine', 'Mine'],
+    ['', 'KubernetesDefaultServiceCIDRError'],
+    [undefined, 'KubernetesDefaultServiceCIDRError'],
+  ]) {
+    const complaint = { reason: told, note: 'Configuration matches, but it is not' }
+    assert.deepEqual(plan({ status: 'False', reason, message: 'it is not' }), { type: 'complain', complaint })
+  }
+})
+
+test('the status that is applied has the one condition, of the time that is given', () => {
+  const message = 'Kubernetes default Service CIDR is ready'
+  assert.deepEqual(readyStatus('2026-01-01T00:00:00Z'), {
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'ServiceCIDR',
+    metadata: { name: 'kubernetes' },
+    status: { conditions: [{ type: 'Ready', status: 'True', message, lastTransitionTime: '2026-01-01T00:00:00Z' }] },
+  })
+})
+
+test('a refused write is told of in upstream’s words', () => {
+  const notes = (['create', 'upgrade', 'set-ready'] as const).map((action) =>
+    Object.values(failureComplaint(action, [FOUR, SIX], 'no')),
+  )
+  const reason = 'KubernetesDefaultServiceCIDRError'
+  assert.deepEqual(notes, [
+    [reason, 'The default ServiceCIDR can not be created'],
+    [reason, `The default ServiceCIDR can not be upgraded from ${FOUR} to dual stack [${FOUR} ${SIX}] : no`],
+    [reason, 'The default ServiceCIDR Status can not be set to Ready=True'],
+  ])
+})

@@ -184,13 +184,13 @@ function answerOneAtATime(server: Server, { respond, logger }: BoundedServerOpti
   const answer = oneAtATime((request, response) => {
     respond(request).then(
       (result) => {
-        if (!('stream' in result)) send(request, response, result)
+        if (!('stream' in result)) send(server, request, response, result)
         // The response of a client that has disconnected has already emitted `close`: a stream on it would never end.
         else if (!response.destroyed) result.stream(response)
       },
       (error: unknown) => {
         logger.error({ error, path: request.url }, 'a request failed')
-        send(request, response, {
+        send(server, request, response, {
           status: 500,
           contentType: 'text/plain; charset=utf-8',
           body: 'internal server error\n',
@@ -225,7 +225,9 @@ export function oneAtATime(
   }
 }
 
-function send(request: IncomingMessage, response: ServerResponse, answer: HttpAnswer): void {
+function send(server: Server, request: IncomingMessage, response: ServerResponse, answer: HttpAnswer): void {
+  // The client has disconnected: `close` was emitted already, so it would never stop the timer.
+  if (response.destroyed) return
   const { socket, headers } = request
   const timeout = setTimeout(() => socket.destroy(), serverLimits.answerMs)
   response.once('close', () => clearTimeout(timeout))
@@ -235,8 +237,8 @@ function send(request: IncomingMessage, response: ServerResponse, answer: HttpAn
     'content-length': Buffer.byteLength(answer.body),
     'x-content-type-options': 'nosniff',
     'cache-control': 'no-cache, private',
-    // Request bodies are not read here, and may never end.
-    ...(hasBody && { connection: 'close' }),
+    // Request bodies are not read here, and may never end. A closing server would wait for an open connection.
+    ...((hasBody || !server.listening) && { connection: 'close' }),
     ...answer.headers,
   })
   response.end(answer.body)

@@ -171,4 +171,32 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '',
     tests: ['bootstrap/duties-apart.test.ts'],
   },
+  'a-timer-for-a-client-that-is-gone': {
+    broken: 'Each client that hangs up before its answer leaves a timer that keeps the process alive for ten seconds.',
+    file: 'telemetry/http-bounded-server.ts',
+    text: '  if (response.destroyed) return\n',
+    instead: '',
+    tests: ['telemetry/http-bounded-server.test.ts'],
+  },
+  'a-closing-server-keeps-connections': {
+    broken: 'A server that is closing answers without ending the connection, and so waits a second for it.',
+    file: 'telemetry/http-bounded-server.ts',
+    text: '((hasBody || !server.listening) && ',
+    instead: '(hasBody && ',
+    tests: ['telemetry/http-bounded-server.test.ts'],
+  },
+  'one-refused-namespace-delays-the-others': {
+    broken: 'While one system namespace is refused, another that is deleted comes back up to ten seconds later.',
+    file: 'namespaces/controller.ts',
+    text: '      severalObjects: true,\n',
+    instead: '',
+    tests: ['namespaces/controller.test.ts'],
+  },
+  'namespaces-created-for-ever': {
+    broken: 'A system namespace whose creation the watch missed is created again each minute, for ever.',
+    file: 'namespaces/controller.ts',
+    text: '      this.#informer.restart()\n',
+    instead: '',
+    tests: ['namespaces/controller.test.ts'],
+  },
 }

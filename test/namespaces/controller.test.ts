@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { KubeError } from '../../src/kube/errors.ts'
+import { type Namespace, namespaces } from '../../src/kube/resources.ts'
+import { SystemNamespacesController } from '../../src/namespaces/controller.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
+import { Embedded } from '../apiserver/embedded.ts'
+import { passedOn } from '../kube/passed-on.ts'
+
+/** A controller that is not running yet, on a server whose only namespace is `default`. */
+async function setUp(names?: readonly string[]) {
+  const { time, api } = await Embedded.started([])
+  const clock = time.view()
+  const logger = memoryLogger()
+  const told: string[] = []
+  const created: string[] = []
+  const world = {
+    /** What the watch does not tell of. */
+    lost: (_namespace: Namespace): boolean => false,
+    /** An error before a namespace is created. */
+    refusal: (_name: string): Error | undefined | Promise<undefined> => undefined,
+  }
+  const controller = new SystemNamespacesController({
+    api: passedOn(api, {
+      create: async (resource, object, options) => {
+        const { name = '' } = object.metadata ?? {}
+        created.push(name)
+        const refusal = await world.refusal(name)
+        if (refusal !== undefined) throw refusal
+        return api.create(resource, object, options)
+      },
+      async *watch(resource, options) {
+        for await (const event of api.watch(resource, options))
+          if (event.type === 'BOOKMARK' || !world.lost(event.object as Namespace)) yield event
+      },
+    }),
+    ...{ clock, logger, names },
+    random: seededRandom(1, 'test'),
+    availability: {
+      failed: (source) => told.push(`failed ${source}`),
+      succeeded: (source) => told.push(`succeeded ${source}`),
+      interrupted() {},
+      forget() {},
+    },
+  })
+  let settled = false
+  void controller.settled.then(() => {
+    settled = true
+  })
+  const stop = new AbortController()
+  let ended: Promise<void> = Promise.resolve()
+  return Object.assign(world, {
+    ...{ time, api },
+    settled: () => settled,
+    async run(ms: number): Promise<void> {
+      ended = controller.run(stop.signal).catch((error: unknown) => assert.equal(error, stop.signal.reason))
+      await time.advance(ms)
+    },
+    async end(): Promise<void> {
+      stop.abort(new Error('the end'))
+      await ended
+    },
+    /** The creates since the last call. */
+    created: () => created.splice(0),
+    said: () => {
+      const lines = logger.lines.splice(0).filter(({ level }) => level !== 'debug')
+      return lines.map(({ message, fields }) => `${message}: ${fields.namespace}`)
+    },
+    told: () => told.splice(0).filter((one) => one.includes('system-namespaces')),
+    found: async () => (await api.list(namespaces)).items.map(({ metadata }) => metadata?.name ?? '').sort(),
+  })
+}
+
+test('all that are missing are created at once, nothing else is written, and then nothing is asked', async () => {
+  const { run, time, found, created, said, settled, end } = await setUp()
+  const missing = ['kube-system', 'kube-public', 'kube-node-lease']
+  await run(100)
+  assert.deepEqual(await found(), ['default', ...missing].toSorted())
+  assert.deepEqual(created(), missing)
+  assert.deepEqual(
+    said(),
+    missing.map((name) => `created a system namespace: ${name}`),
+  )
+  assert.equal(settled(), true)
+  await time.advance(600_000)
+  assert.deepEqual([created(), said()], [[], []])
+  await end()
+})
+
+test('one that is deleted is created again at once; another that is deleted asks for nothing', async () => {
+  const { run, time, api, found, created, told, end } = await setUp(['kept', 'default'])
+  await api.create(namespaces, { metadata: { name: 'other' } })
+  await run(100)
+  created()
+  told()
+  await api.delete(namespaces, { name: 'other' })
+  await time.advance(100)
+  assert.deepEqual([created(), told()], [[], []])
+  await api.delete(namespaces, { name: 'kept' })
+  await time.advance(100)
+  assert.deepEqual([await found(), created()], [['default', 'kept'], ['kept']])
+  await end()
+})
+
+test('one that another was faster to create is no failure, and is found by a new list: it is not tried for ever', async () => {
+  let early = true
+  const late = await setUp(['kept'])
+  late.refusal = () => (early ? new KubeError('ServerError', 'fails') : undefined)
+  await late.run(100)
+  late.lost = ({ metadata }) => metadata?.name === 'kept'
+  await late.api.create(namespaces, { metadata: { name: 'kept' } })
+  await late.time.advance(0)
+  early = false
+  late.lost = () => false
+  late.created()
+  late.said()
+  late.told()
+  await late.time.advance(1_000)
+  assert.deepEqual([late.created(), late.said(), late.settled()], [['kept'], [], true])
+  assert.deepEqual(late.told(), ['succeeded system-namespaces'])
+  await late.time.advance(600_000)
+  assert.deepEqual(late.created(), [])
+  await late.end()
+})
+
+test('one that is refused keeps none of the others waiting; it is tried until it is accepted, and settles only then', async () => {
+  const world = await setUp(['a', 'b', 'c'])
+  world.refusal = (name) => (name === 'a' ? new KubeError('Forbidden', 'no') : undefined)
+  await world.run(60_000)
+  assert.deepEqual(await world.found(), ['b', 'c', 'default'])
+  assert.equal(world.settled(), false)
+  assert.ok(world.told().every((one) => one === 'failed system-namespaces'))
+  const tries = world.created().filter((name) => name === 'a').length
+  assert.ok(tries > 5 && tries < 30, `${tries} tries in a minute`)
+  await world.time.advance(5_000)
+  await world.api.delete(namespaces, { name: 'b' })
+  await world.time.advance(300)
+  assert.deepEqual(await world.found(), ['b', 'c', 'default'], 'while the other waits')
+  world.refusal = () => undefined
+  await world.time.advance(11_000)
+  assert.deepEqual(await world.found(), ['a', 'b', 'c', 'default'])
+  assert.deepEqual([world.settled(), world.told().at(-1)], [true, 'succeeded system-namespaces'])
+  await world.end()
+})
+
+test('one that fails is tried again only when the creates of the others have ended', async () => {
+  const world = await setUp(['a', 'b'])
+  const answer = Promise.withResolvers<undefined>()
+  world.refusal = (name) => (name === 'a' ? new KubeError('ServerError', 'fails') : answer.promise)
+  await world.run(10_000)
+  assert.deepEqual(world.created(), ['a', 'b'])
+  answer.resolve(undefined)
+  await world.time.advance(100)
+  assert.ok(world.created().length > 1)
+  assert.deepEqual(await world.found(), ['b', 'default'])
+  await world.end()
+})
+
+test('an end in the middle of a create is not reported, and ends the run', async () => {
+  const world = await setUp(['a'])
+  world.refusal = () => {
+    void world.end()
+    return new KubeError('Unreachable', 'gone')
+  }
+  await world.run(1_000)
+  await world.end()
+  assert.deepEqual([world.told(), world.said(), world.created()], [[], [], ['a']])
+})

@@ -136,4 +136,18 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "if (reading.type !== 'taken' || !this.state.upToDate(current)) return []",
     tests: ['repair/bitmap/range-writer-freeing.test.ts'],
   },
+  'only-the-first-address-counts': {
+    broken: 'A Service whose second address changes is not looked at.',
+    file: 'repair/ip-address/service-ips.ts',
+    text: 'clusterIpsOf(a).join() === clusterIpsOf(b).join()',
+    instead: 'clusterIpsOf(a)[0] === clusterIpsOf(b)[0]',
+    tests: ['repair/ip-address/service-ips.test.ts'],
+  },
+  'the-first-name-is-the-oldest': {
+    broken: 'Of several Services with one address the first by name keeps it, not the oldest.',
+    file: 'repair/ip-address/service-ips.ts',
+    text: "(first ?? '') < (second ?? '') ? -1 : 1",
+    instead: 'keyOfObject(a) < keyOfObject(b) ? -1 : 1',
+    tests: ['repair/ip-address/service-ips.test.ts'],
+  },
 }

@@ -23,6 +23,7 @@ import { EtcdLeaseInspector, KubernetesLeaseInspector } from '../../kubernetes-s
 import { EtcdRangeRegistry } from '../../repair/registries/etcd.ts'
 import { rangeNames } from '../../repair/registries/range-registry.ts'
 import type { Clock } from '../../runtime/clock.ts'
+import { linkedController } from '../../runtime/signals.ts'
 import { trimEndpointSlice, trimEndpoints, trimNode, trimPod, trimService } from '../../workloads/trimmed.ts'
 import { type ListedServers, type Probing, probeServers } from './probe-servers.ts'
 import type { ClusterState, DryRun, Part, PartName, Parts } from './state.ts'
@@ -145,8 +146,15 @@ export async function readCluster(
   names: readonly PartName[],
   signal: AbortSignal,
 ): Promise<ClusterState> {
-  const parts = await Promise.all(names.map(async (name) => [name, await readPart(source, name, signal)] as const))
-  return Object.fromEntries(parts) as ClusterState
+  const { controller, unlink } = linkedController(signal)
+  const read = async (name: PartName) => [name, await readPart(source, name, controller.signal)] as const
+  try {
+    return Object.fromEntries(await Promise.all(names.map(read))) as ClusterState
+  } finally {
+    unlink()
+    // After a failure nobody waits for the other parts, which may be long lists, or a watch of minutes.
+    controller.abort()
+  }
 }
 
 async function readPart(source: TimedSource, name: PartName, signal: AbortSignal): Promise<Part<unknown>> {

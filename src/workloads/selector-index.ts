@@ -53,7 +53,6 @@ export class SelectorIndex<
   }
 
   deleteSelector(selecting: Selecting): void {
-    if (!this.#indexKeys.has(selecting)) return
     const key = this.#indexKeys.get(selecting)
     this.#indexKeys.delete(selecting)
     this.#matchAll.delete(selecting)

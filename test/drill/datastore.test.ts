@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Datastore, ServerStore } from '../../src/drill/datastore.ts'
+import type { Random } from '../../src/runtime/random.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+
+/** Always the same number. */
+const fixed = (number: number): Random => ({ next: () => number })
+
+/** A datastore whose servers recover after a share of the outage: the least for 0, the most for 1. */
+function setUp(number = 0) {
+  const time = new VirtualClock()
+  const datastore = new Datastore({ clock: time.view(), random: fixed(number) })
+  const join = () => {
+    const seen: string[] = []
+    const store: ServerStore = new ServerStore(datastore, () => seen.push(store.state))
+    /** The states that were told since the last call. */
+    const told = () => seen.splice(0)
+    return { store, told }
+  }
+  return { time, datastore, join }
+}
+
+test('every server loses the datastore at once, and has it again some time after it is back', async () => {
+  const { time, datastore, join } = setUp()
+  const [one, two] = [join(), join()]
+  await time.advance(5_000)
+  datastore.state = 'away'
+  assert.deepEqual([one.told(), two.told()], [['hangs'], ['hangs']])
+  await time.advance(10_000)
+  datastore.state = 'up'
+  await time.advance(399)
+  assert.deepEqual([one.told(), two.told(), one.store.state], [[], [], 'hangs'])
+  await time.advance(1)
+  assert.deepEqual([one.told(), two.told(), one.store.state], [['ok'], ['ok'], 'ok'])
+})
+
+test('the recovery takes from 4 to 70 % of the outage, but two minutes at most', async () => {
+  for (const [number, outageMs, recoveryMs] of [
+    [0, 10_000, 400],
+    [0.5, 10_000, 3_700],
+    [1, 10_000, 7_000],
+    [1, 200_000, 120_000],
+    [0.5, 200_000, 64_000],
+    [0, 10_000_000, 120_000],
+  ] as const) {
+    const { time, datastore, join } = setUp(number)
+    const { store } = join()
+    await time.advance(3_000)
+    datastore.state = 'away'
+    await time.advance(outageMs)
+    datastore.state = 'up'
+    await time.advance(recoveryMs - 1)
+    assert.equal(store.state, 'hangs')
+    await time.advance(1)
+    assert.equal(store.state, 'ok')
+  }
+})
+
+test('an outage is as long as it is away, however often that is said', async () => {
+  const { time, datastore, join } = setUp()
+  const { store, told } = join()
+  datastore.state = 'up'
+  datastore.state = 'away'
+  await time.advance(5_000)
+  datastore.state = 'away'
+  await time.advance(5_000)
+  datastore.state = 'up'
+  await time.advance(200)
+  datastore.state = 'up'
+  await time.advance(200)
+  assert.equal(store.state, 'ok')
+  assert.deepEqual(told(), ['hangs', 'ok'])
+  assert.equal(datastore.state, 'up')
+})
+
+test('who has not recovered when it goes away again waits for the second recovery', async () => {
+  const { time, datastore, join } = setUp()
+  const { store, told } = join()
+  datastore.state = 'away'
+  await time.advance(10_000)
+  datastore.state = 'up'
+  await time.advance(300)
+  datastore.state = 'away'
+  await time.advance(20_000)
+  assert.deepEqual([store.state, told()], ['hangs', ['hangs', 'hangs']])
+  datastore.state = 'up'
+  await time.advance(799)
+  assert.equal(store.state, 'hangs')
+  await time.advance(1)
+  assert.deepEqual([store.state, told()], ['ok', ['ok']])
+})
+
+test('a server that restarts connects at once if the datastore is up, and not while it is away', async () => {
+  const { time, datastore, join } = setUp(1)
+  const { store, told } = join()
+  datastore.state = 'away'
+  store.restart()
+  assert.equal(store.state, 'hangs')
+  await time.advance(10_000)
+  datastore.state = 'up'
+  assert.equal(store.state, 'hangs')
+  store.restart()
+  assert.equal(store.state, 'ok')
+  told()
+  await time.advance(10_000)
+  assert.deepEqual(told(), [], 'the recovery that it does not need any more is cancelled')
+})
+
+test('a server that joins during an outage does not reach the datastore either', async () => {
+  const { time, datastore, join } = setUp()
+  datastore.state = 'away'
+  const { store } = join()
+  assert.equal(store.state, 'hangs')
+  await time.advance(1_000)
+  datastore.state = 'up'
+  await time.advance(40)
+  assert.equal(store.state, 'ok')
+})
+
+test('of several causes each must be healed, and what hangs hides what fails', () => {
+  const { datastore, join } = setUp()
+  const { store, told } = join()
+  const other = join()
+  store.own = 'fails'
+  store.cut = true
+  store.own = 'hangs'
+  store.cut = false
+  store.own = 'fails'
+  datastore.state = 'away'
+  assert.deepEqual(told(), ['fails', 'hangs', 'hangs', 'hangs', 'fails', 'hangs'])
+  assert.deepEqual(other.told(), ['hangs'], 'its own etcd and its own path are of no other server')
+  store.cut = true
+  store.own = 'ok'
+  datastore.state = 'up'
+  assert.equal(store.state, 'hangs')
+  store.cut = false
+  assert.equal(store.state, 'ok')
+})
+
+test('without a clock servers recover at once', () => {
+  const datastore = new Datastore()
+  const store = new ServerStore(datastore, () => {})
+  datastore.state = 'away'
+  assert.equal(store.state, 'hangs')
+  datastore.state = 'up'
+  assert.equal(store.state, 'ok')
+  let called = 0
+  datastore.after(1_000, () => called++)()
+  assert.equal(called, 1)
+})
+
+test('a call that was asked for later can be cancelled', async () => {
+  const { time, datastore } = setUp()
+  const called: string[] = []
+  datastore.after(1_000, () => called.push('later'))
+  datastore.after(1_000, () => called.push('never'))()
+  datastore.after(0, () => called.push('at once'))
+  assert.deepEqual(called, ['at once'])
+  await time.advance(1_000)
+  assert.deepEqual(called, ['at once', 'later'])
+})

@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { MemberHistory } from '../../src/verify/member-history.ts'
+import type { MemberState } from '../../src/verify/member-state.ts'
+import {
+  ageOf,
+  areOverFor,
+  comeTo,
+  departureLagMs,
+  goneFrom,
+  isUnguarded,
+  latenessOf,
+  listedNow,
+  type Moment,
+  mayHaveMissedTick,
+  names,
+  observers,
+  recoveryMs,
+  seconds,
+  sharesShorterLease,
+  suspicionMs,
+} from '../../src/verify/moment.ts'
+import { defaultBounds, type Listing } from '../../src/verify/observation.ts'
+import { well } from './fleet-story.ts'
+
+const KUBE = { kind: 'kube-apiserver' } as const
+/** The delay of each message by which all that a master does is late by 1.2 s. */
+const SLOW = { delayMs: 100 }
+const GONE = { running: false, healthy: false, renewing: false, ended: true, connected: false }
+
+/** The history of a member at the address of its own name, which is well at 0, and then has these states in turn. */
+function member(
+  name: string,
+  first: Partial<MemberState> = {},
+  ...later: readonly (readonly [atMs: number, state: Partial<MemberState>])[]
+): MemberHistory {
+  const state = { ...well, name, address: name, ...first }
+  const history = new MemberHistory(state, 0, defaultBounds)
+  history.note(0, false)
+  for (const [atMs, change] of later) {
+    Object.assign(state, change)
+    history.note(atMs, false)
+  }
+  return history
+}
+
+function listing(addresses: readonly string[] | undefined, more: Partial<Listing> = {}): Listing {
+  return { atMs: 0, object: 'slice', addresses, byDamage: false, by: undefined, ...more }
+}
+
+function moment(more: Partial<Moment>): Moment {
+  return { nowMs: 0, bounds: defaultBounds, histories: [], leasesSinceMs: 0, ...more } as Moment
+}
+
+test('a lease may count after an outage for its TTL, or that of kube-apiserver, and the last attempt', () => {
+  assert.deepEqual([3_000, 15_000, 15_001, 60_000].map(suspicionMs), [17_000, 17_000, 17_001, 62_000])
+})
+
+test('a recovery takes as much longer as the longest TTL is beyond that of kube-apiserver', () => {
+  const [short, usual, long] = [5_000, 15_000, 40_000].map((leaseTtlMs, index) => member(`${index}`, { leaseTtlMs }))
+  assert.ok(short && usual && long)
+  const recovery = (...histories: readonly MemberHistory[]): number => recoveryMs({ bounds: defaultBounds, histories })
+  assert.deepEqual([recovery(), recovery(short), recovery(usual)], [20_000, 20_000, 20_000])
+  assert.equal(recovery(short, long, usual), 45_000)
+})
+
+test('listed is what the slice says', () => {
+  const endpoints = listing(['other'], { object: 'endpoints' })
+  assert.deepEqual(listedNow(moment({ latest: { slice: listing(['a', 'b']), endpoints } })), ['a', 'b'])
+  assert.deepEqual(listedNow(moment({ latest: { slice: listing(undefined), endpoints } })), [])
+  assert.deepEqual(listedNow(moment({ latest: { slice: undefined, endpoints } })), [])
+})
+
+test('ours must correct the list where there are any, else the kube-apiservers; the excluded ones need not', () => {
+  const [a, b, k] = [member('a'), member('b'), member('k', KUBE)]
+  assert.deepEqual(observers([k, a, b]), [a, b])
+  assert.deepEqual(observers([k, a, b], ['a']), [b])
+  assert.deepEqual(observers([k, a], ['a']), [], 'no kube-apiserver takes the place of ours')
+  assert.deepEqual(observers([k, member('l', KUBE)], ['l']), [k])
+})
+
+test('a lease is as short as any holder of the address makes it', () => {
+  const one = member('vip', { leaseTtlMs: 15_000 })
+  const shorter = member('vip', { leaseTtlMs: 14_000 })
+  const tooSlow = member('vip', { delayMs: 417 })
+  const slow = member('vip', { delayMs: 416 })
+  const elsewhere = [member('a', { leaseTtlMs: 5_000 }), member('b', { delayMs: 417 })]
+  assert.equal(sharesShorterLease(one, [one, member('vip'), slow, ...elsewhere]), false)
+  assert.equal(sharesShorterLease(one, [one, shorter]), true)
+  assert.equal(sharesShorterLease(shorter, [one, shorter]), false)
+  assert.equal(sharesShorterLease(one, [one, tooSlow]), true)
+  // The lease may still be of the last life, while the present one asks for a shorter one.
+  const shortened = member('vip', {}, [1_000, { leaseTtlMs: 12_000 }])
+  assert.deepEqual([shortened.ttlMs, sharesShorterLease(shortened, [shortened])], [15_000, true])
+})
+
+test('a kube-apiserver may miss a tick until a TTL, an interval and its delay after a damage of objects', () => {
+  const missed = (of: MemberHistory, sinceMs: number): boolean =>
+    mayHaveMissedTick(of, moment({ nowMs: 100_000, objectsDamagedAtMs: 100_000 - sinceMs, damagedAtMs: 100_000 }))
+  const times = [0, 25_000, 25_001, 26_200, 26_201]
+  assert.deepEqual(
+    times.map((sinceMs) => missed(member('k', KUBE), sinceMs)),
+    [true, true, false, false, false],
+  )
+  assert.deepEqual(
+    times.map((ms) => missed(member('k', { ...KUBE, ...SLOW }), ms)),
+    [true, true, true, true, false],
+  )
+  assert.equal(missed(member('a'), 0), false)
+})
+
+test('only a kube-apiserver writes a slice unguarded; an unknown writer may be one', () => {
+  const all = [member('a'), member('k', KUBE)]
+  const by = (name: string | undefined, object: Listing['object'] = 'slice') =>
+    isUnguarded(listing([], { by: name, object }), all)
+  assert.deepEqual([by('k'), by('a'), by(undefined), by('k', 'endpoints')], [true, false, true, false])
+  assert.equal(isUnguarded(listing([]), [member('a')]), false)
+})
+
+test('a version is as old as the messages of its writer are late, or those of anybody', () => {
+  const all = [member('a', SLOW), member('b', { delayMs: 10 })]
+  const age = (by: string | undefined): number => ageOf(listing([], { by }), all)
+  assert.deepEqual([age('a'), age('b'), age('c'), age(undefined)], [1_200, 120, 0, 1_200])
+})
+
+/** The last moment, in milliseconds, at which all of `dead` may still be listed; undefined if they always may. */
+function lastOf(observer: MemberHistory, dead: readonly MemberHistory[], leasesSinceMs = 0): number | undefined {
+  const isOver = (nowMs: number): boolean => areOverFor(observer, dead, moment({ nowMs, leasesSinceMs }))
+  let [from, to] = [0, 10_000_000]
+  if (!isOver(to)) return undefined
+  while (to - from > 1) {
+    const middle = Math.floor((from + to) / 2)
+    if (isOver(middle)) to = middle
+    else from = middle
+  }
+  return from
+}
+
+test('the dead must be gone when their lease has ended and the margin is over', () => {
+  const dead = member('b', {}, [50_000, GONE])
+  assert.equal(lastOf(member('a'), [dead]), 67_000)
+  assert.equal(lastOf(member('a'), [member('b', { leaseTtlMs: 20_000 }, [50_000, GONE])]), 72_000)
+  // A kube-apiserver sees it at its next tick, and a slow master later.
+  assert.equal(lastOf(member('k', KUBE), [dead]), 77_000)
+  assert.equal(lastOf(member('a', {}, [1_000, SLOW]), [dead]), 69_400)
+})
+
+test('of several dead ones the last must be over, and one that may be alive never is', () => {
+  const [early, late] = [member('b', {}, [50_000, GONE]), member('c', {}, [60_000, GONE])]
+  assert.equal(lastOf(member('a'), [early, late]), 77_000)
+  assert.equal(lastOf(member('a'), [early, member('c')]), undefined)
+  assert.equal(lastOf(member('a'), []), 0)
+})
+
+test('an observer that is not healthy must remove nobody; after its start or an outage it waits for renewals first', () => {
+  const dead = member('b', {}, [50_000, GONE])
+  assert.equal(lastOf(member('a', { healthy: false }), [dead]), undefined)
+  const started = member('a', { healthy: false }, [60_000, { healthy: true }])
+  assert.equal(lastOf(started, [dead]), 60_000 + 17_000 + 2_000)
+  assert.equal(lastOf(member('a'), [dead], 70_000), 70_000 + 17_000 + 2_000)
+  assert.equal(lastOf(started, [dead], 70_000), 70_000 + 17_000 + 2_000)
+  // For the longer of the TTLs, its own or that of the dead.
+  const longOwn = member('a', { healthy: false, leaseTtlMs: 30_000 }, [60_000, { healthy: true }])
+  assert.equal(lastOf(longOwn, [dead]), 60_000 + 32_000 + 2_000)
+  assert.equal(lastOf(started, [member('b', { leaseTtlMs: 30_000 }, [50_000, GONE])]), 60_000 + 32_000 + 2_000)
+})
+
+test('a master is as late as its messages, and a kube-apiserver by a tick more', () => {
+  assert.deepEqual([member('a'), member('a', SLOW)].map(latenessOf), [0, 1_200])
+  assert.deepEqual([member('k', KUBE), member('k', { ...KUBE, ...SLOW })].map(latenessOf), [10_000, 11_200])
+})
+
+test('a departure is late by two rounds of messages, and those of the fastest living master that may confirm it', () => {
+  const leaving = member('a', SLOW)
+  const others = [member('b', { delayMs: 50 }), member('c', { delayMs: 20 }), member('d', {}, [0, GONE])]
+  const lag = (...histories: readonly MemberHistory[]): number => departureLagMs(leaving, moment({ histories }))
+  assert.equal(lag(leaving, ...others), 2_400 + 240)
+  assert.equal(lag(leaving), 2_400)
+  const kube = member('k', KUBE)
+  assert.equal(departureLagMs(kube, moment({ histories: [kube] })), 10_000)
+})
+
+test('what a version no longer lists is gone, what it newly lists has come, unless it is a damage', () => {
+  const since = new Map<string, number>()
+  const change = (before: Listing | undefined, after: Listing) => {
+    const successor = { listing: after, before, since }
+    return [goneFrom(successor), comeTo(successor)]
+  }
+  assert.deepEqual(change(listing(['a', 'b']), listing(['b', 'c'])), [['a'], ['c']])
+  assert.deepEqual(change(listing(['a']), listing(undefined)), [['a'], []])
+  assert.deepEqual(change(listing(undefined), listing(['a'])), [[], ['a']])
+  assert.deepEqual(change(undefined, listing(['a'])), [[], ['a']])
+  assert.deepEqual(change(listing(['a', 'b']), listing(['b', 'c'], { byDamage: true })), [[], []])
+})
+
+test('durations and lists are told in words', () => {
+  assert.deepEqual([0, 1_240, 1_260, 61_000].map(seconds), ['0.0 s', '1.2 s', '1.3 s', '61.0 s'])
+  assert.deepEqual([names(['a', 'b']), names([]), names(undefined)], ['a, b', 'nobody', 'nobody'])
+})

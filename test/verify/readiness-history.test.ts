@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { MemberState } from '../../src/verify/member-state.ts'
+import { type Circumstances, ReadinessHistory } from '../../src/verify/readiness-history.ts'
+import { happenings, well } from './fleet-story.ts'
+
+const UNREADY: Partial<MemberState> = happenings.unready
+const SILENT: Partial<MemberState> = happenings.silent
+const { POSITIVE_INFINITY: EVER } = Number
+
+/** A member that has these states, each from a time on. It is listed, unless `around` says otherwise. */
+class Noted {
+  readonly history = new ReadinessHistory()
+
+  at(nowMs: number, state: Partial<MemberState> = {}, around: Partial<Circumstances> = {}): this {
+    const usual = { isPlaced: true, startedUnready: false, isImpaired: false, isAnother: false, lagMs: 0 }
+    this.history.note(nowMs, { ...well, name: 'a', address: 'a', ...state }, { ...usual, ...around })
+    return this
+  }
+
+  /** Whether its master may still say at this moment that its server is not ready. */
+  mayStillSeemUnready(nowMs: number, state: Partial<MemberState> = {}, around: Partial<Circumstances> = {}): boolean {
+    return this.at(nowMs, state, around).history.mayStillSeemUnready
+  }
+}
+
+test('of a member that was always ready there is nothing to say', () => {
+  const { history } = new Noted().at(0).at(10_000)
+  assert.equal(history.mayStillSeemUnready, false)
+  assert.equal(history.mayLeave(10_000), false)
+  assert.deepEqual(
+    [history.unserving, history.unservingInPlace, history.cleanlyUnready],
+    [undefined, undefined, undefined],
+  )
+})
+
+test('a master may leave when its server has not served for 2.9 s', () => {
+  const { history } = new Noted().at(0).at(1_000, UNREADY).at(2_000, UNREADY)
+  assert.deepEqual(
+    [3_899, 3_900].map((nowMs) => history.mayLeave(nowMs)),
+    [false, true],
+  )
+})
+
+test('probes that failed before count too', () => {
+  const { history } = new Noted().at(0).at(1_000, UNREADY, { isImpaired: true })
+  assert.equal(history.mayLeave(1_000), true)
+})
+
+test('a server that answers is known to be ready again after 1.5 s', () => {
+  const noted = new Noted().at(0, UNREADY).at(2_899)
+  assert.equal(noted.mayStillSeemUnready(4_398), true)
+  assert.equal(noted.mayStillSeemUnready(4_399), false)
+  assert.equal(noted.history.mayLeave(60_000), false)
+})
+
+test('a master that may have said that its server is not ready needs 3.5 s to take that back', () => {
+  const noted = new Noted().at(0, UNREADY).at(2_900)
+  assert.equal(noted.mayStillSeemUnready(6_399), true)
+  assert.equal(noted.mayStillSeemUnready(6_400), false)
+})
+
+test('after probes without an answer it takes 5 s, whatever was answered since', () => {
+  for (const untilMs of [1_000, 10_000]) {
+    const noted = new Noted().at(0, SILENT).at(500, UNREADY).at(untilMs)
+    assert.equal(noted.mayStillSeemUnready(untilMs + 4_999), true)
+    assert.equal(noted.mayStillSeemUnready(untilMs + 5_000), false)
+  }
+})
+
+test('slow messages come on top', () => {
+  const noted = new Noted().at(0, UNREADY).at(1_000)
+  assert.equal(noted.mayStillSeemUnready(3_699, {}, { lagMs: 1_200 }), true)
+  assert.equal(noted.mayStillSeemUnready(3_700, {}, { lagMs: 1_200 }), false)
+})
+
+test('the time begins again whenever it does not serve, or its probes fail', () => {
+  const relapsed = new Noted().at(0, UNREADY).at(1_000).at(2_000, UNREADY).at(2_500)
+  assert.equal(relapsed.history.mayLeave(2_900), true, 'it has been unready from the beginning')
+  assert.equal(relapsed.mayStillSeemUnready(3_999), true)
+  assert.equal(relapsed.mayStillSeemUnready(4_000), false)
+  const impaired = new Noted().at(0, UNREADY).at(1_000, { impaired: 'rest' }).at(60_000, { impaired: 'rest' })
+  assert.equal(impaired.history.mayStillSeemUnready, true)
+  assert.equal(impaired.at(60_500).mayStillSeemUnready(63_999), true)
+  assert.equal(impaired.mayStillSeemUnready(64_000), false)
+})
+
+test('the last period without service goes on until it serves', () => {
+  const noted = new Noted().at(0).at(1_000, UNREADY).at(2_000, SILENT)
+  assert.deepEqual(noted.history.unserving, { sinceMs: 1_000, untilMs: EVER })
+  assert.deepEqual(noted.at(3_000).at(4_000).history.unserving, { sinceMs: 1_000, untilMs: 3_000 })
+  assert.deepEqual(noted.at(5_000, UNREADY).history.unserving, { sinceMs: 5_000, untilMs: EVER })
+})
+
+test('a period without service is in place if the master was listed and went on', () => {
+  const period = { sinceMs: 1_000, untilMs: EVER }
+  const inPlace = (...later: readonly Parameters<Noted['at']>[]) => {
+    const noted = new Noted().at(1_000, UNREADY)
+    for (const args of later) noted.at(...args)
+    return noted.history.unservingInPlace
+  }
+  assert.deepEqual(inPlace([2_000, UNREADY, { isPlaced: false }]), period)
+  assert.deepEqual(inPlace([2_000]), { ...period, untilMs: 2_000 })
+  assert.equal(inPlace([2_000, { ...UNREADY, running: false }]), undefined)
+  assert.equal(inPlace([2_000, UNREADY, { isAnother: true }]), undefined)
+  assert.equal(inPlace([2_000, {}, { isAnother: true }]), undefined)
+  // Once it is not in place, nothing brings that back.
+  assert.equal(inPlace([2_000, UNREADY, { isAnother: true }], [3_000, UNREADY]), undefined)
+  assert.equal(
+    new Noted().at(1_000, UNREADY, { isPlaced: false }).at(2_000, UNREADY).history.unservingInPlace,
+    undefined,
+  )
+  assert.equal(new Noted().at(1_000, { ...UNREADY, running: false }).history.unservingInPlace, undefined)
+})
+
+test('a listed master whose server answers that it is not ready is cleanly unready, from then until it serves', () => {
+  const noted = new Noted().at(0).at(1_000, UNREADY).at(2_000, UNREADY)
+  assert.equal(noted.history.cleanlyUnreadySinceMs, 1_000)
+  assert.deepEqual(noted.history.cleanlyUnready, { sinceMs: 1_000, untilMs: EVER })
+  noted.at(3_000).at(4_000)
+  assert.equal(noted.history.cleanlyUnreadySinceMs, undefined)
+  assert.deepEqual(noted.history.cleanlyUnready, { sinceMs: 1_000, untilMs: 3_000 })
+  assert.deepEqual(noted.at(5_000, UNREADY).history.cleanlyUnready, { sinceMs: 5_000, untilMs: EVER })
+})
+
+test('it must be listed when it begins, and need not stay so', () => {
+  const late = new Noted().at(1_000, UNREADY, { isPlaced: false }).at(2_000, UNREADY)
+  assert.equal(late.history.cleanlyUnreadySinceMs, 2_000)
+  assert.equal(late.at(3_000, UNREADY, { isPlaced: false }).history.cleanlyUnreadySinceMs, 2_000)
+  assert.equal(new Noted().at(1_000, UNREADY, { isPlaced: false }).history.cleanlyUnreadySinceMs, undefined)
+})
+
+const etcdFails: Partial<MemberState> = { serves: false, ready: true, etcdFails: true }
+
+const unclean: readonly (readonly [what: string, state: Partial<MemberState>, around?: Partial<Circumstances>])[] = [
+  ['its server does not answer', SILENT],
+  ['its server is ready, and only its datastore is away', { serves: false }],
+  ['its probes fail', { ...UNREADY, impaired: 'rest' }],
+  ['it does not run', { ...UNREADY, running: false }],
+  ['it is cut off', { ...UNREADY, connected: false }],
+  ['it is cut off, and its lease store fails too', { ...etcdFails, connected: false, renewing: false }],
+  ['it was started so', UNREADY, { startedUnready: true }],
+  ['it does not leave then', { ...UNREADY, leavesWhenUnready: false }],
+]
+
+for (const [what, state, around] of unclean) {
+  test(`a master is not cleanly unready if ${what}, and no longer if that comes later`, () => {
+    assert.equal(new Noted().at(1_000, state, around).history.cleanlyUnreadySinceMs, undefined)
+    const { history } = new Noted().at(1_000, UNREADY).at(2_000, state, around)
+    assert.equal(history.cleanlyUnreadySinceMs, undefined)
+    assert.equal(history.cleanlyUnready, undefined)
+  })
+}
+
+test('a server whose own etcd is dead is cleanly unready too, if its master renews its lease elsewhere', () => {
+  assert.equal(new Noted().at(1_000, etcdFails).history.cleanlyUnreadySinceMs, 1_000)
+  assert.equal(new Noted().at(1_000, { ...etcdFails, connected: false }).history.cleanlyUnreadySinceMs, 1_000)
+})

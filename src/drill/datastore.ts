@@ -113,7 +113,6 @@ export class ServerStore {
    */
   follow(backAfterMs: number | undefined): void {
     this.#cancel?.()
-    this.#cancel = undefined
     const turn = (away: boolean): void => {
       this.#away = away
       this.#onChange()

@@ -1,6 +1,6 @@
 import type { TestedMutant } from '../mutant.ts'
 
-/** Of the checks of a live cluster. */
+/** Of the checks of a live cluster, and of the invariants of a fleet. */
 export const mutants: Readonly<Record<string, TestedMutant>> = {
   'verify-dial-loopback': {
     broken: 'Probes a listed address that is this machine, or a metadata service.',
@@ -43,5 +43,54 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     text: 'text.charCodeAt(at - 1) === 0x5c ? start : endOfList(text, start)',
     instead: 'endOfList(text, start)',
     tests: ['kube/http-streams.test.ts'],
+  },
+  'moment-kube-apiservers-instead': {
+    broken: 'Demands of kube-apiservers what the excluded masters of this program would do.',
+    file: 'verify/moment.ts',
+    text: "return all.some(({ kind }) => kind === 'apiserver-bootstrap') ? ours : others",
+    instead: 'return ours.length > 0 ? ours : others',
+    tests: ['verify/moment.test.ts'],
+  },
+  'moment-ttl-of-the-dead-alone': {
+    broken: 'Demands a removal before the observer, whose TTL is longer, has waited for renewals.',
+    file: 'verify/moment.ts',
+    text: 'suspicionMs(Math.max(ttlMs, observer.ttlMs))',
+    instead: 'suspicionMs(ttlMs)',
+    tests: ['verify/moment.test.ts'],
+  },
+  'moment-unknown-writer': {
+    broken: 'Takes an unknown writer of a slice for one whose writes are guarded.',
+    file: 'verify/moment.ts',
+    text: "kind === 'kube-apiserver' && (by === undefined || name === by)",
+    instead: "kind === 'kube-apiserver' && name === by",
+    tests: ['verify/moment.test.ts'],
+  },
+  'readiness-of-another-life': {
+    broken: 'Takes a master for listed since before its server failed though it was started meanwhile.',
+    file: 'verify/readiness-history.ts',
+    text: 'if (!state.running || around.isAnother) this.#wasPlaced = false',
+    instead: 'if (!state.running) this.#wasPlaced = false',
+    tests: ['verify/readiness-history.test.ts'],
+  },
+  'readiness-relapse': {
+    broken: 'Counts the time in which a server is ready again from before it failed once more.',
+    file: 'verify/readiness-history.ts',
+    text: '    this.#unready.servesSinceMs = undefined\n',
+    instead: '',
+    tests: ['verify/readiness-history.test.ts'],
+  },
+  'readiness-silence-forgotten': {
+    broken: 'Forgets that probes had no answer when one is answered.',
+    file: 'verify/readiness-history.ts',
+    text: 'if (!answering) this.#unready.silent = true',
+    instead: 'this.#unready.silent = !answering',
+    tests: ['verify/readiness-history.test.ts'],
+  },
+  'readiness-clean-without-an-answer': {
+    broken: 'Takes a server that does not answer for one that says that it is not ready.',
+    file: 'verify/readiness-history.ts',
+    text: 'const clean = answering && (',
+    instead: 'const clean = (',
+    tests: ['verify/readiness-history.test.ts'],
   },
 }

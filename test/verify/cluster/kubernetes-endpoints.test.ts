@@ -128,6 +128,7 @@ test('each thing by which Endpoints lead clients astray is a finding of its own'
   for (const [one, expected] of [
     [given([]), ['at least one address', 'no address']],
     [given([{ ports: https() }]), ['at least one address', 'no address']],
+    [given([{ ports: https() }, { ports: https() }]), ['at least one address', 'no address']],
     [given([subset, { ...subset, addresses: ipsOf([B]) }]), ['one subset', '2 subsets']],
     [given([{ ...subset, addresses: ipsOf([A, '127.0.0.1']) }]), ['addresses that clients can reach', '127.0.0.1']],
     [given([{ ...subset, addresses: ipsOf([A, B, B]) }]), ['each address once', `${B} more than once`]],

@@ -27,10 +27,10 @@ import { passedOn } from '../../kube/passed-on.ts'
 const { signal } = new AbortController()
 const DEFAULT = { namespace: 'default', name: 'kubernetes' }
 
-/** An API server with the namespaces `default` and `other` and a range of ClusterIPs, and how it is read. */
+/** An API server with the namespaces `default` and `another` and a range of ClusterIPs, and how it is read. */
 async function serving() {
   const { time, api } = setUp()
-  for (const name of ['default', 'other']) await api.create(namespaces, { metadata: { name } })
+  for (const name of ['default', 'another']) await api.create(namespaces, { metadata: { name } })
   await api.create(serviceCidrs, { metadata: { name: 'kubernetes' }, spec: { cidrs: ['10.96.0.0/24'] } })
   const clock = time.view()
   const read = async <Name extends PartName>(name: Name, source: Partial<ClusterSource> = {}, end = signal) =>
@@ -152,12 +152,12 @@ test('namespaces come by name, with nothing but the time of their deletion', asy
   assert.deepEqual(
     [...(await value('namespaces'))],
     [
+      ['another', { metadata: { name: 'another' } }],
       ['default', { metadata: { name: 'default' } }],
-      ['other', { metadata: { name: 'other' } }],
     ],
   )
-  const [, [, other] = []] = await value('namespaces', { api: leaving })
-  assert.deepEqual(other, { metadata: { name: 'other', deletionTimestamp: '2026-01-01T00:00:00Z' } })
+  const [[, first] = []] = await value('namespaces', { api: leaving })
+  assert.deepEqual(first, { metadata: { name: 'another', deletionTimestamp: '2026-01-01T00:00:00Z' } })
 })
 
 test('long lists are read in small pages without managed fields', async () => {
@@ -168,7 +168,7 @@ test('long lists are read in small pages without managed fields', async () => {
     return api.list(resource, query)
   }
   for (let index = 0; index < 120; index++) {
-    await api.create(services, { metadata: { namespace: 'other', name: `s-${index}` }, spec: { clusterIP: 'None' } })
+    await api.create(services, { metadata: { namespace: 'another', name: `s-${index}` }, spec: { clusterIP: 'None' } })
   }
   assert.equal((await value('services', { api: passedOn(api, { list }) })).length, 120)
   assert.deepEqual(asked, [
@@ -181,7 +181,7 @@ test('the Service and its Endpoints are those in default, or are missing', async
   const { api, value } = await serving()
   assert.equal(await value('kubernetesService'), undefined)
   assert.equal(await value('kubernetesEndpoints'), undefined)
-  for (const ref of [{ ...DEFAULT, name: 'a' }, { ...DEFAULT, namespace: 'other' }, DEFAULT]) {
+  for (const ref of [{ ...DEFAULT, name: 'a' }, { ...DEFAULT, namespace: 'another' }, DEFAULT]) {
     await api.create(services, { metadata: ref, spec: { ports: [{ port: 443 }] } })
     await api.create(endpoints, { metadata: ref, subsets: [] })
   }
@@ -203,16 +203,17 @@ test('the slices of the Service are the one of its name and all that name it, ea
     slice('default', 'kubernetes', 'kubernetes'),
     slice('default', 'kubernetes-ipv6', 'kubernetes'),
     slice('default', 'web-1', 'web'),
-    slice('other', 'kubernetes', 'kubernetes'),
+    slice('another', 'foreign', 'kubernetes'),
   ]) {
     await api.create(endpointSlices, one)
   }
-  const names = async () => (await value('kubernetesSlices')).map(({ metadata }) => metadata?.name)
-  assert.deepEqual(await names(), ['kubernetes', 'kubernetes-ipv6'])
+  const names = async () =>
+    (await value('kubernetesSlices')).map(({ metadata }) => `${metadata?.namespace}/${metadata?.name}`)
+  assert.deepEqual(await names(), ['default/kubernetes', 'default/kubernetes-ipv6'])
   // Without its label, the slice is still found by its name.
   const live = await api.get(endpointSlices, DEFAULT)
   await api.update(endpointSlices, { ...live, metadata: { ...live.metadata, labels: {} } })
-  assert.deepEqual(await names(), ['kubernetes', 'kubernetes-ipv6'])
+  assert.deepEqual(await names(), ['default/kubernetes', 'default/kubernetes-ipv6'])
   const all = await value('endpointSlices')
   assert.equal(all.length, 4)
   assert.ok(all.every(({ endpoints }) => endpoints?.every(({ hints }) => hints === undefined)))
@@ -223,9 +224,9 @@ test('Services have all ports, and the port of their health check with its polic
   const { api, value } = await serving()
   const ports = [{ name: 'web', port: 80, protocol: 'TCP', nodePort: 30_080, targetPort: 80 }]
   const spec = { type: 'LoadBalancer', externalTrafficPolicy: 'Local', healthCheckNodePort: 30_090, ports }
-  await api.create(services, { metadata: { namespace: 'other', name: 'a' }, spec } as unknown as Service)
+  await api.create(services, { metadata: { namespace: 'another', name: 'a' }, spec } as unknown as Service)
   await api.create(services, { metadata: { namespace: 'default', name: 'b' }, spec: { ports: [{ port: 80 }] } })
-  const [plain, checked] = await value('services')
+  const [checked, plain] = await value('services')
   assert.deepEqual(
     checked?.spec?.ports?.map(({ nodePort }) => nodePort),
     [30_080],
@@ -286,10 +287,10 @@ test('leases are read where masters keep them: in etcd if it is given, unless th
     if (resource.plural === leases.plural) asked.push(query?.namespace)
     return api.list(resource, query)
   }
-  const source = { api: passedOn(api, { list }), etcd, leaseStore: 'kubernetes', leaseNamespace: 'other' } as const
-  await api.create(leases, { metadata: { namespace: 'other', name: 'a', labels } })
+  const source = { api: passedOn(api, { list }), etcd, leaseStore: 'kubernetes', leaseNamespace: 'another' } as const
+  await api.create(leases, { metadata: { namespace: 'another', name: 'a', labels } })
   assert.equal((await value('masterLeases', source)).store, 'kubernetes')
-  assert.deepEqual(asked, ['other'])
+  assert.deepEqual(asked, ['another'])
   const denied = { ...kv, list: () => Promise.reject(new EtcdError('PermissionDenied', 'denied')) }
   for (const name of ['masterLeases', 'rangeAllocations'] as const) {
     const broken = {
@@ -310,17 +311,18 @@ test('servers are probed for the names of the Service, also if it and the slices
   const { api, read, value } = await serving()
   const ports = [{ name: 'https', port: 6443, protocol: 'TCP' }]
   await api.create(endpoints, { metadata: DEFAULT, subsets: [{ addresses: [{ ip: '192.0.2.1' }], ports }] })
-  await api.create(services, { metadata: DEFAULT, spec: { clusterIP: 'None', ports: [{ port: 443 }] } })
+  await api.create(services, { metadata: DEFAULT, spec: { clusterIP: '10.96.0.7', ports: [{ port: 443 }] } })
   const six = { ...slice('default', 'kubernetes-ipv6', 'kubernetes'), addressType: 'IPv6', ports } as EndpointSlice
   await api.create(endpointSlices, { ...six, endpoints: [{ addresses: ['2001:db8::1'] }] })
   const ask: ServerProbe = async () => ({ type: 'none', reason: 'no' })
   const probe = { ask, targets: new Map() }
   const addresses = async (error?: Error, ...of: readonly Resource<KubeObject>[]) => {
     const found = await value('serverProbes', { api: error === undefined ? api : failing(api, error, ...of), probe })
-    return found.map(({ address }) => address)
+    return found.map(({ address, names }) => `${address} as ${names.filter((name) => name !== address).join(' ')}`)
   }
-  assert.deepEqual(await addresses(), ['192.0.2.1', '2001:db8::1'])
-  assert.deepEqual(await addresses(kubeError('Forbidden'), services, endpointSlices), ['192.0.2.1'])
+  const dns = 'kubernetes.default.svc'
+  assert.deepEqual(await addresses(), [`192.0.2.1 as 10.96.0.7 ${dns}`, `2001:db8::1 as 10.96.0.7 ${dns}`])
+  assert.deepEqual(await addresses(kubeError('Forbidden'), services, endpointSlices), [`192.0.2.1 as ${dns}`])
   const blind = { api: failing(api, kubeError('Forbidden'), endpoints), probe }
   assert.equal((await read('serverProbes', blind)).type, 'unread')
   await assert.rejects(read('serverProbes', { api: failing(api, kubeError('Unreachable'), services), probe }))

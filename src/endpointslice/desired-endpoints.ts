@@ -40,9 +40,10 @@ export class DesiredEndpoints {
   /** The group of the previous Pod, to which the next Pod mostly belongs too. */
   #last: Group | undefined
 
-  constructor(options: DesiredEndpointsOptions) {
-    this.#options = options
-    this.#portsOf = portsOfPods(options.service)
+  /** Keeps nothing else of the options, because a plan cache lives longer than the Pods and slices of a plan. */
+  constructor({ service, nodeOf, addressType }: DesiredEndpointsOptions) {
+    this.#options = { service, nodeOf, addressType }
+    this.#portsOf = portsOfPods(service)
   }
 
   /** The groups by {@link portsKey}. */

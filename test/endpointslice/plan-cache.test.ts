@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { InSyncSlices, SlicesMemory } from '../../src/endpointslice/plan-cache.ts'
 import type { AddressType } from '../../src/endpointslice/slice.ts'
 import type { EndpointSlice, Node, Pod, Service } from '../../src/kube/resources.ts'
+import { heapBytes } from '../support/heap.ts'
 
 const service = {
   metadata: { name: 'web', namespace: 'n', uid: 'service' },
@@ -194,6 +195,27 @@ test('a Pod that goes to other ports is forgotten in the group in which it was',
   })
   const held = [...planned.first.desired.groups.keys()].map((key) => planned.first.settled(key).endpoints)
   assert.deepEqual(held, [4, 1])
+})
+
+test('neither a Pod that was replaced nor the slices of the first plan are kept', async () => {
+  const memory = new SlicesMemory()
+  const nodeOf = (name: string): Node | undefined => nodes.get(name)
+  /** Plans twice; the second time one of the Pods is another object. */
+  const plan = (): readonly WeakRef<object>[] => {
+    const pods = podsOf('abcd')
+    const slices = [sliceOf('one')]
+    const asked = { service, nodesVersion: 1, addressType: 'IPv4', nodeOf } as const
+    const first = memory.recall({ ...asked, ...{ slices }, pods })
+    assert.equal(memory.recall({ ...asked, pods: [podOf('a'), ...pods.slice(1)] }), first)
+    return [pods[0], slices[0]].map((one) => new WeakRef(one as object))
+  }
+  const gone = plan()
+  await new Promise((resolve) => setImmediate(resolve))
+  heapBytes()
+  assert.deepEqual(
+    gone.map((one) => one.deref()),
+    [undefined, undefined],
+  )
 })
 
 test('slices in sync know their Pods; the change of one Pod forgets its whole slice and no other', () => {

@@ -247,4 +247,14 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'this.#away = false',
     tests: ['drill/datastore.test.ts'],
   },
+  'a-plan-cache-with-its-first-question': {
+    broken: 'Keeps the Pods and slices of the first plan for a Service as long as its plan cache.',
+    file: 'endpointslice/desired-endpoints.ts',
+    text: `  constructor({ service, nodeOf, addressType }: DesiredEndpointsOptions) {
+    this.#options = { service, nodeOf, addressType }`,
+    instead: `  constructor(options: DesiredEndpointsOptions) {
+    const { service } = options
+    this.#options = options`,
+    tests: ['endpointslice/plan-cache.test.ts'],
+  },
 }

@@ -93,4 +93,11 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'const clean = (',
     tests: ['verify/readiness-history.test.ts'],
   },
+  'verify-reads-on': {
+    broken: 'Reads the other parts of a cluster to their end though one has failed.',
+    file: 'verify/cluster/read-cluster.ts',
+    text: '    controller.abort()\n',
+    instead: '',
+    tests: ['verify/cluster/read-cluster.test.ts'],
+  },
 }

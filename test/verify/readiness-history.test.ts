@@ -133,7 +133,7 @@ test('it must be listed when it begins, and need not stay so', () => {
 const etcdFails: Partial<MemberState> = { serves: false, ready: true, etcdFails: true }
 
 const unclean: readonly (readonly [what: string, state: Partial<MemberState>, around?: Partial<Circumstances>])[] = [
-  ['its server does not answer', SILENT],
+  ['its server does not answer', { ...SILENT, ready: false }],
   ['its server is ready, and only its datastore is away', { serves: false }],
   ['its probes fail', { ...UNREADY, impaired: 'rest' }],
   ['it does not run', { ...UNREADY, running: false }],

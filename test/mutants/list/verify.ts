@@ -100,4 +100,25 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '',
     tests: ['verify/cluster/read-cluster.test.ts'],
   },
+  'verify-relist-nobody': {
+    broken: 'Prints a command that empties the list.',
+    file: 'verify/cluster/kubernetes-endpoints.ts',
+    text: 'addresses.length === 0 ? undefined : endpointsOf(addresses, context)',
+    instead: 'endpointsOf(addresses, context)',
+    tests: ['verify/cluster/kubernetes-endpoints.test.ts'],
+  },
+  'verify-repair-with-a-loopback-address': {
+    broken: 'Repairs Endpoints with addresses of the slice that no client can use.',
+    file: 'verify/cluster/kubernetes-endpoints.ts',
+    text: 'addressesInSlice(ownSlice(context)).filter((address) => isListable(address))',
+    instead: 'addressesInSlice(ownSlice(context))',
+    tests: ['verify/cluster/kubernetes-endpoints.test.ts'],
+  },
+  'verify-missing-beside-an-unread-service': {
+    broken: 'Does not find missing Endpoints where the Service may not be read.',
+    file: 'verify/cluster/kubernetes-endpoints.ts',
+    text: "const isAlone = service?.type !== 'read' || service.value !== undefined",
+    instead: "const isAlone = service?.type === 'read' && service.value !== undefined",
+    tests: ['verify/cluster/kubernetes-endpoints.test.ts'],
+  },
 }

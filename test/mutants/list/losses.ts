@@ -301,6 +301,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     text: '{ type: leaving.type, sent: false }',
     instead: "{ type: 'writing', sent: false }",
     tests: ['kubernetes-service/membership/inputs-requests.test.ts'],
+  },
   'a-plan-cache-of-another-service': {
     broken: 'Keeps the cached endpoints, with their ports, of a Service that has changed.',
     file: 'endpointslice/plan-cache.ts',

@@ -198,6 +198,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     text: '      this.#informer.restart()\n',
     instead: '',
     tests: ['namespaces/controller.test.ts'],
+  },
   'workload-writes-of-a-former-leader': {
     broken: 'Controllers write after the end of their Lease.',
     file: 'bootstrap/workload-parts.ts',

@@ -19,5 +19,5 @@ test('a seed draws the same mistakes again, under names that are not taken, and 
 test('the test file that bears the name of a source is the nearest', async () => {
   const nearest = await NearestTests.read()
   assert.deepEqual(nearest.of('net/host-port.ts', 1), ['net/host-port.test.ts'])
-  assert.equal(nearest.of('kube/event-object.ts', 1)[0], 'kube/event-recorder.test.ts')
+  assert.equal(nearest.of('kube/discovery.ts', 1)[0], 'kube/served-resources.test.ts')
 })

@@ -73,7 +73,7 @@ export const checkTexts = {
   },
   'service-cidr': {
     title: 'The default ServiceCIDR is Ready, and has the range of the flags.',
-    why: 'While it is missing or not Ready, no Service gets a ClusterIP.',
+    why: 'While it is missing or its condition Ready is False, no Service gets a ClusterIP.',
     repair: 'create it, or set its condition; if its range differs, check the flags first',
   },
   'cluster-ips': {

@@ -194,6 +194,9 @@ test('of thousands of objects the first are shown, and how many there are', () =
     { length: 5000 },
     (_, index) => ({ kind: 'EndpointSlice', name: `s-${index}`, detail: '' }) as const,
   )
+  const rest = (count: number) =>
+    /and \d+ more/.exec(statusSections({ ...status, objects: objects.slice(0, count) }).objects ?? '')?.[0]
+  assert.deepEqual([rest(200), rest(201)], [undefined, 'and 1 more'])
   const { objects: shown = '' } = statusSections({ ...status, objects })
   assert.equal(shown.match(/<tr>/g)?.length, 202)
   assert.match(shown, /and 4800 more/)

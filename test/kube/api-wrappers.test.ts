@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { KubeApi, ListQuery } from '../../src/kube/api.ts'
-import { fencedApi, listPages } from '../../src/kube/api-wrappers.ts'
+import { dryRunApi, fencedApi, listPages } from '../../src/kube/api-wrappers.ts'
 import { KubeError } from '../../src/kube/errors.ts'
 import { configMaps, services } from '../../src/kube/resources.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { Embedded } from '../apiserver/embedded.ts'
 
 test('who may not write reads all the same, and each write is asked for at its own instant', async () => {
@@ -28,6 +29,26 @@ test('who may not write reads all the same, and each write is asked for at its o
     (await api.list(configMaps, { namespace: 'default' })).items.map(({ metadata }) => metadata?.name),
     ['b'],
   )
+})
+
+test('a dry run says each write once, and again when more than its times has changed', async () => {
+  const { api } = await Embedded.started(['10.96.0.0/16'])
+  const logger = memoryLogger()
+  const dry = dryRunApi(api, logger)
+  const ref = { namespace: 'default', name: 'a' }
+  const made = await api.create(configMaps, { metadata: ref, data: { x: '1' } })
+  const values = ['2', '2', '3', '2026-11-27T16:00:00Z', '2026-11-27T17:00:00Z', '2']
+  for (const x of values) assert.deepEqual((await dry.update(configMaps, { ...made, data: { x } })).data, { x })
+  for (const name of ['a', 'a', 'b']) await dry.delete(configMaps, { ...ref, name })
+  assert.deepEqual(
+    logger.lines.map(({ message, fields }) => `${message} ${fields.verb} ${fields.object}`),
+    [
+      ...Array.from({ length: 4 }, () => 'dry run: would write update default/a'),
+      'dry run: would write delete default/a',
+      'dry run: would write delete default/b',
+    ],
+  )
+  assert.deepEqual((await api.get(configMaps, ref)).data, { x: '1' })
 })
 
 test('pages that are too long are asked for again in smaller ones, from where they began', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { KubeObject } from '../../src/kube/resources.ts'
-import { type Change, keyOf, keyOfObject, Store } from '../../src/kube/store.ts'
+import { type Change, keyOf, keyOfObject, refOfKey, Store } from '../../src/kube/store.ts'
 import { atOnce } from '../../src/runtime/steps.ts'
 
 function object(name: string, resourceVersion: string, uid = 'u'): KubeObject {
@@ -14,6 +14,7 @@ test('keys are namespace/name, and the bare name for what has no namespace', () 
   assert.equal(keyOf({ name: 'b' }), 'b')
   assert.equal(keyOf({ namespace: '', name: 'b' }), 'b')
   assert.equal(keyOfObject({ metadata: { name: 'b', namespace: 'a' } }), 'a/b')
+  assert.deepEqual([refOfKey('a/bc'), refOfKey('b')], [{ namespace: 'a', name: 'bc' }, { name: 'b' }])
 })
 
 test('a change carries what was here before', () => {

@@ -60,6 +60,9 @@ test('what Go leaves out where it is empty is left out, what it points to is not
   assert.deepEqual(jsonOfMessage('core/v1.Service', message([2, message([1, port], [3, ''], [20, 0])])), {
     spec: { ports: [{ port: 80, targetPort: 'web' }], allocateLoadBalancerNodePorts: false },
   })
+  const publishing = message([2, message([13, 1])])
+  assert.deepEqual(jsonOfMessage('core/v1.Service', publishing), { spec: { publishNotReadyAddresses: true } })
+  assert.deepEqual(jsonOfMessage('core/v1.Service', message([2, message([13, 0])])), { spec: {} })
 })
 
 test('times have whole seconds or six digits, and a zero time is none', () => {

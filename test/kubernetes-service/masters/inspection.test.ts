@@ -173,6 +173,7 @@ test('a Lease is shown with what its times say, and evicted as it was seen', asy
   const before = await only(inspector)
   assert.match(before.id, /^Lease kube-system\/apiserver-bootstrap-192-0-2-1-/)
   assert.deepEqual([before.address, before.life], ['192.0.2.1', { type: 'renewed', ttlMs, leftMs: 11_000 }])
+  assert.deepEqual(before.odd, [])
   await master.update(holder('192.0.2.1'), signal)
   assert.equal(await inspector.evict(before, signal), false)
   assert.equal(await inspector.evict(await only(inspector), signal), true)

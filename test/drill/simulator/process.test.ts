@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ProcessLeases, processClock } from '../../../src/drill/simulator/process.ts'
+import { ProcessLeases, processClock, StoreClock } from '../../../src/drill/simulator/process.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { never } from './fleet-under-test.ts'
@@ -25,4 +25,30 @@ test('a process that is frozen neither reads shared leases nor hears of them, an
   await time.advance(0)
   assert.deepEqual([looks, read], [1, 1])
   stop.abort()
+})
+
+test('the monotonic time of a stopped store stands still, each time that it is stopped; its wall clock goes on', async () => {
+  const time = new VirtualClock()
+  const clock = new StoreClock(time)
+  const [wallMs, monotonicMs] = [clock.wallMs(), clock.monotonicMs()]
+  const passed = () => [clock.wallMs() - wallMs, clock.monotonicMs() - monotonicMs]
+  const seen: number[][] = []
+  for (const change of ['stop', 'stop', 'start', 'stop', 'start', 'start'] as const) {
+    await time.advance(1_000)
+    clock[change]()
+    seen.push(passed())
+  }
+  await time.advance(1_000)
+  assert.deepEqual(
+    [...seen, passed()],
+    [
+      [1_000, 1_000],
+      [2_000, 1_000],
+      [3_000, 1_000],
+      [4_000, 2_000],
+      [5_000, 2_000],
+      [6_000, 3_000],
+      [7_000, 4_000],
+    ],
+  )
 })

@@ -22,7 +22,7 @@ export const version = {
   platform: 'apiserver-bootstrap',
 }
 
-/** The discovery documents by path: /api, /apis, each group and each group version. */
+/** The documents of discovery by path: /version, /api, /apis, each group and each group version. */
 export function discoveryDocuments(kinds: readonly Kind[]): ReadonlyMap<string, object> {
   const documents = new Map<string, object>([
     ['/version', version],
@@ -110,8 +110,8 @@ const aggregatedVersions = ['v2', 'v2beta1'] as const
 
 /**
  * The aggregated discovery document of /api or /apis in the version that a client accepts, with its content type;
- * undefined if the client accepts none. The parameters must match exactly: in a version that a client does not accept,
- * the client finds no kinds.
+ * undefined if the client accepts none. The parameters must match exactly, because a client finds no kinds in a
+ * document of a version that it does not accept.
  */
 export function aggregatedDiscovery(kinds: readonly Kind[], request: ApiRequest): ApiResponse | undefined {
   const { path } = request

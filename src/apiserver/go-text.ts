@@ -1,7 +1,7 @@
 import { isRecord } from '../kube/resources.ts'
 import { DEEPEST_NESTING } from '../kube/transport.ts'
 
-/** Go's unicode.IsPrint. It accepts no space but that of ASCII. */
+/** Go's unicode.IsPrint. The only space that it accepts is U+0020. */
 export function isPrintable(character: string): boolean {
   return /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u.test(character)
 }

@@ -18,7 +18,7 @@ export interface ManagedEntry {
   readonly manager: string
   readonly operation: 'Update' | 'Apply'
   readonly apiVersion: string
-  /** Left out if an apply has changed nothing, because all values were the same before. */
+  /** Left out as long as the applies of this manager have changed nothing, because all values were the same before. */
   readonly time?: string | undefined
   readonly fieldsType: 'FieldsV1'
   readonly fieldsV1: FieldSet
@@ -33,8 +33,8 @@ export function entriesOf(object: KubeObject): ManagedFields {
 }
 
 /**
- * The part of an object that a write can own: without its identity, the fields that only the server sets, and those of
- * another subresource.
+ * The part of an object that a manager can own. Left out are the identity of the object, the fields that only the
+ * server sets, and the fields of another subresource.
  */
 export function ownable(object: KubeObject, subresource: Subresource, kind: Kind): Draft {
   const { kind: _kind, apiVersion: _apiVersion, metadata, status, ...rest } = object as Draft
@@ -174,8 +174,9 @@ export function inOrder(entries: ManagedFields): ManagedFields {
 }
 
 /**
- * Whether an entry is that of this manager, for this kind. A manager has one entry of updates per version of the kind,
- * but only one of applies: otherwise the manager could not remove fields that it applied in another version.
+ * Whether an entry belongs to this manager, for this kind and subresource. A manager has one entry of updates per
+ * version of the kind, but only one of applies: otherwise the manager could not remove fields that it applied in
+ * another version.
  */
 export function isBy(old: ManagedEntry, { resource }: Kind, manager: Manager, subresource: Subresource): boolean {
   const isSame = old.manager === manager.name && old.operation === manager.operation && old.subresource === subresource

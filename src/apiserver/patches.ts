@@ -6,7 +6,7 @@ import { badRequest, tooManyOperations, unprocessable, unsupportedMediaType } fr
 import type { StoredObject } from './store.ts'
 import { strategicMergePatch } from './strategic-merge-patch.ts'
 
-/** The kinds of patch that are served, by media type. */
+/** The kinds of patch that are served. */
 type PatchType = 'merge' | 'strategic' | 'json' | 'apply'
 
 /** @throws Refusal 415 */
@@ -75,7 +75,7 @@ export function jsonPatch(document: unknown, operations: unknown): unknown {
   if (operations.length > MAX_OPERATIONS) throw tooManyOperations(MAX_OPERATIONS, operations.length)
   const copies = { bytes: 0 }
   const edited = operations.reduce((before: unknown, operation) => applied(before, operation, copies), copied(document))
-  // Unused parts of operations may be nested too deeply for a later refusal, which quotes all operations.
+  // Checks also what no operation has used: a later refusal quotes all operations, so none may be nested too deeply.
   for (const operation of operations) checkDepth(operation)
   return edited
 }
@@ -148,7 +148,7 @@ interface Place {
   readonly key: string
 }
 
-/** @throws Refusal 422 if there is no such container, as for the path of the whole document. */
+/** @throws Refusal 422 if there is no such container. The path of the whole document has none. */
 function placeAt(document: unknown, path: unknown): Place {
   const steps = stepsOf(path)
   const key = steps.at(-1)

@@ -18,8 +18,8 @@ interface StatusDetails {
 }
 
 /**
- * How long parts of a refusal may be, in characters. A refusal quotes what the client sent, which may be the whole
- * body, and may do so for each of a thousand items.
+ * How long parts of a refusal may be, in characters. A refusal quotes what the client sent. Without a limit it could
+ * repeat the whole body for each of a thousand items.
  */
 const MAX_VALUE_LENGTH = 16 * 1024
 const MAX_MESSAGE_LENGTH = 64 * 1024
@@ -100,7 +100,7 @@ export function notAcceptable(): Refusal {
   return new Refusal(406, 'NotAcceptable', 'only the following media types are accepted: application/json', {})
 }
 
-/** A form that the object does not have: the metadata of a single object for a list, or the reverse. */
+/** The client asked for the metadata of a single object, but the answer is a list, or the reverse. */
 export function notInThisForm(form: string, what: string): Refusal {
   return new Refusal(406, 'NotAcceptable', `you requested ${form}, but the requested object is ${what}`)
 }
@@ -193,10 +193,10 @@ export function invalid(qualified: { kind: string; group: string }, name: string
   const kind = qualified.group === '' ? qualified.kind : `${qualified.kind}.${qualified.group}`
   const lines = [...new Set(causes.map((cause) => `${cause.field}: ${cause.message}`))]
   const list = lines.length === 1 ? lines[0] : `[${lines.join(', ')}]`
-  const known = cutText(name)
-  const named = { ...(name === '' ? {} : { name: known }), ...groupOf(qualified) }
+  const shownName = cutText(name)
+  const named = { ...(name === '' ? {} : { name: shownName }), ...groupOf(qualified) }
   const details = { ...named, ...(qualified.kind === '' ? {} : { kind: qualified.kind }), causes }
-  return new Refusal(422, 'Invalid', `${kind} ${JSON.stringify(known)} is invalid: ${list}`, details)
+  return new Refusal(422, 'Invalid', `${kind} ${JSON.stringify(shownName)} is invalid: ${list}`, details)
 }
 
 /** A JSON patch that does not apply. */
@@ -227,12 +227,12 @@ export function internalErrorOccurred(what: string): Refusal {
   return new Refusal(500, 'InternalError', `Internal error occurred: ${what}`, { causes: [{ message: what }] })
 }
 
-/** `Service`, `Lease.coordination.k8s.io`. */
+/** The kind with its group, such as `Service` or `Lease.coordination.k8s.io`. */
 export function qualifiedKind(resource: Resource<KubeObject>): string {
   return resource.group === '' ? resource.kind : `${resource.kind}.${resource.group}`
 }
 
-/** The group and version as kube-apiserver's messages write them: `/v1, Kind=Pod`. */
+/** The group, version and kind as kube-apiserver's messages write them: `/v1, Kind=Pod`. */
 export function groupVersionKind(apiVersion: string, kind: string): string {
   return apiVersion === '' ? `/, Kind=${kind}` : `${apiVersion.includes('/') ? '' : '/'}${apiVersion}, Kind=${kind}`
 }

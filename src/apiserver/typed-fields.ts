@@ -55,7 +55,7 @@ function changesAt(before: Part | undefined, after: Part | undefined): Partial<C
   const whole = before === undefined ? 'added' : after === undefined ? 'removed' : 'modified'
   const isLeaf = (before !== undefined && old === undefined) || (after !== undefined && next === undefined)
   // In Go a struct is never absent.
-  const isAlwaysThere = !isItem && (old ?? next)?.isContainer === false
+  const isAlwaysThere = !isItem && (old ?? next)?.canBeAbsent === false
   if (!isAlwaysThere && !old?.steps.size && !next?.steps.size) return { [whole]: noFields }
   const below = compare(before?.value ?? emptyOf(after), after?.value ?? emptyOf(before), schema)
   const isChanged = (change: string): boolean => {
@@ -69,7 +69,7 @@ function changesAt(before: Part | undefined, after: Part | undefined): Partial<C
   )
 }
 
-/** What a part consists of. If the other part is a container, null counts as an empty one. */
+/** What a part consists of. If the value of `other` is a list or an object, null counts as an empty one. */
 function containerAt(part: Part | undefined, other: Part | undefined): Parts | undefined {
   return part === undefined ? undefined : partsOf(part.value ?? emptyOf(other), part.schema)
 }
@@ -180,7 +180,7 @@ interface Part {
 interface Parts {
   readonly steps: ReadonlyMap<string, Part>
   /** Whether the value can be absent: maps, lists and pointers can, Go's structs cannot. */
-  readonly isContainer: boolean
+  readonly canBeAbsent: boolean
 }
 
 const none: ReadonlyMap<string, Part> = new Map()
@@ -198,10 +198,10 @@ function partsOf(value: unknown, schema: Schema | undefined): Parts | undefined 
     const { below, isItem } = memberSchema(schema, key)
     steps.set(`f:${key}`, { value: members[key], schema: below, isItem })
   }
-  return { steps, isContainer: isContainer(schema) }
+  return { steps, canBeAbsent: canBeAbsent(schema) }
 }
 
-function isContainer(schema: Schema | undefined): boolean {
+function canBeAbsent(schema: Schema | undefined): boolean {
   switch (schema?.type) {
     case 'object':
       return schema.pointer === true
@@ -236,7 +236,7 @@ function itemsOf(items: readonly unknown[], schema: ListSchema): Parts {
   for (const item of items) {
     steps.set(stepOf(item, schema), { value: item, schema: schema.items, isItem: true })
   }
-  return { steps, isContainer: true }
+  return { steps, canBeAbsent: true }
 }
 
 function stepOf(item: unknown, schema: ListSchema): string {
@@ -256,8 +256,8 @@ function defaultIn(schema: Schema, field: string): unknown {
 }
 
 /**
- * Why a value cannot be applied: a list has two equal items, or an item that nothing identifies. Each fault has its
- * path, in the words of structured-merge-diff's `typed.ValidationErrors`.
+ * Why a value cannot be applied: a list has two items with the same identity, or an item without an identity. Each
+ * fault has its path, in the words of structured-merge-diff's `typed.ValidationErrors`.
  */
 export function applyFaults(value: unknown, schema: Schema | undefined, path = ''): readonly string[] {
   if (Array.isArray(value)) return schema?.type === 'list' ? itemFaults(value, schema, path) : []

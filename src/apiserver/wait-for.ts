@@ -77,7 +77,7 @@ async function* statesOf(
   signal: AbortSignal,
 ): AsyncGenerator<object | undefined, void, undefined> {
   const { apiVersion, kind, namespace, name } = reference
-  // Starts again after a watch has ended: its history is compacted, or the definition of its kind has changed.
+  // Starts again after a watch has ended, such as by its timeout, a compaction, or a new definition of the kind.
   while (!signal.aborted) {
     const resource = server.resourceOf(apiVersion, kind)
     if (resource === undefined) throw new TypeError(`the kind ${kind} of ${apiVersion} is not served`)

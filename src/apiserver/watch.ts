@@ -19,10 +19,12 @@ export interface WatchContext {
 }
 
 /**
- * Opens a watch, which misses no change after the call. Events come in the order of their revisions; an object that
- * enters or leaves the selector is ADDED or DELETED.
- * @throws Refusal for a malformed resourceVersion. One that is too old, or from the future in a watch that starts with
- * the present state, causes an ERROR event, as in kube-apiserver.
+ * Opens a watch, which misses no change after the call. Events come in the order of their revisions. An object that
+ * begins to match the selector is ADDED, and an object that no longer matches is DELETED.
+ *
+ * A resourceVersion that is too old causes an ERROR event, as in kube-apiserver. So does a resourceVersion from the
+ * future, if the watch starts with the present state.
+ * @throws Refusal for a malformed resourceVersion
  */
 export function openWatch(
   context: WatchContext,
@@ -113,7 +115,7 @@ function eventOf(change: Change, matches: (object: StoredObject) => boolean): Wa
   if (after) return { type: before ? 'MODIFIED' : 'ADDED', object: change.object }
   if (!before) return undefined
   if (change.type === 'DELETED') return { type: 'DELETED', object: change.object }
-  // The object left the selector. The event carries its last selected state, with the revision in which it left.
+  // The object no longer matches. The event has the last state that matched, with the revision of the present change.
   const previous = change.previous as StoredObject
   const metadata = { ...previous.metadata, resourceVersion: String(change.revision) }
   return { type: 'DELETED', object: Object.freeze({ ...previous, metadata: Object.freeze(metadata) }) }
@@ -141,8 +143,8 @@ export interface WatchEvent {
 }
 
 /**
- * Converts the events of a watch. Its `return()` ends the watch at once. That of a generator would wait for the next
- * event or, before the first one, leave the watch open.
+ * Converts the events of a watch. `return()` ends the watch at once. This is not an async generator, whose `return()`
+ * would wait for the next event or, before the first call of `next()`, leave the watch open.
  */
 export function eventsInForm(
   events: AsyncIterable<WatchEvent>,
@@ -221,7 +223,7 @@ class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
     const value = this.#events[this.#taken]
     if (value !== undefined) {
       this.#taken++
-      // Not for each event, because each removal moves all remaining events, perhaps a hundred thousand.
+      // Removes many taken events at once, because each removal moves all remaining events, perhaps a hundred thousand.
       if (2 * this.#taken > this.#events.length) {
         this.#events.splice(0, this.#taken)
         this.#taken = 0

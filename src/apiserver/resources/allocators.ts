@@ -39,7 +39,7 @@ export class ClusterIps {
     return this.#isFree(address) ? undefined : 'provided IP is already allocated'
   }
 
-  /** A free address of a family; undefined if there is none. */
+  /** A free address of a family; undefined if the search finds none. */
   next(family: 4 | 6): Address | undefined {
     for (const cidr of this.#ranges(family)) {
       const usable = usableSize(cidr)
@@ -94,6 +94,7 @@ function staticBlockSize(cidr: Cidr): number {
   return sixteenth < 16n ? 16 : sixteenth > 256n ? 256 : Number(sixteenth)
 }
 
+/** A random number below `limit`, and below 2^48 even if the limit is higher. */
 function randomBelow(random: Random, limit: bigint): bigint {
   const bound = limit < 2n ** 48n ? Number(limit) : 2 ** 48
   return BigInt(Math.floor(random.next() * bound))

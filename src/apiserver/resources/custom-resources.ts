@@ -132,7 +132,7 @@ function cellOf(type: string, value: unknown, nowMs: number): ReturnType<Column[
   }
 }
 
-/** Definitions are checked only as far as necessary, so a property that is not a schema is ignored. */
+/** Leaves out properties that are not schemas. A stored definition can have some, because it is not checked fully. */
 function propertiesOf({ properties }: JsonSchema): readonly (readonly [string, JsonSchema])[] {
   return isRecord(properties) ? Object.entries(properties).filter(([, schema]) => isRecord(schema)) : []
 }
@@ -259,7 +259,7 @@ function completedValue(value: unknown, openApi: JsonSchema, path: string, compl
 
 interface SchemaMembers {
   readonly properties: ReadonlyMap<string, JsonSchema>
-  /** The members that have a default, each with the length of its JSON: the name and the default. */
+  /** The members that have a default. `length` is that of the JSON of the name and the default. */
   readonly defaults: readonly { readonly name: string; readonly schema: JsonSchema; readonly length: number }[]
 }
 

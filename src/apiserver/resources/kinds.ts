@@ -93,14 +93,14 @@ export class Kinds {
     store.collection(qualifiedPlural(customResourceDefinitions)).subscribe((change) => this.#define(change))
   }
 
-  /** If two kinds of a group have the same name, only the first is served; the second is once the first is removed. */
+  /** If two kinds of a group have the same name, only the first is served, until it is removed. Then the second is. */
   get all(): readonly Kind[] {
     const served = [...this.#builtIn]
     for (const { kinds } of this.#defined.values()) served.push(...kinds.filter((kind) => !isTaken(kind, served)))
     return served
   }
 
-  /** Calls `listener` whenever the kinds have changed. There is one listener. */
+  /** Calls `listener` whenever the kinds have changed. Replaces the listener of an earlier call. */
   onChange(listener: () => void): void {
     this.#listener = listener
   }

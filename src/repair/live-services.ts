@@ -15,8 +15,8 @@ import type { Finding } from './reporter.ts'
 const FEW_SERVICES = 8
 
 /**
- * Reads Services from the store itself, by `namespace/name`; missing ones are omitted. The result is as of some moment
- * after the call. Rejects with a KubeError.
+ * Reads Services from the API server, not from an informer, and returns them by `namespace/name`. Missing ones are
+ * omitted. Each Service is as it was at some moment after the call. Rejects with a KubeError.
  */
 export async function readServices(
   api: KubeApi,
@@ -36,15 +36,15 @@ export async function readServices(
   )
 }
 
-/** All Services, from the store itself, as of one moment after the call. */
+/** All Services, read from the API server, not from an informer. They are as they were at one moment after the call. */
 export async function listServices(api: KubeApi, signal: AbortSignal): Promise<readonly Service[]> {
   return (await Array.fromAsync(listPages(api, services, { signal }))).flat()
 }
 
-/** The most numbers whose holders are read before a write, once other writers have been faster. */
+/** How many numbers are checked before a write, at most, after other writers were faster several times. */
 const FEW_NUMBERS = 8
 
-/** Numbers that Services hold according to a live read. */
+/** The numbers of one range that Services hold. The Services have just been read from the API server. */
 interface LiveHoldings {
   readonly numbers: Bitmap
   /** The findings that report these numbers as not allocated. */
@@ -59,7 +59,7 @@ interface RangeLiveOptions {
   readonly clock: Clock
 }
 
-/** Reads from the API server which numbers of one range Services hold. */
+/** Finds which numbers of one range are held by Services. Reads these Services from the API server. */
 export class RangeLive {
   readonly #options: RangeLiveOptions
 
@@ -67,14 +67,15 @@ export class RangeLive {
     this.#options = options
   }
 
-  /** The numbers that all Services hold. */
+  /** Reads all Services. `held` has the numbers that they hold. */
   async all(signal: AbortSignal): Promise<{ readonly held: LiveHoldings; readonly checked: undefined }> {
     return { held: await this.#heldBy(await listServices(this.#options.api, signal)), checked: undefined }
   }
 
   /**
-   * The numbers that the holders of `numbers` hold. Without `many`, reads the holders of only a few of `numbers`.
-   * `checked` has the numbers whose holders were read, or is undefined if all were.
+   * Reads the Services that hold any of `numbers` according to the informer. `held` has all numbers that these Services
+   * hold. Without `many`, reads the holders of only a few of `numbers`. `checked` has the numbers whose holders were
+   * read, or is undefined if all were.
    */
   async holders(
     numbers: Bitmap,

@@ -26,11 +26,11 @@ import { faultTimes } from './observation.ts'
 const SHUTDOWN_MS = 5_000
 /** A process that has become healthy has published its state after this time, in milliseconds. */
 const STATED_MS = 1_000
-/** A master that was not ready for this long has certainly read the others' records, in milliseconds. */
-const SURELY_STATED_MS = 6_500
+/** A master that is not ready for this long certainly reads the others' records meanwhile, in milliseconds. */
+const RECORDS_READ_MS = 6_500
 /** A master that is ready again has published its state after this time, in milliseconds. */
 const RESTATED_MS = 3_500
-/** A master that left this long ago has no traces left, in milliseconds. */
+/** A master that left this long ago no longer affects the others, in milliseconds. */
 const LONG_GONE_MS = 60_000
 
 /** Lists that are empty while a master lives. */
@@ -89,7 +89,7 @@ function goneWithoutCause(moment: Moment): readonly (Breach & { readonly byOther
   )
 }
 
-/** Addresses that come although no master may hold a lease for them. */
+/** Addresses that come although no lease for them can exist. */
 export function comesWithoutCause(moment: Moment): readonly Breach[] {
   const { listings, histories } = moment
   return listings.flatMap((successor) => {
@@ -98,7 +98,7 @@ export function comesWithoutCause(moment: Moment): readonly Breach[] {
     return comeTo(successor)
       .filter((address) => {
         const own = histories.filter((history) => history.address === address)
-        if (own.length === 0 && seemsAMasters(address, successor, moment)) return false
+        if (own.length === 0 && isPossibleMaster(address, successor, moment)) return false
         return !own.some((history) => history.mayCome(atMs) || isSuspected(history, moment, atMs))
       })
       .map((address) => {
@@ -127,7 +127,7 @@ export function goneThoughHealthy({ listings, histories }: Moment): readonly Bre
   )
 }
 
-/** Masters that are removed for unreadiness although no other was ready, at once or when they are ready again. */
+/** Masters that are removed, at once or when ready again, because they were unready while no other was ready. */
 export function leavesForUnready(moment: Moment): readonly Breach[] {
   return [...leavesToUnready(moment), ...statedAmongUnready(moment), ...goesAmongFailing(moment)]
 }
@@ -145,7 +145,7 @@ function statedAmongUnready({ listings, histories }: Moment): readonly Breach[] 
       .filter(({ address }) => goneFrom(successor).includes(address))
       .filter(({ readiness: { cleanlyUnready: own }, healthySinceMs, lagMs }) => {
         if (own === undefined || healthySinceMs !== own.untilMs || lagMs > 0) return false
-        if (own.untilMs - own.sinceMs < SURELY_STATED_MS || atMs - own.untilMs > RESTATED_MS) return false
+        if (own.untilMs - own.sinceMs < RECORDS_READ_MS || atMs - own.untilMs > RESTATED_MS) return false
         return histories.every(({ readiness: { cleanlyUnready: other }, goneSinceMs }) => {
           if (goneSinceMs !== undefined) return own.sinceMs - goneSinceMs > LONG_GONE_MS
           return other !== undefined && other.sinceMs <= own.sinceMs && other.untilMs >= own.untilMs
@@ -153,7 +153,7 @@ function statedAmongUnready({ listings, histories }: Moment): readonly Breach[] 
       })
       .map(({ name }) => ({
         of: `${name} ${object}`,
-        detail: `${name}, ready again, is removed from ${object}: it had left it to others who were not ready either`,
+        detail: `${name}, ready again, is removed from ${object}: it had published its unreadiness while no other was ready`,
       }))
   })
 }
@@ -163,14 +163,14 @@ function statedAmongUnready({ listings, histories }: Moment): readonly Breach[] 
  * outage of their datastore.
  */
 function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
-  // A kube-apiserver's lease always means that it serves, and so does the lease of a master with the gate `startup`. A
-  // slow master learns late about the others, and a server that answers late may serve.
-  const blurs = ({ kind, lagMs, state, impairedAtMs, readiness: { unserving } }: MemberHistory): boolean =>
+  // The lease of a kube-apiserver, or of a master with the gate `startup`, always means that it serves. A slow master
+  // learns late about the others. A server that answers late may serve.
+  const mayExplainRemoval = ({ kind, lagMs, state, impairedAtMs, readiness: { unserving } }: MemberHistory): boolean =>
     kind === 'kube-apiserver' ||
     lagMs > 0 ||
     impairedAtMs >= (unserving?.sinceMs ?? Number.POSITIVE_INFINITY) ||
     !state.leavesWhenUnready
-  if (histories.some(blurs)) return []
+  if (histories.some(mayExplainRemoval)) return []
   return listings.flatMap((successor) => {
     const { atMs, object } = successor.listing
     return histories
@@ -191,7 +191,7 @@ function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
             unserving.sinceMs <= own.sinceMs &&
             unserving.untilMs - unserving.sinceMs >= faultTimes.noticedMs,
         )
-        // From the latest of these times on, the first master to recover has seen all servers fail together.
+        // At the latest of these times, the first master to recover began to see all servers fail together.
         const sinceMs = together.map(({ readiness: { unserving }, startedAtMs }) =>
           Math.max(unserving?.sinceMs ?? 0, startedAtMs),
         )
@@ -234,10 +234,10 @@ function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
 }
 
 /**
- * Whether a process may take the address for that of a master that could not renew its lease, and retain it: the lists
- * were overwritten with the address, and the process started, while no master could renew.
+ * Whether the writer of a list may retain an unknown address, because it may be that of a master that could not renew
+ * its lease. Then, while no master could renew, both lists were overwritten with the address, and the writer started.
  */
-function seemsAMasters(address: string, { listing }: Successor, { histories, spoiled, unrenewed }: Moment): boolean {
+function isPossibleMaster(address: string, { listing }: Successor, { histories, spoiled, unrenewed }: Moment): boolean {
   const { endpoints, slice } = spoiled
   const writer = histories.findLast(({ name }) => name === listing.by)
   if (endpoints === undefined || slice === undefined || writer?.kind !== 'apiserver-bootstrap') return false
@@ -259,7 +259,7 @@ function isSuspected({ goneSinceMs = 0, ttlMs }: MemberHistory, { histories, bou
   })
 }
 
-/** Whether the master is healthy and has had time to publish its state. A kube-apiserver publishes at its ticks. */
+/** Whether the master is healthy and has had time to publish its state. A kube-apiserver does so once per interval. */
 function isKnownToServe(history: MemberHistory, atMs: number): boolean {
   const { kind, readiness, watchingSinceMs = Number.POSITIVE_INFINITY } = history
   if (kind === 'kube-apiserver') return history.isSettled(atMs)
@@ -267,19 +267,19 @@ function isKnownToServe(history: MemberHistory, atMs: number): boolean {
 }
 
 /**
- * Whether the master runs beside a server that answers, and has had time to publish its state. A process that has never
- * been ready has published none.
+ * Whether the master's process runs, its server answers, and it has had time to publish its state. A process that has
+ * never been ready has published none.
  */
 function seemsToLive({ state, healthySinceMs = 0 }: MemberHistory, atMs: number): boolean {
   const { running, answering, hasBeenReady } = state
   return running && answering && hasBeenReady !== false && healthySinceMs < atMs - STATED_MS
 }
 
-/** A stopped master leaves the list within this time, plus the margin and a running renewal, in milliseconds. */
+/** A stopped master leaves within this time, plus `removalMarginMs` and a renewal in progress, in milliseconds. */
 const LEAVING_MS = 1_000
 /**
- * An unready master leaves the list within this time, plus the margin, in milliseconds: three seconds of unreadiness,
- * two until it reads the others' records, and one period of the probes.
+ * An unready master leaves the list within this time plus `removalMarginMs`, in milliseconds: three seconds of
+ * unreadiness, two until it reads the others' records, and one period of the probes.
  */
 const UNREADY_MS = 6_000
 
@@ -290,15 +290,15 @@ export function deadAndListed(moment: Moment): readonly Breach[] {
   return listedNow(moment).flatMap((address) => {
     const own = histories.filter((history) => history.address === address)
     if (own.length === 0 || own.some(({ deadSinceMs }) => deadSinceMs === undefined)) return []
-    const goneMs = Math.max(...own.map(({ deadSinceMs = 0 }) => deadSinceMs))
+    const deadMs = Math.max(...own.map(({ deadSinceMs = 0 }) => deadSinceMs))
     const ttlMs = Math.max(...own.map((history) => history.ttlMs))
-    if (nowMs <= goneMs + ttlMs + bounds.removalMarginMs) return []
-    // An address that was listed again meanwhile must be removed within the bound of agreement.
+    if (nowMs <= deadMs + ttlMs + bounds.removalMarginMs) return []
+    // If the address was listed again meanwhile, the masters have `agreementMs` to remove it.
     if (nowMs <= (listedSinceMs.get(address) ?? 0) + bounds.agreementMs) return []
     const seen = observers(histories, [address]).some((one) => areOverFor(one, own, moment))
     const who = own.map(({ name }) => name).join(' and ')
     return seen
-      ? [{ of: address, detail: `${address} of ${who}, dead for ${seconds(nowMs - goneMs)}, is still listed` }]
+      ? [{ of: address, detail: `${address} of ${who}, dead for ${seconds(nowMs - deadMs)}, is still listed` }]
       : []
   })
 }
@@ -317,7 +317,7 @@ export function healthyAndMissing(moment: Moment): readonly Breach[] {
       !mayHaveMissedTick(history, moment),
   )
   if (missing.length === 0) return []
-  // Our masters correct an overwrite at once, and each kube-apiserver at its next tick.
+  // Our masters correct an overwrite at once, and each kube-apiserver after at most one reconcile interval.
   const corrected =
     observers(histories).some(
       (one) => one.isSettled(nowMs) && nowMs > damagedAtMs + bounds.agreementMs + latenessOf(one),
@@ -343,7 +343,7 @@ export function unreadyAndListed(moment: Moment): readonly Breach[] {
       healthySinceMs !== undefined &&
       moment.nowMs - Math.max(healthySinceMs, startedAtMs) >= confirmationAfterMs(illMs) + withinMs,
   )
-  // A kube-apiserver counts as confirming, except while only etcd fails.
+  // A kube-apiserver counts as confirming, except if only the etcd checks of the leaving master's server fail.
   const sinceOf = ({ readiness, state: { etcdFails } }: MemberHistory): number | undefined => {
     const isConfirmed = confirmers.some(({ kind }) => kind !== 'kube-apiserver' || !etcdFails)
     return isConfirmed ? readiness.cleanlyUnreadySinceMs : undefined
@@ -363,11 +363,11 @@ function lateToLeave(
     const { address, name } = history
     if (sinceMs === undefined || nowMs - sinceMs <= withinMs + departureLagMs(history, moment)) return []
     if (!listedNow(moment).includes(address)) return []
-    const beside = histories.filter((one) => one !== history && one.address === address)
+    const coHolders = histories.filter((one) => one !== history && one.address === address)
     // A master that finds a co-holder of its address does not delete their lease, which expires like a dead master's.
     const then = { ...moment, nowMs: sinceMs }
     const seen = observers(histories, [address]).some(
-      (other) => other.isSettled(sinceMs) && other.isSettled(nowMs) && areOverFor(other, beside, then),
+      (other) => other.isSettled(sinceMs) && other.isSettled(nowMs) && areOverFor(other, coHolders, then),
     )
     if (!seen) return []
     return [{ of: name, detail: `${address} of ${name}, ${what} for ${seconds(nowMs - sinceMs)}, is still listed` }]

@@ -50,7 +50,7 @@ export function isEndpointChange(old: Pod, pod: Pod): boolean {
   return before.length !== after.length || before.some(({ ip }, index) => ip !== after[index]?.ip)
 }
 
-/** Whether the endpoint bears the hostname of the Pod (upstream's `ShouldSetHostname`). */
+/** Whether the endpoint has the hostname of the Pod (upstream's `ShouldSetHostname`). */
 export function hasHostname(pod: Pod, service: Service): boolean {
   if (!pod.spec?.hostname) return false
   return (
@@ -61,7 +61,8 @@ export function hasHostname(pod: Pod, service: Service): boolean {
 
 /**
  * The port number of a Pod for a port of a Service (upstream's `FindPort`). A named target port is searched in the
- * containers, then in the sidecars, and must have the protocol of the Service's port. Undefined if it is not found.
+ * containers, then in the sidecar containers, and must have the protocol of the Service's port. Undefined if it is not
+ * found.
  */
 export function findPort(pod: Pod, port: ServicePort): number | undefined {
   const target = port.targetPort as number | string | undefined
@@ -88,7 +89,7 @@ function portOf(container: Container, name: string, protocol: string): number | 
 
 /**
  * The addresses of a Pod in one family, in the Pod's order and in Go's form. Reads them as loosely as Go's
- * ParseIPSloppy, and omits those that are malformed even so.
+ * ParseIPSloppy, and omits those that ParseIPSloppy refuses.
  */
 export function podAddresses(pod: Pod, family: 'IPv4' | 'IPv6'): readonly string[] {
   const wanted = family === 'IPv4' ? 4 : 6
@@ -115,9 +116,9 @@ export function hasClusterIp(service: Service): boolean {
 export const lastChangeTriggerTime = 'endpoints.kubernetes.io/last-change-trigger-time'
 
 interface ServiceState {
-  service: string | undefined
-  /** By the names of the Pods. */
-  readonly pods: Map<string, string>
+  created: string | undefined
+  /** When the readiness of each Pod last changed, by the names of the Pods. */
+  readonly readyTimes: Map<string, string>
 }
 
 /**
@@ -137,7 +138,7 @@ export class TriggerTimes {
   compute(service: Service, pods: readonly Pod[]): string | undefined {
     const key = keyOfObject(service)
     const known = this.#states.get(key)
-    const state: ServiceState = known ?? { service: undefined, pods: new Map() }
+    const state: ServiceState = known ?? { created: undefined, readyTimes: new Map() }
     if (known === undefined) this.#states.set(key, state)
     let earliest: string | undefined
     let seen = 0
@@ -146,18 +147,18 @@ export class TriggerTimes {
       if (time === undefined) continue
       seen++
       const name = pod.metadata?.name ?? ''
-      const last = state.pods.get(name)
+      const last = state.readyTimes.get(name)
       if (last === time) continue
-      state.pods.set(name, time)
+      state.readyTimes.set(name, time)
       if ((last === undefined || isBefore(last, time)) && (earliest === undefined || isBefore(time, earliest)))
         earliest = time
     }
-    if (state.pods.size > seen) forgetOthers(state.pods, pods)
+    if (state.readyTimes.size > seen) forgetOthers(state.readyTimes, pods)
     const created = timeOf(service.metadata?.creationTimestamp)
-    if (created !== undefined && (state.service === undefined || isBefore(state.service, created))) {
+    if (created !== undefined && (state.created === undefined || isBefore(state.created, created))) {
       if (earliest === undefined || isBefore(created, earliest)) earliest = created
     }
-    state.service = created
+    state.created = created
     return known === undefined ? created : earliest
   }
 
@@ -178,7 +179,10 @@ function forgetOthers(times: Map<string, string>, pods: readonly Pod[]): void {
 /** The zero value of Go's time.Time stands for no time. */
 const zeroTime = '0001-01-01T00:00:00Z'
 
-/** A time in the form of Kubernetes: whole seconds in UTC. Only servers other than kube-apiserver use another form. */
+/**
+ * A time in UTC, in Go's RFC3339Nano; undefined if there is none. kube-apiserver sends whole seconds in UTC. Only other
+ * servers send another form, which is converted.
+ */
 function timeOf(text: string | null | undefined): string | undefined {
   if (text === undefined || text === null || text === zeroTime) return undefined
   if (text.length === zeroTime.length) return text

@@ -127,8 +127,8 @@ trimNode.protobuf = trimmedReader('core/v1.Node', {
 const hintAnnotations = ['service.kubernetes.io/topology-aware-hints', 'service.kubernetes.io/topology-mode'] as const
 
 /**
- * The needed fields of a Service: the annotations of topology hints, the fields of the spec that these controllers
- * read, and the metadata without finalizers and owners. No status.
+ * The needed fields of a Service: its identity, resourceVersion, labels, the times of its creation and deletion, the
+ * annotations of topology hints, and the fields of the spec that these controllers read. No status.
  */
 export function trimService(service: Service): Service {
   const { metadata, spec } = service

@@ -21,7 +21,7 @@ const OURS = 'apiserver-bootstrap'
 /** One random fault of a fleet, as one or more steps; empty if 20 draws give no possible fault. */
 export function makeFault(ground: Ground, atMs: number): readonly Step[] {
   for (let tries = 0; tries < 20; tries++) {
-    const steps = ground.draw.pick(urn)(ground, atMs)
+    const steps = ground.draw.pick(faultsByWeight)(ground, atMs)
     if (steps !== undefined) return steps
   }
   return []
@@ -48,7 +48,7 @@ function ofProcess(longestMs: number, make: (ground: Ground, master: string, for
   }
 }
 
-/** A fault in the surroundings of one or two masters. */
+/** A fault of the connections, or of the /readyz, of one or two masters. */
 function ofSome(
   longestMs: number,
   make: (ground: Ground, masters: readonly string[], forMs: number) => Action | undefined,
@@ -254,8 +254,8 @@ function failure(draw: Draw): Pick<RequestsFail, 'how'> & Partial<RequestsFail> 
   switch (how) {
     case 'status': {
       const status = draw.pick([401, 403, 429, 500, 503])
-      const retries = (status === 429 || status === 503) && draw.chance(0.5)
-      return { how, status, ...(retries && { retryAfterMs: 1_000 * draw.integer(1, 8) }), ...filter, ...count }
+      const hasRetryAfter = (status === 429 || status === 503) && draw.chance(0.5)
+      return { how, status, ...(hasRetryAfter && { retryAfterMs: 1_000 * draw.integer(1, 8) }), ...filter, ...count }
     }
     case 'hang':
       return { how, ...filter, ...count }
@@ -330,4 +330,6 @@ const weighted: readonly (readonly [weight: number, fault: Fault])[] = [
   [10, damage],
 ]
 
-const urn: readonly Fault[] = weighted.flatMap(([weight, fault]) => Array.from({ length: weight }, () => fault))
+const faultsByWeight: readonly Fault[] = weighted.flatMap(([weight, fault]) =>
+  Array.from({ length: weight }, () => fault),
+)

@@ -15,7 +15,7 @@ import type { ServedResources } from '../kube/served-resources.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { ControllerName } from './duties.ts'
 
-/** The resources without which a duty has nothing to do. */
+/** The resources that a duty needs. While one of them is not served, the duty is suspended. */
 const needs: Readonly<Record<ControllerName, readonly Resource<KubeObject>[]>> = {
   'kubernetes-service': [services, endpoints, endpointSlices],
   'system-namespaces': [namespaces],
@@ -29,8 +29,8 @@ const needs: Readonly<Record<ControllerName, readonly Resource<KubeObject>[]>> =
 }
 
 /** How a duty reacts to resources that appear and disappear. */
-interface UnservedDuty {
-  /** Whether this process does the duty while its resources are served. */
+interface SuspendableDuty {
+  /** Whether this process carries out the duty when its resources are served. */
   isOn(): boolean
   suspend(): void
   resume(): void
@@ -38,7 +38,7 @@ interface UnservedDuty {
 
 /**
  * Suspends a duty while the server does not serve the resources that it needs, and resumes it when the server does.
- * Logs one line for each suspension and each resumption.
+ * Logs one line for each suspension and each resumption, if this process carries out the duty.
  */
 export class DutySuspender {
   readonly #served: ServedResources | undefined
@@ -49,7 +49,7 @@ export class DutySuspender {
     this.#logger = options.logger
   }
 
-  add(name: ControllerName, duty: UnservedDuty): void {
+  add(name: ControllerName, duty: SuspendableDuty): void {
     let suspended = false
     this.#served?.subscribe(() => {
       const lacking = needs[name].filter((resource) => this.#served?.isMissing(resource)).map(qualifiedPlural)

@@ -18,15 +18,15 @@ import type { ControllerSelection } from './duties.ts'
 export interface MasterOptions {
   /**
    * The first address, of the family of the first Service range, is listed in Endpoints. A second address, of the other
-   * family, is listed in an EndpointSlice of its own while every master has a second address. Empty only with the
-   * reconciler `none`.
+   * family, is listed in an EndpointSlice of its own while every master has a second address. Only the reconciler
+   * `none` allows an empty list.
    */
   readonly advertiseAddresses: readonly Address[]
   readonly securePort: number
-  /** One or two ranges. The Service has its ClusterIP from the first. */
+  /** One or two ranges. The ClusterIP of `default/kubernetes` is in the first. */
   readonly serviceClusterIpRanges: readonly Cidr[]
   readonly serviceNodePortRange: PortRange
-  /** The NodePort of the Service; 0 for a Service of type ClusterIP. */
+  /** The NodePort of `default/kubernetes`; 0 for a Service of type ClusterIP. */
   readonly kubernetesServiceNodePort: number
   readonly endpointReconcilerType: 'lease' | 'master-count' | 'none'
   /** The number of API servers, for `master-count`. */
@@ -48,8 +48,8 @@ export interface MasterOptions {
   /** The time between two full passes of a repair. */
   readonly repairIntervalMs: number
   /**
-   * How long the start of `default/kubernetes` may be refused before the program ends. Any other duty that is refused
-   * or failing for longer than this is degraded.
+   * If writes of `default/kubernetes` are refused for this long at the start, the program ends. Any other duty that is
+   * refused or failing for longer than this is degraded.
    */
   readonly startupTimeoutMs: number
   /** Whether to rewrite a stored range that differs from this master's. */
@@ -64,7 +64,7 @@ export interface MasterOptions {
   readonly host: string
 }
 
-/** The options of the controllers of a kube-controller-manager, if they are requested. */
+/** The options of kube-controller-manager's controllers. They run only if `controllers` names them. */
 export interface WorkloadOptions {
   readonly endpoints: SyncOptions
   readonly endpointSlice: SyncOptions & { readonly maxEndpointsPerSlice: number }
@@ -79,7 +79,7 @@ export interface SyncOptions {
   readonly batchPeriodMs: number
 }
 
-/** An etcd client, with the classes of its lease store and range registry, which only programs with etcd load. */
+/** An etcd client, and the classes of the stores that use it. Only programs that use etcd load these classes. */
 export interface EtcdStore {
   readonly kv: EtcdKv
   readonly Leases: new (options: EtcdLeasesOptions) => MasterLeases

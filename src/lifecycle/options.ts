@@ -25,12 +25,12 @@ export const lifecycleOptions = {
     healthTlsCertFile: {
       schema: fileName,
       metavar: 'FILE',
-      description: 'certificate (PEM) to serve them over HTTPS only; reloaded when it changes',
+      description: 'certificate (PEM); with it, --health-bind-address serves HTTPS only; reloaded when it changes',
     },
     healthTlsPrivateKeyFile: {
       schema: fileName,
       metavar: 'FILE',
-      description: 'key (PEM) of that certificate; reloaded when it changes',
+      description: 'private key (PEM) of --health-tls-cert-file; reloaded when it changes',
     },
     authenticationTokenWebhook: {
       schema: z.boolean(),
@@ -53,7 +53,7 @@ export const lifecycleOptions = {
     shutdownDelayDuration: {
       schema: duration({ minMs: 0 }),
       metavar: 'DURATION',
-      description: 'how long to stay after the address is withdrawn',
+      description: 'how long the process runs on after its address is withdrawn',
       default: '0s',
     },
   },

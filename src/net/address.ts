@@ -99,7 +99,8 @@ function valueOfIPv6(text: string): bigint {
   const notAnAddress = new AddressError(`${JSON.stringify(text)} is not an IPv6 address`)
   let hexOnly = text
   if (text.includes('.')) {
-    // A dotted tail becomes hexadecimal: ipaddr.js reads it as loosely as inet_aton, and ::1.2.3.4 as a mapped address.
+    // The IPv4 part at the end is replaced by hexadecimal groups. ipaddr.js would read that part as loosely as
+    // inet_aton, and `::1.2.3.4` as an IPv4-mapped address.
     const tail = text.slice(text.lastIndexOf(':') + 1)
     if (!ipaddr.IPv4.isValidFourPartDecimal(tail)) throw notAnAddress
     const value = parseIPv4(tail).value

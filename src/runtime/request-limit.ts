@@ -3,11 +3,11 @@ import { RemoteError } from './errors.ts'
 import { abortable, linkedController } from './signals.ts'
 
 /**
- * After this many timeouts the limit doubles. Each further timeout doubles it again, up to {@link MOST} times the
+ * After this many timeouts the limit doubles. Each further timeout doubles it again, up to {@link MAX_FACTOR} times the
  * normal limit. Each answer in time undoes one timeout.
  */
-const PATIENT_REQUESTS = 4
-const MOST = 16
+const FIRST_DOUBLING = 4
+const MAX_FACTOR = 16
 
 /** A request got no answer in time. A write may or may not have happened. */
 export class RequestTimeout extends RemoteError {
@@ -46,17 +46,17 @@ interface PendingRequest {
   /** Cancels its timeout. */
   cancel: () => void
   /**
-   * Whether another request was answered in time meanwhile. Then this one gets only the normal limit, and its timeout
-   * does not count.
+   * Whether another request was answered in time meanwhile, as the first one after a timeout. Then this request gets
+   * only the normal limit, and its timeout does not count.
    */
   isOvertaken: boolean
 }
 
 /**
- * Aborts each request to a store that takes too long, so that a lost request costs only a part of the lease's TTL. A
- * store that is always slow gets more time after a few timeouts. Once the store answers in time again, requests that it
- * may have lost meanwhile get only the normal limit. Otherwise the last request of an outage would delay a withdrawal
- * for most of a minute.
+ * Aborts each request that a store does not answer in time, so that a lost request costs only a part of the lease's
+ * TTL. A store that is always slow gets more time after a few timeouts. Once the store answers in time again, requests
+ * that it may have lost meanwhile get only the normal limit. Otherwise the last request of an outage would delay a
+ * withdrawal for most of a minute.
  */
 export class RequestLimit {
   readonly #clock: Clock
@@ -72,7 +72,7 @@ export class RequestLimit {
   }
 
   async run<T>(signal: AbortSignal | undefined, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const factor = Math.min(2 ** Math.max(0, this.#givenUp - PATIENT_REQUESTS + 1), MOST)
+    const factor = Math.min(2 ** Math.max(0, this.#givenUp - FIRST_DOUBLING + 1), MAX_FACTOR)
     const { controller, unlink } = linkedController(signal)
     const sentMs = this.#clock.monotonicMs()
     const request: PendingRequest = { sentMs, controller, cancel: () => undefined, isOvertaken: false }
@@ -96,9 +96,9 @@ export class RequestLimit {
   }
 
   #answeredInTime(answered: PendingRequest): void {
-    // A store that was slow may be slow again: the longer limit stays until the normal one suffices.
+    // Shortens a longer limit by at most one step per answer, because a store that was slow may be slow again.
     this.#givenUp = Math.max(0, this.#givenUp - 1)
-    // Pending requests are cut short only once after each timeout: a long list may be slower than other requests.
+    // Only the first answer after a timeout limits the pending requests: a long list may be slower than other requests.
     if (!this.#isSilent) return
     this.#isSilent = false
     for (const request of this.#pending) {

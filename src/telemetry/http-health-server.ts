@@ -65,8 +65,8 @@ function healthResponder(options: HealthServerOptions): (request: IncomingMessag
     }
     const url = URL.parse(request.url ?? '/', 'http://localhost')
     if (url === null) return text(400, 'bad request\n')
-    const isAuthorized = access !== undefined && !isAlwaysAllowed(url.pathname, alwaysAllowPaths)
-    if (isAuthorized) {
+    const isProtected = access !== undefined && !isAlwaysAllowed(url.pathname, alwaysAllowPaths)
+    if (isProtected) {
       const asked = { verb: method.toLowerCase(), path: url.pathname }
       const verdict = await access.authorize(callerOf(request.socket, headers.authorization), asked)
       if (verdict !== 200) return refusal(verdict)
@@ -89,12 +89,12 @@ function healthResponder(options: HealthServerOptions): (request: IncomingMessag
     const name = decoded(url.pathname.slice(endpoint.length + 2))
     const check = checks(endpoint).find((candidate) => candidate.name === name)
     if (check === undefined) return text(404, '404 page not found\n')
-    const answer = await answerHealthCheck(check, { reason: isAuthorized ? 'shown' : 'withheld' })
+    const answer = await answerHealthCheck(check, { reason: isProtected ? 'shown' : 'withheld' })
     return text(answer.status, answer.text)
   }
 }
 
-/** Renders the metrics at most once a second, for the first request. Later requests share that page and its bytes. */
+/** Renders the metrics at most once a second. All requests within that second share the page and its bytes. */
 function sharedPage(metrics: Metrics): () => Promise<HttpAnswer> {
   let page: Promise<HttpAnswer> | undefined
   let renderedAtMs = 0

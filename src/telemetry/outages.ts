@@ -8,10 +8,10 @@ type WriteLine = (logger: Logger, fields: LogFields, message: string) => void
 export type HiddenLines = Readonly<Record<string, LogFields & { readonly times: number }>>
 
 /**
- * Reduces the log of an outage of a server to two lines, one when it begins and one when it ends, in all parts of the
- * process.
+ * Reduces what all parts of the process log about an outage of a server to two lines: one when the outage begins, and
+ * one when it ends.
  *
- * Each part notices an outage in its own way, and notices it again and again if the server answers nonsense. While the
+ * Each part notices an outage in its own way, and notices it repeatedly if the server sends invalid answers. While the
  * outage lasts, its consequences are logged at debug and counted in the line that ends it. A symptom that persists five
  * seconds after the end has another cause, so it is logged then.
  */
@@ -31,7 +31,7 @@ export class Outages {
   }
 
   begin(): void {
-    // An earlier outage may have hidden lines that no line counted. They do not belong to this outage.
+    // An earlier outage may have hidden lines that `takeHidden` did not return. They do not belong to this outage.
     if (!this.felt) this.#hidden.clear()
     this.#open = true
   }
@@ -56,7 +56,8 @@ export class Outages {
   }
 
   /**
-   * Creates a condition that an outage explains. While it lasts, it is logged again every `againMs`. @default only once
+   * Creates a symptom: a condition that an outage may explain. The warning about the symptom is repeated every
+   * `againMs` while the symptom is present. @default never repeated
    */
   symptom({ againMs = Number.POSITIVE_INFINITY }: { readonly againMs?: number } = {}): Symptom {
     const hide: WriteLine = (logger, fields, message) => this.#hide(logger, fields, message)
@@ -80,8 +81,8 @@ interface SymptomOptions {
 }
 
 /**
- * A condition that is logged as a warning when it begins and once more when it ends, or only at debug if an outage
- * explains it.
+ * A condition that is logged as a warning when it begins, and at info when it ends. If an outage explains it, both
+ * lines are logged at debug.
  */
 class Symptom {
   readonly #outages: Outages
@@ -94,7 +95,10 @@ class Symptom {
     this.#options = options
   }
 
-  /** Reports that the condition holds. Call it again and again while it does, because it may outlast the outage. */
+  /**
+   * Reports that the condition holds. Call this repeatedly while the condition holds: if the condition outlasts the
+   * outage, a later call logs the warning.
+   */
   present(logger: Logger, fields: LogFields, message: string): void {
     const { hide, clock, againMs } = this.#options
     const nowMs = clock.monotonicMs()

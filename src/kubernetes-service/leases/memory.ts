@@ -57,7 +57,10 @@ export class MemoryLeaseRegistry {
     if (this.#entries.delete(key)) this.#notify()
   }
 
-  /** Calls `onChange` after each change of membership until the returned function is called. */
+  /**
+   * Calls `onChange` whenever a lease appears or disappears, or its holder record changes, until the returned function
+   * is called.
+   */
   subscribe(onChange: () => void): () => void {
     this.#watchers.add(onChange)
     this.#scheduleExpiry()

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
+import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { RefusedObject, type StartApiServerOptions, startApiServer } from '../../src/apiserver/http-start.ts'
@@ -25,6 +27,15 @@ async function started(t: TestContext, options: StartApiServerOptions = {}) {
   t.after(() => server.close())
   return server
 }
+
+test('the certificate of a server on all addresses names every address of the machine', async (t) => {
+  const { kubeconfig } = await started(t, { host: '0.0.0.0' })
+  const [, encoded = ''] = /certificate-authority-data: (\S+)/.exec(kubeconfig) ?? []
+  const { subjectAltName = '' } = new X509Certificate(Buffer.from(encoded, 'base64'))
+  const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses)
+  const named = ['127.0.0.1', ...own.filter(({ family }) => family === 'IPv4').map(({ address }) => address)]
+  for (const address of named) assert.ok(subjectAltName.includes(`IP Address:${address}`), subjectAltName)
+})
 
 test('a kubeconfig goes with its server, and the file of one that ended badly is replaced, but no other', async (t) => {
   const file = join(await tempDir(t), 'kubeconfig')

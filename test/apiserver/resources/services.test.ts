@@ -158,11 +158,38 @@ test('an update keeps NodePorts that it does not name, and gives them back with 
   const [{ nodePort }] = body.spec.ports
   const kept = await embedded.send('PUT', `${path}/a`, service('a', { type: 'NodePort', sessionAffinity: 'ClientIP' }))
   assert.equal(kept.body.spec.ports[0].nodePort, nodePort)
+  assert.equal(kept.body.spec.externalTrafficPolicy, 'Cluster')
   const plain = await embedded.send('PATCH', `${path}/a`, { spec: { type: 'ClusterIP' } }, merge)
   assert.equal(plain.body.spec.ports[0].nodePort, undefined)
   assert.equal(plain.body.spec.externalTrafficPolicy, undefined)
   const other = { type: 'NodePort', ports: [{ port: 1, nodePort }] }
   assert.equal((await embedded.send('POST', path, service('b', other))).status, 201)
+})
+
+test('whoever can be reached from outside has a policy for that traffic, and nobody else', async () => {
+  const embedded = await Embedded.started()
+  const policyOf = async (name: string, spec: object) =>
+    (await embedded.send('POST', path, service(name, spec))).body.spec.externalTrafficPolicy
+  assert.equal(await policyOf('a', { type: 'LoadBalancer' }), 'Cluster')
+  assert.equal(await policyOf('b', { externalIPs: ['192.0.2.1'] }), 'Cluster')
+  assert.equal(await policyOf('c', { externalIPs: [] }), undefined)
+  assert.equal(await policyOf('d', { type: 'NodePort', externalTrafficPolicy: 'Local' }), 'Local')
+})
+
+test('addresses that are not valid are refused once, not again for their families', async () => {
+  const embedded = await Embedded.started()
+  const spec = { clusterIP: 'None', clusterIPs: ['None', '10.96.0.5'], ipFamilies: ['IPv4', 'IPv6'] }
+  const { status, body } = await embedded.send(
+    'POST',
+    path,
+    service('a', { ...spec, ipFamilyPolicy: 'RequireDualStack' }),
+  )
+  assert.equal(status, 422)
+  const wrong = body.details.causes.filter(({ field }: { field: string }) => field.startsWith('spec.clusterIPs'))
+  assert.deepEqual(
+    wrong.map(({ message }: { message: string }) => message.replace(/^Invalid value: .*: /, '')),
+    ["'None' must be the first and only value"],
+  )
 })
 
 test('a LoadBalancer has NodePorts, unless it wants none', async () => {

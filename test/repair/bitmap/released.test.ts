@@ -33,6 +33,30 @@ test('the port of a Service that gives it up is not set again while its server s
   await master.stop()
 })
 
+test('a bit that is lost again and again while its server may be clearing it leaves one timer', async () => {
+  const world = await RangeWorld.start()
+  await world.service(30_001)
+  await world.service(30_002)
+  world.store([30_001, 30_002])
+  const clock = world.time.view()
+  const master = world.master('a', { timed: () => clock }).run()
+  await world.time.advance(1_000)
+  const idle = clock.timers
+  for (let change = 0; change < 10; change++) {
+    world.store([30_002])
+    await world.time.advance(5)
+    world.store([30_001, 30_002])
+    await world.time.advance(5)
+  }
+  world.store([30_002])
+  await world.time.advance(5)
+  assert.ok(clock.timers > idle, 'it is not waiting')
+  assert.ok(clock.timers <= idle + 2, `${clock.timers - idle} timers more`)
+  await world.time.advance(1_000)
+  assert.deepEqual(await world.taken(), [30_001, 30_002])
+  await master.stop()
+})
+
 test('one that was set again because that took long is given back as soon as nobody holds it', async () => {
   const { world, master } = await convertedAfter(5_000)
   await world.time.advance(1_000)

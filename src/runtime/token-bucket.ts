@@ -41,6 +41,12 @@ export class TokenBucket {
     return this.#tokens >= 0 ? 0 : (-this.#tokens / this.#options.qps) * 1000
   }
 
+  /** Gives back the future tokens that are reserved, because nobody waits for them any more. */
+  cancelReservations(): void {
+    this.#refill()
+    this.#tokens = Math.max(this.#tokens, 0)
+  }
+
   #refill(): void {
     const { clock, qps, burst } = this.#options
     const nowMs = clock.monotonicMs()

@@ -117,7 +117,10 @@ export class WorkQueue<Key extends string = string> {
     const failures = this.numRequeues(key)
     this.#failures.set(key, failures + 1)
     const ownMs = Math.min(this.#retry.firstMs * 2 ** failures, this.#retry.maxMs)
-    this.addAfter(key, Math.max(ownMs, this.#retry.bucket.reserve()))
+    const dueMs = this.#delayed.get(key)?.dueMs ?? Number.POSITIVE_INFINITY
+    // A key that is due sooner anyway must not take a token from the others.
+    const isDueSooner = dueMs <= this.#clock.monotonicMs() + ownMs
+    this.addAfter(key, isDueSooner ? ownMs : Math.max(ownMs, this.#retry.bucket.reserve()))
   }
 
   /** Adds a delayed key now. Has no effect if the key is not delayed. */
@@ -132,6 +135,7 @@ export class WorkQueue<Key extends string = string> {
   /** Adds now every delayed key that was added with rate limit and not forgotten since. */
   expediteFailed(): void {
     for (const key of this.#failures.keys()) this.expedite(key)
+    this.#retry.bucket.cancelReservations()
   }
 
   /** Resets the delay of a key after a success, or when nobody will retry. The key stays in the queue. */

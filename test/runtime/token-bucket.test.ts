@@ -43,6 +43,19 @@ test('reservations queue up behind each other', () => {
   assert.equal(bucket.tryTake(), false)
 })
 
+test('after reservations were given back the next one waits for one token only, and tokens that are there stay', async () => {
+  const { time, bucket } = bucketOf(10, 2)
+  for (let i = 0; i < 5; i++) bucket.reserve()
+  bucket.cancelReservations()
+  assert.equal(bucket.reserve(), 100)
+  await time.advance(300)
+  bucket.cancelReservations()
+  assert.deepEqual(
+    [1, 2, 3].map(() => bucket.tryTake()),
+    [true, true, false],
+  )
+})
+
 test('an unlimited bucket never makes anyone wait', () => {
   const { bucket } = bucketOf(Infinity, 1)
   for (let i = 0; i < 100; i++) assert.equal(bucket.reserve(), 0)

@@ -299,6 +299,38 @@ test('Services that wait for their copies do not use up the retries of those tha
   )
 })
 
+test('however often the refused Services were hastened, another one that fails once is tried again soon', async (t) => {
+  let failures = 1
+  const { time, queue, syncs } = setUp(t, async (key) => {
+    if (key !== 'ns/good' || failures-- > 0) throw new KubeError('ServerError', 'refused')
+  })
+  for (let i = 0; i < 200; i++) queue.add(`ns/refused-${i}`)
+  for (let i = 0; i < 60; i++) {
+    await time.advance(1_000)
+    queue.expedite()
+  }
+  await time.advance(0)
+  syncs.length = 0
+  queue.add('ns/good')
+  await time.advance(21_000)
+  assert.equal(syncs.filter((sync) => sync.endsWith('ns/good')).length, 2)
+})
+
+test('however often a refused Service changes, another one that fails once is tried again soon', async (t) => {
+  let failures = 1
+  const { time, queue, syncs } = setUp(t, async (key) => {
+    if (key !== 'ns/good' || failures-- > 0) throw new KubeError('ServerError', 'refused')
+  })
+  for (let i = 0; i < 1_000; i++) {
+    queue.add('ns/refused')
+    await time.advance(10)
+  }
+  syncs.length = 0
+  queue.add('ns/good')
+  await time.advance(1_000)
+  assert.equal(syncs.filter((sync) => sync.endsWith('ns/good')).length, 2)
+})
+
 test('the first write waits for nothing, the next until the pause after it is over', () => {
   const pacing = new WritePacing((size) => size * 50)
   assert.equal(pacing.delayMs('default/web', 1_000), 0)

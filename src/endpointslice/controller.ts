@@ -75,6 +75,8 @@ export class EndpointSliceController implements WorkloadController {
   readonly #awaited = new AwaitedNodes()
   /** The plan caches of Services with many Pods, by the key of the Service. */
   readonly #memories = new Map<string, SlicesMemory>()
+  /** The version of the Nodes in the last plan for each Service. */
+  readonly #nodesVersions = new Map<string, number>()
   /** Services whose last sync found that the copy of their slices is old. */
   readonly #stale = new Set<string>()
 
@@ -126,6 +128,8 @@ export class EndpointSliceController implements WorkloadController {
 
   #sliceChanged(change: Change<EndpointSlice>): void {
     for (const key of this.#changes.take(change)) {
+      // The check of a changed Node read the copy before this change of the slice.
+      if ((this.#nodesVersions.get(key) ?? this.#nodeWatch.version) !== this.#nodeWatch.version) this.#queue.add(key)
       if (!this.#stale.has(key) || this.#tracker.isStale(key, this.#slicesOf(key))) continue
       this.#stale.delete(key)
       this.#queue.caughtUp(key)
@@ -190,6 +194,7 @@ export class EndpointSliceController implements WorkloadController {
       topology: this.#topology,
       memory: this.#memoryOf(key, selected.length),
     })
+    this.#nodesVersions.set(key, this.#nodeWatch.version)
     const startMs = clock.monotonicMs()
     metrics.planned(key, plan.addressTypes, trafficDistributionOf(service))
     const leftOut = plan.addressTypes.flatMap(({ leftOut }) => leftOut)
@@ -256,6 +261,7 @@ export class EndpointSliceController implements WorkloadController {
 
   #forget(key: string): void {
     this.#memories.delete(key)
+    this.#nodesVersions.delete(key)
     this.#pacing.delete(key)
     this.#triggerTimes.delete(key)
     this.#options.metrics.deleteService(key)

@@ -223,6 +223,25 @@ test('the zone of an endpoint follows that of its Node', async () => {
   await stop()
 })
 
+for (const [what, rule] of [
+  ['under way', { methods: ['POST'] }],
+  ['not in the copy yet', { stream: true }],
+] as const) {
+  test(`the zone of an endpoint follows that of its Node too while the write of its slice is ${what}`, async () => {
+    const cluster = await Cluster.started()
+    const fault = { type: 'delay', ms: 200 } as const
+    cluster.fault({ fault, pathPrefix: '/apis/discovery.k8s.io/v1/', ...rule })
+    const stop = await cluster.lead()
+    await cluster.pod('a', { ip: '192.0.2.1' })
+    await cluster.service('foo')
+    await cluster.pass(100)
+    await cluster.moveNode('node-a', 'zone-z')
+    await cluster.pass(3_000)
+    assert.equal((await cluster.slice('foo')).endpoints?.[0]?.zone, 'zone-z')
+    await stop()
+  })
+}
+
 test('while the copy is behind its own writes a Service waits, and goes on the moment it has caught up', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()

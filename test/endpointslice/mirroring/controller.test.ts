@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { endpointSlices, endpoints, namespaces, services } from '../../../src/kube/resources.ts'
+import { type EndpointSlice, endpointSlices, endpoints, namespaces, services } from '../../../src/kube/resources.ts'
 import { MirroredCluster, subsetOf } from './mirrored-cluster.ts'
 
 const slicesPath = '/apis/discovery.k8s.io/v1'
@@ -172,6 +172,25 @@ test('while the copy of the slices is old nothing is made twice, and what waits 
   await cluster.pass(300)
   assert.deepEqual(cluster.written(), ['PUT 200'], 'long before the second that a failed sync waits')
   assert.deepEqual(await cluster.listed('db'), ['192.0.2.2'])
+  await stop()
+})
+
+test('a mirrored slice whose deletion takes long delays nothing that is mirrored', async () => {
+  const cluster = await MirroredCluster.started()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.endpoints('foo', subsetOf('192.0.2.1', '2001:db8::1'))
+  await cluster.pass()
+  const held = (await cluster.slices('foo')).find(({ addressType }) => addressType === 'IPv6') as EndpointSlice
+  await cluster.api.update(endpointSlices, {
+    ...held,
+    metadata: { ...held.metadata, finalizers: ['test/hold'] } as never,
+  })
+  await cluster.updateEndpoints('foo', subsetOf('192.0.2.1'))
+  await cluster.pass(3_000)
+  await cluster.updateEndpoints('foo', subsetOf('192.0.2.2', '2001:db8::2'))
+  await cluster.pass(5_000)
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.2', '2001:db8::1', '2001:db8::2'])
   await stop()
 })
 

@@ -176,8 +176,9 @@ export class Reflector<T extends KubeObject> {
       .list(resource, { ...query, limit, continue: token, signal, ...this.#format })
       .then((page) => ({
         ...page,
-        next: nextPage(this.#source, page, this.#seen),
         items: page.items.map((item) => this.#reduced(withKind(resource, item))),
+        // Last, because a page that cannot be read is requested again, and then has the same token.
+        next: nextPage(this.#source, page, this.#seen),
       }))
       .catch(onlyKubeError)
     if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, watchError: false }

@@ -165,6 +165,24 @@ test('pages that lead back to one another are asked for with pauses, and gather 
   await stop()
 })
 
+test('a page with an unreadable object is asked for again, and the list goes on when the object is readable', async (t) => {
+  const api = pagingApi()
+  let odd = true
+  api.answer = ({ of }) => {
+    const token = 'continue' in of ? of.continue : undefined
+    if (token === undefined) return listOf('5', [service('a', '1')], 'second')
+    if (token === 'third') return listOf('5', [service('c', '3')])
+    return listOf('5', [service('b', '2', odd ? { odd } : {})], 'third')
+  }
+  const { time, told, stop } = start(t, api)
+  await time.advance(10_000)
+  assert.deepEqual(told, [])
+  odd = false
+  await time.advance(2_000)
+  assert.deepEqual(told, ['= ns/a ns/b ns/c'])
+  await stop()
+})
+
 test('where streaming is refused the list comes in pages of 500, and streaming is not asked for again', async (t) => {
   const api = pagingApi()
   api.answer = ({ of }) =>

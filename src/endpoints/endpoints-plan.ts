@@ -65,10 +65,10 @@ export function hasEndpoints({ spec }: Service): boolean {
 }
 
 /** Whether these Endpoints have the label of this controller, and all their addresses are of Pods. */
-export function isMadeFromPods({ metadata, subsets = [] }: Endpoints): boolean {
+export function isMadeFromPods({ metadata, subsets }: Endpoints): boolean {
   if (metadata?.labels?.[managedBy] !== endpointController) return false
-  return subsets.every(({ addresses = [], notReadyAddresses = [] }) =>
-    [...addresses, ...notReadyAddresses].every(({ targetRef }) => targetRef?.kind === 'Pod'),
+  return (subsets ?? []).every(({ addresses, notReadyAddresses }) =>
+    [...(addresses ?? []), ...(notReadyAddresses ?? [])].every(({ targetRef }) => targetRef?.kind === 'Pod'),
   )
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type EndpointsAction, planEndpoints } from '../../src/endpoints/endpoints-plan.ts'
+import { type EndpointsAction, isMadeFromPods, planEndpoints } from '../../src/endpoints/endpoints-plan.ts'
 import { addressFor } from '../../src/endpoints/wanted-subsets.ts'
 import type { Endpoints, Pod, Service } from '../../src/kube/resources.ts'
 
@@ -44,6 +44,19 @@ function stored(action: EndpointsAction): Endpoints {
   assert.ok(action.type === 'create' || action.type === 'update', action.type)
   return action.endpoints
 }
+
+test('Endpoints whose lists a server writes as null, or leaves out, are made from Pods if all that they list is', () => {
+  const isMade = (subsets: unknown): boolean =>
+    isMadeFromPods({ metadata: { labels: managedBy }, subsets } as Endpoints)
+  const ofPod = { ip: '192.0.2.1', targetRef: { kind: 'Pod' } }
+  for (const none of [undefined, null, []]) {
+    assert.equal(isMade(none), true)
+    assert.equal(isMade([{ addresses: none, notReadyAddresses: [ofPod] }]), true)
+    assert.equal(isMade([{ addresses: [ofPod], notReadyAddresses: none }]), true)
+    assert.equal(isMade([{ addresses: [ofPod, { ip: '192.0.2.2' }], notReadyAddresses: none }]), false)
+    assert.equal(isMade([{ addresses: none, notReadyAddresses: [{ ip: '192.0.2.2', targetRef: null }] }]), false)
+  }
+})
 
 test('a created object says whose it is and what for, and nothing else', () => {
   const action = planEndpoints({ service: service(), pods: [], current: undefined, triggerTime })

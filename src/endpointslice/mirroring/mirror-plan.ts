@@ -205,9 +205,9 @@ function belongsToFormer(slice: EndpointSlice, endpoints: Endpoints): boolean {
   )
 }
 
-function sameText(wanted: Labels, found: Labels = {}): boolean {
+function sameText(wanted: Labels, found: Labels | null | undefined): boolean {
   const keys = Object.keys(wanted)
-  return keys.length === Object.keys(found).length && keys.every((key) => wanted[key] === found[key])
+  return keys.length === Object.keys(found ?? {}).length && keys.every((key) => wanted[key] === found?.[key])
 }
 
 function complaintsOf(invalid: number, skipped: number, max: number): readonly MirrorComplaint[] {

@@ -143,7 +143,7 @@ export function repackSubsets(subsets: readonly EndpointSubset[]): readonly Repa
     const ports = subset.ports?.length ? subset.ports : [undefined]
     ports.forEach((port, portIndex) => {
       // Upstream treats every occurrence of a port with an appProtocol as a different port.
-      const key = port?.appProtocol === undefined ? textOf(port) : `${index} ${portIndex}`
+      const key = (port?.appProtocol ?? undefined) === undefined ? textOf(port) : `${index} ${portIndex}`
       const known = byPort.get(key)
       if (known === undefined) byPort.set(key, { port, members: subsets.length === 1 ? own : new Map(own) })
       else for (const [number, ready] of own) known.members.set(number, ready && known.members.get(number) !== false)
@@ -199,7 +199,7 @@ function inOrder(members: Members, ready: boolean, addresses: readonly EndpointA
 function byAddressAndTarget(a: EndpointAddress, b: EndpointAddress): number {
   if (a.ip !== b.ip) return a.ip < b.ip ? -1 : 1
   // An address without a target comes before one whose target has no uid.
-  const left = a.targetRef === undefined ? '' : ` ${a.targetRef.uid ?? ''}`
-  const right = b.targetRef === undefined ? '' : ` ${b.targetRef.uid ?? ''}`
+  const left = a.targetRef ? ` ${a.targetRef.uid ?? ''}` : ''
+  const right = b.targetRef ? ` ${b.targetRef.uid ?? ''}` : ''
   return left < right ? -1 : left > right ? 1 : 0
 }

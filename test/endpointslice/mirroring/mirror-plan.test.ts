@@ -277,6 +277,31 @@ test('a Service that has or gets a selector, or is gone, loses what was mirrored
   }
 })
 
+test('what a server writes as null is the same as what it leaves out, in Endpoints and in slices', () => {
+  const empty = { hostname: null, nodeName: null, targetRef: null }
+  const ports = [{ name: null, port: 80, protocol: 'TCP', appProtocol: null }]
+  const endpoints = endpointsOf(
+    [
+      { addresses: [{ ip: '192.0.2.1', ...empty }], notReadyAddresses: null, ports },
+      { addresses: null, notReadyAddresses: [{ ip: '192.0.2.2', ...empty }], ports },
+      { addresses: [{ ip: '192.0.2.1', targetRef: { kind: 'Pod', name: 'a', uid: '1' } }], ports },
+    ],
+    { labels: null, annotations: null } as never,
+  )
+  const observed = { endpoints, service: selectorless, maxEndpointsPerSubset: max }
+  const slices = carryOut([], planMirror({ ...observed, slices: [] }))
+  assert.deepEqual(
+    slices.map((slice) => slice.endpoints?.map(({ addresses, conditions }) => `${addresses} ${conditions?.ready}`)),
+    [['192.0.2.1 true', '192.0.2.1 true', '192.0.2.2 false']],
+  )
+  const asSent = slices.map((slice) => ({
+    ...slice,
+    metadata: { ...slice.metadata, annotations: null },
+    endpoints: slice.endpoints?.map((endpoint) => ({ hostname: null, nodeName: null, zone: null, ...endpoint })),
+  })) as unknown as readonly EndpointSlice[]
+  assert.deepEqual(planMirror({ ...observed, slices: asSent }).actions, [])
+})
+
 test('Endpoints that are being deleted get no slice more; those that they have are kept right', () => {
   const deletionTimestamp = '2026-01-01T00:00:00Z'
   const observed = { service: selectorless, maxEndpointsPerSubset: max }

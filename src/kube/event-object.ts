@@ -1,6 +1,6 @@
 import type { V1ObjectReference } from '@kubernetes/client-node/dist/gen/models/V1ObjectReference.js'
 import type { Clock } from '../runtime/clock.ts'
-import { type Random, randomInteger } from '../runtime/random.ts'
+import { type Random, randomInteger, randomUuid } from '../runtime/random.ts'
 import { formatMicroTime } from '../runtime/time-format.ts'
 import { withoutSecrets } from '../telemetry/secrets.ts'
 import { apiVersionOf, events, type Json, type KubeEvent, type KubeObject, type Resource } from './resources.ts'
@@ -42,6 +42,8 @@ export interface Reporter {
   readonly reportingInstance: string
 }
 
+/** What servers accept as the name of an Event. */
+const subdomain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
 const MAX_NAME = 253
 const MAX_NOTE_BYTES = 1_024
 const MAX_INSTANCE = 128
@@ -52,11 +54,13 @@ export function newEvent(event: EventToRecord, reporter: Reporter, clock: Clock,
   // Like client-go's suffix, nanoseconds since 1970; the digits below a millisecond are random.
   const nanos = BigInt(Math.floor(wallMs)) * 1_000_000n + BigInt(randomInteger(random, 1_000_000))
   const suffix = `.${nanos.toString(16)}`
+  const name = `${(event.regarding.name ?? '').slice(0, MAX_NAME - suffix.length)}${suffix}`
   return {
     apiVersion: apiVersionOf(events),
     kind: events.kind,
     metadata: {
-      name: `${(event.regarding.name ?? '').slice(0, MAX_NAME - suffix.length)}${suffix}`,
+      // An IPAddress may be named `fd00::1`. An Event may not, so it gets a name as in client-go.
+      name: subdomain.test(name) ? name : randomUuid(random),
       // Events about cluster-scoped objects go into `default`, as in client-go.
       namespace: event.regarding.namespace || 'default',
     },

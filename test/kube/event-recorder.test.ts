@@ -114,6 +114,20 @@ test('a note is cut to 1,024 bytes between characters, and a name so that the su
   await stop()
 })
 
+test('an event about an object whose name is no name for an Event gets a name of its own', async (t) => {
+  const { time, api, recorder, stop } = startBesideServer(t)
+  await api.create(namespaces, { metadata: { name: 'default' } })
+  for (const name of ['fd00::1', 'Upper', '']) {
+    const metadata = { name, uid: `u ${name}` }
+    recorder.record({ ...happened, regarding: referenceTo({ kind: 'IPAddress', metadata }) })
+  }
+  await time.advance(100)
+  const { items } = await api.list(events, { namespace: 'default' })
+  assert.deepEqual(items.map(({ regarding }) => regarding?.name).sort(), ['', 'Upper', 'fd00::1'])
+  for (const { metadata } of items) assert.match(metadata?.name ?? '', /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
+  await stop()
+})
+
 test('a repetition is counted: the second is written at once, the rest when the series ends', async (t) => {
   const { time, recorder, written, stop } = start(t)
   recorder.record(happened)

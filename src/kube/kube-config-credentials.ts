@@ -3,7 +3,7 @@ import { unreadableReason } from '../documents/validation.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
 import { abortable } from '../runtime/signals.ts'
-import { formatTime } from '../runtime/time-format.ts'
+import { tryFormatTime } from '../runtime/time-format.ts'
 import type { ExpiryReporter } from '../telemetry/expiry.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { noOutages, type Outages, type Symptom } from '../telemetry/outages.ts'
@@ -353,11 +353,11 @@ async function readPair({ clientCertificate: pair, source }: Access): Promise<Pa
   return { cert, key }
 }
 
-/** For the log: when the credentials expire or expired. */
+/** For the log: when the credentials expire or expired. A token may claim any time, even the year 33658. */
 function endsOf(held: Held | undefined): { readonly ends?: string } {
   const own = (held?.lifetimes ?? []).filter(([kind]) => kind !== 'certificate-authority')
-  const ends = own.flatMap(([, lifetimes]) => lifetimes.map(({ toMs }) => toMs))
-  return ends.length === 0 ? {} : { ends: formatTime(Math.min(...ends)) }
+  const ends = tryFormatTime(Math.min(...own.flatMap(([, lifetimes]) => lifetimes.map(({ toMs }) => toMs))))
+  return ends === undefined ? {} : { ends }
 }
 
 function assemble(access: Access, parts: Parts): Credentials {

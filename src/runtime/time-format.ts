@@ -20,6 +20,15 @@ export function formatMicroTime(wallMs: number): string {
   return `${formatSeconds(seconds)}.${String(micros).padStart(6, '0')}Z`
 }
 
+/** Like {@link formatTime}, but returns undefined if that throws. */
+export function tryFormatTime(wallMs: number): string | undefined {
+  try {
+    return formatTime(wallMs)
+  } catch {
+    return undefined
+  }
+}
+
 const rfc3339 = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.(\d+))?(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))$/
 
 /**

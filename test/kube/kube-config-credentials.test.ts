@@ -72,6 +72,19 @@ test('a 401 is one line in the log until it is over; what is written meanwhile i
   )
 })
 
+test('a 401 is answered and logged too if the token says that it ends in the year 33658', async (t) => {
+  const payload = Buffer.from(JSON.stringify({ exp: 999_999_999_999 })).toString('base64url')
+  const { transport, logger } = await setUp(
+    t,
+    (_, response) => response.writeHead(401).end(),
+    () => `token: e30.${payload}.c2ln`,
+  )
+  assert.equal((await ask(transport)).status, 401)
+  const [line = assert.fail()] = logger.lines
+  assert.match(line.message, /does not accept the credentials/)
+  assert.equal('ends' in line.fields, false)
+})
+
 const mends: readonly (readonly [user: (directory: string) => string, mend: (directory: string) => string])[] = [
   [(directory) => `tokenFile: ${directory}/token`, (directory) => `write a newer token to ${directory}/token`],
   [() => 'username: admin, password: x', () => 'write the right username and password into the kubeconfig'],

@@ -85,7 +85,15 @@ export function followServingCertificate(
     }
   }
   reportExpiry()
-  const timer = setInterval(() => void reload(), POLL_MS)
+  let isReading = false
+  const poll = async (): Promise<void> => {
+    // A file that hangs takes one of the few threads that also resolve names and read the credentials.
+    if (isReading) return
+    isReading = true
+    await reload()
+    isReading = false
+  }
+  const timer = setInterval(() => void poll(), POLL_MS)
   timer.unref()
   return { stop: () => clearInterval(timer) }
 }

@@ -160,6 +160,11 @@ export class RepairMetrics {
     ;(this.#available as Gauge<'cidr'>).set(labels, size - allocated)
   }
 
+  /** Removes the gauges of a range of ClusterIPs that may no longer exist. */
+  unused(range: string): void {
+    for (const gauge of [this.#allocated, this.#available] as Gauge<'cidr'>[]) gauge.remove({ cidr: range })
+  }
+
   /** Sets the gauges that show whether a stored range is withheld, and why. `range` is its name: `servicenodeports`. */
   withheld(range: string, reason: 'mismatch' | 'unreadable' | undefined): void {
     for (const one of ['mismatch', 'unreadable'] as const)

@@ -99,7 +99,8 @@ export class IpAddressRepair implements Repair {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const { services, logger } = this.#options
+    const { services, logger, reporter } = this.#options
+    const { metrics } = reporter
     // Subscribe before the first lists arrive, so that their objects are processed with pauses in between.
     const subscriptions = [
       this.#ipAddresses.subscribe((change) => {
@@ -118,6 +119,7 @@ export class IpAddressRepair implements Repair {
       this.#serviceCidrs.subscribe(() => {
         const ranges = new ServiceIpRanges(this.#serviceCidrs.store.list())
         if (ranges.text !== this.#ranges.text) {
+          for (const { range } of this.#ranges.usage()) metrics.unused(range)
           this.#ranges = ranges
           if (this.#stage === 'repairing') void this.#countAll()
         }
@@ -130,7 +132,7 @@ export class IpAddressRepair implements Repair {
         await this.#ipAddresses.whenSynced(signal)
       }
       await this.#whenReady(signal)
-      this.#options.reporter.metrics.onCollect(() => this.#reportUsage())
+      metrics.onCollect(() => this.#reportUsage())
       this.#schedule.passWithin(0)
       for (;;) await this.#rounds.round(await this.#schedule.next(signal), signal)
     } finally {

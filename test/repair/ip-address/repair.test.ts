@@ -340,6 +340,28 @@ test('the metrics say how full the ranges are, and how long ago the last full pa
   await world.end()
 })
 
+test('the metrics forget the range of a ServiceCIDR that is deleted', async () => {
+  const world = await IpAddressWorld.start(['10.96.0.0/24'])
+  await world.server.api.create(serviceCidrs, { metadata: { name: 'more' }, spec: { cidrs: ['10.97.0.0/24'] } })
+  const master = world.master()
+  await world.advance(1_000)
+  const ranges = async () => {
+    const lines = (await master.metrics.expose()).matchAll(/clusterip_allocator_(\w+)_ips\{cidr="(.*)"\}/g)
+    return [...lines].map(([, of, cidr]) => `${of} ${cidr}`).sort()
+  }
+  const first = ['allocated 10.96.0.0/24', 'available 10.96.0.0/24']
+  assert.deepEqual(await ranges(), [
+    'allocated 10.96.0.0/24',
+    'allocated 10.97.0.0/24',
+    'available 10.96.0.0/24',
+    'available 10.97.0.0/24',
+  ])
+  await world.server.api.delete(serviceCidrs, { name: 'more' })
+  await world.advance(1_000)
+  assert.deepEqual(await ranges(), first)
+  await world.end()
+})
+
 test('after a first full pass that failed, a check for another ServiceCIDR does not count as a full pass', async () => {
   const world = await IpAddressWorld.start()
   await world.deleteIp(ipOf(await world.service('web')))

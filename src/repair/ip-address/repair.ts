@@ -121,7 +121,8 @@ export class IpAddressRepair implements Repair {
         if (ranges.text !== this.#ranges.text) {
           for (const { range } of this.#ranges.usage()) metrics.unused(range)
           this.#ranges = ranges
-          if (this.#stage === 'repairing') void this.#countAll()
+          // Also while the first count pauses.
+          if (this.#stage !== 'listing') void this.#countAll()
         }
         this.#schedule.markAll()
       }),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { serviceCidrs, services } from '../../../src/kube/resources.ts'
+import type { Clock } from '../../../src/runtime/clock.ts'
 import { busyClock } from '../../runtime/working-clock.ts'
 import { allocatorLabels, IpAddressWorld, ipOf } from './world.ts'
 
@@ -359,6 +360,30 @@ test('the metrics forget the range of a ServiceCIDR that is deleted', async () =
   await world.server.api.delete(serviceCidrs, { name: 'more' })
   await world.advance(1_000)
   assert.deepEqual(await ranges(), first)
+  await world.end()
+})
+
+test('the metrics count a range that comes while the first count pauses', async () => {
+  const world = await IpAddressWorld.start()
+  await world.services(500)
+  const { timed } = busyClock()
+  let made: Promise<unknown> | undefined
+  const waiting = (clock: Clock): Clock => ({
+    ...timed(clock),
+    schedule(delayMs, callback) {
+      if (delayMs > 0 || !master.repair.fault()?.startsWith('waiting for the ServiceCIDR'))
+        return clock.schedule(delayMs, callback)
+      made ??= world.server.api.create(serviceCidrs, { metadata: { name: 'more' }, spec: { cidrs: ['10.97.0.0/24'] } })
+      return clock.schedule(50, callback)
+    },
+  })
+  const master = world.master({ timed: waiting })
+  await world.advance(10_000)
+  await made
+  assert.equal(master.settled, true)
+  const metrics = await master.metrics.expose()
+  assert.match(metrics, /allocated_ips\{cidr="10\.96\.0\.0\/16"\} 500\n/)
+  assert.match(metrics, /allocated_ips\{cidr="10\.97\.0\.0\/24"\} 0\n/)
   await world.end()
 })
 

@@ -188,6 +188,11 @@ export function isNewer(a: KubeObject | undefined, b: KubeObject | undefined): b
   return later.length === earlier.length ? later > earlier : later.length > earlier.length
 }
 
+/** Whether an object is being deleted. Some servers write null if it is not. */
+export function isBeingDeleted({ metadata }: KubeObject): boolean {
+  return (metadata?.deletionTimestamp ?? undefined) !== undefined
+}
+
 /** Whether a decoded value is a JSON object. */
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,5 +1,5 @@
 import type { EventReason } from '../kube/event-object.ts'
-import type { ServiceCidr } from '../kube/resources.ts'
+import { isBeingDeleted, type ServiceCidr } from '../kube/resources.ts'
 import { readyConditionBody, readyConditionOf } from './ready-condition.ts'
 
 /** The name of the ServiceCIDR that has the ranges of the API server's flag. */
@@ -40,7 +40,7 @@ export function planServiceCidr(current: ServiceCidr | undefined, cidrs: readonl
   if (cidrs.length === 2 && found.length === 1 && found[0] === cidrs[0]) {
     return { type: 'upgrade', serviceCidr: { ...current, spec: { ...current.spec, cidrs } } as ServiceCidr }
   }
-  if (current.metadata?.deletionTimestamp !== undefined) return { type: 'none' }
+  if (isBeingDeleted(current)) return { type: 'none' }
   if (found.length !== cidrs.length || found.some((cidr, index) => cidr !== cidrs[index])) {
     return { type: 'complain', complaint: { reason: INCONSISTENT, note: inconsistentNote(found, cidrs) } }
   }

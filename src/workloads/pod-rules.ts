@@ -1,4 +1,4 @@
-import type { Pod, Service } from '../kube/resources.ts'
+import { isBeingDeleted, type Pod, type Service } from '../kube/resources.ts'
 import { keyOfObject } from '../kube/store.ts'
 import { type AddressGroups, readAddress, textFrom } from '../net/stored-address.ts'
 import { formatMicroTime, parseTime, tryParseTime } from '../runtime/time-format.ts'
@@ -23,8 +23,7 @@ export function isPodReady(pod: Pod): boolean {
 
 /** Whether a Pod is being deleted. */
 export function isTerminating(pod: Pod): boolean {
-  const at = pod.metadata?.deletionTimestamp
-  return at !== undefined && at !== null
+  return isBeingDeleted(pod)
 }
 
 /**

@@ -113,3 +113,7 @@ test('a refused write is told of in upstream’s words', () => {
     [reason, 'The default ServiceCIDR Status can not be set to Ready=True'],
   ])
 })
+
+test('one whose deletionTimestamp is null is not being deleted', () => {
+  assert.equal(typeOf(stored([FOUR], undefined, { deletionTimestamp: null }), [FOUR]), 'set-ready')
+})

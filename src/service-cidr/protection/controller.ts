@@ -3,7 +3,7 @@ import { listPages } from '../../kube/api-wrappers.ts'
 import { isKubeError } from '../../kube/errors.ts'
 import { type EventSink, eventOf, referenceIn } from '../../kube/event-object.ts'
 import type { Change, Followed, Informers } from '../../kube/informer.ts'
-import { ipAddresses, isNewer, type ServiceCidr, serviceCidrs } from '../../kube/resources.ts'
+import { ipAddresses, isBeingDeleted, isNewer, type ServiceCidr, serviceCidrs } from '../../kube/resources.ts'
 import { identityOfIpAddress } from '../../repair/ip-address/ip-address.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { formatTime } from '../../runtime/time-format.ts'
@@ -215,8 +215,4 @@ export class ServiceCidrProtectionController implements WorkloadController {
 
 function nameOf({ metadata }: ServiceCidr): string {
   return metadata?.name ?? ''
-}
-
-function isBeingDeleted({ metadata }: ServiceCidr): boolean {
-  return metadata?.deletionTimestamp !== undefined
 }

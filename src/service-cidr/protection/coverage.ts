@@ -1,4 +1,4 @@
-import type { ServiceCidr } from '../../kube/resources.ts'
+import { isBeingDeleted, type ServiceCidr } from '../../kube/resources.ts'
 import { type Cidr, cidrIncludes } from '../../net/cidr.ts'
 import { rangesOf } from '../../repair/ip-address/service-ips.ts'
 import { PROTECTION_FINALIZER } from './protection-plan.ts'
@@ -42,12 +42,13 @@ function doOverlap(a: Cidr, b: Cidr): boolean {
   return cidrIncludes(a, b) || cidrIncludes(b, a)
 }
 
-/** Whether `other` stays at least until the deletion of `serviceCidr` has ended. */
-function outlasts({ metadata: other }: ServiceCidr, { metadata: own }: ServiceCidr): boolean {
+/** Whether `one` stays at least until the deletion of `serviceCidr` has ended. */
+function outlasts(one: ServiceCidr, { metadata: own }: ServiceCidr): boolean {
+  const { metadata: other } = one
   if (other?.name === own?.name) return false
-  if (other?.deletionTimestamp === undefined) return true
-  // Without this finalizer, nothing makes `other` wait.
-  if (other.finalizers?.includes(PROTECTION_FINALIZER) !== true) return false
+  if (!isBeingDeleted(one)) return true
+  // Without this finalizer, nothing makes it wait.
+  if (other?.finalizers?.includes(PROTECTION_FINALIZER) !== true) return false
   const [began = '', ownBegan = ''] = [other.deletionTimestamp, own?.deletionTimestamp]
   return began === ownBegan ? (other.name ?? '') > (own?.name ?? '') : began > ownBegan
 }

@@ -1,4 +1,4 @@
-import type { ServiceCidr } from '../../kube/resources.ts'
+import { isBeingDeleted, type ServiceCidr } from '../../kube/resources.ts'
 import { parseTime } from '../../runtime/time-format.ts'
 import { type ReadyCondition, readyConditionOf } from '../ready-condition.ts'
 
@@ -43,18 +43,19 @@ export interface ProtectionObservation {
  * @throws RangeError for a malformed deletionTimestamp.
  */
 export function planProtection(observed: ProtectionObservation): readonly ProtectionAction[] {
-  const { metadata } = observed.serviceCidr
+  const { serviceCidr } = observed
+  const { metadata } = serviceCidr
   const finalizers = metadata?.finalizers ?? []
   const isProtected = finalizers.includes(PROTECTION_FINALIZER)
-  if (metadata?.deletionTimestamp === undefined) {
+  if (!isBeingDeleted(serviceCidr)) {
     const added = isProtected
       ? []
       : [{ type: 'add-finalizer', finalizers: [PROTECTION_FINALIZER, ...finalizers] } as const]
-    return [...added, ...planCondition(observed.serviceCidr, ready)]
+    return [...added, ...planCondition(serviceCidr, ready)]
   }
-  if (observed.isBlocked) return planCondition(observed.serviceCidr, terminating)
+  if (observed.isBlocked) return planCondition(serviceCidr, terminating)
   if (!isProtected) return []
-  const waitMs = parseTime(metadata.deletionTimestamp) + DELETION_GRACE_MS - observed.nowMs
+  const waitMs = parseTime(metadata?.deletionTimestamp ?? '') + DELETION_GRACE_MS - observed.nowMs
   if (waitMs > 0) return [{ type: 'wait', forMs: waitMs }]
   return [{ type: 'remove-finalizer', finalizers: finalizers.filter((name) => name !== PROTECTION_FINALIZER) }]
 }

@@ -39,6 +39,13 @@ test('one that stays covers one that is being deleted', () => {
   assert.equal(isCovered({ deletedAt: '01' }, { finalizers: [] }), true)
 })
 
+test('one whose deletionTimestamp is null stays', () => {
+  const deleted = named('a', ['10.0.0.0/24'], { deletedAt: '01' })
+  const metadata = { name: 'b', finalizers: [], deletionTimestamp: null }
+  const stays = { ...named('b', ['10.0.0.0/24']), metadata } as unknown as ServiceCidr
+  assert.deepEqual(coverageOf(deleted, [deleted, stays]).needed, [])
+})
+
 test('of two that are being deleted the later one covers the earlier one, and never both each other', () => {
   const [earlier, later] = [{ deletedAt: '01' }, { deletedAt: '02' }]
   assert.equal(isCovered(earlier, later), true)

@@ -104,3 +104,9 @@ test('one that is not blocked waits until ten seconds after its deletion, then l
 test('one that is being deleted gets no finalizer', () => {
   for (const nowMs of [began, afterGrace]) assert.deepEqual(planned(object({ deleting: true }), { nowMs }), [])
 })
+
+test('one whose deletionTimestamp is null is not being deleted, even if IPAddresses need it', () => {
+  const found = object({ finalizers: [FINALIZER], condition: readyTrue })
+  const withNull = { ...found, metadata: { ...found.metadata, deletionTimestamp: null } } as unknown as ServiceCidr
+  assert.deepEqual(planned(withNull, { isBlocked: true }), [])
+})

@@ -7,8 +7,9 @@ import { trimmedReader } from '../protobuf/trimmed-objects.ts'
  * arrival.
  */
 export function trimService({ apiVersion, kind, metadata, spec }: Service): Service {
-  const { type, clusterIP, clusterIPs, healthCheckNodePort, ports = [] } = spec ?? {}
-  const numbered = ports.filter(({ nodePort }) => nodePort !== undefined && nodePort !== 0)
+  const { type, clusterIP, clusterIPs, healthCheckNodePort, ports } = spec ?? {}
+  // Of nothing, some servers write null.
+  const numbered = (ports ?? []).filter(({ nodePort }) => nodePort)
   return {
     ...(apiVersion === undefined ? {} : { apiVersion }),
     ...(kind === undefined ? {} : { kind }),
@@ -50,7 +51,7 @@ trimService.protobuf = trimmedReader('core/v1.Service', {
 /** The ClusterIPs that a Service holds, as text and in order; none for a headless Service (`IsServiceIPSet`). */
 export function clusterIpsOf({ spec }: Service): readonly string[] {
   const { clusterIP } = spec ?? {}
-  return clusterIP === undefined || clusterIP === '' || clusterIP === 'None' ? [] : (spec?.clusterIPs ?? [clusterIP])
+  return !clusterIP || clusterIP === 'None' ? [] : (spec?.clusterIPs ?? [clusterIP])
 }
 
 /**
@@ -62,7 +63,7 @@ export function nodePortsOf({ spec }: Service): readonly number[] {
   const held: number[] = []
   const protocols = new Map<number, Set<string>>()
   const hold = (port: number | undefined, protocol: string): void => {
-    if (port === undefined || port === 0) return
+    if (!port) return
     const known = protocols.get(port)
     if (known === undefined) protocols.set(port, new Set([protocol]))
     else if (!known.has(protocol)) {

@@ -45,3 +45,14 @@ test('a port without a NodePort, or with 0 for one, holds none', () => {
   const ports = [{ port: 80, nodePort: 0 }, { port: 81 }, { port: 82, nodePort: 1 }]
   assert.deepEqual(nodePortsOf({ spec: { ports, healthCheckNodePort: 0 } } as Service), [1])
 })
+
+test('a field that is null counts as one that is missing', () => {
+  const none = { spec: { clusterIP: null, clusterIPs: null, healthCheckNodePort: null, ports: null } }
+  const numberless = { spec: { ...none.spec, ports: [{ port: 80, nodePort: null, protocol: null }] } }
+  for (const given of [none, numberless] as unknown as Service[]) {
+    for (const service of [given, trimService(given)]) {
+      assert.deepEqual(clusterIpsOf(service), [])
+      assert.deepEqual(nodePortsOf(service), [])
+    }
+  }
+})

@@ -217,7 +217,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'repair-service-claims-number': {
     broken: 'hold:: has 1 for 0.',
     file: 'repair/service-claims.ts',
-    text: 'if (port === undefined || port === 0) return',
+    text: 'if (!port) return',
     instead: 'if (port === undefined || port === 1) return',
     tests: ['repair/service-claims.test.ts'],
   },

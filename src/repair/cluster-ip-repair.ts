@@ -1,8 +1,10 @@
 import type { AvailabilityReporter } from '../kube/availability.ts'
 import type { Followed } from '../kube/informer.ts'
+import { WriteRetry } from '../kube/reconcile-loop.ts'
 import type { Service } from '../kube/resources.ts'
 import { Bitmap } from '../net/bitmap.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
+import type { Random } from '../runtime/random.ts'
 import { abortable, linkedController, together } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { RangeClaims } from './bitmap/claims.ts'
@@ -31,6 +33,7 @@ interface ClusterIpRepairOptions {
   /** Detects that a server uses an existing bitmap. */
   readonly use: { proven(signal: AbortSignal): Promise<void> }
   readonly clock: Clock
+  readonly random: Random
   readonly logger: Logger
   readonly availability: AvailabilityReporter
   /** How often a server without a bitmap is checked for one, in milliseconds. */
@@ -46,11 +49,13 @@ export class ClusterIpRepair implements Repair {
   readonly #options: ClusterIpRepairOptions
   readonly #noBitmaps = Promise.withResolvers<void>()
   readonly #usesBitmaps = Promise.withResolvers<void>()
+  readonly #retry: WriteRetry
   #bitmapsInUse = false
   #absentSinceMs: number | undefined
 
   constructor(options: ClusterIpRepairOptions) {
     this.#options = options
+    this.#retry = new WriteRetry(options.random)
     this.settled = this.#settle()
   }
 
@@ -99,13 +104,14 @@ export class ClusterIpRepair implements Repair {
       for (;;) {
         const need = await this.#need(signal)
         if (need === 'needed') return
-        if (need !== undefined) this.#noBitmaps.resolve()
+        const isDecided = need !== undefined && typeof need !== 'number'
+        if (isDecided) this.#noBitmaps.resolve()
         if (need === 'if used' && proof === undefined) {
           logger.info({}, 'a bitmap of ClusterIPs also exists; it will be repaired once a server uses it')
           proof = use.proven(proving.signal).then(() => 'needed' as const)
           proof.catch(() => {})
         }
-        const next = sleep(clock, need === undefined ? UNDECIDED_PERIOD_MS : intervalMs, proving.signal)
+        const next = sleep(clock, isDecided ? intervalMs : (need ?? UNDECIDED_PERIOD_MS), proving.signal)
         next.catch(() => {})
         if ((await Promise.race([next, ...(proof === undefined ? [] : [proof])])) === 'needed') return
       }
@@ -115,8 +121,11 @@ export class ClusterIpRepair implements Repair {
     }
   }
 
-  /** Whether the bitmaps must be repaired; undefined while that is unknown. */
-  async #need(signal: AbortSignal): Promise<'needed' | 'if used' | 'unneeded' | undefined> {
+  /**
+   * Whether the bitmaps must be repaired; undefined while that is unknown. A number of milliseconds to wait if the
+   * registry cannot be read.
+   */
+  async #need(signal: AbortSignal): Promise<'needed' | 'if used' | 'unneeded' | number | undefined> {
     const { ipAddresses, registry, clock, availability } = this.#options
     const { served } = ipAddresses
     if (served === 'unknown') return undefined
@@ -129,11 +138,12 @@ export class ClusterIpRepair implements Repair {
     try {
       const stored = await registry.read('serviceips', signal)
       availability.succeeded('cluster-ip-repair')
+      this.#retry.reset()
       return stored.type === 'absent' ? 'unneeded' : 'if used'
     } catch (error) {
       signal.throwIfAborted()
       availability.failed('cluster-ip-repair', error)
-      return undefined
+      return this.#retry.next(error)
     }
   }
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { EtcdError } from '../../src/etcd/kv.ts'
 import { Informer } from '../../src/kube/informer.ts'
 import { services } from '../../src/kube/resources.ts'
 import { Bitmap } from '../../src/net/bitmap.ts'
@@ -65,6 +66,7 @@ function start(registry: RangeRegistry) {
     onMissingRegistry: () => void missing++,
     use,
     clock: time.view(),
+    random: seededRandom(1, 'master'),
     logger: memoryLogger(),
     availability: { failed() {}, interrupted() {}, succeeded() {}, forget() {} },
     intervalMs: 180_000,
@@ -97,6 +99,34 @@ async function stored(name: 'serviceips'): Promise<MemoryRangeRegistry> {
   const { signal } = new AbortController()
   await registry.write(name, { range: '10.0.0.0/24', data: new Uint8Array() }, { type: 'absent' }, signal)
   return registry
+}
+
+for (const [code, most] of [
+  ['Unreachable', 620],
+  ['Refused', 80],
+] as const) {
+  test(`a registry whose reads end with ${code} is asked ever less often`, async () => {
+    let reads = 0
+    let fails = true
+    const registry: RangeRegistry = {
+      ...noneRegistry,
+      writable: true,
+      async read(name, signal) {
+        reads++
+        if (fails) throw new EtcdError(code, 'no')
+        return noneRegistry.read(name, signal)
+      },
+    }
+    const { time, ipAddresses, settled, end } = start(registry)
+    ipAddresses.served = 'served'
+    ipAddresses.settle()
+    await time.advance(600_000)
+    assert.ok(reads >= 60 && reads <= most, `${reads} reads`)
+    fails = false
+    await time.advance(10_000)
+    assert.equal(settled(), true)
+    await end()
+  })
 }
 
 test('a server with IPAddresses and no bitmap has its IPAddresses repaired only', async () => {

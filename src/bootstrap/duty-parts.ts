@@ -4,6 +4,7 @@ import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.t
 import { SystemNamespacesController } from '../namespaces/controller.ts'
 import { aborted } from '../runtime/signals.ts'
 import { DefaultServiceCidrController } from '../service-cidr/controller.ts'
+import { ActiveDuties } from './active-duties.ts'
 import {
   type ControllerName,
   DutyDecisions,
@@ -38,11 +39,13 @@ const followed: Readonly<Record<WorkloadControllerName, readonly string[]>> = {
 export function composeDuties(options: MasterOptions, ports: PartPorts, monitor: ReadinessMonitor) {
   const { clock, random, metrics, availability: servers } = ports
   const { controllers: selection, startupTimeoutMs: timeoutMs, dryRun } = options
-  const active = metrics.gauge({
-    name: 'apiserver_bootstrap_duty_active',
-    help: 'Whether this process performs a duty (1), or it is off or left to the server (0).',
-    labels: ['duty'],
-  })
+  const active = new ActiveDuties(
+    metrics.gauge({
+      name: 'apiserver_bootstrap_duty_active',
+      help: 'Whether this process performs a duty (1), or it is off or left to the server (0).',
+      labels: ['duty'],
+    }),
+  )
   const degraded = metrics.gauge({
     name: 'apiserver_bootstrap_duty_degraded',
     help: 'Whether a duty fails, or has been refused or incomplete for --repair-startup-timeout (1). It is retried.',
@@ -61,11 +64,11 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
       isOn: () => isDoneHere(name),
       suspend() {
         health.suspended()
-        active.set({ duty: name }, 0)
+        active.suspend(name)
       },
       resume() {
         health.resumed()
-        active.set({ duty: name }, isDoneHere(name) ? 1 : 0)
+        active.resume(name)
       },
     })
     return health
@@ -123,17 +126,16 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
   ) as Record<WorkloadControllerName, DutyHealth>
   const workloads = composeWorkloads(options, ports, active, (name) => workloadHealths[name])
 
-  const setServiceActive = (value: 0 | 1): void => active.set({ duty: 'kubernetes-service' }, value)
   const serviceSuspended = Promise.withResolvers<void>()
-  setServiceActive(isSelected(selection, 'kubernetes-service') ? 1 : 0)
+  active.set({ duty: 'kubernetes-service' }, isSelected(selection, 'kubernetes-service') ? 1 : 0)
   if (isSelected(selection, 'kubernetes-service')) {
     suspender.add('kubernetes-service', {
       isOn: () => true,
       suspend() {
         serviceSuspended.resolve()
-        setServiceActive(0)
+        active.suspend('kubernetes-service')
       },
-      resume: () => setServiceActive(1),
+      resume: () => active.resume('kubernetes-service'),
     })
   }
   monitor.subscribe(({ answered }) => {

@@ -3,7 +3,7 @@ import type { Random } from '../runtime/random.ts'
 import { linkedController } from '../runtime/signals.ts'
 import { Trigger } from '../runtime/trigger.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import type { Gauge } from '../telemetry/metrics.ts'
+import type { ActiveDuties } from './active-duties.ts'
 import type { ControllerName, DutyDecision, DutyDecisions } from './duties.ts'
 import { type DutyHealth, type DutyTerm, supervised } from './duty-health.ts'
 
@@ -19,7 +19,7 @@ export interface DutySwitchOptions {
   readonly random: Random
   readonly logger: Logger
   /** 1 while the duty is done here, 0 while it is off or left to the server. */
-  readonly active: Gauge<'duty'>
+  readonly active: Pick<ActiveDuties, 'set'>
 }
 
 /**

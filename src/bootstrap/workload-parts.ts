@@ -14,10 +14,11 @@ import { KUBERNETES_SERVICE, SKIP_MIRROR_LABEL } from '../kubernetes-service/ide
 import { randomUuid } from '../runtime/random.ts'
 import { together } from '../runtime/signals.ts'
 import { SERVICE_CIDR_CONTROLLER, ServiceCidrProtectionController } from '../service-cidr/protection/controller.ts'
-import { type Gauge, workQueueMetrics } from '../telemetry/metrics.ts'
+import { workQueueMetrics } from '../telemetry/metrics.ts'
 import { ServiceMembers } from '../workloads/service-members.ts'
 import type { WorkloadContext, WorkloadController, WritePause } from '../workloads/service-queue.ts'
 import { trimEndpointSlice, trimPod, trimService } from '../workloads/trimmed.ts'
+import type { ActiveDuties } from './active-duties.ts'
 import { isSelected, type WorkloadControllerName, workloadControllerNames } from './duties.ts'
 import { type DutyHealth, type DutyTerm, supervised } from './duty-health.ts'
 import type { PartPorts } from './kubernetes-service-parts.ts'
@@ -64,7 +65,7 @@ export type WorkloadHealth = (name: WorkloadControllerName) => Pick<DutyHealth, 
 export function composeWorkloads(
   options: MasterOptions,
   ports: PartPorts,
-  active: Gauge<'duty'>,
+  active: Pick<ActiveDuties, 'set'>,
   healthOf: WorkloadHealth,
 ): Workloads | undefined {
   const names = workloadControllerNames.filter((name) => isSelected(options.controllers, name))

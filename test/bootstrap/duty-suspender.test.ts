@@ -4,9 +4,11 @@ import { inProcessTransport } from '../../src/apiserver/api-server.ts'
 import type { MasterPorts } from '../../src/bootstrap/master-options.ts'
 import type { MasterSettings } from '../../src/config/master-options.ts'
 import { restDiscovery } from '../../src/kube/discovery.ts'
+import type { ReadinessCheck } from '../../src/kube/readiness.ts'
 import { endpointSlices, events, leases, services } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import type { ApiResponse, Transport } from '../../src/kube/transport.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { setUp } from './masters-world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' }
@@ -126,6 +128,43 @@ test('a duty that the server does itself is not said to be done here when what i
   assert.match(exposed, /duty_active\{duty="cluster-ip-repair"\} 0/)
   assert.match(exposed, /duty_active\{duty="default-service-cidr"\} 1/)
   await started.end()
+})
+
+test('a duty that waits for its resources is not active when the server ceases to do it itself', async () => {
+  const { state, begin, time, ports } = beside()
+  state.hidden = containerApis
+  const hook = { name: 'poststarthook/start-kubernetes-service-cidr-controller', ok: true }
+  let checks: readonly ReadinessCheck[] = [hook]
+  const started = begin({}, { readiness: { probe: async () => ({ answered: true, ready: true, checks }) } })
+  await time.advance(60_000)
+  const active = async () => /duty_active\{duty="default-service-cidr"\} (\d)/.exec(await ports.metrics.expose())?.[1]
+  assert.equal(await active(), '0')
+  checks = []
+  await time.advance(90_000)
+  assert.equal(await active(), '0')
+  state.hidden = undefined
+  await time.advance(62_000)
+  assert.equal(await active(), '1')
+  await started.end()
+})
+
+test('of two processes only the leader is active when the resources of a controller appear', async () => {
+  const { state, begin, time } = beside()
+  state.hidden = containerApis
+  const processes = ['192.0.2.1', '192.0.2.2'].map((advertiseAddress) => {
+    const metrics = prometheusMetrics()
+    return { metrics, ...begin({ controllers: 'auto,endpoints', advertiseAddress }, { metrics }) }
+  })
+  const active = async () => {
+    const exposed = await Promise.all(processes.map(({ metrics }) => metrics.expose()))
+    return exposed.map((text) => /duty_active\{duty="endpoints"\} (\d)/.exec(text)?.[1]).sort()
+  }
+  await time.advance(60_000)
+  assert.deepEqual(await active(), ['0', '0'])
+  state.hidden = undefined
+  await time.advance(62_000)
+  assert.deepEqual(await active(), ['0', '1'])
+  for (const { end } of processes) await end()
 })
 
 test('a server that answers 404 for three seconds while it starts has nothing left out', async () => {

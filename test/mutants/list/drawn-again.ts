@@ -290,11 +290,11 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'void events.run(AbortSignal.abort())',
     tests: ['bootstrap/master.test.ts'],
   },
-  'bootstrap-duty-parts-number': {
-    broken: 'resume: has 1 for 0.',
-    file: 'bootstrap/duty-parts.ts',
-    text: 'active.set({ duty: name }, isDoneHere(name) ? 1 : 0)',
-    instead: 'active.set({ duty: name }, isDoneHere(name) ? 1 : 1)',
+  'bootstrap-active-duties-number': {
+    broken: '#show: has 1 for 0.',
+    file: 'bootstrap/active-duties.ts',
+    text: 'this.#suspended.has(duty) ? 0 :',
+    instead: 'this.#suspended.has(duty) ? 1 :',
     tests: ['bootstrap/duty-suspender.test.ts'],
   },
   'bootstrap-master-await-3': {

@@ -103,13 +103,19 @@ function range(key: Uint8Array): OpInit {
 }
 
 /**
+ * How many failed writes are remembered. Earlier ones cannot happen any more, because the etcd lease to which they
+ * attach the key has ended long before so many attempts.
+ */
+const MAX_UNANSWERED = 256
+
+/**
  * A key that this process writes by compare-and-put. It remembers its last write, so that the next one needs no read.
  */
 export class GuardedKey {
   readonly key: string
   readonly #etcd: EtcdKv
   #last: KeyValue | undefined
-  /** Failed writes since the last successful one. Each may have happened, because its answer may be lost. */
+  /** The last failed writes since a successful one. Each may have happened, because its answer may be lost. */
   #unanswered: readonly Pick<KeyValue, 'value' | 'lease'>[] = []
 
   constructor(etcd: EtcdKv, key: string) {
@@ -153,7 +159,7 @@ export class GuardedKey {
         ? this.#etcd.create(this.key, value, { lease, signal })
         : this.#etcd.update(this.key, value, before.modRevision, { lease, signal })
     const modRevision = await sent.catch((error: unknown) => {
-      this.#unanswered = [...this.#unanswered, { value, lease }]
+      this.#unanswered = [...this.#unanswered, { value, lease }].slice(-MAX_UNANSWERED)
       throw error
     })
     if (modRevision !== undefined) {

@@ -81,6 +81,27 @@ test('a write whose answer was lost is one’s own until a later one is answered
   assert.equal(key.isUnanswered(stored), false)
 })
 
+test('of writes that fail again and again only the last ones are remembered, which may still happen', async () => {
+  const etcd = faultyEtcd(new MemoryEtcd({ clock: new VirtualClock().view() }).client(), {
+    clock: new VirtualClock().view(),
+    async before() {
+      throw new EtcdError('PermissionDenied', 'etcdserver: permission denied')
+    },
+  })
+  const { signal } = new AbortController()
+  const key = new GuardedKey(etcd, '/a')
+  const value = Buffer.from('record')
+  const sent = Array.from({ length: 1_000 }, (_, index) => ({
+    key: '/a',
+    value,
+    lease: BigInt(index),
+    modRevision: 1n,
+  }))
+  for (const { lease } of sent) await assert.rejects(key.put(value, lease, undefined, signal))
+  const remembered = sent.filter((one) => key.isUnanswered(one))
+  assert.deepEqual(remembered, sent.slice(-256))
+})
+
 function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('hex')
 }

@@ -26,6 +26,7 @@ import {
   membershipFault,
   type OnShutdown,
   type OutReason,
+  outMessages,
 } from './state.ts'
 import { isHeldBack, startMembership, step, wakeAtMs } from './step.ts'
 import type { MembershipTimings } from './timings.ts'
@@ -67,6 +68,8 @@ export class MembershipRunner implements ListReconciler {
   #signal: AbortSignal | undefined
   /** The last answer of the API server or the lease store, refusals included, on the monotonic clock. */
   #answeredMs = Number.NEGATIVE_INFINITY
+  /** When a request last found the store away; infinite if a later one was refused. */
+  #awayMs = Number.POSITIVE_INFINITY
   #cancelWake: Cancel = () => {}
   #isAnnounced = false
   /** The listed addresses at this master's first read of the list. */
@@ -258,8 +261,11 @@ export class MembershipRunner implements ListReconciler {
   }
 
   #read(sentAtMs: number, leases: Awaited<ReturnType<MasterLeases['list']>>, requested: boolean): void {
-    const { fleet, announcements, holder } = this.#options
+    const { fleet, announcements, holder, availability, timings } = this.#options
     this.#answeredMs = this.#nowMs
+    // While nothing is sent for this master's own lease, as with a dead server, only reads show that the store is back.
+    const isIdle = this.#state.lease.request === undefined && sentAtMs - this.#awayMs >= timings.ttlMs
+    if (isIdle) availability.succeeded('lease')
     this.#take({ type: 'leases', sentAtMs, leases, span: this.#span, requested })
     fleet.read(this.#state.fleet.leases, sentAtMs)
     if (this.#isAnnounced || !leases.some((lease) => isHeldBy(lease, holder))) return
@@ -344,7 +350,9 @@ export class MembershipRunner implements ListReconciler {
   }
 
   #failed(error: unknown): void {
-    if (error instanceof RemoteError && error.nature !== 'away') this.#answeredMs = this.#nowMs
+    const nature = error instanceof RemoteError ? error.nature : undefined
+    if (nature !== undefined && nature !== 'away') this.#answeredMs = this.#nowMs
+    this.#awayMs = nature === 'away' ? this.#nowMs : Number.POSITIVE_INFINITY
     if (!this.#signal?.aborted) this.#options.availability.failed('lease', error)
   }
 
@@ -387,14 +395,4 @@ export class MembershipRunner implements ListReconciler {
 /** The addresses in Endpoints and slice. A master writes both, so an address in only one of them is not a master's. */
 function listedInBoth({ endpoints, slice }: ObservedEndpoints): readonly string[] {
   return addressesIn(endpoints).filter((address) => !slice || addressesInSlice(slice).includes(address))
-}
-
-const outMessages: Readonly<Record<OutReason, string>> = {
-  left: 'withdrew the address',
-  'last-one': 'the address stays listed: its API server still responds, and no other master is ready',
-  'left-listed': 'stopped without withdrawing the address; its lease, if any, will expire',
-  'not-listed': 'there is no address to withdraw: this master was not listed',
-  'no-answer':
-    'could not update the Endpoints: the API server does not respond; another master removes the address once the lease is gone',
-  withdrawn: 'this master was withdrawn and is not listed again until it is restarted',
 }

@@ -23,6 +23,17 @@ export type OutReason =
   /** Another process has withdrawn the master. */
   | 'withdrawn'
 
+/** The log line about each reason. */
+export const outMessages: Readonly<Record<OutReason, string>> = {
+  left: 'withdrew the address',
+  'last-one': 'the address stays listed: its API server still responds, and no other master is ready',
+  'left-listed': 'stopped without withdrawing the address; its lease, if any, will expire',
+  'not-listed': 'there is no address to withdraw: this master was not listed',
+  'no-answer':
+    'could not update the Endpoints: the API server does not respond; another master removes the address once the lease is gone',
+  withdrawn: 'this master was withdrawn and is not listed again until it is restarted',
+}
+
 /**
  * The phase of a master between its start and its end. Every field that ends in `AtMs` is a time on its monotonic
  * clock.

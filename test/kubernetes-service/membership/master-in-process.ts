@@ -31,7 +31,11 @@ export function startMaster(
   world: { readonly api: KubeApi; readonly clock: Clock },
   leases: MasterLeases,
   holder: Holder,
-  options: { readonly ports?: readonly EndpointPort[]; readonly answer?: ReadinessAnswer } = {},
+  options: {
+    readonly ports?: readonly EndpointPort[]
+    readonly answer?: ReadinessAnswer
+    readonly availability?: Availability
+  } = {},
 ): MasterInProcess {
   const { api, clock } = world
   const metrics = prometheusMetrics()
@@ -46,7 +50,7 @@ export function startMaster(
   })
   const runner: MembershipRunner = new MembershipRunner({
     ...shared,
-    availability: new Availability(shared),
+    availability: options.availability ?? new Availability(shared),
     monitor,
     adapter: new EndpointsAdapter({ ...shared, writer: new ObjectWriter(shared) }),
     leases,

@@ -218,7 +218,7 @@ function auditMessage({ kind }: Resource<KubeObject>, verb: Written['verb']): st
 /** The addresses and ports to which a Service, Endpoints or a slice sends clients; none without an object. */
 function destinationsIn(object: KubeObject | undefined) {
   const { spec } = (object ?? {}) as Partial<Service>
-  const { subsets = [] } = (object ?? {}) as Partial<Endpoints>
+  const subsets = (object as Partial<Endpoints> | undefined)?.subsets ?? []
   const slice = (object ?? {}) as Partial<EndpointSlice>
   const ready = (slice.endpoints ?? []).filter(({ conditions }) => conditions?.ready !== false)
   return {

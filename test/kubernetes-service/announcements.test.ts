@@ -5,10 +5,11 @@ import { withdrawMaster } from '../../src/bootstrap/master.ts'
 import { defineMaster } from '../../src/config/master-options.ts'
 import { noEvents } from '../../src/kube/event-object.ts'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
-import { endpointSlices, endpoints, events, services } from '../../src/kube/resources.ts'
-import { LeaseTelemetry } from '../../src/kubernetes-service/announcements.ts'
+import { type Endpoints, endpointSlices, endpoints, events, services } from '../../src/kube/resources.ts'
+import { Announcements, LeaseTelemetry } from '../../src/kubernetes-service/announcements.ts'
 import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { type LogFields, type Logger, memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { OtherWritersWorld, type RunningMaster } from './other-writers-world.ts'
@@ -358,4 +359,23 @@ test('a renewal in time, the first one, and one that failed are not', () => {
     telemetry.attempted(error)
     assert.deepEqual(said, [])
   }
+})
+
+test('a list of masters that was null, as a server may write an empty one, counts as empty', () => {
+  const logger = memoryLogger()
+  const shared = { clock: new VirtualClock().view(), logger, events: noEvents, address: '192.0.2.1', fleet: undefined }
+  const metadata = { ...KUBERNETES_SERVICE }
+  const found = { metadata, subsets: null } as unknown as Endpoints
+  const stored: Endpoints = { metadata, subsets: [{ addresses: [{ ip: '192.0.2.1' }], ports: [{ port: 6443 }] }] }
+  const write = { resource: endpoints, verb: 'update', reasons: ['subsets'], correction: undefined } as const
+  new Announcements(shared).written({ ...write, found, stored })
+  assert.deepEqual(
+    logger.lines.map(({ fields: { before, after, portsBefore, portsAfter } }) => [
+      before,
+      after,
+      portsBefore,
+      portsAfter,
+    ]),
+    [[[], ['192.0.2.1'], [], [{ port: 6443 }]]],
+  )
 })

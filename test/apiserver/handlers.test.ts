@@ -74,6 +74,21 @@ test('a Service is created, replaced and patched with warnings about it, and rea
   assert.equal(await warned('GET', `${services}/web`), undefined)
 })
 
+test('a warning of 4,096 characters is sent whole, a longer one is cut', async () => {
+  const embedded = await started({ fieldValidation: 'Warn' })
+  const around = 'unknown field ""'.length
+  for (const [name, sent] of [
+    ['one', 4096],
+    ['two', 256],
+  ] as const) {
+    const field = 'x'.repeat(4096 - around + (name === 'two' ? 1 : 0))
+    const body = { ...map, metadata: { ...map.metadata, name }, [field]: {} }
+    const { headers } = await answered(embedded, 'POST', maps, { body })
+    const text = /^299 - "(.*)"$/.exec(headers.warning ?? '')?.[1]?.replaceAll('\\"', '"')
+    assert.equal(text?.length, sent)
+  }
+})
+
 test('the warnings about one request are not told with the answer to the next', async () => {
   const embedded = await started({ fieldValidation: 'Warn' })
   const unknown = await answered(embedded, 'POST', maps, { body: { ...map, dta: {} } })

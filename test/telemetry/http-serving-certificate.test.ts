@@ -42,3 +42,35 @@ test('while a file hangs it is not read again, because each reading would take a
   assert.equal(readings, 2)
   following.stop()
 })
+
+test('a certificate is used when it has changed, with one line, and not each time that it is read', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const directory = await tempDir(t)
+  const files = { certFile: join(directory, 'tls.crt'), keyFile: join(directory, 'tls.key') }
+  const authority = new CertificateAuthority()
+  const write = () => {
+    const pair = authority.issue({ commonName: 'server' })
+    writeFileSync(files.certFile, pair.certificate)
+    writeFileSync(files.keyFile, pair.key)
+  }
+  write()
+  const logger = memoryLogger()
+  let [used, read] = [0, 0]
+  const onExpiry = (kind: string) => void (kind === 'client-ca-file' && read++)
+  const server = { setSecureContext: () => void used++ }
+  const context = await readServingCertificate(files)
+  const following = followServingCertificate(files, server, context, { logger, onExpiry })
+  const poll = async () => {
+    const before = read
+    t.mock.timers.tick(5_000)
+    while (read === before) await setImmediate()
+  }
+  await poll()
+  await poll()
+  assert.deepEqual([used, logger.lines.length], [0, 0])
+  write()
+  await poll()
+  await poll()
+  assert.deepEqual([used, logger.lines.length], [1, 1])
+  following.stop()
+})

@@ -3,6 +3,7 @@ import { ALLOCATORS_CHECK } from '../../kube/readiness.ts'
 import {
   type IpAddress,
   ipAddresses as ipAddressResource,
+  isBeingDeleted,
   type Service,
   type ServiceCidr,
   serviceCidrs as serviceCidrResource,
@@ -54,7 +55,7 @@ export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, 
   const current = serviceCidrs.find(({ metadata }) => metadata?.name === DEFAULT_SERVICE_CIDR)
   const found = current?.spec?.cidrs ?? []
   const wanted = context.expect.serviceClusterIpRange?.map(({ text }) => text) ?? found
-  if (current?.metadata?.deletionTimestamp !== undefined) {
+  if (current !== undefined && isBeingDeleted(current)) {
     const remedy = [byHand(`it stays while ClusterIPs need it: ${BLOCKED}`)]
     return verdictOf([{ object, expected: 'exists', found: 'is being deleted', remedy }], '')
   }

@@ -1,4 +1,4 @@
-import { namespaces, type Service, services } from '../../kube/resources.ts'
+import { isBeingDeleted, namespaces, type Service, services } from '../../kube/resources.ts'
 import { secondSliceName } from '../../kubernetes-service/endpoints-plan.ts'
 import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { planService, SERVICE_PORT, type ServiceSettings } from '../../kubernetes-service/service-plan.ts'
@@ -36,7 +36,7 @@ export function judgeNamespaces({ namespaces: found }: Pick<Parts, 'namespaces'>
     const create = kubectl('create', 'namespace', name)
     const namespace = found.get(name)
     if (namespace === undefined) return [{ object, expected: 'exists', found: 'missing', remedy: [create] }]
-    if (namespace.metadata?.deletionTimestamp === undefined) return []
+    if (!isBeingDeleted(namespace)) return []
     const gone = kubectl('wait', `${namespaces.plural}/${name}`, '--for=delete', '--timeout=5m')
     return [{ object, expected: 'exists', found: 'is being deleted', remedy: [gone, create] }]
   })

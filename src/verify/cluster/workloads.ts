@@ -7,6 +7,7 @@ import {
   type EndpointSlice,
   type Endpoints,
   endpoints as endpointsResource,
+  isBeingDeleted,
   type Pod,
   type Service,
   endpointSlices as sliceResource,
@@ -62,9 +63,8 @@ export function judgeServiceSlices(
   const copies = new Set(copiesIn(endpointSlices))
   const byService = new Map<string, EndpointSlice[]>()
   for (const slice of endpointSlices) {
-    const { labels, deletionTimestamp } = slice.metadata ?? {}
     const key = serviceKeyOf(slice)
-    const isForeign = labels?.[managedByLabel] !== managedByController || deletionTimestamp !== undefined
+    const isForeign = slice.metadata?.labels?.[managedByLabel] !== managedByController || isBeingDeleted(slice)
     if (key === undefined || isForeign || copies.has(slice)) continue
     const own = byService.get(key)
     if (own === undefined) byService.set(key, [slice])
@@ -178,7 +178,7 @@ export function judgeOrphans(
   const byKey = new Map(services.map((service) => [keyOfObject(service), service]))
   const slices = endpointSlices.flatMap((slice): readonly Finding[] => {
     const key = serviceKeyOf(slice)
-    if (key === undefined || slice.metadata?.deletionTimestamp !== undefined) return []
+    if (key === undefined || isBeingDeleted(slice)) return []
     const managedBy = slice.metadata?.labels?.[managedByLabel] ?? ''
     const service = byKey.get(key)
     const isOrphan =
@@ -188,9 +188,8 @@ export function judgeOrphans(
     return isOrphan ? [orphan('EndpointSlice', sliceResource.plural, slice, `no Service ${key}`)] : []
   })
   const endpoints = (partOf(context, 'endpoints') ?? []).flatMap((one): readonly Finding[] => {
-    const { annotations, deletionTimestamp } = one.metadata ?? {}
-    const isNeeded =
-      byKey.has(keyOfObject(one)) || annotations?.[LEADER] !== undefined || deletionTimestamp !== undefined
+    const isLock = one.metadata?.annotations?.[LEADER] !== undefined
+    const isNeeded = byKey.has(keyOfObject(one)) || isLock || isBeingDeleted(one)
     if (isNeeded || !isMadeFromPods(one)) return []
     return [orphan('Endpoints', endpointsResource.plural, one, `no Service ${keyOfObject(one)}`)]
   })

@@ -89,7 +89,7 @@ function endpointsOf(own: readonly string[], context: CheckContext): Endpoints |
   const securePort = securePortOf(context)
   if (securePort === undefined) return undefined
   const found = new Map(
-    (current?.subsets ?? []).flatMap(({ addresses = [] }) => addresses).map((address) => [address.ip, address]),
+    (current?.subsets ?? []).flatMap(({ addresses }) => addresses ?? []).map((address) => [address.ip, address]),
   )
   const subset: EndpointSubset = {
     addresses: own.map((ip) => found.get(ip) ?? { ip }),

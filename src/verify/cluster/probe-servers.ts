@@ -56,8 +56,8 @@ export async function probeServers(
 
 /** The addresses of both families, each with its port. */
 function addressesOf({ endpoints, slices }: ListedServers): ReadonlyMap<string, number> {
-  const ofSubsets = (endpoints?.subsets ?? []).map(({ addresses = [], ports }) => ({
-    texts: addresses.map(({ ip }) => ip),
+  const ofSubsets = (endpoints?.subsets ?? []).map(({ addresses, ports }) => ({
+    texts: (addresses ?? []).map(({ ip }) => ip),
     port: ports?.[0]?.port,
   }))
   const second = slices

@@ -64,8 +64,7 @@ export function judgeServiceSlices(
   const byService = new Map<string, EndpointSlice[]>()
   for (const slice of endpointSlices) {
     const key = serviceKeyOf(slice)
-    const isForeign = slice.metadata?.labels?.[managedByLabel] !== managedByController || isBeingDeleted(slice)
-    if (key === undefined || isForeign || copies.has(slice)) continue
+    if (key === undefined || !isPresent(slice) || copies.has(slice)) continue
     const own = byService.get(key)
     if (own === undefined) byService.set(key, [slice])
     else own.push(slice)
@@ -101,6 +100,11 @@ export function judgeServiceSlices(
     findings.push({ object: `EndpointSlices of ${key}`, expected, found, remedy: runController('endpointslice') })
   }
   return verdictOf(findings, `${selected.size} Services with a selector`)
+}
+
+/** Whether a slice is one of the controller's, and not being deleted: the controller replaces such slices at once. */
+function isPresent(slice: EndpointSlice): boolean {
+  return slice.metadata?.labels?.[managedByLabel] === managedByController && !isBeingDeleted(slice)
 }
 
 /** Whether a slice belongs to this Service. Slices of an earlier Service of the same name are orphans. */
@@ -238,7 +242,7 @@ function copyOf(slice: EndpointSlice, expected: string): Finding {
 function copiesIn(slices: readonly EndpointSlice[]): readonly EndpointSlice[] {
   const groups = new Map<string, EndpointSlice[]>()
   for (const slice of slices) {
-    if (slice.metadata?.labels?.[managedByLabel] !== managedByController || !slice.endpoints?.length) continue
+    if (!isPresent(slice) || !slice.endpoints?.length) continue
     const key = `${serviceKeyOf(slice)} ${slice.addressType} ${portsKey(slice.ports)}`
     const group = groups.get(key)
     if (group === undefined) groups.set(key, [slice])

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { endpointSlices, endpoints, services } from '../../../src/kube/resources.ts'
-import { shellLine } from '../../../src/verify/cluster/finding.ts'
+import { runControllers, shellLine } from '../../../src/verify/cluster/finding.ts'
 import { findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
 import { bootstrapped } from './world.ts'
 
@@ -36,4 +36,16 @@ test('a Service without Pods and without its objects has sentences of one meanin
       'expected slices with the endpoints of its 0 Pods, found no slice of the controller',
     ],
   )
+})
+
+test('a slice is no copy of one that is being deleted', async () => {
+  const { api, verify, execute } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const { items } = await api.list(endpointSlices, { labelSelector: 'kubernetes.io/service-name=web' })
+  const old = { namespace: 'default', name: items[0]?.metadata?.name ?? '' }
+  // As an operator's finalizer may be on it for minutes.
+  const body = { metadata: { finalizers: ['example.com/slow'] } }
+  await api.patch(endpointSlices, old, { type: 'merge', body })
+  await api.delete(endpointSlices, old)
+  await execute(runControllers('endpointslice'))
+  assert.deepEqual(findingsOf(await verify()), [])
 })

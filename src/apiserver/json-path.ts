@@ -47,11 +47,16 @@ function firstAt(value: unknown, steps: readonly Step[], index = 0): unknown {
   return undefined
 }
 
+/** A JSON value as text. `String` fails for an object with a member `toString`. */
+export function valueText(value: unknown): string {
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
+
 function* taken(value: unknown, step: Step): Generator<unknown, void, undefined> {
   if (typeof value !== 'object' || value === null) return
   const items: readonly unknown[] = Array.isArray(value) ? value : []
   if (step === '*') yield* items
   else if (typeof step === 'object') {
-    for (const item of items) if (String(firstAt(item, step.path)) === step.value) yield item
+    for (const item of items) if (valueText(firstAt(item, step.path)) === step.value) yield item
   } else if (Object.hasOwn(value, step)) yield (value as Readonly<Record<string, unknown>>)[step]
 }

@@ -7,14 +7,14 @@ import { Embedded } from './embedded.ts'
 const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 const foos = '/apis/example.com/v1/namespaces/default/foos'
 
-async function withFoos(properties: object): Promise<Embedded> {
+async function withFoos(properties: object, more: object = {}): Promise<Embedded> {
   const embedded = await Embedded.started([], { fieldValidation: 'Warn' })
   const schema = { openAPIV3Schema: { type: 'object', properties } }
   const spec = {
     group: 'example.com',
     scope: 'Namespaced',
     names: { plural: 'foos', kind: 'Foo' },
-    versions: [{ name: 'v1', served: true, storage: true, schema }],
+    versions: [{ name: 'v1', served: true, storage: true, schema, ...more }],
   }
   const { status } = await embedded.send('POST', definitions, { metadata: { name: 'foos.example.com' }, spec })
   assert.equal(status, 201)
@@ -145,4 +145,25 @@ test('an applied object whose name is no text is refused for the fields that it 
     body.message,
     /^failed to create typed patch object \(\/; example\.com\/v1, Kind=Foo\): \.x: field not decl/,
   )
+})
+
+test('a field that cannot become text neither fails writes nor hides them from watches', async () => {
+  const additionalPrinterColumns = [{ name: 'Ready', type: 'string', jsonPath: '.list[?(@.type=="Ready")].status' }]
+  const more = { selectableFields: [{ jsonPath: '.color' }], additionalPrinterColumns }
+  const embedded = await withFoos({ color: anything, list: anything }, more)
+  const { signal } = new AbortController()
+  const watch = async (...fields: readonly (readonly [string, string])[]) => {
+    const query = [['watch', 'true'], ...fields] as const
+    const answer = await embedded.server.handle({ method: 'GET', path: foos, query, headers: {} }, signal)
+    assert.ok('stream' in answer)
+    return answer.stream[Symbol.asyncIterator]()
+  }
+  await watch(['fieldSelector', 'color=red'])
+  const all = await watch()
+  const odd = { toString: 'red' }
+  const body = { ...foo, metadata: { name: 'odd' }, color: odd, list: [{ type: odd }] }
+  assert.equal((await embedded.send('POST', foos, body)).status, 201)
+  assert.equal(((await all.next()).value as { readonly type: string }).type, 'ADDED')
+  const headers = { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io' }
+  assert.equal((await embedded.server.handle({ method: 'GET', path: foos, query: [], headers }, signal)).status, 200)
 })

@@ -1,6 +1,6 @@
 import { apiVersionOf, isRecord, type KubeObject, type Resource } from '../../kube/resources.ts'
 import { ageColumn, type Column, nameColumn, timeSince } from '../columns.ts'
-import { parseJsonPath } from '../json-path.ts'
+import { parseJsonPath, valueText } from '../json-path.ts'
 import { type Draft, type Kind, kindSchema, metadataNames, pointer, type ScalePaths, type Schema } from '../kind.ts'
 import { dnsSubdomainFault } from '../names.ts'
 import { entityTooLarge, type FieldErrors } from '../refusal.ts'
@@ -55,7 +55,7 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
     selectableFields: Object.fromEntries(
       (version.selectableFields ?? []).flatMap(({ jsonPath }) => {
         const read = parseJsonPath(jsonPath)
-        return read === undefined ? [] : [[jsonPath.slice(1), (object: StoredObject) => String(read(object) ?? '')]]
+        return read === undefined ? [] : [[jsonPath.slice(1), (object: StoredObject) => valueText(read(object) ?? '')]]
       }),
     ),
     columns: [nameColumn(), ...columnsOf(version.additionalPrinterColumns)],

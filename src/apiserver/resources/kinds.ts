@@ -66,8 +66,9 @@ export class Kinds {
         createObject(context, ipAddressKind, undefined, draft, { manager: allocator, dryRun: false })
       },
       releaseIp(ip) {
-        const live = addresses.get(ip)
-        if (live !== undefined) removeObject(ipAddressKind, addresses, ip, live)
+        const { text } = parseAddress(ip)
+        const live = addresses.get(text)
+        if (live !== undefined) removeObject(ipAddressKind, addresses, text, live)
       },
     }
     const services = serviceKind({ families, allocators: parts.allocating ? allocators : undefined })

@@ -254,3 +254,13 @@ test('what is said of the NodePorts of a LoadBalancer goes with its type', async
   const { body } = await embedded.send('PATCH', `${path}/a`, change, 'application/merge-patch+json')
   assert.equal(body.spec.allocateLoadBalancerNodePorts, undefined)
 })
+
+test('an address that is not in canonical form is free again after its Service', async () => {
+  const embedded = await Embedded.started(['2001:db8::/112'])
+  const asked = (clusterIP: string) => embedded.send('POST', path, service('a', { clusterIP }))
+  assert.equal((await asked('2001:DB8:0::5')).status, 201)
+  assert.deepEqual(await addresses(embedded), ['2001:db8::5'])
+  await embedded.send('DELETE', `${path}/a`)
+  assert.deepEqual(await addresses(embedded), [])
+  assert.equal((await asked('2001:db8::5')).status, 201)
+})

@@ -27,7 +27,10 @@ export function parseFault(text: string): Fault {
   if (name === 'status' && number !== undefined && number >= 400 && number <= 599) {
     return { type: 'status', status: number }
   }
-  if (name === 'delay' && value !== undefined) return { type: 'delay', ms: parseDuration(value) }
+  if (name === 'delay' && value !== undefined) {
+    const ms = parseDuration(value)
+    if (ms >= 0) return { type: 'delay', ms }
+  }
   if (name === 'cut-watch' && number !== undefined) return { type: 'cut', afterEvents: number }
   throw new Error(EXPECTED)
 }

@@ -26,6 +26,7 @@ for (const text of [
   'cut-watch',
   'cut-watch=-1',
   'delay',
+  'delay=-1s',
   'other',
 ]) {
   test(`--fault ${text || '(empty)'} is refused in one line that says what is taken`, () => {

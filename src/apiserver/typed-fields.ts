@@ -240,7 +240,7 @@ function itemsOf(items: readonly unknown[], schema: ListSchema): Parts {
 }
 
 function stepOf(item: unknown, schema: ListSchema): string {
-  return schema.keys === 'value' ? `v:${JSON.stringify(item)}` : `k:${keysOf(item as Members, schema)}`
+  return schema.keys === 'value' ? `v:${JSON.stringify(item)}` : `k:${keysOf((item ?? {}) as Members, schema)}`
 }
 
 function keysOf(item: Members, { keys = [], items }: ListSchema): string {

@@ -167,3 +167,10 @@ test('a field that cannot become text neither fails writes nor hides them from w
   const headers = { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io' }
   assert.equal((await embedded.server.handle({ method: 'GET', path: foos, query: [], headers }, signal)).status, 200)
 })
+
+test('a null item of a list that its keys identify is stored like any other value', async () => {
+  const keys = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] }
+  const embedded = await withFoos({ list: { type: 'array', items: {}, ...keys } })
+  const { status, body } = await embedded.send('POST', foos, { ...foo, metadata: { name: 'mine' }, list: [null] })
+  assert.deepEqual([status, body.list], [201, [null]])
+})

@@ -1,6 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { Clock } from '../runtime/clock.ts'
+import { within } from '../runtime/request-limit.ts'
 import { readPemFile, usePem, type Validity, validitiesIn } from '../runtime/system-pem.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import type { ExpiryReporter } from '../telemetry/expiry.ts'
@@ -41,11 +42,14 @@ interface Loaded {
 
 /** How often the files are read during a connection, in milliseconds. */
 const REREAD_MS = 60_000
+/** How long a connection waits for a reading that hangs, if there are usable files, in milliseconds. */
+const PATIENCE_MS = 1_000
 
 /**
  * Reads the certificate files again for every connection, so that a rotation needs no restart. The next connection uses
  * the new files, and open connections continue with the old ones, as with etcd's own client. While the files cannot be
- * used, such as halfway through a rotation, new connections use the last usable ones, and one line is logged.
+ * used, such as halfway through a rotation or because reading them hangs, new connections use the last usable ones, and
+ * one line is logged.
  */
 export class EtcdCredentials {
   readonly #files: CredentialFiles
@@ -53,6 +57,8 @@ export class EtcdCredentials {
   #readAtMs = Number.NEGATIVE_INFINITY
   /** The last files that could be used. */
   #last: Loaded | undefined
+  /** The reading that is under way: one, because a file that hangs takes one of the few threads of this process. */
+  #reading: { readonly result: Promise<Loaded>; readonly sinceMs: number } | undefined
   #isFailing = false
 
   constructor(files: CredentialFiles, options: EtcdCredentialsOptions) {
@@ -90,10 +96,27 @@ export class EtcdCredentials {
   }
 
   async #current(): Promise<Loaded> {
+    const { clock, logger } = this.#options
+    const nowMs = clock.monotonicMs()
+    this.#reading ??= { result: this.#renew(), sinceMs: nowMs }
+    const { result, sinceMs } = this.#reading
+    const held = this.#last
+    if (held === undefined) return result
+    try {
+      return await within(clock, sinceMs + PATIENCE_MS - nowMs, undefined, () => result)
+    } catch (error) {
+      if (!this.#isFailing)
+        logger.warn({ error }, 'the certificates for etcd cannot be used; the previous ones stay in use')
+      this.#isFailing = true
+      return held
+    }
+  }
+
+  async #renew(): Promise<Loaded> {
     const { logger } = this.#options
-    const before = this.#last
     try {
       const read = await this.#read()
+      const before = this.#last
       this.#last = read
       if (this.#isFailing) logger.info({ ...this.#files }, 'the certificates for etcd can be used again')
       this.#isFailing = false
@@ -101,18 +124,17 @@ export class EtcdCredentials {
         logger.info({ ...this.#files }, 'the certificates for etcd have changed: new connections use the new ones')
       }
       return read
-    } catch (error) {
-      if (before === undefined) throw error
-      if (!this.#isFailing)
-        logger.warn({ error }, 'the certificates for etcd cannot be used; the previous ones stay in use')
-      this.#isFailing = true
-      return before
+    } finally {
+      this.#reading = undefined
     }
   }
 
   async #read(): Promise<Loaded> {
     const { cafile, certfile, keyfile } = this.#files
-    const [ca, cert, key] = await Promise.all([pemIn(cafile), pemIn(certfile), pemIn(keyfile)])
+    // One after the other, so that a file that is missing does not end the reading while another one hangs.
+    const ca = await pemIn(cafile)
+    const cert = await pemIn(certfile)
+    const key = await pemIn(keyfile)
     addSecret(key)
     const last = this.#last
     const isSame = last !== undefined && last.ca === ca && last.cert === cert && last.key === key

@@ -230,7 +230,7 @@ export class EndpointPool {
     const { credentials, clock, times, requestTimeoutMs } = this.#options
     let tls: TlsMaterial | undefined
     try {
-      tls = endpoint.tls ? await credentials.load() : undefined
+      tls = endpoint.tls ? await abortable(credentials.load(), this.closing) : undefined
       const connection = await EtcdConnection.open(endpoint, tls, { clock, times, signal: this.closing })
       this.#connections.add(connection)
       void connection.closed.then(() => this.#connections.delete(connection))

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { rename, writeFile } from 'node:fs/promises'
+import { rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { EtcdCredentials } from '../../src/etcd/connect-credentials.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger, silentLogger } from '../../src/telemetry/logger.ts'
+import { endReadingsOf, makeHangingFile } from '../support/hanging-file.ts'
 import { tempDir } from '../support/temp-dir.ts'
+import { eventually, withTimeout } from '../support/with-timeout.ts'
 
 const data = join(import.meta.dirname, '..', 'kube', 'data')
 
@@ -71,3 +73,53 @@ for (const [what, file, content] of damages) {
     )
   })
 }
+
+test('while a file hangs it is not read again, and only the first connection waits for it, for a second', async (t) => {
+  const directory = await tempDir(t)
+  const certfile = join(directory, 'client.crt')
+  const put = (): Promise<void> => writeFile(certfile, readFileSync(join(data, 'client-1.crt')))
+  let readings = 0
+  // The key is read once in each reading of all files.
+  const files = Object.defineProperty({ certfile, keyfile: '' }, 'keyfile', {
+    enumerable: false,
+    get: () => {
+      readings++
+      return join(data, 'client-1.key')
+    },
+  })
+  const [time, logger] = [new VirtualClock(), memoryLogger()]
+  const credentials = new EtcdCredentials(files, { clock: time.view(), logger })
+  await put()
+  const { context } = await credentials.load()
+  await rm(certfile)
+  makeHangingFile(certfile)
+  readings = 0
+  try {
+    const first = credentials.load()
+    await time.advance(1_000)
+    assert.equal((await withTimeout(first, 5_000, 'the first connection')).context, context)
+    for (let minute = 0; minute < 3; minute++) {
+      await time.advance(60_000)
+      credentials.refresh()
+    }
+    const second = credentials.load()
+    await time.advance(0)
+    assert.equal((await withTimeout(second, 5_000, 'the second connection')).context, context)
+    assert.equal(readings, 1)
+  } finally {
+    await endReadingsOf(certfile)
+  }
+  await rm(certfile)
+  await put()
+  await eventually('another reading', async () => {
+    await credentials.load()
+    return logger.lines.length === 2
+  })
+  assert.deepEqual(
+    logger.lines.map(({ level, message }) => `${level} ${message}`),
+    [
+      'warn the certificates for etcd cannot be used; the previous ones stay in use',
+      'info the certificates for etcd can be used again',
+    ],
+  )
+})

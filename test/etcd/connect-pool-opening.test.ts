@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { EtcdError } from '../../src/etcd/kv.ts'
 import { certificateFile } from '../kube/loopback-server.ts'
+import { endReadingsOf, makeHangingFile } from '../support/hanging-file.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { eventually, withTimeout } from '../support/with-timeout.ts'
 import { CONNECT_MS, late, never, opened, throwing } from './open-pool.ts'
@@ -104,6 +105,19 @@ test('closing ends every request, every attempt and every connection, and what c
   assert.equal(asked.length, 3)
   await pool.close()
   await eventually('no connection', () => servers.a.sockets.size + servers.b.sockets.size === 0)
+})
+
+test('closing does not wait for a certificate file that hangs', async (t) => {
+  const cafile = join(await tempDir(t), 'ca.crt')
+  makeHangingFile(cafile)
+  const { pool, ask } = await opened(t, 1, { cafile })
+  const asking = assert.rejects(ask(), /the client closed the connection/)
+  try {
+    await withTimeout(pool.close(), 5_000, 'closing')
+    await asking
+  } finally {
+    await endReadingsOf(cafile)
+  }
 })
 
 test('an endpoint with TLS needs its files; without them no other endpoint is tried', async (t) => {

@@ -96,22 +96,23 @@ function runPlugin(
     const end = (reason: string): void => {
       if (child.pid !== undefined && group) killGroup(child.pid)
       else child.kill('SIGKILL')
-      child.stdout.destroy()
-      child.stderr.destroy()
+      child.stdout?.destroy()
+      child.stderr?.destroy()
       settle(new Error(reason))
     }
     const timer = setTimeout(() => end(`did not answer within ${timeoutMs} ms`), timeoutMs)
     const onStop = (): void => end('was stopped: the connection is closed')
     stop.addEventListener('abort', onStop, { once: true })
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    child.on('error', (error: NodeJS.ErrnoException) => {
+      settle(new Error(error.code === 'ENOENT' ? 'is not installed: no such command' : `cannot be run (${error.code})`))
+    })
+    // A process that may open no more files gets a child without pipes, and then its error.
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       stdout += text
       if (stdout.length > MAX_OUTPUT_BYTES) end(`wrote more than ${MAX_OUTPUT_BYTES} bytes`)
     })
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       stderr = (stderr + text).slice(0, MAX_OUTPUT_BYTES)
-    })
-    child.on('error', (error: NodeJS.ErrnoException) => {
-      settle(new Error(error.code === 'ENOENT' ? 'is not installed: no such command' : `cannot be run (${error.code})`))
     })
     child.on('close', (code, signal) => {
       if (code === 0) return settle(undefined)

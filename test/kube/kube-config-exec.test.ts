@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
@@ -178,3 +179,24 @@ function alive(pid: number): boolean {
     return false
   }
 }
+
+test('a process that may open no more files goes on without its plugin', () => {
+  const source = (file: string): string => JSON.stringify(import.meta.resolve(`../../src/${file}`))
+  const program = `
+    import { closeSync, openSync } from 'node:fs'
+    import { execPlugin } from ${source('kube/kube-config-exec.ts')}
+    import { silentLogger } from ${source('telemetry/logger.ts')}
+    const config = { apiVersion: '${apiVersion}', command: 'true' }
+    const { signal } = new AbortController()
+    const plugin = execPlugin({ config, userName: 'u', clusterInfo: {}, timeoutMs: 30_000, signal, logger: silentLogger })
+    const files = []
+    try {
+      for (;;) files.push(openSync('/dev/null'))
+    } catch {}
+    const { message } = await plugin(undefined).catch((error) => error)
+    for (const file of files) closeSync(file)
+    console.log(message)`
+  const limited = ['-c', 'ulimit -n 64 && exec "$0" --input-type=module --eval "$1"', process.execPath, program]
+  const said = execFileSync('sh', limited, { encoding: 'utf8', timeout: 20_000 })
+  assert.equal(said, 'exec plugin "true" of user "u" cannot be run (EMFILE)\n')
+})

@@ -7,6 +7,7 @@ import { addSecret } from '../telemetry/secrets.ts'
 import { type ProxyEnvironment, ProxyError, parseProxy, proxyFromEnvironment } from './http-proxy.ts'
 import type { ExtraHeaders } from './http-transport.ts'
 import { type ClusterEntry, type KubeConfig, KubeConfigError, type UserEntry } from './kube-config-document.ts'
+import { isRecord } from './resources.ts'
 
 /** PEM text: given inline, or in a file that may be rotated while the program runs. */
 export type Pem = { readonly file: string } | { readonly text: string }
@@ -216,7 +217,11 @@ function checkUser(user: UserEntry, fail: Fail): void {
   }
   if (user.exec && user.authProvider) fail(`${of} has both an exec plugin and an auth-provider; only one is allowed`)
   if (user.exec) {
-    if (!user.exec.command) fail(`the exec plugin of ${of} has no command`)
+    const { command, args, env } = user.exec as Readonly<Record<string, unknown>>
+    if (!command) fail(`the exec plugin of ${of} has no command`)
+    if (typeof command !== 'string') fail(`the command of the exec plugin of ${of} is not a string; quote it`)
+    if (!isListOf(args, isText)) fail(`args of the exec plugin of ${of} is not a list of strings; quote them`)
+    if (!isListOf(env, isVariable)) fail(`env of the exec plugin of ${of} is not a list of a name and a value, quoted`)
     if (!/^client\.authentication\.k8s\.io\/v1(beta1)?$/.test(user.exec.apiVersion ?? '')) {
       fail(`the exec plugin of ${of} has no supported apiVersion; use client.authentication.k8s.io/v1 or v1beta1`)
     }
@@ -225,6 +230,18 @@ function checkUser(user: UserEntry, fail: Fail): void {
   }
   const others = user.impersonateGroups?.length || user.impersonateUid || user.impersonateExtra
   if (others && !user.impersonateUser) fail(`${of} has as-groups, as-uid or as-user-extra, but no as`)
+}
+
+function isListOf(list: unknown, isEntry: (entry: unknown) => boolean): boolean {
+  return list === undefined || list === null || (Array.isArray(list) && list.every(isEntry))
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string'
+}
+
+function isVariable(entry: unknown): boolean {
+  return isRecord(entry) && isText(entry.name) && isText(entry.value ?? '')
 }
 
 function checkTokenFile(file: string, userName: string, fail: Fail): void {

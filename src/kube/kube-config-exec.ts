@@ -14,7 +14,7 @@ export interface ExecPluginConfig {
   readonly command: string
   readonly apiVersion: string
   readonly args?: readonly string[] | null | undefined
-  readonly env?: readonly { readonly name: string; readonly value: string }[] | null | undefined
+  readonly env?: readonly { readonly name: string; readonly value?: string | null | undefined }[] | null | undefined
   readonly provideClusterInfo?: boolean | undefined
 }
 
@@ -49,7 +49,7 @@ export function execPlugin(options: ExecPluginOptions): AskForGrant {
   const spec = { interactive: false, ...(config.provideClusterInfo === true ? { cluster: clusterInfo } : {}) }
   const env = {
     ...process.env,
-    ...Object.fromEntries((config.env ?? []).map(({ name, value }) => [name, value])),
+    ...Object.fromEntries((config.env ?? []).map(({ name, value }) => [name, value ?? ''])),
     KUBERNETES_EXEC_INFO: JSON.stringify({ apiVersion: config.apiVersion, kind: 'ExecCredential', spec }),
   }
   let isLogged = false

@@ -213,6 +213,19 @@ test('a user has one kind of credentials, and an exec plugin that this program c
   access({ user: { authProvider } })
 })
 
+test('the command, arguments and variables of an exec plugin are strings', () => {
+  const withExec = (more: object): Given => ({ user: { exec: { ...exec, ...more } } })
+  refused(withExec({ command: 5 }), 'the command of the exec plugin of user "u" is not a string; quote it')
+  for (const args of ['get-token', 5, { a: 'b' }, [1], ['a', null]]) {
+    refused(withExec({ args }), 'args of the exec plugin of user "u" is not a list of strings; quote them')
+  }
+  for (const env of ['A', 5, { A: 'b' }, [null], ['A'], [{ value: 'a' }], [{ name: 'A', value: 5 }]]) {
+    refused(withExec({ env }), 'env of the exec plugin of user "u" is not a list of a name and a value, quoted')
+  }
+  access(withExec({ args: null, env: null }))
+  access(withExec({ args: ['a', ''], env: [{ name: 'A', value: 'b' }, { name: 'B' }, { name: 'C', value: null }] }))
+})
+
 test('groups, uid and extras are impersonated only with a user', () => {
   const words = 'user "u" has as-groups, as-uid or as-user-extra, but no as'
   for (const user of [{ impersonateGroups: ['a'] }, { impersonateUid: '7' }, { impersonateExtra: {} }]) {

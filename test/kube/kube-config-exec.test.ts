@@ -180,6 +180,13 @@ function alive(pid: number): boolean {
   }
 }
 
+test('a variable without a value is empty for a plugin, as for kubectl', async (t) => {
+  const script = `echo '{"apiVersion":"${apiVersion}","kind":"ExecCredential","status":{"token":"'"[\${A-unset}\${B-unset}]"'"}}'`
+  const config = { command: 'sh', args: ['-c', script], env: [{ name: 'A', value: null }, { name: 'B' }] }
+  const { run } = await pluginOf(t, '', {}, config)
+  assert.equal((await run()).authorization, 'Bearer []')
+})
+
 test('a process that may open no more files goes on without its plugin', () => {
   const source = (file: string): string => JSON.stringify(import.meta.resolve(`../../src/${file}`))
   const program = `

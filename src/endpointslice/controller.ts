@@ -130,7 +130,7 @@ export class EndpointSliceController implements WorkloadController {
     for (const key of this.#changes.take(change)) {
       // The check of a changed Node read the copy before this change of the slice.
       if ((this.#nodesVersions.get(key) ?? this.#nodeWatch.version) !== this.#nodeWatch.version) this.#queue.add(key)
-      if (!this.#stale.has(key) || this.#tracker.isStale(key, this.#slicesOf(key))) continue
+      if (!this.#stale.has(key) || this.#tracker.isStale(key, this.#slices.present(key))) continue
       this.#stale.delete(key)
       this.#queue.caughtUp(key)
     }
@@ -163,7 +163,7 @@ export class EndpointSliceController implements WorkloadController {
   async #syncService(key: string, signal: AbortSignal): Promise<void> {
     const { clock, events, members, metrics, maxEndpointsPerSlice } = this.#options
     const service = this.#services.store.get(refOfKey(key))
-    const slices = this.#slicesOf(key)
+    const slices = this.#slices.present(key)
     if (service === undefined || !hasSelector(service)) {
       if (service === undefined) this.#forget(key)
       else {
@@ -239,11 +239,6 @@ export class EndpointSliceController implements WorkloadController {
       events.record(eventOf(reason, { regarding: referenceTo(named(service)), note }))
     }
     return failures
-  }
-
-  /** The slices of a Service, except those that are being deleted, because their deletion may take long. */
-  #slicesOf(key: string): readonly EndpointSlice[] {
-    return this.#slices.of(key).filter(({ metadata }) => !metadata?.deletionTimestamp)
   }
 
   #memoryOf(key: string, pods: number): SlicesInput['memory'] {

@@ -1,5 +1,5 @@
-import type { EndpointSlice, Node, Pod, Service } from '../kube/resources.ts'
-import { hasHostname, isPodReady, isTerminating, podAddresses } from '../workloads/pod-rules.ts'
+import { type EndpointSlice, isBeingDeleted, type Node, type Pod, type Service } from '../kube/resources.ts'
+import { hasHostname, isPodReady, podAddresses } from '../workloads/pod-rules.ts'
 import type { AddressType } from './slice.ts'
 
 export type Endpoint = NonNullable<EndpointSlice['endpoints']>[number]
@@ -24,7 +24,7 @@ export function endpointOf(pod: Pod, node: Node | undefined, service: Service, a
   const { namespace, name, uid } = pod.metadata ?? {}
   const { nodeName, hostname } = pod.spec ?? {}
   const serving = isPodReady(pod)
-  const terminating = isTerminating(pod)
+  const terminating = isBeingDeleted(pod)
   return {
     addresses: [...podAddresses(pod, addressType)].sort(),
     conditions: conditionsOf(publishNotReady || (serving && !terminating), serving, terminating),

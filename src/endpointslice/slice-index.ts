@@ -1,5 +1,5 @@
 import type { Followed } from '../kube/informer.ts'
-import type { EndpointSlice } from '../kube/resources.ts'
+import { type EndpointSlice, isBeingDeleted } from '../kube/resources.ts'
 import { managedByLabel, serviceKeyOf } from './slice.ts'
 
 export interface ServiceSlicesOptions {
@@ -35,6 +35,11 @@ export class ServiceSlices {
   /** The slices that name the Service with this key. */
   of(serviceKey: string): readonly EndpointSlice[] {
     return [...(this.#slices.get(serviceKey)?.values() ?? [])]
+  }
+
+  /** As {@link of}, except those that are being deleted, because their deletion may take long. */
+  present(serviceKey: string): readonly EndpointSlice[] {
+    return this.of(serviceKey).filter((slice) => !isBeingDeleted(slice))
   }
 
   /** The keys of the Services that slices name, each with its slices by name. */

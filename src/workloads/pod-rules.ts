@@ -21,11 +21,6 @@ export function isPodReady(pod: Pod): boolean {
   return readyCondition(pod)?.status === 'True'
 }
 
-/** Whether a Pod is being deleted. */
-export function isTerminating(pod: Pod): boolean {
-  return isBeingDeleted(pod)
-}
-
 /**
  * Whether a Pod is an endpoint of a Service that selects it, ready or not (upstream's `ShouldPodBeInEndpoints`): it has
  * an address and has not ended. A Pod that is being deleted counts only with `includeTerminating`.
@@ -34,7 +29,7 @@ export function isEndpoint(pod: Pod, includeTerminating: boolean): boolean {
   const status = pod.status
   if (status === undefined || status.phase === 'Failed' || status.phase === 'Succeeded') return false
   if (!status.podIP && !status.podIPs?.length) return false
-  return includeTerminating || !isTerminating(pod)
+  return includeTerminating || !isBeingDeleted(pod)
 }
 
 /**
@@ -42,7 +37,7 @@ export function isEndpoint(pod: Pod, includeTerminating: boolean): boolean {
  * for a Pod that is being deleted: upstream compares the pointers to the deletion times, which differ.
  */
 export function isEndpointChange(old: Pod, pod: Pod): boolean {
-  if (isTerminating(old) || isTerminating(pod)) return true
+  if (isBeingDeleted(old) || isBeingDeleted(pod)) return true
   if (isPodReady(old) !== isPodReady(pod)) return true
   const before = old.status?.podIPs ?? []
   const after = pod.status?.podIPs ?? []

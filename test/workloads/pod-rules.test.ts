@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { Pod, Service } from '../../src/kube/resources.ts'
+import { isBeingDeleted, type Pod, type Service } from '../../src/kube/resources.ts'
 import {
   findPort,
   hasClusterIp,
@@ -9,7 +9,6 @@ import {
   isEndpoint,
   isEndpointChange,
   isPodReady,
-  isTerminating,
   podAddresses,
   TriggerTimes,
 } from '../../src/workloads/pod-rules.ts'
@@ -35,7 +34,7 @@ test('an empty Pod is no endpoint; one with either form of address is', () => {
 
 test('a time of deletion that is null is none', () => {
   const pod = { metadata: { deletionTimestamp: null }, ...podWith('192.0.2.1') } as unknown as Pod
-  assert.equal(isTerminating(pod), false)
+  assert.equal(isBeingDeleted(pod), false)
   assert.equal(isEndpoint(pod, false), true)
 })
 

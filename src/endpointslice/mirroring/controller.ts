@@ -105,15 +105,10 @@ export class EndpointSliceMirroringController implements WorkloadController {
 
   #sliceChanged(change: Change<EndpointSlice>): void {
     for (const key of this.#changes.take(change)) {
-      if (!this.#stale.has(key) || this.#tracker.isStale(key, this.#slicesOf(key))) continue
+      if (!this.#stale.has(key) || this.#tracker.isStale(key, this.#slices.present(key))) continue
       this.#stale.delete(key)
       this.#queue.caughtUp(key)
     }
-  }
-
-  /** The mirrored slices of a Service, except those that are being deleted, because their deletion may take long. */
-  #slicesOf(key: string): readonly EndpointSlice[] {
-    return this.#slices.of(key).filter(({ metadata }) => !metadata?.deletionTimestamp)
   }
 
   async #sync(key: string, signal: AbortSignal): Promise<void> {
@@ -137,7 +132,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
     const ref = refOfKey(key)
     const present = this.#endpoints.store.get(ref)
     const endpoints = this.#options.isExcluded?.(key, present) ? undefined : present
-    const slices = this.#slicesOf(key)
+    const slices = this.#slices.present(key)
     const plan = planMirror({ endpoints, service: this.#services.store.get(ref), slices, maxEndpointsPerSubset })
     if (plan.type === 'withdrawn') {
       this.#tracker.deleteService(key)

@@ -161,10 +161,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   },
   'count-on-a-slice-that-goes': {
     broken: 'Leaves endpoints to a slice that is being deleted.',
-    file: 'endpointslice/controller.ts',
-    text: 'this.#slices.of(key).filter(({ metadata }) => !metadata?.deletionTimestamp)',
-    instead: 'this.#slices.of(key)',
-    tests: ['endpointslice/controller.test.ts'],
+    file: 'endpointslice/slice-index.ts',
+    text: 'return this.of(serviceKey).filter((slice) => !isBeingDeleted(slice))',
+    instead: 'return this.of(serviceKey)',
+    tests: ['endpointslice/controller.test.ts', 'endpointslice/mirroring/controller.test.ts'],
   },
   'the-judge-overlooks-a-dead-etcd': {
     broken: 'A member whose etcd has failed since counts as in the same state.',

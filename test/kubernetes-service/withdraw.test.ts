@@ -16,21 +16,10 @@ import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { Embedded } from '../apiserver/embedded.ts'
 import { passedOn } from '../kube/passed-on.ts'
+import { holder } from './membership/one-input.ts'
 
 const INTERVAL_MS = 10_000
 const away = new KubeError('Unreachable', 'connection refused')
-
-function holder(number: number, more: Partial<Holder> = {}): Holder {
-  return {
-    instanceId: `life-${number}`,
-    host: `host-${number}`,
-    startedAt: '2026-01-01T00:00:00.000000Z',
-    addresses: [`192.0.2.${number}`],
-    ports: { securePort: 6443, nodePort: 0 },
-    state: 'ready',
-    ...more,
-  }
-}
 
 /** These masters, with leases that do not end, and the list of them. */
 async function open(masters: readonly Holder[], listed = masters) {

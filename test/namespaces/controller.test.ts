@@ -7,6 +7,7 @@ import { seededRandom } from '../../src/runtime/random.ts'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { Embedded } from '../apiserver/embedded.ts'
 import { passedOn } from '../kube/passed-on.ts'
+import { inTime } from '../support/in-time.ts'
 
 /** A controller that is not running yet, on a server whose only namespace is `default`. */
 async function setUp(names?: readonly string[]) {
@@ -44,23 +45,9 @@ async function setUp(names?: readonly string[]) {
       forget() {},
     },
   })
-  let settled = false
-  void controller.settled.then(() => {
-    settled = true
-  })
-  const stop = new AbortController()
-  let ended: Promise<void> = Promise.resolve()
   return Object.assign(world, {
     ...{ time, api },
-    settled: () => settled,
-    async run(ms: number): Promise<void> {
-      ended = controller.run(stop.signal).catch((error: unknown) => assert.equal(error, stop.signal.reason))
-      await time.advance(ms)
-    },
-    async end(): Promise<void> {
-      stop.abort(new Error('the end'))
-      await ended
-    },
+    ...inTime(controller, time),
     /** The creates since the last call. */
     created: () => created.splice(0),
     said: () => {

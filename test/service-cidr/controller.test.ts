@@ -10,6 +10,7 @@ import { DefaultServiceCidrController } from '../../src/service-cidr/controller.
 import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { Embedded } from '../apiserver/embedded.ts'
 import { passedOn } from '../kube/passed-on.ts'
+import { inTime } from '../support/in-time.ts'
 
 const name = 'kubernetes'
 const pathPrefix = '/apis/networking.k8s.io/v1/servicecidrs'
@@ -51,24 +52,9 @@ async function setUp(...cidrs: readonly string[]) {
     events: { record: (event) => void events.push(event) },
     ranges: cidrs.map(parseCidr),
   })
-  let settled = false
-  void controller.settled.then(() => {
-    settled = true
-  })
-  const stop = new AbortController()
-  let ended: Promise<void> = Promise.resolve()
   return {
     ...{ time, api, faults: line.faults, watch },
-    settled: () => settled,
-    /** Runs it for so long. */
-    async run(ms: number): Promise<void> {
-      ended = controller.run(stop.signal).catch((error: unknown) => assert.equal(error, stop.signal.reason))
-      await time.advance(ms)
-    },
-    async end(): Promise<void> {
-      stop.abort(new Error('the end'))
-      await ended
-    },
+    ...inTime(controller, time),
     /** The requests for the object since the last call. */
     sent: () => requests.splice(0),
     events: () => events.splice(0),

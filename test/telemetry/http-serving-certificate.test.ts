@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { closeSync, openSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { followServingCertificate, readServingCertificate } from '../../src/telemetry/http-serving-certificate.ts'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { CertificateAuthority } from '../peers/certificates.ts'
+import { endReadingsOf, makeHangingFile } from '../support/hanging-file.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 test('while a file hangs it is not read again, because each reading would take a thread from everything else', async (t) => {
@@ -19,8 +19,7 @@ test('while a file hangs it is not read again, because each reading would take a
   writeFileSync(certFile, pair.certificate)
   writeFileSync(keyFile, pair.key)
   const context = await readServingCertificate({ certFile, keyFile })
-  // Reading a pipe that nobody writes to hangs like a file on a server that is gone.
-  execFileSync('mkfifo', [pipe])
+  makeHangingFile(pipe)
   let readings = 0
   const files = {
     get certFile() {
@@ -32,10 +31,8 @@ test('while a file hangs it is not read again, because each reading would take a
   const following = followServingCertificate(files, { setSecureContext: () => assert.fail() }, context, { logger })
   for (let poll = 0; poll < 3; poll++) t.mock.timers.tick(5_000)
   const whileHanging = readings
-  while (logger.lines.length === 0) {
-    closeSync(openSync(pipe, 'r+'))
-    await setImmediate()
-  }
+  await endReadingsOf(pipe)
+  while (logger.lines.length === 0) await setImmediate()
   assert.equal(whileHanging, 1)
   await setImmediate()
   t.mock.timers.tick(5_000)

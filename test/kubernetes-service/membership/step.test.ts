@@ -8,20 +8,13 @@ import { failsByEtcd, isServing, nextReadiness } from '../../../src/kubernetes-s
 import type { MembershipEffect, MembershipInput, OnShutdown } from '../../../src/kubernetes-service/membership/state.ts'
 import { startMembership, step, wakeAtMs } from '../../../src/kubernetes-service/membership/step.ts'
 import { membershipTimings, type TimingSettings } from '../../../src/kubernetes-service/membership/timings.ts'
+import { holder as holderOf } from './one-input.ts'
 
 const defaults: TimingSettings = { leaseTtlMs: 15_000, reconcileIntervalMs: 10_000, readinessProbePeriodMs: 1_000 }
 const span = { began: '2026-01-01T00:00:00.000000Z', now: '2026-01-01T00:00:00.000000Z' }
 
 function holder(number: number, state: HolderState = 'ready', more: Partial<Holder> = {}): Holder {
-  return {
-    instanceId: `life-${number}`,
-    host: `host-${number}`,
-    startedAt: '2026-01-01T00:00:00.000000Z',
-    addresses: [`192.0.2.${number}`],
-    ports: { securePort: 6443, nodePort: 0 },
-    state,
-    ...more,
-  }
+  return holderOf(number, { state, ...more })
 }
 
 function leaseOf(one: Holder): MasterLease {

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { fittingScenario, runSchedule } from '../../../src/drill/campaign/run-schedule.ts'
 import { drawSteps, randomScenario } from '../../../src/drill/random/random-scenario.ts'
 import { lastStepEndMs } from '../../../src/drill/scenario/duration.ts'
+import { successorName } from '../../../src/drill/scenario/names.ts'
 import { parseScenario } from '../../../src/drill/scenario/parse.ts'
 import { renderScenario } from '../../../src/drill/scenario/render.ts'
 import { damages, type Step } from '../../../src/drill/scenario/scenario.ts'
@@ -146,6 +147,22 @@ test('a master whose next life begins early is left alone until the life before 
     }
   }
   assert.ok(overlaps > 10)
+})
+
+test('a master that replaces another is left alone until a second after its start, and starts before the faults end', () => {
+  let replacements = 0
+  for (const { steps, durationMs } of scenarios) {
+    for (const step of steps) {
+      if (step.action !== 'replace' || step.masters === 'all') continue
+      const startMs = step.atMs + step.pauseMs
+      assert.ok(startMs + 1_000 <= durationMs - 60_000, JSON.stringify(step))
+      const names = step.masters.map(successorName)
+      const named = steps.filter((other) => 'masters' in other && names.some((name) => other.masters.includes(name)))
+      replacements += named.length
+      for (const other of named) assert.ok(other.atMs >= startMs + 1_000, JSON.stringify([step, other]))
+    }
+  }
+  assert.ok(replacements > 10)
 })
 
 test('faults come in waves, with at least twenty quiet seconds between them', () => {

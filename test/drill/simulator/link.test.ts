@@ -202,6 +202,18 @@ test('a probe tells what the server says of itself, is told what a rule says, an
     return said.ready ? 'ready' : said.checks.flatMap(({ name, ok }) => (ok ? [] : [name])).join()
   }
   assert.equal(await probe(), 'ready')
+  const prompt = watched(readiness.probe(never))
+  await time.advance(1)
+  assert.equal(prompt.state, 'answered', 'at once, if no fault says otherwise')
+  server.slowMs = 900
+  const slow = watched(readiness.probe(never))
+  await time.advance(1_799)
+  assert.equal(slow.state, 'waiting')
+  await time.advance(1)
+  assert.equal(slow.state, 'answered')
+  server.slowMs = 30_000
+  assert.equal(await probe(), 'no answer')
+  server.slowMs = 0
   server.store.own = 'fails'
   assert.equal(await probe(), 'etcd,etcd-readiness')
   server.store.own = 'hangs'

@@ -341,4 +341,25 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '  }\n  // How long a rolling restart',
     tests: ['drill/scenario/mistakes.test.ts'],
   },
+  'drill-random-random-faults-operator': {
+    broken: 'replace:: has - for + between atMs and pauseMs.',
+    file: 'drill/random/random-faults.ts',
+    text: 'roster.replace(master, atMs + pauseMs + 1_000)',
+    instead: 'roster.replace(master, atMs - pauseMs + 1_000)',
+    tests: ['drill/random/random-scenario.test.ts'],
+  },
+  'drill-simulator-link-min': {
+    broken: 'send:: has Math.max for Math.min.',
+    file: 'drill/simulator/link.ts',
+    text: 'await sleep(clock, Math.min(delayMs, timeoutMs), signal)',
+    instead: 'await sleep(clock, Math.max(delayMs, timeoutMs), signal)',
+    tests: ['drill/simulator/link.test.ts'],
+  },
+  'bootstrap-kubernetes-service-parts-address': {
+    broken: 'announcements:: takes the second address for the first.',
+    file: 'bootstrap/kubernetes-service-parts.ts',
+    text: 'address: options.advertiseAddresses[0]?.text,',
+    instead: 'address: options.advertiseAddresses[1]?.text,',
+    tests: ['kubernetes-service/other-writers.test.ts'],
+  },
 }

@@ -139,14 +139,19 @@ export class Semaphore {
   }
 
   #turn(signal: AbortSignal): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const giveUp = (): void => {
-      this.#waiting.splice(this.#waiting.indexOf(resolve), 1)
-      reject(signal.reason)
-    }
-    signal.addEventListener('abort', giveUp, { once: true })
-    this.#waiting.push(resolve)
-    return promise.finally(() => signal.removeEventListener('abort', giveUp))
+    return new Promise((resolve, reject) => {
+      const giveUp = (): void => {
+        this.#waiting.splice(this.#waiting.indexOf(enter), 1)
+        reject(signal.reason)
+      }
+      const enter = (): void => {
+        // At once: an abort right after the turn has come must not take another caller off the list.
+        signal.removeEventListener('abort', giveUp)
+        resolve()
+      }
+      signal.addEventListener('abort', giveUp, { once: true })
+      this.#waiting.push(enter)
+    })
   }
 
   #release(): void {

@@ -104,3 +104,15 @@ test('so many are let in at a time, the others in the order in which they came, 
   await assert.rejects(semaphore.acquire(AbortSignal.abort(new Error('over'))), { message: 'over' })
   await Promise.all([enter('fifth'), enter('sixth')])
 })
+
+test('a caller that gives up as its turn comes takes nobody else off the list', { timeout: 5_000 }, async () => {
+  const semaphore = new Semaphore(1)
+  const holder = await semaphore.acquire(signal)
+  const leaver = new AbortController()
+  const left = semaphore.acquire(leaver.signal)
+  const next = semaphore.acquire(signal)
+  holder.release()
+  leaver.abort(new Error('too late'))
+  ;(await left).release()
+  await next
+})

@@ -91,7 +91,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
         await this.#toSidecar('kill')
         return this.#toServer('kill')
       case 'terminate-earlier':
-        this.#lives.at(-2)?.signal('terminate')
+        for (const life of this.#lives) if (life !== this.#latest) life.signal('terminate')
         return
       case 'cut':
       case 'heal':
@@ -125,6 +125,10 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
   async close(): Promise<void> {
     await Promise.all(this.#lives.map(({ child }) => child.kill()))
     await Promise.all([this.#front.close(), this.#store?.close()])
+  }
+
+  override get ended(): boolean {
+    return this.#lives.every(({ child }) => child.ended)
   }
 
   get addresses(): readonly string[] {
@@ -231,16 +235,17 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
     }
   }
 
+  /** Signals go to all processes of the sidecar: there are several while lives overlap. */
   async #toSidecar(action: ProcessAction): Promise<void> {
-    const life = this.#latest
     switch (action) {
       case 'start':
         return this.#start()
       case 'kill':
         this.#latest = undefined
-        return life?.child.kill()
+        await Promise.all(this.#lives.map(({ child }) => child.kill()))
+        return
       default:
-        life?.signal(action)
+        for (const life of this.#lives) life.signal(action)
     }
   }
 

@@ -137,9 +137,11 @@ class LiveTarget implements DrillTarget {
 
   async #perform(primitive: Primitive, signal: AbortSignal): Promise<void> {
     switch (primitive.type) {
-      case 'add':
-        this.#members.push(await this.#open(primitive.master))
-        return
+      case 'add': {
+        const member = await this.#open(primitive.master)
+        this.#members.push(member)
+        return member.setStoreAway(this.#datastore.state === 'away')
+      }
       case 'datastore':
         return this.#setDatastore(primitive.state)
       case 'damage':

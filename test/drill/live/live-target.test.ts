@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { startApiServer } from '../../../src/apiserver/http-start.ts'
+import { openLiveTarget } from '../../../src/drill/live/live-target.ts'
+import { parseScenario } from '../../../src/drill/scenario/parse.ts'
+import type { DrillTarget, TargetObserver } from '../../../src/drill/target.ts'
+import { startFakeEtcd } from '../../etcd/fake-etcd.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+import { eventually } from '../../support/with-timeout.ts'
+
+const timeout = 30_000
+const { signal } = new AbortController()
+const observer: TargetObserver = {
+  listed: () => {},
+  requested: () => {},
+  objects: () => {},
+  leases: () => {},
+  connected: () => {},
+}
+
+test('a master that is added in a datastore outage reaches no etcd until the outage ends', { timeout }, async (t) => {
+  const { target, flags } = await openTarget(t)
+  await target.perform({ type: 'datastore', state: 'away' }, signal)
+  const [master] = scenario.fleet.masters
+  assert.ok(master)
+  await target.perform({ type: 'add', master }, signal)
+  await target.perform({ type: 'start', master: master.name, part: 'sidecar' }, signal)
+  const socket = (await flags()).match(/--etcd-servers=unix:\/\/(\S+)/)?.[1] ?? ''
+  await assert.rejects(once(connect(socket), 'connect'))
+  await target.perform({ type: 'datastore', state: 'up' }, signal)
+  const connection = connect(socket)
+  await once(connection, 'connect')
+  connection.destroy()
+})
+
+const scenario = parseScenario(
+  `
+apiVersion: apiserver-bootstrap/v1alpha1
+kind: Drill
+name: test
+description: One master.
+fleet:
+  masters: 1
+steps: []
+`,
+  'test.yaml',
+)
+
+/** An open target whose sidecars only note their flags. */
+async function openTarget(t: TestContext): Promise<{
+  readonly target: DrillTarget
+  /** The flags of a sidecar that has started. */
+  readonly flags: () => Promise<string>
+}> {
+  const directory = await tempDir(t)
+  const [kubeconfig, noted] = [join(directory, 'kubeconfig'), join(directory, 'flags')]
+  let end = async (): Promise<void> => {}
+  // Registered first, because the objects are restored through the server.
+  t.after(() => end())
+  const range = { apiVersion: 'networking.k8s.io/v1', kind: 'ServiceCIDR', metadata: { name: 'kubernetes' } }
+  const server = await startApiServer({
+    objects: [
+      { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } },
+      { ...range, spec: { cidrs: ['10.96.0.0/12'] } },
+    ],
+  })
+  t.after(() => server.close())
+  writeFileSync(kubeconfig, server.kubeconfig)
+  const { url } = await startFakeEtcd(t)
+  const target = await openLiveTarget(scenario, 1, {
+    kubeconfig,
+    etcdServers: [url],
+    etcdPrefix: '/registry',
+    etcdFiles: {},
+    program: ['sh', '-c', 'echo "$@" > "$0"; exec sleep 600', noted],
+    log: () => {},
+  })
+  end = () => target.close()
+  await target.open(observer, signal)
+  const flags = async (): Promise<string> => {
+    await eventually('the flags', () => existsSync(noted) && readFileSync(noted, 'utf8') !== '')
+    return readFileSync(noted, 'utf8')
+  }
+  return { target, flags }
+}

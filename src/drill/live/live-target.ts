@@ -209,6 +209,8 @@ class LiveTarget implements DrillTarget {
   }
 
   async #damage(name: keyof typeof damages, signal: AbortSignal): Promise<void> {
+    // Nobody can write during an outage.
+    if (this.#datastore.state === 'away') return
     const { api } = this.#around?.cluster ?? {}
     const object = name.split('-')[0] as DamagedObject
     this.#spoiled.set(object, Number.POSITIVE_INFINITY)

@@ -4,10 +4,19 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { inProcessTransport } from '../../../src/apiserver/api-server.ts'
 import { startApiServer } from '../../../src/apiserver/http-start.ts'
+import { writeStaticList } from '../../../src/drill/listings.ts'
 import { openLiveTarget } from '../../../src/drill/live/live-target.ts'
 import { parseScenario } from '../../../src/drill/scenario/parse.ts'
 import type { DrillTarget, TargetObserver } from '../../../src/drill/target.ts'
+import type { KubeApi } from '../../../src/kube/api.ts'
+import { ifFound } from '../../../src/kube/errors.ts'
+import { endpoints } from '../../../src/kube/resources.ts'
+import { restKubeApi } from '../../../src/kube/rest-api.ts'
+import { KUBERNETES_SERVICE } from '../../../src/kubernetes-service/identity.ts'
+import { seededRandom } from '../../../src/runtime/random.ts'
+import { systemClock } from '../../../src/runtime/system-clock.ts'
 import { startFakeEtcd } from '../../etcd/fake-etcd.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 import { eventually } from '../../support/with-timeout.ts'
@@ -37,6 +46,17 @@ test('a master that is added in a datastore outage reaches no etcd until the out
   connection.destroy()
 })
 
+test('damage in a datastore outage changes nothing, as in the simulator', { timeout }, async (t) => {
+  const { target, api } = await openTarget(t)
+  await writeStaticList(api, ['192.0.2.1'], { securePort: 6443 })
+  await target.perform({ type: 'datastore', state: 'away' }, signal)
+  await target.perform({ type: 'damage', damage: 'endpoints-deleted' }, signal)
+  assert.ok(await ifFound(api.get(endpoints, KUBERNETES_SERVICE)))
+  await target.perform({ type: 'datastore', state: 'up' }, signal)
+  await target.perform({ type: 'damage', damage: 'endpoints-deleted' }, signal)
+  assert.equal(await ifFound(api.get(endpoints, KUBERNETES_SERVICE)), undefined)
+})
+
 const scenario = parseScenario(
   `
 apiVersion: apiserver-bootstrap/v1alpha1
@@ -53,6 +73,8 @@ steps: []
 /** An open target whose sidecars only note their flags. */
 async function openTarget(t: TestContext): Promise<{
   readonly target: DrillTarget
+  /** A client of the API server itself. */
+  readonly api: KubeApi
   /** The flags of a sidecar that has started. */
   readonly flags: () => Promise<string>
 }> {
@@ -85,5 +107,7 @@ async function openTarget(t: TestContext): Promise<{
     await eventually('the flags', () => existsSync(noted) && readFileSync(noted, 'utf8') !== '')
     return readFileSync(noted, 'utf8')
   }
-  return { target, flags }
+  const transport = inProcessTransport(server.server)
+  const api = restKubeApi({ transport, clock: systemClock, random: seededRandom(1, 'client') })
+  return { target, api, flags }
 }

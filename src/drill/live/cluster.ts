@@ -228,12 +228,8 @@ export function liveFaults({ fleet, steps }: Scenario): readonly string[] {
   if (fleet.leaseStore === 'memory') faults.push('fleet: leases in memory are not accessible to other processes')
   for (const { name, addresses, skewMs, driftPpm } of fleet.masters) {
     if (skewMs !== 0 || driftPpm !== 0) faults.push(`${name}: the clock of a real process cannot be set`)
-    const real = addresses.find((address) => !isDocumentation(address))
-    if (real !== undefined) {
-      faults.push(
-        `${name}: ${real} is not a documentation address (192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24, 2001:db8::/32), so it may be in use`,
-      )
-    }
+    const fault = addressFault(addresses)
+    if (fault !== undefined) faults.push(`${name}: ${fault}`)
   }
   for (const step of steps) {
     const fault = stepFault(step)
@@ -252,9 +248,21 @@ function stepFault(step: Step): string | undefined {
       return 'random steps are supported only by the simulator'
     case 'datastore-outage':
       return step.how === 'full' ? 'datastore-outage with how: full requires the simulator; use how: away' : undefined
+    case 'roll-config': {
+      const fault = addressFault(step.settings.addresses ?? [])
+      return fault && `roll-config: ${fault}`
+    }
     default:
       return undefined
   }
+}
+
+function addressFault(addresses: readonly string[]): string | undefined {
+  const real = addresses.find((address) => !isDocumentation(address))
+  return (
+    real &&
+    `${real} is not a documentation address (192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24, 2001:db8::/32), so it may be in use`
+  )
 }
 
 /** Whether an address is reserved for documentation (RFC 5737, RFC 3849), so that nobody uses it. */

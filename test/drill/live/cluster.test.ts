@@ -41,6 +41,17 @@ test('what cannot be done to real processes is named, each in one line', async (
   assert.match(faults.join(' '), /memory.*clock.*10\.0\.0\.1.*clock-skew.*compact.*random.*full/)
 })
 
+test('an address that a step gives to a master must be for documentation too', async () => {
+  const crash = await loadScenario('crash')
+  const roll = (addresses: readonly string[]): Scenario => ({
+    ...crash,
+    steps: [{ atMs: 0, action: 'roll-config', masters: ['master-1'], settings: { addresses }, pauseMs: 0 }],
+  })
+  assert.deepEqual(liveFaults(roll(['192.0.2.9', '2001:db8::9'])), [])
+  const faults = liveFaults(roll(['192.0.2.9', 'fd00::9']))
+  assert.match(faults.join('\n'), /^steps: roll-config: fd00::9 is not a documentation address \(.*$/)
+})
+
 test('only addresses that nobody has are for documentation', () => {
   for (const address of ['192.0.2.1', '198.51.100.255', '203.0.113.9', '2001:db8::1', '2001:DB8:1::']) {
     assert.ok(isDocumentation(address), address)

@@ -25,7 +25,7 @@ const found = {
   apiVersion: 'v1',
   kind: 'Endpoints',
   metadata: { name: 'kubernetes', labels: { 'endpointslice.kubernetes.io/skip-mirror': 'true', mine: 'yes' } },
-  subsets: [{ addresses: [{ ip: '203.0.113.77' }], ports: [{ name: 'https', port: 7443, protocol: 'TCP' }] }],
+  subsets: [{ addresses: [{ ip: '10.77.0.1' }], ports: [{ name: 'https', port: 7443, protocol: 'TCP' }] }],
 }
 const head = `apiVersion: apiserver-bootstrap/v1alpha1
 kind: Drill

@@ -15,7 +15,7 @@ import { addressesIn, KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../kuber
 import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import { DrillError } from '../target.ts'
-import type { Cluster } from './cluster.ts'
+import { type Cluster, isDocumentation } from './cluster.ts'
 
 type Kind = Resource<KubeObject>
 
@@ -131,7 +131,8 @@ const LATE_MS = 2_500
 
 /**
  * Waits for the end of abandoned leases. Rejects with a {@link DrillError} if another program manages
- * `default/kubernetes`: masters or kube-apiservers that renew their leases, or the API server itself. Writes nothing.
+ * `default/kubernetes`: masters or kube-apiservers that renew their leases, the API server itself, or another drill,
+ * whose list would be restored at the end. Writes nothing.
  */
 export async function whenUnoccupied(
   cluster: Cluster,
@@ -141,6 +142,12 @@ export async function whenUnoccupied(
   const own = await cluster.readyz()
   const found = await ifFound(cluster.api.get(endpoints, KUBERNETES_SERVICE, { signal: options.signal }))
   const listed = found === undefined ? [] : addressesIn(found)
+  const drilled = listed.filter(isDocumentation)
+  if (drilled.length > 0) {
+    throw new DrillError(
+      `default/kubernetes lists ${drilled.join(', ')}, as a drill does: wait for its end; if it was killed, delete the Endpoints and the EndpointSlice kubernetes first`,
+    )
+  }
   if (own.text.includes('poststarthook/bootstrap-controller') && listed.length > 0 && cluster.etcd === undefined) {
     throw new DrillError(
       `default/kubernetes lists ${listed.join(', ')}, and its manager would disturb a drill: give an API server with --endpoint-reconciler-type=none and stop masters whose leases are elsewhere; if nothing manages it, delete the Endpoints kubernetes first`,

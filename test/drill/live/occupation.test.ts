@@ -50,7 +50,13 @@ test('leases that are renewed, and those that never end, refuse a drill', async 
 test('an API server that keeps the list itself refuses a drill', async () => {
   const own = '[+]poststarthook/bootstrap-controller ok'
   const listing = clusterOf([], own)
-  await writeStaticList(listing.api, ['203.0.113.1'], { securePort: 6443 })
-  await assert.rejects(saidOf(listing), { code: 'DrillFailed', message: /203\.0\.113\.1.*reconciler-type=none/ })
+  await writeStaticList(listing.api, ['10.0.0.1'], { securePort: 6443 })
+  await assert.rejects(saidOf(listing), { code: 'DrillFailed', message: /10\.0\.0\.1.*reconciler-type=none/ })
   assert.deepEqual(await saidOf(clusterOf([], own)), [], 'it lists nobody: its reconciler is none')
+})
+
+test('the list of another drill refuses a drill, even without leases', async () => {
+  const drilled = clusterOf([])
+  await writeStaticList(drilled.api, ['10.0.0.1', '192.0.2.1'], { securePort: 6443 })
+  await assert.rejects(saidOf(drilled), { code: 'DrillFailed', message: / lists 192\.0\.2\.1, as a drill does: wait/ })
 })

@@ -84,9 +84,8 @@ function checkNames(reader: MappingReader, scenario: Scenario, placed: readonly 
   }
 }
 
-function checkAddresses(reader: MappingReader, { masters }: FleetPlan, shared: readonly string[]): void {
-  const familyOf = ([address = '']: readonly string[]): number => parseAddress(address).family
-  const [first] = masters
+function checkAddresses(reader: MappingReader, fleet: FleetPlan, shared: readonly string[]): void {
+  const { masters } = fleet
   for (const [index, { name, addresses }] of masters.entries()) {
     const path = ['fleet', 'masters', index, 'addresses']
     const twice = addresses.find((address) => !shared.includes(address) && holderBefore(masters, index, address))
@@ -97,15 +96,24 @@ function checkAddresses(reader: MappingReader, { masters }: FleetPlan, shared: r
         `${twice} of ${name} is also an address of ${other}; if they share it, add it to virtualAddresses`,
       )
     }
-    if (first !== undefined && familyOf(addresses) !== familyOf(first.addresses)) {
-      const family = familyOf(first.addresses)
-      reader.wrong(path, `the first address must be IPv${family}, as that of ${first.name}: Endpoints list one family`)
-    }
+    checkFamily(reader, fleet, addresses, path)
   }
   for (const [index, address] of shared.entries()) {
     if (masters.filter(({ addresses }) => addresses.includes(address)).length >= 2) continue
     reader.wrong(['fleet', 'virtualAddresses', index], `${address} is not the address of two masters or more`)
   }
+}
+
+function checkFamily(
+  reader: MappingReader,
+  { masters: [first] }: FleetPlan,
+  addresses: readonly string[],
+  path: Path,
+): void {
+  const familyOf = ([address = '']: readonly string[]): number => parseAddress(address).family
+  if (first === undefined || familyOf(addresses) === familyOf(first.addresses)) return
+  const family = familyOf(first.addresses)
+  reader.wrong(path, `the first address must be IPv${family}, as that of ${first.name}: Endpoints list one family`)
 }
 
 function holderBefore(masters: FleetPlan['masters'], index: number, address: string): string | undefined {
@@ -216,6 +224,7 @@ function checkRoll(
   const { addresses = [] } = settings
   checkTimes(reader, { ...fleet, ...settings }, at)
   checkAddressCount(reader, { ...fleet, ...settings }, addresses, [...at, 'addresses'])
+  if (addresses.length > 0) checkFamily(reader, fleet, addresses, [...at, 'addresses'])
   const rolled = fleet.masters.filter(({ name }) => isAmong(masters, name))
   const upstream = rolled.find(({ kind }) => kind === 'kube-apiserver')
   if (upstream !== undefined && masters !== 'all') {

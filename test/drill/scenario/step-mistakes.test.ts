@@ -156,6 +156,10 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
     '11:53: addresses: takes one address with the reconciler master-count, as run does',
   ],
   [
+    'at: 5s\naction: roll-config\nmasters: [master-1]\nsettings: {addresses: ["2001:db8::1", 192.0.2.1]}',
+    '11:27: addresses: the first address must be IPv4, as that of master-1: Endpoints list one family',
+  ],
+  [
     'at: 5s\naction: roll-config\nsettings: {addresses: [192.0.2.7]}',
     '10:27: addresses: is for one master: give each a roll-config of its own',
   ],

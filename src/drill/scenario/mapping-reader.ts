@@ -98,7 +98,7 @@ export function isMapping(value: unknown): value is Readonly<Record<string, unkn
 
 function describe(key: Key, issue: z.core.$ZodIssue, input: unknown): string {
   if (key.metavar === 'DURATION' && typeof input === 'number')
-    return `must be a duration such as ${input}s, not ${input}`
+    return `must be a duration such as ${Number.isFinite(input) ? input : 10}s, not ${input}`
   if (issue.code === 'invalid_value' && issue.values.length > 1 && typeof input === 'string') {
     const meant = didYouMean(input, issue.values.map(String))
     if (meant !== undefined) return `there is no ${JSON.stringify(input)}; did you mean ${meant}?`

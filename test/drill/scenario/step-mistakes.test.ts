@@ -138,6 +138,7 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
     'at: 5s\naction: damage\ndamage: everything',
     '10:13: damage: must be one of endpoints-deleted, endpoints-emptied, endpoints-unlabelled, endpoints-with-a-foreign-port, endpoints-with-a-foreign-protocol, endpoints-with-a-foreign-address, endpoints-with-a-foreign-unready-address, slice-deleted, slice-unlabelled, slice-emptied, service-deleted, service-with-a-foreign-port, not "everything"',
   ],
+  ['at: .nan\naction: compact', '8:9: at: must be a duration such as 10s, not NaN'],
   ['at: 5s\naction: rolling-restart\npause: -1s', '10:12: pause: must be at least 0s, not "-1s"'],
   ['at: 5s\naction: roll-config', '8:5: the action roll-config needs "settings": what changes'],
   ['at: 5s\naction: roll-config\nsettings:', '10:14: the action roll-config needs "settings": what changes'],

@@ -53,6 +53,8 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
   readonly #parts: ServerParts
   protected life: ServerLife | undefined
   #cutClients = false
+  /** The faults that cut it off from etcd. */
+  readonly #storeCuts = new Set<string>()
 
   private constructor(around: LiveSurroundings, plan: MasterPlan, parts: ServerParts) {
     super()
@@ -110,13 +112,13 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
       case 'cut':
       case 'heal':
         if (primitive.path === 'clients') this.#cutFromClients(primitive.type === 'cut')
-        else if (primitive.path !== 'api') this.#parts.store.setCut(primitive.type === 'cut')
+        else if (primitive.path !== 'api') this.#cutFromStore(primitive.path, primitive.type === 'cut')
         return
       case 'slow':
         if (primitive.path === 'store') this.#parts.store.slow(primitive.byMs)
         return
       case 'own-etcd':
-        return this.#parts.store.setCut(primitive.state !== 'ok')
+        return this.#cutFromStore('own-etcd', primitive.state !== 'ok')
       case 'reset-connections':
         return this.#parts.store.reset()
     }
@@ -182,6 +184,13 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
   #cutFromClients(cut: boolean): void {
     this.#cutClients = cut
     this.#parts.clients.setCut(cut)
+  }
+
+  /** Each fault lasts until it is undone itself. */
+  #cutFromStore(fault: string, cut: boolean): void {
+    if (cut) this.#storeCuts.add(fault)
+    else this.#storeCuts.delete(fault)
+    this.#parts.store.setCut(this.#storeCuts.size > 0)
   }
 
   async #start(): Promise<void> {

@@ -187,9 +187,7 @@ function performOn(member: SimulatedMaster | SimulatedKubeApiserver, primitive: 
     case 'own-etcd':
       server.store.own = primitive.state
       // A kube-apiserver also has its lease in this etcd member.
-      if (isMaster) break
-      if (primitive.state === 'ok') member.etcd.heal()
-      else member.etcd.refused = true
+      if (!isMaster) member.etcd.refused = primitive.state !== 'ok'
       break
     case 'reset-connections':
       server.breakStreams()

@@ -57,6 +57,27 @@ test('damage in a datastore outage changes nothing, as in the simulator', { time
   assert.equal(await ifFound(api.get(endpoints, KUBERNETES_SERVICE)), undefined)
 })
 
+test('a kube-apiserver is cut off from etcd until the last fault that does so ends', { timeout }, async (t) => {
+  const { target } = await openTarget(t)
+  const [plan] = scenario.fleet.masters
+  assert.ok(plan)
+  const { name: master } = plan
+  await target.perform({ type: 'add', master: { ...plan, kind: 'kube-apiserver' } }, signal)
+  const connected: (boolean | undefined)[] = []
+  for (const primitive of [
+    { type: 'own-etcd', master, state: 'fails' },
+    { type: 'cut', master, path: 'store' },
+    { type: 'heal', master, path: 'store' },
+    { type: 'cut', master, path: 'store' },
+    { type: 'own-etcd', master, state: 'ok' },
+    { type: 'heal', master, path: 'store' },
+  ] as const) {
+    await target.perform(primitive, signal)
+    connected.push(target.members[0]?.connected)
+  }
+  assert.deepEqual(connected, [false, false, false, false, false, true])
+})
+
 const scenario = parseScenario(
   `
 apiVersion: apiserver-bootstrap/v1alpha1
@@ -98,6 +119,7 @@ async function openTarget(t: TestContext): Promise<{
     etcdServers: [url],
     etcdPrefix: '/registry',
     etcdFiles: {},
+    kubeApiserver: 'no-program',
     program: ['sh', '-c', 'echo "$@" > "$0"; exec sleep 600', noted],
     log: () => {},
   })

@@ -19,6 +19,25 @@ test('kube-apiservers alone come up: namespaces, ServiceCIDR, Service and everyb
   assert.ok(fleet.listings[0] !== undefined && fleet.listings[0].atMs < 5_000, 'at the first tick')
 })
 
+test('a kube-apiserver is cut off from etcd until the last fault that does so ends', async (t) => {
+  const fleet = await FleetUnderTest.started(upstream(1))
+  t.after(() => fleet.target.close())
+  const master = 'master-1'
+  const renewing: boolean[] = []
+  for (const primitive of [
+    { type: 'own-etcd', master, state: 'fails' },
+    { type: 'cut', master, path: 'store' },
+    { type: 'heal', master, path: 'store' },
+    { type: 'cut', master, path: 'store' },
+    { type: 'own-etcd', master, state: 'ok' },
+    { type: 'heal', master, path: 'store' },
+  ] as const) {
+    await fleet.perform(primitive)
+    renewing.push(fleet.member(1).renewing)
+  }
+  assert.deepEqual(renewing, [false, false, false, false, false, true])
+})
+
 test('a kube-apiserver makes a Service that is gone at its next tick, and never mends one that is wrong', async (t) => {
   const fleet = await FleetUnderTest.started(upstream(2))
   t.after(() => fleet.target.close())

@@ -4,7 +4,8 @@ import type { EtcdKv } from '../../src/etcd/kv.ts'
 import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
 import { faultyEtcd } from '../../src/etcd/memory-etcd-faults.ts'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
-import { endpoints } from '../../src/kube/resources.ts'
+import { type Endpoints, endpoints } from '../../src/kube/resources.ts'
+import { addressesIn } from '../../src/kubernetes-service/identity.ts'
 import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd/leases.ts'
 import { EtcdRangeRegistry } from '../../src/repair/registries/etcd.ts'
 import { abortable } from '../../src/runtime/signals.ts'
@@ -58,6 +59,28 @@ test('a stopped master whose server lives waits for its hung etcd, and leaves wh
 test('a stopped master gives up after some seconds in which nothing answers', async () => {
   const { endedMs } = await stoppedWhileEtcdHangs({ hangsMs: 12_000, lives: false })
   assert.ok(endedMs >= 5_000 && endedMs <= 7_000, `${endedMs} ms`)
+})
+
+test('an unready master that is stopped does not come back to the list', { timeout: 20_000 }, async () => {
+  const { time, api, start } = setUp()
+  let answer: ReadinessAnswer = ready
+  const master = start({}, { readiness: { probe: async () => answer, answers: async () => true } })
+  const other = start({ advertiseAddress: '192.0.2.2' })
+  await time.advance(30_000)
+  const lists: (readonly string[])[] = []
+  const watch = new AbortController()
+  const watching = (async () => {
+    for await (const { object } of api.watch(endpoints, { namespace: 'default', signal: watch.signal })) {
+      lists.push(addressesIn(object as Endpoints))
+    }
+  })()
+  answer = { answered: true, ready: false, checks: [] }
+  await time.advance(20_000)
+  await master.end()
+  watch.abort()
+  await watching
+  await other.end()
+  assert.deepEqual(lists, [['192.0.2.1', '192.0.2.2'], ['192.0.2.2']])
 })
 
 test('a master that leaves reads the leases after the list that it writes, so that whoever has just come stays on it', async () => {

@@ -12,7 +12,8 @@ import { isListable } from '../identity.ts'
  *   confirmed that its own server serves.
  * - `unready`: its API server does not serve, and another master has confirmed that its own does; listed only while no
  *   master is ready.
- * - `leaving`: it was stopped; listed until another master has confirmed that its own server serves.
+ * - `leaving`: it was stopped; listed until another master has confirmed that its own server serves. A stopped master
+ *   that was `unready` stays so.
  * - `withdrawn`: another process has withdrawn it (the `withdraw` command); never listed, and not to be announced again
  *   under this instance id.
  */
@@ -37,7 +38,10 @@ export interface Holder {
   readonly addresses: readonly string[]
   readonly ports: HolderPorts
   readonly state: HolderState
-  /** The id of the announced departure, with `failing` or `leaving`. Each departure has its own. */
+  /**
+   * The id of the announced departure, with `failing`, `leaving`, or the `unready` of a stopped master. Each departure
+   * has its own.
+   */
   readonly departure?: string | undefined
   /** Why its API server does not serve, with `failing` and `unready`: {@link OWN_ETCD}, or the result of its probe. */
   readonly reason?: string | undefined

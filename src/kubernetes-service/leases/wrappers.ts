@@ -102,7 +102,7 @@ export class DryRunLeases implements MasterLeases {
       ({ holder }) => holder === undefined || !this.#own.has(masterKey(holder)),
     )
     const own = [...this.#own.values()]
-    const departures = own.flatMap(({ holder }) => (holder?.state === 'leaving' ? (holder.departure ?? []) : []))
+    const departures = own.flatMap(({ holder }) => (isStopped(holder) ? (holder?.departure ?? []) : []))
     return [...others.map((lease) => confirming(lease, departures)), ...own]
   }
 
@@ -123,6 +123,10 @@ export class DryRunLeases implements MasterLeases {
   watch(onChange: () => void, signal: AbortSignal): Promise<void> {
     return this.#inner.watch(onChange, signal)
   }
+}
+
+function isStopped(holder: Holder | undefined): boolean {
+  return holder?.state === 'leaving' || holder?.state === 'unready'
 }
 
 function confirming(lease: MasterLease, departures: readonly string[]): MasterLease {

@@ -221,8 +221,8 @@ function announcedDepartures(
       .filter((lease) => !isHeldBy(lease, self))
       .flatMap(({ holder }) => {
         const { departure: id, state } = holder ?? {}
-        if (id === undefined || (state !== 'failing' && state !== 'leaving')) return []
-        return before.find((departure) => departure.id === id) ?? { id, isStop: state === 'leaving', seenAtMs: nowMs }
+        if (id === undefined || state === 'ready' || state === 'withdrawn') return []
+        return before.find((departure) => departure.id === id) ?? { id, isStop: state !== 'failing', seenAtMs: nowMs }
       })
       // A record can confirm only this many departures. The other masters stay until there is room.
       .sort((a, b) => a.seenAtMs - b.seenAtMs)
@@ -231,7 +231,8 @@ function announcedDepartures(
 }
 
 function hasLeft({ holder }: MasterLease): boolean {
-  return holder?.state === 'leaving' || holder?.state === 'withdrawn'
+  const { state, departure } = holder ?? {}
+  return state === 'leaving' || state === 'withdrawn' || (state === 'unready' && departure !== undefined)
 }
 
 function isSameName(one: MasterLease, other: MasterLease): boolean {

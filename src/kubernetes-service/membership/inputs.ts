@@ -174,7 +174,8 @@ function done(state: Membership, turn: Turn): Membership {
       return contended(listed, wouldLast(lease, request.sentAtMs, timings) ? 'corrected' : 'written', turn)
     }
     case 'mark':
-      if (request.holder.state === 'unready') effects.push({ type: 'report', event: { type: 'unready' } })
+      if (request.holder.state === 'unready' && state.self.state !== 'unready')
+        effects.push({ type: 'report', event: { type: 'unready' } })
       return { ...after, lease: written }
     case 'remove':
       return { ...after, lease: { ...written, renewedAtMs: undefined } }

@@ -290,6 +290,12 @@ export function read(state: Membership, turn: Turn): Membership {
 /** The phase of a departing master. */
 export type Leaving = Extract<Phase, { readonly type: 'leaving' }>
 
+/** The record of a stopped master. An unready one stays unready: as `leaving` its address would be listed again. */
+export function leavingRecord(self: Holder, departure: string): Holder {
+  const announced: Holder = { ...self, departure, confirms: [] }
+  return self.state === 'unready' ? announced : { ...announced, state: 'leaving', reason: undefined }
+}
+
 /** The next step of a departure. */
 export function goOn(state: Membership, phase: Leaving, step: LeavingStep): Membership {
   return { ...state, phase: { ...phase, step } }

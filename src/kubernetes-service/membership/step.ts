@@ -14,6 +14,7 @@ import {
   isTakenUnprobed,
   type Leaving,
   type LeavingStep,
+  leavingRecord,
   type Membership,
   type MembershipEffect,
   type MembershipInput,
@@ -351,7 +352,7 @@ function nextLeaving(state: Membership, phase: Leaving, turn: Turn): Membership 
       if (self.departure === departure) {
         return go({ type: 'waiting', sinceAtMs: nowMs, untilAtMs: nowMs + timings.confirmationMs })
       }
-      return request(state, 'mark', { ...self, state: 'leaving', departure, reason: undefined, confirms: [] }, turn)
+      return request(state, 'mark', leavingRecord(self, departure), turn)
     }
     case 'waiting': {
       const { readAtMs } = fleet
@@ -362,7 +363,7 @@ function nextLeaving(state: Membership, phase: Leaving, turn: Turn): Membership 
     }
     case 'staying':
       if (isBusy) return state
-      if (self.state === phase.before) return end(state, 'last-one', turn)
+      if (self.departure !== departure) return end(state, 'last-one', turn)
       return request(state, 'mark', asBefore(self, phase), turn)
     case 'removing':
       if (isBusy) return state

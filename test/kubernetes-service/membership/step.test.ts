@@ -497,6 +497,37 @@ test('a master that stops stays when nobody serves, though it could not read tha
   assert.deepEqual(played.times('remove withdrawn'), [])
 })
 
+test('an unready master that stops says so and stays unready, and as the last one takes that back', () => {
+  for (const [others, why] of [
+    [[holder(2)], 'left'],
+    [[holder(2, 'unready')], 'last-one'],
+  ] as const) {
+    const played = restarted('failing', 'unready')
+    played.advance(2_000)
+    played.others = [...others]
+    played.changed()
+    played.log.length = 0
+    played.stop('withdraw')
+    while (played.state.phase.type !== 'out') played.advance(50)
+    assert.equal(played.state.phase.why, why)
+    assert.equal(played.times('mark leaving').length, 0)
+    assert.deepEqual([played.own?.state, played.own?.departure], [why === 'left' ? undefined : 'unready', undefined])
+  }
+})
+
+test('a master confirms that an unready one stops, which is off the list as soon as its lease is gone', () => {
+  const played = listedMaster({}, [holder(2, 'unready', { departure: 'life-2/1' }), holder(3, 'unready')])
+  played.changed()
+  played.advance(500)
+  assert.deepEqual(played.own?.confirms, ['life-2/1'])
+  played.others = []
+  played.changed()
+  assert.deepEqual(
+    played.state.fleet.missing.map(({ lease }) => lease.address),
+    ['192.0.2.3'],
+  )
+})
+
 test('a master whose server is silent takes its lease away at once when it is told to stop', () => {
   const played = listedMaster()
   played.advance(500)

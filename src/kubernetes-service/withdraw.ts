@@ -125,7 +125,8 @@ function isOfAnotherLife(lease: MasterLease, own: Holder): boolean {
 }
 
 /**
- * Marks the record as `leaving`. Resolves with whether the master may leave: with `always`, or if another one serves.
+ * Marks the record as that of a master that does not serve. Resolves with whether the master may leave: with `always`,
+ * or if another one serves.
  */
 async function mayLeave(
   own: Holder,
@@ -134,7 +135,8 @@ async function mayLeave(
 ): Promise<boolean> {
   for (const untilMs = clock.monotonicMs() + 1.2 * intervalMs; ; ) {
     // A renewal of the running master may have overwritten the last mark. Without a mark two masters could both leave.
-    await leases.mark({ ...own, state: 'leaving' }, signal)
+    // As `leaving`, an unready master would be listed again.
+    await leases.mark({ ...own, state: own.state === 'unready' ? 'unready' : 'leaving' }, signal)
     if (always) return true
     const others = othersReady(await presentLeases(leases, adapter, signal), own)
     if (others.some(({ lapsed }) => lapsed !== true)) return true

@@ -192,6 +192,16 @@ test('a host alone selects its master if it has one lease, and an address if it 
   assert.deepEqual((await several.list()).endpoints, ['192.0.2.1', '192.0.2.2'])
 })
 
+test('an unready master is not listed again while it is withdrawn', async () => {
+  const { run, calls, states } = await open([holder(1, { state: 'unready' }), holder(2)])
+  assert.equal((await run(self)).type, 'withdrawn')
+  assert.deepEqual(
+    calls.filter((call) => call.startsWith('mark')),
+    ['mark 192.0.2.1 unready', 'mark 192.0.2.1 withdrawn'],
+  )
+  assert.equal(states()['192.0.2.1'], 'withdrawn')
+})
+
 test('the last master that is ready stays, and its record says what it said before', async () => {
   const failing = holder(1, { state: 'failing' })
   for (const masters of [

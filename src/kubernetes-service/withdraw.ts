@@ -7,7 +7,7 @@ import type { EndpointsAdapter } from './endpoints-adapter.ts'
 import { planEndpoints } from './endpoints-plan.ts'
 import type { FleetView } from './fleet-view.ts'
 import { endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
-import { addressOf, type Holder, type MasterLease, type MasterLeases } from './leases/master-leases.ts'
+import { addressOf, type Holder, LeaseWithdrawn, type MasterLease, type MasterLeases } from './leases/master-leases.ts'
 import { isHeldBy, keepingPlaces, listedAddresses, othersReady, secondAddresses } from './members.ts'
 
 /**
@@ -52,7 +52,7 @@ interface WithdrawOptions {
  * all other listed masters may be dead.)
  */
 export async function withdraw(options: WithdrawOptions, signal: AbortSignal): Promise<Withdrawal> {
-  const { audit, leases, adapter, self, always, place, fleet } = options
+  const { leases, adapter, self, always, place, fleet } = options
   const before = await leases.list(signal)
   fleet.read(before)
   const masters = before.flatMap(({ holder }) => (holder === undefined ? [] : [holder]))
@@ -74,20 +74,11 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
   }
   const address = addressOf(own)
 
-  if (own.state !== 'withdrawn') {
-    if (!(await mayLeave(own, options, signal))) {
-      await leases.mark(own, signal)
-      return {
-        type: 'last-one',
-        reason: `no other master is ready, so ${address} stays listed; use --on-shutdown=always to withdraw it anyway`,
-      }
-    }
-    const mark = async (): Promise<boolean> => {
-      await leases.mark({ ...own, state: 'withdrawn' }, signal)
-      return !(await leases.list(signal)).some((lease) => isOfAnotherLife(lease, own))
-    }
-    const isMarked = await audited(audit, withdrawalOf(own, place), mark, { signal, isDone: (done) => done })
-    if (!isMarked) return withdraw(options, signal)
+  const marked = own.state === 'withdrawn' ? 'withdrawn' : await markAsWithdrawn(own, options, signal)
+  if (marked === 'restarted') return withdraw(options, signal)
+  if (marked === 'last-one') {
+    const reason = `no other master is ready, so ${address} stays listed; use --on-shutdown=always to withdraw it anyway`
+    return { type: 'last-one', reason }
   }
   const ports = endpointPorts(self.ports.securePort)
   for (;;) {
@@ -119,7 +110,32 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
   }
 }
 
-/** Whether the master was restarted since its record was read: a mark then changes nothing. */
+/** Marks the master as withdrawn if it may leave. If it was restarted meanwhile, the mark changes nothing. */
+async function markAsWithdrawn(
+  own: Holder,
+  options: WithdrawOptions,
+  signal: AbortSignal,
+): Promise<'withdrawn' | 'last-one' | 'restarted'> {
+  const { audit, leases, place } = options
+  const mark = async (): Promise<boolean> => {
+    await leases.mark({ ...own, state: 'withdrawn' }, signal)
+    return !(await leases.list(signal)).some((lease) => isOfAnotherLife(lease, own))
+  }
+  try {
+    if (!(await mayLeave(own, options, signal))) {
+      await leases.mark(own, signal)
+      return 'last-one'
+    }
+    const isMarked = await audited(audit, withdrawalOf(own, place), mark, { signal, isDone: (done) => done })
+    return isMarked ? 'withdrawn' : 'restarted'
+  } catch (error) {
+    // Another process has withdrawn the master meanwhile.
+    if (error instanceof LeaseWithdrawn) return 'withdrawn'
+    throw error
+  }
+}
+
+/** Whether the master was restarted since its record was read. */
 function isOfAnotherLife(lease: MasterLease, own: Holder): boolean {
   return isHeldBy(lease, own) && lease.holder?.instanceId !== own.instanceId
 }

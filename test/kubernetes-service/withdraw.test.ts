@@ -233,6 +233,20 @@ test('one that is withdrawn already is not marked again, and the list is written
   assert.deepEqual((await list()).endpoints, ['192.0.2.2'])
 })
 
+test('if another process withdraws the master at the same time, both have withdrawn it', async () => {
+  for (const [state, call] of [
+    ['ready', 'list'],
+    ['ready', 'mark 192.0.2.1 leaving'],
+    ['ready', 'mark 192.0.2.1 withdrawn'],
+    ['failing', 'mark 192.0.2.1 ready'],
+  ] as const) {
+    const { run, hooks, stored, states, list } = await open([holder(1), holder(2, { state })], pair)
+    hooks.before = (now) => (now === call ? stored.mark(holder(1, { state: 'withdrawn' })) : undefined)
+    assert.equal((await run(self)).type, 'withdrawn', call)
+    assert.deepEqual([(await list()).endpoints, states()['192.0.2.1']], [['192.0.2.2'], 'withdrawn'], call)
+  }
+})
+
 test('if nobody is left when the list is written, it does not become empty', async () => {
   const { run, hooks, stored, list } = await open(pair)
   hooks.before = (call) => (call === 'mark 192.0.2.1 withdrawn' ? stored.remove(holder(2)) : undefined)

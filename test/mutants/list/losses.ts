@@ -269,7 +269,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'withdraw-an-earlier-life': {
     broken: 'Reports a master as withdrawn that was restarted before it could be marked.',
     file: 'kubernetes-service/withdraw.ts',
-    text: `    if (!isMarked) return withdraw(options, signal)
+    text: `  if (marked === 'restarted') return withdraw(options, signal)
 `,
     instead: '',
     tests: ['kubernetes-service/withdraw.test.ts'],

@@ -6,7 +6,7 @@ import { type Clock, sleep } from '../runtime/clock.ts'
 import type { EndpointsAdapter } from './endpoints-adapter.ts'
 import { planEndpoints } from './endpoints-plan.ts'
 import type { FleetView } from './fleet-view.ts'
-import { endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
+import { addressesIn, endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
 import { addressOf, type Holder, LeaseWithdrawn, type MasterLease, type MasterLeases } from './leases/master-leases.ts'
 import { isHeldBy, keepingPlaces, listedAddresses, othersReady, secondAddresses } from './members.ts'
 
@@ -89,8 +89,11 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
         const placed = keepingPlaces(live, stored)
         // Found leases are added if the list is otherwise empty.
         const listed = listedAddresses(placed).length > 0 ? placed : live
-        const addresses = listedAddresses(listed)
+        const alive = listedAddresses(listed)
         const { endpoints: current } = stored
+        // While all leases have ended, only this master's address is removed: the other masters may soon be back.
+        const addresses =
+          always && alive.length === 0 ? addressesIn(current).filter((one) => !own.addresses.includes(one)) : alive
         return {
           endpoints: planEndpoints({ addresses, current, ports, reconcilePorts: false, stopping: always }),
           secondAddresses: secondAddresses(listed, live),

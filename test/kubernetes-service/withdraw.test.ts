@@ -226,6 +226,12 @@ test('with always even the last one goes, at once, and its record says leaving f
   assert.deepEqual([(await list()).endpoints, states()], [[], { '192.0.2.1': 'withdrawn' }])
 })
 
+test('with always the addresses of masters whose leases have all ended stay, because they may soon be back', async () => {
+  const { run, list } = await open([holder(1)], pair)
+  assert.equal((await run(self, true)).type, 'withdrawn')
+  assert.deepEqual((await list()).endpoints, ['192.0.2.2'])
+})
+
 test('one that is withdrawn already is not marked again, and the list is written without it', async () => {
   const { run, calls, list, events } = await open([holder(1, { state: 'withdrawn' }), holder(2)], pair)
   assert.equal((await run(self)).type, 'withdrawn')

@@ -60,8 +60,8 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
   const wanted = addressOf(self)
   const [own, another] = ofHost.filter((holder) => wanted === '' || addressOf(holder) === wanted)
   if (own === undefined) {
-    const hosts = before.filter((lease) => lease.address === wanted).map(({ holder }) => holder?.host ?? 'unknown')
-    const held = hosts.length > 0 ? `; it is held by ${hosts.join(', ')} (--hostname-override selects the host)` : ''
+    const hosts = hostsAt(wanted, before)
+    const held = hosts === '' ? '' : `; it is held by ${hosts} (--hostname-override selects the host)`
     const which = wanted === '' ? '' : ` for ${wanted}`
     return { type: 'nothing', reason: `no lease of host ${self.host}${which} ${place}${held}` }
   }
@@ -82,6 +82,7 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
   }
   const ports = endpointPorts(self.ports.securePort)
   for (;;) {
+    let others = ''
     try {
       await adapter.reconcile(async (stored) => {
         const live = await leases.list(signal)
@@ -94,12 +95,15 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
         // While all leases have ended, only this master's address is removed: the other masters may soon be back.
         const addresses =
           always && alive.length === 0 ? addressesIn(current).filter((one) => !own.addresses.includes(one)) : alive
+        const staying = live.filter(({ holder }) => holder?.state !== 'withdrawn')
+        others = addresses.includes(address) ? hostsAt(address, staying) : ''
         return {
           endpoints: planEndpoints({ addresses, current, ports, reconcilePorts: false, stopping: always }),
           secondAddresses: secondAddresses(listed, live),
         }
       }, signal)
-      return { type: 'withdrawn', reason: `${address} was removed from the list` }
+      const outcome = others === '' ? 'was removed from the list' : `stays listed, because it is also held by ${others}`
+      return { type: 'withdrawn', reason: `${address} ${outcome}` }
     } catch (error) {
       // The running masters remove the address at the same moment. After a conflict we read again.
       if (isKubeError(error, 'Conflict')) continue
@@ -111,6 +115,12 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
       }
     }
   }
+}
+
+/** The hosts of the leases of an address, `unknown` for a lease without a record; empty without a lease. */
+function hostsAt(address: string, leases: readonly MasterLease[]): string {
+  const held = leases.filter((lease) => lease.address === address)
+  return held.map(({ holder }) => holder?.host ?? 'unknown').join(', ')
 }
 
 /** Marks the master as withdrawn if it may leave. If it was restarted meanwhile, the mark changes nothing. */

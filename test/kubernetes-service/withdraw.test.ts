@@ -232,6 +232,16 @@ test('with always the addresses of masters whose leases have all ended stay, bec
   assert.deepEqual((await list()).endpoints, ['192.0.2.2'])
 })
 
+test('an address that others hold too stays listed, and the reason says so', async () => {
+  const shared = [holder(1), holder(2, { addresses: ['192.0.2.1'] }), holder(3)]
+  const { run, registry, list } = await open(shared)
+  const stays = '192.0.2.1 stays listed, because it is also held by'
+  assert.deepEqual(await run(self), { type: 'withdrawn', reason: `${stays} host-2` })
+  registry.addForeign('192.0.2.1')
+  assert.deepEqual(await run(self), { type: 'withdrawn', reason: `${stays} host-2, unknown` })
+  assert.deepEqual((await list()).endpoints, ['192.0.2.1', '192.0.2.3'])
+})
+
 test('one that is withdrawn already is not marked again, and the list is written without it', async () => {
   const { run, calls, list, events } = await open([holder(1, { state: 'withdrawn' }), holder(2)], pair)
   assert.equal((await run(self)).type, 'withdrawn')

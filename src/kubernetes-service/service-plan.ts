@@ -67,14 +67,23 @@ export function planService(
   if (families !== undefined) reasons.push('families')
   if (reasons.length === 0) return { type: 'none' }
 
-  const { selector: _selector, externalName: _externalName, ...retained } = spec ?? {}
-  const next: Record<string, unknown> = { ...retained, ...families, ...(settled && { type, ports }) }
+  const { selector: _selector, ...retained } = { ...spec, ...families }
+  if (!settled) return { type: 'update', object: { ...current, spec: retained } as Service, reasons }
+  const { externalName: _externalName, loadBalancerSourceRanges: _ranges, ...ofAnyType } = retained
   // An ExternalName Service has released its addresses.
-  if ((spec?.clusterIP ?? '') === '') {
-    next.clusterIP = settings.clusterIp
-    next.clusterIPs = [settings.clusterIp]
-  }
-  return { type: 'update', object: { ...current, spec: next } as Service, reasons }
+  const isReleased = (spec?.clusterIP ?? '') === ''
+  const addresses = isReleased ? { clusterIP: settings.clusterIp, clusterIPs: [settings.clusterIp] } : {}
+  const next = { ...ofAnyType, ...addresses, type, ports }
+  return { type: 'update', object: { ...current, metadata: withoutRanges(current), spec: next } as Service, reasons }
+}
+
+/** Another form of `loadBalancerSourceRanges`. A server refuses both for all types but LoadBalancer. */
+const SOURCE_RANGES = 'service.beta.kubernetes.io/load-balancer-source-ranges'
+
+function withoutRanges({ metadata }: Service): Service['metadata'] {
+  if (metadata?.annotations?.[SOURCE_RANGES] === undefined) return metadata
+  const { [SOURCE_RANGES]: _ranges, ...annotations } = metadata.annotations
+  return { ...metadata, annotations }
 }
 
 /** The fields of a Service's spec that depend on each other: a server refuses them if they contradict each other. */

@@ -53,6 +53,24 @@ test('a Service that became an ExternalName gets its address back', () => {
   assert.equal(action.type === 'update' && 'externalName' in (action.object.spec ?? {}), false)
 })
 
+test('a Service that was a LoadBalancer loses what a server refuses for any other type, and no other annotation', () => {
+  const sourceRanges = 'service.beta.kubernetes.io/load-balancer-source-ranges'
+  const { metadata, spec } = damaged({ type: 'LoadBalancer', loadBalancerSourceRanges: ['10.0.0.0/8'] })
+  const annotations = { [sourceRanges]: '10.0.0.0/8', other: 'kept' }
+  const action = planService({ spec, metadata: { ...metadata, annotations } } as Service, settings, true)
+  assert.equal(action.type, 'update')
+  if (action.type !== 'update') return
+  assert.equal('loadBalancerSourceRanges' in (action.object.spec ?? {}), false)
+  assert.deepEqual(action.object.metadata, { ...metadata, annotations: { other: 'kept' } })
+})
+
+test('while the fleet wants different ports, an ExternalName stays one, though its selector goes', () => {
+  const { clusterIP: _ip, clusterIPs: _ips, ...rest } = right.spec ?? {}
+  const spec = { ...rest, type: 'ExternalName', externalName: 'x.example' }
+  const action = planService({ ...right, spec: { ...spec, selector: { app: 'x' } } } as Service, settings, false)
+  assert.deepEqual(action.type === 'update' && action.object.spec, spec)
+})
+
 test('while the fleet wants different ports, ports and type are kept as they are found', () => {
   assert.deepEqual(planService(damaged({ ports: [{ name: 'https', port: 443, targetPort: 7443 }] }), settings, false), {
     type: 'none',

@@ -225,9 +225,9 @@ function destinationsIn(object: KubeObject | undefined) {
     addresses: [
       ...(spec?.clusterIPs ?? []),
       ...addressesIn({ subsets }),
-      ...ready.flatMap(({ addresses }) => addresses),
+      ...ready.flatMap(({ addresses }) => addresses ?? []),
     ],
-    ports: spec?.ports ?? slice.ports ?? subsets.flatMap(({ ports = [] }) => ports),
+    ports: spec?.ports ?? slice.ports ?? subsets.flatMap(({ ports }) => ports ?? []),
   }
 }
 

@@ -22,7 +22,7 @@ export function addressesIn(endpoints: Endpoints | undefined): readonly string[]
 }
 
 export function addressesInSlice(slice: EndpointSlice | undefined): readonly string[] {
-  return (slice?.endpoints ?? []).flatMap(({ addresses }) => addresses)
+  return (slice?.endpoints ?? []).flatMap(({ addresses }) => addresses ?? [])
 }
 
 /** The one port of `default/kubernetes`, in the form of Endpoints. */

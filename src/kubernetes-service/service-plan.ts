@@ -62,7 +62,7 @@ export function planService(
   if (settled && spec?.type !== type) reasons.push('type')
   if (settled && !samePorts(spec?.ports ?? [], ports)) reasons.push('ports')
   // A selector hands the Endpoints to the endpoints controllers, which would empty them.
-  if (spec?.selector !== undefined && Object.keys(spec.selector).length > 0) reasons.push('selector')
+  if (Object.keys(spec?.selector ?? {}).length > 0) reasons.push('selector')
   const families = planFamilies(spec, settings, stack, second)
   if (families !== undefined) reasons.push('families')
   if (reasons.length === 0) return { type: 'none' }
@@ -106,10 +106,10 @@ function planFamilies(
   stack: ServiceStack,
   second: SecondClusterIp,
 ): FamilyFields | undefined {
-  const found = spec?.clusterIPs ?? (spec?.clusterIP === undefined ? [] : [spec.clusterIP])
-  const [first] = found
+  const found = spec?.clusterIPs ?? [spec?.clusterIP ?? '']
+  const [first = ''] = found
   const policy = spec?.ipFamilyPolicy ?? 'SingleStack'
-  if (first === undefined || first === '' || first === 'None') return undefined
+  if (first === '' || first === 'None') return undefined
   const family = familyOf(first)
   switch (stack) {
     case 'as-found':

@@ -101,8 +101,8 @@ export class ServiceWriter {
 
   #noticeClusterIp(service: Service): void {
     const { logger, settings } = this.#options
-    const clusterIP = service.spec?.clusterIP
-    if (clusterIP === undefined || clusterIP === settings.clusterIp || clusterIP === this.#foreignClusterIp) return
+    const clusterIP = service.spec?.clusterIP ?? ''
+    if (clusterIP === '' || clusterIP === settings.clusterIp || clusterIP === this.#foreignClusterIp) return
     this.#foreignClusterIp = clusterIP
     logger.warn(
       { clusterIP, expected: settings.clusterIp },

@@ -365,10 +365,11 @@ test('a list of masters that was null, as a server may write an empty one, count
   const logger = memoryLogger()
   const shared = { clock: new VirtualClock().view(), logger, events: noEvents, address: '192.0.2.1', fleet: undefined }
   const metadata = { ...KUBERNETES_SERVICE }
-  const found = { metadata, subsets: null } as unknown as Endpoints
   const stored: Endpoints = { metadata, subsets: [{ addresses: [{ ip: '192.0.2.1' }], ports: [{ port: 6443 }] }] }
   const write = { resource: endpoints, verb: 'update', reasons: ['subsets'], correction: undefined } as const
-  new Announcements(shared).written({ ...write, found, stored })
+  for (const empty of [{ subsets: null }, { subsets: [{ ports: null }] }, { endpoints: [{ addresses: null }] }]) {
+    new Announcements(shared).written({ ...write, found: { metadata, ...empty } as unknown as Endpoints, stored })
+  }
   assert.deepEqual(
     logger.lines.map(({ fields: { before, after, portsBefore, portsAfter } }) => [
       before,
@@ -376,6 +377,6 @@ test('a list of masters that was null, as a server may write an empty one, count
       portsBefore,
       portsAfter,
     ]),
-    [[[], ['192.0.2.1'], [], [{ port: 6443 }]]],
+    Array(3).fill([[], ['192.0.2.1'], [], [{ port: 6443 }]]),
   )
 })

@@ -26,6 +26,8 @@ test('the addresses of a slice are those of all its endpoints', () => {
   const endpoints = [{ addresses: ['192.0.2.2', '192.0.2.1'] }, { addresses: ['192.0.2.3'] }]
   assert.deepEqual(addressesInSlice({ addressType: 'IPv4', endpoints }), ['192.0.2.2', '192.0.2.1', '192.0.2.3'])
   assert.deepEqual(addressesInSlice(undefined), [])
+  const empty = [{ addresses: null }] as unknown as typeof endpoints
+  assert.deepEqual(addressesInSlice({ addressType: 'IPv4', endpoints: empty }), [])
 })
 
 test('ports are the same if they are after defaulting, in the same order', () => {

@@ -42,6 +42,15 @@ test('ports, type and a foreign selector are mended; the rest of the Service is 
   }
 })
 
+test('null counts as unset, because some servers write it so', () => {
+  assert.deepEqual(planService(damaged({ selector: null, ports: right.spec?.ports }), settings, true), { type: 'none' })
+  for (const stack of ['single', 'dual'] as const) {
+    const unset = damaged({ type: 'ExternalName', clusterIP: null, clusterIPs: null, externalName: 'x.example' })
+    const action = planService(unset, { ...settings, secondClusterIp: 'fd00::1' }, true, stack)
+    assert.equal(action.type === 'update' && action.object.spec?.clusterIP, '10.96.0.1', stack)
+  }
+})
+
 test('a Service that became an ExternalName gets its address back', () => {
   const { clusterIP: _ip, clusterIPs: _ips, ...rest } = right.spec ?? {}
   const action = planService(

@@ -1,5 +1,5 @@
 import type { KubeApi } from '../kube/api.ts'
-import { ifFound } from '../kube/errors.ts'
+import { ifFound, isKubeError } from '../kube/errors.ts'
 import {
   type EndpointSlice,
   type Endpoints,
@@ -112,7 +112,7 @@ export class EndpointsAdapter {
       outcome = await this.#writer.execute(endpointsResource, action, stored.endpoints, signal)
     } catch (error) {
       // Most clients follow the slices, which must not list dead masters only because we may not write Endpoints.
-      if (action.type !== 'none' && error instanceof RemoteError && error.nature === 'lasting') {
+      if (action.type !== 'none' && isRefusal(error)) {
         await this.#ensureSlices(action.object, stored, secondAddresses, signal)
       }
       throw error
@@ -133,6 +133,11 @@ export class EndpointsAdapter {
       ),
     )
   }
+}
+
+/** Whether a server refuses a write permanently. `Invalid` is also the answer of a ValidatingAdmissionPolicy. */
+function isRefusal(error: unknown): boolean {
+  return isKubeError(error, 'Invalid') || (error instanceof RemoteError && error.nature === 'lasting')
 }
 
 /** The action that makes each slice follow these Endpoints, with the current state of the slice. */

@@ -180,6 +180,7 @@ test('a failed write of Endpoints rejects, and leaves the slices alone unless it
     [away, one],
     [new TypeError('a mistake'), one],
     [forbidden, two],
+    [new KubeError('Invalid', 'a policy denied the request', { httpStatus: 422 }), two],
   ] as const) {
     const { list, listed, server } = open()
     await list(one, ['2001:db8::1'])

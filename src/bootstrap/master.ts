@@ -133,23 +133,23 @@ export async function withdrawMaster(
   const audit = { logger: ports.logger, events, user: auditUserOf(options, ports) }
   const announcements = new Announcements({ ...ports, ...audit, fleet, address: advertiseAddresses[0]?.text })
   const writer = new ObjectWriter({ ...ports, onWritten: (written) => announcements.written(written) })
-  const withdrawal = await withdraw(
-    {
-      audit,
-      leases: leasesOf(options, { ...ports, availability }),
-      fleet,
-      adapter: new EndpointsAdapter({ ...ports, writer }),
-      self: holderOf(options, ports),
-      always: options.onShutdown === 'always',
-      clock: ports.clock,
-      intervalMs: options.reconcileIntervalMs,
-      place: ports.leases === undefined ? placeOfLeases(options) : 'in the lease store',
-    },
-    signal,
-  )
-  // With an aborted signal, `run` writes the recorded Events and then returns.
-  await events.run(AbortSignal.abort())
-  return withdrawal
+  const request = {
+    audit,
+    leases: leasesOf(options, { ...ports, availability }),
+    fleet,
+    adapter: new EndpointsAdapter({ ...ports, writer }),
+    self: holderOf(options, ports),
+    always: options.onShutdown === 'always',
+    clock: ports.clock,
+    intervalMs: options.reconcileIntervalMs,
+    place: ports.leases === undefined ? placeOfLeases(options) : 'in the lease store',
+  }
+  try {
+    return await withdraw(request, signal)
+  } finally {
+    // With an aborted signal, `run` writes the recorded Events and then returns.
+    await events.run(AbortSignal.abort())
+  }
 }
 
 function compose(options: MasterOptions, given: MasterPorts) {

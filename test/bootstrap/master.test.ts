@@ -118,6 +118,24 @@ test('withdraw takes a running master out and keeps it out until it is started a
   await two.end()
 })
 
+test('withdraw records the mark as an Event, even if it may not write the list', { timeout: 20_000 }, async () => {
+  const { time, api, ports, start, transport } = setUp()
+  const masters = [start(), start({ advertiseAddress: '192.0.2.2' })]
+  await time.advance(2_000)
+  transport.faults.add({
+    fault: { type: 'status', status: 403 },
+    methods: ['PUT'],
+    pathPrefix: '/api/v1/namespaces/default/endpoints/',
+  })
+  const [one] = masters
+  if (one === undefined) throw new Error('no master')
+  await assert.rejects(withdrawMaster(one.options, ports, new AbortController().signal), { code: 'Forbidden' })
+  const reasons = (await api.list(events)).items.map(({ reason }) => reason)
+  assert.equal(reasons.filter((reason) => reason === 'MasterWithdrawn').length, 1)
+  transport.faults.clear()
+  for (const master of masters) await master.end()
+})
+
 test('withdraw of the last master leaves its record as it was', async () => {
   const { time, api, ports, start } = setUp()
   const one = start()

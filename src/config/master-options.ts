@@ -86,7 +86,8 @@ export type MasterSettings = { readonly [Key in keyof Configuration]?: string } 
  * @throws InvalidInputError with every mistake, one line each.
  */
 export function defineMaster(settings: MasterSettings, host: string): MasterOptions {
-  // `embedded` satisfies the rules, which require a connection. The embedding program has its own.
-  const { configuration } = resolveConfiguration({ ...settings, embedded: 'true' })
+  // The rules require a connection. The embedding program has its own, so no file is read.
+  const connection = { kubeconfig: 'of the embedding program', inCluster: undefined, embedded: undefined }
+  const { configuration } = resolveConfiguration({ ...settings, ...connection })
   return masterOptionsOf(configuration, host)
 }

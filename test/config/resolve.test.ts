@@ -189,3 +189,17 @@ test('a master that elects no leader has no election', () => {
   assert.notEqual(own('true'), undefined)
   assert.equal(own('false'), undefined)
 })
+
+test('a master whose address is missing has no other one instead', () => {
+  // `process.env.HOST_IP!`, where it is not set.
+  const advertiseAddress = undefined as unknown as string
+  assert.throws(() => defineMaster({ advertiseAddress }, 'host'), { message: /^--advertise-address: is required/ })
+})
+
+test('settings of the connection have no effect on a master', () => {
+  const address = { advertiseAddress: '192.0.2.1' }
+  const own = defineMaster(address, 'host')
+  for (const settings of [{ kubeconfig: 'admin.conf', context: 'a' }, { inCluster: 'true' }, { embedded: 'false' }]) {
+    assert.deepEqual(defineMaster({ ...address, ...settings }, 'host'), own)
+  }
+})

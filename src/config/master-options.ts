@@ -1,6 +1,7 @@
 import type { MasterOptions, WorkloadOptions } from '../bootstrap/master-options.ts'
+import { didYouMean, InvalidInputError, type Mistake, show } from '../documents/validation.ts'
 import type { Address } from '../net/address.ts'
-import type { Configuration } from './configuration.ts'
+import { allOptions, type Configuration } from './configuration.ts'
 import { resolveConfiguration } from './resolve.ts'
 
 /**
@@ -86,8 +87,23 @@ export type MasterSettings = { readonly [Key in keyof Configuration]?: string } 
  * @throws InvalidInputError with every mistake, one line each.
  */
 export function defineMaster(settings: MasterSettings, host: string): MasterOptions {
+  const mistakes = mistakesIn(settings)
+  if (mistakes.length > 0) throw new InvalidInputError(mistakes)
   // The rules require a connection. The embedding program has its own, so no file is read.
   const connection = { kubeconfig: 'of the embedding program', inCluster: undefined, embedded: undefined }
   const { configuration } = resolveConfiguration({ ...settings, ...connection })
   return masterOptionsOf(configuration, host)
+}
+
+/** What a compiler would report: programs in JavaScript have none. */
+function mistakesIn(settings: MasterSettings): readonly Mistake[] {
+  const known: readonly string[] = allOptions.map(([key]) => key)
+  return Object.entries(settings).flatMap(([where, value]: [string, unknown]): readonly Mistake[] => {
+    if (!known.includes(where)) {
+      const meant = didYouMean(where, known)
+      return [{ where, message: `is no setting${meant === undefined ? '' : `; did you mean ${meant}?`}` }]
+    }
+    if (value === undefined || typeof value === 'string') return []
+    return [{ where, message: `must be the text of its flag, not ${Array.isArray(value) ? 'a list' : show(value)}` }]
+  })
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defineMaster } from '../../src/config/master-options.ts'
+import { defineMaster, type MasterSettings } from '../../src/config/master-options.ts'
 import { type Flags, type Resolved, resolveConfiguration } from '../../src/config/resolve.ts'
 import { InvalidInputError } from '../../src/documents/validation.ts'
 import { parseYaml } from '../../src/documents/yaml.ts'
@@ -202,4 +202,17 @@ test('settings of the connection have no effect on a master', () => {
   for (const settings of [{ kubeconfig: 'admin.conf', context: 'a' }, { inCluster: 'true' }, { embedded: 'false' }]) {
     assert.deepEqual(defineMaster({ ...address, ...settings }, 'host'), own)
   }
+})
+
+test('a program without a compiler learns which settings of a master do not exist or are no texts', () => {
+  const settings = { advertiseAddress: ['192.0.2.1'], securePort: 6443, leaseTTL: '6s', colour: 'blue' }
+  assert.throws(() => defineMaster(settings as unknown as MasterSettings, 'host'), {
+    name: 'InvalidInputError',
+    message: [
+      'advertiseAddress: must be the text of its flag, not a list',
+      'securePort: must be the text of its flag, not 6443',
+      'leaseTTL: is no setting; did you mean leaseTtl?',
+      'colour: is no setting',
+    ].join('\n'),
+  })
 })

@@ -1,6 +1,6 @@
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import { RemoteError } from '../../runtime/errors.ts'
-import { type CheckId, checkTexts } from './check-ids.ts'
+import { type CheckId, checkIds, checkTexts } from './check-ids.ts'
 import { chosenChecks, evaluate, needsConfirmation, partsFor } from './evaluate.ts'
 import type { Finding, Verdict } from './finding.ts'
 import { type ClusterSource, readCluster } from './read-cluster.ts'
@@ -179,13 +179,16 @@ export interface VerifyClusterOptions {
 /**
  * Checks a cluster in tests, as the command `verify` does. The first argument is the connection from `connect`, or the
  * `api`, `clock` and `readiness` of an API server in this process. Writes nothing. Rejects with a KubeError if the
- * cluster does not answer.
+ * cluster does not answer, and with a TypeError for an unknown check.
  */
-export function verifyCluster(
+export async function verifyCluster(
   { api, clock, readiness }: Pick<ClusterSource, 'api' | 'readiness'> & { readonly clock: Clock },
   options: VerifyClusterOptions = {},
 ): Promise<VerifyReport> {
-  const { waitMs = 0, watchMs, signal = new AbortController().signal } = options
+  const { only = [], skip = [], waitMs = 0, watchMs, signal = new AbortController().signal } = options
+  // Checked here, because tests in JavaScript have no compiler, and a cluster passes without any check.
+  const unknown = [...only, ...skip].find((id) => !checkIds.includes(id))
+  if (unknown !== undefined) throw new TypeError(`there is no check ${JSON.stringify(unknown)}: see docs/verify.md`)
   return verifyUntil({
     ...options,
     source: { api, readiness, watchMs },

@@ -392,3 +392,11 @@ test('on a control plane without Services, Pods and Nodes every check but that o
     )
   }
 })
+
+test('a misspelt check is refused, since a cluster would pass without it', async () => {
+  const { api, time, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  for (const choice of ['only', 'skip']) {
+    const verified = settle(verifyCluster({ api, clock: time.view() }, { [choice]: ['kubernetes-endpoint'] }))
+    await assert.rejects(verified, { name: 'TypeError', message: /no check "kubernetes-endpoint"/ })
+  }
+})

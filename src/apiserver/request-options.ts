@@ -104,13 +104,13 @@ export function deleteRequest({ body, query }: ApiRequest): DeleteRequest {
   }
   checkDryRun(dryRun, errors)
   refuse('DeleteOptions', errors)
-  const orphans = orphanDependents ?? policy === 'Orphan'
+  const chosen = orphanDependents === undefined ? policy : orphanDependents ? 'Orphan' : 'Background'
   return {
     uid: preconditions?.uid,
     resourceVersion: preconditions?.resourceVersion,
     // Upstream's BeforeDelete replaces a negative period too.
     gracePeriodSeconds: grace !== undefined && grace < 0 ? 1 : grace,
-    finalizer: orphans ? 'orphan' : policy === 'Foreground' ? 'foregroundDeletion' : undefined,
+    propagation: chosen as DeleteRequest['propagation'],
     dryRun: dryRun.includes('All'),
   }
 }

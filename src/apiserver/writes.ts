@@ -1,7 +1,7 @@
 import { apiVersionOf, type ObjectMeta, qualifiedPlural } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
-import { formatTime } from '../runtime/time-format.ts'
+import { formatTime, parseTime } from '../runtime/time-format.ts'
 import { asDecoded, deepFrozen, equalJson } from './decode.ts'
 import { type Draft, type Kind, managedFields, type Reservation, type Subresource } from './kind.ts'
 import {
@@ -63,8 +63,8 @@ export interface DeleteRequest {
   readonly uid?: string | undefined
   readonly resourceVersion?: string | undefined
   readonly gracePeriodSeconds?: number | undefined
-  /** The finalizer of a propagation policy. */
-  readonly finalizer?: 'orphan' | 'foregroundDeletion' | undefined
+  /** What becomes of the dependents. Undefined: what the object's finalizers say. */
+  readonly propagation?: 'Orphan' | 'Foreground' | 'Background' | undefined
   readonly dryRun: boolean
 }
 
@@ -183,9 +183,8 @@ export function deleteObject(
   if (live === undefined) throw notFound(kind.resource, name)
   checkPreconditions(kind, live, request)
   kind.refuseDelete?.(live)
-  const grace = kind.graceSeconds?.(live, request.gracePeriodSeconds) ?? 0
-  const marked = markDeleted(kind, live, request, grace, context.clock)
-  const gone = grace === 0 && isGone(kind, marked)
+  const marked = markDeleted(kind, live, request, context.clock)
+  const gone = isGone(kind, marked)
   if (request.dryRun || (!gone && marked === live)) return { object: marked, gone }
   // As in upstream's graceful deletion, kinds with a grace period mark objects first, even if the period is zero.
   const last = !gone || kind.graceSeconds !== undefined ? collection.put(key, marked) : live
@@ -216,30 +215,41 @@ function checkPreconditions(kind: Kind, live: StoredObject, request: DeleteReque
   }
 }
 
-/** The object, marked as deleted; the same object if the mark would not change. */
-function markDeleted(
-  kind: Kind,
-  live: StoredObject,
-  request: DeleteRequest,
-  grace: number,
-  clock: Clock,
-): StoredObject {
-  const { metadata } = live
-  const finalizers = metadata.finalizers ?? []
-  const added = request.finalizer !== undefined && !finalizers.includes(request.finalizer) ? [request.finalizer] : []
-  const shortened = metadata.deletionGracePeriodSeconds !== undefined && grace < metadata.deletionGracePeriodSeconds
-  if (metadata.deletionTimestamp !== undefined && !shortened) return live
+/**
+ * The object, marked as deleted; the same object if the mark would not change. Once a grace period runs, a deletion can
+ * only shorten it (upstream's BeforeDelete).
+ */
+function markDeleted(kind: Kind, live: StoredObject, request: DeleteRequest, clock: Clock): StoredObject {
+  const { finalizers: before = [], ...metadata } = live.metadata
+  const { deletionTimestamp, deletionGracePeriodSeconds: running = 0, generation } = metadata
+  const asked = request.gracePeriodSeconds
+  const isMarked = deletionTimestamp !== undefined
+  const isShortened = isMarked && asked !== undefined && asked < running
+  if (isMarked && running > 0 && !isShortened) return live
+  const finalizers = finalizersAfter(before, request.propagation)
+  if (isMarked && !isShortened && finalizers === before) return live
+  const grace = isMarked ? (asked ?? 0) : (kind.graceSeconds?.(live, asked) ?? 0)
+  const fromMs = isMarked ? parseTime(deletionTimestamp) - running * 1000 : clock.wallMs()
   const marked: StoredObject['metadata'] = {
     ...metadata,
-    ...(metadata.generation === undefined || metadata.deletionTimestamp !== undefined
+    ...(generation === undefined || isMarked ? {} : { generation: generation + 1 }),
+    ...(isMarked && !isShortened
       ? {}
-      : { generation: metadata.generation + 1 }),
-    deletionTimestamp: formatTime(clock.wallMs() + grace * 1000),
-    deletionGracePeriodSeconds: grace,
-    ...(added.length === 0 ? {} : { finalizers: [...finalizers, ...added] }),
+      : { deletionTimestamp: formatTime(fromMs + grace * 1000), deletionGracePeriodSeconds: grace }),
+    ...(finalizers.length === 0 ? {} : { finalizers }),
   }
   const object = { ...live, metadata: marked }
   return deepFrozen(kind.forDelete?.(object) ?? object)
+}
+
+/** The finalizers with that of the policy, and without those of the other policies. */
+function finalizersAfter(finalizers: readonly string[], policy: DeleteRequest['propagation']): readonly string[] {
+  if (policy === undefined) return finalizers
+  const own = policy === 'Orphan' ? ['orphan'] : policy === 'Foreground' ? ['foregroundDeletion'] : []
+  const others = finalizers.filter((name) => name !== 'orphan' && name !== 'foregroundDeletion')
+  return finalizers.length === others.length + own.length && own.every((name) => finalizers.includes(name))
+    ? finalizers
+    : [...others, ...own]
 }
 
 function isGone(kind: Kind, object: StoredObject): boolean {

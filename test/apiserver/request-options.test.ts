@@ -36,8 +36,9 @@ test('a body takes the place of the parameters of a deletion, and a negative gra
   const { dryRun, gracePeriodSeconds } = deleteRequest(requestOf('DELETE', 'dryRun=All', { gracePeriodSeconds: -1 }))
   assert.deepEqual([dryRun, gracePeriodSeconds], [false, 1])
   assert.equal(deleteRequest(requestOf('DELETE', 'dryRun=All&gracePeriodSeconds=-5')).gracePeriodSeconds, 1)
-  assert.equal(deleteRequest(requestOf('DELETE', '', { orphanDependents: true })).finalizer, 'orphan')
-  assert.equal(deleteRequest(requestOf('DELETE', 'propagationPolicy=Foreground')).finalizer, 'foregroundDeletion')
+  assert.equal(deleteRequest(requestOf('DELETE', '', { orphanDependents: true })).propagation, 'Orphan')
+  assert.equal(deleteRequest(requestOf('DELETE', '', { orphanDependents: false })).propagation, 'Background')
+  assert.equal(deleteRequest(requestOf('DELETE', 'propagationPolicy=Foreground')).propagation, 'Foreground')
 })
 
 for (const [method, operation, query, message] of [

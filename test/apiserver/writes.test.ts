@@ -85,3 +85,35 @@ test('a replacement that does not say how the name was generated no longer has i
     undefined,
   )
 })
+
+test('a propagation policy takes the place of an earlier one, even while the object is being deleted', async () => {
+  const embedded = await withNamespace('default')
+  const path = '/api/v1/namespaces/default/configmaps'
+  const finalizers = async (propagationPolicy: string): Promise<unknown> =>
+    (await embedded.send('DELETE', `${path}/map`, { propagationPolicy })).body.metadata.finalizers
+  await embedded.send('POST', path, { metadata: { name: 'map', finalizers: ['example.com/mine', 'orphan'] } })
+  assert.deepEqual(await finalizers('Foreground'), ['example.com/mine', 'foregroundDeletion'])
+  assert.deepEqual(await finalizers('Orphan'), ['example.com/mine', 'orphan'])
+  assert.deepEqual(await finalizers('Background'), ['example.com/mine'])
+
+  await embedded.send('POST', path, { metadata: { name: 'waits' } })
+  await embedded.send('DELETE', `${path}/waits`, { propagationPolicy: 'Foreground' })
+  await embedded.send('DELETE', `${path}/waits`, { propagationPolicy: 'Background' })
+  assert.equal((await embedded.send('GET', `${path}/waits`)).status, 404)
+})
+
+test('only a shorter grace period that is asked for shortens the one that runs, and from its beginning', async () => {
+  const embedded = await withNamespace('default')
+  const path = '/api/v1/namespaces/default/pods'
+  const containers = [{ name: 'main', image: 'registry.example/main:1' }]
+  await embedded.send('POST', path, { metadata: { name: 'p' }, spec: { nodeName: 'n', containers } })
+  const marked = async (body?: object): Promise<readonly [unknown, number]> => {
+    const { metadata } = (await embedded.send('DELETE', `${path}/p`, body)).body
+    return [metadata.deletionGracePeriodSeconds, Date.parse(metadata.deletionTimestamp)]
+  }
+  const [, at] = await marked({ gracePeriodSeconds: 60 })
+  await embedded.time.advance(5000)
+  assert.deepEqual(await marked(), [60, at])
+  assert.deepEqual(await marked({ gracePeriodSeconds: 90 }), [60, at])
+  assert.deepEqual(await marked({ gracePeriodSeconds: 20 }), [20, at - 40_000])
+})

@@ -124,6 +124,26 @@ export const writeScenarios: readonly Scenario[] = [
     ],
   },
   {
+    name: 'policies and grace periods of several deletions',
+    steps: [
+      post(maps, configMap('map', {}, { finalizers: ['example.com/mine', 'orphan'] })),
+      remove(map),
+      remove(map, { propagationPolicy: 'Foreground' }),
+      remove(map, { propagationPolicy: 'Orphan', dryRun: ['All'] }),
+      remove(map, { propagationPolicy: 'Background' }),
+      patch('merge', map, { metadata: { finalizers: null } }),
+      post(maps, configMap('map', {}, { finalizers: ['orphan'] })),
+      remove(map, { propagationPolicy: 'Background' }),
+      get(map),
+      post(inNamespace('pods'), pod('one', { nodeName: 'none' })),
+      remove(inNamespace('pods', 'one'), { gracePeriodSeconds: 60 }),
+      remove(inNamespace('pods', 'one')),
+      remove(inNamespace('pods', 'one'), { gracePeriodSeconds: 90, propagationPolicy: 'Orphan' }),
+      remove(inNamespace('pods', 'one'), { gracePeriodSeconds: 20 }),
+      remove(inNamespace('pods', 'one'), { gracePeriodSeconds: 0 }),
+    ],
+  },
+  {
     name: 'options of a write',
     steps: [
       post(maps, configMap('map')),

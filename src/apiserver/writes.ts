@@ -68,6 +68,9 @@ export interface DeleteRequest {
   readonly dryRun: boolean
 }
 
+/** How many names are generated for an object as long as each is taken, as in upstream's RetryGenerateName. */
+const MOST_NAMES = 8
+
 /** Stores a new object and returns it. @throws Refusal */
 export function createObject(
   context: WriteContext,
@@ -79,7 +82,12 @@ export function createObject(
   const { store } = context
   const { resource } = kind
   checkTarget(draft, namespace, undefined)
-  const metadata = metaForCreate(draft, namespace, context)
+  const collection = store.objects(kind)
+  let metadata = metaForCreate(draft, namespace, context)
+  const isTaken = (): boolean => collection.get(keyOf(namespace, metadata.name ?? '')) !== undefined
+  if (draft.metadata?.name === undefined) {
+    for (let tries = 1; tries < MOST_NAMES && isTaken(); tries++) metadata = metaForCreate(draft, namespace, context)
+  }
   const name = metadata.name ?? ''
   if (namespace !== undefined) admitToNamespace(context, kind, namespace, name)
   const named = withMeta(draft, metadata)
@@ -89,9 +97,8 @@ export function createObject(
     throw internalError('resourceVersion should not be set on objects to be created')
   }
   const { object, take } = reserve(kind, prepared, undefined)
-  const collection = store.objects(kind)
   const key = keyOf(namespace, name)
-  if (collection.get(key) !== undefined) throw alreadyExists(resource, name)
+  if (isTaken()) throw alreadyExists(resource, name)
   const managed = options.managers ?? ownedOnCreate(kind, draft, options.manager, context.clock)
   const complete = completed(kind, object, managed)
   if (options.dryRun) return complete

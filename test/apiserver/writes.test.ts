@@ -117,3 +117,18 @@ test('only a shorter grace period that is asked for shortens the one that runs, 
   assert.deepEqual(await marked({ gracePeriodSeconds: 90 }), [60, at])
   assert.deepEqual(await marked({ gracePeriodSeconds: 20 }), [20, at - 40_000])
 })
+
+test('a generated name that is taken is generated again', async () => {
+  let zeros = Number.POSITIVE_INFINITY
+  const random = { next: () => (zeros-- > 0 ? 0 : 0.5) }
+  const embedded = await Embedded.started([], { random })
+  const create = async () => embedded.send('POST', '/api/v1/namespaces/default/configmaps', generated)
+  const generated = { metadata: { generateName: 'map-' } }
+  assert.equal((await create()).body.metadata.name, 'map-bbbbb')
+  zeros = 'bbbbb'.length
+  const { status, body } = await create()
+  assert.equal(status, 201)
+  assert.match(body.metadata.name, /^map-[^b]{5}$/)
+  zeros = Number.POSITIVE_INFINITY
+  assert.equal((await create()).status, 409)
+})

@@ -42,7 +42,7 @@ export interface ApiServerOptions {
   readonly fieldValidation?: 'Warn' | undefined
   /**
    * At least this many changes of each kind are retained, for watches from an older revision and for the next pages of
-   * lists.
+   * lists; fewer if they take more than 64 MiB.
    * @default 1000
    */
   readonly historyLimit?: number

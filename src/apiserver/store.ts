@@ -45,7 +45,10 @@ export class Store {
   readonly #converted = new WeakMap<Conversion, Objects>()
   #revision = 1
 
-  /** `historyLimit`: at least this many changes of each kind are retained for watches that start in the past. */
+  /**
+   * `historyLimit`: at least this many changes of each kind are retained for watches that start in the past, unless
+   * they are too large ({@link MAX_HISTORY_BYTES}).
+   */
   constructor(historyLimit: number) {
     this.#historyLimit = historyLimit
   }
@@ -89,6 +92,12 @@ export class Store {
   }
 }
 
+/**
+ * The limit on the history of a kind, in bytes as {@link bytesOf} estimates them. If it is exceeded, the older half
+ * goes. Without it, a thousand changes of an object of 3 MiB would fill the memory.
+ */
+const MAX_HISTORY_BYTES = 64 * 1024 * 1024
+
 /** The objects of one kind, by key (`namespace/name`, or the name of a cluster-scoped object). */
 export class Collection {
   readonly #nextRevision: () => number
@@ -98,7 +107,8 @@ export class Collection {
   /** The keys of `#objects`, ordered by code units, as in etcd. */
   readonly #keys: string[] = []
   /** The changes in the order of their revisions, all of them above `#compacted`. */
-  #history: Change[] = []
+  #history: Recorded[] = []
+  #historyBytes = 0
   #compacted = 0
   readonly #listeners = new Set<(change: Change) => void>()
 
@@ -175,20 +185,51 @@ export class Collection {
   compact(revision: number): void {
     const upTo = Math.min(revision, this.#currentRevision())
     if (upTo <= this.#compacted) return
-    this.#history = this.#history.slice(firstAfter(this.#history, upTo))
+    this.#drop(firstAfter(this.#history, upTo))
     this.#compacted = upTo
   }
 
   #record(change: Change): void {
-    this.#history.push(change)
+    const bytes = bytesOf(change.object, change.previous)
+    this.#history.push({ ...change, bytes })
+    this.#historyBytes += bytes
     // Twice the limit, so that the cost of the copy is spread over many writes.
-    if (this.#history.length >= 2 * this.#historyLimit) {
-      const dropped = this.#history.length - this.#historyLimit
-      this.#compacted = (this.#history[dropped - 1] as Change).revision
-      this.#history = this.#history.slice(dropped)
-    }
+    if (this.#history.length >= 2 * this.#historyLimit) this.#drop(this.#history.length - this.#historyLimit)
+    if (this.#historyBytes > MAX_HISTORY_BYTES) this.#drop(this.#olderHalf())
     for (const listener of this.#listeners) listener(change)
   }
+
+  /** Discards the first `count` changes. */
+  #drop(count: number): void {
+    const dropped = this.#history.slice(0, count)
+    this.#history = this.#history.slice(count)
+    this.#compacted = dropped.at(-1)?.revision ?? this.#compacted
+    for (const { bytes } of dropped) this.#historyBytes -= bytes
+  }
+
+  /** How many of the oldest changes to discard, so that the others have at most half of the bytes. */
+  #olderHalf(): number {
+    let left = this.#historyBytes
+    let count = 0
+    while (left > MAX_HISTORY_BYTES / 2) left -= (this.#history[count++] as Recorded).bytes
+    return count
+  }
+}
+
+/** A change in the history. */
+interface Recorded extends Change {
+  readonly bytes: number
+}
+
+/** About how many bytes an object takes, beside the parts that it shares with the previous one. */
+function bytesOf(value: unknown, previous: unknown): number {
+  if (typeof value === 'string') return value.length
+  if (typeof value !== 'object' || value === null) return 8
+  if (value === previous) return 0
+  const before = (typeof previous === 'object' ? (previous ?? {}) : {}) as Readonly<Record<string, unknown>>
+  let bytes = 32
+  for (const [name, member] of Object.entries(value)) bytes += 16 + name.length + bytesOf(member, before[name])
+  return bytes
 }
 
 /**

@@ -29,6 +29,27 @@ test('a change before the oldest that is kept is compacted', () => {
   assert.throws(() => collection.changesAfter(2), Compacted)
 })
 
+test('changes of a large object are kept up to 64 MiB, without what they share', () => {
+  const large = 'x'.repeat(2 ** 20)
+  const collection = new Store(1000).collection('a')
+  const kept = (spec: () => object): number => {
+    for (let i = 0; i < 500; i++) collection.put('x', object('x', { spec: spec() }))
+    let count = 0
+    for (let from = 0; count === 0; from++) {
+      try {
+        count = collection.changesAfter(from).length
+      } catch (error) {
+        assert.ok(error instanceof Compacted)
+      }
+    }
+    return count
+  }
+  const rewritten = kept(() => ({ large }))
+  assert.ok(rewritten >= 31 && rewritten <= 64, `${rewritten}`)
+  const shared = { large }
+  assert.ok(kept(() => ({ shared })) >= 500)
+})
+
 test('compaction takes the history of all collections, and no more than there is', () => {
   const store = new Store(10)
   const a = store.collection('a')

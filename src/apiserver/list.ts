@@ -5,8 +5,8 @@ import { badRequest, expired, resourceVersionTooLarge } from './refusal.ts'
 import { Compacted, type Objects, type Store, type StoredObject } from './store.ts'
 
 /**
- * Where a list continues: in the state at revision `rv`, from the first key at or after `start` (relative to the
- * namespace).
+ * Where a list continues: in the state at revision `rv`, or in the present state if it is -1, from the first key at or
+ * after `start` (relative to the namespace).
  */
 interface ContinueToken {
   readonly v: 'meta.k8s.io/v1'
@@ -22,7 +22,7 @@ export function listObjects(store: Store, kind: Kind, namespace: string | undefi
   const collection = store.objects(kind)
   const prefix = namespace === undefined ? '' : `${namespace}/`
   const page = options.continue === undefined ? undefined : parseToken(options)
-  const revision = page?.rv ?? revisionToList(store, options)
+  const revision = page === undefined ? revisionToList(store, options) : page.rv === -1 ? store.revision : page.rv
   const { keys, get } = stateAt(collection, revision, store.revision, prefix, page)
   // For resourceVersion "0", kube-apiserver answers with the whole list from its cache.
   const limit = options.resourceVersion === '0' ? undefined : options.limit
@@ -75,7 +75,8 @@ function stateAt(
     if (!(error instanceof Compacted)) throw error
     if (page === undefined) throw expired(`The resourceVersion for the provided list is too old.`)
     throw expired(
-      'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.',
+      'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.',
+      { continue: encoded(-1, `/${page.start}`) },
     )
   }
 }
@@ -104,7 +105,10 @@ function revisionToList(store: Store, options: ListOptions): number {
 }
 
 function token(revision: number, lastKey: string, prefix: string): string {
-  const start = `/${lastKey.slice(prefix.length)}\0`
+  return encoded(revision, `/${lastKey.slice(prefix.length)}\0`)
+}
+
+function encoded(revision: number, start: string): string {
   return btoa(JSON.stringify({ v: 'meta.k8s.io/v1', rv: revision, start })).replace(/=+$/, '')
 }
 
@@ -114,8 +118,8 @@ function parseToken(options: ListOptions): ContinueToken {
   }
   try {
     const parsed = JSON.parse(atob(options.continue as string)) as ContinueToken
-    if (parsed.v !== 'meta.k8s.io/v1' || !Number.isSafeInteger(parsed.rv) || !parsed.start.startsWith('/'))
-      throw new Error()
+    const isRevision = Number.isSafeInteger(parsed.rv) && (parsed.rv > 0 || parsed.rv === -1)
+    if (parsed.v !== 'meta.k8s.io/v1' || !isRevision || !parsed.start.startsWith('/')) throw new Error()
     return { ...parsed, start: parsed.start.slice(1) }
   } catch {
     throw badRequest('invalid continue token: continue key is not valid')

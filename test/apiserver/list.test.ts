@@ -29,6 +29,20 @@ test('a page of a state that is compacted is expired, while it still is the pres
   assert.deepEqual([status, body.reason, body.code], [410, 'Expired', 410])
 })
 
+test('the answer to an expired page has the token for the rest of the present state', async () => {
+  const embedded = await filled()
+  const first = (await embedded.send('GET', `${path}?limit=1`)).body
+  await embedded.send('DELETE', `${path}/b`)
+  await embedded.send('POST', path, { metadata: { name: 'd' } })
+  embedded.server.compact()
+  const expired = (await embedded.send('GET', `${path}?limit=1&continue=${first.metadata.continue}`)).body
+  const rest = (await embedded.send('GET', `${path}?limit=1&continue=${expired.metadata.continue}`)).body
+  assert.equal(rest.metadata.resourceVersion, String(embedded.server.revision))
+  const last = (await embedded.send('GET', `${path}?limit=1&continue=${rest.metadata.continue}`)).body
+  const names = [...rest.items, ...last.items].map((item) => item.metadata.name)
+  assert.deepEqual([names, last.metadata.continue], [['c', 'd'], undefined])
+})
+
 test('a list at a revision that is compacted is expired', async () => {
   const embedded = await filled()
   embedded.server.compact()

@@ -5,6 +5,7 @@ import { parseJsonPath } from '../json-path.ts'
 import {
   any,
   boolean,
+  conditions,
   type Draft,
   integer,
   type Kind,
@@ -110,9 +111,11 @@ export const customResourceDefinitionKind: Kind = {
         }),
       ),
     }),
+    status: object({ conditions, storedVersions: strings }),
   }),
   hasStatus: true,
   createOnUpdate: false,
+  guardedUpdate: true,
   answersDeleted: false,
   columns: [nameColumn(), { name: 'Created At', cell: ({ metadata }) => metadata.creationTimestamp ?? '' }],
   nameFault: dnsSubdomainFault,
@@ -126,17 +129,20 @@ export const customResourceDefinitionKind: Kind = {
   forCreate(draft) {
     const { names } = specOf(draft)
     const { creationTimestamp: lastTransitionTime } = draft.metadata ?? {}
-    const conditions = [
+    const established = [
       ['NamesAccepted', 'NoConflicts', 'no conflicts found'],
       ['Established', 'InitialNamesAccepted', 'the initial names have been accepted'],
     ].map(([type, reason, message]) => ({ lastTransitionTime, message, reason, status: 'True', type }))
-    const status = { conditions, acceptedNames: names, storedVersions: storageVersions(draft) }
+    const status = { conditions: established, acceptedNames: names, storedVersions: storageVersions(draft) }
     return { ...draft, metadata: { ...draft.metadata, generation: 1 }, status }
   },
   forUpdate(draft, live) {
-    const { storedVersions = [], ...status } = member(live, 'status') as { readonly storedVersions?: readonly string[] }
-    const stored = [...storedVersions, ...storageVersions(draft)]
-    return withNextGeneration({ ...draft, status: { ...status, storedVersions: [...new Set(stored)] } }, live)
+    const status = member(draft, 'status')
+    const stored = storedVersions(draft)
+    // A write to the status, such as that of a storage migration, may remove versions.
+    const isStatus = draft.spec === live.spec && stored.length > 0
+    const all = isStatus ? stored : [...new Set([...stored, ...storageVersions(draft)])]
+    return withNextGeneration({ ...draft, status: { ...status, storedVersions: all } }, live)
   },
   validate: validateDefinition,
   warnings: () => [NOT_ENFORCED],
@@ -149,6 +155,12 @@ export function specOf(definition: Draft): DefinitionSpec {
 function storageVersions(definition: Draft): readonly string[] {
   const { versions = [] } = specOf(definition) as Partial<DefinitionSpec>
   return versions.filter(({ storage }) => storage).map(({ name }) => name)
+}
+
+/** The versions in which objects may be stored. */
+function storedVersions(definition: Draft): readonly string[] {
+  const { storedVersions = [] } = member(definition, 'status') as { readonly storedVersions?: readonly string[] }
+  return storedVersions
 }
 
 function validateDefinition(draft: Draft, errors: FieldErrors, live: StoredObject | undefined): void {
@@ -182,6 +194,7 @@ function validateDefinition(draft: Draft, errors: FieldErrors, live: StoredObjec
     errors.invalid('spec.versions', versions, 'must have exactly one version marked as storage version')
     if (versions.length === 0) errors.invalid('status.storedVersions', null, 'must have at least one stored version')
   }
+  if (draft.spec !== live?.spec) checkStoredVersions(draft, errors)
   // If all versions have the same subresources, upstream checks them once, at the path of an older API.
   const [first] = versions
   const isCommon = versions.every(({ subresources }) => equalJson(subresources, first?.subresources))
@@ -190,6 +203,17 @@ function validateDefinition(draft: Draft, errors: FieldErrors, live: StoredObjec
     const at = isCommon ? 'spec' : `spec.versions[${index}]`
     if (scale !== undefined && (!isCommon || index === 0)) validateScale(scale, `${at}.subresources.scale`, errors)
     validateVersion(version, `spec.versions[${index}]`, errors)
+  }
+}
+
+/** Refuses to remove a version in which objects may be stored. */
+function checkStoredVersions(draft: Draft, errors: FieldErrors): void {
+  const { versions = [] } = specOf(draft) as Partial<DefinitionSpec>
+  const names = new Set(versions.map(({ name }) => name))
+  for (const [index, name] of storedVersions(draft).entries()) {
+    if (names.has(name)) continue
+    const why = `missing from spec.versions; ${name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in ${name} and removes ${name} from status.storedVersions`
+    errors.invalid(`status.storedVersions[${index}]`, name, why)
   }
 }
 

@@ -379,12 +379,29 @@ test('objects of a version that goes are served as the one that stays', async ()
   const turned = { spec: { versions: [version({ storage: false }), version({ name: 'v2' })] } }
   const { body } = await embedded.send('PATCH', path, turned, mergePatch)
   assert.deepEqual(body.status.storedVersions, ['v1', 'v2'])
-  await embedded.send('PATCH', path, { spec: { versions: [version({ name: 'v2' })] } }, mergePatch)
+  const reduced = { spec: { versions: [version({ name: 'v2' })] } }
+  const early = await embedded.send('PATCH', path, reduced, mergePatch)
+  assert.equal(early.status, 422)
+  assert.match(
+    early.body.message,
+    /status.storedVersions\[0\]: Invalid value: "v1": missing from spec.versions; v1 was/,
+  )
+  const migrated = { status: { storedVersions: ['v2'] } }
+  const { status } = (await embedded.send('PATCH', `${path}/status`, migrated, mergePatch)).body
+  assert.deepEqual([status.storedVersions, status.conditions.length], [['v2'], 2])
+  assert.equal((await embedded.send('PATCH', path, reduced, mergePatch)).status, 200)
   const newer = widgets.replace('/v1/', '/v2/')
   assert.equal((await embedded.send('GET', `${newer}/one`)).body.apiVersion, 'example.com/v2')
   const change = { metadata: { labels: { a: 'b' } } }
   assert.equal((await embedded.send('PATCH', `${newer}/one`, change, mergePatch)).status, 200)
   assert.equal((await embedded.send('GET', `${widgets}/one`)).status, 404)
+})
+
+test('a definition is replaced only with its resourceVersion', async () => {
+  const embedded = await defined(version())
+  const answer = await embedded.send('PUT', `${definitions}/widgets.example.com`, definition())
+  assert.equal(answer.status, 422)
+  assert.match(answer.body.message, /metadata.resourceVersion: Invalid value: 0: must be specified for an update/)
 })
 
 test('watches end when their definition changes or goes, and not when only its labels change', async () => {

@@ -71,6 +71,16 @@ function widget(spec: object, name = 'one', version = 'v1'): object {
   return { apiVersion: `${group}/${version}`, kind: 'Widget', metadata: { name }, spec }
 }
 
+const own = `${definitions}/widgets.${group}`
+
+/** A patch that sets the versions of a definition, and which of them is stored. */
+function versions(stored: Readonly<Record<string, boolean>>): object {
+  const all = Object.entries(stored).map(([name, storage]) => {
+    return { name, served: true, storage, schema: { openAPIV3Schema: schema } }
+  })
+  return { spec: { versions: all } }
+}
+
 /** A definition is established a little after it was made, and then some more until it is served. */
 const served: Step = { ...get(widgets), untilStatus: 200 }
 
@@ -226,6 +236,23 @@ export const customResourceScenarios: readonly Scenario[] = [
       get(`${widgets}/bare`),
       get(`/apis/${group}/v1`),
       remove(`${definitions}/widgets.${group}`),
+    ],
+  },
+  {
+    name: 'a migration to another stored version',
+    steps: [
+      post(definitions, definition()),
+      served,
+      put(own, definition()),
+      patch('merge', own, versions({ v1: false, v1beta1: true })),
+      patch('merge', own, versions({ v1beta1: true })),
+      patch('merge', `${own}/status`, { status: { storedVersions: ['v1beta1', 'v9'] } }),
+      patch('merge', own, versions({ v1beta1: true })),
+      patch('merge', `${own}/status`, { status: { storedVersions: ['v1'] } }),
+      patch('merge', `${own}/status`, { status: { storedVersions: [] } }),
+      patch('merge', own, versions({ v1beta1: true })),
+      get(own),
+      remove(own),
     ],
   },
   {

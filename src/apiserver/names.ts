@@ -43,7 +43,7 @@ export function labelKeyFault(text: string): Fault {
   const parts = text.split('/')
   const name = parts[parts.length - 1] as string
   if (parts.length > 2)
-    return "a qualified name must consist of alphanumeric characters, '-', '_' or '.', with an optional DNS subdomain prefix and '/'"
+    return "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
   if (parts.length === 2 && parts[0] === '') return 'prefix part must be non-empty'
   const prefixFault = parts.length === 2 ? dnsSubdomainFault(parts[0] as string) : undefined
   if (prefixFault !== undefined) return `prefix part ${prefixFault}`
@@ -97,11 +97,11 @@ export function endpointAddressFault(address: Address): Fault {
   return undefined
 }
 
-/** Why kube-apiserver refuses a text as a range, which must be in the canonical form. */
-export function cidrFault(text: string): Fault {
+/** Why kube-apiserver refuses a text as a range (apimachinery's IsValidCIDRForLegacyField). */
+export function legacyCidrFault(text: string): Fault {
   try {
-    const { text: canonical } = parseCidr(text)
-    return canonical === text ? undefined : `must be in canonical form (${JSON.stringify(canonical)})`
+    parseCidr(text)
+    return undefined
   } catch (error) {
     if (!(error instanceof AddressError)) throw error
     if (/^(\d+\.){3}\d+\/\d+$/.test(text) && /(^|[./])0\d/.test(text))
@@ -110,6 +110,14 @@ export function cidrFault(text: string): Fault {
       ? 'must not have bits set beyond the prefix length'
       : 'must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)'
   }
+}
+
+/** As {@link legacyCidrFault}, but the text must also be in the canonical form. */
+export function cidrFault(text: string): Fault {
+  const fault = legacyCidrFault(text)
+  if (fault !== undefined) return fault
+  const { text: canonical } = parseCidr(text)
+  return canonical === text ? undefined : `must be in canonical form (${JSON.stringify(canonical)})`
 }
 
 /** Go's IsLinkLocalMulticast: 224.0.0.0/24, and ff02::/16 with any flags. */

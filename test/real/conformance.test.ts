@@ -10,6 +10,7 @@ import { discoveryScenarios } from '../conformance/scenarios/discovery.ts'
 import { kindScenarios } from '../conformance/scenarios/kinds.ts'
 import { patchScenarios } from '../conformance/scenarios/patches.ts'
 import { readScenarios } from '../conformance/scenarios/reads.ts'
+import { serviceScenarios } from '../conformance/scenarios/services.ts'
 import { watchScenarios } from '../conformance/scenarios/watches.ts'
 import { writeScenarios } from '../conformance/scenarios/writes.ts'
 import { ConformanceClient } from '../conformance/servers.ts'
@@ -25,6 +26,7 @@ const scenarios: readonly Scenario[] = [
   ...applyScenarios,
   ...watchScenarios,
   ...kindScenarios,
+  ...serviceScenarios,
   ...customResourceScenarios,
 ]
 

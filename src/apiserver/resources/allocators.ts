@@ -106,6 +106,9 @@ export function familyOf(text: string): 'IPv4' | 'IPv6' | undefined {
   return address === undefined ? undefined : `IPv${address.family}`
 }
 
+/** The fault of a port that is taken. */
+export const ALLOCATED = 'provided port is already allocated'
+
 /** The allocated NodePorts; one number may serve several protocols of one Service. */
 export class NodePorts {
   readonly #range: PortRange
@@ -122,7 +125,7 @@ export class NodePorts {
     if (!portRangeContains(this.#range, port)) {
       return `provided port is not in the valid range. The range of valid ports is ${this.#range.text}`
     }
-    return this.#taken.has(port) && !own.has(port) ? 'provided port is already allocated' : undefined
+    return this.#taken.has(port) && !own.has(port) ? ALLOCATED : undefined
   }
 
   /** A free port that is not in `own`; undefined if there is none. */

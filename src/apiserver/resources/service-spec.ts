@@ -1,5 +1,6 @@
 import { tryParseAddress } from '../../net/address.ts'
 import {
+  any,
   atomicMap,
   boolean,
   conditions,
@@ -16,12 +17,22 @@ import {
   string,
   strings,
 } from '../kind.ts'
-import { dnsLabelFault, dnsSubdomainFault, ipFault, labelFault, labelKeyFault, portNameFault } from '../names.ts'
+import {
+  dnsLabelFault,
+  dnsSubdomainFault,
+  endpointAddressFault,
+  ipFault,
+  labelFault,
+  labelKeyFault,
+  portNameFault,
+} from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
 import { familyOf } from './allocators.ts'
 import { checkName, checkPort, protocols } from './endpoints.ts'
 
 type Members = Readonly<Record<string, unknown>>
+
+const ingress = list(object({ ip: string, hostname: string, ipMode: string, ports: list(any) }))
 
 export const serviceSchema = kindSchema({
   spec: object({
@@ -56,7 +67,7 @@ export const serviceSchema = kindSchema({
     internalTrafficPolicy: string,
     trafficDistribution: string,
   }),
-  status: object({ conditions }),
+  status: object({ conditions, loadBalancer: object({ ingress }) }),
 })
 
 /** A Service's spec, as far as the server reads it. */
@@ -68,6 +79,7 @@ export interface ServiceSpec extends Members {
   readonly ipFamilyPolicy?: string
   readonly ports?: readonly ServicePort[]
   readonly selector?: Readonly<Record<string, string>>
+  readonly healthCheckNodePort?: number
 }
 
 export interface ServicePort extends Members {
@@ -109,18 +121,22 @@ export function withServiceDefaults(draft: Draft): Draft {
   const external = isExternallyAccessible({ ...given, type })
   const ports = listMember(given, 'ports').map(withPortDefaults)
   const { sessionAffinityConfig: config, ...rest } = given
+  const timeout = (config as { readonly clientIP?: { readonly timeoutSeconds?: number } } | undefined)?.clientIP
+    ?.timeoutSeconds
   const spec = {
     ...rest,
     ...(ports.length === 0 ? {} : { ports }),
     type,
     sessionAffinity: affinity,
-    ...(affinity === 'ClientIP' ? { sessionAffinityConfig: config ?? { clientIP: { timeoutSeconds: 10_800 } } } : {}),
+    ...(affinity === 'ClientIP' ? { sessionAffinityConfig: timeout === undefined ? defaultAffinity : config } : {}),
     ...(external ? { externalTrafficPolicy: given.externalTrafficPolicy ?? 'Cluster' } : {}),
     ...(type === 'ExternalName' ? {} : { internalTrafficPolicy: given.internalTrafficPolicy ?? 'Cluster' }),
     ...(type === 'LoadBalancer' ? { allocateLoadBalancerNodePorts: given.allocateLoadBalancerNodePorts ?? true } : {}),
   }
   return { ...draft, spec }
 }
+
+const defaultAffinity = { clientIP: { timeoutSeconds: 10_800 } }
 
 function withPortDefaults(port: Members): Members {
   const { nodePort, targetPort, protocol, ...rest } = port
@@ -260,22 +276,13 @@ export function validateService(draft: Draft, errors: FieldErrors, live: Draft |
     checkName(value, 'spec.selector', labelFault, errors)
   }
   for (const [index, ip] of ((spec.externalIPs ?? []) as readonly string[]).entries()) {
-    const fault = ipFault(ip)
+    const address = tryParseAddress(ip)
+    const fault = address === undefined ? ipFault(ip) : endpointAddressFault(address)
     if (fault !== undefined) errors.invalid(`spec.externalIPs[${index}]`, ip, fault)
   }
   oneOf(spec.sessionAffinity, affinities, 'spec.sessionAffinity', errors)
   oneOf(spec.type, types, 'spec.type', errors)
   checkDuplicatePorts(ports, errors)
-  if (spec.type === 'ClusterIP') {
-    for (const [index, port] of ports.entries()) {
-      if (port.nodePort) errors.forbidden(`spec.ports[${index}].nodePort`, "may not be used when `type` is 'ClusterIP'")
-    }
-  }
-  const ingress = (draft.status as { loadBalancer?: { ingress?: readonly unknown[] } } | undefined)?.loadBalancer
-    ?.ingress
-  if (spec.type !== 'LoadBalancer' && (ingress?.length ?? 0) > 0) {
-    errors.forbidden('status.loadBalancer.ingress', "may only be used when `spec.type` is 'LoadBalancer'")
-  }
 }
 
 function checkPorts(ports: readonly ServicePort[], errors: FieldErrors): void {
@@ -388,6 +395,6 @@ function checkClusterIpsUnchanged(spec: ServiceSpec, live: ServiceSpec, errors: 
   }
 }
 
-function oneOf(value: unknown, allowed: readonly string[], path: string, errors: FieldErrors): void {
+export function oneOf(value: unknown, allowed: readonly string[], path: string, errors: FieldErrors): void {
   if (!allowed.includes(String(value))) errors.notSupported(path, value, allowed)
 }

@@ -3,12 +3,11 @@ import { ageColumn, type Column, nameColumn } from '../columns.ts'
 import { equalJson } from '../decode.ts'
 import { type Draft, type Kind, listMember, member, type Reservation } from '../kind.ts'
 import { dnsLabelFault } from '../names.ts'
-import { FieldErrors, invalid, Refusal } from '../refusal.ts'
+import { FieldErrors, internalError, invalid, Refusal } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
-import type { ClusterIps, NodePorts } from './allocators.ts'
+import { ALLOCATED, type ClusterIps, type NodePorts } from './allocators.ts'
 import {
   checkAddresses,
-  isExternallyAccessible,
   needsClusterIp,
   needsNodePorts,
   prefersAsBefore,
@@ -20,6 +19,7 @@ import {
   withFamilies,
   withServiceDefaults,
 } from './service-spec.ts'
+import { needsHealthCheckPort, validateTraffic, withIpModes, withoutOtherTypesFields } from './service-traffic.ts'
 
 /** The allocators of addresses and ports. */
 export interface ServiceAllocators {
@@ -55,25 +55,34 @@ export function serviceKind(options: ServiceKindOptions): Kind {
       'spec.type': (service) => specOf(service).type,
     },
     nameFault: dnsLabelFault,
-    withDefaults: withServiceDefaults,
+    withDefaults(draft) {
+      const complete = withServiceDefaults(draft)
+      const isBalanced = complete.status !== undefined && specOf(complete).type === 'LoadBalancer'
+      return isBalanced ? { ...complete, status: withIpModes(member(complete, 'status')) } : complete
+    },
     forCreate(draft) {
-      const spec = addressed(options, draft, withOneClusterIp(specOf(draft)), undefined)
+      const spec = addressed(options, draft, withOneClusterIp(withoutExternalNamesPolicy(specOf(draft))), undefined)
       return { ...draft, spec, status: { loadBalancer: {} } }
     },
     forUpdate(draft, live) {
       const status = { loadBalancer: {}, ...member(draft, 'status') }
       if (draft.spec === live.spec) return { ...draft, status }
       const old = specOf(live)
-      const spec = withClusterIps(withoutOtherTypesFields(specOf(draft), old), old)
-      return { ...draft, spec: withNodePorts(addressed(options, draft, spec, old), old), status }
+      const spec = withClusterIps(withoutOtherTypesFields(withoutExternalNamesPolicy(specOf(draft)), old), old)
+      const complete = withNodePorts(addressed(options, draft, spec, old), old)
+      const isUnbalanced = old.type === 'LoadBalancer' && spec.type !== 'LoadBalancer'
+      return { ...draft, spec: complete, status: isUnbalanced ? { ...status, loadBalancer: {} } : status }
     },
-    validate: validateService,
+    validate(draft, errors, live) {
+      validateService(draft, errors, live)
+      validateTraffic(draft, errors, live)
+    },
     reserve: (draft, live) => reserve(allocators, draft, live),
     release(gone) {
       if (allocators === undefined) return
       const spec = specOf(gone)
       for (const ip of addressesOf(spec)) allocators.releaseIp(ip, gone)
-      allocators.nodePorts.release(portsOf(spec))
+      allocators.nodePorts.release(allPortsOf(spec))
     },
   }
 }
@@ -112,11 +121,15 @@ function reserve(allocators: ServiceAllocators | undefined, draft: Draft, live: 
   if (allocators === undefined) return { object: draft, take() {} }
   const withIps = needsClusterIp(spec) ? withAddresses(allocators, spec, old, name, errors) : spec
   refuse()
-  const complete = needsNodePorts(withIps) ? withPorts(allocators, withIps, old, errors) : withIps
+  const mayHavePorts = spec.type === 'NodePort' || spec.type === 'LoadBalancer'
+  const withNodePorts = mayHavePorts ? withPorts(allocators, withIps, old, errors) : withIps
   refuse()
+  const complete = needsHealthCheckPort(withNodePorts)
+    ? withHealthCheckPort(allocators, withNodePorts, old)
+    : withNodePorts
 
-  const before = { ips: addressesOf(old), ports: portsOf(old) }
-  const after = { ips: addressesOf(complete), ports: portsOf(complete) }
+  const before = { ips: addressesOf(old), ports: allPortsOf(old) }
+  const after = { ips: addressesOf(complete), ports: allPortsOf(complete) }
   return {
     object: { ...draft, spec: complete },
     take() {
@@ -158,27 +171,53 @@ function withPorts(
   old: ServiceSpec | undefined,
   errors: FieldErrors,
 ): ServiceSpec {
-  const own = new Set(portsOf(old))
+  const own = portsOf(old)
   const given = spec.ports ?? []
+  const reserved = new Set([...allPortsOf(old), ...allPortsOf(spec)])
+  /** The NodePorts so far, by the number of their port. */
   const chosen = new Map<number, number>()
+  const seen = new Set<string>()
   const ports = given.map((port, index): ServicePort => {
-    const { nodePort } = port
+    const { nodePort, port: number = 0, protocol } = port
     if (nodePort !== undefined) {
-      const fault = nodePorts.faultOf(nodePort, own)
+      const pair = `${protocol} ${nodePort}`
+      // Upstream finds this in a new Service as a port that is taken.
+      if (old !== undefined && seen.has(pair)) throw internalError(`duplicate nodePort: {${pair}}`)
+      seen.add(pair)
+      const isTaken = old === undefined && chosen.get(number) !== nodePort && [...chosen.values()].includes(nodePort)
+      const fault = isTaken ? ALLOCATED : nodePorts.faultOf(nodePort, own)
       if (fault !== undefined) errors.invalid(`spec.ports[${index}].nodePort`, nodePort, fault)
-      chosen.set(port.port ?? 0, nodePort)
+      chosen.set(number, nodePort)
       return port
     }
+    if (!needsNodePorts(spec)) return port
     // The same port number under another protocol gets the same NodePort.
-    const twin = chosen.get(port.port ?? 0)
+    const twin = chosen.get(number)
     const twinFree =
-      twin !== undefined && !given.some((other) => other.nodePort === twin && other.protocol === port.protocol)
-    const free = twinFree ? twin : nodePorts.next(new Set([...own, ...chosen.values()]))
+      twin !== undefined && !given.some((other) => other.nodePort === twin && other.protocol === protocol)
+    const free = twinFree ? twin : nodePorts.next(new Set([...reserved, ...chosen.values()]))
     if (free === undefined) throw unavailable('failed to allocate a nodePort: range is full')
-    chosen.set(port.port ?? 0, free)
+    chosen.set(number, free)
     return { ...port, nodePort: free }
   })
   return { ...spec, ports }
+}
+
+function withHealthCheckPort(
+  { nodePorts }: ServiceAllocators,
+  spec: ServiceSpec,
+  old: ServiceSpec | undefined,
+): ServiceSpec {
+  const own = new Set(old?.healthCheckNodePort === undefined ? [] : [old.healthCheckNodePort])
+  const given = spec.healthCheckNodePort
+  if (given) {
+    const fault = portsOf(spec).has(given) ? ALLOCATED : nodePorts.faultOf(given, own)
+    if (fault !== undefined) throw unavailable(`failed to allocate requested HealthCheck NodePort ${given}: ${fault}`)
+    return spec
+  }
+  const free = nodePorts.next(new Set([...allPortsOf(old), ...portsOf(spec)]))
+  if (free === undefined) throw unavailable('failed to allocate a HealthCheck NodePort : range is full')
+  return { ...spec, healthCheckNodePort: free }
 }
 
 /** kube-apiserver's answer when its allocators have no free value. */
@@ -210,9 +249,11 @@ function withClusterIps(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   } as ServiceSpec
 }
 
-/** An update that omits NodePorts preserves them. Ports are matched by name. */
-function withNodePorts(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
-  if (!needsNodePorts(spec) || !needsNodePorts(old)) return spec
+/** An update that omits NodePorts or the port of health checks preserves them. Ports are matched by name. */
+function withNodePorts(next: ServiceSpec, old: ServiceSpec): ServiceSpec {
+  const isChecked = needsHealthCheckPort(next) && needsHealthCheckPort(old) && !next.healthCheckNodePort
+  const spec = isChecked ? { ...next, healthCheckNodePort: old.healthCheckNodePort as number } : next
+  if (spec.ports === undefined || !needsNodePorts(spec) || !needsNodePorts(old)) return spec
   const given = portsOf(spec)
   const byName = new Map((old.ports ?? []).map((port) => [port.name ?? '', port.nodePort]))
   const ports = (spec.ports ?? []).map((port): ServicePort => {
@@ -222,40 +263,12 @@ function withNodePorts(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   return { ...spec, ports }
 }
 
-/**
- * Removes the fields that the new type does not need (upstream's dropTypeDependentFields). Those in
- * {@link addressFields}, and the NodePorts, stay if the update changes them.
- */
-function withoutOtherTypesFields(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
-  let next = spec
-  if (old.type !== 'ExternalName' && spec.type === 'ExternalName') {
-    const isRetained = (field: string): boolean => !addressFields.includes(field) || !equalJson(spec[field], old[field])
-    next = Object.fromEntries(Object.entries(next).filter(([field]) => isRetained(field))) as ServiceSpec
-  }
-  const oldPorts = portsOf(old)
-  if (needsNodePorts(old) && !needsNodePorts(spec) && [...portsOf(spec)].every((port) => oldPorts.has(port))) {
-    const ports = (next.ports ?? []).map(({ nodePort: _nodePort, ...port }) => port as ServicePort)
-    next = { ...next, ...(ports.length === 0 ? {} : { ports }) }
-  }
-  if (!isExternallyAccessible(spec)) {
-    const { externalTrafficPolicy: _policy, ...rest } = next
-    next = rest as ServiceSpec
-  }
-  if (spec.type !== 'LoadBalancer') {
-    const { allocateLoadBalancerNodePorts: _allocate, ...rest } = next
-    next = rest as ServiceSpec
-  }
-  return next
+/** The spec without a policy that an ExternalName does not have. */
+function withoutExternalNamesPolicy(spec: ServiceSpec): ServiceSpec {
+  if (spec.type !== 'ExternalName') return spec
+  const { internalTrafficPolicy: _policy, ...rest } = spec
+  return rest as ServiceSpec
 }
-
-/** The fields that a Service loses when it becomes an ExternalName, unless the same update changes them. */
-const addressFields: readonly string[] = [
-  'clusterIP',
-  'clusterIPs',
-  'ipFamilies',
-  'ipFamilyPolicy',
-  'internalTrafficPolicy',
-]
 
 /** The allocated addresses of a Service. */
 function addressesOf(spec: ServiceSpec | undefined): ReadonlySet<string> {
@@ -264,6 +277,12 @@ function addressesOf(spec: ServiceSpec | undefined): ReadonlySet<string> {
 
 function portsOf(spec: ServiceSpec | undefined): ReadonlySet<number> {
   return new Set((spec?.ports ?? []).flatMap(({ nodePort }) => (nodePort === undefined ? [] : [nodePort])))
+}
+
+/** The NodePorts with that of the health checks. */
+function allPortsOf(spec: ServiceSpec | undefined): ReadonlySet<number> {
+  const { healthCheckNodePort } = spec ?? {}
+  return healthCheckNodePort ? new Set([...portsOf(spec), healthCheckNodePort]) : portsOf(spec)
 }
 
 const columns: readonly Column[] = [

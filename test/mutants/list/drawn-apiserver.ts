@@ -110,19 +110,17 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['bootstrap/workloads.test.ts'],
   },
   'apiserver-resources-services-method': {
-    broken: 'withoutOtherTypesFields: calls some for [...portsOf(spec)].every.',
-    file: 'apiserver/resources/services.ts',
-    text: 'if (needsNodePorts(old) && !needsNodePorts(spec) && [...portsOf(spec)].every((port) => oldPorts.has(port))) {',
-    instead:
-      'if (needsNodePorts(old) && !needsNodePorts(spec) && [...portsOf(spec)].some((port) => oldPorts.has(port))) {',
+    broken: 'withoutKnownNodePorts: calls every for ports.some.',
+    file: 'apiserver/resources/service-traffic.ts',
+    text: 'ports.some(({ nodePort }) => nodePort !== undefined && !known.has(nodePort))',
+    instead: 'ports.every(({ nodePort }) => nodePort !== undefined && !known.has(nodePort))',
     tests: ['apiserver/resources/services.test.ts'],
   },
   'apiserver-resources-services-method-2': {
     broken: 'twinFree: calls every for given.some.',
     file: 'apiserver/resources/services.ts',
-    text: 'twin !== undefined && !given.some((other) => other.nodePort === twin && other.protocol === port.protocol)',
-    instead:
-      'twin !== undefined && !given.every((other) => other.nodePort === twin && other.protocol === port.protocol)',
+    text: 'twin !== undefined && !given.some((other) => other.nodePort === twin && other.protocol === protocol)',
+    instead: 'twin !== undefined && !given.every((other) => other.nodePort === twin && other.protocol === protocol)',
     tests: ['apiserver/resources/services.test.ts'],
   },
   'apiserver-refusal-operator-2': {

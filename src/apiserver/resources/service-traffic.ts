@@ -1,0 +1,169 @@
+import { tryParseAddress } from '../../net/address.ts'
+import { equalJson } from '../decode.ts'
+import { type Draft, listMember, member } from '../kind.ts'
+import { dnsSubdomainFault, ipFault, labelKeyFault, legacyCidrFault } from '../names.ts'
+import type { FieldErrors } from '../refusal.ts'
+import { checkName } from './endpoints.ts'
+import {
+  isExternallyAccessible,
+  needsNodePorts,
+  oneOf,
+  type ServicePort,
+  type ServiceSpec,
+  specOf,
+} from './service-spec.ts'
+
+type Members = Readonly<Record<string, unknown>>
+
+const trafficPolicies = ['Cluster', 'Local']
+const distributions = ['PreferClose', 'PreferSameZone', 'PreferSameNode']
+const ipModes = ['Proxy', 'VIP']
+const MAX_AFFINITY_SECONDS = 86_400
+
+/** The fields that an ExternalName loses, unless the same update changes them. */
+const addressFields = ['clusterIP', 'clusterIPs', 'ipFamilies', 'ipFamilyPolicy']
+
+/** Whether each node answers health checks of the Service at a port (upstream's service.NeedsHealthCheck). */
+export function needsHealthCheckPort({ type, externalTrafficPolicy }: Members): boolean {
+  return type === 'LoadBalancer' && externalTrafficPolicy === 'Local'
+}
+
+/**
+ * Removes the fields that the new type does not need, unless the update changes them (upstream's
+ * dropTypeDependentFields).
+ */
+export function withoutOtherTypesFields(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
+  const dropped = new Set<string>()
+  const drop = (fields: readonly string[], isNeeded: (spec: ServiceSpec) => boolean): void => {
+    if (!isNeeded(old) || isNeeded(spec)) return
+    for (const field of fields) if (equalJson(spec[field], old[field])) dropped.add(field)
+  }
+  drop(addressFields, ({ type }) => type !== 'ExternalName')
+  drop(['healthCheckNodePort'], needsHealthCheckPort)
+  drop(['allocateLoadBalancerNodePorts', 'loadBalancerClass'], isLoadBalancer)
+  drop(['externalTrafficPolicy'], isExternallyAccessible)
+  const left = Object.fromEntries(Object.entries(spec).filter(([field]) => !dropped.has(field))) as ServiceSpec
+  return needsNodePorts(old) && !needsNodePorts(spec) ? withoutKnownNodePorts(left, old) : left
+}
+
+function withoutKnownNodePorts(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
+  const { ports } = spec
+  const known = new Set(old.ports?.map(({ nodePort }) => nodePort))
+  if (ports === undefined || ports.some(({ nodePort }) => nodePort !== undefined && !known.has(nodePort))) return spec
+  return { ...spec, ports: ports.map(({ nodePort: _nodePort, ...port }) => port as ServicePort) }
+}
+
+function isLoadBalancer({ type }: ServiceSpec): boolean {
+  return type === 'LoadBalancer'
+}
+
+/** The status of a Service with the default modes of its addresses. */
+export function withIpModes(status: Members): Members {
+  const loadBalancer = (status.loadBalancer ?? {}) as Members
+  const ingress = listMember(loadBalancer, 'ingress')
+  if (ingress.every(({ ip, ipMode }) => !ip || ipMode !== undefined)) return status
+  const complete = ingress.map((point) => (point.ip ? { ipMode: 'VIP', ...point } : point))
+  return { ...status, loadBalancer: { ...loadBalancer, ingress: complete } }
+}
+
+/** The rules for how traffic reaches a Service: policies, load balancers, node ports, affinity. */
+export function validateTraffic(draft: Draft, errors: FieldErrors, live: Draft | undefined): void {
+  const spec = specOf(draft)
+  if (live !== undefined) checkFixed(spec, specOf(live), errors)
+  checkAffinity(spec, errors)
+  checkPortFields(spec, errors)
+  checkSourceRanges(spec, errors)
+  if (!isLoadBalancer(spec) && spec.allocateLoadBalancerNodePorts !== undefined) {
+    errors.forbidden('spec.allocateLoadBalancerNodePorts', onlyFor)
+  }
+  checkClass(spec, errors)
+  checkPolicies(spec, errors)
+  checkIngress(draft, errors)
+}
+
+const onlyFor = "may only be used when `type` is 'LoadBalancer'"
+
+function checkFixed(spec: ServiceSpec, old: ServiceSpec, errors: FieldErrors): void {
+  if (needsHealthCheckPort(spec) && needsHealthCheckPort(old) && spec.healthCheckNodePort !== old.healthCheckNodePort) {
+    errors.forbidden('spec.healthCheckNodePort', 'field is immutable')
+  }
+  if (isLoadBalancer(spec) && isLoadBalancer(old) && spec.loadBalancerClass !== old.loadBalancerClass) {
+    errors.invalid('spec.loadBalancerClass', spec.loadBalancerClass ?? null, 'may not change once set')
+  }
+  // Upstream checks the class both as that of an update and as that of a Service.
+  checkClass(spec, errors)
+}
+
+function checkClass(spec: ServiceSpec, errors: FieldErrors): void {
+  const { loadBalancerClass } = spec
+  if (loadBalancerClass === undefined) return
+  const path = 'spec.loadBalancerClass'
+  if (!isLoadBalancer(spec)) {
+    errors.forbidden(path, onlyFor)
+    return
+  }
+  const fault = labelKeyFault(String(loadBalancerClass))
+  if (fault !== undefined) errors.invalid(path, loadBalancerClass, fault)
+}
+
+function checkAffinity({ sessionAffinity, sessionAffinityConfig }: ServiceSpec, errors: FieldErrors): void {
+  if (sessionAffinity !== 'ClientIP') return
+  const { clientIP } = sessionAffinityConfig as { readonly clientIP: { readonly timeoutSeconds: number } }
+  const { timeoutSeconds } = clientIP
+  if (timeoutSeconds > 0 && timeoutSeconds <= MAX_AFFINITY_SECONDS) return
+  const why = `must be greater than 0 and less than ${MAX_AFFINITY_SECONDS}`
+  errors.invalid('spec.sessionAffinityConfig.clientIP.timeoutSeconds', timeoutSeconds, why)
+}
+
+function checkPortFields({ type, ports = [] }: ServiceSpec, errors: FieldErrors): void {
+  for (const [index, { nodePort, appProtocol }] of ports.entries()) {
+    const path = `spec.ports[${index}]`
+    checkName(appProtocol, `${path}.appProtocol`, labelKeyFault, errors)
+    if (type !== 'ClusterIP' || !nodePort) continue
+    errors.forbidden(`${path}.nodePort`, "may not be used when `type` is 'ClusterIP'")
+  }
+}
+
+function checkSourceRanges(spec: ServiceSpec, errors: FieldErrors): void {
+  const ranges = (spec.loadBalancerSourceRanges ?? []) as readonly string[]
+  if (ranges.length === 0) return
+  const path = 'spec.LoadBalancerSourceRanges'
+  if (!isLoadBalancer(spec)) errors.forbidden(path, onlyFor)
+  for (const [index, range] of ranges.entries()) {
+    const fault = legacyCidrFault(range.trim())
+    if (fault !== undefined) errors.invalid(`${path}[${index}]`, range, fault)
+  }
+}
+
+function checkPolicies(spec: ServiceSpec, errors: FieldErrors): void {
+  const { externalTrafficPolicy: external, internalTrafficPolicy: internal, trafficDistribution } = spec
+  const path = 'spec.externalTrafficPolicy'
+  if (isExternallyAccessible(spec)) oneOf(external, trafficPolicies, path, errors)
+  else if (external !== undefined) errors.invalid(path, external, 'may only be set for externally-accessible services')
+  if (!needsHealthCheckPort(spec) && spec.healthCheckNodePort) {
+    const why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+    errors.invalid('spec.healthCheckNodePort', spec.healthCheckNodePort, why)
+  }
+  if (internal !== undefined) oneOf(internal, trafficPolicies, 'spec.internalTrafficPolicy', errors)
+  if (trafficDistribution !== undefined) oneOf(trafficDistribution, distributions, 'spec.trafficDistribution', errors)
+}
+
+/** Upstream's ValidateLoadBalancerStatus. */
+function checkIngress(draft: Draft, errors: FieldErrors): void {
+  const path = 'status.loadBalancer.ingress'
+  const ingress = listMember((member(draft, 'status').loadBalancer ?? {}) as Members, 'ingress')
+  if (!isLoadBalancer(specOf(draft))) {
+    if (ingress.length > 0) errors.forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'")
+    return
+  }
+  for (const [index, { ip, ipMode, hostname }] of ingress.entries()) {
+    const at = `${path}[${index}]`
+    checkName(ip, `${at}.ip`, ipFault, errors)
+    if (ipMode !== undefined && !ip) errors.forbidden(`${at}.ipMode`, 'may not be specified when `ip` is not set')
+    else if (ipMode !== undefined) oneOf(ipMode, ipModes, `${at}.ipMode`, errors)
+    checkName(hostname, `${at}.hostname`, dnsSubdomainFault, errors)
+    if (tryParseAddress(String(hostname ?? '')) !== undefined) {
+      errors.invalid(`${at}.hostname`, hostname, 'must be a DNS name, not an IP address')
+    }
+  }
+}

@@ -31,14 +31,20 @@ const kindsOfChange = ['added', 'modified', 'removed'] as const
 
 const unchanged: Comparison = Object.freeze({ added: noFields, modified: noFields, removed: noFields })
 
+/**
+ * Down to this depth, parts are first compared as a whole, which is fast if they are equal. At every depth that would
+ * take too long for a large value that is nested deeply.
+ */
+const DEPTH_OF_WHOLES = 16
+
 /** The fields in which `after` differs from `before` (structured-merge-diff's `Compare`). */
-export function compare(before: unknown, after: unknown, schema: Schema | undefined): Comparison {
-  if (equalJson(before, after)) return unchanged
+export function compare(before: unknown, after: unknown, schema: Schema | undefined, depth = 1): Comparison {
+  if (depth === 1 && equalJson(before, after)) return unchanged
   const old = partsOf(before, schema)?.steps ?? none
   const next = partsOf(after, schema)?.steps ?? none
   const changes: Record<keyof Comparison, Record<string, FieldSet>> = { added: {}, modified: {}, removed: {} }
   for (const step of new Set([...old.keys(), ...next.keys()])) {
-    const nodes = changesAt(old.get(step), next.get(step))
+    const nodes = changesAt(old.get(step), next.get(step), depth)
     for (const change of kindsOfChange) {
       const node = nodes[change]
       if (node !== undefined) changes[change][step] = node
@@ -48,16 +54,18 @@ export function compare(before: unknown, after: unknown, schema: Schema | undefi
 }
 
 /** What one path adds to each of the three sets. At least one of the two parts is defined. */
-function changesAt(before: Part | undefined, after: Part | undefined): Partial<Comparison> {
+function changesAt(before: Part | undefined, after: Part | undefined, depth: number): Partial<Comparison> {
   const { schema, isItem } = (after ?? before) as Part
-  if (before !== undefined && after !== undefined && equalJson(before.value, after.value)) return {}
+  const isSame = (): boolean => before !== undefined && after !== undefined && equalJson(before.value, after.value)
+  if ((depth <= DEPTH_OF_WHOLES || before?.value === after?.value) && isSame()) return {}
   const [old, next] = [containerAt(before, after), containerAt(after, before)]
+  if (depth > DEPTH_OF_WHOLES && !(old?.steps.size && next?.steps.size) && isSame()) return {}
   const whole = before === undefined ? 'added' : after === undefined ? 'removed' : 'modified'
   const isLeaf = (before !== undefined && old === undefined) || (after !== undefined && next === undefined)
   // In Go a struct is never absent.
   const isAlwaysThere = !isItem && (old ?? next)?.canBeAbsent === false
   if (!isAlwaysThere && !old?.steps.size && !next?.steps.size) return { [whole]: noFields }
-  const below = compare(before?.value ?? emptyOf(after), after?.value ?? emptyOf(before), schema)
+  const below = compare(before?.value ?? emptyOf(after), after?.value ?? emptyOf(before), schema, depth + 1)
   const isChanged = (change: string): boolean => {
     return change === whole && (isLeaf || (!isAlwaysThere && whole !== 'modified'))
   }

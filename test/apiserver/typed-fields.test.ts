@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { any } from '../../src/apiserver/kind.ts'
+import { compare } from '../../src/apiserver/typed-fields.ts'
+
+const DEPTH = 400
+
+test('a value that is nested deeply is not compared again at each depth', () => {
+  let reads = 0
+  const nested = (last: number): unknown => {
+    const counted = (): string => {
+      reads++
+      return 'same'
+    }
+    let value = Object.assign(Object.defineProperty({}, 'same', { enumerable: true, get: counted }), { last }) as object
+    for (let depth = 0; depth < DEPTH; depth++) value = { a: value, b: [depth], c: {} }
+    return value
+  }
+  const { added, modified, removed } = compare(nested(1), nested(2), any)
+  assert.ok(reads < 200, `${reads}`)
+  assert.deepEqual([added, removed], [{}, {}])
+  let node = modified
+  for (let depth = 0; depth < DEPTH; depth++) {
+    assert.deepEqual(Object.keys(node), ['f:a'])
+    node = node['f:a'] ?? {}
+  }
+  assert.deepEqual(node, { 'f:last': {} })
+})

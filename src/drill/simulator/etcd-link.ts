@@ -164,6 +164,11 @@ export class EtcdRoute extends Route {
     return !this.broken && !this.#etcd.down && !this.#etcd.full
   }
 
+  override heal(): void {
+    this.refused = false
+    super.heal()
+  }
+
   override breakStreams(): void {
     super.breakStreams()
     for (const breakWatches of this.#connected) breakWatches()

@@ -5,8 +5,11 @@ import { smallerPage } from './transport.ts'
 
 /** The state of a reflector. Each state is one request. Only a streaming list and the watch after it share one. */
 export type ReflectorState<T> =
-  /** Receives the current state as events. `objects` has the objects received so far, by key. */
-  | { readonly phase: 'streaming'; readonly objects: Map<string, T> }
+  /**
+   * Receives the current state as events. `objects` has the objects received so far, by key. `breaks`: how many
+   * streaming lists in a row broke before this one.
+   */
+  | { readonly phase: 'streaming'; readonly objects: Map<string, T>; readonly breaks?: number }
   /** Lists page by page; `limit` is undefined when it requests all objects at once. */
   | {
       readonly phase: 'paging'
@@ -61,6 +64,9 @@ const PAGE_SIZE = 500
  */
 const MOST_SILENCES = 20
 
+/** After this many streaming lists in a row broke, something on the way may not let them through, but may let pages. */
+const MOST_BREAKS = 3
+
 /** The state in which to request everything again. */
 export function startState<T>(streaming: boolean): ReflectorState<T> {
   return streaming
@@ -72,9 +78,9 @@ export function startState<T>(streaming: boolean): ReflectorState<T> {
 export function planRetry<T>(state: ReflectorState<T>, ending: Ending, context: RetryContext): RetryPlan<T> {
   switch (state.phase) {
     case 'streaming':
-      return planStreaming(ending)
+      return planStreaming(state, ending)
     case 'paging':
-      return ending.kind === 'failed' ? planPaging(state, ending.error) : { next: state, wait: 'short' }
+      return ending.kind === 'failed' ? planPaging(state, ending.error, context) : { next: state, wait: 'short' }
     case 'watching': {
       const plan: RetryPlan<T> = planWatching<T>(state, ending, context)
       // Deleting a prefix from etcd changes many objects at one revision. A watch from that revision misses the changes
@@ -86,7 +92,10 @@ export function planRetry<T>(state: ReflectorState<T>, ending: Ending, context: 
   }
 }
 
-function planStreaming<T>(ending: Ending): RetryPlan<T> {
+function planStreaming<T>(
+  { breaks = 0 }: Extract<ReflectorState<T>, { readonly phase: 'streaming' }>,
+  ending: Ending,
+): RetryPlan<T> {
   const list = startState<T>(false)
   // A server without support for `sendInitialEvents` ignores it, and never marks the end of the initial events.
   if (ending.kind === 'silent') return { next: list, wait: 'none', noStreaming: true }
@@ -102,7 +111,11 @@ function planStreaming<T>(ending: Ending): RetryPlan<T> {
     case 'NotFound':
       return { next: startState(true), wait: 'long' }
     case 'Unreachable':
-    case 'Timeout':
+    case 'Timeout': {
+      const broken = breaks + 1
+      const again: ReflectorState<T> = { phase: 'streaming', objects: new Map(), breaks: broken }
+      return { next: broken < MOST_BREAKS ? again : list, wait: 'short' }
+    }
     case 'TooManyRequests':
     case 'Unauthorized':
     case 'NoCredentials':
@@ -116,6 +129,7 @@ function planStreaming<T>(ending: Ending): RetryPlan<T> {
 function planPaging<T>(
   state: Extract<ReflectorState<T>, { readonly phase: 'paging' }>,
   error: KubeError,
+  context: RetryContext,
 ): RetryPlan<T> {
   // A list in one request cannot expire between pages. So it succeeds where paging takes longer than the server retains
   // its history, unless the answer is too large.
@@ -135,6 +149,12 @@ function planPaging<T>(
       const limit = smallerPage(state.limit)
       // A continue token names the last key, so a smaller page continues where the larger one would have.
       return limit === undefined ? { next: state, wait: 'short' } : { next: { ...state, limit }, wait: 'none' }
+    }
+    case 'Unreachable':
+    case 'Timeout': {
+      // Streaming lists may have broken because of an outage.
+      const streams = context.streaming && state.continue === undefined
+      return { next: streams ? startState(true) : state, wait: 'short' }
     }
     default:
       return { next: state, wait: 'short' }

@@ -94,14 +94,20 @@ test('what happened during an outage is told as differences, and the store stays
   informer.subscribe(handler)
   const before = told.length
   const serve = api.onWatch
-  api.onWatch = (watch) => watch.end(new KubeError('Unreachable', 'connection refused'))
+  const refused = new KubeError('Unreachable', 'connection refused')
+  api.answer = () => {
+    throw refused
+  }
+  api.onWatch = (watch) => watch.end(refused)
   api.lastWatch.send({ type: 'ERROR', object: { code: 410 } })
   await time.advance(20_000)
   assert.equal(informer.store.list().length, 2)
   assert.equal(informer.hasSynced, true)
+  const current = [service('b', '8'), service('c', '9')]
+  api.answer = () => listOf('10', current)
   api.onWatch = (watch) => {
     if (watch.query.resourceVersion !== undefined) return serve(watch)
-    watch.open().send(added(service('b', '8')), added(service('c', '9')), bookmark('10', 'initial-events-end'))
+    watch.open().send(...current.map(added), bookmark('10', 'initial-events-end'))
   }
   await time.advance(1_000)
   assert.deepEqual(told.slice(before), ['deleted a@1', 'updated b@2>b@8', 'added >c@9'])

@@ -11,6 +11,8 @@ import {
 
 const states: Readonly<Record<string, ReflectorState<string>>> = {
   streaming: { phase: 'streaming', objects: new Map([['a', 'partial']]) },
+  broken: { phase: 'streaming', objects: new Map([['a', 'partial']]), breaks: 2 },
+  first: { phase: 'paging', items: [], continue: undefined, limit: 500 },
   paging: { phase: 'paging', items: ['a'], continue: 'token', limit: 500 },
   watching: { phase: 'watching', resourceVersion: '7', silences: 0 },
   quiet: { phase: 'watching', resourceVersion: '7', silences: 19 },
@@ -49,16 +51,19 @@ const oneOfSeveralRefused: Ending = {
 /** What happens, and how each state goes on: what is asked next, after which wait; ! = no streaming any more. */
 const table: readonly (readonly [
   Ending,
-  { streaming?: string; paging?: string; watching?: string; quiet?: string },
+  { streaming?: string; broken?: string; first?: string; paging?: string; watching?: string; quiet?: string },
 ])[] = [
   [closed, { streaming: 'list, short', watching: 'watch on, none' }],
   [closedAtOnce, { streaming: 'list, short', watching: 'watch on, short' }],
   [silent, { streaming: 'list, none!', watching: 'watch again, none', quiet: 'stream, none' }],
   [failed('Unreachable'), { streaming: 'stream, short', paging: 'same page, short', watching: 'watch on, short' }],
+  [failed('Unreachable'), { broken: 'list, short', first: 'stream, short' }],
   [failed('Timeout'), { streaming: 'stream, short', paging: 'same page, short', watching: 'watch on, short' }],
+  [failed('Timeout'), { broken: 'list, short', first: 'stream, short' }],
   [failed('TooManyRequests'), { streaming: 'stream, short', paging: 'same page, short', watching: 'watch on, short' }],
   [failed('Unauthorized'), { streaming: 'stream, short', paging: 'same page, short', watching: 'watch on, short' }],
   [failed('NoCredentials'), { streaming: 'stream, short', paging: 'same page, short', watching: 'watch on, short' }],
+  [failed('ServerError'), { broken: 'list, short', first: 'list, short' }],
   [failed('ServerError'), { streaming: 'list, short', paging: 'same page, short', watching: 'watch on, short' }],
   [failed('BadResponse'), { streaming: 'list, short', paging: 'same page, short', watching: 'stream, short' }],
   [failed('Expired'), { streaming: 'list, short', paging: 'list whole, short', watching: 'stream, none' }],

@@ -207,6 +207,21 @@ test('where streaming is refused the list comes in pages of 500, and streaming i
   await stop()
 })
 
+test('where every streaming list breaks, and only those, the list comes in pages', { timeout: 10_000 }, async (t) => {
+  const api = pagingApi()
+  api.onWatch = (watch) => {
+    watch.open()
+    if (watch.query.sendInitialEvents !== true) return
+    watch.send(added(service('a', '3')))
+    watch.end(new KubeError('Unreachable', 'connection closed by the server'))
+  }
+  const { time, told, stop } = start(t, api)
+  await time.advance(5_000)
+  assert.deepEqual(told, ['= ns/a'])
+  assert.equal(api.lastWatch.query.resourceVersion, '5')
+  await stop()
+})
+
 test('items of a list are given the apiVersion and kind that API servers leave out', async () => {
   const api = pagingApi()
   api.answer = () => listOf('5', [{ metadata: { name: 'a', resourceVersion: '1' } }])

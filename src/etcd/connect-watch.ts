@@ -36,37 +36,45 @@ interface OpenWatch {
  * active. If the member that serves the watch loses its leader, the watch ends and another one is opened.
  */
 export async function watchPrefix(tools: WatchTools, prefix: string, options: WatchOptions): Promise<void> {
-  const { pool, clock, random } = tools
-  const { onChange, report } = options
-  const { controller, unlink } = linkedController(options.signal, pool.closing)
-  const { signal } = controller
-  const backoff = exponentialBackoff(pauses, random)
-  let reported: EtcdErrorCode | undefined
+  const { controller, unlink } = linkedController(options.signal, tools.pool.closing)
   try {
-    while (!signal.aborted) {
-      let stoodMs: number | undefined
-      let watch: OpenWatch | undefined
-      try {
-        watch = await pool.ask('repeatable', signal, (server) => open(tools, server, keyBytes(prefix), signal))
-        stoodMs = clock.monotonicMs()
-        reported = undefined
-        report(undefined)
-        onChange(undefined)
-        for (;;) onChange(changesIn(await next(watch)))
-      } catch (error) {
-        if (signal.aborted) return
-        const failure = explained(prefix, watch?.server, error)
-        if (watch !== undefined && failure.nature === 'away') pool.leave(watch.server, failure)
-        if (stoodMs !== undefined && clock.monotonicMs() - stoodMs >= PROVEN_MS) backoff.reset()
-        if (failure.code !== reported) report(failure)
-        reported = failure.code
-      } finally {
-        watch?.end()
-      }
-      await sleep(clock, backoff.next(), signal).catch(() => {})
-    }
+    const { signal } = controller
+    for await (const changes of changesUnder(tools, prefix, { ...options, signal })) options.onChange(changes)
   } finally {
     unlink()
+  }
+}
+
+/** What `onChange` is called with. A generator, so that an error of `onChange` is not taken for one of the watch. */
+async function* changesUnder(
+  tools: WatchTools,
+  prefix: string,
+  { report, signal }: Omit<WatchOptions, 'onChange'>,
+): AsyncGenerator<readonly KeyChange[] | undefined, void> {
+  const { pool, clock, random } = tools
+  const backoff = exponentialBackoff(pauses, random)
+  let reported: EtcdErrorCode | undefined
+  while (!signal.aborted) {
+    let stoodMs: number | undefined
+    let watch: OpenWatch | undefined
+    try {
+      watch = await pool.ask('repeatable', signal, (server) => open(tools, server, keyBytes(prefix), signal))
+      stoodMs = clock.monotonicMs()
+      reported = undefined
+      report(undefined)
+      yield undefined
+      for (;;) yield changesIn(await next(watch))
+    } catch (error) {
+      if (signal.aborted) return
+      const failure = explained(prefix, watch?.server, error)
+      if (watch !== undefined && failure.nature === 'away') pool.leave(watch.server, failure)
+      if (stoodMs !== undefined && clock.monotonicMs() - stoodMs >= PROVEN_MS) backoff.reset()
+      if (failure.code !== reported) report(failure)
+      reported = failure.code
+    } finally {
+      watch?.end()
+    }
+    await sleep(clock, backoff.next(), signal).catch(() => {})
   }
 }
 

@@ -281,6 +281,25 @@ test('what is thrown by whoever is told of a failure ends the watch, which then 
   )
 })
 
+test('what is thrown by whoever is told of a change ends the watch, and is not told as a failure of it', {
+  timeout: 30_000,
+}, async (t) => {
+  const thrown = new Error('a mistake')
+  const { etcd, log, stands, stop, pool, ended, onChange } = await watching(t)
+  await stands()
+  onChange(() => {
+    throw thrown
+  })
+  etcd.watches[0]?.send({ events: [{ type: Event_EventType.PUT, kv: { key: bytes('/w/a') } }] })
+  await assert.rejects(ended(), thrown)
+  assert.deepEqual(log, ['stands', 'look'])
+  await eventually('the end of the stream', () => etcd.open === 0)
+  assert.deepEqual(
+    [stop.signal, pool.closing].map((signal) => getEventListeners(signal, 'abort')),
+    [[], []],
+  )
+})
+
 /** A watch of `/w/` on one or two servers. Its first pause is of 50 ms, the second of 100 ms. */
 async function watching(
   t: Cleanup,

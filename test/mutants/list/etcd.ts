@@ -32,7 +32,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'leave-a-canceled-watch-open': {
     broken: 'The stream of a watch that the server has canceled stays open beside the next one.',
     file: 'etcd/connect-watch.ts',
-    text: '        watch?.end()\n',
+    text: '      watch?.end()\n',
     instead: '',
     tests: ['etcd/connect-etcd.test.ts'],
   },
@@ -54,7 +54,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-watch-of-a-closed-client-goes-on': {
     broken: 'A watch does not end when the connections are closed, and tries to open for ever.',
     file: 'etcd/connect-watch.ts',
-    text: 'linkedController(options.signal, pool.closing)',
+    text: 'linkedController(options.signal, tools.pool.closing)',
     instead: 'linkedController(options.signal)',
     tests: ['etcd/connect-watch.test.ts'],
   },

@@ -90,7 +90,7 @@ export async function serveApi(options: ApiServingOptions): Promise<ApiServing> 
       : createTlsServer({ ...times, handshakeTimeout: limits.headersMs, cert: tls.certificate, key: tls.key }, respond)
   server.maxConnections = limits.connections
   const connections = openConnections(server)
-  const { port: usedPort } = await listen(server, host, port)
+  const { port: usedPort } = await listen(server, host, port, options.logger)
   return {
     url: `${tls === undefined ? 'http' : 'https'}://${formatHostPort({ host, port: usedPort })}`,
     port: usedPort,

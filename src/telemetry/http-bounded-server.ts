@@ -115,7 +115,7 @@ export async function serveBounded(options: BoundedServerOptions): Promise<Bound
   const connections = boundConnections(server)
   server.on(tls === undefined ? 'connection' : 'secureConnection', parseInSlices)
   answerOneAtATime(server, options)
-  const { port: usedPort } = await listen(server, host, port)
+  const { port: usedPort } = await listen(server, host, port, options.logger)
   const follower = follow?.()
   return {
     port: usedPort,
@@ -244,15 +244,21 @@ function send(server: Server, request: IncomingMessage, response: ServerResponse
   response.end(answer.body)
 }
 
-/** Resolves with the address in use. @throws ListenError */
-export function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
+/** While connections cannot be accepted, the log says so at most this often, in milliseconds. */
+const UNACCEPTED_AGAIN_MS = 60_000
+
+/** Resolves with the address in use. Later errors of the server are logged. @throws ListenError */
+export function listen(server: Server, host: string, port: number, logger: Logger): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
-    const onError = (error: Error): void => reject(new ListenError(host, port, error))
-    server.once('error', onError)
-    server.listen({ host, port, exclusive: true }, () => {
-      server.removeListener('error', onError)
-      resolve(server.address() as AddressInfo)
+    let loggedMs = Number.NEGATIVE_INFINITY
+    server.on('error', (error) => {
+      reject(new ListenError(host, port, error))
+      const nowMs = performance.now()
+      if (!server.listening || nowMs - loggedMs < UNACCEPTED_AGAIN_MS) return
+      loggedMs = nowMs
+      logger.warn({ error, host }, 'a connection cannot be accepted')
     })
+    server.listen({ host, port, exclusive: true }, () => resolve(server.address() as AddressInfo))
   })
 }
 

@@ -5,7 +5,9 @@ import { connect, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import {
   type BoundedServerOptions,
+  createServer,
   ListenError,
+  listen,
   oneAtATime,
   serveBounded,
   serverLimits,
@@ -243,4 +245,21 @@ test('an address in use is one line, and so is one that this host has not; an IP
     )
   assert.equal(await at('127.0.0.1', server.port), `cannot listen on 127.0.0.1:${server.port}: the port is in use`)
   assert.equal(await at('2001:db8::1', 1), 'cannot listen on [2001:db8::1]:1: the address is not assigned to this host')
+})
+
+test('a connection that the system does not hand over is logged once, and the server serves on', async (t) => {
+  const logger = memoryLogger()
+  const server = createServer((_, response) => response.end('served'))
+  t.after(() => server.close())
+  const { port } = await listen(server, '127.0.0.1', 0, logger)
+  // What Node does when accept(2) fails.
+  for (const error of [new Error('accept ENFILE'), new Error('accept ENFILE')]) server.emit('error', error)
+  assert.deepEqual(
+    logger.lines.map(({ level, message }) => [level, message]),
+    [['warn', 'a connection cannot be accepted']],
+  )
+  const socket = connect(port, '127.0.0.1').setEncoding('utf8')
+  socket.write(get('/', closing))
+  const pieces: string[] = await socket.toArray()
+  assert.match(pieces.join(''), /served/)
 })

@@ -1,8 +1,8 @@
-import { readFile } from 'node:fs/promises'
 import { unreadableReason } from '../documents/validation.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
 import { abortable } from '../runtime/signals.ts'
+import { readText } from '../runtime/system-file.ts'
 import { tryFormatTime } from '../runtime/time-format.ts'
 import type { ExpiryReporter } from '../telemetry/expiry.ts'
 import type { Logger } from '../telemetry/logger.ts'
@@ -387,7 +387,7 @@ async function readToken(file: string): Promise<string> {
 
 async function readFileOr(file: string): Promise<string> {
   try {
-    return await readFile(file, 'utf8')
+    return await readText(file)
   } catch (error) {
     throw new KubeError('NoCredentials', `${file}: ${unreadableReason(error)}`)
   }

@@ -1,10 +1,10 @@
-import { readFile } from 'node:fs/promises'
 import type { RequestOptions } from 'node:https'
 import type { User } from '@kubernetes/client-node/dist/config_types.js'
 import { Agent, type Dispatcher, request } from 'undici'
 import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
 import { within } from '../runtime/request-limit.ts'
+import { readText } from '../runtime/system-file.ts'
 import { validitiesIn } from '../runtime/system-pem.ts'
 import type { ExpiringKind, Lifetime } from '../telemetry/expiry.ts'
 import { addSecret, oneLine } from '../telemetry/secrets.ts'
@@ -289,7 +289,7 @@ function refuseClearText(endpoint: URL, issuer: URL): void {
 async function authorityOf(settings: OidcSettings): Promise<string | undefined> {
   const { 'idp-certificate-authority': file, 'idp-certificate-authority-data': data } = settings
   if (data) return Buffer.from(data, 'base64').toString('utf8')
-  return file ? await readFile(file, 'utf8') : undefined
+  return file ? await readText(file) : undefined
 }
 
 type TokenRequestOptions = NonNullable<Parameters<typeof request>[1]> & { readonly dispatcher: Dispatcher }

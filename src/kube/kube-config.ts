@@ -1,5 +1,4 @@
 import { existsSync, readFileSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
 import { isIPv6 } from 'node:net'
 import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
@@ -7,6 +6,7 @@ import { unreadableReason } from '../documents/validation.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { systemClock, systemRandom } from '../runtime/system-clock.ts'
+import { readText } from '../runtime/system-file.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import { Outages } from '../telemetry/outages.ts'
@@ -131,7 +131,7 @@ function readTexts(files: readonly string[]): Promise<string[]> {
   return Promise.all(
     files.map(async (file) => {
       try {
-        return await readFile(file, 'utf8')
+        return await readText(file)
       } catch (error) {
         throw new KubeConfigError(`kubeconfig ${file}: ${unreadableReason(error)}`)
       }

@@ -1,13 +1,17 @@
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
-import { rm, writeFile } from 'node:fs/promises'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import type { RequestListener } from 'node:http'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fromKubeConfig, loadKubeConfig } from '../../src/kube/kube-config.ts'
 import { formatTime } from '../../src/runtime/time-format.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
-import { eventually } from '../support/with-timeout.ts'
+import { endReadingsOf, makeHangingFile } from '../support/hanging-file.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { eventually, withTimeout } from '../support/with-timeout.ts'
 import { ask, bodyFrom, echo, kubeconfigOf, never, request, setUp, shown, writePair } from './kube-config-setup.ts'
 import { bodyOf, certificate, serverTls, startServer } from './loopback-server.ts'
 
@@ -260,6 +264,38 @@ for (const content of ['', certificate('ca.crt').replace(/M/g, 'N')]) {
     )
   })
 }
+
+test('while there are no credentials yet and the authority hangs, probes read its file once', {
+  timeout: 60_000,
+}, async (t) => {
+  const directory = await tempDir(t)
+  const kubeconfig = join(directory, 'config')
+  const ca = join(directory, 'ca.crt')
+  const token = join(directory, 'token')
+  await writeFile(ca, certificate('ca.crt'))
+  await writeFile(token, 'one')
+  const authority = `certificate-authority: ${ca}`
+  await writeFile(kubeconfig, kubeconfigOf('https://127.0.0.1:1', `tokenFile: ${token}`, authority))
+  const { config, access, reload } = await loadKubeConfig({ kubeconfig, environment: {} })
+  await writeFile(token, '')
+  await rm(ca)
+  makeHangingFile(ca)
+  const clock = new VirtualClock()
+  const transport = fromKubeConfig(config, { access, reload, clock: clock.view() })
+  t.after(() => transport.close())
+  try {
+    for (let probes = 0; probes < 6; probes++) {
+      const given = new AbortController()
+      const sent = assert.rejects(transport.send({ ...request, mayBeAnonymous: true }, given.signal), /too late/)
+      await clock.advance(2_000)
+      given.abort(new Error('too late'))
+      await sent
+    }
+    assert.match(await withTimeout(readFile(kubeconfig, 'utf8'), 10_000, 'another file'), /^current-context/)
+  } finally {
+    await endReadingsOf(ca)
+  }
+})
 
 test('so it is for a context without a user', async (t) => {
   const { transport, clock, server, kubeconfig } = await setUp(t, echo, () => 'token: one')

@@ -65,7 +65,7 @@ export class LeaseLock {
 
   async #read(signal: AbortSignal): Promise<Lease | undefined> {
     const { api, namespace, name } = this.#options
-    const lease = await ifFound(api.get(leases, { namespace, name }, { signal }))
+    const lease = await ifFound(api.get(leases, { namespace, name }, { urgent: true, signal }))
     if (lease !== undefined) this.#observe(lease)
     return lease
   }
@@ -80,8 +80,8 @@ export class LeaseLock {
     const head = { apiVersion: apiVersionOf(leases), kind: leases.kind, metadata: { namespace, name } }
     const written =
       lease === undefined
-        ? await api.create(leases, { ...head, spec }, { signal })
-        : await api.update(leases, { ...lease, spec: { ...lease.spec, ...spec } }, { signal })
+        ? await api.create(leases, { ...head, spec }, { urgent: true, signal })
+        : await api.update(leases, { ...lease, spec: { ...lease.spec, ...spec } }, { urgent: true, signal })
     this.#observe(written)
   }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createApiServer, inProcessTransport } from '../../src/apiserver/api-server.ts'
+import { refusedWith } from '../../src/apiserver/faults.ts'
 import { KubeError } from '../../src/kube/errors.ts'
 import {
   defaultLeaderElectionTiming,
@@ -10,6 +11,7 @@ import {
 } from '../../src/kube/leader-election.ts'
 import { type Lease, namespaces } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
+import type { Transport } from '../../src/kube/transport.ts'
 import { sleep } from '../../src/runtime/clock.ts'
 import { type Random, randomInteger, seededRandom } from '../../src/runtime/random.ts'
 import { aborted } from '../../src/runtime/signals.ts'
@@ -437,4 +439,36 @@ test('on the embedded API server one of three leads, then each in turn', async (
     await leader.run
   }
   assert.deepEqual(led.sort(), ['a', 'b', 'c'])
+})
+
+test('two renewals that the server puts off by five seconds do not cost the leadership', {
+  timeout: 30_000,
+}, async () => {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const random = seededRandom(1, 'put off')
+  const direct = inProcessTransport(createApiServer({ clock, random }))
+  let refusals = 0
+  const transport: Transport = {
+    ...direct,
+    async send(request, signal) {
+      return refusals-- > 0 ? refusedWith(429, 5) : direct.send(request, signal)
+    },
+  }
+  const api = restKubeApi({ transport, clock, random })
+  await api.create(namespaces, { metadata: { name: 'kube-system' } })
+  const logger = memoryLogger()
+  const elector = new LeaderElector({ api, clock, random, logger, namespace: 'kube-system', name: 'c', identity: 'a' })
+  const stop = new AbortController()
+  const run = elector.run(stop.signal, aborted)
+  await time.advance(1_000)
+  refusals = 2
+  await time.advance(20_000)
+  stop.abort()
+  await time.advance(1_000)
+  await run
+  assert.deepEqual(
+    logger.lines.filter(({ level }) => level === 'info').map(({ message }) => message),
+    ['leading', 'gave up leadership'],
+  )
 })

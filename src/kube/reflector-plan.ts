@@ -15,6 +15,8 @@ export type ReflectorState<T> =
       readonly phase: 'paging'
       /** The objects received so far. */
       readonly items: T[]
+      /** That of the first page: a server may answer each page from a newer state. Undefined before the first page. */
+      readonly resourceVersion?: string
       readonly continue: string | undefined
       readonly limit: number | undefined
     }

@@ -183,11 +183,12 @@ export class Reflector<T extends KubeObject> {
       .catch(onlyKubeError)
     if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, watchError: false }
     const { next } = page
+    const { resourceVersion = page.metadata.resourceVersion } = this.#state
     for (const item of page.items) items.push(item)
     if (next !== undefined) {
-      this.#state = { phase: 'paging', items, continue: next, limit }
+      this.#state = { phase: 'paging', items, resourceVersion, continue: next, limit }
     } else {
-      const listed = this.#listed(page.metadata.resourceVersion, items)
+      const listed = this.#listed(resourceVersion, items)
       if (listed !== undefined) await listed
     }
     return undefined

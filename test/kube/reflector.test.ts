@@ -207,6 +207,23 @@ test('where streaming is refused the list comes in pages of 500, and streaming i
   await stop()
 })
 
+test('a list whose pages come from ever newer states is followed from the state of the first', {
+  timeout: 10_000,
+}, async (t) => {
+  const api = pagingApi()
+  api.answer = ({ of }) =>
+    'continue' in of && of.continue === 'more'
+      ? listOf('9', [service('b', '8')])
+      : listOf('5', [service('a', '1')], 'more')
+  const { time, told, stop } = start(t, api)
+  await time.advance(0)
+  api.lastWatch.send(added(service('a', '7')))
+  await time.advance(0)
+  assert.equal(api.lastWatch.query.resourceVersion, '5')
+  assert.deepEqual(told, ['= ns/a ns/b', 'ADDED ns/a'])
+  await stop()
+})
+
 test('where every streaming list breaks, and only those, the list comes in pages', { timeout: 10_000 }, async (t) => {
   const api = pagingApi()
   api.onWatch = (watch) => {

@@ -1,6 +1,6 @@
 import { Socket } from 'node:net'
 import { checkServerIdentity } from 'node:tls'
-import { Agent, buildConnector, type Dispatcher, ProxyAgent } from 'undici'
+import { Agent, buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici'
 import { certificateFault, failureCode, shortMessage, socketReason } from '../net/host-port.ts'
 import { messageOf } from '../runtime/errors.ts'
 import { Semaphore, type Slot } from '../runtime/request-limit.ts'
@@ -228,6 +228,9 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
     requestTls,
     proxyTls: { ...socket, timeout, rejectUnauthorized: true },
     connectTimeout: timeout,
+    // A tunnel is opened for no particular request, so it does not end with one.
+    clientFactory: (origin, { connect }: { connect?: buildConnector.connector }) =>
+      new Pool(origin, { ...(connect && { connect: tracked(connect, sockets) }), headersTimeout: timeout }),
   })
 }
 
@@ -297,6 +300,7 @@ const reasons: Readonly<Record<string, string>> = {
   UND_ERR_SOCKET: 'connection closed by the server',
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'connection closed in the middle of the answer',
   UND_ERR_PRX_CONN: 'connection closed by the proxy',
+  UND_ERR_HEADERS_TIMEOUT: 'the proxy opened no tunnel in time',
   UND_ERR_PRX_TLS: 'the certificate of the proxy is for another name',
   UND_ERR_DESTROYED: 'the transport is closed',
   UND_ERR_CLOSED: 'the transport is closed',

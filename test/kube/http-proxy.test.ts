@@ -5,6 +5,7 @@ import { type TestContext, test } from 'node:test'
 import { isKubeError } from '../../src/kube/errors.ts'
 import { ProxyError, parseProxy, proxyFromEnvironment } from '../../src/kube/http-proxy.ts'
 import { HttpTransport } from '../../src/kube/http-transport.ts'
+import { eventually } from '../support/with-timeout.ts'
 import { certificate, serverTls, startServer } from './loopback-server.ts'
 
 const direct = 'direct'
@@ -64,8 +65,11 @@ test('a proxy that is not HTTP is refused in one line that keeps its password', 
   }
 })
 
-/** A proxy that tunnels CONNECT and forwards the rest, or refuses both with `refusal`. */
-async function startProxy(t: TestContext, refusal?: number): Promise<{ url: URL; asked: string[] }> {
+/** A proxy that tunnels CONNECT and forwards the rest; with `fault` it refuses CONNECT, or falls silent at it or after it. */
+async function startProxy(
+  t: TestContext,
+  fault?: number | 'silent' | 'silent tunnel',
+): Promise<{ url: URL; asked: string[]; open: () => number }> {
   const asked: string[] = []
   const sockets = new Set<Socket>()
   const keep = (socket: Socket): Socket => {
@@ -79,8 +83,10 @@ async function startProxy(t: TestContext, refusal?: number): Promise<{ url: URL;
   proxy.on('connection', keep)
   proxy.on('connect', (request, socket: Socket) => {
     asked.push(`CONNECT ${request.url} ${request.headers['proxy-authorization']}`)
-    if (refusal !== undefined) {
-      socket.end(`HTTP/1.1 ${refusal} No\r\n\r\n`)
+    if (fault !== undefined) {
+      if (typeof fault === 'number') socket.end(`HTTP/1.1 ${fault} No\r\n\r\n`)
+      if (fault === 'silent tunnel') socket.write('HTTP/1.1 200 OK\r\n\r\n')
+      socket.on('end', () => socket.end()).resume()
       return
     }
     const { hostname, port } = new URL(`http://${request.url}`)
@@ -92,7 +98,8 @@ async function startProxy(t: TestContext, refusal?: number): Promise<{ url: URL;
     for (const socket of sockets) socket.destroy()
     await new Promise((resolve) => proxy.close(resolve))
   })
-  return { url: new URL(`http://user:pass@127.0.0.1:${(proxy.address() as AddressInfo).port}`), asked }
+  const url = new URL(`http://user:pass@127.0.0.1:${(proxy.address() as AddressInfo).port}`)
+  return { url, asked, open: () => [...sockets].filter(({ destroyed }) => !destroyed).length }
 }
 
 const request = { method: 'GET', path: '/a', query: [], headers: {} } as const
@@ -135,4 +142,27 @@ test('a proxy that refuses is named as the obstacle, without its password', asyn
     assert.match(error.message, /^https:\/\/example\.test via the proxy http:\/\/127\.0\.0\.1:\d+: .*403/)
     return true
   })
+})
+
+test('a proxy that opens no tunnel is named, and its connections do not pile up', { timeout: 30_000 }, async (t) => {
+  const { url, open } = await startProxy(t, 'silent')
+  const server = new URL('https://example.test')
+  const transport = new HttpTransport({ server, proxy: url, connectTimeoutMs: 200 })
+  t.after(() => transport.close())
+  for (let times = 0; times < 3; times++) {
+    await assert.rejects(transport.send({ ...request, timeoutMs: 20 }, never), { code: 'Timeout' })
+  }
+  await eventually('the end of the connections', () => open() === 0)
+  await assert.rejects(transport.send(request, never), { message: /: the proxy opened no tunnel in time$/ })
+})
+
+test('closing ends a TLS handshake in the tunnel of a proxy', { timeout: 30_000 }, async (t) => {
+  const { url, asked, open } = await startProxy(t, 'silent tunnel')
+  const server = new URL('https://example.test')
+  const transport = new HttpTransport({ server, proxy: url, connectTimeoutMs: 60_000 })
+  const sent = assert.rejects(transport.send(request, never), /the transport is closed/)
+  await eventually('the tunnel', () => asked.length === 1)
+  await transport.close()
+  await sent
+  await eventually('the end of the connection', () => open() === 0)
 })

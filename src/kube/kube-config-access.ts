@@ -136,7 +136,7 @@ export function impersonationHeaders(user: UserEntry | undefined): ExtraHeaders 
   if (impersonateUid) headers['impersonate-uid'] = impersonateUid
   if (impersonateGroups?.length) headers['impersonate-group'] = impersonateGroups
   for (const [key, values] of Object.entries(impersonateExtra ?? {})) {
-    headers[`impersonate-extra-${escapeHeaderKey(key)}`] = values
+    headers[`impersonate-extra-${escapeHeaderKey(key)}`] = values ?? []
   }
   return headers
 }
@@ -227,6 +227,11 @@ function checkUser(user: UserEntry, fail: Fail): void {
     }
     if (user.exec.interactiveMode === 'Always')
       fail(`the exec plugin of ${of} requires a terminal (interactiveMode: Always)`)
+  }
+  const extra: unknown = user.impersonateExtra ?? {}
+  if (!isListOf(user.impersonateGroups, isText)) fail(`as-groups of ${of} is not a list of strings; quote them`)
+  if (!isRecord(extra) || !Object.values(extra).every((values) => isListOf(values, isText))) {
+    fail(`as-user-extra of ${of} is not a mapping of lists of strings; quote them`)
   }
   const others = user.impersonateGroups?.length || user.impersonateUid || user.impersonateExtra
   if (others && !user.impersonateUser) fail(`${of} has as-groups, as-uid or as-user-extra, but no as`)

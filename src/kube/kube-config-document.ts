@@ -16,7 +16,7 @@ export interface UserEntry extends User {
   readonly tokenFile?: string | undefined
   readonly impersonateGroups?: readonly string[] | undefined
   readonly impersonateUid?: string | undefined
-  readonly impersonateExtra?: Readonly<Record<string, readonly string[]>> | undefined
+  readonly impersonateExtra?: Readonly<Record<string, readonly string[] | null>> | undefined
 }
 
 /**
@@ -115,8 +115,8 @@ export function readKubeConfig(file: string, text: string): KubeConfigEntries {
       authProvider: fields['auth-provider'] ?? undefined,
       impersonateUser: text('as'),
       impersonateUid: text('as-uid'),
-      impersonateGroups: strings(fields['as-groups']),
-      impersonateExtra: extraOf(fields['as-user-extra']),
+      impersonateGroups: fields['as-groups'] ?? undefined,
+      impersonateExtra: fields['as-user-extra'] ?? undefined,
     })),
     contexts: readList('contexts', 'context', ({ text }) => ({
       cluster: text('cluster') ?? '',
@@ -155,15 +155,6 @@ function execOf(exec: unknown, directory: string): unknown {
 function execConfig(extensions: unknown): unknown {
   if (!Array.isArray(extensions)) return undefined
   return extensions.find((entry) => isRecord(entry) && entry.name === 'client.authentication.k8s.io/exec')?.extension
-}
-
-function extraOf(extra: unknown): Readonly<Record<string, readonly string[]>> | undefined {
-  if (!isRecord(extra)) return undefined
-  return Object.fromEntries(Object.entries(extra).map(([key, values]) => [key, strings(values) ?? []]))
-}
-
-function strings(values: unknown): readonly string[] | undefined {
-  return Array.isArray(values) ? values.map(String) : undefined
 }
 
 function absolute(directory: string, file: string | undefined): string | undefined {

@@ -250,6 +250,14 @@ const mistakes: [text: string, words: RegExp, options?: LoadKubeConfigOptions][]
     configOf(server, 'token: t, auth-provider: { name: azure }'),
     /: the auth-provider azure of user "u" is no longer supported; use the exec plugin kubelogin$/,
   ],
+  ...['admins', '[1]', '{ a: b }'].map((groups): (typeof mistakes)[number] => [
+    configOf(server, `token: t, as: alice, as-groups: ${groups}`),
+    /: as-groups of user "u" is not a list of strings; quote them$/,
+  ]),
+  ...['admins', '[a]', '{ reason: why }', '{ reason: [1] }'].map((extra): (typeof mistakes)[number] => [
+    configOf(server, `token: t, as: alice, as-user-extra: ${extra}`),
+    /: as-user-extra of user "u" is not a mapping of lists of strings; quote them$/,
+  ]),
   [configOf(server, 'token: t, as-groups: [a]'), /: user "u" has as-groups, as-uid or as-user-extra, but no as$/],
 ]
 for (const [text, words, options] of mistakes) {

@@ -242,3 +242,8 @@ function isSameName(one: MasterLease, other: MasterLease): boolean {
 function nameOf({ address, holder }: MasterLease): string {
   return `${address} ${holder?.host ?? ''}`
 }
+
+/** The addresses in Endpoints and slice. A master writes both, so an address in only one of them is not a master's. */
+export function listedInBoth({ endpoints, slice }: ObservedEndpoints): readonly string[] {
+  return addressesIn(endpoints).filter((address) => !slice || addressesInSlice(slice).includes(address))
+}

@@ -11,12 +11,12 @@ import type { Announcements, LeaseTelemetry } from '../announcements.ts'
 import { type EndpointsAdapter, type ListPlan, NoLiveMasters } from '../endpoints-adapter.ts'
 import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
-import { addressesIn, addressesInSlice, type EndpointPort } from '../identity.ts'
+import { addressesIn, type EndpointPort } from '../identity.ts'
 import { type Holder, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
 import { isHeldBy, type LifeSpan, listedAddresses, MeasuredSpan, othersReady, portsAgreed } from '../members.ts'
 import type { ReadinessMonitor } from '../readiness-monitor.ts'
 import type { ListReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
-import { isFleetDualStack, leasesForList, secondAddressesForList } from './fleet.ts'
+import { isFleetDualStack, leasesForList, listedInBoth, secondAddressesForList } from './fleet.ts'
 import { failsByEtcd } from './readiness.ts'
 import {
   type Membership,
@@ -74,6 +74,8 @@ export class MembershipRunner implements ListReconciler {
   #isAnnounced = false
   /** The listed addresses at this master's first read of the list. */
   #listedBefore: readonly string[] | undefined
+  /** Why this master could not withdraw its address, as last logged in this departure. */
+  #loggedFault: string | undefined
 
   constructor(options: MembershipRunnerOptions) {
     this.#options = options
@@ -338,8 +340,10 @@ export class MembershipRunner implements ListReconciler {
   #listOutcome(error: unknown): 'refused' | 'conflict' | 'failed' {
     if (error instanceof NoLiveMasters) return 'refused'
     if (error instanceof RemoteError && error.nature === 'conflict') return 'conflict'
-    if (!this.#signal?.aborted) {
-      this.#options.logger.warn({ reason: messageOf(error) }, 'could not withdraw the address')
+    const reason = messageOf(error)
+    if (!this.#signal?.aborted && reason !== this.#loggedFault) {
+      this.#loggedFault = reason
+      this.#options.logger.warn({ reason }, 'could not withdraw the address')
     }
     return 'failed'
   }
@@ -364,6 +368,7 @@ export class MembershipRunner implements ListReconciler {
         this.#hasJoined.resolve()
         break
       case 'unready':
+        this.#loggedFault = undefined
         logger.info({ address }, 'leaving the list until the API server is ready again')
         break
       case 'expiry-suspected':
@@ -390,9 +395,4 @@ export class MembershipRunner implements ListReconciler {
   get #nowMs(): number {
     return this.#options.clock.monotonicMs()
   }
-}
-
-/** The addresses in Endpoints and slice. A master writes both, so an address in only one of them is not a master's. */
-function listedInBoth({ endpoints, slice }: ObservedEndpoints): readonly string[] {
-  return addressesIn(endpoints).filter((address) => !slice || addressesInSlice(slice).includes(address))
 }

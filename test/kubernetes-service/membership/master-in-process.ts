@@ -12,7 +12,7 @@ import { MembershipRunner } from '../../../src/kubernetes-service/membership/run
 import { membershipTimings } from '../../../src/kubernetes-service/membership/timings.ts'
 import { ReadinessMonitor } from '../../../src/kubernetes-service/readiness-monitor.ts'
 import type { Clock } from '../../../src/runtime/clock.ts'
-import { silentLogger } from '../../../src/telemetry/logger.ts'
+import { type Logger, silentLogger } from '../../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
 
 /** One master's membership, as it ships, without the controller that keeps the objects. */
@@ -35,11 +35,12 @@ export function startMaster(
     readonly ports?: readonly EndpointPort[]
     readonly answer?: ReadinessAnswer
     readonly availability?: Availability
+    readonly logger?: Logger
   } = {},
 ): MasterInProcess {
   const { api, clock } = world
   const metrics = prometheusMetrics()
-  const shared = { clock, logger: silentLogger, metrics, events: noEvents, api }
+  const shared = { clock, logger: options.logger ?? silentLogger, metrics, events: noEvents, api }
   const [address = ''] = holder.addresses
   const fleet = new FleetView({ ...shared, ttlMs: 15_000 })
   const monitor = new ReadinessMonitor({

@@ -1,14 +1,18 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createApiServer, inProcessTransport } from '../../../src/apiserver/api-server.ts'
+import { refusedWith } from '../../../src/apiserver/faults.ts'
 import { Availability } from '../../../src/kube/availability.ts'
+import { namespaces } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
+import type { Transport } from '../../../src/kube/transport.ts'
 import type { MasterLeases } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
+import { parseAddress } from '../../../src/net/address.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { RequestTimeout } from '../../../src/runtime/request-limit.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
-import { silentLogger } from '../../../src/telemetry/logger.ts'
+import { memoryLogger, silentLogger } from '../../../src/telemetry/logger.ts'
 import { addressesOf, holder } from '../leases/holders.ts'
 import { startMaster } from './master-in-process.ts'
 
@@ -19,7 +23,17 @@ function setUp() {
   const time = new VirtualClock()
   const clock = time.view()
   const random = seededRandom(1, 'server')
-  const api = restKubeApi({ transport: inProcessTransport(createApiServer({ clock, random })), clock, random })
+  const direct = inProcessTransport(createApiServer({ clock, random }))
+  const server = { refusesWrites: false }
+  const transport: Transport = {
+    ...direct,
+    async send(request, signal) {
+      return server.refusesWrites && request.method !== 'GET'
+        ? refusedWith(403, undefined)
+        : direct.send(request, signal)
+    },
+  }
+  const api = restKubeApi({ transport, clock, random })
   const leases = new MemoryLeases(new MemoryLeaseRegistry(clock), { ttlMs: 15_000 })
   const start = (address: string) => {
     const link = { loses: 'nothing' as 'nothing' | 'writes' | 'everything' }
@@ -35,10 +49,11 @@ function setUp() {
       watch: (onChange, signal) => leases.watch(onChange, signal),
     }
     const availability = new Availability({ clock, logger: silentLogger })
-    const master = startMaster({ api, clock }, own, holder(address, { host: address }), { availability })
-    return { ...master, master, link, availability }
+    const logger = memoryLogger()
+    const master = startMaster({ api, clock }, own, holder(address, { host: address }), { availability, logger })
+    return { ...master, master, link, availability, logger }
   }
-  return { time, leases, start }
+  return { time, leases, start, server, api }
 }
 
 test('an outage of the store ends for a master that lets its lease expire, because its server is dead', async () => {
@@ -74,4 +89,30 @@ test('an outage of the store lasts while its renewals get no answer, although it
   await time.advance(2_000)
   assert.equal(one.availability.available, true)
   await one.kill()
+})
+
+test('a departing master that may not change the list says so once, not at each attempt', {
+  timeout: 30_000,
+}, async () => {
+  const { time, start, server, api } = setUp()
+  await api.create(namespaces, { metadata: { name: 'default' } })
+  const [one, two] = [start('192.0.2.1'), start('192.0.2.2')]
+  await time.advance(9_500)
+  const listed = one.runner.reconcileEndpoints(parseAddress('192.0.2.1'), [], 'agreed', signal)
+  await time.advance(0)
+  await listed
+  server.refusesWrites = true
+  const deadline = new AbortController()
+  const stopped = assert.rejects(one.runner.stop('always', deadline.signal), /too late/)
+  await time.advance(5_000)
+  deadline.abort(new Error('too late'))
+  await stopped
+  assert.deepEqual(
+    one.logger.lines.filter(({ level }) => level === 'warn').map(({ message }) => message),
+    [
+      'could not withdraw the address',
+      'could not withdraw the address in time; it stays listed until its lease expires',
+    ],
+  )
+  await Promise.all([one.kill(), two.kill()])
 })

@@ -27,18 +27,23 @@ export function isPodReady(pod: Pod): boolean {
  */
 export function isEndpoint(pod: Pod, includeTerminating: boolean): boolean {
   const status = pod.status
-  if (status === undefined || status.phase === 'Failed' || status.phase === 'Succeeded') return false
+  if (status === undefined || hasEnded(pod)) return false
   if (!status.podIP && !status.podIPs?.length) return false
   return includeTerminating || !isBeingDeleted(pod)
 }
 
+function hasEnded({ status }: Pod): boolean {
+  return status?.phase === 'Failed' || status?.phase === 'Succeeded'
+}
+
 /**
- * Whether a change of a Pod may change endpoints (the first result of upstream's `podEndpointsChanged`). Always true
- * for a Pod that is being deleted: upstream compares the pointers to the deletion times, which differ.
+ * Whether a change of a Pod may change endpoints (the first result of upstream's `podEndpointsChanged`, which does not
+ * see that an unready Pod ends). Always true for a Pod that is being deleted: upstream compares the pointers to the
+ * deletion times, which differ.
  */
 export function isEndpointChange(old: Pod, pod: Pod): boolean {
   if (isBeingDeleted(old) || isBeingDeleted(pod)) return true
-  if (isPodReady(old) !== isPodReady(pod)) return true
+  if (isPodReady(old) !== isPodReady(pod) || hasEnded(old) !== hasEnded(pod)) return true
   const before = old.status?.podIPs ?? []
   const after = pod.status?.podIPs ?? []
   return before.length !== after.length || before.some(({ ip }, index) => ip !== after[index]?.ip)

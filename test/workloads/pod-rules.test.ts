@@ -80,6 +80,16 @@ test('an endpoint may be another one when its addresses change places, and alway
   assert.equal(isEndpointChange(leaving, leaving), true)
 })
 
+test('an unready Pod that ends is no endpoint any more', () => {
+  const running: Pod = { status: { phase: 'Running', podIP: '192.0.2.1', podIPs: [{ ip: '192.0.2.1' }] } }
+  for (const phase of ['Failed', 'Succeeded']) {
+    const ended: Pod = { status: { ...running.status, phase } }
+    assert.deepEqual([isEndpoint(running, false), isEndpoint(ended, false)], [true, false])
+    assert.equal(isEndpointChange(running, ended), true)
+    assert.equal(isEndpointChange(ended, ended), false)
+  }
+})
+
 test('a headless Service has no ClusterIP, nor has one without an address', () => {
   const answers = [undefined, '', 'None', '192.0.2.1'].map((clusterIP) =>
     hasClusterIp(clusterIP === undefined ? {} : { spec: { clusterIP } }),

@@ -90,7 +90,7 @@ export function changeAddresses(world: World): void {
   writeStatus(world, { ...pod, ips: world.chance(0.15) ? [] : addressSet(world) })
 }
 
-/** Its phase alone is nothing that controllers wait for. */
+/** Its phase alone is nothing that kube-controller-manager waits for. */
 export function finishPod(world: World): void {
   const pod = world.find(world.pods.values(), ({ state }) => state === 'alive')
   if (pod === undefined) return

@@ -33,12 +33,12 @@ export class EndpointSliceMetrics {
     this.#max = maxEndpointsPerSlice
     this.#added = metrics.histogram({
       name: `${prefix}_endpoints_added_per_sync`,
-      help: 'Endpoints added in a sync of a Service, by address type of the Service.',
+      help: 'Endpoints added in a sync of a Service, counted for each of its address types.',
       buckets: countBuckets,
     })
     this.#removed = metrics.histogram({
       name: `${prefix}_endpoints_removed_per_sync`,
-      help: 'Endpoints removed in a sync of a Service, by address type of the Service.',
+      help: 'Endpoints removed in a sync of a Service, counted for each of its address types.',
       buckets: countBuckets,
     })
     this.#changes = metrics.counter({
@@ -48,7 +48,7 @@ export class EndpointSliceMetrics {
     })
     this.#changedPerSync = metrics.histogram({
       name: `${prefix}_endpointslices_changed_per_sync`,
-      help: 'EndpointSlices that a sync of a Service wrote, by address type of the Service.',
+      help: 'EndpointSlices that a sync of a Service wrote, counted for each of its address types.',
       labels: ['topology', 'traffic_distribution'],
       buckets: defaultBuckets,
     })

@@ -10,6 +10,7 @@ import { type ExecPluginConfig, type ExecPluginOptions, execPlugin } from '../..
 import type { Grant } from '../../src/kube/kube-config-renewal.ts'
 import { formatTime } from '../../src/runtime/time-format.ts'
 import { memoryLogger, silentLogger } from '../../src/telemetry/logger.ts'
+import { isAlive } from '../support/is-alive.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { eventually } from '../support/with-timeout.ts'
 import { certificate } from './loopback-server.ts'
@@ -149,7 +150,7 @@ test('a plugin that hangs is ended with all that it started', async (t) => {
   const waiting = run()
   await assert.rejects(waiting, /did not answer within 8000 ms$/)
   const pid = Number(readFileSync(pidFile, 'utf8'))
-  await eventually('its child is gone', () => !alive(pid))
+  await eventually('its child is gone', () => !isAlive(pid))
 })
 
 test('a plugin that gives no first answer within a second is named, once', async (t) => {
@@ -168,17 +169,6 @@ test('closing ends a plugin that runs', async (t) => {
   close()
   await waiting
 })
-
-function alive(pid: number): boolean {
-  try {
-    // A child whose parent is gone may stay a zombie where nobody reaps: it has ended all the same.
-    return process.platform !== 'linux'
-      ? process.kill(pid, 0)
-      : !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
-  } catch {
-    return false
-  }
-}
 
 test('a variable without a value is empty for a plugin, as for kubectl', async (t) => {
   const script = `echo '{"apiVersion":"${apiVersion}","kind":"ExecCredential","status":{"token":"'"[\${A-unset}\${B-unset}]"'"}}'`

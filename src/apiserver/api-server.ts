@@ -12,7 +12,7 @@ import type { Kind } from './kind.ts'
 import { OPENAPI_V2_PATH, openApiDocuments, openApiV2 } from './open-api.ts'
 import { methodNotAllowed, Refusal } from './refusal.ts'
 import { Kinds } from './resources/kinds.ts'
-import { Routes, withoutLastSlash } from './routes.ts'
+import { Routes, withoutTrailingSlash } from './routes.ts'
 import { Store } from './store.ts'
 import { NamespaceContents } from './writes.ts'
 
@@ -106,7 +106,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     if (aggregated !== undefined) return aggregated
     // Made only when needed, because clients of a simulated server hardly ever request them.
     documents ??= new Map([...discoveryDocuments(served), ...openApiDocuments(served)])
-    const document = reads ? documents.get(withoutLastSlash(path)) : undefined
+    const document = reads ? documents.get(withoutTrailingSlash(path)) : undefined
     if (document !== undefined && method === 'HEAD' && !path.startsWith('/openapi')) throw methodNotAllowed()
     return document === undefined
       ? { status: 404, headers: { 'content-type': 'text/plain; charset=utf-8' }, body: '404 page not found\n' }

@@ -1,5 +1,5 @@
 import type { ApiRequest } from '../kube/transport.ts'
-import { remembering } from '../runtime/memo.ts'
+import { memoize } from '../runtime/memo.ts'
 import type { Kind } from './kind.ts'
 
 /** The target of a request. */
@@ -31,10 +31,10 @@ export class Routes {
   }
 
   /** The target of a path. Cached, because clients request the same few paths again and again. */
-  readonly find = remembering((path) => this.#find(path), 256)
+  readonly find = memoize((path) => this.#find(path), 256)
 
   #find(path: ApiRequest['path']): Route {
-    const parts = withoutLastSlash(path).split('/')
+    const parts = withoutTrailingSlash(path).split('/')
     // The part before the leading slash is empty.
     const rootLength = parts[1] === 'api' ? 3 : 4
     if (parts.length <= rootLength) return { to: 'elsewhere' }
@@ -73,6 +73,6 @@ function decoded(part: string): string | undefined {
 }
 
 /** The path without the slashes at its end, which have no meaning. */
-export function withoutLastSlash(path: string): string {
+export function withoutTrailingSlash(path: string): string {
   return path.endsWith('/') ? path.replace(/\/+$/, '') : path
 }

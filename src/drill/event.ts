@@ -49,7 +49,7 @@ export interface MemberStatus {
   readonly sidecar: 'running' | 'stopping' | 'frozen' | 'down'
   readonly server: 'ready' | 'unready' | 'silent' | 'down'
   /** What a client gets at the member's port. */
-  readonly clientsMeet: 'served' | 'refused' | 'black-holed'
+  readonly clientConnections: 'served' | 'refused' | 'black-holed'
   /** Whether the member may still renew its lease. */
   readonly renewing: boolean
   /** Whether it runs, is connected, and its server is ready. */
@@ -58,12 +58,12 @@ export interface MemberStatus {
 
 /** The status of a member. The two parts of a kube-apiserver are one process. */
 export function statusOf(member: MemberState): MemberStatus {
-  const { address, frozen, ended, stopping, running, answering, ready, clientsMeet, renewing, healthy } = member
+  const { address, frozen, ended, stopping, running, answering, ready, clientConnections, renewing, healthy } = member
   return {
     address,
     sidecar: ended ? 'down' : frozen ? 'frozen' : running ? 'running' : stopping ? 'stopping' : 'down',
-    server: clientsMeet === 'refused' ? 'down' : !answering ? 'silent' : ready ? 'ready' : 'unready',
-    clientsMeet,
+    server: clientConnections === 'refused' ? 'down' : !answering ? 'silent' : ready ? 'ready' : 'unready',
+    clientConnections,
     renewing,
     healthy,
   }
@@ -141,9 +141,9 @@ export class ObservedFleet {
    * What a client gets at an address. If several masters share it, one that serves is enough, because the virtual
    * address leads clients there. Without a master there is no answer.
    */
-  meets(address: string): MemberStatus['clientsMeet'] {
-    if (this.#any(address, ({ clientsMeet }) => clientsMeet === 'served')) return 'served'
-    const silent = this.#any(address, ({ clientsMeet }) => clientsMeet === 'black-holed')
+  meets(address: string): MemberStatus['clientConnections'] {
+    if (this.#any(address, ({ clientConnections }) => clientConnections === 'served')) return 'served'
+    const silent = this.#any(address, ({ clientConnections }) => clientConnections === 'black-holed')
     return silent || this.mastersOf(address).length === 0 ? 'black-holed' : 'refused'
   }
 

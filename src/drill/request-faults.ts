@@ -107,7 +107,7 @@ export class RequestFaults {
    * How much later a request arrives, in milliseconds, and its end. The request counts toward the limit of each rule
    * that matches. `hang` overrides any status.
    */
-  meet(request: SentRequest): {
+  applyTo(request: SentRequest): {
     readonly delayMs: number
     readonly end: RequestEnd | undefined
   } {

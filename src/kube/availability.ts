@@ -198,7 +198,8 @@ export class Availability {
   #refuse(source: string, refusal: Refusal, lasts: boolean): void {
     const { code, reason, own } = refusal
     this.#failures.set(source, refusal)
-    const hidden = this.#outage === undefined ? this.outages.felt : this.#isFailing && !this.#isLong(this.#outage)
+    const hidden =
+      this.#outage === undefined ? this.outages.explainsSymptoms : this.#isFailing && !this.#isLong(this.#outage)
     const reportNow = lasts && !hidden && !refusal.reported && code !== UNAUTHORIZED
     if (reportNow) this.#failures.set(source, { ...refusal, reported: true })
     if (reportNow) {

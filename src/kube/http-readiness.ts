@@ -1,4 +1,4 @@
-import { remembering } from '../runtime/memo.ts'
+import { memoize } from '../runtime/memo.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
 import { noOutages, type Outages } from '../telemetry/outages.ts'
 import { isKubeError } from './errors.ts'
@@ -123,7 +123,7 @@ const hints: Readonly<Record<number, string>> = {
  * The checks in a verbose answer: lines `[+]name ok` and `[-]name failed: reason withheld`; other lines are ignored.
  * Results are cached, because each probe gets the same text until something changes.
  */
-export const parseReadinessChecks = remembering((text): readonly ReadinessCheck[] => {
+export const parseReadinessChecks = memoize((text): readonly ReadinessCheck[] => {
   const checks: ReadinessCheck[] = []
   for (const line of text.split('\n')) {
     const [, mark, name] = /^\[([+-])\](\S+)/.exec(line) ?? []

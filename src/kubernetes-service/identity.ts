@@ -1,6 +1,6 @@
 import type { EndpointSlice, Endpoints, Service } from '../kube/resources.ts'
 import { type Address, isLinkLocal, isLoopback, isMulticast, isUnspecified, tryParseAddress } from '../net/address.ts'
-import { remembering } from '../runtime/memo.ts'
+import { memoize } from '../runtime/memo.ts'
 
 /** The namespace and name of the objects of all three kinds that this folder manages. */
 export const KUBERNETES_SERVICE = { namespace: 'default', name: 'kubernetes' } as const
@@ -74,7 +74,7 @@ export function unlistableReason(address: Address): string | undefined {
  * Whether a text is an address in canonical form that can be listed. Results are cached, because each reconciliation
  * reads the same few addresses.
  */
-export const isListable = remembering((text) => {
+export const isListable = memoize((text) => {
   const address = tryParseAddress(text)
   return address?.text === text && unlistableReason(address) === undefined
 }, 64)

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf'
-import { remembering } from '../runtime/memo.ts'
+import { memoize } from '../runtime/memo.ts'
 import { type EndpointSubset, EndpointSubsetSchema, EndpointsSchema } from './gen/k8s.io/api/core/v1/generated_pb.ts'
 import { ObjectMetaSchema } from './gen/k8s.io/apimachinery/pkg/apis/meta/v1/generated_pb.ts'
 import { asGoWrites } from './go-message.ts'
@@ -41,7 +41,7 @@ export function decodeMasterLease(value: Uint8Array): StoredMasterLease {
 /** The lease of an ordinary master is no longer than this. */
 const MAX_REMEMBERED_BYTES = 1_024
 /** A cache of decoded values: each reconciliation reads all leases, and most have not changed. */
-const remembered = remembering((text) => decode(Buffer.from(text, 'latin1')), 64)
+const remembered = memoize((text) => decode(Buffer.from(text, 'latin1')), 64)
 
 function decode(value: Uint8Array): StoredMasterLease {
   const stored = decodeStored(endpoints, value)

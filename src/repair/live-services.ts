@@ -45,13 +45,13 @@ export async function listServices(api: KubeApi, signal: AbortSignal): Promise<r
 const FEW_NUMBERS = 8
 
 /** The numbers of one range that Services hold. The Services have just been read from the API server. */
-interface LiveHoldings {
+interface LiveNumbers {
   readonly numbers: Bitmap
   /** The findings that report these numbers as not allocated. */
   findings(numbers: Bitmap): Promise<readonly Finding[]>
 }
 
-interface RangeLiveOptions {
+interface RangeReaderOptions {
   readonly api: KubeApi
   readonly services: Followed<Service>
   readonly claims: RangeClaims
@@ -60,15 +60,15 @@ interface RangeLiveOptions {
 }
 
 /** Finds which numbers of one range are held by Services. Reads these Services from the API server. */
-export class RangeLive {
-  readonly #options: RangeLiveOptions
+export class RangeReader {
+  readonly #options: RangeReaderOptions
 
-  constructor(options: RangeLiveOptions) {
+  constructor(options: RangeReaderOptions) {
     this.#options = options
   }
 
   /** Reads all Services. `held` has the numbers that they hold. */
-  async all(signal: AbortSignal): Promise<{ readonly held: LiveHoldings; readonly checked: undefined }> {
+  async all(signal: AbortSignal): Promise<{ readonly held: LiveNumbers; readonly checked: undefined }> {
     return { held: await this.#heldBy(await listServices(this.#options.api, signal)), checked: undefined }
   }
 
@@ -81,7 +81,7 @@ export class RangeLive {
     numbers: Bitmap,
     many: boolean,
     signal: AbortSignal,
-  ): Promise<{ readonly held: LiveHoldings; readonly checked: readonly number[] | undefined }> {
+  ): Promise<{ readonly held: LiveNumbers; readonly checked: readonly number[] | undefined }> {
     const { api, services } = this.#options
     const known = [...(await this.#claimants(services.store.list(), numbers))]
     const chosen = many ? known : known.slice(0, FEW_NUMBERS)
@@ -101,7 +101,7 @@ export class RangeLive {
     return this.#notAllocated(this.#options.services.store.list(), numbers, false)
   }
 
-  async #heldBy(live: readonly Service[]): Promise<LiveHoldings> {
+  async #heldBy(live: readonly Service[]): Promise<LiveNumbers> {
     const { claims, index, clock } = this.#options
     const { held } = await inSlices(clock, surveyServices(live, claims))
     return {

@@ -2,7 +2,7 @@
  * Caches up to `limit` results of a pure function that is called with the same few texts. Results are shared: no caller
  * may change them.
  */
-export function remembering<T>(read: (text: string) => T, limit: number): (text: string) => T {
+export function memoize<T>(read: (text: string) => T, limit: number): (text: string) => T {
   const known = new Map<string, T>()
   return (text) => {
     const before = known.get(text)

@@ -26,13 +26,13 @@ export class Outages {
   }
 
   /** Whether an outage is in progress, or ended so recently that its consequences may persist. */
-  get felt(): boolean {
+  get explainsSymptoms(): boolean {
     return this.#open || this.#clock.monotonicMs() - this.#endedMs < FLAP_MS
   }
 
   begin(): void {
     // An earlier outage may have hidden lines that `takeHidden` did not return. They do not belong to this outage.
-    if (!this.felt) this.#hidden.clear()
+    if (!this.explainsSymptoms) this.#hidden.clear()
     this.#open = true
   }
 
@@ -103,7 +103,7 @@ class Symptom {
     const { hide, clock, againMs } = this.#options
     const nowMs = clock.monotonicMs()
     if (this.#state === 'logged' && nowMs - this.#loggedMs < againMs) return
-    if (this.#outages.felt) {
+    if (this.#outages.explainsSymptoms) {
       if (this.#state === 'absent') hide(logger, fields, message)
       if (this.#state !== 'logged') this.#state = 'hidden'
     } else {

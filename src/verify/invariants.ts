@@ -1,12 +1,12 @@
 import {
-  comesWithoutCause,
+  addedWithoutCause,
   deadAndListed,
   emptyLists,
-  goesWithoutCause,
   goneThoughHealthy,
   healthyAndMissing,
   leavesForUnready,
   removedByOthers,
+  removedWithoutCause,
   stoppedAndListed,
   unreadyAndListed,
   wrongAfterwards,
@@ -53,11 +53,11 @@ export const invariants = {
   },
   'no-address-goes-without-cause': {
     sentence: 'No address is removed while one of its masters has no cause to leave.',
-    broken: goesWithoutCause,
+    broken: removedWithoutCause,
   },
   'no-address-comes-without-cause': {
     sentence: 'No address is added that nobody can hold a lease for.',
-    broken: comesWithoutCause,
+    broken: addedWithoutCause,
   },
   'listed-master-stays': {
     sentence: 'An address that was added stays while its master is healthy.',

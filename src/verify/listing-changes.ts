@@ -62,7 +62,7 @@ export function removedByOthers(moment: Moment): readonly Breach[] {
 }
 
 /** Addresses that go without a visible cause. */
-export function goesWithoutCause(moment: Moment): readonly Breach[] {
+export function removedWithoutCause(moment: Moment): readonly Breach[] {
   return goneWithoutCause(moment).filter(({ byOthers }) => !byOthers)
 }
 
@@ -90,7 +90,7 @@ function goneWithoutCause(moment: Moment): readonly (Breach & { readonly byOther
 }
 
 /** Addresses that come although no lease for them can exist. */
-export function comesWithoutCause(moment: Moment): readonly Breach[] {
+export function addedWithoutCause(moment: Moment): readonly Breach[] {
   const { listings, histories } = moment
   return listings.flatMap((successor) => {
     const { atMs, object } = successor.listing

@@ -251,7 +251,7 @@ export class MemberHistory {
   #noteState(nowMs: number, standsStill: boolean): void {
     const state = this.#state
     if (state.storeFull) this.#refusedAtMs = nowMs
-    if (state.running && !state.answering && state.clientsMeet !== 'refused') this.#askingAtMs = nowMs
+    if (state.running && !state.answering && state.clientConnections !== 'refused') this.#askingAtMs = nowMs
     if (standsStill) this.#stoodStillMs += nowMs - this.#notedAtMs
     this.#notedAtMs = nowMs
     this.#noteDelay(nowMs)
@@ -385,13 +385,13 @@ export class MemberHistory {
 }
 
 /** Whether its server accepts messages but does nothing. A server that is gone refuses them. */
-function isStopped({ clientsMeet, answering }: MemberState): boolean {
-  return clientsMeet === 'black-holed' && !answering
+function isStopped({ clientConnections, answering }: MemberState): boolean {
+  return clientConnections === 'black-holed' && !answering
 }
 
 /** Whether its server executes the requests received while it was stopped, and the sidecar still runs. */
 function goesOn(state: MemberState): boolean {
-  return state.clientsMeet !== 'refused' && !isStopped(state) && !state.ended
+  return state.clientConnections !== 'refused' && !isStopped(state) && !state.ended
 }
 
 /** The least time for which a lease outlasts its master, whose last renewal may be an interval old. */

@@ -41,7 +41,7 @@ export interface MemberState {
    */
   readonly impaired: 'no' | 'rest' | 'lease'
   /** What a client gets at its port. */
-  readonly clientsMeet: 'served' | 'refused' | 'black-holed'
+  readonly clientConnections: 'served' | 'refused' | 'black-holed'
   /** Whether it runs, is connected, and its server is ready, so that clients may rely on it. */
   readonly healthy: boolean
   /** Whether it may still renew its lease. */
@@ -80,7 +80,7 @@ export function snapshotOf(member: MemberState): MemberState {
     serves: member.serves,
     etcdFails: member.etcdFails,
     impaired: member.impaired,
-    clientsMeet: member.clientsMeet,
+    clientConnections: member.clientConnections,
     healthy: member.healthy,
     renewing: member.renewing,
     storeFull: member.storeFull,
@@ -109,7 +109,7 @@ export function isLike(one: MemberState, other: MemberState): boolean {
     one.serves === other.serves &&
     one.etcdFails === other.etcdFails &&
     one.impaired === other.impaired &&
-    one.clientsMeet === other.clientsMeet &&
+    one.clientConnections === other.clientConnections &&
     one.hasBeenReady === other.hasBeenReady &&
     one.storeFull === other.storeFull &&
     one.leaseTtlMs === other.leaseTtlMs &&

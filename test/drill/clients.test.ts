@@ -203,7 +203,9 @@ function naively(
   const members = new Map<string, EventOf<'state'>>()
   for (const event of history) if (event.type === 'state' && event.atMs <= atMs) members.set(event.master, event)
   const outcomes = (one: string): string => {
-    const met = [...members.values()].filter((member) => member.address === one).map(({ clientsMeet }) => clientsMeet)
+    const met = [...members.values()]
+      .filter((member) => member.address === one)
+      .map(({ clientConnections }) => clientConnections)
     if (met.includes('served')) return 'served'
     return met.length > 0 && !met.includes('black-holed') ? 'refused' : 'black-holed'
   }

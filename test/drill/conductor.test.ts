@@ -133,8 +133,10 @@ test('an orderly end withdraws first, serves on for two seconds, and then refuse
   const out = slices(drilled).find(({ atMs }) => atMs > 0)
   const states = of(drilled, 'state').filter(({ master, atMs }) => master === 'master-1' && atMs > 0)
   const ended = states.find(({ sidecar }) => sidecar === 'down')
-  const refused = states.find(({ clientsMeet }) => clientsMeet === 'refused')
-  const back = states.find(({ atMs, clientsMeet }) => atMs > (refused?.atMs ?? 0) && clientsMeet === 'served')
+  const refused = states.find(({ clientConnections }) => clientConnections === 'refused')
+  const back = states.find(
+    ({ atMs, clientConnections }) => atMs > (refused?.atMs ?? 0) && clientConnections === 'served',
+  )
   assert.deepEqual(out?.addresses, addresses(2, 3))
   assert.ok(out !== undefined && ended !== undefined && refused !== undefined)
   assert.ok(out.atMs < ended.atMs && refused.atMs === ended.atMs + 2_000, JSON.stringify(states))
@@ -221,7 +223,7 @@ test('heal undoes partitions, slowness and failing readiness of those that it na
     '3000 readyz master-1 ready',
     '4000 thaw master-1 server',
   ])
-  assert.equal(atEnd(drilled, 'master-2')?.clientsMeet, 'black-holed')
+  assert.equal(atEnd(drilled, 'master-2')?.clientConnections, 'black-holed')
 })
 
 test('a rolling restart takes one after the other, each listed again before the next', async () => {
@@ -295,7 +297,7 @@ test('scale adds masters with addresses of their own, and takes the last ones aw
   const lists = slices(drilled)
   assert.ok(lists.some(({ addresses: all }) => JSON.stringify(all) === JSON.stringify(addresses(1, 2, 3, 4))))
   assert.deepEqual(lists.at(-1)?.addresses, addresses(1))
-  assert.equal(atEnd(drilled, 'master-3')?.clientsMeet, 'refused')
+  assert.equal(atEnd(drilled, 'master-3')?.clientConnections, 'refused')
   assert.deepEqual(drilled.violations, [])
 })
 

@@ -57,10 +57,10 @@ test('of several faults the longest delay counts, and what hangs is not refused'
   faults.add({ fault: { type: 'hang' }, resource: 'leases' })
   const refused = { type: 'status', status: 403 } as const
   faults.add({ fault: refused })
-  assert.deepEqual(faults.meet(get), { delayMs: 300, end: { type: 'hang' } })
-  assert.deepEqual(faults.meet(sent('GET', '/readyz')), { delayMs: 300, end: refused })
+  assert.deepEqual(faults.applyTo(get), { delayMs: 300, end: { type: 'hang' } })
+  assert.deepEqual(faults.applyTo(sent('GET', '/readyz')), { delayMs: 300, end: refused })
   assert.equal(faults.remove({ fault: { type: 'hang' }, resource: 'leases' }), true)
-  assert.deepEqual(faults.meet(get), { delayMs: 300, end: refused })
+  assert.deepEqual(faults.applyTo(get), { delayMs: 300, end: refused })
   assert.equal(faults.remove({ fault: { type: 'hang' } }), false)
 })
 

@@ -6,7 +6,7 @@ import { Bitmap } from '../../src/net/bitmap.ts'
 import { parseCidr } from '../../src/net/cidr.ts'
 import { parsePortRange } from '../../src/net/host-port.ts'
 import { clusterIpClaims, nodePortClaims, type RangeClaims } from '../../src/repair/bitmap/claims.ts'
-import { RangeLive, readServices } from '../../src/repair/live-services.ts'
+import { RangeReader, readServices } from '../../src/repair/live-services.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { passedOn } from '../kube/passed-on.ts'
@@ -40,8 +40,8 @@ async function opened() {
     ...{ api: world.api, clock, random: seededRandom(1, 'test'), logger: memoryLogger() },
     resource: services,
   })
-  const live = (claims: RangeClaims = nodePortClaims(parsePortRange(portsText)), index = 0): RangeLive =>
-    new RangeLive({ api, services: informer, claims, index, clock })
+  const live = (claims: RangeClaims = nodePortClaims(parsePortRange(portsText)), index = 0): RangeReader =>
+    new RangeReader({ api, services: informer, claims, index, clock })
   /** Lets the informer catch up; after that it hears of nothing more. */
   const follow = async (): Promise<void> => {
     const stop = new AbortController()

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { remembering } from '../../src/runtime/memo.ts'
+import { memoize } from '../../src/runtime/memo.ts'
 
 test('a result is remembered, up to a limit, and the oldest is read again', () => {
   const read: string[] = []
-  const lengthOf = remembering((text) => {
+  const lengthOf = memoize((text) => {
     read.push(text)
     return { length: text.length }
   }, 2)

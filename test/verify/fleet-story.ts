@@ -33,7 +33,7 @@ export const well: Omit<MemberState, 'name' | 'address'> = {
   serves: true,
   etcdFails: false,
   impaired: 'no',
-  clientsMeet: 'served',
+  clientConnections: 'served',
   healthy: true,
   renewing: true,
   storeFull: false,
@@ -46,7 +46,14 @@ export const well: Omit<MemberState, 'name' | 'address'> = {
 /** What happens to a member, as it shows in its state. */
 export const happenings = {
   /** SIGKILL of both processes. */
-  killed: { running: false, ended: true, answering: false, serves: false, clientsMeet: 'refused', connected: false },
+  killed: {
+    running: false,
+    ended: true,
+    answering: false,
+    serves: false,
+    clientConnections: 'refused',
+    connected: false,
+  },
   /** SIGKILL of the sidecar. */
   sidecarKilled: { running: false, ended: true, hasBeenReady: undefined },
   /** SIGTERM, and it has ended. */
@@ -54,7 +61,7 @@ export const happenings = {
   unready: { ready: false, serves: false },
   silent: { answering: false, serves: false },
   /** SIGSTOP of the server. */
-  serverStopped: { connected: false, answering: false, serves: false, clientsMeet: 'black-holed' },
+  serverStopped: { connected: false, answering: false, serves: false, clientConnections: 'black-holed' },
   storeCut: { connected: false },
   cut: { connected: false, answering: false, serves: false },
 } as const satisfies Readonly<Record<string, Partial<MemberState>>>

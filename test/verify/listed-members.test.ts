@@ -128,7 +128,7 @@ const stories: Stories = {
       storyOfThree()
         .turn('b', serverStopped)
         .wait(12_000)
-        .turn('b', { ...silent, connected: true, clientsMeet: 'served' })
+        .turn('b', { ...silent, connected: true, clientConnections: 'served' })
         .wait(16_900)
         .list(['a', 'c']),
   ],
@@ -137,12 +137,12 @@ const stories: Stories = {
       storyOfThree()
         .turn('b', serverStopped)
         .wait(12_000)
-        .turn('b', { ...silent, connected: true, clientsMeet: 'served' })
+        .turn('b', { ...silent, connected: true, clientConnections: 'served' })
         .wait(17_100),
     'dead-master-removed',
   ],
   'a stopped server is killed, and what it was sent is lost': [
-    () => storyOfThree().turn('b', serverStopped).wait(12_000).turn('b', { clientsMeet: 'refused' }).wait(5_100),
+    () => storyOfThree().turn('b', serverStopped).wait(12_000).turn('b', { clientConnections: 'refused' }).wait(5_100),
     'dead-master-removed',
   ],
   'kube-apiservers alone look at their ticks': [

@@ -266,10 +266,15 @@ const stories: Stories = {
         .wait(20_000),
   ],
   'clients alone cannot reach a master, which stays listed': [
-    () => storyOfThree().turn('b', { clientsMeet: 'black-holed' }).wait(60_000),
+    () => storyOfThree().turn('b', { clientConnections: 'black-holed' }).wait(60_000),
   ],
   'clients alone cannot reach a master, and it goes': [
-    () => storyOfThree().turn('b', { clientsMeet: 'black-holed' }).wait(30_000).list(['a', 'c']).list(['a', 'b', 'c']),
+    () =>
+      storyOfThree()
+        .turn('b', { clientConnections: 'black-holed' })
+        .wait(30_000)
+        .list(['a', 'c'])
+        .list(['a', 'b', 'c']),
     'listed-master-stays',
     'live-master-listed',
     'no-address-goes-without-cause',

@@ -146,7 +146,7 @@ export class FaultProxy {
     const sent = this.#read(request)
     const { method, path } = sent
     this.#onRequest?.({ method: method as ObservedRequest['request']['method'], path })
-    const { delayMs, end } = this.#faults.meet(sent)
+    const { delayMs, end } = this.#faults.applyTo(sent)
     response.on('error', () => {})
     this.#after(delayMs, () => {
       if (response.destroyed || end?.type === 'hang') return

@@ -62,11 +62,11 @@ export class LiveClients {
   async #connect(client: string, signal: AbortSignal): Promise<void> {
     const atMs = this.#options.clock.monotonicMs()
     const address = this.#known[randomInteger(this.#options.random, this.#known.length)] ?? ''
-    const outcome = address === '' ? 'nobody' : await this.#meet(address, atMs + this.#options.plan.timeoutMs, signal)
+    const outcome = address === '' ? 'nobody' : await this.#dial(address, atMs + this.#options.plan.timeoutMs, signal)
     if (!signal.aborted) this.#options.connected({ atMs, client, address, outcome })
   }
 
-  async #meet(address: string, untilMs: number, signal: AbortSignal): Promise<ConnectionOutcome> {
+  async #dial(address: string, untilMs: number, signal: AbortSignal): Promise<ConnectionOutcome> {
     const targets = this.#options.targetsOf(address)
     for (const target of targets) {
       const outcome = await this.#ask(target, untilMs, signal)

@@ -157,7 +157,7 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
     return this.answering && this.life?.wasReady === true
   }
 
-  get clientsMeet(): MemberState['clientsMeet'] {
+  get clientConnections(): MemberState['clientConnections'] {
     if (this.ended) return 'refused'
     if (this.frozen || this.#cutClients) return 'black-holed'
     return this.life?.answering === true ? 'served' : 'refused'

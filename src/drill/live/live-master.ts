@@ -86,10 +86,10 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
       case 'terminate':
       case 'freeze':
       case 'thaw':
-        return primitive.part === 'server' ? this.#toServer(primitive.type) : this.#toSidecar(primitive.type)
+        return primitive.part === 'server' ? this.#actOnServer(primitive.type) : this.#actOnSidecar(primitive.type)
       case 'retire':
-        await this.#toSidecar('kill')
-        return this.#toServer('kill')
+        await this.#actOnSidecar('kill')
+        return this.#actOnServer('kill')
       case 'terminate-earlier':
         for (const life of this.#lives) if (life !== this.#latest) life.signal('terminate')
         return
@@ -184,8 +184,8 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
     return this.answering && this.ready && this.#front.etcdCheck && !answersUnready(this.#front.faults.rules)
   }
 
-  get clientsMeet(): MemberState['clientsMeet'] {
-    return this.#front.clientsMeet
+  get clientConnections(): MemberState['clientConnections'] {
+    return this.#front.clientConnections
   }
 
   get etcdFails(): boolean {
@@ -222,7 +222,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
     return this.#lives.at(-1)?.settings ?? this.#settings
   }
 
-  async #toServer(action: ProcessAction): Promise<void> {
+  async #actOnServer(action: ProcessAction): Promise<void> {
     switch (action) {
       case 'start':
         return this.#front.start()
@@ -236,7 +236,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
   }
 
   /** Signals go to all processes of the sidecar: there are several while lives overlap. */
-  async #toSidecar(action: ProcessAction): Promise<void> {
+  async #actOnSidecar(action: ProcessAction): Promise<void> {
     switch (action) {
       case 'start':
         return this.#start()

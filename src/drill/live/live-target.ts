@@ -230,7 +230,7 @@ class LiveTarget implements DrillTarget {
   #targetsOf(address: string): readonly { readonly port: number; readonly tls: boolean }[] {
     return this.#members
       .filter(({ name, addresses }) => addresses.includes(address) && !this.retired.has(name))
-      .toSorted((a, b) => Number(b.clientsMeet === 'served') - Number(a.clientsMeet === 'served'))
+      .toSorted((a, b) => Number(b.clientConnections === 'served') - Number(a.clientConnections === 'served'))
       .map(({ clientPort: port, clientTls: tls }) => ({ port, tls }))
   }
 }

@@ -47,7 +47,7 @@ export class ReadyzResponder {
     this.#server = server
     this.port = port
     this.#options = options
-    server.on('request', ({ url = '/' }, response) => void this.#meet(url, response))
+    server.on('request', ({ url = '/' }, response) => void this.#handle(url, response))
   }
 
   static async open(options: ResponderOptions): Promise<ReadyzResponder> {
@@ -81,12 +81,12 @@ export class ReadyzResponder {
     await closed
   }
 
-  async #meet(url: string, response: ServerResponse): Promise<void> {
+  async #handle(url: string, response: ServerResponse): Promise<void> {
     if (!isPath(url)) {
       response.writeHead(400).end()
       return
     }
-    const { delayMs, end } = this.#options.faults.meet({
+    const { delayMs, end } = this.#options.faults.applyTo({
       method: 'GET',
       path: url.split('?', 1)[0] ?? '',
       isWatch: false,

@@ -141,7 +141,7 @@ export class ServerFront {
     return this.up && !this.frozen && !this.#cutApi && !isSilent
   }
 
-  get clientsMeet(): 'served' | 'refused' | 'black-holed' {
+  get clientConnections(): 'served' | 'refused' | 'black-holed' {
     if (!this.up) return 'refused'
     return this.frozen || this.#cutClients ? 'black-holed' : 'served'
   }

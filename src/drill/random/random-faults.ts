@@ -1,9 +1,9 @@
 import { stepEndMs } from '../scenario/duration.ts'
 import { type Action, type DamageName, damages, type FleetPlan, type Step } from '../scenario/scenario.ts'
-import type { AvailableMasters, Draw } from './ground.ts'
+import type { AvailableMasters, Draw } from './available-masters.ts'
 
 /** The inputs from which a random fault is made. */
-export interface Ground {
+export interface FaultContext {
   readonly draw: Draw
   readonly fleet: FleetPlan
   readonly roster: AvailableMasters
@@ -12,23 +12,23 @@ export interface Ground {
 }
 
 /** Creates a fault that begins at `atMs`; undefined if none is possible then. */
-type Fault = (ground: Ground, atMs: number) => readonly Step[] | undefined
+type Fault = (context: FaultContext, atMs: number) => readonly Step[] | undefined
 
 type RequestsFail = Extract<Action, { readonly action: 'requests-fail' }>
 
 const OURS = 'apiserver-bootstrap'
 
 /** One random fault of a fleet, as one or more steps; empty if 20 draws give no possible fault. */
-export function makeFault(ground: Ground, atMs: number): readonly Step[] {
+export function makeFault(context: FaultContext, atMs: number): readonly Step[] {
   for (let tries = 0; tries < 20; tries++) {
-    const steps = ground.draw.pick(faultsByWeight)(ground, atMs)
+    const steps = context.draw.pick(faultsByWeight)(context, atMs)
     if (steps !== undefined) return steps
   }
   return []
 }
 
 /** How long a fault lasts, in milliseconds: long enough to have an effect. Undefined if too little time is left. */
-function lasting({ draw, untilMs }: Ground, atMs: number, longestMs: number): number | undefined {
+function lasting({ draw, untilMs }: FaultContext, atMs: number, longestMs: number): number | undefined {
   const toMs = Math.min(longestMs, untilMs - atMs)
   if (toMs < 500) return undefined
   // Half of the faults are short, because a fault that ends before anybody reacts has other consequences.
@@ -36,42 +36,45 @@ function lasting({ draw, untilMs }: Ground, atMs: number, longestMs: number): nu
 }
 
 /** A fault of one master's processes. Their next fault begins at least 0.5 s after the end of this one. */
-function ofProcess(longestMs: number, make: (ground: Ground, master: string, forMs: number) => Action): Fault {
-  return (ground, atMs) => {
-    const { draw, roster } = ground
+function ofProcess(longestMs: number, make: (context: FaultContext, master: string, forMs: number) => Action): Fault {
+  return (context, atMs) => {
+    const { draw, roster } = context
     const free = roster.free(atMs)
-    const forMs = lasting(ground, atMs, longestMs)
+    const forMs = lasting(context, atMs, longestMs)
     if (free.length === 0 || forMs === undefined) return undefined
     const master = draw.pick(free)
     roster.occupy([master], atMs + forMs + 500)
-    return [{ atMs, ...make(ground, master, forMs) }]
+    return [{ atMs, ...make(context, master, forMs) }]
   }
 }
 
 /** A fault of the connections, or of the /readyz, of one or two masters. */
 function ofSome(
   longestMs: number,
-  make: (ground: Ground, masters: readonly string[], forMs: number) => Action | undefined,
+  make: (context: FaultContext, masters: readonly string[], forMs: number) => Action | undefined,
 ): Fault {
-  return (ground, atMs) => {
-    const { draw, roster } = ground
-    const forMs = lasting(ground, atMs, longestMs)
+  return (context, atMs) => {
+    const { draw, roster } = context
+    const forMs = lasting(context, atMs, longestMs)
     if (forMs === undefined) return undefined
-    const action = make(ground, draw.some(roster.names(atMs), draw.chance(0.75) ? 1 : 2), forMs)
+    const action = make(context, draw.some(roster.names(atMs), draw.chance(0.75) ? 1 : 2), forMs)
     return action && [{ atMs, ...action }]
   }
 }
 
 /** A fault of all masters. */
-function ofAll(longestMs: number, make: (ground: Ground, forMs: number, atMs: number) => Action | undefined): Fault {
-  return (ground, atMs) => {
-    const forMs = lasting(ground, atMs, longestMs)
-    const action = forMs === undefined ? undefined : make(ground, forMs, atMs)
+function ofAll(
+  longestMs: number,
+  make: (context: FaultContext, forMs: number, atMs: number) => Action | undefined,
+): Fault {
+  return (context, atMs) => {
+    const forMs = lasting(context, atMs, longestMs)
+    const action = forMs === undefined ? undefined : make(context, forMs, atMs)
     return action && [{ atMs, ...action }]
   }
 }
 
-const usesEtcd = ({ fleet: { leaseStore } }: Ground): boolean => leaseStore === 'etcd' || leaseStore === 'kine'
+const usesEtcd = ({ fleet: { leaseStore } }: FaultContext): boolean => leaseStore === 'etcd' || leaseStore === 'kine'
 
 const kill = ofProcess(40_000, ({ draw }, master, forMs) => {
   const part = draw.pick(['sidecar', 'sidecar', 'sidecar', 'server', 'both', 'both'] as const)
@@ -123,13 +126,13 @@ const overlap: Fault = ({ draw, roster, untilMs }, atMs) => {
 
 /** Restarts masters one after the other: some or all of those without a fault. */
 const roll =
-  (make: (ground: Ground, masters: readonly string[], pauseMs: number) => Action): Fault =>
-  (ground, atMs) => {
-    const { draw, roster, untilMs, fleet } = ground
+  (make: (context: FaultContext, masters: readonly string[], pauseMs: number) => Action): Fault =>
+  (context, atMs) => {
+    const { draw, roster, untilMs, fleet } = context
     const free = roster.free(atMs, OURS)
     const pauseMs = draw.ms(0, 3_000)
     const masters = draw.some(free, draw.integer(1, free.length))
-    const step: Step = { atMs, ...make(ground, masters, pauseMs) }
+    const step: Step = { atMs, ...make(context, masters, pauseMs) }
     const endMs = stepEndMs(step, fleet)
     if (masters.length === 0 || endMs > untilMs) return undefined
     roster.occupy(masters, endMs)
@@ -190,11 +193,11 @@ const partitionAll = ofAll(40_000, ({ draw }, forMs) => {
  * Slows connections. The delays are limited, because with longer ones the four round trips of a renewal could outlast
  * the TTL, and the lease would rightly expire.
  */
-const slow = ofSome(30_000, (ground, masters, forMs) => {
-  const { leaseTtlMs, reconcileIntervalMs } = ground.fleet
+const slow = ofSome(30_000, (context, masters, forMs) => {
+  const { leaseTtlMs, reconcileIntervalMs } = context.fleet
   const mostMs = Math.max(100, Math.min(500, (leaseTtlMs - reconcileIntervalMs) / 10))
-  const from = usesEtcd(ground) ? ground.draw.pick(['api', 'store'] as const) : 'api'
-  return { action: 'slow', masters, from, byMs: ground.draw.ms(100, mostMs), forMs }
+  const from = usesEtcd(context) ? context.draw.pick(['api', 'store'] as const) : 'api'
+  return { action: 'slow', masters, from, byMs: context.draw.ms(100, mostMs), forMs }
 })
 
 const readyz = ofSome(40_000, ({ draw }, masters, forMs) => {
@@ -229,9 +232,9 @@ const filters: readonly Pick<RequestsFail, 'only' | 'resource' | 'verb'>[] = [
 ]
 
 /** Faults of one sidecar's requests, while its API server serves all other clients. */
-const requestsFail: Fault = (ground, atMs) => {
-  const { draw, roster } = ground
-  const forMs = lasting(ground, atMs, 30_000)
+const requestsFail: Fault = (context, atMs) => {
+  const { draw, roster } = context
+  const forMs = lasting(context, atMs, 30_000)
   const ours = roster.names(atMs, OURS)
   if (forMs === undefined || ours.length === 0) return undefined
   const masters = [draw.pick(ours)]
@@ -270,9 +273,9 @@ function failure(draw: Draw): Pick<RequestsFail, 'how'> & Partial<RequestsFail> 
 }
 
 /** The etcd member beside one API server is dead. */
-const ownEtcdDead: Fault = (ground, atMs) => {
-  const { draw, roster } = ground
-  const forMs = lasting(ground, atMs, 40_000)
+const ownEtcdDead: Fault = (context, atMs) => {
+  const { draw, roster } = context
+  const forMs = lasting(context, atMs, 40_000)
   if (forMs === undefined) return undefined
   const masters = [draw.pick(roster.names(atMs))]
   return [{ atMs, action: 'own-etcd-dead', masters, how: draw.pick(['fails', 'hangs'] as const), forMs }]
@@ -286,8 +289,8 @@ const resetConnections: Fault = ({ draw, roster }, atMs) => [
   },
 ]
 
-const datastoreOutage = ofAll(45_000, (ground, forMs) => {
-  const how = usesEtcd(ground) ? ground.draw.pick(['away', 'full'] as const) : 'away'
+const datastoreOutage = ofAll(45_000, (context, forMs) => {
+  const how = usesEtcd(context) ? context.draw.pick(['away', 'full'] as const) : 'away'
   return { action: 'datastore-outage', how, forMs }
 })
 
@@ -296,7 +299,7 @@ const apiserverOutage = ofAll(40_000, ({ draw, roster }, forMs, atMs) => {
   return { action: 'apiserver-outage', masters, forMs }
 })
 
-const compact: Fault = (ground, atMs) => (usesEtcd(ground) ? [{ atMs, action: 'compact' }] : undefined)
+const compact: Fault = (context, atMs) => (usesEtcd(context) ? [{ atMs, action: 'compact' }] : undefined)
 
 const damage: Fault = ({ draw }, atMs) => [
   { atMs, action: 'damage', damage: draw.pick(Object.keys(damages) as DamageName[]) },

@@ -7,8 +7,8 @@ import {
   type Scenario,
   type Step,
 } from '../scenario/scenario.ts'
-import { AvailableMasters, Draw } from './ground.ts'
-import { type Ground, makeFault } from './random-faults.ts'
+import { AvailableMasters, Draw } from './available-masters.ts'
+import { type FaultContext, makeFault } from './random-faults.ts'
 
 /** The length of a random schedule, in milliseconds. */
 const DURATION_MS = 600_000
@@ -110,12 +110,12 @@ function randomSteps(
   { fromMs, untilMs }: { readonly fromMs: number; readonly untilMs: number },
 ): readonly Step[] {
   const draw = new Draw(random)
-  const ground: Ground = { draw, fleet, roster: new AvailableMasters(fleet.masters), untilMs }
+  const context: FaultContext = { draw, fleet, roster: new AvailableMasters(fleet.masters), untilMs }
   const steps: Step[] = []
   let atMs = fromMs
   while (atMs < untilMs) {
     const waveEndMs = Math.min(atMs + draw.ms(15_000, 50_000), untilMs)
-    for (; atMs < waveEndMs; atMs += draw.ms(300, 12_000)) steps.push(...makeFault(ground, atMs))
+    for (; atMs < waveEndMs; atMs += draw.ms(300, 12_000)) steps.push(...makeFault(context, atMs))
     atMs += draw.ms(20_000, 90_000)
   }
   return steps.sort((a, b) => a.atMs - b.atMs)

@@ -141,7 +141,7 @@ function describeChange(before: MemberStatus | undefined, now: MemberStatus): st
     before?.address === now.address ? undefined : now.address,
     before?.sidecar === now.sidecar ? undefined : `sidecar ${now.sidecar}`,
     before?.server === now.server ? undefined : `server ${now.server}`,
-    before?.clientsMeet === now.clientsMeet ? undefined : `clients ${now.clientsMeet}`,
+    before?.clientConnections === now.clientConnections ? undefined : `clients ${now.clientConnections}`,
     before?.renewing === now.renewing ? undefined : now.renewing ? 'renews' : 'does not renew',
     before?.healthy === now.healthy ? undefined : now.healthy ? 'healthy' : 'not healthy',
   ]

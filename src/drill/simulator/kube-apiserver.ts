@@ -151,7 +151,7 @@ export class SimulatedKubeApiserver implements MemberState {
     return this.running && this.connected && this.serves
   }
 
-  get clientsMeet(): MemberState['clientsMeet'] {
+  get clientConnections(): MemberState['clientConnections'] {
     const { life, server } = this
     if (life === undefined || life.ended) return 'refused'
     if (life.clock.frozen || server.unreachable) return 'black-holed'

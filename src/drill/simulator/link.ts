@@ -189,8 +189,8 @@ export function simulatedLink(
     throw end === 'reset' ? new KubeError('Unreachable', 'connection reset') : new KubeError('Timeout', 'no answer')
   }
   /** The answer of a fault; undefined if the request reaches the server. */
-  const meet = async (request: ApiRequest, signal: AbortSignal): Promise<ApiResponse | undefined> => {
-    const { delayMs, end } = server.faults.meet(sentOf(request))
+  const applyFaults = async (request: ApiRequest, signal: AbortSignal): Promise<ApiResponse | undefined> => {
+    const { delayMs, end } = server.faults.applyTo(sentOf(request))
     const { timeoutMs = TIMEOUT_MS } = request
     if (end?.type === 'hang' || delayMs >= timeoutMs) return swallow(request, signal)
     if (delayMs > 0) await sleep(clock, delayMs, signal)
@@ -203,7 +203,7 @@ export function simulatedLink(
       if (!server.serving) await back(signal)
       if (!isOpen()) await pass(request, signal)
       if (!server.faults.areNone) {
-        const answer = await meet(request, signal)
+        const answer = await applyFaults(request, signal)
         if (answer !== undefined) return answer
       }
       if (server.stalled) await pass(request, signal, true)
@@ -322,17 +322,17 @@ export function simulatedReadiness(server: SimulatedServer, clock: Clock, random
   const transport: Transport = {
     async send(request, signal): Promise<ApiResponse> {
       const { timeoutMs = TIMEOUT_MS } = request
-      const met = server.faults.areNone ? undefined : server.faults.meet(sentOf(request))
+      const faults = server.faults.areNone ? undefined : server.faults.applyTo(sentOf(request))
       // Without faults an answer takes no time, which saves events of the simulation. Only the first answer is delayed
       // at random, so that no two processes probe at the same moments.
-      const delayMs = 2 * server.slowMs + (asked ? 0 : 1 + 20 * random.next()) + (met?.delayMs ?? 0)
+      const delayMs = 2 * server.slowMs + (asked ? 0 : 1 + 20 * random.next()) + (faults?.delayMs ?? 0)
       asked = true
       if (delayMs > 0) await sleep(clock, Math.min(delayMs, timeoutMs), signal)
       const hangs = (seconds: number): boolean =>
         server.cut ||
         server.frozen ||
         server.silent ||
-        met?.end?.type === 'hang' ||
+        faults?.end?.type === 'hang' ||
         (server.store.state === 'hangs' && seconds < ETCD_CHECKS_S && request.path !== '/livez')
       for (let seconds = 0; hangs(seconds); seconds++) {
         if (seconds * 1_000 >= timeoutMs) throw new KubeError('Timeout', 'no answer')
@@ -340,7 +340,7 @@ export function simulatedReadiness(server: SimulatedServer, clock: Clock, random
       }
       if (delayMs >= timeoutMs) throw new KubeError('Timeout', 'no answer')
       if (!server.serving) throw new KubeError('Unreachable', 'connection refused')
-      if (met?.end?.type === 'status') return refusedWith(met.end.status, retryAfterSeconds(met.end))
+      if (faults?.end?.type === 'status') return refusedWith(faults.end.status, retryAfterSeconds(faults.end))
       const isStored = server.etcdCheck && !server.storeless
       const checks = [
         { name: 'ping', ok: server.ready },

@@ -284,7 +284,7 @@ export class SimulatedMaster implements MemberState {
     return impairmentOf(faults.rules, this.etcd === undefined && this.#surroundings.leases === undefined)
   }
 
-  get clientsMeet(): MemberState['clientsMeet'] {
+  get clientConnections(): MemberState['clientConnections'] {
     const { serving, unreachable } = this.server
     return !serving ? 'refused' : unreachable ? 'black-holed' : 'served'
   }

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import type { RemoteError } from '../../runtime/errors.ts'
-import { remembering } from '../../runtime/memo.ts'
+import { memoize } from '../../runtime/memo.ts'
 import { tryParseTime } from '../../runtime/time-format.ts'
 import { withoutSecrets } from '../../telemetry/secrets.ts'
 import { isListable } from '../identity.ts'
@@ -204,7 +204,7 @@ export function decodeHolder(text: string | undefined): Holder | undefined {
 /**
  * Results are cached: each reconciliation reads the records of all masters, and a renewal does not change the record.
  */
-const decode = remembering((text) => ({ holder: holderIn(text) }), 64)
+const decode = memoize((text) => ({ holder: holderIn(text) }), 64)
 
 const name = z.string().check(
   z.maxLength(MAX_NAME),

@@ -4,7 +4,7 @@ import { Bitmap } from '../../net/bitmap.ts'
 import { exponentialBackoff } from '../../runtime/backoff.ts'
 import { sleep } from '../../runtime/clock.ts'
 import { inSlices } from '../../runtime/steps.ts'
-import { listServices, RangeLive } from '../live-services.ts'
+import { listServices, RangeReader } from '../live-services.ts'
 import type { RangeRegistry, StoredRange } from '../registries/range-registry.ts'
 import type { RepairContext } from '../repair.ts'
 import { aboutRanges, type Finding } from '../reporter.ts'
@@ -32,14 +32,14 @@ export interface RangeWriterOptions extends Omit<RepairContext, 'intervalMs' | '
 /** Manages the bitmap of one range: adds missing numbers of Services, and frees leaked ones. */
 export class RangeWriter {
   readonly #options: RangeWriterOptions
-  readonly #live: RangeLive
+  readonly #live: RangeReader
   readonly range: BitmapRange
   readonly state: RangeState
 
   constructor(options: RangeWriterOptions) {
     const { claims, registry, adoptRange, index, reporter } = options
     this.#options = options
-    this.#live = new RangeLive(options)
+    this.#live = new RangeReader(options)
     this.range = claims.ranges[index] as BitmapRange
     const where = registry.where(this.range.name)
     this.state = new RangeState({

@@ -26,9 +26,9 @@ test('before a server without TLS a master asks for a token over TLS, and shows 
   const cluster = await clusterOf(t, url.href, { token: 'secret' })
   const front = await ServerFront.open(cluster, new Datastore(), { onAnswer: () => {}, onRequest: () => {} })
   t.after(() => front.close())
-  assert.deepEqual([front.clientsMeet, front.answering], ['refused', false])
+  assert.deepEqual([front.clientConnections, front.answering], ['refused', false])
   await front.start()
-  assert.deepEqual([front.clientsMeet, front.answering], ['served', true])
+  assert.deepEqual([front.clientConnections, front.answering], ['served', true])
   const { token = '' } = front.access
   assert.match(token, /^[0-9a-f]{48}$/)
   assert.equal(await statusOf(front, 'secret'), 401)

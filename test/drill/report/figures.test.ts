@@ -196,7 +196,7 @@ test('an address that leaves while its master is well is a flap, unless it has j
   assert.equal(flaps(slice(15_000, [1], true), slice(15_100, [1])), 1)
   assert.equal(flaps(state(5000, 2, dead), state(8000, 2), slice(13_999, [1])), 0)
   assert.equal(flaps(state(5000, 2, dead), state(8000, 2), slice(14_000, [1])), 1)
-  const unmoved = [state(5000, 2, { server: 'ready' }), state(9000, 2, { clientsMeet: 'refused' })]
+  const unmoved = [state(5000, 2, { server: 'ready' }), state(9000, 2, { clientConnections: 'refused' })]
   assert.equal(flaps(...unmoved, slice(14_000, [1])), 1)
   assert.equal(flaps(state(25_000, 2, dead), slice(29_000, [1])), 0)
   assert.equal(flaps(state(25_000, 2, stopping), slice(25_040, [1])), 0)
@@ -215,7 +215,7 @@ test('the list is empty as long as nobody is in it while a master is well, whoev
 })
 
 test('a listed address is dead for clients where none is served, also when it is nobody’s', () => {
-  const cut = { clientsMeet: 'black-holed' } as const
+  const cut = { clientConnections: 'black-holed' } as const
   const figures = figuresOf(
     ...begin(2),
     state(1000, 2, cut),
@@ -234,7 +234,7 @@ test('a dead address is kept too long when it is listed on end for longer than i
   assert.equal(kept(state(1000, 2, dead), state(1000, 3, frozen)), 2)
   assert.equal(kept(state(1000, 2, dead), state(10_000, 2), state(11_000, 2, dead), slice(28_000, [1, 3])), 0)
   assert.equal(kept(state(1000, 2, dead), state(20_000, 2), state(21_000, 2, dead)), 2)
-  assert.equal(kept(state(1000, 2, { ...dead, clientsMeet: 'served' })), 0, 'no client comes to harm')
+  assert.equal(kept(state(1000, 2, { ...dead, clientConnections: 'served' })), 0, 'no client comes to harm')
   assert.equal(kept(slice(1000, [1, 2, 3, 77])), 0, 'no master is dead')
   const nobodyElse = [state(1000, 1, dead), state(1000, 2, dead), state(1000, 3, dead)]
   assert.equal(kept(...nobodyElse), 0)

@@ -13,7 +13,7 @@ export function well(number: number): MemberStatus {
     address: address(number),
     sidecar: 'running',
     server: 'ready',
-    clientsMeet: 'served',
+    clientConnections: 'served',
     renewing: true,
     healthy: true,
   }
@@ -23,7 +23,7 @@ export function well(number: number): MemberStatus {
 export const dead = {
   sidecar: 'down',
   server: 'down',
-  clientsMeet: 'refused',
+  clientConnections: 'refused',
   renewing: false,
   healthy: false,
 } as const satisfies Partial<MemberStatus>
@@ -32,7 +32,7 @@ export const dead = {
 export const frozen = {
   sidecar: 'frozen',
   server: 'silent',
-  clientsMeet: 'black-holed',
+  clientConnections: 'black-holed',
   renewing: false,
   healthy: false,
 } as const satisfies Partial<MemberStatus>

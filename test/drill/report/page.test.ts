@@ -47,7 +47,17 @@ test('whatever comes from outside is text, and never markup', () => {
   const hostile = `'"><img src=x onerror=alert(1)>&amp;\u0000\u202E</style></title>`
   const everywhere = JSON.parse(
     JSON.stringify(report([{ ...fallen, knownFailures: [{ sentence: 'a', count: 1 }] }, masterCount]), (key, value) => {
-      const ours = ['type', 'outcome', 'object', 'sidecar', 'server', 'clientsMeet', 'target', 'action', 'address']
+      const ours = [
+        'type',
+        'outcome',
+        'object',
+        'sidecar',
+        'server',
+        'clientConnections',
+        'target',
+        'action',
+        'address',
+      ]
       return typeof value === 'string' && !ours.includes(key) ? `${value}${hostile}` : value
     }),
   ) as DrillReport
@@ -156,7 +166,7 @@ function restless(atMs: number, number: number, index: number) {
   if (index % 4 === 3)
     return { atMs, type: 'connection', client: 'client-1', address, outcome: odd ? 'refused' : 'black-holed' } as const
   const server = odd ? 'ready' : 'silent'
-  const clientsMeet = odd ? 'served' : 'black-holed'
+  const clientConnections = odd ? 'served' : 'black-holed'
   return {
     atMs,
     type: 'state',
@@ -164,7 +174,7 @@ function restless(atMs: number, number: number, index: number) {
     address,
     sidecar: odd ? 'running' : 'frozen',
     server,
-    clientsMeet,
+    clientConnections,
     renewing: odd,
     healthy: odd,
   } as const

@@ -111,11 +111,11 @@ test('what a partition cuts is apart: each way is healed by itself, and a thaw h
     { type: 'cut', master, path: 'clients' },
     { type: 'freeze', master, part: 'server' },
   )
-  assert.equal(member.clientsMeet, 'black-holed')
+  assert.equal(member.clientConnections, 'black-holed')
   await fleet.perform({ type: 'heal', master, path: 'clients' })
-  assert.equal(member.clientsMeet, 'black-holed', 'it is still frozen')
+  assert.equal(member.clientConnections, 'black-holed', 'it is still frozen')
   await fleet.perform({ type: 'thaw', master, part: 'server' })
-  assert.equal(member.clientsMeet, 'served')
+  assert.equal(member.clientConnections, 'served')
   assert.equal(member.answering, false, 'its way to its server is still cut')
   await fleet.perform({ type: 'heal', master, path: 'api' })
   assert.equal(member.answering, true)
@@ -148,9 +148,9 @@ test('a server that is killed or told to stop refuses, and serves again from its
   const fleet = await started(t, fleetPlan(2))
   for (const type of ['kill', 'terminate'] as const) {
     await fleet.perform({ type, master: 'master-1', part: 'server' })
-    assert.equal(fleet.member(1).clientsMeet, 'refused')
+    assert.equal(fleet.member(1).clientConnections, 'refused')
     await fleet.perform({ type: 'start', master: 'master-1', part: 'server' })
-    assert.equal(fleet.member(1).clientsMeet, 'served')
+    assert.equal(fleet.member(1).clientConnections, 'served')
   }
 })
 
@@ -162,7 +162,7 @@ test('a server that is killed while it is frozen is not frozen when it is starte
     { type: 'start', master: 'master-1', part: 'server' },
   )
   assert.equal(fleet.member(1).answering, true)
-  assert.equal(fleet.member(1).clientsMeet, 'served')
+  assert.equal(fleet.member(1).clientConnections, 'served')
 })
 
 test('/readyz says, or does not, what it is told to', async (t) => {
@@ -295,7 +295,7 @@ test('whoever is retired does nothing any more, whatever is asked of it', async 
   const fleet = await started(t, fleetPlan(3))
   await fleet.perform({ type: 'retire', master: 'master-1' }, { type: 'start', master: 'master-1', part: 'sidecar' })
   assert.ok(fleet.target.retired.has('master-1'))
-  assert.deepEqual([fleet.member(1).ended, fleet.member(1).clientsMeet], [true, 'refused'])
+  assert.deepEqual([fleet.member(1).ended, fleet.member(1).clientConnections], [true, 'refused'])
   await fleet.advance(16_000)
   assert.deepEqual(fleet.listed, addresses(2, 3))
 })

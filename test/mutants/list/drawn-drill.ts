@@ -67,7 +67,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['drill/request-faults.test.ts'],
   },
   'drill-simulator-master-negation': {
-    broken: 'clientsMeet: drops the "not" of !serving.',
+    broken: 'clientConnections: drops the "not" of !serving.',
     file: 'drill/simulator/master.ts',
     text: "return !serving ? 'refused' : unreachable ? 'black-holed' : 'served'",
     instead: "return serving ? 'refused' : unreachable ? 'black-holed' : 'served'",
@@ -166,7 +166,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   },
   'drill-random-roster-operator': {
     broken: 'names: has !== for === after kind.',
-    file: 'drill/random/ground.ts',
+    file: 'drill/random/available-masters.ts',
     text: '.filter((one) => one.fromMs <= atMs && (kind === undefined || one.kind === kind))',
     instead: '.filter((one) => one.fromMs <= atMs && (kind !== undefined || one.kind === kind))',
     tests: ['drill/random/random-scenario.test.ts'],
@@ -180,7 +180,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   },
   'drill-random-roster-operator-2': {
     broken: 'names: has !== for === after one.kind.',
-    file: 'drill/random/ground.ts',
+    file: 'drill/random/available-masters.ts',
     text: '.filter((one) => one.fromMs <= atMs && (kind === undefined || one.kind === kind))',
     instead: '.filter((one) => one.fromMs <= atMs && (kind === undefined || one.kind !== kind))',
     tests: ['drill/random/random-scenario.test.ts'],
@@ -321,7 +321,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['drill/random/random-scenario.test.ts'],
   },
   'drill-live-live-clients-operator': {
-    broken: '#meet:: has >= for > after targets.length.',
+    broken: '#dial:: has >= for > after targets.length.',
     file: 'drill/live/live-clients.ts',
     text: "if (targets.length > 0) return 'refused'",
     instead: "if (targets.length >= 0) return 'refused'",
@@ -330,8 +330,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'drill-random-random-faults-branch': {
     broken: 'action:: always takes the first of draw.chance(0.75) ? 1 : 2.',
     file: 'drill/random/random-faults.ts',
-    text: 'const action = make(ground, draw.some(roster.names(atMs), draw.chance(0.75) ? 1 : 2), forMs)',
-    instead: 'const action = make(ground, draw.some(roster.names(atMs), 1), forMs)',
+    text: 'const action = make(context, draw.some(roster.names(atMs), draw.chance(0.75) ? 1 : 2), forMs)',
+    instead: 'const action = make(context, draw.some(roster.names(atMs), 1), forMs)',
     tests: ['drill/random/random-scenario.test.ts'],
   },
   'drill-scenario-rules-return': {

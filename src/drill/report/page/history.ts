@@ -5,7 +5,7 @@ import { count, type Group, type Html, html, seconds, table } from './html.ts'
 interface States {
   readonly sidecar: MemberStatus['sidecar']
   readonly server: MemberStatus['server']
-  readonly clients: MemberStatus['clientsMeet']
+  readonly clients: MemberStatus['clientConnections']
   readonly endpoints: 'listed' | 'dead'
   readonly slice: 'listed' | 'dead'
   readonly lease: 'held'
@@ -116,12 +116,12 @@ class FleetTracks {
     for (const member of members) {
       const { status, tracks } = member
       const sharing = members.filter((other) => other.status.address === status.address)
-      const isListed = heirs(sharing, ({ clientsMeet }) => clientsMeet === 'served').includes(member)
+      const isListed = heirs(sharing, ({ clientConnections }) => clientConnections === 'served').includes(member)
       const isLeased = heirs(sharing, ({ renewing }) => renewing).includes(member)
-      const state = status.clientsMeet === 'served' ? 'listed' : 'dead'
+      const state = status.clientConnections === 'served' ? 'listed' : 'dead'
       tracks.sidecar.set(atMs, status.sidecar)
       tracks.server.set(atMs, status.server)
-      tracks.clients.set(atMs, status.clientsMeet)
+      tracks.clients.set(atMs, status.clientConnections)
       for (const object of ['endpoints', 'slice'] as const) {
         const listed = isListed && this.#listed[object].includes(status.address)
         tracks[object].set(atMs, listed ? state : undefined)

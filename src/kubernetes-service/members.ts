@@ -25,11 +25,14 @@ export function keepingPlaces(
   // If Endpoints list none of the leases, they are damaged. All found leases are then listed, and those with a
   // suspected expiry if the slice still lists them.
   const inEndpoints = endpoints === undefined ? [] : addressesIn(endpoints)
+  const inSlice = addressesInSlice(slice)
   const isSpoiled = !leases.some(({ address }) => inEndpoints.includes(address))
-  const listed = isSpoiled ? addressesInSlice(slice) : inEndpoints
-  return leases.filter(
-    ({ expirySuspected, found, address }) => listed.includes(address) || !(expirySuspected || (found && !isSpoiled)),
-  )
+  const listed = isSpoiled ? inSlice : inEndpoints
+  return leases.filter(({ expirySuspected, found, address }) => {
+    if (listed.includes(address)) return true
+    // While a policy forbids writing Endpoints, only the slice lists the masters that have joined since.
+    return expirySuspected !== true && (found !== true || isSpoiled || inSlice.includes(address))
+  })
 }
 
 /**

@@ -71,6 +71,14 @@ test('a lease that has ended, or was only found, keeps the place of its address 
   }
 })
 
+test('a found lease keeps its place in a slice that lists more than Endpoints, which a policy may forbid to write', () => {
+  const endpoints = { subsets: [{ addresses: [{ ip: '192.0.2.1' }] }] }
+  const inSlice = ['192.0.2.1', '192.0.2.3'].map((address) => ({ addresses: [address] }))
+  const slice = { addressType: 'IPv4', endpoints: inSlice } as EndpointSlice
+  const found = ['192.0.2.1', '192.0.2.2', '192.0.2.3'].map((address) => ({ ...lease(address), found: true }))
+  assert.deepEqual(listedAddresses(keepingPlaces(found, { endpoints, slice })), ['192.0.2.1', '192.0.2.3'])
+})
+
 test('of masters whose leases have ended, Endpoints that somebody has spoiled get those back that the slice still lists', () => {
   const spoiled = { subsets: [{ addresses: [{ ip: '203.0.113.7' }] }] }
   const slice = { addressType: 'IPv4', endpoints: [{ addresses: ['192.0.2.1'] }] } as EndpointSlice

@@ -348,6 +348,19 @@ test('a found lease counts only if its address is listed', async () => {
   assert.deepEqual((await alive.list()).endpoints, ['192.0.2.2'], 'the other is not added')
 })
 
+test('while a policy forbids writing Endpoints, a found master that only the slice lists stays and counts', async () => {
+  const denied = new KubeError('Invalid', 'a policy denied the request', { httpStatus: 422 })
+  const { run, hooks, api, list } = await open([holder(1), holder(3)], [holder(1)])
+  hooks.marks.set('192.0.2.3', { found: true })
+  const both = [1, 3].map((number) => ({ addresses: [`192.0.2.${number}`] }))
+  await api.patch(endpointSlices, KUBERNETES_SERVICE, { type: 'merge', body: { endpoints: both } })
+  hooks.before = (call) => {
+    if (call === 'update endpoints') throw denied
+  }
+  await assert.rejects(run(self), denied)
+  assert.deepEqual(await list(), { endpoints: ['192.0.2.1'], slice: ['192.0.2.3'], second: [] })
+})
+
 test('if the leases of all others seem to have ended it waits 1.2 intervals for one to be renewed, and marks again', async () => {
   const lapsed = async () => {
     const world = await open(pair)

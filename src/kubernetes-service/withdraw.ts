@@ -6,9 +6,9 @@ import { type Clock, sleep } from '../runtime/clock.ts'
 import type { EndpointsAdapter } from './endpoints-adapter.ts'
 import { planEndpoints } from './endpoints-plan.ts'
 import type { FleetView } from './fleet-view.ts'
-import { addressesIn, endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
+import { addressesIn, addressesInSlice, endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
 import { addressOf, type Holder, LeaseWithdrawn, type MasterLease, type MasterLeases } from './leases/master-leases.ts'
-import { isHeldBy, keepingPlaces, listedAddresses, othersReady, secondAddresses } from './members.ts'
+import { isHeldBy, isIpv6, keepingPlaces, listedAddresses, othersReady, secondAddresses } from './members.ts'
 
 /**
  * The result of a request to withdraw: the address was removed, or others remove it; it stays because no other master
@@ -92,14 +92,16 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
         const listed = listedAddresses(placed).length > 0 ? placed : live
         const alive = listedAddresses(listed)
         const { endpoints: current } = stored
-        // While all leases have ended, only this master's address is removed: the other masters may soon be back.
-        const addresses =
-          always && alive.length === 0 ? addressesIn(current).filter((one) => !own.addresses.includes(one)) : alive
+        // While all leases have ended, only this master's addresses are removed: the other masters may soon be back.
+        const isOutage = always && alive.length === 0
+        const stays = (one: string): boolean => !own.addresses.includes(one)
+        const addresses = isOutage ? addressesIn(current).filter(stays) : alive
+        const second = stored.secondSlices.flatMap(addressesInSlice).filter((one) => isIpv6(one) !== isIpv6(address))
         const staying = live.filter(({ holder }) => holder?.state !== 'withdrawn')
         others = addresses.includes(address) ? hostsAt(address, staying) : ''
         return {
           endpoints: planEndpoints({ addresses, current, ports, reconcilePorts: false, stopping: always }),
-          secondAddresses: secondAddresses(listed, live),
+          secondAddresses: isOutage ? [...new Set(second)].filter(stays).sort() : secondAddresses(listed, live),
         }
       }, signal)
       const outcome = others === '' ? 'was removed from the list' : `stays listed, because it is also held by ${others}`

@@ -232,6 +232,13 @@ test('with always the addresses of masters whose leases have all ended stay, bec
   assert.deepEqual((await list()).endpoints, ['192.0.2.2'])
 })
 
+test('with always the second addresses of masters whose leases have all ended stay too', async () => {
+  const dual = [1, 2].map((number) => holder(number, { addresses: [`192.0.2.${number}`, `2001:db8::${number}`] }))
+  const { run, list } = await open(dual.slice(0, 1), dual)
+  assert.equal((await run(self, true)).type, 'withdrawn')
+  assert.deepEqual(await list(), { endpoints: ['192.0.2.2'], slice: ['192.0.2.2'], second: ['2001:db8::2'] })
+})
+
 test('an address that others hold too stays listed, and the reason says so', async () => {
   const shared = [holder(1), holder(2, { addresses: ['192.0.2.1'] }), holder(3)]
   const { run, registry, list } = await open(shared)

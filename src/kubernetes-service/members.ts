@@ -80,6 +80,13 @@ export function secondAddresses(
   return [...new Set(listedLeases(leases).flatMap(({ holder }) => holder?.addresses[1] ?? []))].sort()
 }
 
+/** Whether an address is of none of these leases, and not of `self`, whose own lease the read may not show. */
+export function unknownTo(leases: readonly MasterLease[], self: Holder): (address: string) => boolean {
+  const ofLeases = leases.flatMap(({ address, holder }) => [address, ...(holder?.addresses ?? [])])
+  const known = new Set([...ofLeases, ...self.addresses])
+  return (address) => !known.has(address)
+}
+
 /**
  * Whether to list a lease while a master is ready. With a suspected expiry its state does not count, because it may be
  * older than the outage in which the lease ended.

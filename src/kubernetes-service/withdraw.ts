@@ -8,7 +8,7 @@ import { planEndpoints } from './endpoints-plan.ts'
 import type { FleetView } from './fleet-view.ts'
 import { addressesIn, addressesInSlice, endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
 import { addressOf, type Holder, LeaseWithdrawn, type MasterLease, type MasterLeases } from './leases/master-leases.ts'
-import { isHeldBy, isIpv6, keepingPlaces, listedAddresses, othersReady, secondAddresses } from './members.ts'
+import { isHeldBy, isIpv6, keepingPlaces, listedAddresses, othersReady, secondAddresses, unknownTo } from './members.ts'
 
 /**
  * The result of a request to withdraw: the address was removed, or others remove it; it stays because no other master
@@ -92,9 +92,9 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
         const listed = listedAddresses(placed).length > 0 ? placed : live
         const alive = listedAddresses(listed)
         const { endpoints: current } = stored
-        // While all leases have ended, only this master's addresses are removed: the other masters may soon be back.
+        // While all leases have ended, only masters that were withdrawn are removed: the others may soon be back.
         const isOutage = always && alive.length === 0
-        const stays = (one: string): boolean => !own.addresses.includes(one)
+        const stays = unknownTo(live, own)
         const addresses = isOutage ? addressesIn(current).filter(stays) : alive
         const second = stored.secondSlices.flatMap(addressesInSlice).filter((one) => isIpv6(one) !== isIpv6(address))
         const staying = live.filter(({ holder }) => holder?.state !== 'withdrawn')

@@ -232,6 +232,12 @@ test('with always the addresses of masters whose leases have all ended stay, bec
   assert.deepEqual((await list()).endpoints, ['192.0.2.2'])
 })
 
+test('with always the addresses of masters that were withdrawn before go too', async () => {
+  const { run, list } = await open([holder(1), holder(2, { state: 'withdrawn' })], [...pair, holder(3)])
+  assert.equal((await run(self, true)).type, 'withdrawn')
+  assert.deepEqual((await list()).endpoints, ['192.0.2.3'])
+})
+
 test('with always the second addresses of masters whose leases have all ended stay too', async () => {
   const dual = [1, 2].map((number) => holder(number, { addresses: [`192.0.2.${number}`, `2001:db8::${number}`] }))
   const { run, list } = await open(dual.slice(0, 1), dual)

@@ -1,6 +1,15 @@
 import { addressesIn, addressesInSlice } from '../identity.ts'
 import { type Holder, MAX_DEPARTURES, type MasterLease } from '../leases/master-leases.ts'
-import { isDualStack, isHeldBy, isIpv6, keepingPlaces, othersReady, secondAddresses } from '../members.ts'
+import {
+  isDualStack,
+  isHeldBy,
+  isIpv6,
+  keepingPlaces,
+  listedAddresses,
+  othersReady,
+  secondAddresses,
+  unknownTo,
+} from '../members.ts'
 import type { ObservedEndpoints } from '../reconcilers/endpoint-reconciler.ts'
 import type { AnnouncedDeparture, FleetFacts, Membership, MissingLease, Trust } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
@@ -74,6 +83,19 @@ export function leasesForList(
   return [...keepingPlaces(leases, current), ...strangersIn(state, current, before)]
 }
 
+/** The addresses for Endpoints, sorted and without duplicates. `stopping`: this master leaves, even as the last. */
+export function addressesForList(
+  state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
+  current: Pick<ObservedEndpoints, 'endpoints' | 'slice'>,
+  before: readonly string[],
+  stopping: boolean,
+): readonly string[] {
+  const listed = listedAddresses(leasesForList(state, current, before))
+  if (listed.length > 0 || !stopping) return listed
+  // While all leases have expired, remove only masters that were withdrawn: the others may soon be back.
+  return addressesIn(current.endpoints).filter(unknownTo(state.fleet.leases, state.self))
+}
+
 /**
  * Whether every live master has an address of each family. Pure.
  *
@@ -106,7 +128,7 @@ export function secondAddressesForList(
   const [first = ''] = state.self.addresses
   const found = current.secondSlices.flatMap(addressesInSlice).filter((address) => isIpv6(address) !== isIpv6(first))
   if (found.length === 0) return []
-  return [...new Set([...known, ...found.filter(isUnknownTo(state))])].sort()
+  return [...new Set([...known, ...found.filter(unknownTo(state.fleet.leases, state.self))])].sort()
 }
 
 /** The leases except those with a suspected expiry whose addresses are not listed. */
@@ -127,15 +149,8 @@ function strangersIn(
   if (!isNewcomer(state.lease.trust)) return []
   return addressesIn(endpoints)
     .filter((address) => before.includes(address))
-    .filter(isUnknownTo(state))
+    .filter(unknownTo(state.fleet.leases, state.self))
     .map((address) => ({ address, expirySuspected: true }))
-}
-
-function isUnknownTo({ fleet, self }: Pick<Membership, 'fleet' | 'self'>): (address: string) => boolean {
-  const ofLeases = fleet.leases.flatMap(({ address, holder }) => [address, ...(holder?.addresses ?? [])])
-  // This master knows the state of its own lease even if no read shows it.
-  const known = new Set([...ofLeases, ...self.addresses])
-  return (address) => !known.has(address)
 }
 
 /** Whether this master joined after a failure, and cannot know yet which masters existed before. Pure. */

@@ -11,12 +11,12 @@ import type { Announcements, LeaseTelemetry } from '../announcements.ts'
 import { type EndpointsAdapter, type ListPlan, NoLiveMasters } from '../endpoints-adapter.ts'
 import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
-import { addressesIn, type EndpointPort } from '../identity.ts'
+import type { EndpointPort } from '../identity.ts'
 import { type Holder, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
-import { isHeldBy, type LifeSpan, listedAddresses, MeasuredSpan, othersReady, portsAgreed } from '../members.ts'
+import { isHeldBy, type LifeSpan, MeasuredSpan, othersReady, portsAgreed } from '../members.ts'
 import type { ReadinessMonitor } from '../readiness-monitor.ts'
 import type { ListReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
-import { isFleetDualStack, leasesForList, listedInBoth, secondAddressesForList } from './fleet.ts'
+import { addressesForList, isFleetDualStack, listedInBoth, secondAddressesForList } from './fleet.ts'
 import { failsByEtcd } from './readiness.ts'
 import {
   type Membership,
@@ -194,15 +194,10 @@ export class MembershipRunner implements ListReconciler {
 
   /** The plan for the list from the last read of the leases. Only with `stopping` may the list become empty. */
   #plan(stored: ObservedEndpoints, reconcilePorts: boolean, stopping = false): ListPlan {
-    const { ports, holder } = this.#options
+    const { ports } = this.#options
     const { endpoints: current } = stored
     this.#listedBefore ??= listedInBoth(stored)
-    const listed = listedAddresses(leasesForList(this.#state, stored, this.#listedBefore))
-    // While all leases have expired, remove only this master's address: the other masters may soon be back.
-    const addresses =
-      stopping && listed.length === 0
-        ? addressesIn(current).filter((address) => !holder.addresses.includes(address))
-        : listed
+    const addresses = addressesForList(this.#state, stored, this.#listedBefore, stopping)
     return {
       endpoints: planEndpoints({ addresses, current, ports, reconcilePorts, stopping }),
       secondAddresses: secondAddressesForList(this.#state, stored, this.#listedBefore),

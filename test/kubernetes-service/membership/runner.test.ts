@@ -3,9 +3,10 @@ import { test } from 'node:test'
 import { createApiServer, inProcessTransport } from '../../../src/apiserver/api-server.ts'
 import { refusedWith } from '../../../src/apiserver/faults.ts'
 import { Availability } from '../../../src/kube/availability.ts'
-import { namespaces } from '../../../src/kube/resources.ts'
+import { endpoints, namespaces } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import type { Transport } from '../../../src/kube/transport.ts'
+import { addressesIn, endpointPorts, KUBERNETES_SERVICE } from '../../../src/kubernetes-service/identity.ts'
 import type { MasterLeases } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
 import { parseAddress } from '../../../src/net/address.ts'
@@ -115,4 +116,22 @@ test('a departing master that may not change the list says so once, not at each 
     ],
   )
   await Promise.all([one.kill(), two.kill()])
+})
+
+test('the last live master leaves with always: masters that were withdrawn go too, those whose leases have ended stay', {
+  timeout: 30_000,
+}, async () => {
+  const { time, start, leases, api } = setUp()
+  await api.create(namespaces, { metadata: { name: 'default' } })
+  const one = start('192.0.2.1')
+  await time.advance(1_000)
+  const addresses = ['192.0.2.1', '192.0.2.2', '192.0.2.3']
+  const subsets = [{ addresses: addresses.map((ip) => ({ ip })), ports: [...endpointPorts(6443)] }]
+  await api.create(endpoints, { metadata: KUBERNETES_SERVICE, subsets })
+  await leases.update(holder('192.0.2.2', { state: 'withdrawn' }))
+  const stopped = one.runner.stop('always', signal)
+  await time.advance(2_000)
+  assert.equal(await stopped, 'left')
+  assert.deepEqual(addressesIn(await api.get(endpoints, KUBERNETES_SERVICE)), ['192.0.2.3'])
+  await one.kill()
 })

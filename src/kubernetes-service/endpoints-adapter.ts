@@ -25,6 +25,13 @@ export interface ListPlan {
   readonly endpoints: EndpointsAction
   /** The addresses of the slice of the second family. Without any, there must be no such slice. */
   readonly secondAddresses: readonly string[]
+  /**
+   * Planned without leases: each master plans another list. So if the write of the Endpoints is refused, the slices do
+   * not follow the plan, because the masters would overwrite each other's slices without end.
+   *
+   * @default false
+   */
+  readonly withoutLeases?: boolean | undefined
 }
 
 /**
@@ -98,11 +105,12 @@ export class EndpointsAdapter {
 
   /**
    * Executes a plan for the Endpoints, then makes the slices follow the stored Endpoints. Back-off applies to each
-   * object separately: slices follow the plan even while the write of the Endpoints waits, or is always refused.
+   * object separately: slices follow the plan even while the write of the Endpoints waits, or is always refused (but
+   * see {@link ListPlan.withoutLeases}).
    * Endpoints that another client created meanwhile are not an error: the next reconciliation reads them.
    */
   async execute(
-    { endpoints: action, secondAddresses }: ListPlan,
+    { endpoints: action, secondAddresses, withoutLeases = false }: ListPlan,
     stored: ObservedEndpoints,
     signal?: AbortSignal,
   ): Promise<void> {
@@ -112,7 +120,7 @@ export class EndpointsAdapter {
       outcome = await this.#writer.execute(endpointsResource, action, stored.endpoints, signal)
     } catch (error) {
       // Most clients follow the slices, which must not list dead masters only because we may not write Endpoints.
-      if (action.type !== 'none' && isRefusal(error)) {
+      if (action.type !== 'none' && !withoutLeases && isRefusal(error)) {
         await this.#ensureSlices(action.object, stored, secondAddresses, signal)
       }
       throw error

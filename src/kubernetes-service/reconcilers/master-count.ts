@@ -56,7 +56,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     const stored = await this.#read(signal)
     const correctPorts = reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts
     const plan = this.#plan(ip, stored.endpoints, ports, correctPorts)
-    await this.#options.adapter.execute({ endpoints: plan, secondAddresses: [] }, stored, signal)
+    await this.#execute(plan, stored, signal)
     if (!this.#displaced && plan.type === 'update' && plan.reasons.includes('addresses')) this.#correctionsLeft -= 1
     this.#displaced = false
   }
@@ -153,8 +153,12 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     const plan = planRemoval({ current: stored.endpoints, own: ip.text, ports, stopping })
     if (plan.type === 'none' && !this.#removing) return
     this.#removing = true
-    await this.#options.adapter.execute({ endpoints: plan, secondAddresses: [] }, stored, signal)
+    await this.#execute(plan, stored, signal)
     this.#removing = false
+  }
+
+  #execute(endpoints: EndpointsAction, stored: ObservedEndpoints, signal: AbortSignal): Promise<void> {
+    return this.#options.adapter.execute({ endpoints, secondAddresses: [], withoutLeases: true }, stored, signal)
   }
 
   async #read(signal: AbortSignal): Promise<ObservedEndpoints> {

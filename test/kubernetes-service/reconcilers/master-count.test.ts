@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { KubeError } from '../../../src/kube/errors.ts'
+import { KubeError, type KubeErrorCode } from '../../../src/kube/errors.ts'
 import { type Endpoints, endpointSlices, endpoints } from '../../../src/kube/resources.ts'
 import { EndpointsAdapter } from '../../../src/kubernetes-service/endpoints-adapter.ts'
 import { ObjectWriter } from '../../../src/kubernetes-service/guarded-writes/object-writer.ts'
@@ -17,6 +17,7 @@ const { signal } = new AbortController()
 async function setUp() {
   const { api } = await Embedded.started([])
   let failing: string | undefined
+  let failure: KubeErrorCode = 'ServerError'
   const faulty = {
     get: api.get.bind(api),
     list: api.list.bind(api),
@@ -25,7 +26,7 @@ async function setUp() {
     watch: api.watch.bind(api),
     create: api.create.bind(api),
     update: ((resource, ...rest) => {
-      if (resource.plural === failing) throw new KubeError('ServerError', 'not now')
+      if (resource.plural === failing) throw new KubeError(failure, 'not now')
       return api.update(resource, ...rest)
     }) as typeof api.update,
   }
@@ -34,8 +35,9 @@ async function setUp() {
     api,
     stored,
     /** Updates of this kind fail from now on. */
-    fail(plural: string | undefined): void {
+    fail(plural: string | undefined, code: KubeErrorCode = 'ServerError'): void {
       failing = plural
+      failure = code
     },
     open(address: string, count: number, securePort = 6443): Member {
       const writer = new ObjectWriter({ api: faulty, metrics: prometheusMetrics() })
@@ -322,4 +324,21 @@ test('damage that leaves the addresses alone uses up none of the corrections of 
   assert.deepEqual(await world.listed(), ['192.0.2.1'])
   await one.look('interval')
   assert.equal(one.warnings(), 0)
+})
+
+test('while a policy forbids writing Endpoints, masters do not overwrite the slice of each other', async () => {
+  const world = await setUp()
+  const [one, two, three] = [1, 2, 3].map((number) => world.open(`192.0.2.${number}`, 3)) as [Member, Member, Member]
+  await one.look('interval')
+  const { resourceVersion } = (await world.api.get(endpointSlices, KUBERNETES_SERVICE)).metadata ?? {}
+  world.fail('endpoints', 'Invalid')
+  for (let round = 0; round < 2; round += 1) {
+    for (const joining of [two, three]) await assert.rejects(joining.look('interval'), { code: 'Invalid' })
+    await one.look('interval')
+    const slice = await world.api.get(endpointSlices, KUBERNETES_SERVICE)
+    assert.equal(slice.metadata?.resourceVersion, resourceVersion, 'a plan by count is only that of one master')
+  }
+  world.fail(undefined)
+  for (const joining of [two, three]) await joining.look('interval')
+  assert.deepEqual(await world.slice(), ['192.0.2.1', '192.0.2.2', '192.0.2.3'])
 })

@@ -143,9 +143,15 @@ export class EndpointsAdapter {
   }
 }
 
-/** Whether a server refuses a write permanently. `Invalid` is also the answer of a ValidatingAdmissionPolicy. */
+/**
+ * Whether a server may refuse a write for as long as nobody changes its configuration. `Invalid` is also the answer of
+ * a ValidatingAdmissionPolicy, and 500 that of a server whose admission webhook is broken. (If the write happened all
+ * the same, the slices follow the stored Endpoints too.)
+ */
 function isRefusal(error: unknown): boolean {
-  return isKubeError(error, 'Invalid') || (error instanceof RemoteError && error.nature === 'lasting')
+  if (isKubeError(error, 'Invalid')) return true
+  if (isKubeError(error, 'ServerError')) return error.httpStatus === 500
+  return error instanceof RemoteError && error.nature === 'lasting'
 }
 
 /** The action that makes each slice follow these Endpoints, with the current state of the slice. */

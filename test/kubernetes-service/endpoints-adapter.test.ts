@@ -179,6 +179,8 @@ test('a failed write of Endpoints rejects, and leaves the slices alone unless it
     [conflict, one],
     [away, one],
     [new TypeError('a mistake'), one],
+    [new KubeError('ServerError', 'etcd leader changed', { httpStatus: 503 }), one],
+    [new KubeError('ServerError', 'failed calling webhook', { httpStatus: 500 }), two],
     [forbidden, two],
     [new KubeError('Invalid', 'a policy denied the request', { httpStatus: 422 }), two],
   ] as const) {

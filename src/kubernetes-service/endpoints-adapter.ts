@@ -148,7 +148,7 @@ export class EndpointsAdapter {
  * a ValidatingAdmissionPolicy, and 500 that of a server whose admission webhook is broken. (If the write happened all
  * the same, the slices follow the stored Endpoints too.)
  */
-function isRefusal(error: unknown): boolean {
+export function isRefusal(error: unknown): boolean {
   if (isKubeError(error, 'Invalid')) return true
   if (isKubeError(error, 'ServerError')) return error.httpStatus === 500
   return error instanceof RemoteError && error.nature === 'lasting'

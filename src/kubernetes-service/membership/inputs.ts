@@ -253,8 +253,11 @@ function listEnded(
       return goOn(state, phase, { type: leaving.type, sent: false })
     case 'refused':
       return goOn(state, phase, leaving.type === 'writing' ? { type: 'returning' } : { type: 'listing', sent: false })
+    case 'denied':
     case 'failed': {
       if (leaving.type === 'listing') return end(state, 'last-one', turn)
+      // The other masters retry. With `always` there may be none.
+      if (outcome === 'denied' && phase.mode === 'withdraw') return end(state, 'denied', turn)
       const later = { ...state, lease: { ...lease, retryAtMs: nowMs + timings.retryMs } }
       return goOn(later, phase, { type: 'checking', sinceAtMs: nowMs })
     }

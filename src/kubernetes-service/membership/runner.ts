@@ -8,7 +8,7 @@ import { within } from '../../runtime/request-limit.ts'
 import { abortable, aborted, linkedController } from '../../runtime/signals.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { Announcements, LeaseTelemetry } from '../announcements.ts'
-import { type EndpointsAdapter, type ListPlan, NoLiveMasters } from '../endpoints-adapter.ts'
+import { type EndpointsAdapter, isRefusal, type ListPlan, NoLiveMasters } from '../endpoints-adapter.ts'
 import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
 import type { EndpointPort } from '../identity.ts'
@@ -130,7 +130,13 @@ export class MembershipRunner implements ListReconciler {
       logger.warn({ address }, 'API server and lease store do not respond; the address stays until its lease expires')
       return 'left-listed'
     } catch (error) {
-      logger.warn({ address }, 'could not withdraw the address in time; it stays listed until its lease expires')
+      const isGone = this.#state.self.state === 'withdrawn'
+      logger.warn(
+        { address },
+        isGone
+          ? 'could not update the list in time; the lease is gone, and the address stays listed until a master can write the Endpoints'
+          : 'could not withdraw the address in time; it stays listed until its lease expires',
+      )
       throw error
     } finally {
       controller.abort()
@@ -332,7 +338,7 @@ export class MembershipRunner implements ListReconciler {
     }
   }
 
-  #listOutcome(error: unknown): 'refused' | 'conflict' | 'failed' {
+  #listOutcome(error: unknown): 'refused' | 'conflict' | 'failed' | 'denied' {
     if (error instanceof NoLiveMasters) return 'refused'
     if (error instanceof RemoteError && error.nature === 'conflict') return 'conflict'
     const reason = messageOf(error)
@@ -340,7 +346,7 @@ export class MembershipRunner implements ListReconciler {
       this.#loggedFault = reason
       this.#options.logger.warn({ reason }, 'could not withdraw the address')
     }
-    return 'failed'
+    return isRefusal(error) ? 'denied' : 'failed'
   }
 
   /** Rejects when the call takes longer than `limitMs`. The store may still execute an aborted request. */

@@ -20,6 +20,8 @@ export type OutReason =
   | 'not-listed'
   /** The master's server does not answer, so the list could not be written. The lease is gone, or ends by itself. */
   | 'no-answer'
+  /** The master's lease is gone, but its server refuses writes of the Endpoints. The other masters retry. */
+  | 'denied'
   /** Another process has withdrawn the master. */
   | 'withdrawn'
 
@@ -31,6 +33,8 @@ export const outMessages: Readonly<Record<OutReason, string>> = {
   'not-listed': 'there is no address to withdraw: this master was not listed',
   'no-answer':
     'could not update the Endpoints: the API server does not respond; another master removes the address once the lease is gone',
+  denied:
+    'could not update the Endpoints: the API server refuses to write them; another master removes the address as soon as it may',
   withdrawn: 'this master was withdrawn and is not listed again until it is restarted',
 }
 
@@ -224,8 +228,11 @@ export type MembershipInput =
    * example because their namespace is missing. `withdrawn`: another process has withdrawn this master.
    */
   | { readonly type: 'failed'; readonly failure: 'unknown' | 'unprepared' | 'withdrawn' }
-  /** A `write-list` effect has ended. `refused`: no other master serves any more. */
-  | { readonly type: 'list'; readonly outcome: 'written' | 'conflict' | 'failed' | 'refused' }
+  /**
+   * A `write-list` effect has ended. `refused`: no other master serves any more. `denied`: the server may refuse the
+   * write for as long as nobody changes its configuration.
+   */
+  | { readonly type: 'list'; readonly outcome: 'written' | 'conflict' | 'failed' | 'denied' | 'refused' }
   | { readonly type: 'timer' }
   | { readonly type: 'stop'; readonly mode: OnShutdown }
 

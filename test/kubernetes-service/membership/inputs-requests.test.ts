@@ -152,8 +152,8 @@ test('a request that was refused because another process withdrew this master en
 })
 
 test('the end of a write of the list leads a leaving master on', () => {
-  const listEnd = (step: LeavingStep, outcome: 'written' | 'conflict' | 'failed' | 'refused') =>
-    after({ phase: leaving(step) }, { type: 'list', outcome }).state
+  const listEnd = (step: LeavingStep, outcome: 'written' | 'conflict' | 'failed' | 'denied' | 'refused', more = {}) =>
+    after({ phase: leaving(step, more) }, { type: 'list', outcome }).state
   const writing = { type: 'writing', sent: true } as const
   const listing = { type: 'listing', sent: true } as const
   assert.deepEqual(listEnd(writing, 'written').phase, { type: 'out', why: 'left' })
@@ -166,6 +166,10 @@ test('the end of a write of the list leads a leaving master on', () => {
   assert.deepEqual(later.phase, leaving({ type: 'checking', sinceAtMs: NOW }))
   assert.equal(later.lease.retryAtMs, NOW + timings.retryMs)
   assert.deepEqual(listEnd(listing, 'failed').phase, { type: 'out', why: 'last-one' })
+  assert.deepEqual(listEnd(writing, 'denied').phase, { type: 'out', why: 'denied' })
+  assert.deepEqual(listEnd(listing, 'denied').phase, { type: 'out', why: 'last-one' })
+  const last = listEnd(writing, 'denied', { mode: 'always' })
+  assert.deepEqual(last.phase, leaving({ type: 'checking', sinceAtMs: NOW }, { mode: 'always' }), 'it may be the last')
   // One that does not wait for that end ignores it.
   for (const phase of [phases.listed, leaving({ type: 'removing' }), { type: 'out', why: 'left' }] as const) {
     const { state, before } = after({ phase }, { type: 'list', outcome: 'written' })

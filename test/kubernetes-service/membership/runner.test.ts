@@ -3,10 +3,15 @@ import { test } from 'node:test'
 import { createApiServer, inProcessTransport } from '../../../src/apiserver/api-server.ts'
 import { refusedWith } from '../../../src/apiserver/faults.ts'
 import { Availability } from '../../../src/kube/availability.ts'
-import { endpoints, namespaces } from '../../../src/kube/resources.ts'
+import { endpointSlices, endpoints, namespaces } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import type { Transport } from '../../../src/kube/transport.ts'
-import { addressesIn, endpointPorts, KUBERNETES_SERVICE } from '../../../src/kubernetes-service/identity.ts'
+import {
+  addressesIn,
+  addressesInSlice,
+  endpointPorts,
+  KUBERNETES_SERVICE,
+} from '../../../src/kubernetes-service/identity.ts'
 import type { MasterLeases } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
 import { parseAddress } from '../../../src/net/address.ts'
@@ -25,13 +30,13 @@ function setUp() {
   const clock = time.view()
   const random = seededRandom(1, 'server')
   const direct = inProcessTransport(createApiServer({ clock, random }))
-  const server = { refusesWrites: false }
+  const server = { refusesWrites: '' as '' | 'all' | 'endpoints' }
   const transport: Transport = {
     ...direct,
     async send(request, signal) {
-      return server.refusesWrites && request.method !== 'GET'
-        ? refusedWith(403, undefined)
-        : direct.send(request, signal)
+      const { refusesWrites } = server
+      const refuses = refusesWrites === 'all' || (refusesWrites !== '' && request.path.includes(`/${refusesWrites}/`))
+      return refuses && request.method !== 'GET' ? refusedWith(403, undefined) : direct.send(request, signal)
     },
   }
   const api = restKubeApi({ transport, clock, random })
@@ -102,7 +107,7 @@ test('a departing master that may not change the list says so once, not at each 
   const listed = one.runner.reconcileEndpoints(parseAddress('192.0.2.1'), [], 'agreed', signal)
   await time.advance(0)
   await listed
-  server.refusesWrites = true
+  server.refusesWrites = 'all'
   const deadline = new AbortController()
   const stopped = assert.rejects(one.runner.stop('always', deadline.signal), /too late/)
   await time.advance(5_000)
@@ -112,8 +117,31 @@ test('a departing master that may not change the list says so once, not at each 
     one.logger.lines.filter(({ level }) => level === 'warn').map(({ message }) => message),
     [
       'could not withdraw the address',
-      'could not withdraw the address in time; it stays listed until its lease expires',
+      'could not update the list in time; the lease is gone, and the address stays listed until a master can write the Endpoints',
     ],
+  )
+  await Promise.all([one.kill(), two.kill()])
+})
+
+test('while the server refuses writes of Endpoints, a master that is stopped leaves them to the others', {
+  timeout: 30_000,
+}, async () => {
+  const { time, start, leases, server, api } = setUp()
+  await api.create(namespaces, { metadata: { name: 'default' } })
+  const [one, two] = [start('192.0.2.1'), start('192.0.2.2')]
+  await time.advance(9_500)
+  const listed = one.runner.reconcileEndpoints(parseAddress('192.0.2.1'), [], 'agreed', signal)
+  await time.advance(0)
+  await listed
+  server.refusesWrites = 'endpoints'
+  const stopped = one.runner.stop('withdraw', signal)
+  await time.advance(6_000)
+  assert.equal(await stopped, 'denied')
+  assert.deepEqual(await addressesOf(leases), ['192.0.2.2'])
+  assert.deepEqual(addressesInSlice(await api.get(endpointSlices, KUBERNETES_SERVICE)), ['192.0.2.2'])
+  assert.deepEqual(
+    one.logger.lines.filter(({ level }) => level === 'warn').map(({ message }) => message),
+    ['could not withdraw the address'],
   )
   await Promise.all([one.kill(), two.kill()])
 })

@@ -352,7 +352,9 @@ function nextLeaving(state: Membership, phase: Leaving, turn: Turn): Membership 
       if (self.departure === departure) {
         return go({ type: 'waiting', sinceAtMs: nowMs, untilAtMs: nowMs + timings.confirmationMs })
       }
-      return request(state, 'mark', leavingRecord(self, departure), turn)
+      // The stop may have come while a request with another state was running.
+      const announcing = { ...state, phase: { ...phase, before: self.state } }
+      return request(announcing, 'mark', leavingRecord(self, departure), turn)
     }
     case 'waiting': {
       const { readAtMs } = fleet

@@ -515,6 +515,30 @@ test('an unready master that stops says so and stays unready, and as the last on
   }
 })
 
+test('a master that stops while its record is being written, and is the last one, stays with the state of that record', () => {
+  for (const state of ['unready', 'ready'] as const) {
+    const played = restarted('failing', state === 'unready' ? 'ready' : 'unready')
+    played.advance(4_500)
+    played.store = 'held'
+    if (state === 'unready') {
+      const confirms = [played.own?.departure ?? '']
+      const found = [holder(2, 'ready', { confirms }), played.own as Holder].map(leaseOf)
+      played.input({ type: 'leases', sentAtMs: played.nowMs, leases: found, span, requested: false })
+    } else {
+      played.server = 'ready'
+      played.advance(2_500)
+    }
+    assert.equal(played.times(`mark ${state}`).length, 1)
+    played.stop('withdraw')
+    played.store = 'answers'
+    played.others = [holder(2, 'failing')]
+    played.own = holder(1, state)
+    played.input({ type: 'done' })
+    while (played.state.phase.type !== 'out') played.advance(50)
+    assert.deepEqual([played.state.phase.why, played.own?.state, played.own?.departure], ['last-one', state, undefined])
+  }
+})
+
 test('a master confirms that an unready one stops, which is off the list as soon as its lease is gone', () => {
   const played = listedMaster({}, [holder(2, 'unready', { departure: 'life-2/1' }), holder(3, 'unready')])
   played.changed()

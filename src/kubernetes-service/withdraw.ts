@@ -133,7 +133,8 @@ async function markAsWithdrawn(
 ): Promise<'withdrawn' | 'last-one' | 'restarted'> {
   const { audit, leases, place } = options
   const mark = async (): Promise<boolean> => {
-    await leases.mark({ ...own, state: 'withdrawn' }, signal)
+    // With a departure id the record would say that the master has left by itself.
+    await leases.mark({ ...own, state: 'withdrawn', departure: undefined }, signal)
     return !(await leases.list(signal)).some((lease) => isOfAnotherLife(lease, own))
   }
   try {

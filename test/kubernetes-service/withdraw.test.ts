@@ -232,6 +232,12 @@ test('with always the addresses of masters whose leases have all ended stay, bec
   assert.deepEqual((await list()).endpoints, ['192.0.2.2'])
 })
 
+test('one that wanted to leave by itself counts as withdrawn all the same', async () => {
+  const { run, fleet } = await open([holder(1, { state: 'failing', departure: 'life-1/1' }), holder(2)])
+  assert.equal((await run(self)).type, 'withdrawn')
+  assert.deepEqual(fleet.removed('192.0.2.1'), { reason: 'withdrawn' })
+})
+
 test('with always the addresses of masters that were withdrawn before go too', async () => {
   const { run, list } = await open([holder(1), holder(2, { state: 'withdrawn' })], [...pair, holder(3)])
   assert.equal((await run(self, true)).type, 'withdrawn')

@@ -3,7 +3,7 @@ import { isKubeError, KubeError } from '../kube/errors.ts'
 import { referenceIn } from '../kube/event-object.ts'
 import { endpoints } from '../kube/resources.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
-import type { EndpointsAdapter } from './endpoints-adapter.ts'
+import { type EndpointsAdapter, NoLiveMasters } from './endpoints-adapter.ts'
 import { planEndpoints } from './endpoints-plan.ts'
 import type { FleetView } from './fleet-view.ts'
 import { addressesIn, addressesInSlice, endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
@@ -11,8 +11,8 @@ import { addressOf, type Holder, LeaseWithdrawn, type MasterLease, type MasterLe
 import { isHeldBy, isIpv6, keepingPlaces, listedAddresses, othersReady, secondAddresses, unknownTo } from './members.ts'
 
 /**
- * The result of a request to withdraw: the address was removed, or others remove it; it stays because no other master
- * is ready; or the request matches no single master. `reason` is one line for a person.
+ * The result of a request to withdraw: the address is not listed any more, or others remove it; it stays because no
+ * other master is ready; or the request matches no single master. `reason` is one line for a person.
  */
 export interface Withdrawal {
   readonly type: 'withdrawn' | 'last-one' | 'nothing'
@@ -83,6 +83,7 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
   const ports = endpointPorts(self.ports.securePort)
   for (;;) {
     let others = ''
+    let isListed = true
     try {
       await adapter.reconcile(async (stored) => {
         const live = await leases.list(signal)
@@ -91,7 +92,8 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
         // Found leases are added if the list is otherwise empty.
         const listed = listedAddresses(placed).length > 0 ? placed : live
         const alive = listedAddresses(listed)
-        const { endpoints: current } = stored
+        const { endpoints: current, slice } = stored
+        isListed = [...addressesIn(current), ...addressesInSlice(slice)].includes(address)
         // While all leases have ended, only masters that were withdrawn are removed: the others may soon be back.
         const isOutage = always && alive.length === 0
         const stays = unknownTo(live, own)
@@ -109,6 +111,10 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
     } catch (error) {
       // The running masters remove the address at the same moment. After a conflict we read again.
       if (isKubeError(error, 'Conflict')) continue
+      if (error instanceof NoLiveMasters && !isListed) {
+        const reason = `${address} is not listed; the list stays as it is, because no other master has a lease`
+        return { type: 'withdrawn', reason }
+      }
       const isAway = error instanceof KubeError && error.nature === 'away'
       if (!isAway || othersReady(await leases.list(signal), own).length === 0) throw error
       return {

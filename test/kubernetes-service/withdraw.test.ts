@@ -232,6 +232,16 @@ test('with always the addresses of masters whose leases have all ended stay, bec
   assert.deepEqual((await list()).endpoints, ['192.0.2.2'])
 })
 
+test('the last one can be withdrawn again once it is off the list, also without always', async () => {
+  const { run, list } = await open([holder(1)])
+  await run(self, true)
+  assert.deepEqual(await run(self), {
+    type: 'withdrawn',
+    reason: '192.0.2.1 is not listed; the list stays as it is, because no other master has a lease',
+  })
+  assert.deepEqual((await list()).endpoints, [])
+})
+
 test('one that wanted to leave by itself counts as withdrawn all the same', async () => {
   const { run, fleet } = await open([holder(1, { state: 'failing', departure: 'life-1/1' }), holder(2)])
   assert.equal((await run(self)).type, 'withdrawn')

@@ -369,7 +369,6 @@ export class MembershipRunner implements ListReconciler {
         this.#hasJoined.resolve()
         break
       case 'unready':
-        this.#loggedFault = undefined
         logger.info({ address }, 'leaving the list until the API server is ready again')
         break
       case 'expiry-suspected':

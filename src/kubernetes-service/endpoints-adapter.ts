@@ -106,8 +106,8 @@ export class EndpointsAdapter {
   /**
    * Executes a plan for the Endpoints, then makes the slices follow the stored Endpoints. Back-off applies to each
    * object separately: slices follow the plan even while the write of the Endpoints waits, or is always refused (but
-   * see {@link ListPlan.withoutLeases}).
-   * Endpoints that another client created meanwhile are not an error: the next reconciliation reads them.
+   * see {@link ListPlan.withoutLeases}). Endpoints that another client created meanwhile are not an error: the next
+   * reconciliation reads them.
    */
   async execute(
     { endpoints: action, secondAddresses, withoutLeases = false }: ListPlan,
@@ -144,14 +144,20 @@ export class EndpointsAdapter {
 }
 
 /**
- * Whether a server may refuse a write for as long as nobody changes its configuration. `Invalid` is also the answer of
- * a ValidatingAdmissionPolicy, and 500 that of a server whose admission webhook is broken. (If the write happened all
- * the same, the slices follow the stored Endpoints too.)
+ * Whether a server refuses a write for as long as nobody changes its configuration. `Invalid` is also the answer of a
+ * ValidatingAdmissionPolicy.
  */
-export function isRefusal(error: unknown): boolean {
-  if (isKubeError(error, 'Invalid')) return true
-  if (isKubeError(error, 'ServerError')) return error.httpStatus === 500
-  return error instanceof RemoteError && error.nature === 'lasting'
+export function isDenied(error: unknown): boolean {
+  return isKubeError(error, 'Invalid') || (error instanceof RemoteError && error.nature === 'lasting')
+}
+
+/**
+ * Whether the slices follow a plan although the Endpoints could not be written: also after a 500, which a server with a
+ * broken admission webhook answers each time. (If the write happened all the same, the slices follow the stored
+ * Endpoints too.)
+ */
+function isRefusal(error: unknown): boolean {
+  return isDenied(error) || (isKubeError(error, 'ServerError') && error.httpStatus === 500)
 }
 
 /** The action that makes each slice follow these Endpoints, with the current state of the slice. */

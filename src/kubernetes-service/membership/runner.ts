@@ -8,7 +8,7 @@ import { within } from '../../runtime/request-limit.ts'
 import { abortable, aborted, linkedController } from '../../runtime/signals.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { Announcements, LeaseTelemetry } from '../announcements.ts'
-import { type EndpointsAdapter, isRefusal, type ListPlan, NoLiveMasters } from '../endpoints-adapter.ts'
+import { type EndpointsAdapter, isDenied, type ListPlan, NoLiveMasters } from '../endpoints-adapter.ts'
 import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
 import type { EndpointPort } from '../identity.ts'
@@ -346,7 +346,7 @@ export class MembershipRunner implements ListReconciler {
       this.#loggedFault = reason
       this.#options.logger.warn({ reason }, 'could not withdraw the address')
     }
-    return isRefusal(error) ? 'denied' : 'failed'
+    return isDenied(error) ? 'denied' : 'failed'
   }
 
   /** Rejects when the call takes longer than `limitMs`. The store may still execute an aborted request. */

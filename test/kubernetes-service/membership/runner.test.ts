@@ -30,13 +30,13 @@ function setUp() {
   const clock = time.view()
   const random = seededRandom(1, 'server')
   const direct = inProcessTransport(createApiServer({ clock, random }))
-  const server = { refusesWrites: '' as '' | 'all' | 'endpoints' }
+  const server = { refusesWrites: '' as '' | 'all' | 'endpoints', status: 403 }
   const transport: Transport = {
     ...direct,
     async send(request, signal) {
-      const { refusesWrites } = server
+      const { refusesWrites, status } = server
       const refuses = refusesWrites === 'all' || (refusesWrites !== '' && request.path.includes(`/${refusesWrites}/`))
-      return refuses && request.method !== 'GET' ? refusedWith(403, undefined) : direct.send(request, signal)
+      return refuses && request.method !== 'GET' ? refusedWith(status, undefined) : direct.send(request, signal)
     },
   }
   const api = restKubeApi({ transport, clock, random })
@@ -143,6 +143,26 @@ test('while the server refuses writes of Endpoints, a master that is stopped lea
     one.logger.lines.filter(({ level }) => level === 'warn').map(({ message }) => message),
     ['could not withdraw the address'],
   )
+  await Promise.all([one.kill(), two.kill()])
+})
+
+test('a write of Endpoints that fails with 500 as a master stops is repeated: the cause may be a moment without etcd', {
+  timeout: 30_000,
+}, async () => {
+  const { time, start, server, api } = setUp()
+  await api.create(namespaces, { metadata: { name: 'default' } })
+  const [one, two] = [start('192.0.2.1'), start('192.0.2.2')]
+  await time.advance(9_500)
+  const listed = one.runner.reconcileEndpoints(parseAddress('192.0.2.1'), [], 'agreed', signal)
+  await time.advance(0)
+  await listed
+  Object.assign(server, { refusesWrites: 'endpoints', status: 500 })
+  const stopped = one.runner.stop('withdraw', signal)
+  await time.advance(6_000)
+  server.refusesWrites = ''
+  await time.advance(1_000)
+  assert.equal(await stopped, 'left')
+  assert.deepEqual(addressesIn(await api.get(endpoints, KUBERNETES_SERVICE)), ['192.0.2.2'])
   await Promise.all([one.kill(), two.kill()])
 })
 

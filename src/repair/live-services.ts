@@ -10,13 +10,15 @@ import { inSlices } from '../runtime/steps.ts'
 import type { RangeClaims } from './bitmap/claims.ts'
 import { claimantsOf, surveyServices } from './bitmap/holdings.ts'
 import type { Finding } from './reporter.ts'
+import { trimService } from './service-claims.ts'
 
 /** Up to this many Services are read with one request each, in parallel. For more a list is cheaper. */
 const FEW_SERVICES = 8
 
 /**
  * Reads Services from the API server, not from an informer, and returns them by `namespace/name`. Missing ones are
- * omitted. Each Service is as it was at some moment after the call. Rejects with a KubeError.
+ * omitted. Each Service is as it was at some moment after the call, reduced by {@link trimService}. Rejects with a
+ * KubeError.
  */
 export async function readServices(
   api: KubeApi,
@@ -25,7 +27,7 @@ export async function readServices(
 ): Promise<ReadonlyMap<string, Service>> {
   const found =
     refs.length <= FEW_SERVICES
-      ? await Promise.all(refs.map((ref) => ifFound(api.get(services, ref, { signal }))))
+      ? await Promise.all(refs.map((ref) => readService(api, ref, signal)))
       : await listServices(api, signal)
   const wanted = new Set(refs.map(keyOf))
   return new Map(
@@ -36,9 +38,20 @@ export async function readServices(
   )
 }
 
-/** All Services, read from the API server, not from an informer. They are as they were at one moment after the call. */
+async function readService(api: KubeApi, ref: ObjectRef, signal: AbortSignal): Promise<Service | undefined> {
+  const found = await ifFound(api.get(services, ref, { signal }))
+  return found && trimService(found)
+}
+
+/**
+ * All Services, read from the API server, not from an informer. They are as they were at one moment after the call.
+ * Each is reduced by {@link trimService}, because the whole Services of a large cluster may not fit in memory.
+ */
 export async function listServices(api: KubeApi, signal: AbortSignal): Promise<readonly Service[]> {
-  return (await Array.fromAsync(listPages(api, services, { signal }))).flat()
+  const found: Service[] = []
+  const query = { signal, dropsManagedFields: true, protobuf: trimService.protobuf }
+  for await (const page of listPages(api, services, query)) for (const service of page) found.push(trimService(service))
+  return found
 }
 
 /** How many numbers are checked before a write, at most, after other writers were faster several times. */

@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { ListQuery } from '../../src/kube/api.ts'
 import { Informer } from '../../src/kube/informer.ts'
 import { type Service, services } from '../../src/kube/resources.ts'
+import { keyOfObject } from '../../src/kube/store.ts'
 import { Bitmap } from '../../src/net/bitmap.ts'
 import { parseCidr } from '../../src/net/cidr.ts'
 import { parsePortRange } from '../../src/net/host-port.ts'
 import { clusterIpClaims, nodePortClaims, type RangeClaims } from '../../src/repair/bitmap/claims.ts'
 import { RangeReader, readServices } from '../../src/repair/live-services.ts'
+import { trimService } from '../../src/repair/service-claims.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { passedOn } from '../kube/passed-on.ts'
@@ -72,6 +75,42 @@ test('few Services are read one by one, many by one list, and those that are not
   const listed = await readServices(api, [...many, gone], signal)
   assert.deepEqual([...listed.keys()].sort(), many.map(({ name }) => `default/${name}`).sort())
   assert.deepEqual(requests, ['list'])
+})
+
+test('of live Services only the fields of the repairs are asked for and kept', async () => {
+  const { world, api } = await opened()
+  const queries: ListQuery[] = []
+  const recording = passedOn(api, {
+    list: (resource, query = {}) => {
+      queries.push(query)
+      return api.list(resource, query)
+    },
+  })
+  const made: Service[] = []
+  for (let port = 1; port <= 9; port++) {
+    const { metadata, ...rest } = await world.service(30_000 + port)
+    const managedFields = [{ manager: 'kubectl', operation: 'Update' }]
+    const changed = {
+      ...rest,
+      metadata: { ...metadata, managedFields },
+      spec: { ...rest.spec, selector: { app: 'a' } },
+    }
+    made.push(await world.api.update(services, changed as Service))
+  }
+  assert.deepEqual(made[0]?.spec?.selector, { app: 'a' })
+  for (const refs of [made, made.slice(0, 2)]) {
+    const read = await readServices(recording, refs.map(refOf), signal)
+    assert.equal(read.size, refs.length)
+    for (const service of refs) {
+      const { metadata, spec } = trimService(service)
+      const { apiVersion: _version, kind: _kind, ...found } = read.get(keyOfObject(service)) as Service
+      assert.deepEqual(found, { metadata, spec })
+      assert.ok(!('managedFields' in (found.metadata ?? {})) && !('selector' in (found.spec ?? {})))
+    }
+  }
+  assert.equal(queries.length, 1)
+  assert.equal(queries[0]?.dropsManagedFields, true)
+  assert.equal(queries[0]?.protobuf, trimService.protobuf)
 })
 
 test('every holder of a number is read: one that has given it up does not hide another', async () => {

@@ -115,8 +115,9 @@ export class EndpointsController implements WorkloadController {
     if (isExcluded?.(key, current) === true) return
     const service = this.#services.store.get(ref)
     if (service === undefined) {
-      const isGone = current === undefined || this.#deleted.has(key) || (await this.#isGone(key, signal))
-      if (!isGone) return
+      const isKnownGone =
+        current === undefined || this.#deleted.has(key) || this.#tracker.isDeleted(key, current, clock.monotonicMs())
+      if (!isKnownGone && !(await this.#isGone(key, signal))) return
       await this.#deleteLeftover(key, this.#endpoints.store.get(ref), signal)
       this.#deleted.delete(key)
       return
@@ -157,7 +158,8 @@ export class EndpointsController implements WorkloadController {
   async #deleteLeftover(key: string, current: Endpoints | undefined, signal: AbortSignal): Promise<void> {
     this.#triggerTimes.delete(key)
     this.#pacing.delete(key)
-    if (this.#tracker.isDeleted(key, current)) return
+    if (this.#tracker.isDeleted(key, current, this.#options.clock.monotonicMs()))
+      throw new StaleCacheError(`Endpoints ${key} are deleted, but the cached copy still has them`)
     const action = planEndpoints({ service: undefined, pods: [], current: current ?? this.#tracker.unseen(key) })
     if (action.type === 'none') this.#tracker.delete(key)
     else await this.#writer.write(action, current, signal)

@@ -4,7 +4,7 @@ import { type EventSink, eventOf, referenceTo } from '../kube/event-object.ts'
 import { type Endpoints, endpoints } from '../kube/resources.ts'
 import { keyOfObject, type Store } from '../kube/store.ts'
 import type { Clock } from '../runtime/clock.ts'
-import { StaleCacheError } from '../workloads/service-queue.ts'
+import { StaleCacheError, UNSEEN_MS } from '../workloads/service-queue.ts'
 import type { EndpointsAction } from './endpoints-plan.ts'
 
 interface EndpointsWriterOptions {
@@ -26,7 +26,8 @@ export class EndpointsWriter {
 
   /**
    * @param current - the object from which the plan was made.
-   * @throws StaleCacheError when the server's answer shows that the copy is old.
+   * @throws StaleCacheError when the server's answer shows that the copy is old. If the server answers wrongly that it
+   * does not have an object to delete, retries thus continue until the object is gone.
    * @throws KubeError for every other refusal, except that of a creation in a terminating namespace.
    */
   async write(
@@ -62,22 +63,29 @@ export class EndpointsWriter {
   }
 
   async #update(wanted: Endpoints, current: Endpoints | undefined, signal: AbortSignal): Promise<void> {
-    const { api, tracker } = this.#options
+    const { api, clock, tracker } = this.#options
     const made = await api.update(endpoints, wanted, { signal })
-    if (current !== undefined) tracker.replaced(current, made)
+    if (current !== undefined) tracker.replaced(current, made, clock.monotonicMs())
   }
 
   async #delete(key: string, { metadata }: Endpoints, signal: AbortSignal): Promise<void> {
-    const { api, tracker } = this.#options
+    const { api, clock, tracker, copy } = this.#options
     const { namespace, name = '', uid, resourceVersion } = metadata ?? {}
+    let refusal: unknown
     try {
       await api.delete(endpoints, { namespace, name }, { signal, uid, resourceVersion })
     } catch (error) {
       if (!isKubeError(error, 'NotFound')) throw error
+      refusal = error
     }
-    const left = this.#options.copy.get({ namespace, name })
-    if (left !== undefined && left.metadata?.uid === uid) tracker.deleted(key, left)
-    else tracker.delete(key)
+    const left = copy.get({ namespace, name })
+    if (left === undefined || left.metadata?.uid !== uid) {
+      tracker.delete(key)
+      return
+    }
+    tracker.deleted(key, left, clock.monotonicMs())
+    if (refusal !== undefined)
+      throw new StaleCacheError(`Endpoints ${key} are only in the cached copy`, { cause: refusal })
   }
 
   /** Records a failed write as an Event, in upstream's words. An unreachable server is not recorded. */
@@ -102,10 +110,11 @@ function isNamespaceTerminating(error: KubeError): boolean {
 }
 
 /** The last write of an object by this process, with the fields that show whether a copy is older. */
-type LastWrite =
-  | { readonly type: 'created'; readonly endpoints: Endpoints; readonly atMs: number }
+type LastWrite = { readonly atMs: number } & (
+  | { readonly type: 'created'; readonly endpoints: Endpoints }
   | { readonly type: 'replaced'; readonly resourceVersion: string | undefined }
   | { readonly type: 'deleted'; readonly uid: string | undefined }
+)
 
 /**
  * If the copy has not received a created object after this time, in milliseconds, it never will: the object was deleted
@@ -116,16 +125,17 @@ const CREATED_UNSEEN_MS = 10_000
 /**
  * The last write of each Endpoints object by this process, to detect copies that are older. Upstream's
  * `staleEndpointsTracker` remembers updates. This one also remembers creations and deletions, which saves requests that
- * the server would refuse.
+ * the server would refuse. An update or deletion that the copy has not received after {@link UNSEEN_MS} counts no more:
+ * then the object is as the copy has it.
  */
 export class EndpointsTracker {
   readonly #writes = new Map<string, LastWrite>()
 
   /** Records an update of `before`, with the answer `after`. An update without a change leaves the copy current. */
-  replaced(before: Endpoints, after: Endpoints): void {
+  replaced(before: Endpoints, after: Endpoints, nowMs: number): void {
     const resourceVersion = before.metadata?.resourceVersion
     if (after.metadata?.resourceVersion === resourceVersion) return
-    this.#writes.set(keyOfObject(before), { type: 'replaced', resourceVersion })
+    this.#writes.set(keyOfObject(before), { type: 'replaced', resourceVersion, atMs: nowMs })
   }
 
   /** Records a creation, with the answer of the server. */
@@ -136,14 +146,14 @@ export class EndpointsTracker {
   }
 
   /** Records the deletion of an object that the copy still has. */
-  deleted(key: string, { metadata }: Endpoints): void {
-    this.#writes.set(key, { type: 'deleted', uid: metadata?.uid })
+  deleted(key: string, { metadata }: Endpoints, nowMs: number): void {
+    this.#writes.set(key, { type: 'deleted', uid: metadata?.uid, atMs: nowMs })
   }
 
   /** Whether `current`, the copy of an object, is older than the last write of this process. */
   isStale(key: string, current: Endpoints | undefined, nowMs: number): boolean {
     const last = this.#writes.get(key)
-    if (last === undefined) return false
+    if (last === undefined || nowMs - last.atMs >= UNSEEN_MS) return false
     switch (last.type) {
       case 'created':
         return current === undefined && nowMs - last.atMs < CREATED_UNSEEN_MS
@@ -154,10 +164,9 @@ export class EndpointsTracker {
     }
   }
 
-  /** Whether this process has deleted `current`. */
-  isDeleted(key: string, current: Endpoints | undefined): boolean {
-    const last = this.#writes.get(key)
-    return current !== undefined && last?.type === 'deleted' && current.metadata?.uid === last.uid
+  /** Whether this process has deleted `current`, as far as it knows. */
+  isDeleted(key: string, current: Endpoints | undefined, nowMs: number): boolean {
+    return this.#writes.get(key)?.type === 'deleted' && this.isStale(key, current, nowMs)
   }
 
   /** The created object that the copy does not have yet: name, namespace and uid. */

@@ -16,6 +16,7 @@ import { TriggerTimes } from '../workloads/pod-rules.ts'
 import {
   ServiceQueue,
   StaleCacheError,
+  UNSEEN_MS,
   type WorkloadContext,
   type WorkloadController,
   WritePacing,
@@ -92,7 +93,12 @@ export class EndpointSliceController implements WorkloadController {
     const slices = informers.get(endpointSlices, { transform: trimEndpointSlice })
     this.#slices = new ServiceSlices({ informer: slices, managedBy: managedByController })
     this.#queue = new ServiceQueue({ ...options, retry })
-    this.#writer = new SliceWriter({ api, tracker: this.#tracker, written: (operation) => metrics.changed(operation) })
+    this.#writer = new SliceWriter({
+      api,
+      tracker: this.#tracker,
+      written: (operation) => metrics.changed(operation),
+      notFound: (key) => this.#queue.add(key, UNSEEN_MS),
+    })
     this.#orphans = new OrphanedSlices({ ...options, writer: this.#writer })
     this.#changes = new SliceChanges({
       tracker: this.#tracker,

@@ -1,11 +1,9 @@
 import type { Change } from '../kube/informer.ts'
 import { type EndpointSlice, isNewer } from '../kube/resources.ts'
+import { UNSEEN_MS } from '../workloads/service-queue.ts'
 import { serviceKeyOf } from './slice.ts'
 
 const DELETION_EXPECTED = -1
-
-/** The copy receives a write within this time, in milliseconds, or never: a silent watch is restarted sooner. */
-const UNSEEN_MS = 100_000
 
 /** The resourceVersion of an object. */
 interface Versioned {
@@ -23,9 +21,9 @@ interface Written extends Versioned {
  * whether the informer's copy is older, and whether another client has changed a slice. Upstream:
  * `EndpointSliceTracker`.
  *
- * Upstream waits for ever for a written slice that is missing from the copy. Here it counts as deleted when the copy
- * has received changes later than the slice's last write, or after {@link UNSEEN_MS}. It was then deleted while the
- * watch was broken, and no event will follow.
+ * Upstream waits for ever for its writes to arrive in the copy. Here the copy counts as current {@link UNSEEN_MS} after
+ * the write. If it lacks a written slice, it counts as current as soon as it has received changes later than the
+ * slice's last write: the slice was then deleted while the watch was broken, and no event will follow.
  */
 export class SliceTracker {
   /** By the key of the Service that a slice names, then by the uid of the slice. */
@@ -56,8 +54,8 @@ export class SliceTracker {
   }
 
   /**
-   * Whether `slices`, the copy of a Service's slices, is older than the writes of this process. Then it has a slice of
-   * an older generation, has a slice that this process deleted, or lacks a slice that this process wrote.
+   * Whether `slices`, the copy of a Service's slices, is older than the recent writes of this process. Then it has a
+   * slice of an older generation, has a slice that this process deleted, or lacks a slice that this process wrote.
    */
   isStale(serviceKey: string, slices: readonly EndpointSlice[]): boolean {
     const known = this.#generations.get(serviceKey)
@@ -67,7 +65,8 @@ export class SliceTracker {
     for (const slice of slices) {
       const written = known.get(uidOf(slice))
       if (written === undefined) continue
-      if (written.generation === DELETION_EXPECTED || written.generation > generationOf(slice)) return true
+      const isOlder = written.generation === DELETION_EXPECTED || written.generation > generationOf(slice)
+      if (isOlder && this.#isRecent(written)) return true
       if (this.#isAwaited(written)) awaited--
     }
     return awaited > 0
@@ -105,7 +104,11 @@ export class SliceTracker {
 
   #isAwaited(written: Written): boolean {
     if (written.generation === DELETION_EXPECTED || isNewer(this.#newest, written)) return false
-    return this.#nowMs() - written.atMs < UNSEEN_MS
+    return this.#isRecent(written)
+  }
+
+  #isRecent({ atMs }: Written): boolean {
+    return this.#nowMs() - atMs < UNSEEN_MS
   }
 
   #of(slice: EndpointSlice): Map<string, Written> | undefined {

@@ -2,6 +2,7 @@ import type { KubeApi } from '../kube/api.ts'
 import { isKubeError } from '../kube/errors.ts'
 import { type EndpointSlice, endpointSlices, type Service } from '../kube/resources.ts'
 import { messageOf } from '../runtime/errors.ts'
+import { serviceKeyOf } from './slice.ts'
 import type { SliceAction } from './slice-actions.ts'
 import type { SliceTracker } from './slice-tracker.ts'
 
@@ -10,6 +11,11 @@ export interface SliceWriterOptions {
   readonly tracker: SliceTracker
   /** Called after each successful write. */
   readonly written: (operation: SliceAction['type']) => void
+  /**
+   * Called with the key of the Service if the server answers to a deletion that it does not have this slice. If it does
+   * have it, no event follows, so the Service must be synced again after `UNSEEN_MS`.
+   */
+  readonly notFound: (serviceKey: string) => void
 }
 
 /** How many slices of a Service are written at the same time. Upstream writes one after the other. */
@@ -95,7 +101,7 @@ export class SliceWriter {
   }
 
   async #write(action: SliceAction, signal: AbortSignal): Promise<void> {
-    const { api, tracker } = this.#options
+    const { api, tracker, notFound } = this.#options
     switch (action.type) {
       case 'create':
         tracker.update(await api.create(endpointSlices, action.slice, { signal }))
@@ -110,6 +116,8 @@ export class SliceWriter {
         } catch (error) {
           // With these codes the slice is gone, or another one has its name.
           if (!isKubeError(error, 'NotFound', 'Conflict')) throw error
+          const serviceKey = serviceKeyOf(action.slice)
+          if (serviceKey !== undefined) notFound(serviceKey)
         }
         tracker.expectDeletion(action.slice)
       }

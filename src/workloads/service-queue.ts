@@ -27,6 +27,11 @@ export class StaleCacheError extends Error {
 const MAX_RETRIES = 15
 /** A sync that found a stale cache is repeated after at most this time, in milliseconds. */
 const STALE_RETRY_MS = 1_000
+/**
+ * A copy receives a write of this process within this time, in milliseconds, or never: a silent watch is restarted
+ * sooner. The server may have answered wrongly, or may have been restored from a backup.
+ */
+export const UNSEEN_MS = 100_000
 /** The shortest time between two retries of all failed Services after one has recovered, in milliseconds. */
 const MIN_EXPEDITE_INTERVAL_MS = 10_000
 

@@ -28,28 +28,43 @@ test('a copy without what was created is old, until it has heard of it or ten se
 
 test('a copy of what was replaced is old, whatever else it has heard', () => {
   const tracker = new EndpointsTracker()
-  tracker.replaced(version('1'), version('2'))
+  tracker.replaced(version('1'), version('2'), 0)
   tracker.observed(key)
   assert.equal(tracker.isStale(key, version('1'), 0), true)
   assert.equal(tracker.isStale(key, version('2'), 0), false)
   assert.equal(tracker.isStale(key, undefined, 0), false)
 })
 
+test('a copy that has not heard of a change or deletion for a hundred seconds is believed', () => {
+  const tracker = new EndpointsTracker()
+  tracker.replaced(version('1'), version('2'), 1_000)
+  assert.equal(tracker.isStale(key, version('1'), 100_999), true)
+  assert.equal(tracker.isStale(key, version('1'), 101_000), false)
+  tracker.deleted(key, version('2'), 1_000)
+  for (const [nowMs, old] of [
+    [100_999, true],
+    [101_000, false],
+  ] as const) {
+    assert.equal(tracker.isStale(key, version('2'), nowMs), old)
+    assert.equal(tracker.isDeleted(key, version('2'), nowMs), old)
+  }
+})
+
 test('an update that changed nothing leaves the copy good', () => {
   const tracker = new EndpointsTracker()
-  tracker.replaced(version('1'), version('1'))
+  tracker.replaced(version('1'), version('1'), 0)
   assert.equal(tracker.isStale(key, version('1'), 0), false)
 })
 
 test('a copy of what was deleted is old, one of what took its place is not', () => {
   const tracker = new EndpointsTracker()
-  tracker.deleted(key, version('1'))
+  tracker.deleted(key, version('1'), 0)
   for (const old of [true, false]) {
     const copy = version('1', old ? 'uid-1' : 'uid-2')
     assert.equal(tracker.isStale(key, copy, 0), old)
-    assert.equal(tracker.isDeleted(key, copy), old)
+    assert.equal(tracker.isDeleted(key, copy, 0), old)
   }
-  assert.equal(tracker.isDeleted(key, undefined), false)
+  assert.equal(tracker.isDeleted(key, undefined, 0), false)
   // It stays for now, held by a finalizer.
   tracker.observed(key)
   assert.equal(tracker.isStale(key, version('2'), 0), false)

@@ -158,3 +158,23 @@ test('what was written although the answer was lost is found out', async () => {
   assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 192.0.2.2 :8080'])
   await stop()
 })
+
+test('Endpoints that the server wrongly calls gone are deleted all the same, or made right for a new Service', {
+  timeout: 60_000,
+}, async () => {
+  for (const returns of [false, true]) {
+    const cluster = await Cluster.started()
+    await cluster.pod('a', { ip: '192.0.2.1' })
+    await cluster.service('foo')
+    const stop = await cluster.lead({}, 2_000)
+    cluster.fault({ fault: { type: 'status', status: 404 }, methods: ['DELETE'], times: 1 })
+    await cluster.deleteService('foo')
+    await cluster.pass()
+    if (returns) await cluster.service('foo')
+    await cluster.podStatus('a', { ip: '192.0.2.7' })
+    await cluster.pass(200_000)
+    assert.deepEqual(await cluster.listed('foo'), returns ? ['192.0.2.7 :8080'] : [])
+    assert.equal((await cluster.endpoints('foo')) === undefined, !returns)
+    await stop()
+  }
+})

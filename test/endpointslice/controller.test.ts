@@ -607,3 +607,22 @@ test('a Pod on an unknown Node does not take the pauses from the writes for its 
   assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 192.0.2.2 :8080'])
   await stop()
 })
+
+test('a slice that the server wrongly calls gone is deleted all the same', { timeout: 60_000 }, async () => {
+  for (const status of [404, 409]) {
+    const cluster = await Cluster.started()
+    await cluster.pod('a', { ip: '192.0.2.1' })
+    await cluster.service('foo')
+    const stop = await cluster.lead({ maxEndpointsPerSlice: 1 })
+    await cluster.pod('b', { ip: '192.0.2.2' })
+    await cluster.pass(5_000)
+    const before = (await cluster.slices('foo')).length
+    cluster.fault({ fault: { type: 'status', status }, methods: ['DELETE'], times: 1, pathPrefix: '/apis/discovery' })
+    await cluster.deletePod('b')
+    await cluster.pass(5_000)
+    assert.equal((await cluster.slices('foo')).length, before)
+    await cluster.pass(100_000)
+    assert.equal((await cluster.slices('foo')).length, before - 1)
+    await stop()
+  }
+})

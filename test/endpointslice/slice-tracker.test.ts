@@ -117,3 +117,20 @@ test('a slice that went while the watch was broken is waited for until the copy 
   changes.take({ type: 'added', object: other('5') })
   assert.equal(tracker.isStale('n/web', []), true)
 })
+
+test('a copy is believed when it has not come to a write or deletion for a hundred seconds', () => {
+  let nowMs = 0
+  const tracker = new SliceTracker(() => nowMs)
+  const copies = [
+    [() => tracker.update(slice(7)), [slice(5)]],
+    [() => tracker.expectDeletion(slice(2)), [slice(2)]],
+  ] as const
+  for (const [write, copy] of copies) {
+    const writtenMs = nowMs
+    write()
+    nowMs = writtenMs + 99_000
+    assert.equal(tracker.isStale('n/web', copy), true)
+    nowMs = writtenMs + 100_000
+    assert.equal(tracker.isStale('n/web', copy), false)
+  }
+})

@@ -20,7 +20,13 @@ async function started() {
   const embedded = await Embedded.started()
   const tracker = new SliceTracker()
   const written: string[] = []
-  const writer = new SliceWriter({ api: embedded.api, tracker, written: (operation) => written.push(operation) })
+  const notFound: string[] = []
+  const writer = new SliceWriter({
+    api: embedded.api,
+    tracker,
+    written: (operation) => written.push(operation),
+    notFound: (serviceKey) => notFound.push(serviceKey),
+  })
   const execute = async (actions: readonly SliceAction[]): Promise<boolean> => {
     const [done] = await Promise.all([
       writer.execute(service, actions, new AbortController().signal),
@@ -28,11 +34,11 @@ async function started() {
     ])
     return done
   }
-  return { embedded, tracker, written, execute }
+  return { embedded, tracker, written, notFound, execute }
 }
 
 test('creations come first, deletions last, and the tracker knows all of them', async () => {
-  const { embedded, tracker, written, execute } = await started()
+  const { embedded, tracker, written, notFound, execute } = await started()
   const old = await embedded.api.create(endpointSlices, sliceOf('old'))
   const gone = await embedded.api.create(endpointSlices, sliceOf('gone'))
   const created = Array.from({ length: 6 }, (_, index) => sliceOf(`new-${index}`))
@@ -45,6 +51,7 @@ test('creations come first, deletions last, and the tracker knows all of them', 
   assert.deepEqual(written, [...created.map(() => 'create'), 'update', 'delete'])
   assert.equal(tracker.generation(old), 2)
   assert.equal(tracker.generation(gone), -1)
+  assert.deepEqual(notFound, [])
 })
 
 test('the first failure ends what has not begun, in upstream’s words', async () => {
@@ -64,9 +71,10 @@ test('the first failure ends what has not begun, in upstream’s words', async (
 })
 
 test('a slice that is gone already has been deleted', async () => {
-  const { written, execute } = await started()
+  const { written, notFound, execute } = await started()
   assert.equal(await execute([{ type: 'delete', slice: sliceOf('gone') }]), true)
   assert.deepEqual(written, ['delete'])
+  assert.deepEqual(notFound, ['default/web'])
 })
 
 test('the tracker awaits no deletion that has failed', async () => {
@@ -77,7 +85,7 @@ test('the tracker awaits no deletion that has failed', async () => {
   const tracker = new SliceTracker()
   const kept = { ...sliceOf('kept'), metadata: { ...sliceOf('kept').metadata, uid: 'kept', generation: 1 } }
   tracker.update(kept)
-  const writer = new SliceWriter({ api, tracker, written: () => {} })
+  const writer = new SliceWriter({ api, tracker, written: () => {}, notFound: () => {} })
   const { signal } = new AbortController()
   await assert.rejects(writer.execute(service, [{ type: 'delete', slice: kept }], signal), SliceWriteError)
   assert.equal(tracker.isStale('default/web', [kept]), false)
@@ -100,7 +108,7 @@ test('in a namespace that ends a refused creation is no failure, a refused updat
   api.answer = () => {
     throw refusal
   }
-  const writer = new SliceWriter({ api, tracker: new SliceTracker(), written: () => {} })
+  const writer = new SliceWriter({ api, tracker: new SliceTracker(), written: () => {}, notFound: () => {} })
   const { signal } = new AbortController()
   assert.equal(await writer.execute(service, [{ type: 'create', slice: sliceOf('a') }], signal), false)
   const update = writer.execute(service, [{ type: 'update', slice: sliceOf('a') }], signal)
@@ -113,7 +121,7 @@ test('a slice of an address type that the Service lacks is deleted; what an end 
   api.answer = () => {
     throw cause
   }
-  const writer = new SliceWriter({ api, tracker: new SliceTracker(), written: () => {} })
+  const writer = new SliceWriter({ api, tracker: new SliceTracker(), written: () => {}, notFound: () => {} })
   const end = new AbortController()
   const failing = writer.deleteOfOtherType(service, sliceOf('web-6'), end.signal)
   await assert.rejects(failing, (error) => error instanceof SliceWriteError && error.cause === cause)

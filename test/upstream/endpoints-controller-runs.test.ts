@@ -115,7 +115,7 @@ describe(`${file}, tests that are no tables`, () => {
     const tracker = new EndpointsTracker()
     const at = (resourceVersion: string) => ({ metadata: { ...ref, resourceVersion } })
     assert.equal(tracker.isStale('other/foo', at('1'), 0), false, 'before it is replaced')
-    tracker.replaced(at('1'), at('2'))
+    tracker.replaced(at('1'), at('2'), 0)
     assert.equal(tracker.isStale('other/foo', at('1'), 0), true, 'after it was replaced')
     assert.equal(tracker.isStale('other/foo', at('2'), 0), false, 'after the copy has heard')
     tracker.delete('other/foo')

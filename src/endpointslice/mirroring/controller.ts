@@ -12,6 +12,7 @@ import { keyOfObject, refOfKey } from '../../kube/store.ts'
 import {
   ServiceQueue,
   StaleCacheError,
+  UNSEEN_MS,
   type WorkloadContext,
   type WorkloadController,
 } from '../../workloads/service-queue.ts'
@@ -64,7 +65,12 @@ export class EndpointSliceMirroringController implements WorkloadController {
     const slices = informers.get(endpointSlices, { transform: trimEndpointSlice })
     this.#slices = new ServiceSlices({ informer: slices, managedBy: mirroringManager })
     this.#queue = new ServiceQueue({ ...options, retry })
-    this.#writer = new SliceWriter({ api, tracker: this.#tracker, written: (operation) => metrics.written(operation) })
+    this.#writer = new SliceWriter({
+      api,
+      tracker: this.#tracker,
+      written: (operation) => metrics.written(operation),
+      notFound: (key) => this.#queue.add(key, UNSEEN_MS),
+    })
     this.#changes = new SliceChanges({
       tracker: this.#tracker,
       manages: (slice) => this.#slices.manages(slice),

@@ -206,7 +206,7 @@ export class EndpointSliceController implements WorkloadController {
     const leftOut = plan.addressTypes.flatMap(({ leftOut }) => leftOut)
     this.#awaited.set(key, new Set(leftOut.map(({ node }) => node)))
     const errors = leftOut.map((pod) => leftOutError(key, pod))
-    for (const one of plan.addressTypes) errors.push(...(await this.#execute(service, one, signal)))
+    for (const one of plan.addressTypes) errors.push(...(await this.#execute(service, one, slices, signal)))
     errors.push(...(await this.#deleteAll(service, plan.unsupported, signal)))
     // After a failed write no pause is needed, because the retry has its own back-off.
     if (errors.length === leftOut.length) {
@@ -232,10 +232,15 @@ export class EndpointSliceController implements WorkloadController {
     return errors
   }
 
-  async #execute(service: Service, plan: AddressTypePlan, signal: AbortSignal): Promise<readonly Error[]> {
+  async #execute(
+    service: Service,
+    plan: AddressTypePlan,
+    slices: readonly EndpointSlice[],
+    signal: AbortSignal,
+  ): Promise<readonly Error[]> {
     const { events, metrics } = this.#options
     const failures = await failuresOf(
-      this.#writer.execute(service, plan.actions, signal).then((complete) => {
+      this.#writer.execute(service, plan.actions, slices, signal).then((complete) => {
         if (!complete) return
         const topology = asksForTopology(service) ? 'Auto' : 'Disabled'
         metrics.finished(plan.changed, topology, trafficDistributionOf(service))

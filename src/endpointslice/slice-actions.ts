@@ -53,6 +53,35 @@ export function planWrites(wanted: WantedWrites): {
   }
 }
 
+/**
+ * The updates that may be carried out although slices of the same plan could not be created. An update waits if it
+ * removes an address of its slice that a slice to create lists, or a slice whose update waits: until then clients find
+ * the address only there. `existing` are the slices from which the actions were planned.
+ */
+export function updatesWithoutCreations(
+  actions: readonly SliceAction[],
+  existing: readonly EndpointSlice[],
+): readonly SliceAction[] {
+  const before = new Map(existing.map((slice) => [slice.metadata?.name, slice]))
+  const unlisted = new Set<string>()
+  const takesAway = ({ slice }: SliceAction): boolean => {
+    const after = new Set(addressesOf(slice))
+    return addressesOf(before.get(slice.metadata?.name)).some((one) => unlisted.has(one) && !after.has(one))
+  }
+  let waiting = actions.filter(({ type }) => type === 'create')
+  let updates = actions.filter(({ type }) => type === 'update')
+  while (waiting.length > 0) {
+    for (const { slice } of waiting) for (const address of addressesOf(slice)) unlisted.add(address)
+    waiting = updates.filter(takesAway)
+    updates = updates.filter((action) => !waiting.includes(action))
+  }
+  return updates
+}
+
+function addressesOf(slice: EndpointSlice | undefined): readonly string[] {
+  return (slice?.endpoints ?? []).flatMap(({ addresses }) => addresses)
+}
+
 /** The slice as it is sent: with ordered ports, and with the annotation of the trigger time if there is one. */
 function asSent(slice: EndpointSlice, time: string | undefined): EndpointSlice {
   const { [lastChangeTriggerTime]: _former, ...others } = slice.metadata?.annotations ?? {}

@@ -3,7 +3,7 @@ import { isKubeError } from '../kube/errors.ts'
 import { type EndpointSlice, endpointSlices, type Service } from '../kube/resources.ts'
 import { messageOf } from '../runtime/errors.ts'
 import { serviceKeyOf } from './slice.ts'
-import type { SliceAction } from './slice-actions.ts'
+import { type SliceAction, updatesWithoutCreations } from './slice-actions.ts'
 import type { SliceTracker } from './slice-tracker.ts'
 
 export interface SliceWriterOptions {
@@ -26,6 +26,11 @@ export class SliceWriteError extends Error {
   override name = 'SliceWriteError'
 }
 
+interface Failure {
+  readonly action: SliceAction
+  readonly error: unknown
+}
+
 /** Carries out the plan for the slices of a Service, and passes the server's answers to the tracker. */
 export class SliceWriter {
   readonly #options: SliceWriterOptions
@@ -35,17 +40,32 @@ export class SliceWriter {
   }
 
   /**
-   * Carries out the actions: creations, then updates, then deletions, a few at a time. If the namespace is being
-   * deleted, resolves with false and skips the remaining actions.
+   * Carries out the actions: creations, then updates, then deletions, a few at a time. `existing` are the slices from
+   * which the actions were planned. If the namespace is being deleted, resolves with false and skips the remaining
+   * actions.
    * @throws SliceWriteError for the first failure, after the running writes have ended. The remaining actions are
-   * skipped. If `signal` is aborted, throws the error of the write itself.
+   * skipped, except that after a refused creation those of {@link updatesWithoutCreations} are carried out. If `signal`
+   * is aborted, throws the error of the write itself.
    */
-  async execute(service: Service, actions: readonly SliceAction[], signal: AbortSignal): Promise<boolean> {
-    for (const type of ['create', 'update', 'delete'] as const) {
-      const ofType = actions.filter((action) => action.type === type)
-      if (!(await this.#executeAll(service, ofType, signal))) return false
+  async execute(
+    service: Service,
+    actions: readonly SliceAction[],
+    existing: readonly EndpointSlice[],
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { create = [], update = [], delete: remove = [] } = Object.groupBy(actions, ({ type }) => type)
+    const refused = await this.#firstFailure(create, signal)
+    if (refused !== undefined) {
+      if (signal.aborted) throw refused.error
+      if (isNamespaceTerminating(refused.error)) return false
+      // The quota may be used up for long. Dead endpoints must not stay in the other slices until then.
+      const isAnswered = !isKubeError(refused.error, 'Unreachable')
+      if (isAnswered) await this.#firstFailure(updatesWithoutCreations(actions, existing), signal)
     }
-    return true
+    const failure = refused ?? (await this.#firstFailure(update, signal)) ?? (await this.#firstFailure(remove, signal))
+    if (failure === undefined) return true
+    if (signal.aborted) throw failure.error
+    throw failed(failure.action, service, failure.error)
   }
 
   /**
@@ -77,9 +97,10 @@ export class SliceWriter {
     this.#options.written('delete')
   }
 
-  async #executeAll(service: Service, actions: readonly SliceAction[], signal: AbortSignal): Promise<boolean> {
+  /** Carries out the actions until one fails, and returns the first failure. */
+  async #firstFailure(actions: readonly SliceAction[], signal: AbortSignal): Promise<Failure | undefined> {
     const waiting = actions.values()
-    const failures: { readonly action: SliceAction; readonly error: unknown }[] = []
+    const failures: Failure[] = []
     const work = async (): Promise<void> => {
       // All workers share the iterator, so that each action is taken by one of them.
       for (const action of waiting) {
@@ -93,11 +114,7 @@ export class SliceWriter {
       }
     }
     await Promise.all(Array.from({ length: Math.min(CONCURRENT_WRITES, actions.length) }, work))
-    const [first] = failures
-    if (first === undefined) return true
-    if (signal.aborted) throw first.error
-    if (first.action.type === 'create' && isNamespaceTerminating(first.error)) return false
-    throw failed(first.action, service, first.error)
+    return failures[0]
   }
 
   async #write(action: SliceAction, signal: AbortSignal): Promise<void> {

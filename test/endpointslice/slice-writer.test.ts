@@ -29,7 +29,7 @@ async function started() {
   })
   const execute = async (actions: readonly SliceAction[]): Promise<boolean> => {
     const [done] = await Promise.all([
-      writer.execute(service, actions, new AbortController().signal),
+      writer.execute(service, actions, [], new AbortController().signal),
       embedded.time.advance(1_000),
     ])
     return done
@@ -70,6 +70,46 @@ test('the first failure ends what has not begun, in upstream’s words', async (
   assert.ok(written.length <= 4 && !written.includes('delete'), String(written))
 })
 
+test('a refused creation stops no update, unless that takes away what the new slice would list', async () => {
+  const listing = (name: string, ...addresses: readonly string[]): EndpointSlice => ({
+    ...sliceOf(name),
+    endpoints: addresses.map((address) => ({ addresses: [address] })),
+  })
+  const existing = [
+    listing('drops', '192.0.2.1', '192.0.2.2'),
+    listing('moves', '192.0.2.3', '192.0.2.4'),
+    listing('follows', '192.0.2.5', '192.0.2.6'),
+    listing('superfluous', '192.0.2.7'),
+  ]
+  const actions: readonly SliceAction[] = [
+    { type: 'create', slice: listing('new', '192.0.2.3', '192.0.2.8') },
+    { type: 'update', slice: listing('drops', '192.0.2.2', '192.0.2.9') },
+    { type: 'update', slice: listing('moves', '192.0.2.4', '192.0.2.5') },
+    { type: 'update', slice: listing('follows', '192.0.2.6') },
+    { type: 'delete', slice: listing('superfluous', '192.0.2.7') },
+  ]
+  for (const [code, wanted] of [
+    ['Forbidden', ['create new', 'update drops']],
+    ['Unreachable', ['create new']],
+  ] as const) {
+    const api = new ScriptedApi()
+    const refusal = new KubeError(code, 'exceeded quota')
+    api.answer = ({ call, of }) => {
+      if (call === 'create') throw refusal
+      return of
+    }
+    const writer = new SliceWriter({ api, tracker: new SliceTracker(), written: () => {}, notFound: () => {} })
+    const executing = writer.execute(service, actions, existing, new AbortController().signal)
+    await assert.rejects(executing, (error) => {
+      assert.ok(error instanceof SliceWriteError && error.cause === refusal)
+      assert.match(error.message, /^failed to create EndpointSlice for Service default\/web: exceeded quota$/)
+      return true
+    })
+    const asked = api.asked.map(({ call, of }) => `${call} ${(of as EndpointSlice).metadata?.name}`)
+    assert.deepEqual(asked, wanted)
+  }
+})
+
 test('a slice that is gone already has been deleted', async () => {
   const { written, notFound, execute } = await started()
   assert.equal(await execute([{ type: 'delete', slice: sliceOf('gone') }]), true)
@@ -87,7 +127,7 @@ test('the tracker awaits no deletion that has failed', async () => {
   tracker.update(kept)
   const writer = new SliceWriter({ api, tracker, written: () => {}, notFound: () => {} })
   const { signal } = new AbortController()
-  await assert.rejects(writer.execute(service, [{ type: 'delete', slice: kept }], signal), SliceWriteError)
+  await assert.rejects(writer.execute(service, [{ type: 'delete', slice: kept }], [], signal), SliceWriteError)
   assert.equal(tracker.isStale('default/web', [kept]), false)
 })
 
@@ -110,8 +150,8 @@ test('in a namespace that ends a refused creation is no failure, a refused updat
   }
   const writer = new SliceWriter({ api, tracker: new SliceTracker(), written: () => {}, notFound: () => {} })
   const { signal } = new AbortController()
-  assert.equal(await writer.execute(service, [{ type: 'create', slice: sliceOf('a') }], signal), false)
-  const update = writer.execute(service, [{ type: 'update', slice: sliceOf('a') }], signal)
+  assert.equal(await writer.execute(service, [{ type: 'create', slice: sliceOf('a') }], [], signal), false)
+  const update = writer.execute(service, [{ type: 'update', slice: sliceOf('a') }], [], signal)
   await assert.rejects(update, (error) => error instanceof SliceWriteError && error.cause === refusal)
 })
 

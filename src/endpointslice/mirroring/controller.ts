@@ -151,7 +151,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
     this.#complain(endpoints, plan.complaints)
     metrics.planned(key, plan.tally, maxEndpointsPerSubset)
     for (const slice of plan.unchanged) if (!this.#tracker.has(slice)) this.#tracker.update(slice)
-    await this.#write(key, plan.actions, signal)
+    await this.#write(key, plan.actions, slices, signal)
   }
 
   #complain(endpoints: Endpoints | undefined, complaints: readonly MirrorComplaint[]): void {
@@ -165,7 +165,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
     const failures: unknown[] = []
     for (const action of actions) {
       try {
-        await this.#write(key, [action], signal)
+        await this.#write(key, [action], [], signal)
       } catch (error) {
         if (signal.aborted) throw error
         failures.push(error)
@@ -174,9 +174,14 @@ export class EndpointSliceMirroringController implements WorkloadController {
     if (failures.length > 0) throw failures[0]
   }
 
-  async #write(key: string, actions: readonly SliceAction[], signal: AbortSignal): Promise<void> {
+  async #write(
+    key: string,
+    actions: readonly SliceAction[],
+    slices: readonly EndpointSlice[],
+    signal: AbortSignal,
+  ): Promise<void> {
     try {
-      await this.#writer.execute({ metadata: refOfKey(key) }, actions, signal)
+      await this.#writer.execute({ metadata: refOfKey(key) }, actions, slices, signal)
     } catch (error) {
       // An error of the API server is reported as it is, without the SliceWriteError around it.
       throw error instanceof SliceWriteError ? error.cause : error

@@ -41,8 +41,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'updates-in-a-namespace-that-ends': {
     broken: 'Takes every refusal that names the end of a namespace for done, that of an update too.',
     file: 'endpointslice/slice-writer.ts',
-    text: "if (first.action.type === 'create' && isNamespaceTerminating(first.error))",
-    instead: 'if (isNamespaceTerminating(first.error))',
+    text: 'throw failed(failure.action, service, failure.error)',
+    instead:
+      'if (isNamespaceTerminating(failure.error)) return false\n    throw failed(failure.action, service, failure.error)',
     tests: ['endpointslice/slice-writer.test.ts'],
   },
   'a-wait-without-history-ends': {

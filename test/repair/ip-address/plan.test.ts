@@ -4,6 +4,7 @@ import type { IpAddress, Service } from '../../../src/kube/resources.ts'
 import { newIpAddress, withAllocatorLabels } from '../../../src/repair/ip-address/ip-address.ts'
 import {
   type IpAddressObservation,
+  planAddress,
   planIpAddress,
   planServiceIp,
   type ServiceIpObservation,
@@ -110,6 +111,31 @@ describe('what a ClusterIP needs', () => {
       note({ ipAddress: undefined, repairing: false }),
       'create: Cluster IP [IPv4]: 10.0.0.1 is not allocated',
     )
+  })
+})
+
+describe('which of two Services keeps an address', () => {
+  const older = service('older', '10.0.0.1')
+  const younger = service('younger', '10.0.0.1')
+  const planned = (existing: IpAddress | undefined): readonly string[] =>
+    planAddress('10.0.0.1', {
+      holdersOf: () => [older, younger],
+      serviceOf: ({ name }) => [older, younger].find(({ metadata }) => metadata?.name === name),
+      ipAddressOf: () => existing,
+      ageMs: () => 0,
+      orphanedMs: () => 0,
+      inRange: () => true,
+      repairing: true,
+    }).map((action) => (action.type === 'none' ? 'none' : `${action.type} ${action.finding.regarding?.metadata?.name}`))
+
+  test('the one that the IPAddress names, older or not', () => {
+    assert.deepEqual(planned(ipAddress('10.0.0.1', 'older')), ['report younger'])
+    assert.deepEqual(planned(ipAddress('10.0.0.1', 'younger')), ['report older'])
+  })
+
+  test('the older one, if the IPAddress names neither or is missing', () => {
+    assert.deepEqual(planned(ipAddress('10.0.0.1', 'gone')), ['recreate older', 'report younger'])
+    assert.deepEqual(planned(undefined), ['create older', 'report younger'])
   })
 })
 

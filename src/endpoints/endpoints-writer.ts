@@ -35,6 +35,7 @@ export class EndpointsWriter {
     current: Endpoints | undefined,
     signal: AbortSignal,
   ): Promise<void> {
+    const { clock, tracker } = this.#options
     const key = keyOfObject(action.endpoints)
     try {
       switch (action.type) {
@@ -50,8 +51,11 @@ export class EndpointsWriter {
     } catch (error) {
       if (signal.aborted || !isKubeError(error)) throw error
       if (action.type === 'create' && isNamespaceTerminating(error)) return
-      if (action.type !== 'delete') this.#recordFailure(action.type, key, action.endpoints, error)
-      if (!isKubeError(error, 'Conflict', 'AlreadyExists')) throw error
+      const isConflict = isKubeError(error, 'Conflict', 'AlreadyExists')
+      // This process's own write explains the conflict: the copy is only late.
+      const isExplained = isConflict && tracker.renew(key, current, clock.monotonicMs())
+      if (action.type !== 'delete' && !isExplained) this.#recordFailure(action.type, key, action.endpoints, error)
+      if (!isConflict) throw error
       throw new StaleCacheError(`Endpoints ${key} differ from the cached copy`, { cause: error })
     }
   }
@@ -117,16 +121,10 @@ type LastWrite = { readonly atMs: number } & (
 )
 
 /**
- * If the copy has not received a created object after this time, in milliseconds, it never will: the object was deleted
- * during an interruption of the watch.
- */
-const CREATED_UNSEEN_MS = 10_000
-
-/**
  * The last write of each Endpoints object by this process, to detect copies that are older. Upstream's
  * `staleEndpointsTracker` remembers updates. This one also remembers creations and deletions, which saves requests that
- * the server would refuse. An update or deletion that the copy has not received after {@link UNSEEN_MS} counts no more:
- * then the object is as the copy has it.
+ * the server would refuse. A write that the copy has not received after {@link UNSEEN_MS} counts no more: then the
+ * object is as the copy has it.
  */
 export class EndpointsTracker {
   readonly #writes = new Map<string, LastWrite>()
@@ -153,15 +151,18 @@ export class EndpointsTracker {
   /** Whether `current`, the copy of an object, is older than the last write of this process. */
   isStale(key: string, current: Endpoints | undefined, nowMs: number): boolean {
     const last = this.#writes.get(key)
-    if (last === undefined || nowMs - last.atMs >= UNSEEN_MS) return false
-    switch (last.type) {
-      case 'created':
-        return current === undefined && nowMs - last.atMs < CREATED_UNSEEN_MS
-      case 'replaced':
-        return current !== undefined && current.metadata?.resourceVersion === last.resourceVersion
-      case 'deleted':
-        return current !== undefined && current.metadata?.uid === last.uid
-    }
+    return last !== undefined && nowMs - last.atMs < UNSEEN_MS && isBefore(last, current)
+  }
+
+  /**
+   * Must be called when the server has refused a write because of a conflict. If `current`, the copy, is older than the
+   * last write of this process, returns true, and the copy counts as old for another {@link UNSEEN_MS}.
+   */
+  renew(key: string, current: Endpoints | undefined, nowMs: number): boolean {
+    const last = this.#writes.get(key)
+    if (last === undefined || !isBefore(last, current)) return false
+    this.#writes.set(key, { ...last, atMs: nowMs })
+    return true
   }
 
   /** Whether this process has deleted `current`, as far as it knows. */
@@ -183,5 +184,17 @@ export class EndpointsTracker {
   /** Forgets an object that is gone. */
   delete(key: string): void {
     this.#writes.delete(key)
+  }
+}
+
+/** Whether `current`, a copy of an object, does not show this write yet. */
+function isBefore(write: LastWrite, current: Endpoints | undefined): boolean {
+  switch (write.type) {
+    case 'created':
+      return current === undefined
+    case 'replaced':
+      return current !== undefined && current.metadata?.resourceVersion === write.resourceVersion
+    case 'deleted':
+      return current !== undefined && current.metadata?.uid === write.uid
   }
 }

@@ -141,9 +141,38 @@ test('Endpoints that were created and deleted again unheard are made anew', asyn
   await cluster.api.delete(endpoints, { namespace: 'other', name: 'foo' })
   await cluster.pass()
   cluster.faults.clear()
-  await cluster.pass(60_000)
+  await cluster.pass(100_000)
   assert.deepEqual(cluster.written(), ['POST other/foo 201', 'POST other/foo 201'])
   await stop()
+})
+
+test('while nothing is heard of Endpoints, a write is not sent again each second, and no Event complains', {
+  timeout: 60_000,
+}, async () => {
+  for (const [prepared, written, refused] of [
+    [false, 'POST other/foo 201', 'POST other/foo 409'],
+    [true, 'PUT other/foo 200', 'PUT other/foo 409'],
+  ] as const) {
+    const cluster = await Cluster.started()
+    if (prepared) await cluster.service('foo')
+    const stop = await cluster.lead()
+    cluster.written()
+    cluster.fault({ fault: { type: 'status', status: 500 }, pathPrefix: '/api/v1/endpoints', methods: ['GET'] })
+    cluster.faults.resetStreams()
+    if (!prepared) await cluster.service('foo')
+    await cluster.pod('a', { ip: '192.0.2.1' })
+    await cluster.pass(30_000)
+    await cluster.podStatus('a', { ip: '192.0.2.7' })
+    await cluster.pass(30_000)
+    assert.deepEqual(cluster.written(), [written])
+    await cluster.pass(200_000)
+    assert.deepEqual(cluster.written(), [refused, refused])
+    assert.deepEqual(cluster.events, [])
+    cluster.faults.clear()
+    await cluster.pass(60_000)
+    assert.deepEqual(await cluster.listed('foo'), ['192.0.2.7 :8080'])
+    await stop()
+  }
 })
 
 test('what was written although the answer was lost is found out', async () => {

@@ -316,10 +316,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['endpoints/endpoints-plan.property.test.ts'],
   },
   'endpoints-endpoints-writer-negation': {
-    broken: "write:: drops the \"not\" of !isKubeError(error, 'Conflict', 'AlreadyExists').",
+    broken: 'write:: drops the "not" of !isConflict.',
     file: 'endpoints/endpoints-writer.ts',
-    text: "if (!isKubeError(error, 'Conflict', 'AlreadyExists')) throw error",
-    instead: "if (isKubeError(error, 'Conflict', 'AlreadyExists')) throw error",
+    text: 'if (!isConflict) throw error',
+    instead: 'if (isConflict) throw error',
     tests: ['endpoints/controller.test.ts'],
   },
   'endpoints-endpoints-plan-negation': {

@@ -7,6 +7,7 @@ import { Store, type StoredObject } from '../../src/apiserver/store.ts'
 import { mergeFields } from '../../src/apiserver/typed-fields.ts'
 import { openWatch } from '../../src/apiserver/watch.ts'
 import type { ApiRequest } from '../../src/kube/transport.ts'
+import { parsePortRange } from '../../src/net/host-port.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { Embedded } from '../apiserver/embedded.ts'
@@ -122,6 +123,29 @@ test('objects of long lists are stored, changed and printed in a moment', async 
     }, `${method} ${path}`)
   }
 })
+
+/** The ports of Services, by what their NodePorts are. */
+const manyPorts = {
+  given: objects(60_000, (_, index) => ({ name: `p${index}`, port: index + 1, nodePort: index + 1 })),
+  'for the server to find': objects(30_000, (_, index) => ({ name: `p${index}`, port: index + 1 })),
+  'those of the same port of another protocol': ['TCP', 'UDP'].flatMap((protocol) =>
+    objects(30_000, (_, index) => {
+      const nodePort = protocol === 'TCP' ? index + 1 : undefined
+      return { name: `${protocol.toLowerCase()}${index}`, protocol, port: index + 1, nodePort }
+    }),
+  ),
+}
+
+for (const [which, ports] of Object.entries(manyPorts)) {
+  test(`a Service gets many NodePorts in a moment: ${which}`, async () => {
+    const embedded = await Embedded.started(['10.96.0.0/16'], { serviceNodePortRange: parsePortRange('1-65535') })
+    const body = { metadata: { name: 's' }, spec: { type: 'NodePort', ports } }
+    await soon(async () => {
+      const answer = await embedded.send('POST', services, body)
+      assert.equal(answer.status, 201, JSON.stringify(answer.body).slice(0, 1000))
+    })
+  })
+}
 
 test('the first of many values is read for each of many columns', () =>
   soon(() => {

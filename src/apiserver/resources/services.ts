@@ -173,9 +173,12 @@ function withPorts(
 ): ServiceSpec {
   const own = portsOf(old)
   const given = spec.ports ?? []
+  const pairs = new Set(given.map(({ protocol, nodePort }) => `${protocol} ${nodePort}`))
   const reserved = new Set([...allPortsOf(old), ...allPortsOf(spec)])
-  /** The NodePorts so far, by the number of their port. */
+  /** A NodePort of each port number so far. */
   const chosen = new Map<number, number>()
+  /** The given NodePorts so far. */
+  const used = new Set<number>()
   const seen = new Set<string>()
   const ports = given.map((port, index): ServicePort => {
     const { nodePort, port: number = 0, protocol } = port
@@ -184,19 +187,20 @@ function withPorts(
       // Upstream finds this in a new Service as a port that is taken.
       if (old !== undefined && seen.has(pair)) throw internalError(`duplicate nodePort: {${pair}}`)
       seen.add(pair)
-      const isTaken = old === undefined && chosen.get(number) !== nodePort && [...chosen.values()].includes(nodePort)
+      const isTaken = old === undefined && chosen.get(number) !== nodePort && used.has(nodePort)
       const fault = isTaken ? ALLOCATED : nodePorts.faultOf(nodePort, own)
       if (fault !== undefined) errors.invalid(`spec.ports[${index}].nodePort`, nodePort, fault)
-      chosen.set(number, nodePort)
+      if (!chosen.has(number)) chosen.set(number, nodePort)
+      used.add(nodePort)
       return port
     }
     if (!needsNodePorts(spec)) return port
     // The same port number under another protocol gets the same NodePort.
     const twin = chosen.get(number)
-    const twinFree =
-      twin !== undefined && !given.some((other) => other.nodePort === twin && other.protocol === protocol)
-    const free = twinFree ? twin : nodePorts.next(new Set([...reserved, ...chosen.values()]))
+    const twinFree = twin !== undefined && !pairs.has(`${protocol} ${twin}`)
+    const free = twinFree ? twin : nodePorts.next(reserved)
     if (free === undefined) throw unavailable('failed to allocate a nodePort: range is full')
+    reserved.add(free)
     chosen.set(number, free)
     return { ...port, nodePort: free }
   })

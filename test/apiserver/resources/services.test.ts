@@ -223,8 +223,11 @@ test('one NodePort serves two protocols only where no other port has it under th
     { name: 'udp', port: 53, protocol: 'UDP' },
     { name: 'other', port: 99, protocol: 'UDP', nodePort: 30_053 },
   ]
-  const { status, body } = await embedded.send('POST', path, service('a', { type: 'NodePort', ports }))
-  assert.equal(status, 201)
+  const refused = await embedded.send('POST', path, service('a', { type: 'NodePort', ports }))
+  assert.equal(refused.status, 422)
+  await embedded.send('POST', path, service('a', { type: 'NodePort', ports: ports.slice(0, 1) }))
+  const { status, body } = await embedded.send('PUT', `${path}/a`, service('a', { type: 'NodePort', ports }))
+  assert.equal(status, 200)
   assert.notEqual(body.spec.ports[1].nodePort, 30_053)
 })
 

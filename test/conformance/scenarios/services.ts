@@ -85,6 +85,21 @@ export const serviceScenarios: readonly Scenario[] = [
     ],
   },
   {
+    name: 'one NodePort for one port number, or for several',
+    steps: [
+      { port: 53, protocol: 'SCTP' },
+      { port: 99, protocol: 'UDP' },
+      { port: 99, protocol: 'SCTP' },
+    ].flatMap((more) => {
+      const tcp = port(31_040, { name: 'tcp', port: 53 })
+      const other = port(31_040, { name: 'other', ...more })
+      return [{ nodePort: 31_041 }, {}].flatMap((given) => {
+        const ports = [tcp, { name: 'udp', port: 53, protocol: 'UDP', ...given }, other]
+        return [post(services, service('web', { type: 'NodePort', ports })), remove(web)]
+      })
+    }),
+  },
+  {
     name: 'the addresses of a load balancer',
     steps: [
       post(services, service('web', { type: 'LoadBalancer', ports: [port(31_030)] })),

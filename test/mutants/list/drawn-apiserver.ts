@@ -117,10 +117,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['apiserver/resources/services.test.ts'],
   },
   'apiserver-resources-services-method-2': {
-    broken: 'twinFree: calls every for given.some.',
+    broken: 'twinFree: a pair that another port has counts as free.',
     file: 'apiserver/resources/services.ts',
-    text: 'twin !== undefined && !given.some((other) => other.nodePort === twin && other.protocol === protocol)',
-    instead: 'twin !== undefined && !given.every((other) => other.nodePort === twin && other.protocol === protocol)',
+    text: 'const twinFree = twin !== undefined && ',
+    instead: 'const twinFree = twin !== undefined || ',
     tests: ['apiserver/resources/services.test.ts'],
   },
   'apiserver-refusal-operator-2': {

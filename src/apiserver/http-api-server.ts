@@ -228,9 +228,10 @@ class HttpFrontend {
     { status, headers, body }: Extract<ApiResponse, { body: unknown }>,
   ): Promise<void> {
     if (response.destroyed || response.headersSent) return
-    if (hasManyItems(body) && message.method !== 'HEAD') {
+    const longMember = longMemberOf(body)
+    if (longMember !== undefined && message.method !== 'HEAD') {
       response.writeHead(status, { ...commonHeaders, ...bytesOf(headers) })
-      await this.#sendParts(response, partsOf(body))
+      await this.#sendParts(response, partsOf(body, longMember))
       return
     }
     // Bytes, because with a string Node would write the headers in the string's encoding, not byte by byte.
@@ -314,21 +315,28 @@ function bytesOf(headers: ApiResponse['headers']): Record<string, string> {
   )
 }
 
-/** How many items are sent at once. */
-const ITEMS_IN_PART = 100
+/** How many items are sent at once: few enough that the JSON of the largest objects fits in one string. */
+const ITEMS_IN_PART = 20
 
-interface WithItems {
-  readonly items: readonly unknown[]
+/** The members that hold the objects of a list and the rows of a Table. */
+const longMembers = ['items', 'rows']
+
+/** The name of the member because of which a body is sent in parts. */
+function longMemberOf(body: unknown): string | undefined {
+  if (!isRecord(body)) return undefined
+  return longMembers.find((name) => {
+    const { [name]: items } = body
+    return Array.isArray(items) && items.length > ITEMS_IN_PART
+  })
 }
 
-/** Whether a body has many `items`, as a list has. Sent in parts, a body has `items` last, in equivalent JSON. */
-function hasManyItems(body: unknown): body is WithItems {
-  return isRecord(body) && Array.isArray(body.items) && body.items.length > ITEMS_IN_PART
-}
-
-/** The JSON in parts. The items of a part are converted to text only when that part is requested. */
-function* partsOf({ items, ...rest }: WithItems): Generator<Buffer, void, undefined> {
-  yield Buffer.from(JSON.stringify({ ...rest, items: [] }).slice(0, -'[]}'.length))
+/**
+ * The JSON in parts, equivalent to that in one, but with the member `name` last. The items of a part are converted to
+ * text only when that part is requested.
+ */
+function* partsOf(body: unknown, name: string): Generator<Buffer, void, undefined> {
+  const { [name]: items = [], ...rest } = body as Readonly<Record<string, readonly unknown[]>>
+  yield Buffer.from(JSON.stringify({ ...rest, [name]: [] }).slice(0, -'[]}'.length))
   for (let from = 0; from < items.length; from += ITEMS_IN_PART) {
     // Edits the brackets in the bytes, because cutting the text costs more than encoding it.
     const bytes = Buffer.from(JSON.stringify(items.slice(from, from + ITEMS_IN_PART)))

@@ -1,4 +1,5 @@
 import { type KubeObject, type ObjectMeta, qualifiedPlural, type Resource } from '../kube/resources.ts'
+import { bytesOf } from './object-size.ts'
 
 /** An object as the server stores it: frozen, with all the fields that the server sets. */
 export interface StoredObject extends KubeObject {
@@ -219,17 +220,6 @@ export class Collection {
 /** A change in the history. */
 interface Recorded extends Change {
   readonly bytes: number
-}
-
-/** About how many bytes an object takes, beside the parts that it shares with the previous one. */
-function bytesOf(value: unknown, previous: unknown): number {
-  if (typeof value === 'string') return value.length
-  if (typeof value !== 'object' || value === null) return 8
-  if (value === previous) return 0
-  const before = (typeof previous === 'object' ? (previous ?? {}) : {}) as Readonly<Record<string, unknown>>
-  let bytes = 32
-  for (const [name, member] of Object.entries(value)) bytes += 16 + name.length + bytesOf(member, before[name])
-  return bytes
 }
 
 /**

@@ -14,6 +14,7 @@ import {
   writesStatusAlone,
 } from './managed-fields.ts'
 import { checkTarget, metaForCreate, metaForUpdate, validateMeta } from './object-meta.ts'
+import { checkSize } from './object-size.ts'
 import {
   alreadyExists,
   FieldErrors,
@@ -101,6 +102,7 @@ export function createObject(
   if (isTaken()) throw alreadyExists(resource, name)
   const managed = options.managers ?? ownedOnCreate(kind, draft, options.manager, context.clock)
   const complete = completed(kind, object, managed)
+  checkSize(complete)
   if (options.dryRun) return complete
   take()
   return collection.put(key, complete)
@@ -164,6 +166,7 @@ export function updateObject(
       owners,
     })
   const next = completed(kind, object, managed)
+  checkSize(next)
   if (options.dryRun || (!changed && equalJson(next, live))) return next
   take()
   if (!isGone(kind, next)) return collection.put(key, next)

@@ -79,6 +79,25 @@ test('a default within a default counts too', async () => {
   assert.equal((await embedded.send('POST', foos, fooOf('large', 16))).status, 413)
 })
 
+test('patches enlarge an object up to a limit', { timeout: 60_000 }, async () => {
+  const embedded = await withFoos({ map: anything })
+  assert.equal((await embedded.send('POST', foos, { ...foo, metadata: { name: 'a' } })).status, 201)
+  const value = 'x'.repeat(3_000_000)
+  const statuses: number[] = []
+  for (let index = 0; index < 7; index++) {
+    const body = { map: { [`k${index}`]: value } }
+    statuses.push((await embedded.send('PATCH', `${foos}/a`, body, 'application/merge-patch+json')).status)
+  }
+  assert.deepEqual(statuses, [200, 200, 200, 200, 200, 413, 413])
+  assert.deepEqual(Object.keys((await embedded.send('GET', `${foos}/a`)).body.map), ['k0', 'k1', 'k2', 'k3', 'k4'])
+})
+
+test('a character that is six in JSON counts as six', { timeout: 60_000 }, async () => {
+  const embedded = await withFoos({ map: anything })
+  const map = { a: '\0'.repeat(2_900_000) }
+  assert.equal((await embedded.send('POST', foos, { ...foo, metadata: { name: 'a' }, map })).status, 413)
+})
+
 test('a schema is read once, however many items an object has', () => {
   let reads = 0
   const items = {

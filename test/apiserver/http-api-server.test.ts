@@ -95,7 +95,7 @@ test('a long list is sent in parts, which are together what is sent at once', as
   // Of built-in kinds there is no HEAD.
   const server = await started(t, { crds: [definition], objects: [defaultNamespace, ...objects] })
   const widgets = '/apis/example.com/v1/namespaces/default/widgets'
-  for (const limit of [1, 100, 101, 200, 250]) {
+  for (const limit of [1, 20, 21, 40, 250]) {
     const path = `${widgets}?limit=${limit}`
     const response = await open(server, path)
     let text = ''
@@ -106,6 +106,14 @@ test('a long list is sent in parts, which are together what is sent at once', as
     const head = await send(server, path, { method: 'HEAD' })
     assert.equal(head.headers['content-length'], String(Buffer.byteLength(text)))
   }
+  const table = { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io' }
+  const { body, headers } = await send(server, widgets, { headers: table })
+  assert.equal(headers['content-length'], undefined)
+  const { body: whole } = (await server.server.handle(
+    { method: 'GET', path: widgets, query: [], headers: table },
+    t.signal,
+  )) as { body: unknown }
+  assert.deepEqual(body, whole)
 })
 
 test('a body in protobuf is stored as its JSON is, one that is broken is refused, and the answer is JSON', async (t) => {

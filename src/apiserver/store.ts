@@ -22,6 +22,8 @@ export interface Change {
   /** The state after the write; for `DELETED` the last state, with the revision of the deletion. */
   readonly object: StoredObject
   readonly previous: StoredObject | undefined
+  /** What the object takes beside the parts that it shares with the previous one, as {@link bytesOf} estimates it. */
+  readonly bytes: number
 }
 
 /** The requested history has been compacted. */
@@ -108,7 +110,7 @@ export class Collection {
   /** The keys of `#objects`, ordered by code units, as in etcd. */
   readonly #keys: string[] = []
   /** The changes in the order of their revisions, all of them above `#compacted`. */
-  #history: Recorded[] = []
+  #history: Change[] = []
   #historyBytes = 0
   #compacted = 0
   readonly #listeners = new Set<(change: Change) => void>()
@@ -190,10 +192,10 @@ export class Collection {
     this.#compacted = upTo
   }
 
-  #record(change: Change): void {
-    const bytes = bytesOf(change.object, change.previous)
-    this.#history.push({ ...change, bytes })
-    this.#historyBytes += bytes
+  #record(written: Omit<Change, 'bytes'>): void {
+    const change = { ...written, bytes: bytesOf(written.object, written.previous) }
+    this.#history.push(change)
+    this.#historyBytes += change.bytes
     // Twice the limit, so that the cost of the copy is spread over many writes.
     if (this.#history.length >= 2 * this.#historyLimit) this.#drop(this.#history.length - this.#historyLimit)
     if (this.#historyBytes > MAX_HISTORY_BYTES) this.#drop(this.#olderHalf())
@@ -212,14 +214,9 @@ export class Collection {
   #olderHalf(): number {
     let left = this.#historyBytes
     let count = 0
-    while (left > MAX_HISTORY_BYTES / 2) left -= (this.#history[count++] as Recorded).bytes
+    while (left > MAX_HISTORY_BYTES / 2) left -= (this.#history[count++] as Change).bytes
     return count
   }
-}
-
-/** A change in the history. */
-interface Recorded extends Change {
-  readonly bytes: number
 }
 
 /**

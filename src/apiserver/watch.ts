@@ -2,6 +2,7 @@ import { apiVersionOf } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { type Random, randomInteger } from '../runtime/random.ts'
 import type { Kind } from './kind.ts'
+import { bytesOf } from './object-size.ts'
 import { type ListOptions, revisionOf } from './query.ts'
 import { expired, internalError, type Refusal, resourceVersionTooLarge } from './refusal.ts'
 import { type Change, Compacted, type Store, type StoredObject } from './store.ts'
@@ -9,6 +10,8 @@ import { type Change, Compacted, type Store, type StoredObject } from './store.t
 const BOOKMARK_PERIOD_MS = 60_000
 /** kube-apiserver's --min-request-timeout: a watch without a timeout lasts between one and two times this long. */
 const MIN_TIMEOUT_SECONDS = 1800
+/** A watcher for which more than this waits is disconnected: ten thousand events of 3 MiB would fill the memory. */
+const MAX_WAITING_BYTES = 64 * 1024 * 1024
 
 export interface WatchContext {
   readonly store: Store
@@ -59,12 +62,15 @@ export function openWatch(
   const onAbort = (): void => stream.close()
   const deliver = (change: Change): void => {
     const event = eventIn(change)
-    if (event !== undefined) stream.push(event)
+    if (event === undefined) return
+    // The watch has not had the parts that an object shares with its previous state, if that did not match.
+    const isNew = event.type === 'ADDED' && change.type !== 'ADDED'
+    stream.push(event, isNew ? bytesOf(change.object, undefined) : change.bytes)
   }
   stream.onEnd(collection.subscribe(deliver))
   stream.onEnd(clock.schedule(seconds * 1000, () => stream.end()))
   if (options.allowWatchBookmarks) {
-    stream.onEnd(everyMinute(clock, () => stream.push(bookmark(kind, store.revision, false))))
+    stream.onEnd(everyMinute(clock, () => stream.push(bookmark(kind, store.revision, false), 0)))
   }
   signal.addEventListener('abort', onAbort, { once: true })
   stream.onEnd(() => signal.removeEventListener('abort', onAbort))
@@ -171,29 +177,33 @@ export function eventsInForm(
 /** The events of a watch, queued for its one reader. A reader that falls too far behind is disconnected. */
 class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
   readonly #limit: number
-  readonly #events: WatchEvent[]
+  /** Undefined where the reader has taken an event. */
+  readonly #events: ({ readonly event: WatchEvent; readonly bytes: number } | undefined)[]
   /** How many of `#events` the reader has taken. */
   #taken = 0
+  #waitingBytes = 0
   readonly #cleanups: (() => void)[] = []
   #waiting: ((result: IteratorResult<WatchEvent, undefined>) => void) | undefined
   #ended = false
 
-  /** `first` are the initial events. Beside them, up to `limit` events may wait. */
+  /** `first` are the initial events. Beside them, up to `limit` events may wait, of MAX_WAITING_BYTES. */
   constructor(first: readonly WatchEvent[], limit: number) {
-    this.#events = [...first]
+    this.#events = first.map((event) => ({ event, bytes: 0 }))
     this.#limit = limit + first.length
   }
 
-  push(event: WatchEvent): void {
+  /** `bytes`: about how much memory the event takes while it waits. */
+  push(event: WatchEvent, bytes: number): void {
     if (this.#ended) return
     if (this.#waiting !== undefined) {
       const resolve = this.#waiting
       this.#waiting = undefined
       resolve({ done: false, value: event })
-    } else if (this.#events.length - this.#taken >= this.#limit) {
+    } else if (this.#events.length - this.#taken >= this.#limit || this.#waitingBytes > MAX_WAITING_BYTES) {
       this.close()
     } else {
-      this.#events.push(event)
+      this.#events.push({ event, bytes })
+      this.#waitingBytes += bytes
     }
   }
 
@@ -220,15 +230,16 @@ class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
   }
 
   next(): Promise<IteratorResult<WatchEvent, undefined>> {
-    const value = this.#events[this.#taken]
-    if (value !== undefined) {
-      this.#taken++
+    const waiting = this.#events[this.#taken]
+    if (waiting !== undefined) {
+      this.#waitingBytes -= waiting.bytes
+      this.#events[this.#taken++] = undefined
       // Removes many taken events at once, because each removal moves all remaining events, perhaps a hundred thousand.
       if (2 * this.#taken > this.#events.length) {
         this.#events.splice(0, this.#taken)
         this.#taken = 0
       }
-      return Promise.resolve({ done: false, value })
+      return Promise.resolve({ done: false, value: waiting.event })
     }
     if (this.#ended) return Promise.resolve({ done: true, value: undefined })
     if (this.#waiting !== undefined) return Promise.reject(new Error('a watch has one reader'))

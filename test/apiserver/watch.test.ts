@@ -106,6 +106,47 @@ test('a reader that falls too far behind is disconnected, but the present state 
   assert.deepEqual(await drain(behind), ['END'])
 })
 
+const maps = '/api/v1/namespaces/default/configmaps'
+
+function mapOf(index: number, labels: object = {}): object {
+  return { metadata: { name: 'large', labels }, data: { a: `${index}`.padEnd(1024 * 1024, 'x') } }
+}
+
+test('a reader behind whom large objects wait is disconnected, unless it takes them', { timeout: 60_000 }, async () => {
+  const embedded = await Embedded.started()
+  await embedded.send('POST', maps, mapOf(0))
+  const all = `resourceVersion=${embedded.server.revision}`
+  const [unread, read] = [await embedded.watch(all, undefined, maps), await embedded.watch(all, undefined, maps)]
+  for (let index = 0; index < 70; index++) {
+    await embedded.send('PUT', `${maps}/large`, mapOf(index + 1))
+    assert.equal((await nextOf(read)).object.data.a.slice(0, 3), `${index + 1}`.padEnd(3, 'x'))
+  }
+  assert.deepEqual(await drain(unread), ['END'])
+})
+
+test('small changes of a large object wait, until they show a reader more than it had', {
+  timeout: 60_000,
+}, async () => {
+  const embedded = await Embedded.started()
+  await embedded.send('POST', maps, mapOf(0))
+  const all = `resourceVersion=${embedded.server.revision}`
+  const unread = await embedded.watch(all, undefined, maps)
+  const selecting = await embedded.watch(`${all}&labelSelector=show`, undefined, maps)
+  const label = (show: string | null) =>
+    embedded.send('PATCH', `${maps}/large`, { metadata: { labels: { show } } }, 'application/merge-patch+json')
+  for (let index = 0; index < 35; index++) {
+    await label('')
+    await label(null)
+  }
+  assert.equal((await drain(unread)).length, 70)
+  for (let index = 0; index < 35; index++) {
+    await embedded.send('PUT', `${maps}/large`, mapOf(index + 1))
+    await label('')
+    await label(null)
+  }
+  assert.deepEqual(await drain(selecting), ['END'])
+})
+
 test('a watch that is over leaves no listener and no timer', async () => {
   const embedded = await Embedded.started()
   const controller = new AbortController()

@@ -382,7 +382,7 @@ export class NamespaceContents {
         const { gone } = deleteObject(
           this.#context,
           { kind, namespace, name },
-          { gracePeriodSeconds: 0, dryRun: false },
+          { gracePeriodSeconds: 0, propagation: 'Background', dryRun: false },
         )
         if (!gone) left++
       }

@@ -30,6 +30,19 @@ test('a deleted namespace is emptied, and then it goes', async () => {
   }
 })
 
+for (const propagationPolicy of ['Foreground', 'Orphan']) {
+  test(`a namespace goes with an object that waits for its dependents: ${propagationPolicy}`, async () => {
+    const embedded = await withNamespace('gone')
+    const maps = '/api/v1/namespaces/gone/configmaps'
+    await embedded.send('POST', maps, { metadata: { name: 'a' } })
+    await embedded.send('DELETE', `${maps}/a`, { propagationPolicy })
+    assert.equal((await embedded.send('GET', `${maps}/a`)).status, 200)
+    await embedded.send('DELETE', '/api/v1/namespaces/gone')
+    await embedded.time.advance(1)
+    assert.equal((await embedded.send('GET', '/api/v1/namespaces/gone')).status, 404)
+  })
+}
+
 test('a namespace of a name that begins alike is left alone', async () => {
   const embedded = await withNamespace('go')
   await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'go-on' } })

@@ -63,7 +63,7 @@ export function mergePatch(document: unknown, patch: unknown, depth = 1): unknow
  * The document after a JSON patch (RFC 6902), as gopkg.in/evanphx/json-patch.v4 applies it: a missing member counts as
  * `null`, `replace` adds it, and negative indices count from the end. The document itself is not changed.
  * @throws Refusal 400 if the patch is not a list of operations or is nested too deeply, 413 for too many operations,
- *   422 if an operation does not apply or `copy` copies too much
+ *   422 if an operation does not apply, or if they copy or move too much
  */
 export function jsonPatch(document: unknown, operations: unknown): unknown {
   if (!Array.isArray(operations) || !operations.every(isRecord)) {
@@ -73,8 +73,8 @@ export function jsonPatch(document: unknown, operations: unknown): unknown {
     )
   }
   if (operations.length > MAX_OPERATIONS) throw tooManyOperations(MAX_OPERATIONS, operations.length)
-  const copies = { bytes: 0 }
-  const edited = operations.reduce((before: unknown, operation) => applied(before, operation, copies), copied(document))
+  const work = { copiedBytes: 0, movedItems: 0 }
+  const edited = operations.reduce((before: unknown, operation) => applied(before, operation, work), copied(document))
   // Checks also what no operation has used: a later refusal quotes all operations, so none may be nested too deeply.
   for (const operation of operations) checkDepth(operation)
   return edited
@@ -83,14 +83,25 @@ export function jsonPatch(document: unknown, operations: unknown): unknown {
 /** kube-apiserver's limits: maxJSONPatchOperations and --json-patch-max-copy-bytes. */
 const MAX_OPERATIONS = 10_000
 const MAX_COPIED_BYTES = 3 * 1024 * 1024
+/**
+ * An operation on an item of a list moves all items after it. So many are moved in less than a second. Without a limit,
+ * a patch of a list of a million items would delay everyone for many seconds.
+ */
+const MAX_MOVED_ITEMS = 200_000_000
+
+/** What the operations of a patch have cost so far. */
+interface Work {
+  copiedBytes: number
+  movedItems: number
+}
 
 /** Applies an operation to a document that it may change. Returns the document, or the value that replaces it. */
-function applied(document: unknown, operation: Members, copies: { bytes: number }): unknown {
+function applied(document: unknown, operation: Members, work: Work): unknown {
   const { op, path, from } = operation
   const value = (): unknown => copied(operation.value ?? null)
   switch (op) {
     case 'add':
-      add(placeAt(document, path), value())
+      add(placeAt(document, path), value(), work)
       return document
     case 'replace': {
       if (path !== '') {
@@ -101,23 +112,23 @@ function applied(document: unknown, operation: Members, copies: { bytes: number 
       return isContainer(whole) ? whole : refused()
     }
     case 'remove':
-      remove(placeAt(document, path))
+      remove(placeAt(document, path), work)
       return document
     case 'test':
       return equalJson(path === '' ? document : valueAt(placeAt(document, path)), value()) ? document : refused()
     case 'copy': {
       const copy = copied(valueAt(placeAt(document, from)))
       // Without a limit, a few operations that each double a list would fill the memory.
-      copies.bytes += Buffer.byteLength(JSON.stringify(copy))
-      if (copies.bytes > MAX_COPIED_BYTES) throw unprocessable()
-      add(placeAt(document, path), copy)
+      work.copiedBytes += Buffer.byteLength(JSON.stringify(copy))
+      if (work.copiedBytes > MAX_COPIED_BYTES) throw unprocessable()
+      add(placeAt(document, path), copy, work)
       return document
     }
     case 'move': {
       const source = placeAt(document, from)
       const moved = valueAt(source)
-      remove(source)
-      add(placeAt(document, path), moved)
+      remove(source, work)
+      add(placeAt(document, path), moved, work)
       return document
     }
     default:
@@ -168,9 +179,9 @@ function valueAt({ container, key }: Place): unknown {
   return ownMember(container, key) ?? null
 }
 
-function add({ container, key }: Place, value: unknown): void {
+function add({ container, key }: Place, value: unknown, work: Work): void {
   if (!Array.isArray(container)) setMember(container, key, value)
-  else container.splice(key === '-' ? container.length : indexOf(key, container.length + 1), 0, value)
+  else splice(container, key === '-' ? container.length : indexOf(key, container.length + 1), 0, [value], work)
 }
 
 function replace({ container, key }: Place, value: unknown): void {
@@ -178,10 +189,16 @@ function replace({ container, key }: Place, value: unknown): void {
   else setMember(container, key, value)
 }
 
-function remove({ container, key }: Place): void {
-  if (Array.isArray(container)) container.splice(indexOf(key, container.length), 1)
+function remove({ container, key }: Place, work: Work): void {
+  if (Array.isArray(container)) splice(container, indexOf(key, container.length), 1, [], work)
   else if (Object.hasOwn(container, key)) Reflect.deleteProperty(container, key)
   else throw unprocessable()
+}
+
+function splice(list: unknown[], index: number, removed: number, added: readonly unknown[], work: Work): void {
+  work.movedItems += list.length - index
+  if (work.movedItems > MAX_MOVED_ITEMS) throw unprocessable()
+  list.splice(index, removed, ...added)
 }
 
 /** The index that a key names in a list of `count`, as Go's Atoi reads it: a negative one counts from the end. */

@@ -200,6 +200,23 @@ test('a value that is left out is null, and can be copied', () => {
   assert.deepEqual(jsonPatch({}, operations), { a: null, b: null })
 })
 
+test('a JSON patch moves no more than 200 million items of lists', () => {
+  const first = '/list/0'
+  const few = { list: new Array(10_000).fill(1) }
+  const many = { list: new Array(400_000).fill(1) }
+  const operations = [
+    { op: 'add', path: first, value: 0 },
+    { op: 'remove', path: first },
+    { op: 'move', from: '/list/-1', path: first },
+  ]
+  for (const operation of operations) {
+    assert.doesNotThrow(() => jsonPatch(few, new Array(10_000).fill(operation)))
+    assert.throws(() => jsonPatch(many, new Array(1000).fill(operation)), { name: 'Refusal', httpStatus: 422 })
+  }
+  const last = { op: 'add', path: '/list/-', value: 0 }
+  assert.doesNotThrow(() => jsonPatch(many, new Array(10_000).fill(last)))
+})
+
 test('a JSON patch of more than 10,000 operations is refused, and so are more than 3 MiB of copies', () => {
   const operation = { op: 'add', path: '/a', value: 1 }
   assert.deepEqual(jsonPatch({}, new Array(10_000).fill(operation)), { a: 1 })

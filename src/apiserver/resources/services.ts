@@ -279,6 +279,7 @@ function addressesOf(spec: ServiceSpec | undefined): ReadonlySet<string> {
   return new Set(spec !== undefined && needsClusterIp(spec) ? spec.clusterIPs : [])
 }
 
+/** The NodePorts. As in upstream, those of an ExternalName count too, though it may name a port of another Service. */
 function portsOf(spec: ServiceSpec | undefined): ReadonlySet<number> {
   return new Set((spec?.ports ?? []).flatMap(({ nodePort }) => (nodePort === undefined ? [] : [nodePort])))
 }

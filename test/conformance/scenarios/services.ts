@@ -100,6 +100,18 @@ export const serviceScenarios: readonly Scenario[] = [
     }),
   },
   {
+    name: 'an ExternalName with the NodePort of another Service',
+    steps: [
+      post(services, service('web', { type: 'NodePort', ports: [port(31_050)] })),
+      post(services, service('out', { type: 'ExternalName', externalName: 'a.example', ports: [port(31_050)] })),
+      patch('merge', `${services}/out`, { spec: { type: 'NodePort' } }),
+      remove(`${services}/out`),
+      post(services, service('other', { type: 'NodePort', ports: [port(31_050)] })),
+      remove(web),
+      remove(`${services}/other`),
+    ],
+  },
+  {
     name: 'the addresses of a load balancer',
     steps: [
       post(services, service('web', { type: 'LoadBalancer', ports: [port(31_030)] })),

@@ -132,6 +132,8 @@ function isOmitted(value: unknown, schema: Schema | undefined): boolean {
   switch (schema?.type) {
     case 'string':
       return schema.omitEmpty === true && value === ''
+    case 'integer':
+      return schema.omitEmpty === true && value === 0
     case 'list':
       return schema.preserveEmpty !== true && (value as readonly unknown[]).length === 0
     case 'map':

@@ -115,7 +115,8 @@ export type Schema = TypedSchema & {
 type TypedSchema =
   /** `default`: the value of a field that identifies an item of a list, if an applied item lacks the field. */
   | { readonly type: 'string'; readonly omitEmpty?: boolean; readonly default?: string }
-  | { readonly type: 'integer' | 'boolean' | 'time' | 'microTime' | 'integerOrString' }
+  | { readonly type: 'integer'; readonly omitEmpty?: boolean }
+  | { readonly type: 'boolean' | 'time' | 'microTime' | 'integerOrString' }
   /**
    * Any JSON. `granular`: the members of maps in it, at any depth, are owned one by one. `keepsNull`: members that are
    * null are preserved, as in custom resources.
@@ -147,6 +148,8 @@ export const string: Schema = { type: 'string' }
 /** A string whose empty value means that it is absent. */
 export const optionalString: Schema = { type: 'string', omitEmpty: true }
 export const integer: Schema = { type: 'integer' }
+/** An integer whose value 0 means that it is absent. */
+export const optionalInteger: Schema = { type: 'integer', omitEmpty: true }
 export const boolean: Schema = { type: 'boolean' }
 export const time: Schema = { type: 'time' }
 export const microTime: Schema = { type: 'microTime' }

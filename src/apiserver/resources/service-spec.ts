@@ -12,6 +12,7 @@ import {
   listMember,
   member,
   object,
+  optionalInteger,
   optionalString,
   pointer,
   string,
@@ -43,7 +44,7 @@ export const serviceSchema = kindSchema({
         appProtocol: string,
         port: integer,
         targetPort: integerOrString,
-        nodePort: integer,
+        nodePort: optionalInteger,
       }),
       ['port', 'protocol'],
     ),
@@ -57,7 +58,7 @@ export const serviceSchema = kindSchema({
     loadBalancerSourceRanges: strings,
     externalName: optionalString,
     externalTrafficPolicy: optionalString,
-    healthCheckNodePort: integer,
+    healthCheckNodePort: optionalInteger,
     publishNotReadyAddresses: boolean,
     sessionAffinityConfig: pointer({ clientIP: pointer({ timeoutSeconds: integer }) }),
     ipFamilies: strings,
@@ -139,14 +140,9 @@ export function withServiceDefaults(draft: Draft): Draft {
 const defaultAffinity = { clientIP: { timeoutSeconds: 10_800 } }
 
 function withPortDefaults(port: Members): Members {
-  const { nodePort, targetPort, protocol, ...rest } = port
+  const { targetPort, protocol, ...rest } = port
   const target = targetPort === undefined || targetPort === 0 || targetPort === '' ? (port.port ?? 0) : targetPort
-  return {
-    ...rest,
-    protocol: protocol ?? 'TCP',
-    targetPort: target,
-    ...(nodePort === undefined || nodePort === 0 ? {} : { nodePort }),
-  }
+  return { ...rest, protocol: protocol ?? 'TCP', targetPort: target }
 }
 
 /**

@@ -43,6 +43,15 @@ test('a load balancer that becomes a ClusterIP loses what only a load balancer h
   assert.deepEqual(lost, [undefined, undefined, undefined, undefined])
 })
 
+test('a node port of 0 is none', async () => {
+  const embedded = await created({ healthCheckNodePort: 0, ports: [{ port: 80, nodePort: 0 }] })
+  const { body } = await embedded.send('GET', `${path}/web`)
+  assert.equal('healthCheckNodePort' in body.spec, false)
+  assert.deepEqual(body.spec.ports, [{ port: 80, protocol: 'TCP', targetPort: 80 }])
+  const owned = body.metadata.managedFields[0].fieldsV1['f:spec']
+  assert.equal('f:healthCheckNodePort' in owned, false)
+})
+
 test('a change of type that also changes a field of the former type is refused', async () => {
   const embedded = await created({ type: 'LoadBalancer', loadBalancerClass: 'example.com/lb' })
   for (const [field, value] of [

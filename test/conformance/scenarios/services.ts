@@ -112,6 +112,16 @@ export const serviceScenarios: readonly Scenario[] = [
     ],
   },
   {
+    name: 'node ports that are 0',
+    steps: [
+      post(services, service('web', { healthCheckNodePort: 0, ports: [port(0)] })),
+      patch('merge', web, { spec: { healthCheckNodePort: 0 } }),
+      patch('strategic', web, { spec: { ports: [port(0)] } }),
+      patch('apply', `${web}?fieldManager=one`, service('web', { healthCheckNodePort: 0, ports: [port(0)] })),
+      remove(web),
+    ],
+  },
+  {
     name: 'the addresses of a load balancer',
     steps: [
       post(services, service('web', { type: 'LoadBalancer', ports: [port(31_030)] })),

@@ -235,7 +235,8 @@ function markDeleted(kind: Kind, live: StoredObject, request: DeleteRequest, clo
   const asked = request.gracePeriodSeconds
   const isMarked = deletionTimestamp !== undefined
   const isShortened = isMarked && asked !== undefined && asked < running
-  if (isMarked && running > 0 && !isShortened) return live
+  // Of a Namespace only the first deletion counts, as in upstream's storage of namespaces.
+  if (isMarked && (kind === namespaceKind || (running > 0 && !isShortened))) return live
   const finalizers = finalizersAfter(before, request.propagation)
   if (isMarked && !isShortened && finalizers === before) return live
   const grace = isMarked ? (asked ?? 0) : (kind.graceSeconds?.(live, asked) ?? 0)

@@ -43,6 +43,17 @@ for (const propagationPolicy of ['Foreground', 'Orphan']) {
   })
 }
 
+test('a second deletion of a namespace does not change what its first one said of its dependents', async () => {
+  const embedded = await withNamespace('left')
+  const path = '/api/v1/namespaces/left'
+  await embedded.send('POST', `${path}/configmaps`, { metadata: { name: 'a', finalizers: ['example.com/f'] } })
+  const first = await embedded.send('DELETE', path, { propagationPolicy: 'Foreground' })
+  assert.deepEqual(first.body.metadata.finalizers, ['foregroundDeletion'])
+  for (const propagationPolicy of ['Orphan', 'Background']) {
+    assert.deepEqual((await embedded.send('DELETE', path, { propagationPolicy })).body, first.body)
+  }
+})
+
 test('a namespace of a name that begins alike is left alone', async () => {
   const embedded = await withNamespace('go')
   await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'go-on' } })

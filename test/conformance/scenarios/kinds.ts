@@ -197,6 +197,18 @@ export const kindScenarios: readonly Scenario[] = [
     ],
   },
   {
+    name: 'a Namespace that is deleted again under another policy',
+    steps: [
+      post('/api/v1/namespaces', { metadata: { name: 'NS-left' } }),
+      post('/api/v1/namespaces/NS-left/configmaps', { metadata: { name: 'a', finalizers: ['example.com/f'] } }),
+      remove('/api/v1/namespaces/NS-left', { propagationPolicy: 'Foreground' }),
+      remove('/api/v1/namespaces/NS-left', { propagationPolicy: 'Orphan' }),
+      remove('/api/v1/namespaces/NS-left', { propagationPolicy: 'Background' }),
+      remove('/api/v1/namespaces/NS-left'),
+      get('/api/v1/namespaces/NS-left'),
+    ],
+  },
+  {
     name: 'Secrets and ServiceAccounts',
     steps: [
       post(secrets, secret({ stringData: { a: 'text' }, data: { b: 'Yg==' } })),

@@ -38,7 +38,7 @@ class FaultyLine implements Faults {
   readonly #inner: Transport
   readonly #clock: Clock
   readonly #random: Random
-  readonly #rules: { readonly rule: FaultRule; left: number }[] = []
+  readonly #rules = new Set<{ readonly rule: FaultRule; left: number }>()
   readonly #streams = new Set<AbortController>()
   /** Settled when the partition ends; undefined while there is none. */
   #healed: PromiseWithResolvers<void> | undefined
@@ -52,14 +52,14 @@ class FaultyLine implements Faults {
   add(rule: FaultRule): () => void {
     checkRule(rule)
     const added = { rule, left: rule.times ?? Number.POSITIVE_INFINITY }
-    this.#rules.push(added)
+    this.#rules.add(added)
     return () => {
-      added.left = 0
+      this.#rules.delete(added)
     }
   }
 
   clear(): void {
-    this.#rules.length = 0
+    this.#rules.clear()
   }
 
   partition(): void {
@@ -104,11 +104,11 @@ class FaultyLine implements Faults {
   #drawFaults(request: ApiRequest, of: 'request' | 'change' = 'request'): readonly Fault[] {
     const faults: Fault[] = []
     for (const entry of this.#rules) {
-      if (entry.left <= 0 || !isAbout(entry.rule, request)) continue
+      if (!isAbout(entry.rule, request)) continue
       if ((entry.rule.fault.type === 'lose') !== (of === 'change')) continue
       const { probability } = entry.rule
       if (probability !== undefined && this.#random.next() >= probability) continue
-      entry.left--
+      if (--entry.left <= 0) this.#rules.delete(entry)
       faults.push(entry.rule.fault)
     }
     return faults

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { type FaultRule, faultyTransport } from '../../src/apiserver/faults.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
 import { isKubeError } from '../../src/kube/errors.ts'
@@ -8,6 +9,7 @@ import { endpoints } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { heapBytes } from '../support/heap.ts'
 import { Embedded } from './embedded.ts'
 
 const ref = { namespace: 'default', name: 'a' }
@@ -59,6 +61,25 @@ test('a refusal answers at once, and the server hears nothing', async () => {
   await time.advance(0)
   assert.equal(outcome.code, 'Unreachable')
   assert.equal((await embedded.api.get(endpoints, ref)).metadata?.name, 'a')
+})
+
+test('a rule that is removed or used up is forgotten', { timeout: 60_000 }, async () => {
+  const { faults, api } = await faulty()
+  const add = (remove: boolean): WeakRef<FaultRule> => {
+    const rule: FaultRule = { fault: { type: 'refuse' }, times: 1 }
+    const removed = faults.add(rule)
+    if (remove) removed()
+    return new WeakRef(rule)
+  }
+  const forgotten = [add(true), add(false)]
+  const outcome = outcomeOf(api.get(endpoints, ref))
+  await setImmediate()
+  assert.equal(outcome.code, 'Unreachable')
+  heapBytes()
+  assert.deepEqual(
+    forgotten.map((rule) => rule.deref()),
+    [undefined, undefined],
+  )
 })
 
 test('a lost request times out and was not done, a lost answer times out and was', async () => {

@@ -36,6 +36,11 @@ export function parseProxy(setting: string, value: string): URL {
       `${setting} names a ${url.protocol.slice(0, -1)} proxy; only http and https proxies are supported`,
     )
   }
+  try {
+    decodeURIComponent(`${url.username} ${url.password}`)
+  } catch {
+    throw new ProxyError(`${setting} has a % in its user or password that is no escape; write %25`)
+  }
   addSecret(url.password)
   return url
 }

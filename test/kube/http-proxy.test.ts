@@ -55,8 +55,8 @@ test('proxy variables count in either case, the upper first, and an empty one no
   assert.equal(proxyFromEnvironment(server, { HTTP_PROXY: 'a:1' }), undefined)
 })
 
-test('a proxy that is not HTTP is refused in one line that keeps its password', () => {
-  for (const url of ['socks5://u:hunter2@p:1', 'ftp://u:hunter2@p:1', 'http://u:hunter2@']) {
+test('a proxy that cannot be used is refused in one line that keeps its password', () => {
+  for (const url of ['socks5://u:hunter2@p:1', 'ftp://u:hunter2@p:1', 'http://u:hunter2@', 'http://u:hunter2%of@p:1']) {
     assert.throws(
       () => parseProxy('HTTPS_PROXY', url),
       (error) =>

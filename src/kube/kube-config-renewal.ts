@@ -198,8 +198,8 @@ export function authProvider(
       // client-node's providers support neither timeouts nor signals.
       const authorization = await within(clock, timeoutMs, stop, (signal) => {
         if (user === null || name !== 'oidc') return authorizationOf(config)
-        // The first grant is the token in the kubeconfig, if it has not expired; later ones are always new.
-        return idToken(user, held === undefined ? clock.wallMs() : Number.POSITIVE_INFINITY, signal)
+        // The first grant is the token in the kubeconfig, if it has not expired; each later one expires later.
+        return idToken(user, held === undefined ? clock.wallMs() : (held.expiresMs ?? Number.POSITIVE_INFINITY), signal)
       })
       const expiresMs = authorization === undefined ? undefined : tokenExpiry(authorization)
       return { authorization, clientCertificate: undefined, expiresMs }
@@ -218,12 +218,24 @@ async function authorizationOf(config: KubeConfig): Promise<string | undefined> 
   return typeof headers.Authorization === 'string' ? headers.Authorization : undefined
 }
 
+/**
+ * The requests for new id-tokens that are under way. Two transports may have the same user, and an issuer may accept a
+ * refresh token only once.
+ */
+const refreshes = new WeakMap<User, Promise<string>>()
+
 /** The current id-token if it expires after `untilMs`, else a new one, which replaces it. */
-async function idToken({ authProvider }: User, untilMs: number, signal: AbortSignal): Promise<string> {
-  const settings: OidcSettings = authProvider.config ?? {}
+async function idToken(user: User, untilMs: number, signal: AbortSignal): Promise<string> {
+  const settings: OidcSettings = user.authProvider.config ?? {}
   for (const secret of ['id-token', 'refresh-token', 'client-secret']) addSecret(settings[secret])
   const given = settings['id-token'] ?? ''
   if ((tokenExpiry(given) ?? 0) > untilMs) return `Bearer ${given}`
+  const refresh = refreshes.get(user) ?? newIdToken(user, settings, signal).finally(() => refreshes.delete(user))
+  refreshes.set(user, refresh)
+  return refresh
+}
+
+async function newIdToken({ authProvider }: User, settings: OidcSettings, signal: AbortSignal): Promise<string> {
   const { idToken, refreshToken = settings['refresh-token'] } = await refreshIdToken(settings, signal)
   addSecret(refreshToken)
   authProvider.config = { ...settings, 'id-token': idToken, 'refresh-token': refreshToken }

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import type { RequestListener } from 'node:http'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fromKubeConfig, loadKubeConfig } from '../../src/kube/kube-config.ts'
 import { formatTime } from '../../src/runtime/time-format.ts'
@@ -407,8 +407,11 @@ test('a token that is taken out of the kubeconfig makes room for the plugin besi
   await eventually('the plugin is asked', async () => (await bodyFrom(transport)) === 'Bearer 1|')
 })
 
-test('an id-token is renewed by the issuer before it ends, in the background', async (t) => {
-  const nowSeconds = Math.floor(Date.now() / 1000)
+/** The time on the clocks of the tests with an issuer, in seconds since the epoch. */
+const nowSeconds = startWallMs / 1000
+
+/** An issuer of id-tokens that live for ten minutes. It accepts each refresh token once, `refresh-1` first. */
+async function startIssuer(t: TestContext) {
   const jwt = (exp: number, more: object = {}): string =>
     [{ alg: 'RS256' }, { iss: issuer.url.origin, aud: 'client', sub: 's', iat: nowSeconds, exp, ...more }, 'signature']
       .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
@@ -423,8 +426,9 @@ test('an id-token is renewed by the issuer before it ends, in the background', a
         const endpoints = { authorization_endpoint: `${origin}/auth`, token_endpoint: `${origin}/token` }
         return response.end(JSON.stringify({ issuer: origin, jwks_uri: `${origin}/keys`, ...endpoints }))
       }
-      refreshed.push(new URLSearchParams(await bodyOf(request)).get('refresh_token') ?? '')
-      const count = refreshed.length
+      const token = new URLSearchParams(await bodyOf(request)).get('refresh_token') ?? ''
+      const count = refreshed.push(token)
+      if (token !== `refresh-${count}`) return response.writeHead(400).end('{"error":"invalid_grant"}')
       return response.end(
         JSON.stringify({
           access_token: 'a',
@@ -437,18 +441,23 @@ test('an id-token is renewed by the issuer before it ends, in the background', a
     },
     { tls: serverTls('loopback') },
   )
-  const first = jwt(nowSeconds + 600)
-  const { transport, clock, logger } = await setUp(
-    t,
-    (request, response) => {
-      const [, payload = ''] = (request.headers.authorization ?? '').split('.')
-      response.end(String(JSON.parse(Buffer.from(payload, 'base64url').toString()).count ?? 0))
-    },
-    () =>
-      `auth-provider: { name: oidc, config: { client-id: client, client-secret: s, id-token: "${first}", refresh-token: refresh-1,
-        idp-issuer-url: "${issuer.url.origin}", idp-certificate-authority-data: ${base64(certificate('ca.crt'))} } }`,
-    { startWallMs: nowSeconds * 1000 },
-  )
+  const userWith = (expiresSeconds: number): string =>
+    `auth-provider: { name: oidc, config: { client-id: client, client-secret: s, id-token: "${jwt(expiresSeconds)}",
+      refresh-token: refresh-1, idp-issuer-url: "${issuer.url.origin}",
+      idp-certificate-authority-data: ${base64(certificate('ca.crt'))} } }`
+  return { refreshed, userWith }
+}
+
+/** Answers with the number of the id-token, as its issuer counts them; 0 for the one in the kubeconfig. */
+const countOfToken: RequestListener = (request, response) => {
+  const [, payload = ''] = (request.headers.authorization ?? '').split('.')
+  response.end(String(JSON.parse(Buffer.from(payload, 'base64url').toString()).count ?? 0))
+}
+
+test('an id-token is renewed by the issuer before it ends, in the background', async (t) => {
+  const { refreshed, userWith } = await startIssuer(t)
+  const user = userWith(nowSeconds + 600)
+  const { transport, clock, logger } = await setUp(t, countOfToken, () => user, { startWallMs })
   assert.equal(await bodyFrom(transport), '0')
   await clock.advance(479_000)
   assert.equal(await bodyFrom(transport), '0')
@@ -462,6 +471,19 @@ test('an id-token is renewed by the issuer before it ends, in the background', a
   // Each with the refresh token of the one before.
   assert.deepEqual(refreshed, ['refresh-1', 'refresh-2'])
   assert.deepEqual(logger.lines, [])
+})
+
+test('two transports of one kubeconfig use each refresh token once', { timeout: 30_000 }, async (t) => {
+  const { refreshed, userWith } = await startIssuer(t)
+  const user = userWith(nowSeconds - 1)
+  const { clock, kubeconfig } = await setUp(t, countOfToken, () => user, { startWallMs })
+  const { config, access, reload } = await loadKubeConfig({ kubeconfig, environment: {} })
+  const two = [1, 2].map(() => fromKubeConfig(config, { access, reload, clock: clock.view() }))
+  t.after(() => Promise.all(two.map((transport) => transport.close())))
+  assert.deepEqual(await Promise.all(two.map(bodyFrom)), ['1', '1'])
+  await clock.advance(1_000_000)
+  for (const transport of two) await eventually('it is renewed', async () => (await bodyFrom(transport)) === '2')
+  assert.deepEqual(refreshed, ['refresh-1', 'refresh-2'])
 })
 
 for (const scheme of ['http:', 'ftp:']) {

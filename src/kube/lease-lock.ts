@@ -1,6 +1,6 @@
 import type { Clock } from '../runtime/clock.ts'
 import { formatMicroTime } from '../runtime/time-format.ts'
-import type { KubeApi } from './api.ts'
+import type { CallOptions, KubeApi } from './api.ts'
 import { ifFound } from './errors.ts'
 import { apiVersionOf, type Lease, leases } from './resources.ts'
 
@@ -39,49 +39,55 @@ export class LeaseLock {
 
   /** Renews our Lease from the last known state: one request. Rejects with a Conflict if that state is outdated. */
   async renew(signal: AbortSignal): Promise<void> {
-    await this.#claim(this.#lease, signal)
+    await this.#claim(this.#lease, { urgent: true, signal })
   }
 
   /** Reads the Lease and takes it. Returns false, without a write, while another process holds it. */
   async take(signal: AbortSignal): Promise<boolean> {
     const { clock, identity, leaseDurationMs } = this.#options
-    const lease = await this.#read(signal)
+    const options = { urgent: true, signal }
+    const lease = await this.#read(options)
     if (this.holder !== undefined && this.holder !== identity) {
       // A deleted Lease also counts as held, because its holder may need this time to notice the deletion.
       const claimedMs = (this.#lease?.spec?.leaseDurationSeconds ?? leaseDurationMs / 1000) * 1000
       if (clock.monotonicMs() < this.#observedMs + claimedMs) return false
     }
-    await this.#claim(lease, signal)
+    await this.#claim(lease, options)
     return true
   }
 
   /** Leaves the Lease without a holder, if it is still ours. */
   async release(signal: AbortSignal): Promise<void> {
-    const lease = await this.#read(signal)
+    // Not urgent: if the server puts it off, it is repeated, because without it the next leader waits longer.
+    const lease = await this.#read({ signal })
     if (lease === undefined || this.holder !== this.#options.identity) return
     const now = formatMicroTime(this.#options.clock.wallMs())
-    await this.#put(lease, { holderIdentity: '', leaseDurationSeconds: 1, acquireTime: now, renewTime: now }, signal)
+    await this.#put(
+      lease,
+      { holderIdentity: '', leaseDurationSeconds: 1, acquireTime: now, renewTime: now },
+      { signal },
+    )
   }
 
-  async #read(signal: AbortSignal): Promise<Lease | undefined> {
+  async #read(options: CallOptions): Promise<Lease | undefined> {
     const { api, namespace, name } = this.#options
-    const lease = await ifFound(api.get(leases, { namespace, name }, { urgent: true, signal }))
+    const lease = await ifFound(api.get(leases, { namespace, name }, options))
     if (lease !== undefined) this.#observe(lease)
     return lease
   }
 
-  async #claim(lease: Lease | undefined, signal: AbortSignal): Promise<void> {
+  async #claim(lease: Lease | undefined, options: CallOptions): Promise<void> {
     const { clock, identity, leaseDurationMs } = this.#options
-    await this.#put(lease, claimedSpec(lease, identity, leaseDurationMs / 1000, clock), signal)
+    await this.#put(lease, claimedSpec(lease, identity, leaseDurationMs / 1000, clock), options)
   }
 
-  async #put(lease: Lease | undefined, spec: NonNullable<Lease['spec']>, signal: AbortSignal): Promise<void> {
+  async #put(lease: Lease | undefined, spec: NonNullable<Lease['spec']>, options: CallOptions): Promise<void> {
     const { api, namespace, name } = this.#options
     const head = { apiVersion: apiVersionOf(leases), kind: leases.kind, metadata: { namespace, name } }
     const written =
       lease === undefined
-        ? await api.create(leases, { ...head, spec }, { urgent: true, signal })
-        : await api.update(leases, { ...lease, spec: { ...lease.spec, ...spec } }, { urgent: true, signal })
+        ? await api.create(leases, { ...head, spec }, options)
+        : await api.update(leases, { ...lease, spec: { ...lease.spec, ...spec } }, options)
     this.#observe(written)
   }
 

@@ -9,7 +9,7 @@ import {
   type LeaderElectorOptions,
   leaderElectionProblem,
 } from '../../src/kube/leader-election.ts'
-import { type Lease, namespaces } from '../../src/kube/resources.ts'
+import { type Lease, leases, namespaces } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import type { Transport } from '../../src/kube/transport.ts'
 import { sleep } from '../../src/runtime/clock.ts'
@@ -441,19 +441,23 @@ test('on the embedded API server one of three leads, then each in turn', async (
   assert.deepEqual(led.sort(), ['a', 'b', 'c'])
 })
 
-test('two renewals that the server puts off by five seconds do not cost the leadership', {
-  timeout: 30_000,
-}, async () => {
+/** A leader on an API server that can be told to refuse the next requests with 429. */
+async function leaderOfServer() {
   const time = new VirtualClock()
   const clock = time.view()
   const random = seededRandom(1, 'put off')
   const direct = inProcessTransport(createApiServer({ clock, random }))
   let refusals = 0
+  let retryAfterSeconds = 0
   const transport: Transport = {
     ...direct,
     async send(request, signal) {
-      return refusals-- > 0 ? refusedWith(429, 5) : direct.send(request, signal)
+      return refusals-- > 0 ? refusedWith(429, retryAfterSeconds) : direct.send(request, signal)
     },
+  }
+  const refuse = (times: number, seconds: number): void => {
+    refusals = times
+    retryAfterSeconds = seconds
   }
   const api = restKubeApi({ transport, clock, random })
   await api.create(namespaces, { metadata: { name: 'kube-system' } })
@@ -462,13 +466,31 @@ test('two renewals that the server puts off by five seconds do not cost the lead
   const stop = new AbortController()
   const run = elector.run(stop.signal, aborted)
   await time.advance(1_000)
-  refusals = 2
+  const end = async (withinMs: number): Promise<void> => {
+    stop.abort()
+    await time.advance(withinMs)
+    await run
+  }
+  return { api, time, logger, refuse, end }
+}
+
+test('two renewals that the server puts off by five seconds do not cost the leadership', {
+  timeout: 30_000,
+}, async () => {
+  const { time, logger, refuse, end } = await leaderOfServer()
+  refuse(2, 5)
   await time.advance(20_000)
-  stop.abort()
-  await time.advance(1_000)
-  await run
+  await end(1_000)
   assert.deepEqual(
     logger.lines.filter(({ level }) => level === 'info').map(({ message }) => message),
     ['leading', 'gave up leadership'],
   )
+})
+
+test('a hand-over that the server puts off by a second comes after that second', { timeout: 30_000 }, async () => {
+  const { api, refuse, end } = await leaderOfServer()
+  refuse(1, 1)
+  await end(3_000)
+  const lease = await api.get(leases, { namespace: 'kube-system', name: 'c' })
+  assert.equal(lease.spec?.holderIdentity, '')
 })

@@ -103,8 +103,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-lease-that-cannot-be-read-is-none': {
     broken: 'Takes a Lease that it could not read for one that does not exist.',
     file: 'kube/lease-lock.ts',
-    text: 'await ifFound(api.get(leases, { namespace, name }, { urgent: true, signal }))',
-    instead: 'await api.get(leases, { namespace, name }, { urgent: true, signal }).catch(() => undefined)',
+    text: 'await ifFound(api.get(leases, { namespace, name }, options))',
+    instead: 'await api.get(leases, { namespace, name }, options).catch(() => undefined)',
     tests: ['kube/lease-lock.test.ts'],
   },
   'a-deleted-lease-is-held-for-our-own-time': {

@@ -96,8 +96,8 @@ class KubeConfigTransport implements Transport {
     } catch (error) {
       const verified = request.mayBeAnonymous === true ? this.#authorityBefore(credentials, error) : undefined
       if (verified === undefined) throw error
-      const none = await this.#credentials.none(signal)
-      return this.#sendAnonymously({ ...none, tls: { ...none.tls, ca: verified } }, request, signal)
+      const tls = { ...credentials.tls, ca: verified, cert: undefined, key: undefined }
+      return this.#sendAnonymously({ headers: {}, tls }, request, signal)
     }
     this.#verifiedUnder(credentials)
     if (response.status === 401) {

@@ -221,6 +221,8 @@ test('a new authority that does not verify the server costs everything but anony
     await assert.rejects(ask(transport), /certificate/)
     assert.equal(await probed(), '|')
   }
+  await rm(file)
+  assert.equal(await probed(), '|', 'the file of the new authority is not needed')
   await writeFile(file, certificate('ca.crt'))
   await reread()
   assert.equal(await probed(), 'Bearer one|')

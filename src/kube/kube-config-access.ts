@@ -41,14 +41,15 @@ export interface ResolvedKubeConfig {
 
 /**
  * Resolves the current context of `config` and checks everything that can be checked offline: the rules of client-go's
- * `clientcmd/validation.go`, and that certificates and keys can be read. With `awaitsCredentials` the user's files are
- * not checked, because a program that keeps running reads them again. Throws a KubeConfigError.
+ * `clientcmd/validation.go`, and that certificates and keys can be read. A program that keeps running reads its files
+ * again, so it need not check those of the user at the start, and none at a reload: a check blocks the whole program
+ * while a file hangs. Throws a KubeConfigError.
  */
 export function resolveAccess(
   config: KubeConfig,
   source: string,
   environment: ProxyEnvironment,
-  awaitsCredentials = false,
+  checkedFiles: 'all' | 'authority' | 'none' = 'all',
 ): Access {
   const fail = (words: string): never => {
     throw new KubeConfigError(`kubeconfig ${source}: ${words}`)
@@ -65,7 +66,7 @@ export function resolveAccess(
   const user: UserEntry | undefined = context.user ? entry('user', config.users, context.user) : undefined
   for (const secret of [user?.token, user?.password]) addSecret(secret)
   if (user !== undefined) checkUser(user, fail)
-  if (user?.tokenFile && !awaitsCredentials) checkTokenFile(user.tokenFile, user.name, fail)
+  if (user?.tokenFile && checkedFiles === 'all') checkTokenFile(user.tokenFile, user.name, fail)
   const server = serverUrl(cluster, fail)
   const ofCluster = `of cluster ${quote(cluster.name)}`
   const ca = pem('certificate-authority', cluster.caFile, cluster.caData, ofCluster, fail)
@@ -74,7 +75,7 @@ export function resolveAccess(
       fail(`insecure-skip-tls-verify and a certificate authority ${ofCluster} are mutually exclusive; remove one`)
     if (server.protocol === 'http:')
       fail(`the certificate authority ${ofCluster} has no effect with ${server.origin}; use https:// or remove it`)
-    checkCertificates(ca, `certificate authority ${ofCluster}`, fail)
+    if ('text' in ca || checkedFiles !== 'none') checkCertificates(ca, `certificate authority ${ofCluster}`, fail)
   }
   const access: Access = {
     source: where,
@@ -82,7 +83,7 @@ export function resolveAccess(
     serverName: cluster.tlsServerName || undefined,
     skipVerify: cluster.skipTLSVerify === true,
     ca,
-    clientCertificate: user === undefined ? undefined : clientCertificate(user, awaitsCredentials, fail),
+    clientCertificate: user === undefined ? undefined : clientCertificate(user, checkedFiles !== 'all', fail),
     proxy: proxyOf(cluster, server, environment, fail),
     namespace: context.namespace || undefined,
     cluster,

@@ -3,7 +3,6 @@ import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
 import { abortable } from '../runtime/signals.ts'
 import { readText } from '../runtime/system-file.ts'
-import { tryFormatTime } from '../runtime/time-format.ts'
 import type { ExpiryReporter } from '../telemetry/expiry.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { noOutages, type Outages, type Symptom } from '../telemetry/outages.ts'
@@ -24,6 +23,7 @@ import {
   authProvider,
   type CredentialsLifetimes,
   credentialsLifetimes,
+  endsOf,
   type Grant,
   Renewal,
 } from './kube-config-renewal.ts'
@@ -97,6 +97,8 @@ export class KubeCredentials {
   readonly #options: KubeCredentialsOptions
   #identity: Identity
   #held: Held | undefined
+  /** The certificate authority as last read. It is read before a plugin is asked. */
+  #ca: string | undefined
   /** The result of the last reading, if it is not in use yet. */
   #candidate: string | undefined
   #reading: Promise<Credentials> | undefined
@@ -173,7 +175,7 @@ export class KubeCredentials {
     if (status === 401) {
       this.#refusal = { credentials, lastMs: nowMs }
       const message = `the API server does not accept the credentials (401): ${remedyOf(access)}`
-      this.#refused.present(logger, { source, server: server.origin, ...endsOf(this.#held) }, message)
+      this.#refused.present(logger, { source, server: server.origin, ...endsOf(this.#held?.lifetimes) }, message)
     } else if (refusal !== undefined && (refusal.credentials !== credentials || nowMs - refusal.lastMs >= REFUSED_MS)) {
       this.#refusal = undefined
       this.#refused.absent(logger, { source, server: server.origin }, 'the API server accepts the credentials again')
@@ -231,7 +233,7 @@ export class KubeCredentials {
         this.#held === undefined
           ? 'no credentials are available yet; until then only the readiness of the API server is read, anonymously'
           : 'credentials cannot be renewed; the previous ones stay in use'
-      logger.warn({ source, error: noCredentials(problem), ...endsOf(this.#held) }, message)
+      logger.warn({ source, error: noCredentials(problem), ...endsOf(this.#held?.lifetimes) }, message)
     }
     if (problem === undefined && this.#isFailing) logger.info({ source }, 'credentials can be read again')
     this.#isFailing = problem !== undefined
@@ -265,7 +267,8 @@ export class KubeCredentials {
     const close = (): void => stop.abort(new Error('the connection is closed'))
     const options = { timeoutMs, signal: stop.signal, logger }
     if (user.exec) {
-      const ask = execPlugin({ config: user.exec, userName: user.name, clusterInfo: clusterInfo(access), ...options })
+      const info = (): unknown => clusterInfo(access, this.#ca)
+      const ask = execPlugin({ config: user.exec, userName: user.name, clusterInfo: info, ...options })
       return { resolved, key, renewal: new Renewal({ ask, clock, onSettled }), close }
     }
     const ask = authProvider(config, { source: access.source, clock, ...options })
@@ -313,11 +316,13 @@ export class KubeCredentials {
   }
 
   async #authority({ ca: pem, source }: Access): Promise<string | undefined> {
-    if (pem === undefined) return undefined
-    const ca = await read(pem)
-    const problem = ca === this.#held?.credentials.tls.ca ? undefined : authorityProblem(ca)
-    if (problem === undefined) return ca
-    throw new KubeError('NoCredentials', `${source}: ${problem} in the certificate authority`)
+    const ca = pem === undefined ? undefined : await read(pem)
+    const isOther = ca !== undefined && ca !== this.#held?.credentials.tls.ca
+    const problem = isOther ? authorityProblem(ca) : undefined
+    if (problem !== undefined)
+      throw new KubeError('NoCredentials', `${source}: ${problem} in the certificate authority`)
+    this.#ca = ca
+    return ca
   }
 
   /** Resolves when `work` has settled, or after `patienceMs`, because the caller can continue without it. */
@@ -353,13 +358,6 @@ async function readPair({ clientCertificate: pair, source }: Access): Promise<Pa
   return { cert, key }
 }
 
-/** For the log: when the credentials expire or expired. A token may claim any time, even the year 33658. */
-function endsOf(held: Held | undefined): { readonly ends?: string } {
-  const own = (held?.lifetimes ?? []).filter(([kind]) => kind !== 'certificate-authority')
-  const ends = tryFormatTime(Math.min(...own.flatMap(([, lifetimes]) => lifetimes.map(({ toMs }) => toMs))))
-  return ends === undefined ? {} : { ends }
-}
-
 function assemble(access: Access, parts: Parts): Credentials {
   const { authorization } = parts
   return {
@@ -376,21 +374,18 @@ function assemble(access: Access, parts: Parts): Credentials {
 }
 
 async function read(pem: Pem): Promise<string> {
-  return 'text' in pem ? pem.text : await readFileOr(pem.file)
+  if ('text' in pem) return pem.text
+  try {
+    return await readText(pem.file)
+  } catch (error) {
+    throw new KubeError('NoCredentials', `${pem.file}: ${unreadableReason(error)}`)
+  }
 }
 
 async function readToken(file: string): Promise<string> {
-  const token = (await readFileOr(file)).trim()
+  const token = (await read({ file })).trim()
   if (token === '') throw new KubeError('NoCredentials', `token file ${file} is empty`)
   return token
-}
-
-async function readFileOr(file: string): Promise<string> {
-  try {
-    return await readText(file)
-  } catch (error) {
-    throw new KubeError('NoCredentials', `${file}: ${unreadableReason(error)}`)
-  }
 }
 
 function noCredentials(error: unknown): KubeError {

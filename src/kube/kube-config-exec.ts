@@ -5,7 +5,7 @@ import { parseTime } from '../runtime/time-format.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { oneLine, withoutSecrets } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
-import { type Access, keyPairProblem, readPem } from './kube-config-access.ts'
+import { type Access, keyPairProblem } from './kube-config-access.ts'
 import { type AskForGrant, type Grant, tokenExpiry } from './kube-config-renewal.ts'
 import { isRecord } from './resources.ts'
 
@@ -22,8 +22,8 @@ export interface ExecPluginOptions {
   readonly config: ExecPluginConfig
   /** For messages. */
   readonly userName: string
-  /** Passed to a plugin that requests it. */
-  readonly clusterInfo: unknown
+  /** Called before each run of a plugin that requests this information. */
+  readonly clusterInfo: () => unknown
   /** How long the plugin may take, in milliseconds. */
   readonly timeoutMs: number
   /** Ends a running plugin. */
@@ -46,11 +46,11 @@ const MAX_OUTPUT_BYTES = 1024 * 1024
 export function execPlugin(options: ExecPluginOptions): AskForGrant {
   const { config, userName, clusterInfo, timeoutMs, signal, logger } = options
   const plugin = `exec plugin ${JSON.stringify(config.command)} of user ${JSON.stringify(userName)}`
-  const spec = { interactive: false, ...(config.provideClusterInfo === true ? { cluster: clusterInfo } : {}) }
-  const env = {
-    ...process.env,
-    ...Object.fromEntries((config.env ?? []).map(({ name, value }) => [name, value ?? ''])),
-    KUBERNETES_EXEC_INFO: JSON.stringify({ apiVersion: config.apiVersion, kind: 'ExecCredential', spec }),
+  const given = Object.fromEntries((config.env ?? []).map(({ name, value }) => [name, value ?? '']))
+  const environment = (): NodeJS.ProcessEnv => {
+    const spec = { interactive: false, ...(config.provideClusterInfo === true ? { cluster: clusterInfo() } : {}) }
+    const info = { apiVersion: config.apiVersion, kind: 'ExecCredential', spec }
+    return { ...process.env, ...given, KUBERNETES_EXEC_INFO: JSON.stringify(info) }
   }
   let isLogged = false
   const logWaiting = (): void => {
@@ -60,7 +60,7 @@ export function execPlugin(options: ExecPluginOptions): AskForGrant {
   return async (held) => {
     const waiting = held === undefined && !isLogged ? setTimeout(logWaiting, SLOW_MS) : undefined
     try {
-      return readCredential(await runPlugin(config, env, timeoutMs, signal), config.apiVersion)
+      return readCredential(await runPlugin(config, environment(), timeoutMs, signal), config.apiVersion)
     } catch (error) {
       throw new KubeError('NoCredentials', `${plugin} ${messageOf(error)}`)
     } finally {
@@ -172,15 +172,13 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== ''
 }
 
-/** The cluster information for exec plugins, as `client.authentication.k8s.io/v1` names it. */
-export function clusterInfo(access: Access): unknown {
-  const { cluster } = access
+/** The cluster information for exec plugins, as `client.authentication.k8s.io/v1` names it. `ca`: PEM. */
+export function clusterInfo({ cluster }: Access, ca: string | undefined): unknown {
   return {
     server: cluster.server,
     'tls-server-name': cluster.tlsServerName,
     'insecure-skip-tls-verify': cluster.skipTLSVerify,
-    'certificate-authority-data':
-      access.ca === undefined ? undefined : Buffer.from(readPem(access.ca)).toString('base64'),
+    'certificate-authority-data': ca === undefined ? undefined : Buffer.from(ca).toString('base64'),
     'proxy-url': cluster.proxyUrl,
     config: cluster.execConfig ?? null,
   }

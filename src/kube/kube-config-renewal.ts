@@ -6,6 +6,7 @@ import { messageOf } from '../runtime/errors.ts'
 import { within } from '../runtime/request-limit.ts'
 import { readText } from '../runtime/system-file.ts'
 import { validitiesIn } from '../runtime/system-pem.ts'
+import { tryFormatTime } from '../runtime/time-format.ts'
 import type { ExpiringKind, Lifetime } from '../telemetry/expiry.ts'
 import { addSecret, oneLine } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
@@ -159,6 +160,13 @@ export function credentialsLifetimes(shown: {
     ['certificate-authority', validitiesIn(ca)],
     ['token', toMs === undefined ? [] : [{ toMs }]],
   ]
+}
+
+/** For the log: when the credentials expire or expired. A token may claim any time, even the year 33658. */
+export function endsOf(lifetimes: CredentialsLifetimes = []): { readonly ends?: string } {
+  const own = lifetimes.filter(([kind]) => kind !== 'certificate-authority')
+  const ends = tryFormatTime(Math.min(...own.flatMap(([, some]) => some.map(({ toMs }) => toMs))))
+  return ends === undefined ? {} : { ends }
 }
 
 /**

@@ -47,7 +47,8 @@ export interface LoadKubeConfigOptions {
 export interface LoadedKubeConfig extends ResolvedKubeConfig {
   /**
    * Reads the same files again and resolves the same context; returns the same object while their text is unchanged.
-   * Rejects with a KubeConfigError when they cannot be used, or name another server.
+   * Does not check the files that they name. Rejects with a KubeConfigError when they cannot be used, or name another
+   * server.
    */
   reload(): Promise<ResolvedKubeConfig>
 }
@@ -62,11 +63,15 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
   const origin = findOrigin(options, environment)
   // Loading client-node takes a third of a second, so only programs that read a kubeconfig load it.
   const { KubeConfig } = await import('@kubernetes/client-node/dist/config.js')
-  const resolveEntries = (entries: KubeConfigEntries, context: string | undefined): ResolvedKubeConfig => {
+  const resolveEntries = (
+    entries: KubeConfigEntries,
+    context: string | undefined,
+    checkedFiles: Parameters<typeof resolveAccess>[3] = options.awaitsCredentials === true ? 'authority' : 'all',
+  ): ResolvedKubeConfig => {
     const config = new KubeConfig()
     config.loadFromOptions({ ...entries, currentContext: context ?? entries.currentContext })
     const source = origin === 'in-cluster' ? 'of the Pod' : origin.join(delimiter)
-    return { config, access: resolveAccess(config, source, environment, options.awaitsCredentials) }
+    return { config, access: resolveAccess(config, source, environment, checkedFiles) }
   }
   if (origin === 'in-cluster') {
     // In a Pod everything that changes is in separate files, so the configuration itself stays the same.
@@ -93,7 +98,7 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
       if (next.every((text, index) => text === texts[index])) return last
       // We keep the context of the start, because `kubectl config use-context` must not move a running program to
       // another cluster.
-      const resolved = resolveEntries(merged(next), context)
+      const resolved = resolveEntries(merged(next), context, 'none')
       // A file that names another server is refused, because its credentials would be sent to the server in use.
       if (resolved.access.server.href !== server.href) {
         throw new KubeConfigError(

@@ -50,7 +50,7 @@ function access({ cluster, user, context, config, environment = {}, awaitsCreden
     currentContext: 'x',
     ...config,
   }
-  return resolveAccess(entries as KubeConfig, 'FILE', environment, awaitsCredentials)
+  return resolveAccess(entries as KubeConfig, 'FILE', environment, awaitsCredentials ? 'authority' : 'all')
 }
 
 function refused(given: Given, words: string): void {

@@ -10,6 +10,7 @@ import { formatTime } from '../../src/runtime/time-format.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { endReadingsOf, makeHangingFile } from '../support/hanging-file.ts'
+import { spawnChild } from '../support/spawn-child.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { eventually, withTimeout } from '../support/with-timeout.ts'
 import { ask, bodyFrom, echo, kubeconfigOf, never, request, setUp, shown, writePair } from './kube-config-setup.ts'
@@ -267,6 +268,40 @@ for (const content of ['', certificate('ca.crt').replace(/M/g, 'N')]) {
   })
 }
 
+/** Sends requests while the kubeconfig is replaced with another text. In its own process, because it may block. */
+const replacing = `
+  import { writeFileSync } from 'node:fs'
+  const { fromKubeConfig, loadKubeConfig } = await import('${new URL('../../src/kube/kube-config.ts', import.meta.url)}')
+  const { VirtualClock } = await import('${new URL('../../src/runtime/virtual-clock.ts', import.meta.url)}')
+  const [kubeconfig, next] = process.argv.slice(1)
+  const { config, access, reload } = await loadKubeConfig({ kubeconfig, environment: {} })
+  const clock = new VirtualClock()
+  const transport = fromKubeConfig(config, { access, reload, clock: clock.view() })
+  for (const when of ['before', 'after', 'later']) {
+    const sent = transport.send({ method: 'GET', path: '/', query: [], headers: {} }, new AbortController().signal)
+    if (when !== 'before') await clock.advance(1_000)
+    console.log(when, (await sent).body)
+    if (when === 'before') writeFileSync(kubeconfig, next)
+    await clock.advance(1_000)
+  }
+`
+for (const [user, what] of [
+  ['token: two', 'a token'],
+  ['exec: { apiVersion: client.authentication.k8s.io/v1, command: echo }', 'an exec plugin'],
+] as const) {
+  test(`an authority that hangs does not block the program when the kubeconfig names it and ${what}`, {
+    timeout: 60_000,
+  }, async (t) => {
+    const { directory, kubeconfig, server } = await setUp(t, echo, () => 'token: one')
+    const ca = join(directory, 'ca.crt')
+    makeHangingFile(ca)
+    const next = kubeconfigOf(server.url.origin, user, `certificate-authority: ${ca}`)
+    const child = await spawnChild(t, process.execPath, ['--input-type=module', '-e', replacing, kubeconfig, next])
+    await child.output(/later Bearer one\|\n/, 20_000)
+    assert.equal(child.stdout(), 'before Bearer one|\nafter Bearer one|\nlater Bearer one|\n')
+  })
+}
+
 test('while there are no credentials yet and the authority hangs, probes read its file once', {
   timeout: 60_000,
 }, async (t) => {
@@ -369,6 +404,18 @@ test('a 401 waits a second for a plugin, and no longer; the plugin goes on', asy
   await writeFile(join(directory, 'go'), '')
   await eventually('it is accepted', async () => (await ask(transport)).status === 200)
   assert.equal(runs(directory), 2)
+})
+
+test('a plugin that asks for cluster information gets the certificate authority', async (t) => {
+  const { directory, transport } = await setUp(t, echo, async (directory) => {
+    const script = join(directory, 'plugin.sh')
+    await writeFile(script, `printf '%s' "$KUBERNETES_EXEC_INFO" >${directory}/info`)
+    const exec = `apiVersion: client.authentication.k8s.io/v1, command: sh, args: [${script}], provideClusterInfo: true`
+    return `exec: { ${exec} }`
+  })
+  await assert.rejects(ask(transport), /returned output that is not JSON$/)
+  const { spec } = JSON.parse(readFileSync(join(directory, 'info'), 'utf8'))
+  assert.equal(spec.cluster['certificate-authority-data'], base64(certificate('ca.crt')))
 })
 
 test('what a request waits for ends with its signal', async (t) => {

@@ -39,7 +39,7 @@ async function pluginOf(
   const plugin = execPlugin({
     config: { apiVersion, command: process.execPath, args: [script], env: [{ name: 'LOG', value: log }], ...config },
     userName: 'u',
-    clusterInfo: { server: 'https://192.0.2.1' },
+    clusterInfo: () => ({ server: 'https://192.0.2.1' }),
     timeoutMs: 30_000,
     signal: stop.signal,
     logger: silentLogger,
@@ -185,7 +185,7 @@ test('a process that may open no more files goes on without its plugin', () => {
     import { silentLogger } from ${source('telemetry/logger.ts')}
     const config = { apiVersion: '${apiVersion}', command: 'true' }
     const { signal } = new AbortController()
-    const plugin = execPlugin({ config, userName: 'u', clusterInfo: {}, timeoutMs: 30_000, signal, logger: silentLogger })
+    const plugin = execPlugin({ config, userName: 'u', clusterInfo: () => ({}), timeoutMs: 30_000, signal, logger: silentLogger })
     const files = []
     try {
       for (;;) files.push(openSync('/dev/null'))

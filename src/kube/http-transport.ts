@@ -226,11 +226,15 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
     ...pool,
     uri: proxy.href,
     requestTls,
-    proxyTls: { ...socket, timeout, rejectUnauthorized: true },
+    proxyTls: { ...socket, timeout, allowH2: false, rejectUnauthorized: true },
     connectTimeout: timeout,
     // A tunnel is opened for no particular request, so it does not end with one.
     clientFactory: (origin, { connect }: { connect?: buildConnector.connector }) =>
-      new Pool(origin, { ...(connect && { connect: tracked(connect, sockets) }), headersTimeout: timeout }),
+      new Pool(origin, {
+        ...(connect && { connect: tracked(connect, sockets) }),
+        allowH2: false,
+        headersTimeout: timeout,
+      }),
   })
 }
 

@@ -133,6 +133,22 @@ test('plain HTTP is forwarded by a proxy', async (t) => {
   assert.deepEqual(proxy.asked, [`GET http://example.test/a ${basic}`])
 })
 
+test('an https proxy is spoken to in HTTP/1.1, so that each tunnel has its own connection', async (t) => {
+  const offered: string[][] = []
+  const tls = {
+    ...serverTls('loopback'),
+    ALPNCallback: ({ protocols }: { readonly protocols: string[] }) => {
+      offered.push(protocols)
+      return protocols[0]
+    },
+  }
+  const proxy = await startServer(t, () => {}, { tls })
+  const transport = new HttpTransport({ server: new URL('https://example.test'), proxy: proxy.url })
+  t.after(() => transport.close())
+  await assert.rejects(transport.send(request, never), /via the proxy/)
+  assert.deepEqual(offered, [['http/1.1']])
+})
+
 test('a proxy that refuses is named as the obstacle, without its password', async (t) => {
   const proxy = await startProxy(t, 403)
   const transport = new HttpTransport({ server: new URL('https://example.test'), proxy: proxy.url })

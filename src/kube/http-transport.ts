@@ -34,7 +34,10 @@ export interface HttpTransportOptions {
   readonly proxy?: URL | undefined
   /** The timeout of requests that have none of their own, in milliseconds. @default 10000 */
   readonly timeoutMs?: number | undefined
-  /** How long opening one connection may take, TLS included, in milliseconds. @default 5000 */
+  /**
+   * How long opening one connection may take, TLS included, in milliseconds. Through a proxy each of three steps may
+   * take that long: the connection to the proxy, the tunnel, and TLS in the tunnel. @default 5000
+   */
   readonly connectTimeoutMs?: number | undefined
 }
 
@@ -222,19 +225,19 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
     bodyTimeout: 0,
   }
   if (proxy === undefined) return new Agent({ ...pool, connect: tracked(buildConnector(requestTls), sockets) })
+  const open = (origin: string | URL, { connect, ...given }: Pool.Options): Dispatcher =>
+    new Pool(origin, { ...given, ...(typeof connect === 'function' && { connect: tracked(connect, sockets) }) })
   return new ProxyAgent({
     ...pool,
     uri: proxy.href,
     requestTls,
     proxyTls: { ...socket, timeout, allowH2: false, rejectUnauthorized: true },
     connectTimeout: timeout,
-    // A tunnel is opened for no particular request, so it does not end with one.
-    clientFactory: (origin, { connect }: { connect?: buildConnector.connector }) =>
-      new Pool(origin, {
-        ...(connect && { connect: tracked(connect, sockets) }),
-        allowH2: false,
-        headersTimeout: timeout,
-      }),
+    // The connections of requests to a server without TLS, and the tunnels.
+    factory: open,
+    // The connections in which tunnels are opened. A tunnel is opened for no particular request, so it does not end
+    // with one.
+    clientFactory: (origin, given) => open(origin, { ...given, allowH2: false, headersTimeout: timeout }),
   })
 }
 

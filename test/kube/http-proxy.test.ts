@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { isKubeError } from '../../src/kube/errors.ts'
 import { ProxyError, parseProxy, proxyFromEnvironment } from '../../src/kube/http-proxy.ts'
@@ -181,4 +181,25 @@ test('closing ends a TLS handshake in the tunnel of a proxy', { timeout: 30_000 
   await transport.close()
   await sent
   await eventually('the end of the connection', () => open() === 0)
+})
+
+test('closing ends a TLS handshake with a proxy that would forward plain HTTP', { timeout: 30_000 }, async (t) => {
+  const sockets = new Set<Socket>()
+  const silent = createTcpServer((socket) => {
+    sockets.add(socket.on('error', () => {}).resume())
+    socket.on('close', () => sockets.delete(socket))
+  })
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+  t.after(() => {
+    for (const socket of sockets) socket.destroy()
+    silent.close()
+  })
+  const proxy = new URL(`https://127.0.0.1:${(silent.address() as AddressInfo).port}`)
+  const server = new URL('http://example.test')
+  const transport = new HttpTransport({ server, proxy, connectTimeoutMs: 60_000 })
+  const sent = assert.rejects(transport.send(request, never), /the transport is closed/)
+  await eventually('the connection', () => sockets.size === 1)
+  await transport.close()
+  await sent
+  await eventually('the end of the connection', () => sockets.size === 0)
 })

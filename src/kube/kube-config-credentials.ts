@@ -351,7 +351,9 @@ function hasOwnAuthorization({ tokenFile, token, username }: NonNullable<Access[
 
 async function readPair({ clientCertificate: pair, source }: Access): Promise<Parts['clientCertificate']> {
   if (pair === undefined) return undefined
-  const [cert, key] = await Promise.all([read(pair.cert), read(pair.key)])
+  // One after the other, so that files that hang take one of Node's threads for files, not several.
+  const cert = await read(pair.cert)
+  const key = await read(pair.key)
   // Two files cannot be replaced in one step, so for a moment they may not match.
   const problem = keyPairProblem(cert, key)
   if (problem !== undefined) throw new KubeError('NoCredentials', `${source}: ${problem}`)

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { KubeConfig } from '@kubernetes/client-node'
 import { type LoadedKubeConfig, type LoadKubeConfigOptions, loadKubeConfig } from '../../src/kube/kube-config.ts'
 import { KubeConfigError } from '../../src/kube/kube-config-document.ts'
+import { endReadingsOf, makeHangingFile } from '../support/hanging-file.ts'
 import { tempDir } from '../support/temp-dir.ts'
+import { withTimeout } from '../support/with-timeout.ts'
 import { certificate, certificateFile } from './loopback-server.ts'
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
@@ -304,6 +306,24 @@ test('a file that cannot be read is named, with the reason', async (t) => {
   const account = { inCluster: true, serviceAccountDirectory: directory }
   const environment = { KUBERNETES_SERVICE_HOST: '192.0.2.1', KUBERNETES_SERVICE_PORT: '443' }
   assert.match(await reasonOf({ ...account, environment }), /^this Pod has no service account token: .*: no such file$/)
+})
+
+test('files of $KUBECONFIG that hang leave threads for other files', { timeout: 60_000 }, async (t) => {
+  const directory = await tempDir(t)
+  const files = ['one', 'two', 'three', 'four'].map((name) => join(directory, name))
+  for (const file of files) await writeFile(file, configOf(server))
+  const { reload } = await loadKubeConfig({ environment: { KUBECONFIG: files.join(delimiter) } })
+  for (const file of files) {
+    await rm(file)
+    makeHangingFile(file)
+  }
+  const reloaded = assert.rejects(reload(), /the file is empty$/)
+  try {
+    await withTimeout(readFile(certificateFile('ca.crt')), 10_000, 'another file')
+  } finally {
+    for (const file of files) await endReadingsOf(file)
+  }
+  await reloaded
 })
 
 test('mistakes in entries that the context does not name do no harm', async (t) => {

@@ -39,13 +39,19 @@ export async function watchPrefix(tools: WatchTools, prefix: string, options: Wa
   const { controller, unlink } = linkedController(options.signal, tools.pool.closing)
   try {
     const { signal } = controller
-    for await (const changes of changesUnder(tools, prefix, { ...options, signal })) options.onChange(changes)
+    for await (const changes of changesUnder(tools, prefix, { ...options, signal })) {
+      if (changes === undefined) options.report(undefined)
+      options.onChange(changes)
+    }
   } finally {
     unlink()
   }
 }
 
-/** What `onChange` is called with. A generator, so that an error of `onChange` is not taken for one of the watch. */
+/**
+ * What `onChange` is called with: undefined each time the watch has opened. A generator, so that an error of the caller
+ * is not taken for one of the watch.
+ */
 async function* changesUnder(
   tools: WatchTools,
   prefix: string,
@@ -61,7 +67,6 @@ async function* changesUnder(
       watch = await pool.ask('repeatable', signal, (server) => open(tools, server, keyBytes(prefix), signal))
       stoodMs = clock.monotonicMs()
       reported = undefined
-      report(undefined)
       yield undefined
       for (;;) yield changesIn(await next(watch))
     } catch (error) {

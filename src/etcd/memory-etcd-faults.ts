@@ -65,12 +65,26 @@ export function faultyEtcd(
     timeToLive: (lease, signal) =>
       pass({ method: 'timeToLive', key: '' }, signal, () => inner.timeToLive(lease, signal)),
     async watch(prefix, how) {
+      let mistake: { readonly error: unknown } | undefined
+      const recorded =
+        <Given>(call: (given: Given) => void) =>
+        (given: Given): void => {
+          try {
+            call(given)
+          } catch (error) {
+            mistake = { error }
+            throw error
+          }
+        }
+      const watcher = { ...how, onChange: recorded(how.onChange), report: recorded(how.report) }
       while (!how.signal.aborted) {
         try {
-          await watchUntilBroken(inner, prefix, how, options, breakers)
+          await watchUntilBroken(inner, prefix, watcher, options, breakers)
           return
         } catch (error) {
           if (how.signal.aborted) return
+          // What the watcher throws is not a fault on the way.
+          if (mistake !== undefined) throw mistake.error
           how.report(error)
           await sleep(options.clock, REOPEN_MS, how.signal).catch(() => {})
         }

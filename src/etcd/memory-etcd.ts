@@ -122,8 +122,11 @@ export class MemoryEtcd {
       },
       watch: async (prefix, options) => {
         const { controller, unlink } = linkedController(options.signal, closing.signal)
-        await this.#watch(prefix, { ...options, signal: controller.signal })
-        unlink()
+        try {
+          await this.#watch(prefix, options, controller)
+        } finally {
+          unlink()
+        }
       },
       close: async () => closing.abort(),
     }
@@ -254,15 +257,23 @@ export class MemoryEtcd {
     })
   }
 
-  async #watch(prefix: string, { onChange, report, signal }: WatchOptions): Promise<void> {
+  /** Ends when `controller` is aborted, and aborts it when `onChange` throws. */
+  async #watch(prefix: string, { onChange, report }: WatchOptions, controller: AbortController): Promise<void> {
+    const { signal } = controller
     if (signal.aborted) return
     await undefined
     if (signal.aborted) return
+    let failure: { readonly error: unknown } | undefined
     let pending: KeyChange[] = []
     const deliver = (): void => {
       const changes = pending
       pending = []
-      if (!signal.aborted) onChange(changes)
+      try {
+        if (!signal.aborted) onChange(changes)
+      } catch (error) {
+        failure = { error }
+        controller.abort()
+      }
     }
     const collect = (change: KeyChange): void => {
       if (pending.push(change) === 1) void Promise.resolve().then(deliver)
@@ -271,11 +282,15 @@ export class MemoryEtcd {
     this.#expire()
     this.#watchers.add(watcher)
     this.#scheduleExpiry()
-    report(undefined)
-    onChange(undefined)
-    await aborted(signal)
-    this.#watchers.delete(watcher)
-    this.#scheduleExpiry()
+    try {
+      report(undefined)
+      onChange(undefined)
+      await aborted(signal)
+    } finally {
+      this.#watchers.delete(watcher)
+      this.#scheduleExpiry()
+    }
+    if (failure !== undefined) throw failure.error
   }
 
   #notify(change: KeyChange): void {

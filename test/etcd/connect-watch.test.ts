@@ -300,6 +300,19 @@ test('what is thrown by whoever is told of a change ends the watch, and is not t
   )
 })
 
+test('what is thrown by whoever is told that a watch stands ends it, and is not told as a failure of it', {
+  timeout: 30_000,
+}, async (t) => {
+  const thrown = new Error('a mistake')
+  const { etcd, log, ended, onReport } = await watching(t)
+  onReport(() => {
+    throw thrown
+  })
+  await assert.rejects(ended(), thrown)
+  assert.deepEqual(log, ['stands'])
+  await eventually('the end of the stream', () => etcd.open === 0)
+})
+
 /** A watch of `/w/` on one or two servers. Its first pause is of 50 ms, the second of 100 ms. */
 async function watching(
   t: Cleanup,

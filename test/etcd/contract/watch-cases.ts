@@ -124,4 +124,36 @@ export const watchCases: readonly EtcdContractCase[] = [
       assert.equal(seen.changes.length, names.length)
     },
   },
+  ...(['stands', 'look', 'change'] as const).map(
+    (what): EtcdContractCase => ({
+      name: `a watch ends with what its watcher throws at a ${what}, and says nothing more`,
+      async run(target, t) {
+        const { etcd, prefix } = target
+        const stop = new AbortController()
+        t.after(() => stop.abort())
+        const log: string[] = []
+        const said = (word: string): void => {
+          log.push(word)
+          if (word === what) throw new Error('a mistake')
+        }
+        let isOver = false
+        const watched = etcd.watch(prefix, {
+          signal: stop.signal,
+          onChange: (batch) => said(batch === undefined ? 'look' : 'change'),
+          report: (error) => said(error === undefined ? 'stands' : 'broke'),
+        })
+        const ended = assert.rejects(watched, /^Error: a mistake$/).finally(() => {
+          isOver = true
+        })
+        const all = ['stands', 'look', 'change']
+        await until(target, 'the start', () => isOver || log.includes('look'))
+        await created(etcd, `${prefix}first`, '')
+        await until(target, 'the end', () => isOver)
+        await ended
+        await created(etcd, `${prefix}end`, '')
+        await target.pass(200)
+        assert.deepEqual(log, all.slice(0, all.indexOf(what) + 1))
+      },
+    }),
+  ),
 ]

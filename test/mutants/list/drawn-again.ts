@@ -258,8 +258,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'etcd-memory-etcd-statement-3': {
     broken: '#watch: does not do: this.#scheduleExpiry().',
     file: 'etcd/memory-etcd.ts',
-    text: '    this.#watchers.delete(watcher)\n    this.#scheduleExpiry()\n',
-    instead: '    this.#watchers.delete(watcher)\n',
+    text: '      this.#watchers.delete(watcher)\n      this.#scheduleExpiry()\n',
+    instead: '      this.#watchers.delete(watcher)\n',
     tests: ['etcd/memory-etcd.test.ts'],
   },
   'bootstrap-workload-parts-guard': {

@@ -55,6 +55,8 @@ export class ServerFront {
     this.#shown = shown
     this.#token = token
     this.store = new ServerStore(datastore, () => this.#followStore())
+    // The outage may have begun before.
+    this.#followStore()
   }
 
   /**

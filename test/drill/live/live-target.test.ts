@@ -31,19 +31,24 @@ const observer: TargetObserver = {
   connected: () => {},
 }
 
-test('a master that is added in a datastore outage reaches no etcd until the outage ends', { timeout }, async (t) => {
+test('a master that is added in a datastore outage reaches no etcd, and its server is unready, until the outage ends', { timeout }, async (t) => {
   const { target, flags } = await openTarget(t)
   await target.perform({ type: 'datastore', state: 'away' }, signal)
   const [master] = scenario.fleet.masters
   assert.ok(master)
   await target.perform({ type: 'add', master }, signal)
+  await target.perform({ type: 'start', master: master.name, part: 'server' }, signal)
   await target.perform({ type: 'start', master: master.name, part: 'sidecar' }, signal)
-  const socket = (await flags()).match(/--etcd-servers=unix:\/\/(\S+)/)?.[1] ?? ''
+  const noted = await flags()
+  const socket = noted.match(/--etcd-servers=unix:\/\/(\S+)/)?.[1] ?? ''
   await assert.rejects(once(connect(socket), 'connect'))
+  const readyz = noted.match(/--readyz-url=(\S+)/)?.[1] ?? ''
+  assert.equal((await fetch(readyz)).status, 500)
   await target.perform({ type: 'datastore', state: 'up' }, signal)
   const connection = connect(socket)
   await once(connection, 'connect')
   connection.destroy()
+  await eventually('an answer of ready', async () => (await fetch(readyz)).ok)
 })
 
 test('damage in a datastore outage changes nothing, as in the simulator', { timeout }, async (t) => {

@@ -38,9 +38,9 @@ interface RunOutcome {
  * Runs a scenario against a fleet of each variant, and returns the report. Without `openTarget` the fleets are
  * simulated: the shipped code runs in simulated time, and the same seed always gives the same report.
  *
- * Rejects with a {@link DrillError} if a fleet does not start or a step is impossible, and with the signal's reason if
- * the signal is aborted; before that, it ends every process and restores the objects. Rejects with a RangeError that
- * names an invalid argument.
+ * Rejects with a {@link DrillError} if a fleet does not start or a step is impossible, with a KubeError if the API
+ * server refuses a damage or fails, and with the signal's reason if the signal is aborted; before that, it ends every
+ * process and restores the objects. Rejects with a RangeError that names an invalid argument.
  */
 export async function runDrill(scenario: Scenario, options: DrillOptions = {}): Promise<DrillReport> {
   const { seed = 1, runs = 1, openTarget, version = '', command = '', signal, onEvent } = options

@@ -1,3 +1,4 @@
+import { ifFound } from '../../kube/errors.ts'
 import { type Cancel, type Clock, sleep, watchLateness } from '../../runtime/clock.ts'
 import { type Random, seededRandom } from '../../runtime/random.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
@@ -214,10 +215,10 @@ class LiveTarget implements DrillTarget {
     const { api } = this.#around?.cluster ?? {}
     const object = name.split('-')[0] as DamagedObject
     this.#spoiled.set(object, Number.POSITIVE_INFINITY)
-    // If there is nothing to damage, this fails without effect.
-    if (api !== undefined) await damages[name](api).catch(() => {})
+    const isDone = api !== undefined && (await ifFound(damages[name](api).then(() => true))) === true
     signal.throwIfAborted()
-    if (this.#spoiled.has(object)) this.#spoiled.set(object, this.clock.monotonicMs() + DELIVERY_MS)
+    if (!isDone) this.#spoiled.delete(object)
+    else if (this.#spoiled.has(object)) this.#spoiled.set(object, this.clock.monotonicMs() + DELIVERY_MS)
   }
 
   #takeSpoiled(object: DamagedObject): boolean {

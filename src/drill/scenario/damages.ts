@@ -1,11 +1,15 @@
 import type { KubeApi } from '../../kube/api.ts'
 import { endpointSlices, endpoints, services } from '../../kube/resources.ts'
+import type { EndpointSubset } from '../../kubernetes-service/identity.ts'
 
 const ref = { namespace: 'default', name: 'kubernetes' }
 
 type Damage = (api: KubeApi) => Promise<unknown>
 
-/** Every way in which another writer damages `default/kubernetes`, by name. */
+/**
+ * Every way in which another writer damages `default/kubernetes`, by name. Each rejects with a KubeError if the server
+ * does not do it: `NotFound` if there is nothing to damage.
+ */
 export const damages = named({
   'endpoints-deleted': (api) => api.delete(endpoints, ref),
   'endpoints-emptied': (api) => api.patch(endpoints, ref, { type: 'merge', body: { subsets: null } }),
@@ -29,7 +33,10 @@ function named<Name extends string>(all: Readonly<Record<Name, Damage>>): Readon
   return all
 }
 
-async function patchSubset(api: KubeApi, change: object): Promise<unknown> {
-  const { subsets = [] } = await api.get(endpoints, ref)
-  return api.patch(endpoints, ref, { type: 'merge', body: { subsets: [{ ...subsets[0], ...change }] } })
+async function patchSubset(api: KubeApi, change: EndpointSubset): Promise<unknown> {
+  const { subsets } = await api.get(endpoints, ref)
+  const subset = { ...subsets?.[0], ...change }
+  // Emptied Endpoints have no port to damage. A server refuses a subset with only ports.
+  if (subset.addresses === undefined && subset.notReadyAddresses === undefined) return undefined
+  return api.patch(endpoints, ref, { type: 'merge', body: { subsets: [subset] } })
 }

@@ -1,5 +1,6 @@
 import type { createMaster } from '../../bootstrap/master.ts'
 import type { MasterOptions } from '../../bootstrap/master-options.ts'
+import { ifFound } from '../../kube/errors.ts'
 import { type Address, parseAddress } from '../../net/address.ts'
 import { parseCidr } from '../../net/cidr.ts'
 import type { Clock } from '../../runtime/clock.ts'
@@ -90,7 +91,7 @@ export class SimulatedTarget implements DrillTarget {
       case 'damage':
         // Nobody can write during an outage.
         if (surroundings.datastore.state === 'away') return
-        return this.#fleet.damage(async () => void (await damages[primitive.damage](this.#fleet.api).catch(() => {})))
+        return this.#fleet.damage(() => ifFound(damages[primitive.damage](this.#fleet.api)))
       default: {
         const member = this.#members.find(({ name }) => name === primitive.master)
         if (member === undefined) throw new DrillError(`there is no master ${primitive.master}`)

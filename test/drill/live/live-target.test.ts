@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { inProcessTransport } from '../../../src/apiserver/api-server.ts'
-import { startApiServer } from '../../../src/apiserver/http-start.ts'
+import { type StartedApiServer, startApiServer } from '../../../src/apiserver/http-start.ts'
 import { writeStaticList } from '../../../src/drill/listings.ts'
 import { openLiveTarget } from '../../../src/drill/live/live-target.ts'
 import { parseScenario } from '../../../src/drill/scenario/parse.ts'
@@ -31,7 +31,9 @@ const observer: TargetObserver = {
   connected: () => {},
 }
 
-test('a master that is added in a datastore outage reaches no etcd, and its server is unready, until the outage ends', { timeout }, async (t) => {
+test('a master that is added in a datastore outage reaches no etcd, and its server is unready, until the outage ends', {
+  timeout,
+}, async (t) => {
   const { target, flags } = await openTarget(t)
   await target.perform({ type: 'datastore', state: 'away' }, signal)
   const [master] = scenario.fleet.masters
@@ -60,6 +62,20 @@ test('damage in a datastore outage changes nothing, as in the simulator', { time
   await target.perform({ type: 'datastore', state: 'up' }, signal)
   await target.perform({ type: 'damage', damage: 'endpoints-deleted' }, signal)
   assert.equal(await ifFound(api.get(endpoints, KUBERNETES_SERVICE)), undefined)
+})
+
+test('damage that the server refuses ends the drill, and only what is missing is left alone', {
+  timeout,
+}, async (t) => {
+  const { target, api, faults } = await openTarget(t)
+  await target.perform({ type: 'damage', damage: 'endpoints-deleted' }, signal)
+  await target.perform({ type: 'damage', damage: 'endpoints-with-a-foreign-port' }, signal)
+  await writeStaticList(api, ['192.0.2.1'], { securePort: 6443 })
+  faults.add({ fault: { type: 'status', status: 403 } })
+  const damaged = target.perform({ type: 'damage', damage: 'endpoints-deleted' }, signal)
+  await assert
+    .rejects(damaged, { code: 'Forbidden', message: /^delete endpoints default\/kubernetes: .*403$/ })
+    .finally(() => faults.clear())
 })
 
 test('a kube-apiserver is cut off from etcd until the last fault that does so ends', { timeout }, async (t) => {
@@ -101,6 +117,8 @@ async function openTarget(t: TestContext): Promise<{
   readonly target: DrillTarget
   /** A client of the API server itself. */
   readonly api: KubeApi
+  /** The faults between the drill and the API server. */
+  readonly faults: StartedApiServer['faults']
   /** The flags of a sidecar that has started. */
   readonly flags: () => Promise<string>
 }> {
@@ -136,5 +154,5 @@ async function openTarget(t: TestContext): Promise<{
   }
   const transport = inProcessTransport(server.server)
   const api = restKubeApi({ transport, clock: systemClock, random: seededRandom(1, 'client') })
-  return { target, api, flags }
+  return { target, api, faults: server.faults, flags }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { FleetPlan } from '../../../src/drill/scenario/scenario.ts'
+import { type DamageName, damages, type FleetPlan } from '../../../src/drill/scenario/scenario.ts'
 import { addresses, FleetUnderTest, fleetPlan, masterPlan } from './fleet-under-test.ts'
 
 const stores = ['etcd', 'kine', 'kubernetes', 'memory'] as const
@@ -290,6 +290,22 @@ test('damage is told as such and mended; while the datastore is away there is no
   await fleet.advance(1_000)
   assert.equal(fleet.listings.filter(({ byDamage }) => byDamage).length, 1)
 })
+
+for (const before of [
+  'endpoints-deleted',
+  'endpoints-emptied',
+  'slice-deleted',
+  'slice-emptied',
+  'service-deleted',
+] as const) {
+  test(`no damage is refused after ${before}`, async (t) => {
+    const fleet = await started(t, fleetPlan(1))
+    await fleet.perform({ type: 'kill', master: 'master-1', part: 'sidecar' })
+    for (const damage of (Object.keys(damages) as DamageName[]).toReversed()) {
+      await fleet.perform({ type: 'damage', damage: before }, { type: 'damage', damage })
+    }
+  })
+}
 
 test('whoever is retired does nothing any more, whatever is asked of it', async (t) => {
   const fleet = await started(t, fleetPlan(3))

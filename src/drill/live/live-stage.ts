@@ -9,7 +9,7 @@ import { messageOf } from '../../runtime/errors.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
 import { DrillError } from '../target.ts'
 import { patiently, Watchdog } from './child.ts'
-import type { Cluster, LiveOptions } from './cluster.ts'
+import { type Cluster, isDocumentation, type LiveOptions } from './cluster.ts'
 import { etcdPaths, socketFault } from './etcd-proxies.ts'
 import { FoundState, whenUnoccupied, writeRecoveryFile } from './found-state.ts'
 import type { LiveSurroundings } from './live-member.ts'
@@ -72,7 +72,8 @@ export class ClusterStage {
   }
 
   /**
-   * Restores the cluster, once all processes have ended. `addresses`: those of all masters that may have left a lease.
+   * Restores the cluster, once all processes have ended. `addresses`: the last ones of all masters, which may have left
+   * leases.
    */
   async close(addresses: readonly string[]): Promise<void> {
     try {
@@ -102,8 +103,10 @@ export class ClusterStage {
   async #tryToPutBack(found: FoundState, addresses: readonly string[]): Promise<void> {
     const signal = AbortSignal.timeout(TRY_MS)
     for (const lease of await this.#cluster.leases.inspect(signal)) {
-      if (lease.address !== undefined && addresses.includes(lease.address))
-        await this.#cluster.leases.evict(lease, signal)
+      // A master may have left a lease at an address from before `roll-config`, which is for documentation too.
+      const isDrilled =
+        lease.address !== undefined && (isDocumentation(lease.address) || addresses.includes(lease.address))
+      if (isDrilled) await this.#cluster.leases.evict(lease, signal)
     }
     await found.putBack(this.#cluster.api, signal)
     // The sidecars created the ServiceCIDR if there was none. Namespaces stay, because API servers do not delete system

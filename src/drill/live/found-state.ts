@@ -11,9 +11,10 @@ import {
   type Resource,
   services,
 } from '../../kube/resources.ts'
-import { addressesIn, KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../kubernetes-service/identity.ts'
+import { KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../kubernetes-service/identity.ts'
 import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
+import { addressesOf } from '../listings.ts'
 import { DrillError } from '../target.ts'
 import { type Cluster, isDocumentation } from './cluster.ts'
 
@@ -36,6 +37,12 @@ export class FoundState {
     const found = new Map<Kind, readonly KubeObject[]>()
     for (const kind of KINDS) found.set(kind, await objectsOf(api, kind, signal))
     return new FoundState(found)
+  }
+
+  /** The addresses that objects of these kinds offer to clients, without repetitions. */
+  addressesIn(...kinds: readonly ('Endpoints' | 'EndpointSlice')[]): readonly string[] {
+    const objects = [...this.#found].flatMap(([{ kind }, found]) => (kinds.some((one) => one === kind) ? found : []))
+    return [...new Set(objects.flatMap(addressesOf))]
   }
 
   /** All objects as a List for kubectl, for a user who must restore them by hand. */
@@ -140,9 +147,10 @@ export async function whenUnoccupied(
 ): Promise<void> {
   await whenLeasesEnded(cluster, options)
   const own = await cluster.readyz()
-  const found = await ifFound(cluster.api.get(endpoints, KUBERNETES_SERVICE, { signal: options.signal }))
-  const listed = found === undefined ? [] : addressesIn(found)
-  const drilled = listed.filter(isDocumentation)
+  const found = await FoundState.read(cluster.api, options.signal)
+  // Damage may have deleted the Endpoints of a drill that was killed, but not its slice.
+  const drilled = found.addressesIn('Endpoints', 'EndpointSlice').filter(isDocumentation)
+  const listed = found.addressesIn('Endpoints')
   if (drilled.length > 0) {
     throw new DrillError(
       `default/kubernetes lists ${drilled.join(', ')}, as a drill does: wait for its end; if it was killed, delete the Endpoints and the EndpointSlice kubernetes first`,

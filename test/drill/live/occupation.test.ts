@@ -4,7 +4,9 @@ import { createApiServer, inProcessTransport } from '../../../src/apiserver/api-
 import { writeStaticList } from '../../../src/drill/listings.ts'
 import type { Cluster } from '../../../src/drill/live/cluster.ts'
 import { whenUnoccupied } from '../../../src/drill/live/found-state.ts'
+import { endpoints } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
+import { KUBERNETES_SERVICE } from '../../../src/kubernetes-service/identity.ts'
 import type { InspectedLease, LeaseLife } from '../../../src/kubernetes-service/masters/inspection.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { systemClock } from '../../../src/runtime/system-clock.ts'
@@ -58,5 +60,12 @@ test('an API server that keeps the list itself refuses a drill', async () => {
 test('the list of another drill refuses a drill, even without leases', async () => {
   const drilled = clusterOf([])
   await writeStaticList(drilled.api, ['10.0.0.1', '192.0.2.1'], { securePort: 6443 })
+  await assert.rejects(saidOf(drilled), { code: 'DrillFailed', message: / lists 192\.0\.2\.1, as a drill does: wait/ })
+})
+
+test('the EndpointSlice of a drill that was killed after its Endpoints were deleted refuses a drill', async () => {
+  const drilled = clusterOf([])
+  await writeStaticList(drilled.api, ['192.0.2.1'], { securePort: 6443 })
+  await drilled.api.delete(endpoints, KUBERNETES_SERVICE)
   await assert.rejects(saidOf(drilled), { code: 'DrillFailed', message: / lists 192\.0\.2\.1, as a drill does: wait/ })
 })

@@ -45,21 +45,28 @@ async function makeDirectory(directory: string): Promise<void> {
 /** Writes `report.json`, `timeline.txt` and `report.html`, as {@link writeFiles} does. */
 export function writeReport(directory: string, report: DrillReport): Promise<void> {
   return writeFiles(directory, {
-    'timeline.txt': timelineOf(report),
-    'report.html': renderPage(report),
-    'report.json': `${JSON.stringify(report, undefined, 2)}\n`,
+    'timeline.txt': () => timelineOf(report),
+    'report.html': () => renderPage(report),
+    'report.json': () => `${JSON.stringify(report, undefined, 2)}\n`,
   })
 }
+
+/** The text of a file, or a function that renders it: a report may be longer than a string can be. */
+type FileText = string | (() => string)
 
 /**
  * Writes as many of the files as possible. Replaces existing files and symbolic links. Rejects with one line that names
  * the files that could not be written.
  */
-export async function writeFiles(directory: string, files: Readonly<Record<string, string>>): Promise<void> {
+export async function writeFiles(directory: string, files: Readonly<Record<string, FileText>>): Promise<void> {
   const faults: string[] = []
   for (const [name, text] of Object.entries(files)) {
     const file = join(directory, name)
-    await replaceFile(file, text).catch((cause) => faults.push(`cannot write ${file}: ${unreadableReason(cause)}`))
+    try {
+      await replaceFile(file, typeof text === 'string' ? text : text())
+    } catch (cause) {
+      faults.push(`cannot write ${file}: ${unreadableReason(cause)}`)
+    }
   }
   if (faults.length === 0) return
   throw new Error(`${faults.join('; ')}; correct that, or give --report another directory`)

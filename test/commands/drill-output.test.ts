@@ -137,3 +137,16 @@ test('a file of a report takes the place of a link, and what the link leads to s
     assert.equal(await readFile(join(directory, name), 'utf8'), files[name])
   }
 })
+
+test('a file of a report whose content cannot be made is named, and the others are written', async (t) => {
+  const directory = await tempDir(t)
+  const files = {
+    'report.json': () => '{}',
+    'report.html': () => {
+      throw new RangeError('Invalid string length')
+    },
+    'timeline.txt': () => 'steps',
+  }
+  await assert.rejects(writeFiles(directory, files), /^Error: cannot write [^;:]+report\.html: Invalid string length; /)
+  assert.deepEqual((await readdir(directory)).sort(), ['report.json', 'timeline.txt'])
+})

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 
 /**
@@ -10,10 +11,11 @@ import { type Clock, sleep } from '../../runtime/clock.ts'
  */
 export class Child {
   readonly pid: number
-  /** Resolves when the process has ended, and all its output has been read. */
+  /** Resolves when the process has ended, and all its output has been read or, after {@link kill}, dropped. */
   readonly exited: Promise<void>
   /** The last line of its output, which explains a failure. */
   lastLine: string | undefined
+  readonly #outputs: readonly Readable[]
   #ended = false
   #failure: Error | undefined
   #stopRequested = false
@@ -21,11 +23,11 @@ export class Child {
 
   private constructor(command: string, child: ChildProcess, pid: number, watchdog: Watchdog) {
     this.pid = pid
-    for (const stream of [child.stdout, child.stderr]) {
-      if (stream !== null)
-        createInterface({ input: stream }).on('line', (line) => {
-          this.lastLine = line
-        })
+    this.#outputs = [child.stdout, child.stderr].filter((output) => output !== null)
+    for (const input of this.#outputs) {
+      createInterface({ input }).on('line', (line) => {
+        this.lastLine = line
+      })
     }
     this.exited = once(child, 'close').then(([code, signal]: unknown[]) => {
       this.#ended = true
@@ -81,6 +83,8 @@ export class Child {
       } catch {
         // The process has just ended.
       }
+      // A descendant that has left the group may hold the output open.
+      for (const output of this.#outputs) output.destroy()
     }
     await this.exited
   }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Child, patiently, Watchdog } from '../../../src/drill/live/child.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
-import { eventually } from '../../support/with-timeout.ts'
+import { eventually, withTimeout } from '../../support/with-timeout.ts'
 
 /** A shell that does this. */
 async function start(t: TestContext, script: string): Promise<Child> {
@@ -45,6 +45,13 @@ test('one that is killed here has not failed', async (t) => {
   const child = await start(t, 'sleep 600')
   await child.kill()
   assert.equal(child.failure, undefined)
+})
+
+test('one that is killed has ended, although a descendant that left its process group holds its output open', async (t) => {
+  const child = await start(t, 'setsid sleep 600 & echo $!; wait')
+  const descendant = Number(await eventually('its output', () => child.lastLine))
+  await withTimeout(child.kill(), 10_000, 'the end of the process').finally(() => process.kill(descendant, 'SIGKILL'))
+  assert.ok(child.ended)
 })
 
 test('what fails is tried again each second until it succeeds, and said once', async () => {

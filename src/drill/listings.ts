@@ -1,4 +1,4 @@
-import type { EtcdKv } from '../etcd/kv.ts'
+import type { EtcdKv, KeyChange, WatchOptions } from '../etcd/kv.ts'
 import type { KubeApi } from '../kube/api.ts'
 import { ifFound, isKubeError } from '../kube/errors.ts'
 import {
@@ -150,8 +150,9 @@ export async function followEtcdLeases(
 ): Promise<void> {
   const addresses = new LeaseAddresses(report)
   const keys = new EtcdLeaseKeys(prefix)
-  const onChange: Parameters<EtcdKv['watch']>[1]['onChange'] = (changes) => {
-    if (changes === undefined) return void listAgain()
+  /** The changes that arrived during the list that is under way; undefined if none is. */
+  let waiting: KeyChange[] | undefined
+  const apply = (changes: readonly KeyChange[]): void => {
     for (const { type, key } of changes) {
       addresses.set(key, type === 'deleted' ? undefined : keys.addressOfLease(key))
     }
@@ -159,11 +160,21 @@ export async function followEtcdLeases(
   }
   // When the watch has been reopened, a list shows what changed meanwhile.
   const listAgain = async (): Promise<void> => {
+    const arrived: KeyChange[] = []
+    waiting = arrived
     const found = await etcd.list(keys.leases, { signal }).catch(() => undefined)
-    if (found === undefined) return
+    // A later list is under way.
+    if (waiting !== arrived) return
+    waiting = undefined
+    if (found === undefined) return apply(arrived)
     addresses.clear()
     for (const { key } of found.items) addresses.set(key, keys.addressOfLease(key))
-    addresses.report()
+    apply(arrived.filter(({ modRevision }) => modRevision > found.revision))
+  }
+  const onChange: WatchOptions['onChange'] = (changes) => {
+    if (changes === undefined) void listAgain()
+    else if (waiting === undefined) apply(changes)
+    else waiting.push(...changes)
   }
   await etcd.watch(keys.leases, { onChange, report: () => {}, signal })
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { followEtcdLeases, writeStaticList } from '../../src/drill/listings.ts'
+import type { EtcdKv, PrefixSnapshot, WatchOptions } from '../../src/etcd/kv.ts'
 import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
 import { endpointSlices } from '../../src/kube/resources.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
@@ -23,6 +24,35 @@ test('leases in etcd are followed until the signal is aborted, and told when the
   assert.deepEqual([told.at(-1), isOver], [['192.0.2.1', '192.0.2.2'], false])
   end.abort()
   await followed
+})
+
+test('a change that arrives while the leases are listed counts if it is later than the list', async () => {
+  const listed = Promise.withResolvers<PrefixSnapshot>()
+  const watched = Promise.withResolvers<WatchOptions>()
+  const ended = Promise.withResolvers<void>()
+  const etcd = {
+    list: () => listed.promise,
+    watch: (_: string, options: WatchOptions) => {
+      watched.resolve(options)
+      return ended.promise
+    },
+  } as unknown as EtcdKv
+  const told: (readonly string[])[] = []
+  const { signal } = new AbortController()
+  const followed = followEtcdLeases(etcd, '/registry', (addresses) => told.push(addresses), signal)
+  const { onChange } = await watched.promise
+  const [first, second] = ['192.0.2.1', '192.0.2.2'].map((address) => `/registry/masterleases/${address}`)
+  assert.ok(first && second)
+  const change = { value: new Uint8Array(), previousValue: undefined }
+  onChange(undefined)
+  onChange([{ ...change, type: 'deleted', key: second, modRevision: 6n }])
+  onChange([{ ...change, type: 'deleted', key: first, modRevision: 8n }])
+  const item = { createRevision: 1n, modRevision: 7n, version: 1n, lease: 0n, value: new Uint8Array() }
+  listed.resolve({ revision: 7n, items: [first, second].map((key) => ({ ...item, key })) })
+  ended.resolve()
+  await followed
+  await new Promise(setImmediate)
+  assert.deepEqual(told.at(-1), ['192.0.2.2'])
 })
 
 test('a list that is written by hand is of the family of its addresses', async () => {

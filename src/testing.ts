@@ -11,9 +11,9 @@ export {
   inProcessReadiness,
   inProcessTransport,
 } from './apiserver/api-server.ts'
-export { faultyTransport } from './apiserver/faults.ts'
+export { type FaultRule, type Faults, faultyTransport } from './apiserver/faults.ts'
 export { type StartApiServerOptions, type StartedApiServer, startApiServer } from './apiserver/http-start.ts'
-export type { ObjectReference, WaitOptions } from './apiserver/wait-for.ts'
+export { ConditionNotMet, type ObjectReference, type WaitOptions } from './apiserver/wait-for.ts'
 export type { DrillEvent } from './drill/event.ts'
 export { randomScenario } from './drill/random/random-scenario.ts'
 export { renderJunit } from './drill/report/junit.ts'
@@ -26,6 +26,7 @@ export { parseScenario } from './drill/scenario/parse.ts'
 export type { Action, Bounds, FleetPlan, MasterPlan, Scenario, Step } from './drill/scenario/scenario.ts'
 export { Fleet, type FleetOptions } from './drill/simulator/fleet.ts'
 export type { Host, SimulatedMaster } from './drill/simulator/master.ts'
+export type { DrillTarget, Primitive, TargetObserver } from './drill/target.ts'
 export { type Random, seededRandom } from './runtime/random.ts'
 export { type ClockView, VirtualClock } from './runtime/virtual-clock.ts'
 export { memoryLogger } from './telemetry/logger.ts'
@@ -43,3 +44,5 @@ export {
   type LeaseWorld,
   masterLeasesContract,
 } from './verify/master-leases-contract.ts'
+export type { MemberState } from './verify/member-state.ts'
+export type { Listing, ObservedObjects, ObservedRequest } from './verify/observation.ts'

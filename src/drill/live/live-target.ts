@@ -213,12 +213,16 @@ class LiveTarget implements DrillTarget {
     // Nobody can write during an outage.
     if (this.#datastore.state === 'away') return
     const { api } = this.#around?.cluster ?? {}
-    const object = name.split('-')[0] as DamagedObject
-    this.#spoiled.set(object, Number.POSITIVE_INFINITY)
+    // A kube-apiserver deletes the Endpoints with their Service (registry/core/service/storage, `afterDelete`).
+    const objects: readonly DamagedObject[] =
+      name === 'service-deleted' ? ['service', 'endpoints'] : [name.split('-')[0] as DamagedObject]
+    for (const object of objects) this.#spoiled.set(object, Number.POSITIVE_INFINITY)
     const isDone = api !== undefined && (await ifFound(damages[name](api).then(() => true))) === true
     signal.throwIfAborted()
-    if (!isDone) this.#spoiled.delete(object)
-    else if (this.#spoiled.has(object)) this.#spoiled.set(object, this.clock.monotonicMs() + DELIVERY_MS)
+    for (const object of objects) {
+      if (!isDone) this.#spoiled.delete(object)
+      else if (this.#spoiled.has(object)) this.#spoiled.set(object, this.clock.monotonicMs() + DELIVERY_MS)
+    }
   }
 
   #takeSpoiled(object: DamagedObject): boolean {

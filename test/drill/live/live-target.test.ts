@@ -12,11 +12,12 @@ import { parseScenario } from '../../../src/drill/scenario/parse.ts'
 import type { DrillTarget, TargetObserver } from '../../../src/drill/target.ts'
 import type { KubeApi } from '../../../src/kube/api.ts'
 import { ifFound } from '../../../src/kube/errors.ts'
-import { endpoints } from '../../../src/kube/resources.ts'
+import { endpoints, services } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import { KUBERNETES_SERVICE } from '../../../src/kubernetes-service/identity.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { systemClock } from '../../../src/runtime/system-clock.ts'
+import type { Listing } from '../../../src/verify/observation.ts'
 import { startFakeEtcd } from '../../etcd/fake-etcd.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 import { eventually } from '../../support/with-timeout.ts'
@@ -78,6 +79,24 @@ test('damage that the server refuses ends the drill, and only what is missing is
     .finally(() => faults.clear())
 })
 
+test('Endpoints that a kube-apiserver deletes with the Service are gone by the damage too', { timeout }, async (t) => {
+  const listings: Listing[] = []
+  const { target, api } = await openTarget(t, { ...observer, listed: (listing) => listings.push(listing) })
+  const listed = (): Listing | undefined => listings.findLast(({ object }) => object === 'endpoints')
+  await api.create(services, {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { ...KUBERNETES_SERVICE },
+    spec: { ports: [{ port: 443 }] },
+  })
+  await writeStaticList(api, ['192.0.2.1'], { securePort: 6443 })
+  await eventually('the list', () => listed()?.addresses?.length === 1)
+  await target.perform({ type: 'damage', damage: 'service-deleted' }, signal)
+  await api.delete(endpoints, KUBERNETES_SERVICE)
+  await eventually('the deletion', () => listed()?.addresses === undefined)
+  assert.equal(listed()?.byDamage, true)
+})
+
 test('a kube-apiserver is cut off from etcd until the last fault that does so ends', { timeout }, async (t) => {
   const { target } = await openTarget(t)
   const [plan] = scenario.fleet.masters
@@ -113,7 +132,10 @@ steps: []
 )
 
 /** An open target whose sidecars only note their flags. */
-async function openTarget(t: TestContext): Promise<{
+async function openTarget(
+  t: TestContext,
+  watching = observer,
+): Promise<{
   readonly target: DrillTarget
   /** A client of the API server itself. */
   readonly api: KubeApi
@@ -147,7 +169,7 @@ async function openTarget(t: TestContext): Promise<{
     log: () => {},
   })
   end = () => target.close()
-  await target.open(observer, signal)
+  await target.open(watching, signal)
   const flags = async (): Promise<string> => {
     await eventually('the flags', () => existsSync(noted) && readFileSync(noted, 'utf8') !== '')
     return readFileSync(noted, 'utf8')

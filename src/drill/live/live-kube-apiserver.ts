@@ -55,6 +55,8 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
   #cutClients = false
   /** The faults that cut it off from etcd. */
   readonly #storeCuts = new Set<string>()
+  /** The faults in which etcd refuses its connections. */
+  readonly #storeStops = new Set<string>()
 
   private constructor(around: LiveSurroundings, plan: MasterPlan, parts: ServerParts) {
     super()
@@ -118,14 +120,14 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
         if (primitive.path === 'store') this.#parts.store.slow(primitive.byMs)
         return
       case 'own-etcd':
-        return this.#cutFromStore('own-etcd', primitive.state !== 'ok')
+        return this.#stopStore('own-etcd', primitive.state !== 'ok')
       case 'reset-connections':
         return this.#parts.store.reset()
     }
   }
 
   setStoreAway(away: boolean): Promise<void> {
-    return this.#parts.store.setAway(away)
+    return this.#stopStore('datastore', away)
   }
 
   async close(): Promise<void> {
@@ -191,6 +193,13 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
     if (cut) this.#storeCuts.add(fault)
     else this.#storeCuts.delete(fault)
     this.#parts.store.setCut(this.#storeCuts.size > 0)
+  }
+
+  /** Lets etcd refuse connections, as if it had been killed, until each fault is undone itself. */
+  #stopStore(fault: string, stopped: boolean): Promise<void> {
+    if (stopped) this.#storeStops.add(fault)
+    else this.#storeStops.delete(fault)
+    return this.#parts.store.setAway(this.#storeStops.size > 0)
   }
 
   async #start(): Promise<void> {

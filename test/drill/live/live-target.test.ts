@@ -98,11 +98,18 @@ test('Endpoints that a kube-apiserver deletes with the Service are gone by the d
 })
 
 test('a kube-apiserver is cut off from etcd until the last fault that does so ends', { timeout }, async (t) => {
-  const { target } = await openTarget(t)
+  const { target, flags } = await openTarget(t)
   const [plan] = scenario.fleet.masters
   assert.ok(plan)
   const { name: master } = plan
   await target.perform({ type: 'add', master: { ...plan, kind: 'kube-apiserver' } }, signal)
+  const end = new AbortController()
+  const started = target.perform({ type: 'start', master, part: 'server' }, end.signal)
+  const socket = (await flags()).match(/--etcd-servers=unix:\/\/(\S+)/)?.[1] ?? ''
+  await target.perform({ type: 'own-etcd', master, state: 'fails' }, signal)
+  await assert.rejects(once(connect(socket), 'connect'), { code: 'ENOENT' })
+  end.abort()
+  await assert.rejects(started)
   const connected: (boolean | undefined)[] = []
   for (const primitive of [
     { type: 'own-etcd', master, state: 'fails' },
@@ -131,7 +138,7 @@ steps: []
   'test.yaml',
 )
 
-/** An open target whose sidecars only note their flags. */
+/** An open target whose sidecars and kube-apiservers only note their flags. */
 async function openTarget(
   t: TestContext,
   watching = observer,
@@ -141,11 +148,14 @@ async function openTarget(
   readonly api: KubeApi
   /** The faults between the drill and the API server. */
   readonly faults: StartedApiServer['faults']
-  /** The flags of a sidecar that has started. */
+  /** The flags of a process that has started. */
   readonly flags: () => Promise<string>
 }> {
   const directory = await tempDir(t)
-  const [kubeconfig, noted] = [join(directory, 'kubeconfig'), join(directory, 'flags')]
+  const [kubeconfig, noted, program] = ['kubeconfig', 'flags', 'kube-apiserver'].map((name) =>
+    join(directory, name),
+  ) as [string, string, string]
+  writeFileSync(program, `#!/bin/sh\necho "$@" > ${noted}; exec sleep 600\n`, { mode: 0o700 })
   let end = async (): Promise<void> => {}
   // Registered first, because the objects are restored through the server.
   t.after(() => end())
@@ -164,7 +174,7 @@ async function openTarget(
     etcdServers: [url],
     etcdPrefix: '/registry',
     etcdFiles: {},
-    kubeApiserver: 'no-program',
+    kubeApiserver: program,
     program: ['sh', '-c', 'echo "$@" > "$0"; exec sleep 600', noted],
     log: () => {},
   })

@@ -1,4 +1,4 @@
-import { observerRules } from '../config/configuration.ts'
+import { type Configuration, observerRules } from '../config/configuration.ts'
 import { loadConfiguration, loadYaml } from '../config/load-configuration.ts'
 import { type Flags, type Resolved, readOptions, takeOwnOptions } from '../config/resolve.ts'
 import { formatDuration } from '../documents/duration.ts'
@@ -65,8 +65,10 @@ export async function execute(flags: Flags): Promise<number> {
       expect: {
         addresses: (own.expectAddresses ?? expected.expectAddresses)?.map(({ text }) => text),
         masters: own.expectMasters ?? expected.expectMasters,
-        serviceClusterIpRange: own.serviceClusterIpRange ?? expected.serviceClusterIpRange,
-        serviceNodePortRange: own.serviceNodePortRange ?? expected.serviceNodePortRange,
+        serviceClusterIpRange:
+          own.serviceClusterIpRange ?? expected.serviceClusterIpRange ?? inFile(resolved, 'serviceClusterIpRange'),
+        serviceNodePortRange:
+          own.serviceNodePortRange ?? expected.serviceNodePortRange ?? inFile(resolved, 'serviceNodePortRange'),
       },
       confirmAfterMs: CONFIRM_AFTER_MS,
       waitMs: own.wait,
@@ -95,6 +97,16 @@ async function readExpectations(
 ): Promise<ReturnType<typeof readOptions<typeof expectationOptions>>> {
   if (file === undefined) return {}
   return readOptions(await loadYaml(file, '--expect'), expectationHead, expectationOptions)
+}
+
+/** A setting if the file of `--config` has it: the defaults of `run` say nothing about the cluster. */
+function inFile<Key extends keyof Configuration>(
+  { configuration, settings }: Resolved,
+  key: Key,
+): Configuration[Key] | undefined {
+  return settings.some((setting) => setting.key === key && setting.source.type === 'file')
+    ? configuration[key]
+    : undefined
 }
 
 /** The probe that `--probe` requests; undefined without it. Throws an InvalidInputError for a wrong `--probe-map`. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { startApiServer } from '../../src/apiserver/http-start.ts'
 import { renderGithub, renderJson, renderJunit, renderTable } from '../../src/commands/verify-output.ts'
 import { checkTexts } from '../../src/verify/cluster/check-ids.ts'
 import { reportSchema } from '../../src/verify/cluster/report-schema.ts'
@@ -98,6 +99,50 @@ test('a wrong command line is exit code 2, before anything is contacted', async 
     assert.equal(code, 2, stderr.join('\n'))
     assert.match(stderr.join('\n'), pattern)
   }
+})
+
+test('the ranges in the file of --config are checked, unless a flag or the file of --expect gives others', async (t) => {
+  const service = (name: string, spec: object) => ({
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { namespace: 'default', name, labels: { component: 'apiserver', provider: 'kubernetes' } },
+    spec,
+  })
+  const kubernetes = { clusterIP: '10.96.0.1', ports: [{ name: 'https', port: 443, targetPort: 6443 }] }
+  const exposed = { type: 'NodePort', clusterIP: '10.96.0.2', ports: [{ port: 80, nodePort: 30080 }] }
+  const server = await startApiServer({
+    serviceAllocators: 'none',
+    objects: [
+      { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } },
+      service('kubernetes', kubernetes),
+      service('web', exposed),
+    ],
+  })
+  t.after(() => server.close())
+  const directory = await tempDir(t)
+  const kubeconfig = join(directory, 'kubeconfig')
+  await server.writeKubeconfig(kubeconfig)
+  const put = (name: string, kind: string, values: object): string => {
+    const file = join(directory, name)
+    // JSON is YAML.
+    writeFileSync(file, JSON.stringify({ apiVersion: 'apiserver-bootstrap/v1alpha1', kind, ...values }))
+    return file
+  }
+  const ranges = { serviceClusterIpRange: '10.80.0.0/16', serviceNodePortRange: '30000-30010' }
+  const config = put('config', 'Configuration', { kubeconfig, ...ranges })
+  const expected = put('expected', 'VerifyExpectations', { serviceNodePortRange: '30000-30100' })
+  const failed = async (...args: readonly string[]) => {
+    const only = '--only=kubernetes-service,node-ports'
+    const { code, stdout, stderr } = await runProgram(t, ['verify', only, '--output=json', ...args])
+    const { checks } = reportSchema.parse(JSON.parse(stdout || assert.fail(stderr.join('\n'))))
+    return [code, ...checks.flatMap(({ id, status }) => (status === 'failed' ? [id] : []))]
+  }
+  assert.deepEqual(await failed(`--config=${config}`), [1, 'kubernetes-service', 'node-ports'])
+  assert.deepEqual(await failed(`--config=${config}`, `--expect=${expected}`), [1, 'kubernetes-service'])
+  const flags = ['--service-cluster-ip-range=10.96.0.0/16', '--service-node-port-range=30000-32767']
+  assert.deepEqual(await failed(`--config=${config}`, ...flags), [0])
+  // The defaults of `run` say nothing about a cluster.
+  assert.deepEqual(await failed(`--config=${put('bare', 'Configuration', { kubeconfig })}`), [0])
 })
 
 const every = report(

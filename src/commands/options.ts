@@ -85,7 +85,8 @@ export const verifyOptions = {
     expectAddresses: {
       schema: z.array(parsedText(parseAddress, ({ text }) => text)).check(z.minLength(1, 'needs at least one address')),
       metavar: 'LIST',
-      description: 'default/kubernetes must list exactly these addresses',
+      description:
+        'default/kubernetes must list exactly these addresses; if all are of one family, only the Endpoints are checked',
     },
     expectMasters: {
       schema: wholeNumber(1, 1000),

@@ -31,7 +31,7 @@ export const checkTexts = {
     repair: 'write the slice from the Endpoints; if their addresses differ, write both from the leases',
   },
   'expected-masters': {
-    title: 'Endpoints default/kubernetes list exactly the masters that flags or --expect name.',
+    title: 'default/kubernetes lists exactly the masters that flags or --expect name.',
     why: 'A master that is not listed receives no requests; an address without a master loses requests.',
     repair: 'find out on the missing master why it is not listed, or evict the unknown one',
   },

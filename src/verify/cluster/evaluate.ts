@@ -68,6 +68,7 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
   }),
   'expected-masters': define({
     needs: ['kubernetesEndpoints'],
+    wants: ['kubernetesSlices'],
     isAsked: ({ expect: { addresses, masters } }) => addresses !== undefined || masters !== undefined,
     judge: judgeExpected,
   }),

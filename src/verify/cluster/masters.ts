@@ -1,39 +1,83 @@
 import { leases as leaseResource } from '../../kube/resources.ts'
-import { addressesIn } from '../../kubernetes-service/identity.ts'
+import { secondSliceName } from '../../kubernetes-service/endpoints-plan.ts'
+import { addressesIn, addressesInSlice } from '../../kubernetes-service/identity.ts'
 import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
 import type { MasterRow } from '../../kubernetes-service/masters/masters.ts'
+import { isIpv6 } from '../../kubernetes-service/members.ts'
 import { byHand, type Command, type Finding, kubectl, skipped, type Verdict, verdictOf } from './finding.ts'
 import { relist } from './kubernetes-endpoints.ts'
 import { leasedAddresses, rowsOf } from './live-masters.ts'
 import type { CheckContext, Parts } from './state.ts'
 
-/** Checks the listed addresses against the expected ones. */
+const ENDPOINTS = 'Endpoints default/kubernetes'
+
+/** A list of addresses, and those that it should have. */
+interface ExpectedList {
+  readonly object: string
+  readonly listed: readonly string[]
+  /** Undefined if any addresses will do. */
+  readonly wanted: readonly string[] | undefined
+  /** What to do about a listed address that is not wanted. */
+  remove(address: string): Command
+}
+
+/**
+ * Checks the listed addresses against the expected ones. Expected addresses of two families are those of the Endpoints
+ * and those of the second slice; with one family only the Endpoints are checked.
+ */
 export function judgeExpected(
   { kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>,
-  { expect }: CheckContext,
+  { expect: { addresses, masters }, state: { kubernetesSlices } }: CheckContext,
 ): Verdict {
-  const { addresses, masters } = expect
   if (addresses === undefined && masters === undefined) return skipped('give --expect-addresses or --expect-masters')
   const listed = [...new Set(addressesIn(kubernetesEndpoints))]
-  const missing = (addresses ?? []).filter((address) => !listed.includes(address))
-  const unknown = addresses === undefined ? [] : listed.filter((address) => !addresses.includes(address))
-  const found = listed.join(', ') || 'nobody'
-  const finding = (expected: string, remedy: readonly Command[]): Finding => ({
-    object: 'Endpoints default/kubernetes',
-    expected,
-    found: `lists ${found}`,
-    remedy,
-  })
+  const [first = ''] = [...listed, ...(addresses ?? [])]
+  const ofSecond = (addresses ?? []).filter((address) => isIpv6(address) !== isIpv6(first))
+  const ofFirst = addresses?.filter((address) => !ofSecond.includes(address))
+  const hasTwoFamilies = ofSecond.length > 0 && ofFirst?.length !== 0
+  const lists: ExpectedList[] = [
+    { object: ENDPOINTS, listed, wanted: hasTwoFamilies ? ofFirst : addresses, remove: evict },
+  ]
+  if (hasTwoFamilies) {
+    if (kubernetesSlices?.type !== 'read') return skipped(kubernetesSlices?.reason ?? 'the slices were not read')
+    const name = secondSliceName(isIpv6(first) ? 4 : 6)
+    const slice = kubernetesSlices.value.find(({ metadata }) => metadata?.name === name)
+    lists.push({
+      object: `EndpointSlice default/${name}`,
+      listed: [...new Set(addressesInSlice(slice))],
+      wanted: ofSecond,
+      remove: (address) => byHand(removeSecond(address, name)),
+    })
+  }
   const wrongCount = masters !== undefined && masters !== listed.length
   const show = { tool: 'apiserver-bootstrap', args: ['masters'] } as const
   return verdictOf(
     [
-      ...missing.map((address) => finding(`lists ${address}`, [byHand(seekMaster(address))])),
-      ...unknown.map((address) => finding(`does not list ${address}`, [evict(address)])),
-      ...(wrongCount ? [finding(`lists ${masters} addresses`, [show])] : []),
+      ...lists.flatMap(listFindings),
+      ...(wrongCount ? [listFinding(ENDPOINTS, listed, `lists ${masters} addresses`, show)] : []),
     ],
-    found,
+    lists.flatMap((list) => list.listed).join(', ') || 'nobody',
   )
+}
+
+function listFindings({ object, listed, wanted, remove }: ExpectedList): readonly Finding[] {
+  if (wanted === undefined) return []
+  const missing = wanted.filter((address) => !listed.includes(address))
+  const unknown = listed.filter((address) => !wanted.includes(address))
+  return [
+    ...missing.map((address) => listFinding(object, listed, `lists ${address}`, byHand(seekMaster(address)))),
+    ...unknown.map((address) => listFinding(object, listed, `does not list ${address}`, remove(address))),
+  ]
+}
+
+function listFinding(object: string, listed: readonly string[], expected: string, remedy: Command): Finding {
+  return { object, expected, found: `lists ${listed.join(', ') || 'nobody'}`, remedy: [remedy] }
+}
+
+/** Not a command, because a running master that advertises the address would list it again. */
+function removeSecond(address: string, slice: string): string {
+  const others = 'masters that all have two addresses create it again'
+  return `if a master advertises ${address}, correct its --advertise-address; otherwise delete EndpointSlice default/${slice}: ${others}`
 }
 
 /** Not a command, because a sidecar that runs here would hold the address without an API server behind it. */

@@ -100,7 +100,7 @@ export type ClusterState = { readonly [Name in PartName]?: Part<Parts[Name]> }
 
 /** What an operator expects beyond what the cluster itself shows. */
 export interface Expectations {
-  /** The addresses that Endpoints must list, in canonical form. */
+  /** The addresses that Endpoints must list, in canonical form; if of two families, together with the second slice. */
   readonly addresses?: readonly string[] | undefined
   /** How many addresses Endpoints must list. */
   readonly masters?: number | undefined

@@ -1,5 +1,6 @@
 import { userInfo } from 'node:os'
 import type { ApiServer as EmbeddedServer } from '../apiserver/api-server.ts'
+import { isSelected } from '../bootstrap/duties.ts'
 import type { Configuration } from '../config/configuration.ts'
 import type { Resolved } from '../config/resolve.ts'
 import { InvalidInputError } from '../documents/validation.ts'
@@ -64,6 +65,11 @@ export async function openApiServer(
     : await openRemote(resolved, surroundings, options)
   const { transport, ...server } = opened
   return { ...server, api: restKubeApi({ transport, ...surroundings }), discovery: restDiscovery(transport) }
+}
+
+/** Whether `run` must know the URL of this master's own readiness. Only the duty for the address depends on it. */
+export function isGated({ controllers }: Configuration): boolean {
+  return isSelected(controllers, 'kubernetes-service')
 }
 
 async function openEmbedded(

@@ -1,5 +1,4 @@
 import { hostname } from 'node:os'
-import { isSelected } from '../bootstrap/duties.ts'
 import { createMaster } from '../bootstrap/master.ts'
 import type { Configuration } from '../config/configuration.ts'
 import { loadConfiguration } from '../config/load-configuration.ts'
@@ -15,7 +14,7 @@ import { ListenError } from '../telemetry/http-bounded-server.ts'
 import { type HealthServerOptions, serveHealth } from '../telemetry/http-health-server.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
 import { observeProcess, watchEventLoop } from '../telemetry/process-metrics.ts'
-import { auditUser, openApiServer, openSurroundings, type Surroundings } from './api-server.ts'
+import { auditUser, isGated, openApiServer, openSurroundings, type Surroundings } from './api-server.ts'
 import { EmbeddedScreen } from './embedded.ts'
 import { checkCertificates, healthFiles, openEtcd } from './etcd-store.ts'
 import { shellWord, watchOutput } from './output.ts'
@@ -36,7 +35,7 @@ export async function execute(flags: Flags): Promise<number> {
   const screen = configuration.embedded ? new EmbeddedScreen(process.stdout) : undefined
   const surroundings = await openSurroundings(configuration, process.stdout.isTTY ? screen : undefined)
   const { clock, logger, metrics } = surroundings
-  const gated = isSelected(configuration.controllers, 'kubernetes-service')
+  const gated = isGated(configuration)
   const server = await openApiServer(resolved, surroundings, { gated, awaitsCredentials: true, servesEmbedded: true })
   const etcd = await openEtcd(resolved, surroundings)
   dieOfUnhandled((error) => logger.error({ error }, 'unhandled error'))

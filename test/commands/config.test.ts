@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { CertificateAuthority } from '../peers/certificates.ts'
+import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import type { Cleanup } from '../support/cleanup.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { runProgram } from './command-line.ts'
@@ -87,5 +88,21 @@ suite('config check', { concurrency: 2 }, () => {
     )
     const given = await runProgram(t, [...balanced, '--readyz-url', 'https://balancer.example:6443/readyz'])
     assert.equal(given.code, 0, given.stderr.join())
+  })
+
+  test('without the duty for the address no --readyz-url is needed, as for run', async (t) => {
+    const kubeconfig = await kubeconfigFor(t, 'https://balancer.example:6443')
+    const flags = ['--kubeconfig', kubeconfig, '--controllers=endpoints']
+    const { code, stdout, stderr } = await runProgram(t, ['config', 'check', ...flags])
+    assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: 'OK\n', stderr: [] })
+  })
+
+  test('a token file that is missing is named, although run would wait for it', async (t) => {
+    const tokenFile = join(await tempDir(t), 'token')
+    const server = 'https://127.0.0.1:1'
+    const kubeconfig = writeKubeconfig(join(await tempDir(t), 'kubeconfig'), { server, tokenFile })
+    const { code, stderr } = await runProgram(t, ['config', 'check', '--kubeconfig', kubeconfig, ...advertised])
+    assert.deepEqual([code, stderr.length], [2, 1])
+    assert.match(stderr[0] ?? '', /^--kubeconfig: .*token.*no such file/)
   })
 })

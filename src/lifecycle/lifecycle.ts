@@ -75,7 +75,8 @@ export class Lifecycle {
   /** Two checks may share a name only if they have different endpoints. */
   readonly #checks: { readonly check: HealthCheck; readonly endpoints: readonly HealthEndpoint[] }[] = [
     { check: ping, endpoints: healthEndpoints },
-    // Log lines are written synchronously, so a blocked log also blocks this check. Upstream's check detects the same.
+    // Like upstream's, this check does not answer while a write to a log file or terminal blocks. It passes while lines
+    // for a pipe that nobody reads are dropped: a restart would cost a working master its address and bring no reader.
     { check: { name: 'log', fault: () => undefined }, endpoints: healthEndpoints },
   ]
   readonly #shutdownCheck: HealthCheck = {

@@ -105,12 +105,14 @@ const src = resolve(import.meta.dirname, '..', '..', 'src')
 const fill = `data:text/javascript,${encodeURIComponent(`process.stderr.write('x'.repeat(${2 * MAX_WAITING_BYTES}) + '\\n')`)}`
 
 suite('a log that nobody takes', () => {
-  test('keeps nobody from serving and renewing, and says afterwards how much was lost', async (t) => {
+  test('keeps nobody from serving, renewing and being live, and says afterwards how much was lost', async (t) => {
     const port = await freePort()
     const child = start(t, ['--import', fill, join(src, 'cli.ts'), ...embeddedOn(port)], 'pipe')
     await answers(`http://127.0.0.1:${port}/readyz`)
     const before = await renewals(port)
     while ((await renewals(port)) < before + 2) await sleep(100)
+    const live = await fetch(`http://127.0.0.1:${port}/livez?verbose`)
+    assert.deepEqual([live.status, (await live.text()).includes('[+]log ok\n')], [200, true])
     let said = ''
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       said += text

@@ -1,12 +1,15 @@
 import { fstatSync, writeFileSync } from 'node:fs'
 import type { Writable } from 'node:stream'
+import { inspect } from 'node:util'
 import { type DestinationStream, type LoggerOptions, pino, stdTimeFunctions } from 'pino'
 import { printable, printableLines } from '../runtime/errors.ts'
 import type { Logger } from './logger.ts'
 import { redacting, withoutSecrets } from './secrets.ts'
 
+const levels = ['debug', 'info', 'warn', 'error'] as const
+
 /** How much is logged; each level includes those after it. */
-type LogLevel = 'debug' | 'info' | 'warn' | 'error'
+type LogLevel = (typeof levels)[number]
 
 export interface PinoLoggerOptions {
   /** @default 'info' */
@@ -23,9 +26,12 @@ export interface PinoLoggerOptions {
  * Times are ISO 8601, levels are words, `error` becomes `{ message, code }` (with `stack` at debug). At any depth
  * `[redacted]` replaces the values of fields named authorization, token, password or the like, every loaded secret, and
  * text that resembles a secret.
+ * @throws TypeError for a level that does not exist.
  */
 export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise<Logger> {
   const level = options.level ?? 'info'
+  // Checked here, because programs in JavaScript have no compiler.
+  if (!levels.includes(level)) throw new TypeError(`level must be one of ${levels.join(', ')}, not ${inspect(level)}`)
   if (options.destination === undefined) {
     const sink = standardError()
     const logger = await createPinoLogger({ ...options, destination: sink })

@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path'
 import type { Readable } from 'node:stream'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { inspect } from 'node:util'
 import { createPinoLogger, MAX_WAITING_BYTES, type PinoLoggerOptions } from '../../src/telemetry/pino-logger.ts'
 import { addSecret } from '../../src/telemetry/secrets.ts'
 import { freePort } from '../peers/ports.ts'
@@ -49,6 +50,14 @@ test('levels below the one asked for are silent, info when none is', async () =>
   assert.deepEqual(await messages({}), ['info:info', 'warn:warn', 'error:error'])
   assert.deepEqual(await messages({ level: 'error' }), ['error:error'])
   assert.equal((await messages({ level: 'debug' })).length, 4)
+})
+
+test('a level that does not exist is named in one line, for programs without a compiler', async () => {
+  for (const level of ['loud', 7, {}] as const) {
+    const wrong = { level, destination: { write: () => {} } } as unknown as PinoLoggerOptions
+    const message = `level must be one of debug, info, warn, error, not ${inspect(level)}`
+    await assert.rejects(createPinoLogger(wrong), { name: 'TypeError', message })
+  }
 })
 
 test('an error is told by message and code, with its stack at debug only', async () => {

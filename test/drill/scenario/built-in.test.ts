@@ -80,6 +80,7 @@ test('who looks on sees as much after an hour, when servers have ended every wat
   assert.ok(crash !== undefined)
   const late = {
     ...crash,
+    fleet: { ...crash.fleet, masters: crash.fleet.masters.slice(0, 2) },
     steps: [{ atMs: 3_900_000, action: 'kill', masters: ['master-2'], part: 'both' } as const],
     durationMs: 3_960_000,
   }

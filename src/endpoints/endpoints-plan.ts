@@ -64,6 +64,12 @@ export function hasEndpoints({ spec }: Service): boolean {
   return spec?.type !== 'ExternalName' && spec?.selector !== undefined && spec.selector !== null
 }
 
+/** The Endpoints with the label of this controller, unless they have the label already, whatever its value. */
+export function withManager(endpoints: Endpoints): Endpoints {
+  const { metadata } = endpoints
+  return { ...endpoints, metadata: { ...metadata, labels: { [managedBy]: endpointController, ...metadata?.labels } } }
+}
+
 /** Whether these Endpoints have the label of this controller, and all their addresses are of Pods. */
 export function isMadeFromPods({ metadata, subsets }: Endpoints): boolean {
   if (metadata?.labels?.[managedBy] !== endpointController) return false

@@ -1,4 +1,10 @@
-import { countAddresses, hasEndpoints, isMadeFromPods, planEndpoints } from '../../endpoints/endpoints-plan.ts'
+import {
+  countAddresses,
+  hasEndpoints,
+  isMadeFromPods,
+  planEndpoints,
+  withManager,
+} from '../../endpoints/endpoints-plan.ts'
 import { wantedSubsets } from '../../endpoints/wanted-subsets.ts'
 import type { Endpoint } from '../../endpointslice/endpoint.ts'
 import { managedByLabel, portsKey, serviceKeyOf } from '../../endpointslice/slice.ts'
@@ -40,7 +46,12 @@ export function judgeServiceEndpoints(
   for (const [service, own] of selected) {
     const key = keyOfObject(service)
     const current = byKey.get(key)
-    const plan = planEndpoints({ service, pods: own, current })
+    // Before 1.33, kube-controller-manager writes no label of its own.
+    const plan = planEndpoints({
+      service,
+      pods: own,
+      current: current === undefined ? undefined : withManager(current),
+    })
     if (plan.type === 'none') continue
     const wanted = countAddresses(wantedSubsets(service, own))
     const listed = countAddresses(current?.subsets ?? [])

@@ -49,3 +49,15 @@ test('a slice is no copy of one that is being deleted', async () => {
   await execute(runControllers('endpointslice'))
   assert.deepEqual(findingsOf(await verify()), [])
 })
+
+test('Endpoints of a controller that writes no label of its own hold, but those of another controller do not', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const label = async (value: string | null) => {
+    const body = { metadata: { labels: { 'endpoints.kubernetes.io/managed-by': value } } }
+    for (const name of ['web', 'db'])
+      await api.patch(endpoints, { namespace: 'default', name }, { type: 'merge', body })
+    return findingsOf(await verify()).map(({ object }) => object)
+  }
+  assert.deepEqual(await label(null), [])
+  assert.deepEqual(await label('another'), ['Endpoints default/db', 'Endpoints default/web'])
+})

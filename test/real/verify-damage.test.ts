@@ -6,10 +6,12 @@ import { test } from 'node:test'
 import { connectEtcdStore } from '../../src/config/load-configuration.ts'
 import { serverProbe } from '../../src/kube/http-probe.ts'
 import { connect } from '../../src/kube/kube-config.ts'
-import { leases } from '../../src/kube/resources.ts'
+import { leases, services } from '../../src/kube/resources.ts'
 import { parseCidr } from '../../src/net/cidr.ts'
+import { parsePortRange } from '../../src/net/host-port.ts'
 import { systemClock, systemRandom } from '../../src/runtime/system-clock.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
+import type { CheckId } from '../../src/verify/cluster/check-ids.ts'
 import { shellLine } from '../../src/verify/cluster/finding.ts'
 import type { Probing } from '../../src/verify/cluster/probe-servers.ts'
 import { checkCluster, failedIn, findingsOf } from '../../src/verify/cluster/verify-cluster.ts'
@@ -58,6 +60,8 @@ test('each kind of damage is found by its check alone, and its printed command r
       readonly expectsRange?: boolean | undefined
       readonly probe?: Probing
       readonly watchMs?: number | undefined
+      readonly only?: readonly CheckId[]
+      readonly nodePorts?: string
     } = {},
   ) =>
     checkCluster({
@@ -70,7 +74,11 @@ test('each kind of damage is found by its check alone, and its printed command r
       },
       clock: systemClock,
       confirmAfterMs: 20,
-      expect: more.expectsRange ? { serviceClusterIpRange: [parseCidr(serviceRange)] } : {},
+      only: more.only,
+      expect: {
+        ...(more.expectsRange ? { serviceClusterIpRange: [parseCidr(serviceRange)] } : {}),
+        ...(more.nodePorts === undefined ? {} : { serviceNodePortRange: parsePortRange(more.nodePorts) }),
+      },
       signal: new AbortController().signal,
     })
   const holds = () =>
@@ -129,6 +137,16 @@ test('each kind of damage is found by its check alone, and its printed command r
     await holds()
     t.diagnostic(`${check}: ${name}`)
   }
+
+  const low = { namespace: 'default', name: 'low' }
+  const ports = [{ port: 80, nodePort: 30_001 }]
+  await api.create(services, { metadata: low, spec: { type: 'NodePort', ports } } as never)
+  const demand = { only: ['node-ports'], nodePorts: '30050-32767' } as const
+  const [finding] = findingsOf(await verify(demand))
+  assert.equal(finding?.object, 'Service default/low')
+  await repair(shellLine(finding.remedy, flags))
+  assert.deepEqual(findingsOf(await verify(demand)), [])
+  await api.delete(services, low)
 
   const world = { api, etcd: store.kv, front, stops: [] }
   const probe = { ask, targets }

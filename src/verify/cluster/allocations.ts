@@ -287,13 +287,24 @@ export function judgeNodePorts({ services }: Pick<Parts, 'services'>, context: C
   return verdictOf(findings, `${holders.size} NodePorts${range === undefined ? '; the range is not known' : ''}`)
 }
 
+/**
+ * Patches the ports twice. If a patch only left out a NodePort, the server would set it again, because it completes a
+ * port from the old one of the same name. So the first patch also renames the port.
+ */
 function newNodePort(service: Service, port: number): readonly Command[] {
   const target = { plural: serviceResource.plural, ...refOf(service) }
   const { ports, healthCheckNodePort, externalTrafficPolicy } = service.spec ?? {}
-  const others = ports?.map(({ nodePort, ...rest }) =>
-    nodePort === port || nodePort === undefined ? rest : { ...rest, nodePort },
-  )
-  if (healthCheckNodePort !== port) return [kubectlPatch(target, { spec: { ports: others } })]
+  if (healthCheckNodePort !== port) {
+    const renamed = ports?.map((one, index) => {
+      const { nodePort, ...rest } = one
+      return nodePort === port ? { ...rest, name: `released-${index}` } : one
+    })
+    const released = ports?.map((one) => {
+      const { nodePort, ...rest } = one
+      return nodePort === port ? rest : one
+    })
+    return [renamed, released].map((next) => kubectlPatch(target, { spec: { ports: next } }))
+  }
   // The server releases the port with the policy that needs it.
   return [
     kubectlPatch(target, { spec: { externalTrafficPolicy: 'Cluster' } }),

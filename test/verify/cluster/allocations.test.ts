@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Service } from '../../../src/kube/resources.ts'
+import { type Service, services } from '../../../src/kube/resources.ts'
 import { parsePortRange } from '../../../src/net/host-port.ts'
 import { judgeNodePorts } from '../../../src/verify/cluster/allocations.ts'
 import type { CheckContext } from '../../../src/verify/cluster/state.ts'
+import { findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
+import { bootstrapped } from './world.ts'
 
 const context: CheckContext = { state: {}, expect: {}, nowMs: 0 }
 
@@ -23,14 +25,37 @@ test('the younger of two Services with one NodePort gets another, and keeps its 
   assert.deepEqual(others, [])
   assert.equal(finding?.object, 'Service default/younger')
   assert.equal(finding?.found, 'NodePort 30080, as default/older')
-  assert.deepEqual(JSON.parse(finding?.remedy[0]?.args.at(-1)?.replace('--patch=', '') ?? ''), {
-    spec: {
-      ports: [
-        { name: 'http', port: 80, targetPort: 8080 },
-        { name: 'https', port: 443, nodePort: 30_443 },
-      ],
-    },
-  })
+  const patches = finding?.remedy.map(({ args }) => JSON.parse(args.at(-1)?.replace('--patch=', '') ?? ''))
+  const other = { name: 'https', port: 443, nodePort: 30_443 }
+  const { nodePort: _released, ...left } = http
+  // The server keeps a NodePort for as long as its port has the same name.
+  assert.deepEqual(patches, [
+    { spec: { ports: [{ ...left, name: 'released-0' }, other] } },
+    { spec: { ports: [left, other] } },
+  ])
+})
+
+test('after the printed commands a Service has a NodePort in the range', async () => {
+  const { api, verify, execute } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const ports = [
+    { name: 'dns', port: 53, protocol: 'UDP', nodePort: 30_001 },
+    { name: 'dns-tcp', port: 53, protocol: 'TCP', nodePort: 30_001 },
+    { name: 'http', port: 80, protocol: 'TCP', nodePort: 30_080 },
+  ]
+  const name = { namespace: 'default', name: 'outside' }
+  await api.create(services, { metadata: name, spec: { type: 'NodePort', ports } } as never)
+  const options = { only: ['node-ports'], expect: { serviceNodePortRange: parsePortRange('30050-32767') } } as const
+  const [finding, ...others] = findingsOf(await verify(options))
+  assert.equal(finding?.found, 'NodePort 30001')
+  assert.deepEqual(others, [])
+  for (const command of finding?.remedy ?? []) await execute(command)
+  assert.deepEqual(findingsOf(await verify(options)), [])
+  const after = (await api.get(services, name)).spec?.ports?.map(({ name, nodePort }) => ({ name, nodePort }))
+  assert.deepEqual(
+    after?.map(({ name }) => name),
+    ['dns', 'dns-tcp', 'http'],
+  )
+  assert.equal(after?.[2]?.nodePort, 30_080)
 })
 
 test('one number for TCP and UDP of one Service is no duplicate, but for two Services it is', () => {

@@ -9,6 +9,7 @@ import {
   serviceCidrs as serviceCidrResource,
   services as serviceResource,
 } from '../../kube/resources.ts'
+import { picked } from '../../kube/shared-values.ts'
 import { keyOf, keyOfObject } from '../../kube/store.ts'
 import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { portRangeContains } from '../../net/host-port.ts'
@@ -195,16 +196,34 @@ function byAge(held: readonly Service[], ipAddress: IpAddress | undefined): read
 }
 
 /**
+ * The fields that a Service loses with its type when it becomes an ExternalName (upstream's dropTypeDependentFields),
+ * and source ranges, which an ExternalName may not have.
+ */
+export const typeFields = [
+  'ipFamilies',
+  'ipFamilyPolicy',
+  'externalTrafficPolicy',
+  'internalTrafficPolicy',
+  'healthCheckNodePort',
+  'allocateLoadBalancerNodePorts',
+  'loadBalancerClass',
+  'loadBalancerSourceRanges',
+] as const
+
+/**
  * Changes the type to one without a ClusterIP and back, because a ClusterIP is immutable otherwise. The server then
  * deletes the IPAddress, even that of another holder, for which `between` creates it again.
  */
 function newClusterIp(service: Service, between: readonly Command[]): readonly Command[] {
   const target = { plural: serviceResource.plural, ...refOf(service) }
-  const { type, ports } = service.spec ?? {}
+  const { type, ports, loadBalancerSourceRanges } = service.spec ?? {}
+  const forbidden = loadBalancerSourceRanges === undefined ? {} : { loadBalancerSourceRanges: null }
+  const restored = picked(service.spec ?? {}, typeFields)
   return [
-    kubectlPatch(target, { spec: { type: 'ExternalName', externalName: 'released.invalid' } }),
+    kubectlPatch(target, { spec: { type: 'ExternalName', externalName: 'released.invalid', ...forbidden } }),
     ...between,
-    kubectlPatch(target, { spec: { type, externalName: null, ports } }),
+    kubectlPatch(target, { spec: { type, externalName: null, ...restored, ports } }),
+    ...(type === 'LoadBalancer' ? [byHand('its load balancer is replaced: the external address may change')] : []),
   ]
 }
 

@@ -18,6 +18,7 @@ import {
   serviceCidrs,
   services,
 } from '../../kube/resources.ts'
+import { picked } from '../../kube/shared-values.ts'
 import { KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../kubernetes-service/identity.ts'
 import { EtcdLeaseInspector, KubernetesLeaseInspector } from '../../kubernetes-service/masters/inspection.ts'
 import { EtcdRangeRegistry } from '../../repair/registries/etcd.ts'
@@ -25,6 +26,7 @@ import { rangeNames } from '../../repair/registries/range-registry.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { linkedController } from '../../runtime/signals.ts'
 import { trimEndpointSlice, trimEndpoints, trimNode, trimPod, trimService } from '../../workloads/trimmed.ts'
+import { typeFields } from './allocations.ts'
 import { type ListedServers, type Probing, probeServers } from './probe-servers.ts'
 import type { ClusterState, DryRun, Part, PartName, Parts } from './state.ts'
 import { watchWrites } from './watch-writes.ts'
@@ -209,16 +211,11 @@ function trimmedMeta<T extends KubeObject>({ metadata }: T): T {
   return { metadata: { name, ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }) } } as T
 }
 
-/** The fields of a Service that the checks of Endpoints and allocations need. */
+/** The fields of a Service that the checks of Endpoints and allocations need, and those that repairs restore. */
 function trimmedService(service: Service): Service {
-  const { ports, healthCheckNodePort, externalTrafficPolicy } = service.spec ?? {}
+  const { spec = {} } = service
   const trimmed = trimService(service)
-  const spec = {
-    ...trimmed.spec,
-    ports,
-    ...(healthCheckNodePort ? { healthCheckNodePort, externalTrafficPolicy } : {}),
-  }
-  return { ...trimmed, spec } as Service
+  return { ...trimmed, spec: { ...trimmed.spec, ports: spec.ports, ...picked(spec, typeFields) } } as Service
 }
 
 function trimmedIpAddress({ metadata, spec }: IpAddress): IpAddress {

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Service, services } from '../../../src/kube/resources.ts'
+import { parseCidr } from '../../../src/net/cidr.ts'
 import { parsePortRange } from '../../../src/net/host-port.ts'
 import { judgeNodePorts } from '../../../src/verify/cluster/allocations.ts'
+import { shellLine } from '../../../src/verify/cluster/finding.ts'
 import type { CheckContext } from '../../../src/verify/cluster/state.ts'
 import { findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
 import { bootstrapped } from './world.ts'
@@ -85,4 +87,36 @@ test('the range counts where it is known', () => {
   const judge = (range: string) =>
     judgeNodePorts({ services }, { ...context, expect: { serviceNodePortRange: parsePortRange(range) } }).status
   assert.deepEqual([judge('30000-30100'), judge('30000-30010')], ['held', 'failed'])
+})
+
+test('the printed commands give a Service another ClusterIP, and keep what its type had', async () => {
+  const { api, verify, execute } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const name = { namespace: 'default', name: 'balanced' }
+  const given = {
+    type: 'LoadBalancer',
+    ipFamilies: ['IPv4'],
+    ipFamilyPolicy: 'PreferDualStack',
+    externalTrafficPolicy: 'Local',
+    internalTrafficPolicy: 'Local',
+    healthCheckNodePort: 30_900,
+    allocateLoadBalancerNodePorts: false,
+    loadBalancerClass: 'example.com/class',
+    loadBalancerSourceRanges: ['192.0.2.0/24'],
+    sessionAffinity: 'ClientIP',
+    selector: { app: 'web' },
+    ports: [{ name: 'http', port: 80, protocol: 'TCP', targetPort: 8080 }],
+  }
+  await api.create(services, { metadata: name, spec: { ...given, clusterIP: '10.0.0.200' } } as never)
+  const options = { only: ['cluster-ips'], expect: { serviceClusterIpRange: [parseCidr('10.0.0.0/25')] } } as const
+  const before = (await api.get(services, name)).spec
+  const [finding] = findingsOf(await verify(options))
+  assert.equal(finding?.object, 'Service default/balanced')
+  assert.match(
+    shellLine(finding.remedy, { kubectl: [], 'apiserver-bootstrap': [] }),
+    / # .*external address may change$/,
+  )
+  for (const command of finding?.remedy ?? []) await execute(command)
+  const { clusterIP: _old, clusterIPs: _olds, ...kept } = before ?? {}
+  const { clusterIP: _new, clusterIPs: _news, ...after } = (await api.get(services, name)).spec ?? {}
+  assert.deepEqual(after, kept)
 })

@@ -404,7 +404,15 @@ const allocationDamages: readonly Damage[] = [
       const name = 'other'
       await api.create(serviceCidrs, { metadata: { name }, spec: { cidrs: ['203.0.113.0/24'] } } as never)
       await setCondition('True', name)(api)
-      const spec = { clusterIP: '203.0.113.7', ports: [{ port: 80 }] }
+      const spec = {
+        type: 'LoadBalancer',
+        clusterIP: '203.0.113.7',
+        externalTrafficPolicy: 'Cluster',
+        allocateLoadBalancerNodePorts: false,
+        loadBalancerClass: 'example.com/class',
+        loadBalancerSourceRanges: ['192.0.2.0/24'],
+        ports: [{ port: 80 }],
+      }
       const service = { metadata: { namespace: 'default', name: 'outside' }, spec } as never
       await eventually(() => api.create(services, service))
       await api.delete(serviceCidrs, { name })

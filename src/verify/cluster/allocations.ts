@@ -384,6 +384,8 @@ export function judgeNodePortDryRun({ nodePortDryRun }: Pick<Parts, 'nodePortDry
   return newServiceFailed('a NodePort', `there is no ${where}; check --etcd-prefix`, nodePortRepair(context))
 }
 
-function newServiceFailed(expected: string, found: string, remedy: readonly Command[]): Verdict {
+function newServiceFailed(expected: string, found: string, repair: readonly Command[]): Verdict {
+  const isOfWebhook = found.includes('failed calling webhook')
+  const remedy = isOfWebhook ? [byHand('start the admission webhook, or delete its configuration')] : repair
   return verdictOf([{ object: 'a new Service', expected, found, remedy }], '')
 }

@@ -163,8 +163,10 @@ async function readPart(source: TimedSource, name: PartName, signal: AbortSignal
   try {
     return { type: 'read', value: await readers[name](source, signal) }
   } catch (error) {
-    // A dry run fails with BadRequest if an admission webhook does not support dry runs.
-    const isWithheld = isKubeError(error, 'Forbidden', 'BadRequest') || isEtcdError(error, 'PermissionDenied')
+    // A dry run fails with BadRequest if an admission webhook does not support dry runs, with Invalid if an admission
+    // policy denies the Service.
+    const isWithheld =
+      isKubeError(error, 'Forbidden', 'BadRequest', 'Invalid') || isEtcdError(error, 'PermissionDenied')
     if (isWithheld || error instanceof NotRequested) return { type: 'unread', reason: error.message }
     if (isKubeError(error, 'NotFound')) {
       return { type: 'unread', reason: `the server does not have it: ${error.message}`, isServed: false }
@@ -232,7 +234,10 @@ function trimmedSlice(slice: EndpointSlice): EndpointSlice {
   return { ...rest, endpoints: listedIn?.map(({ hints: _hints, ...endpoint }) => endpoint) } as EndpointSlice
 }
 
-/** Creates a Service without storing it. Rejects unless it is accepted, or its allocation is refused. */
+/**
+ * Creates a Service without storing it. Rejects unless it is accepted, or its allocation is refused. The denial of an
+ * admission policy says nothing of allocations.
+ */
 async function dryRun(api: KubeApi, spec: object, signal: AbortSignal): Promise<DryRun> {
   const metadata = { ...inDefault, generateName: 'apiserver-bootstrap-verify-' }
   const service = { apiVersion: 'v1', kind: 'Service', metadata, spec: { ...spec, ports: [{ port: 80 }] } } as Service
@@ -241,7 +246,7 @@ async function dryRun(api: KubeApi, spec: object, signal: AbortSignal): Promise<
     return { type: 'accepted' }
   } catch (error) {
     const isRefused = isKubeError(error, 'Invalid') || (isKubeError(error, 'ServerError') && error.httpStatus === 500)
-    if (!isRefused) throw error
+    if (!isRefused || / is forbidden: /.test(error.message)) throw error
     return { type: 'refused', reason: error.message }
   }
 }

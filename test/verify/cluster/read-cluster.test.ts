@@ -265,6 +265,10 @@ test('a new Service of each type is asked for without storing it', async () => {
     const refused = await value('nodePortDryRun', { api: failing(api, error, 'create') })
     assert.deepEqual(refused, { type: 'refused', reason: error.message })
   }
+  const denied = `services "x" is forbidden: ValidatingAdmissionPolicy 'no-node-ports' with binding 'all' denied request`
+  const policy = new KubeError('Invalid', `create services: 422: ${denied}`, { httpStatus: 422 })
+  const withheld = await read('nodePortDryRun', { api: failing(api, policy, 'create') })
+  assert.deepEqual(withheld, { type: 'unread', reason: policy.message })
   await assert.rejects(read('nodePortDryRun', { api: failing(api, kubeError('ServerError', 503), 'create') }))
   assert.equal((await read('nodePortDryRun', { api: failing(api, kubeError('BadRequest'), 'create') })).type, 'unread')
 })

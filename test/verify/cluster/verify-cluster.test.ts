@@ -320,6 +320,10 @@ test('a new Service is asked for without storing it, and its allocation is not t
   const refused = await verify({ only, source: { api: refusing(full) } })
   assert.deepEqual(failedIn(refused), ['cluster-ip-available'], 'the other follows from it')
   assert.equal(findingsOf(refused)[0]?.found, 'create services: range is full')
+  const webhook = 'create services: Internal error occurred: failed calling webhook "a.example.com": timeout'
+  const unanswered = new KubeError('ServerError', webhook, { httpStatus: 500 })
+  const [broken] = findingsOf(await verify({ only, source: { api: refusing(unanswered) } }))
+  assert.match(shellLine(broken?.remedy ?? [], { kubectl: [], 'apiserver-bootstrap': [] }), /^# .*webhook/)
   const forbidden = await verify({ only, source: { api: refusing(new KubeError('Forbidden', 'no right')) } })
   assert.deepEqual(
     forbidden.results.map(({ status }) => status),

@@ -91,15 +91,20 @@ export function evict(address: string): Command {
   return { tool: 'apiserver-bootstrap', args: ['masters', 'evict', address, '--yes'] }
 }
 
+/** Why there may be no lease at all, by the store that was read. */
+const withoutLeases = {
+  kubernetes: 'there are no Leases of masters; with --etcd-servers those in etcd are checked',
+  etcd: 'there are no leases of masters in etcd: check --etcd-prefix; an API server has one only with --endpoint-reconciler-type=lease',
+} as const
+
 /** Checks the leases against the list. */
 export function judgeLeases(
   { masterLeases, kubernetesEndpoints }: Pick<Parts, 'masterLeases' | 'kubernetesEndpoints'>,
   context: CheckContext,
 ): Verdict {
   const { leases, store } = masterLeases
-  if (leases.length === 0 && store === 'kubernetes') {
-    return skipped('there are no Leases of masters; with --etcd-servers those in etcd are checked')
-  }
+  // An API server that answers renews its own lease, if leases are in use in this store at all.
+  if (leases.length === 0) return skipped(withoutLeases[store])
   if (addressesIn(kubernetesEndpoints).length === 0) return skipped('the Endpoints are empty: see kubernetes-endpoints')
   const rows = rowsOf(context)
   const right = leasedAddresses(rows)

@@ -73,3 +73,13 @@ test('an address that two hosts hold in etcd is found', async () => {
   assert.deepEqual([object, found], ['master 192.0.2.2', 'held by another, host-2'])
   assert.match(repair ?? '', /^# give one of them another --advertise-address; /)
 })
+
+test('without any lease below the prefix nobody is accused: the prefix may be wrong', async () => {
+  const { api, etcd, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1', leaseStore: 'etcd' })
+  const source = { api, etcd: { ...etcd, prefix: '/other' } }
+  const [result] = (await verify({ source, only: ['master-leases'] })).results
+  assert.equal(
+    result?.status === 'skipped' && result.reason,
+    'there are no leases of masters in etcd: check --etcd-prefix; an API server has one only with --endpoint-reconciler-type=lease',
+  )
+})

@@ -37,13 +37,14 @@ export function judgeAnswers({ serverProbes }: Probes, context: CheckContext): V
 }
 
 /**
- * The commands that remove the address of a dead server from the list. They never remove the last address, and `evict`
- * refuses a lease that is renewed.
+ * The commands that remove the address of a dead server from the list, and those of the other servers that do not
+ * answer. They never remove the last address, and `evict` refuses a lease that is renewed.
  */
 function withoutServer(address: string, context: CheckContext): readonly Command[] {
   const start = `start the API server at ${address}, port ${securePortOf(context) ?? 'unknown'}`
   const listed = [...addressesIn(partOf(context, 'kubernetesEndpoints')), ...addressesInSlice(ownSlice(context))]
-  const others = [...new Set(listed)].filter((other) => other !== address)
+  const silent = (partOf(context, 'serverProbes') ?? []).filter((server) => !isAnswered(server))
+  const others = [...new Set(listed)].filter((other) => !silent.some((server) => server.address === other))
   const lease = partOf(context, 'masterLeases')?.leases.find((one) => one.address === address)
   if (others.length === 0 || lease === undefined) return [byHand(start)]
   return [evict(address), ...relist(others, context)]

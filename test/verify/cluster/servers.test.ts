@@ -143,6 +143,26 @@ test('no address is evicted when no other is listed', async () => {
   assert.equal(shellLine(finding?.remedy ?? [], flags), '# start the API server at 192.0.2.1, port 6443')
 })
 
+test('no repair lists a server that does not answer either', async () => {
+  const addresses = ['192.0.2.1', '192.0.2.2', '192.0.2.3']
+  const { api, verify } = await bootstrapped(...addresses.map((advertiseAddress) => ({ advertiseAddress })))
+  const repairs = async (silent: readonly string[]): Promise<readonly string[]> => {
+    const ask: ServerProbe = async ({ host }) =>
+      silent.includes(host) ? { type: 'none', reason: 'connection refused' } : healthy
+    const source = { api, probe: { ask, targets: new Map() } }
+    return findingsOf(await verify({ source, only: ['server-answers'] })).map(({ remedy }) => shellLine(remedy, flags))
+  }
+  const two = await repairs(['192.0.2.1', '192.0.2.3'])
+  assert.equal(two.length, 2)
+  for (const line of two) {
+    const [evict, ...patches] = line.split(' && ')
+    assert.match(evict ?? '', /^apiserver-bootstrap masters evict 192\.0\.2\.[13] --yes$/)
+    assert.match(patches.join(), /192\.0\.2\.2/)
+    assert.doesNotMatch(patches.join(), /192\.0\.2\.[13]/)
+  }
+  for (const line of await repairs(addresses)) assert.match(line, /^# start the API server at /)
+})
+
 test('of several clocks the median is right: this machine may be the one that is wrong', async () => {
   const world = await bootstrapped(
     { advertiseAddress: '192.0.2.1' },

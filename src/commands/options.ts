@@ -135,7 +135,7 @@ export const verifyOptions = {
     wait: {
       schema: duration({ minMs: 0 }),
       metavar: 'DURATION',
-      description: 'check again until everything holds, for at most this long',
+      description: 'check again until everything holds; no attempt begins later than this',
       default: '0s',
     },
   },

@@ -164,9 +164,9 @@ async function readPart(source: TimedSource, name: PartName, signal: AbortSignal
     return { type: 'read', value: await readers[name](source, signal) }
   } catch (error) {
     // A dry run fails with BadRequest if an admission webhook does not support dry runs, with Invalid if an admission
-    // policy denies the Service.
+    // policy denies the Service. A server without the verb answers with a status such as 405.
     const isWithheld =
-      isKubeError(error, 'Forbidden', 'BadRequest', 'Invalid') || isEtcdError(error, 'PermissionDenied')
+      isKubeError(error, 'Forbidden', 'BadRequest', 'Invalid', 'Refused') || isEtcdError(error, 'PermissionDenied')
     if (isWithheld || error instanceof NotRequested) return { type: 'unread', reason: error.message }
     if (isKubeError(error, 'NotFound')) {
       return { type: 'unread', reason: `the server does not have it: ${error.message}`, isServed: false }

@@ -31,7 +31,7 @@ export interface VerifyOptions {
 /**
  * Checks a cluster once, and writes nothing. A finding about an object counts only if a second reading also shows a
  * finding about this object, because a controller may have been at work. Skipped checks run again too, because an
- * object that they need may have appeared.
+ * object that they need may have appeared. One that then fails needs a third reading.
  *
  * Rejects with a KubeError if the cluster cannot be read, and with the reason of the signal.
  */
@@ -43,7 +43,18 @@ export async function checkCluster(options: VerifyOptions): Promise<VerifyReport
   if (again.every((id) => first.get(id)?.status !== 'failed')) return reportOf(first)
   await sleep(clock, confirmAfterMs, signal)
   const second = await evaluateAll(again, options)
-  return reportOf(new Map([...first].map(([id, verdict]) => [id, confirmed(verdict, second.get(id))])))
+  const unconfirmed = again.filter((id) => first.get(id)?.status === 'skipped' && second.get(id)?.status === 'failed')
+  const known = unite(first, second)
+  if (unconfirmed.length === 0) return reportOf(known)
+  await sleep(clock, confirmAfterMs, signal)
+  return reportOf(unite(known, await evaluateAll(unconfirmed, options)))
+}
+
+type Verdicts = ReadonlyMap<CheckId, Verdict>
+
+/** The verdicts, each with that of a later reading, if there is one. */
+function unite(earlier: Verdicts, later: Verdicts): Verdicts {
+  return new Map([...earlier].map(([id, verdict]) => [id, confirmed(verdict, later.get(id))]))
 }
 
 /** The usual `confirmAfterMs` of VerifyOptions. */
@@ -53,7 +64,7 @@ export const CONFIRM_AFTER_MS = 1_000
 const ATTEMPTS_MS = 1_000
 
 export interface WaitOptions extends VerifyOptions {
-  /** How long to try until everything holds, in milliseconds; 0 for one attempt. */
+  /** No attempt begins later than this, in milliseconds; 0 for one attempt. */
   readonly waitMs: number
   /** Called with a line whenever the awaited checks change. */
   readonly onProgress?: ((line: string) => void) | undefined
@@ -64,8 +75,9 @@ type Attempt =
   | { readonly type: 'no-answer'; readonly error: RemoteError }
 
 /**
- * Checks a cluster until everything holds, `waitMs` have passed, or the signal is aborted; resolves with the last
- * report. Tries again while the cluster does not answer; rejects with its KubeError if the last attempt got no answer.
+ * Checks a cluster again and again until everything holds or the signal is aborted; no attempt begins after `waitMs`.
+ * Resolves with the last report. Tries again while the cluster does not answer; rejects with its KubeError if the last
+ * attempt got no answer.
  * Rejects with the reason of the signal if it is aborted before the end of the first attempt.
  */
 export async function verifyUntil(options: WaitOptions): Promise<VerifyReport> {
@@ -105,7 +117,7 @@ async function attemptOf(options: VerifyOptions): Promise<Attempt> {
 /** Long lists. Each is read by itself when the first check needs it, and dropped after the last one that does. */
 const longParts: readonly PartName[] = ['pods', 'endpoints', 'endpointSlices']
 
-async function evaluateAll(ids: readonly CheckId[], options: VerifyOptions): Promise<ReadonlyMap<CheckId, Verdict>> {
+async function evaluateAll(ids: readonly CheckId[], options: VerifyOptions): Promise<Verdicts> {
   const { source, clock, expect = {}, signal } = options
   const read = (names: readonly PartName[]): Promise<ClusterState> => readCluster({ ...source, clock }, names, signal)
   const state = new Map<string, unknown>(
@@ -140,7 +152,7 @@ function confirmed(first: Verdict, second: Verdict | undefined): Verdict {
     : { ...second, findings }
 }
 
-function reportOf(verdicts: ReadonlyMap<CheckId, Verdict>): VerifyReport {
+function reportOf(verdicts: Verdicts): VerifyReport {
   const results = [...verdicts].map(([id, verdict]): CheckResult => {
     const { title, why } = checkTexts[id]
     return { id, title, why, ...verdict }
@@ -169,7 +181,7 @@ export interface VerifyClusterOptions {
   readonly only?: readonly CheckId[] | undefined
   readonly skip?: readonly CheckId[] | undefined
   readonly expect?: Expectations | undefined
-  /** Check again until everything holds, for at most this long. @default 0 */
+  /** Check again until everything holds; no attempt begins later than this. @default 0 */
   readonly waitMs?: number | undefined
   /** How long to watch for writers that overwrite each other. @default not at all */
   readonly watchMs?: number | undefined

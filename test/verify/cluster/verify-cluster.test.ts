@@ -44,15 +44,18 @@ test('a check that may not read what it needs, or whose API is not there, is ski
     api: rejecting(api, {
       services: new KubeError('Forbidden', 'list services: forbidden'),
       endpointslices: new KubeError('NotFound', 'list endpointslices: 404'),
+      servicecidrs: new KubeError('Refused', 'list servicecidrs: 405'),
     }),
   }
-  const { results, holds } = await verify({ source, only: ['kubernetes-service', 'kubernetes-endpointslice'] })
+  const only = ['kubernetes-service', 'kubernetes-endpointslice', 'service-cidr'] as const
+  const { results, holds } = await verify({ source, only })
   assert.ok(holds)
   assert.deepEqual(
     results.map((result) => [result.status, result.status === 'skipped' && result.reason]),
     [
       ['skipped', 'list services: forbidden'],
       ['skipped', 'the server does not have it: list endpointslices: 404'],
+      ['skipped', 'list servicecidrs: 405'],
     ],
   )
 })
@@ -242,6 +245,25 @@ test('what was skipped for an object that appears is checked with it', async () 
   assert.deepEqual(
     results.map(({ status }) => status),
     ['held', 'failed'],
+  )
+})
+
+test('what is first seen after a skip counts only if it is still there another reading later', async () => {
+  const { api, time, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const { metadata, ...rest } = await api.get(endpoints, kubernetes)
+  await api.delete(endpoints, kubernetes)
+  const slice = await api.get(endpointSlices, kubernetes)
+  await api.update(endpointSlices, { ...slice, endpoints: [{ addresses: ['192.0.2.66'] }] })
+  const after = (ms: number, write: () => Promise<unknown>) => time.view().schedule(ms, () => void write())
+  after(100, () => api.create(endpoints, { ...rest, metadata: { ...kubernetes, labels: metadata?.labels ?? {} } }))
+  after(700, async () =>
+    api.update(endpointSlices, { ...(await api.get(endpointSlices, kubernetes)), endpoints: slice.endpoints ?? [] }),
+  )
+  const only = ['kubernetes-endpoints', 'kubernetes-endpointslice'] as const
+  const { results } = await verify({ only, confirmAfterMs: 500 })
+  assert.deepEqual(
+    results.map(({ status }) => status),
+    ['held', 'held'],
   )
 })
 

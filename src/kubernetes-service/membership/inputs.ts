@@ -198,8 +198,10 @@ function failed(state: Membership, failure: 'unknown' | 'unprepared' | 'withdraw
   const { lease, phase, fleet } = state
   if (failure === 'withdrawn') {
     const answered = { ...state, lease: { ...lease, request: undefined } }
-    // A leaving master then removes its lease without further checks.
-    return phase.type === 'leaving' ? goOn(answered, phase, { type: 'removing' }) : end(answered, 'withdrawn', turn)
+    // A leaving master then removes its lease without further checks, even if it is the last one.
+    return phase.type === 'leaving'
+      ? goOn(answered, { ...phase, mode: 'always' }, { type: 'removing' })
+      : end(answered, 'withdrawn', turn)
   }
   if (failure !== 'unprepared' && lease.trust.type === 'steady' && fleet.missing.length > 0) {
     effects.push({
@@ -281,17 +283,14 @@ function stopping(state: Membership, mode: OnShutdown, turn: Turn): Membership {
     case 'leaving':
       return state
     case 'out':
-      return phase.why !== 'withdrawn' || mode === 'keep' ? state : leave(state, mode, nowMs, { type: 'removing' })
+      // Whoever withdrew this master has decided that it leaves, even if it is the last one.
+      return phase.why !== 'withdrawn' || mode === 'keep' ? state : leave(state, 'always', nowMs)
   }
 }
 
-function leave(
-  state: Membership,
-  mode: 'withdraw' | 'always',
-  sinceAtMs: number,
-  step: LeavingStep = mode === 'always' ? { type: 'removing' } : { type: 'probing', sinceAtMs },
-): Membership {
+function leave(state: Membership, mode: 'withdraw' | 'always', sinceAtMs: number): Membership {
   const { departures, self } = state
+  const step: LeavingStep = mode === 'always' ? { type: 'removing' } : { type: 'probing', sinceAtMs }
   const phase = { type: 'leaving', mode, sinceAtMs, step, before: self.state, departure: departureId(state) } as const
   return { ...state, departures: departures + 1, phase }
 }

@@ -183,3 +183,25 @@ test('the last live master leaves with always: masters that were withdrawn go to
   assert.deepEqual(addressesIn(await api.get(endpoints, KUBERNETES_SERVICE)), ['192.0.2.3'])
   await one.kill()
 })
+
+for (const isRead of [true, false]) {
+  const when = isRead ? 'knows that' : 'has not read it yet'
+  test(`the last master, withdrawn by somebody, does not list itself again as it stops, and ${when}`, {
+    timeout: 30_000,
+  }, async () => {
+    const { time, start, leases, api } = setUp()
+    await api.create(namespaces, { metadata: { name: 'default' } })
+    const one = start('192.0.2.1')
+    await time.advance(1_000)
+    await api.create(endpoints, { metadata: KUBERNETES_SERVICE, subsets: [] })
+    await leases.mark({ ...one.runner.state.self, state: 'withdrawn' })
+    if (isRead) await time.advance(1_000)
+    assert.equal(one.runner.state.phase.type, isRead ? 'out' : 'listed')
+    const stopped = one.runner.stop('withdraw', signal)
+    await time.advance(5_000)
+    assert.equal(await stopped, 'left')
+    assert.deepEqual(await addressesOf(leases), [])
+    assert.deepEqual(addressesIn(await api.get(endpoints, KUBERNETES_SERVICE)), [])
+    await one.kill()
+  })
+}

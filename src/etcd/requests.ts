@@ -149,6 +149,12 @@ export class GuardedKey {
     return this.#etcd.get(this.key, signal)
   }
 
+  /** Reads the key from the store; undefined unless a failed write by this process has happened. */
+  async readUnanswered(signal: AbortSignal): Promise<KeyValue | undefined> {
+    const stored = this.#unanswered.length === 0 ? undefined : await this.read(signal)
+    return stored !== undefined && this.isUnanswered(stored) ? stored : undefined
+  }
+
   /**
    * Writes the key if it is unchanged since `before`, or, without `before`, if it does not exist. Returns whether it
    * was written.

@@ -221,7 +221,7 @@ export class EtcdLeases implements MasterLeases {
       ;[before, grants] = await Promise.all([lease.read(signal), this.#grantAgain(grants, signal)])
       changed ||= written && before !== undefined && !lease.isUnanswered(before)
     }
-    if (before !== undefined) await this.#release(holder, signal)
+    if ((before ?? (await lease.readUnanswered(signal))) !== undefined) await this.#release(holder, signal)
   }
 
   /**

@@ -754,6 +754,33 @@ for (const flavour of ['etcd', 'kine'] as const) {
   })
 }
 
+for (const flavour of ['etcd', 'kine'] as const) {
+  for (const arrives of ['at once', 'late'] as const) {
+    test(`${flavour}: an unready master gives a lease back whose creation was not answered and arrived ${arrives}`, async () => {
+      const { etcd, open } = openWorld(flavour)
+      const unready: Holder = { ...self, state: 'unready' }
+      const master = open()
+      await master.leases.update(self, signal)
+      await master.leases.mark(unready, signal)
+      master.fault = ({ key }, place) => (place === 'after' && key === leaseKey ? unreachable : undefined)
+      await assert.rejects(master.leases.mark(self, signal), unreachable)
+      master.fault = () => undefined
+      const created = await etcd.get(leaseKey, signal)
+      assert.ok(created !== undefined)
+      if (arrives === 'late') {
+        await etcd.delete(leaseKey, created.modRevision, signal)
+        await master.leases.update(unready, signal)
+        await etcd.create(leaseKey, created.value, { lease: created.lease, signal })
+      }
+      await master.leases.update(unready, signal)
+      assert.equal(await etcd.get(leaseKey, signal), undefined)
+      assert.equal((await master.leases.list(signal))[0]?.holder?.state, 'unready')
+      await master.leases.mark(self, signal)
+      assert.ok(await etcd.get(leaseKey, signal))
+    })
+  }
+}
+
 test('a master whose first step of leaving was done and not answered may change its mind', async () => {
   const { open } = openWorld()
   const master = open()

@@ -4,6 +4,6 @@ export const mutant: DrillMutant = {
   broken: 'Asks etcd for a lease that lasts three times as long as it was told to.',
   invariant: 'dead-master-removed',
   file: 'kubernetes-service/leases/etcd/leases.ts',
-  text: 'etcd.grantLease(seconds, signal)',
-  instead: 'etcd.grantLease(3 * seconds, signal)',
+  text: 'Promise.all([grant(seconds),',
+  instead: 'Promise.all([grant(3 * seconds),',
 }

@@ -227,24 +227,24 @@ export class EtcdLeases implements MasterLeases {
   /**
    * Requests both grants at once, because a slow renewal leaves the lease less time until the next one: a lease of 3 s
    * expired when each request took 400 ms. The grants begin at most as far apart as the requests took. If that is too
-   * much, or the store gives both the same TTL because of its minimum, we repeat the record's grant afterwards.
+   * much, or a minimum of the store makes the TTLs equal, we repeat the record's grant, for longer than the lease's.
    */
   async #grant(listed: boolean, outlastsS: number, beganMs: number, signal: AbortSignal): Promise<Grants> {
     const { etcd, clock, ttlMs } = this.#options
     const seconds = Math.round(ttlMs / 1000)
     const times = { askedMs: clock.monotonicMs(), beganMs }
-    const grantRecord = (): Promise<LeaseGrant> => etcd.grantLease(seconds + outlastsS, signal)
-    if (!listed) return { lease: 0n, record: (await grantRecord()).id, ...times }
-    const [lease, record] = await Promise.all([etcd.grantLease(seconds, signal), grantRecord()])
+    const grant = (ttlS: number): Promise<LeaseGrant> => etcd.grantLease(ttlS, signal)
+    if (!listed) return { lease: 0n, record: (await grant(seconds + outlastsS)).id, ...times }
+    const [lease, record] = await Promise.all([grant(seconds), grant(seconds + outlastsS)])
+    const grantedS = Number(lease.grantedSeconds)
     const isFar = clock.monotonicMs() - times.askedMs > outlastsS * 1000 - RECORD_MARGIN_MS
-    const last = isFar || record.grantedSeconds <= lease.grantedSeconds ? await grantRecord() : record
+    const last = isFar || record.grantedSeconds <= grantedS ? await grant(grantedS + outlastsS) : record
     return { lease: lease.id, record: last.id, ...times }
   }
 
   /**
    * Requests new grants after a conflict, if the old ones are no longer fresh. The old ones stay if that fails, or if
-   * the renewal has taken a whole TTL. Then etcd refuses the renewal's writes two TTLs or so after it began; kine
-   * never.
+   * the renewal has taken a whole TTL. Then etcd, unlike kine, refuses its writes two TTLs or so after it began.
    */
   async #grantAgain(before: Grants, signal: AbortSignal): Promise<Grants> {
     const { clock, ttlMs } = this.#options

@@ -89,7 +89,7 @@ for (const [name, { leaseMs, recordMs, leastTtlSeconds }, times, outlastsMs] of 
   ['of which the record’s is there first', { leaseMs: 450, recordMs: 0 }, 2, 500],
   ['of which the record’s is there long before', { leaseMs: 550, recordMs: 0 }, 3, 1_000],
   ['of which the lease’s is there long before', { leaseMs: 0, recordMs: 550 }, 3, 1_000],
-  ['that the store makes equally long', { leaseMs: 400, recordMs: 100, leastTtlSeconds: 20 }, 3, 50],
+  ['that the store makes equally long', { leaseMs: 400, recordMs: 100, leastTtlSeconds: 20 }, 3, 1_000],
 ] as const satisfies readonly [string, Delays, number, number][]) {
   test(`a renewal asks for its two times together; of two ${name} the record’s outlasts the lease’s`, async () => {
     const { time, etcd, open } = openWorld('etcd', { leastTtlSeconds })
@@ -118,6 +118,16 @@ for (const [name, { leaseMs, recordMs, leastTtlSeconds }, times, outlastsMs] of 
     assert.ok(outlasted >= outlastsMs, `${outlasted} ms`)
   })
 }
+
+test('where the store makes the times longer, a record outlasts its lease also after both have started over', async () => {
+  const { time, store, etcd, open } = openWorld('etcd', { leastTtlSeconds: 4 })
+  await open({ ttlMs: 3_000 }).leases.update(self, signal)
+  await time.advance(1_000)
+  store.startLeasesOver()
+  await time.advance(4_500)
+  const missing = async (key: string): Promise<boolean> => (await etcd.get(key, signal)) === undefined
+  assert.deepEqual([await missing(leaseKey), await missing(recordKey)], [true, false])
+})
 
 const later = { ...self, instanceId: 'later', startedAt: '2026-01-01T00:00:02Z' }
 

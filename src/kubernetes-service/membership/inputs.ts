@@ -1,4 +1,4 @@
-import type { MasterLease } from '../leases/master-leases.ts'
+import { isOfAnotherLife, type MasterLease } from '../leases/master-leases.ts'
 import { isHeldBy, startedAfter } from '../members.ts'
 import { fleetAfterRead, isNewcomer, provedBy } from './fleet.ts'
 import {
@@ -244,13 +244,18 @@ function listEnded(
   turn: Turn,
 ): Membership {
   const { nowMs, timings } = turn
-  const { phase, lease } = state
+  const { phase, lease, fleet, self } = state
   if (phase.type !== 'leaving') return state
   const { step: leaving } = phase
   if (leaving.type !== 'writing' && leaving.type !== 'listing') return state
   switch (outcome) {
-    case 'written':
-      return end(state, leaving.type === 'writing' ? 'left' : 'last-one', turn)
+    case 'written': {
+      // A lease of another life of this master was not removed.
+      const isAnotherLeft = fleet.leases.some(
+        (one) => isHeldBy(one, self) && isOfAnotherLife(one.holder, self) && one.holder?.state !== 'withdrawn',
+      )
+      return end(state, leaving.type === 'listing' ? 'last-one' : isAnotherLeft ? 'left-listed' : 'left', turn)
+    }
     case 'conflict':
       return goOn(state, phase, { type: leaving.type, sent: false })
     case 'refused':
@@ -278,7 +283,10 @@ function stopping(state: Membership, mode: OnShutdown, turn: Turn): Membership {
         phase.type === 'listed' ||
         state.lease.request !== undefined ||
         fleet.leases.some((lease) => isHeldBy(lease, self))
-      return mayHaveLease ? leave(state, mode, nowMs) : end(state, 'not-listed', turn)
+      if (mayHaveLease) return leave(state, mode, nowMs)
+      // An earlier life's lease may be live, or a renewal that was not answered may have created one.
+      const isKnown = fleet.readAtMs !== undefined && state.lease.failures === 0
+      return end(state, isKnown ? 'not-listed' : 'left-listed', turn)
     }
     case 'leaving':
       return state

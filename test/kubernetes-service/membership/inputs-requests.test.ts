@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Holder } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import type { Holder, MasterLease } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import type {
   FleetFacts,
   LeavingStep,
@@ -8,7 +8,7 @@ import type {
   OwnLease,
   Phase,
 } from '../../../src/kubernetes-service/membership/state.ts'
-import { after, type Facts, holder, leaseOf, leaving, lost, NOW, phases, request, timings } from './one-input.ts'
+import { after, type Facts, holder, leaseOf, leaving, lost, NOW, phases, request, self, timings } from './one-input.ts'
 
 test('a renewal that was sent when the last one says is counted from its sending; its answer ends the failures', () => {
   const facts = { lease: { request: request('renew'), failures: 3, missing: false, outlasts: true, retryAtMs: 1 } }
@@ -170,6 +170,16 @@ test('the end of a write of the list leads a leaving master on', () => {
   assert.deepEqual(listEnd(listing, 'denied').phase, { type: 'out', why: 'last-one' })
   const last = listEnd(writing, 'denied', { mode: 'always' })
   assert.deepEqual(last.phase, leaving({ type: 'checking', sinceAtMs: NOW }, { mode: 'always' }), 'it may be the last')
+  // The lease of another life of this master was not removed.
+  const another = leaseOf({ ...self, instanceId: 'earlier' })
+  const whyLeft = (lease: MasterLease) =>
+    after({ phase: leaving(writing), fleet: { leases: [lease] } }, { type: 'list', outcome: 'written' }).state.phase
+  assert.deepEqual(whyLeft(another), { type: 'out', why: 'left-listed' })
+  assert.deepEqual(whyLeft(leaseOf({ ...self, instanceId: 'earlier', state: 'withdrawn' })), {
+    type: 'out',
+    why: 'left',
+  })
+  assert.deepEqual(whyLeft(leaseOf(holder(2))), { type: 'out', why: 'left' })
   // One that does not wait for that end ignores it.
   for (const phase of [phases.listed, leaving({ type: 'removing' }), { type: 'out', why: 'left' }] as const) {
     const { state, before } = after({ phase }, { type: 'list', outcome: 'written' })
@@ -191,11 +201,17 @@ test('a master that is stopped leaves if it may have a lease, as the mode says',
     leaving({ type: 'removing' }, { ...departing, mode: 'always' }),
   )
   assert.deepEqual(stopped('keep').phase, { type: 'out', why: 'left-listed' })
-  const none = { lease: { renewedAtMs: undefined }, fleet: { leases: [leaseOf(holder(2))] } }
+  const none = { lease: { renewedAtMs: undefined }, fleet: { leases: [leaseOf(holder(2))], readAtMs: 99_000 } }
   for (const phase of [phases.starting, phases.joining]) {
     assert.deepEqual(stopped('withdraw', { ...none, phase }).phase, { type: 'out', why: 'not-listed' })
     assert.deepEqual(stopped('keep', { ...none, phase }).phase, { type: 'out', why: 'left-listed' })
     assert.equal(stopped('withdraw', { ...none, phase, fleet: {} }).phase.type, 'leaving', 'that of an earlier life')
+    const unread = { leases: [], readAtMs: undefined }
+    const unanswered = { renewedAtMs: undefined, failures: 1 }
+    for (const unsure of [{ fleet: unread }, { lease: unanswered }]) {
+      const { phase: out } = stopped('withdraw', { ...none, ...unsure, phase })
+      assert.deepEqual(out, { type: 'out', why: 'left-listed' }, 'it may have a lease')
+    }
     const lease = { request: request('renew') }
     assert.equal(stopped('withdraw', { ...none, phase, lease }).phase.type, 'leaving', 'it may have been created')
   }

@@ -52,7 +52,7 @@ function readinessKey(state: ReadinessState): string {
     case 'ready':
       return `r${state.failures},${state.failingSinceMs}`
     case 'unready':
-      return `u${state.failures},${state.failingSinceMs},${state.silent ? 1 : 0},${state.recoveringSinceMs}`
+      return `u${state.failures},${state.failingSinceMs},${state.onlySilent ? 1 : 0},${state.recoveringSinceMs}`
   }
 }
 

@@ -19,9 +19,10 @@ export type ReadinessState =
   | {
       readonly phase: 'unready'
       readonly failures: number
-      /** Since when the server fails in its present way, silent or answering. Undefined while it recovers. */
+      /** Since when the server fails; if it was only silent, since its first answer. Undefined while it recovers. */
       readonly failingSinceMs: number | undefined
-      readonly silent: boolean
+      /** Whether each failure was silent, beginning with the one that made it unready or followed a success. */
+      readonly onlySilent: boolean
       readonly recoveringSinceMs: number | undefined
       readonly reason: string
     }
@@ -61,9 +62,10 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
       // The server lives, but its readiness is unknown.
       if (answer.answered && answer.refused !== undefined) return state
       if (!serving) {
-        const sinceMs = state.silent === !answer.answered ? state.failingSinceMs : undefined
+        const sinceMs = state.onlySilent && answer.answered ? undefined : state.failingSinceMs
         const failures = sinceMs === undefined ? 1 : state.failures + 1
-        return { phase: 'unready', ...failingIn(answer, failures, sinceMs ?? nowMs) }
+        const onlySilent = (sinceMs === undefined || state.onlySilent) && !answer.answered
+        return { phase: 'unready', ...failingIn(answer, failures, sinceMs ?? nowMs), onlySilent }
       }
       const recoveringSinceMs = state.recoveringSinceMs ?? nowMs
       return nowMs - recoveringSinceMs >= RECOVERING_MS
@@ -74,8 +76,8 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
 }
 
 /**
- * Whether the failure is a reason to leave the list: enough probes have failed in the same way, for long enough. A
- * server that was silent and now answers is most likely starting, and gets the full time again. Pure.
+ * Whether the failure is a reason to leave the list: enough probes have failed, for long enough. A server that was only
+ * silent and now answers is most likely starting, and gets the full time again. Pure.
  */
 export function isFailing(state: ReadinessState, nowMs: number): boolean {
   if (state.phase === 'ready' || state.failingSinceMs === undefined) return false
@@ -86,7 +88,7 @@ function failingIn(answer: ReadinessAnswer, failures: number, failingSinceMs: nu
   return {
     failures,
     failingSinceMs,
-    silent: !answer.answered,
+    onlySilent: !answer.answered,
     recoveringSinceMs: undefined,
     reason: unreadyReason(answer),
   }

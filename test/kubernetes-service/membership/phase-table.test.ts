@@ -23,7 +23,7 @@ const unready: ReadinessState = {
   phase: 'unready',
   failures: 4,
   failingSinceMs: nowMs - 4_000,
-  silent: false,
+  onlySilent: false,
   recoveringSinceMs: undefined,
   reason: '',
 }

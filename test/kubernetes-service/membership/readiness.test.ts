@@ -92,6 +92,32 @@ test('two probes that hang while it recovers are not yet a failure to leave for'
   assert.equal(after([16_000, silent]), true)
 })
 
+test('a server that alternates between silence and errors fails all the time, whatever came first', () => {
+  for (const [one, two] of [
+    [failing('etcd'), silent],
+    [silent, failing('etcd')],
+  ] as const) {
+    let state = nextReadiness(neverReady, ok, 0)
+    for (let second = 1; second <= 20; second++) {
+      state = nextReadiness(state, second % 2 === 1 ? one : two, second * 1_000)
+      if (second >= 10) assert.equal(isFailing(state, second * 1_000), true, `second ${second}`)
+    }
+  }
+})
+
+test('a server that was only silent gets the full time again once it answers, as often as it is silent after a success', () => {
+  let state = nextReadiness(neverReady, ok, 0)
+  const after = (...answers: readonly (readonly [second: number, answer: ReadinessAnswer])[]): boolean => {
+    for (const [second, answer] of answers) state = nextReadiness(state, answer, second * 1_000)
+    return isFailing(state, (answers.at(-1)?.[0] ?? 0) * 1_000)
+  }
+  assert.equal(after([1, silent], [2, silent], [4, silent]), true)
+  assert.equal(after([5, failing('x')], [7, failing('x')]), false)
+  assert.equal(after([8, failing('x')]), true)
+  assert.equal(after([9, ok], [10, silent], [11, silent], [13, silent]), true)
+  assert.equal(after([14, failing('x')]), false)
+})
+
 test('a failing etcd check alone makes it unready as any other does: who fails together stays listed by its record', () => {
   const etcd = failing('etcd', 'etcd-readiness')
   assert.deepEqual(

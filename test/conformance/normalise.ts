@@ -4,6 +4,7 @@ const ownValues: ReadonlySet<string> = new Set([
   'resourceVersion',
   'creationTimestamp',
   'deletionTimestamp',
+  'lastTransitionTime',
   'time',
   'continue',
 ])

@@ -207,7 +207,10 @@ export class KubeCredentials {
     const { reload } = this.#options
     let problem: unknown
     try {
-      if (reload !== undefined) this.#adopt(await reload())
+      const resolved = await reload?.()
+      // Until its authority can be read, the credentials of the kubeconfig before are renewed.
+      if (resolved && resolved.access !== this.#identity.resolved.access) await this.#authority(resolved.access)
+      if (resolved) this.#adopt(resolved)
     } catch (error) {
       problem = error
     }

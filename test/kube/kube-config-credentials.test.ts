@@ -170,6 +170,45 @@ for (const [what, text] of damaged) {
   })
 }
 
+for (const [what, content] of [
+  ['is missing', undefined],
+  ['is damaged', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'],
+] as const) {
+  test(`while the file of another authority ${what}, tokens of the kubeconfig before are renewed`, async (t) => {
+    const { transport, clock, server, directory, kubeconfig, logger } = await setUp(t, echo, async (into) => {
+      await writeFile(`${into}/token`, 'one')
+      return `tokenFile: ${into}/token`
+    })
+    assert.equal(await bodyFrom(transport), 'Bearer one|')
+    const other = `${directory}/other.crt`
+    if (content !== undefined) await writeFile(other, content)
+    const text = kubeconfigOf(server.url.origin, `tokenFile: ${directory}/token`, `certificate-authority: ${other}`)
+    await writeFile(kubeconfig, text)
+    for (let i = 0; i < 2; i++) {
+      await clock.advance(1_000)
+      assert.equal(await bodyFrom(transport), 'Bearer one|')
+    }
+    await writeFile(`${directory}/token`, 'two')
+    await clock.advance(1_000)
+    await bodyFrom(transport)
+    await clock.advance(1_000)
+    assert.equal(await bodyFrom(transport), 'Bearer two|')
+    assert.deepEqual(
+      logger.lines.map(({ level }) => level),
+      ['warn'],
+    )
+    await writeFile(other, certificate('ca.crt'))
+    for (let i = 0; i < 2; i++) {
+      await clock.advance(1_000)
+      assert.equal(await bodyFrom(transport), 'Bearer two|')
+    }
+    assert.deepEqual(
+      logger.lines.map(({ level }) => level),
+      ['warn', 'info'],
+    )
+  })
+}
+
 test('another current-context changes nothing: the context of the start stays', async (t) => {
   const { transport, clock, server, kubeconfig } = await setUp(t, echo, () => 'token: one')
   assert.equal(await bodyFrom(transport), 'Bearer one|')

@@ -113,6 +113,12 @@ function isNamespaceTerminating(error: KubeError): boolean {
   return error.code === 'Forbidden' && causes.some(({ reason }) => reason === 'NamespaceTerminating')
 }
 
+/**
+ * After this time an object that the copy has not received is created again. If the server has it, it only says so, and
+ * no Event is recorded.
+ */
+const CREATED_UNSEEN_MS = 10_000
+
 /** The last write of an object by this process, with the fields that show whether a copy is older. */
 type LastWrite = { readonly atMs: number } & (
   | { readonly type: 'created'; readonly endpoints: Endpoints }
@@ -123,8 +129,8 @@ type LastWrite = { readonly atMs: number } & (
 /**
  * The last write of each Endpoints object by this process, to detect copies that are older. Upstream's
  * `staleEndpointsTracker` remembers updates. This one also remembers creations and deletions, which saves requests that
- * the server would refuse. A write that the copy has not received after {@link UNSEEN_MS} counts no more: then the
- * object is as the copy has it.
+ * the server would refuse. A write that the copy has not received after {@link UNSEEN_MS}, a creation after
+ * {@link CREATED_UNSEEN_MS}, counts no more: then the object is as the copy has it.
  */
 export class EndpointsTracker {
   readonly #writes = new Map<string, LastWrite>()
@@ -151,12 +157,13 @@ export class EndpointsTracker {
   /** Whether `current`, the copy of an object, is older than the last write of this process. */
   isStale(key: string, current: Endpoints | undefined, nowMs: number): boolean {
     const last = this.#writes.get(key)
-    return last !== undefined && nowMs - last.atMs < UNSEEN_MS && isBefore(last, current)
+    if (last === undefined || !isBefore(last, current)) return false
+    return nowMs - last.atMs < (last.type === 'created' ? CREATED_UNSEEN_MS : UNSEEN_MS)
   }
 
   /**
    * Must be called when the server has refused a write because of a conflict. If `current`, the copy, is older than the
-   * last write of this process, returns true, and the copy counts as old for another {@link UNSEEN_MS}.
+   * last write of this process, returns true, and the copy counts as old for as long again.
    */
   renew(key: string, current: Endpoints | undefined, nowMs: number): boolean {
     const last = this.#writes.get(key)

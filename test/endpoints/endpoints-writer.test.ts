@@ -14,12 +14,12 @@ test('of what was never written no copy is old', () => {
   assert.equal(tracker.isStale(key, version('1'), 0), false)
 })
 
-test('a copy without what was created is old, until it has heard of it or a hundred seconds have passed', () => {
+test('a copy without what was created is old, until it has heard of it or ten seconds have passed', () => {
   const tracker = new EndpointsTracker()
   tracker.created(key, version('1'), 1_000)
   assert.deepEqual(tracker.unseen(key), { metadata: { namespace: 'ns', name: 'web', uid: 'uid-1' } })
-  assert.equal(tracker.isStale(key, undefined, 100_999), true)
-  assert.equal(tracker.isStale(key, undefined, 101_000), false)
+  assert.equal(tracker.isStale(key, undefined, 10_999), true)
+  assert.equal(tracker.isStale(key, undefined, 11_000), false)
   assert.equal(tracker.isStale(key, version('1'), 1_000), false)
   tracker.observed(key)
   assert.equal(tracker.isStale(key, undefined, 1_000), false)

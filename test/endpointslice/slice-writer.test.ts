@@ -91,6 +91,7 @@ test('a refused creation stops no update, unless that takes away what the new sl
   for (const [code, wanted] of [
     ['Forbidden', ['create new', 'update drops']],
     ['Unreachable', ['create new']],
+    ['Timeout', ['create new']],
   ] as const) {
     const api = new ScriptedApi()
     const refusal = new KubeError(code, 'exceeded quota')

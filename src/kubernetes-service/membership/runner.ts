@@ -346,7 +346,8 @@ export class MembershipRunner implements ListReconciler {
       this.#loggedFault = reason
       this.#options.logger.warn({ reason }, 'could not withdraw the address')
     }
-    return isDenied(error) ? 'denied' : 'failed'
+    // With a 401, other credentials may be found soon.
+    return isDenied(error) && !isKubeError(error, 'Unauthorized') ? 'denied' : 'failed'
   }
 
   /** Rejects when the call takes longer than `limitMs`. The store may still execute an aborted request. */

@@ -20,7 +20,7 @@ export type OutReason =
   | 'not-listed'
   /** The master's server does not answer, so the list could not be written. The lease is gone, or ends by itself. */
   | 'no-answer'
-  /** The master's lease is gone, but its server refuses writes of the Endpoints. The other masters retry. */
+  /** The master's lease is gone, but its server refuses writes of the list. The other masters retry. */
   | 'denied'
   /** Another process has withdrawn the master. */
   | 'withdrawn'
@@ -34,7 +34,7 @@ export const outMessages: Readonly<Record<OutReason, string>> = {
   'no-answer':
     'could not update the Endpoints: the API server does not respond; another master removes the address once the lease is gone',
   denied:
-    'could not update the Endpoints: the API server refuses to write them; another master removes the address as soon as it may',
+    'could not update the list: the API server refuses to write it; another master removes the address as soon as it may',
   withdrawn: 'this master was withdrawn and is not listed again until it is restarted',
 }
 

@@ -146,9 +146,13 @@ test('while the server refuses writes of Endpoints, a master that is stopped lea
   await Promise.all([one.kill(), two.kill()])
 })
 
-test('a write of Endpoints that fails with 500 as a master stops is repeated: the cause may be a moment without etcd', {
+test('a write of Endpoints that fails with 500 or 401 as a master stops is repeated: the cause may end soon', {
   timeout: 30_000,
 }, async () => {
+  for (const status of [500, 401]) await stopWhileWritesFail(status)
+})
+
+async function stopWhileWritesFail(status: number): Promise<void> {
   const { time, start, server, api } = setUp()
   await api.create(namespaces, { metadata: { name: 'default' } })
   const [one, two] = [start('192.0.2.1'), start('192.0.2.2')]
@@ -156,7 +160,7 @@ test('a write of Endpoints that fails with 500 as a master stops is repeated: th
   const listed = one.runner.reconcileEndpoints(parseAddress('192.0.2.1'), [], 'agreed', signal)
   await time.advance(0)
   await listed
-  Object.assign(server, { refusesWrites: 'endpoints', status: 500 })
+  Object.assign(server, { refusesWrites: 'endpoints', status })
   const stopped = one.runner.stop('withdraw', signal)
   await time.advance(6_000)
   server.refusesWrites = ''
@@ -164,7 +168,7 @@ test('a write of Endpoints that fails with 500 as a master stops is repeated: th
   assert.equal(await stopped, 'left')
   assert.deepEqual(addressesIn(await api.get(endpoints, KUBERNETES_SERVICE)), ['192.0.2.2'])
   await Promise.all([one.kill(), two.kill()])
-})
+}
 
 test('the last live master leaves with always: masters that were withdrawn go too, those whose leases have ended stay', {
   timeout: 30_000,

@@ -91,11 +91,16 @@ export function evict(address: string): Command {
   return { tool: 'apiserver-bootstrap', args: ['masters', 'evict', address, '--yes'] }
 }
 
-/** Why there may be no lease at all, by the store that was read. */
-const withoutLeases = {
-  kubernetes: 'there are no Leases of masters; with --etcd-servers those in etcd are checked',
-  etcd: 'there are no leases of masters in etcd: check --etcd-prefix; an API server has one only with --endpoint-reconciler-type=lease',
-} as const
+const withoutLeases: Finding = {
+  object: 'leases of masters',
+  expected: 'one for each listed address',
+  found: 'none in etcd',
+  remedy: [
+    byHand(
+      'check --etcd-prefix, --lease-store, and whether the sidecars run; leave out master-leases if no API server has --endpoint-reconciler-type=lease',
+    ),
+  ],
+}
 
 /** Checks the leases against the list. */
 export function judgeLeases(
@@ -103,9 +108,12 @@ export function judgeLeases(
   context: CheckContext,
 ): Verdict {
   const { leases, store } = masterLeases
-  // An API server that answers renews its own lease, if leases are in use in this store at all.
-  if (leases.length === 0) return skipped(withoutLeases[store])
+  if (leases.length === 0 && store === 'kubernetes') {
+    return skipped('there are no Leases of masters; with --etcd-servers those in etcd are checked')
+  }
   if (addressesIn(kubernetesEndpoints).length === 0) return skipped('the Endpoints are empty: see kubernetes-endpoints')
+  // A lease in etcd disappears when it expires: all sidecars may be down, or the prefix may be wrong.
+  if (leases.length === 0) return verdictOf([withoutLeases], '')
   const rows = rowsOf(context)
   const right = leasedAddresses(rows)
   const findings = rows.flatMap((row) => leaseFindings(row, right, context))

@@ -74,12 +74,29 @@ test('an address that two hosts hold in etcd is found', async () => {
   assert.match(repair ?? '', /^# give one of them another --advertise-address; /)
 })
 
-test('without any lease below the prefix nobody is accused: the prefix may be wrong', async () => {
+const withoutLeases = [
+  'leases of masters',
+  'none in etcd',
+  '# check --etcd-prefix, --lease-store, and whether the sidecars run; leave out master-leases if no API server has --endpoint-reconciler-type=lease',
+]
+
+test('a list without any lease fails, because every sidecar may be down', async () => {
+  const { failed, findings } = await verifiedAfter(async (kv) => {
+    for (const prefix of ['/registry/masterleases/', '/registry/apiserver-bootstrap/holders/']) {
+      const { items } = await kv.list(prefix, { signal })
+      assert.equal(items.length, 2)
+      for (const { key, modRevision } of items) await kv.delete(key, modRevision, signal)
+    }
+  })
+  assert.deepEqual(failed, ['master-leases'])
+  assert.deepEqual(findings, [withoutLeases])
+})
+
+test('without any lease below the prefix no master is accused: the prefix may be wrong', async () => {
   const { api, etcd, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1', leaseStore: 'etcd' })
   const source = { api, etcd: { ...etcd, prefix: '/other' } }
-  const [result] = (await verify({ source, only: ['master-leases'] })).results
-  assert.equal(
-    result?.status === 'skipped' && result.reason,
-    'there are no leases of masters in etcd: check --etcd-prefix; an API server has one only with --endpoint-reconciler-type=lease',
-  )
+  const [finding, ...others] = findingsOf(await verify({ source, only: ['master-leases'] }))
+  const [object, found, instruction = ''] = withoutLeases
+  assert.deepEqual([finding?.object, finding?.found, others.length], [object, found, 0])
+  assert.deepEqual(finding?.remedy, [{ tool: 'by-hand', args: [instruction.slice('# '.length)] }])
 })

@@ -388,7 +388,8 @@ export class NamespaceContents {
         if (!gone) left++
       }
     }
-    if (left > 0 || (live.metadata.finalizers?.length ?? 0) > 0) return
+    // Those of policies do not count: no garbage collector would remove them.
+    if (left > 0 || finalizersAfter(live.metadata.finalizers ?? [], 'Background').length > 0) return
     removeObject(namespaceKind, this.#namespaces, namespace, { ...live, spec: {} })
   }
 }

@@ -54,6 +54,16 @@ test('a second deletion of a namespace does not change what its first one said o
   }
 })
 
+for (const propagationPolicy of ['Foreground', 'Orphan']) {
+  test(`a namespace that is deleted with the policy ${propagationPolicy} goes`, async () => {
+    const embedded = await withNamespace('gone')
+    await embedded.send('POST', '/api/v1/namespaces/gone/configmaps', { metadata: { name: 'held' } })
+    await embedded.send('DELETE', '/api/v1/namespaces/gone', { propagationPolicy })
+    await embedded.time.advance(0)
+    assert.equal((await embedded.send('GET', '/api/v1/namespaces/gone')).status, 404)
+  })
+}
+
 test('a namespace of a name that begins alike is left alone', async () => {
   const embedded = await withNamespace('go')
   await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'go-on' } })

@@ -38,16 +38,19 @@ export function judgeAnswers({ serverProbes }: Probes, context: CheckContext): V
 
 /**
  * The commands that remove the address of a dead server from the list, and those of the other servers that do not
- * answer. They never remove the last address, and `evict` refuses a lease that is renewed.
+ * answer. They never remove the last address. A server that renews its lease is not removed: `evict` refuses it, and
+ * the patches after it do not run.
  */
 function withoutServer(address: string, context: CheckContext): readonly Command[] {
   const start = `start the API server at ${address}, port ${securePortOf(context) ?? 'unknown'}`
   const listed = [...addressesIn(partOf(context, 'kubernetesEndpoints')), ...addressesInSlice(ownSlice(context))]
-  const silent = (partOf(context, 'serverProbes') ?? []).filter((server) => !isAnswered(server))
-  const others = [...new Set(listed)].filter((other) => !silent.some((server) => server.address === other))
-  const lease = partOf(context, 'masterLeases')?.leases.find((one) => one.address === address)
-  if (others.length === 0 || lease === undefined) return [byHand(start)]
-  return [evict(address), ...relist(others, context)]
+  const probes = partOf(context, 'serverProbes') ?? []
+  const silent = new Set(probes.filter((server) => !isAnswered(server)).map((server) => server.address))
+  const others = [...new Set(listed)].filter((other) => !silent.has(other))
+  const leased = new Set(partOf(context, 'masterLeases')?.leases.map((lease) => lease.address))
+  if (others.length === 0 || !leased.has(address)) return [byHand(start)]
+  // An eviction also fails if there is no lease, and the later commands would not run.
+  return [...[...silent].filter((one) => leased.has(one)).map(evict), ...relist(others, context)]
 }
 
 /** Whether each server that answered has a certificate that its clients accept. */

@@ -141,7 +141,7 @@ export function judgeClusterIps({ services }: Pick<Parts, 'services'>, context: 
         ...others.map((one) => ({
           ...fault,
           object: objectOf(one),
-          remedy: flagFirst === undefined ? newClusterIp(one, [forget]) : [flagFirst],
+          remedy: flagFirst === undefined ? newClusterIp(one, [forget], context) : [flagFirst],
         })),
       )
     }
@@ -154,7 +154,7 @@ export function judgeClusterIps({ services }: Pick<Parts, 'services'>, context: 
         object: objectOf(service),
         expected: 'a ClusterIP of its own',
         found,
-        remedy: newClusterIp(service, again === undefined ? [] : [kubectlCreate(again)]),
+        remedy: newClusterIp(service, again === undefined ? [] : [kubectlCreate(again)], context),
       })
     }
   }
@@ -214,11 +214,15 @@ export const typeFields = [
  * Changes the type to one without a ClusterIP and back, because a ClusterIP is immutable otherwise. The server then
  * deletes the IPAddress, even that of another holder, for which `between` creates it again.
  */
-function newClusterIp(service: Service, between: readonly Command[]): readonly Command[] {
+function newClusterIp(service: Service, between: readonly Command[], context: CheckContext): readonly Command[] {
   const target = { plural: serviceResource.plural, ...refOf(service) }
   const { type, ports, loadBalancerSourceRanges } = service.spec ?? {}
   const forbidden = loadBalancerSourceRanges === undefined ? {} : { loadBalancerSourceRanges: null }
-  const restored = picked(service.spec ?? {}, typeFields)
+  const families = serviceRanges(context)?.map(({ family }) => `IPv${family}`)
+  const isServed = families === undefined || (service.spec?.ipFamilies ?? []).every((one) => families.includes(one))
+  // The server refuses a family that it no longer has.
+  const lost = typeFields.filter((name) => isServed || (name !== 'ipFamilies' && name !== 'ipFamilyPolicy'))
+  const restored = picked(service.spec ?? {}, lost)
   return [
     kubectlPatch(target, { spec: { type: 'ExternalName', externalName: 'released.invalid', ...forbidden } }),
     ...between,

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { type Service, services } from '../../../src/kube/resources.ts'
 import { parseCidr } from '../../../src/net/cidr.ts'
 import { parsePortRange } from '../../../src/net/host-port.ts'
-import { judgeNodePorts } from '../../../src/verify/cluster/allocations.ts'
+import { judgeClusterIps, judgeNodePorts } from '../../../src/verify/cluster/allocations.ts'
 import { shellLine } from '../../../src/verify/cluster/finding.ts'
 import type { CheckContext } from '../../../src/verify/cluster/state.ts'
 import { findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
@@ -119,4 +119,24 @@ test('the printed commands give a Service another ClusterIP, and keep what its t
   const { clusterIP: _old, clusterIPs: _olds, ...kept } = before ?? {}
   const { clusterIP: _new, clusterIPs: _news, ...after } = (await api.get(services, name)).spec ?? {}
   assert.deepEqual(after, kept)
+})
+
+test('a family that the server no longer has is not restored', () => {
+  const spec = {
+    type: 'ClusterIP',
+    ipFamilies: ['IPv4', 'IPv6'],
+    ipFamilyPolicy: 'RequireDualStack',
+    internalTrafficPolicy: 'Local',
+    ports: [{ port: 80 }],
+  }
+  const lastPatch = (...ranges: readonly string[]): unknown => {
+    const expect = { serviceClusterIpRange: ranges.map(parseCidr) }
+    const dual = service('dual', 1, { ...spec, clusterIP: '10.0.0.5', clusterIPs: ['10.0.0.5', '2001:db8::5'] })
+    const verdict = judgeClusterIps({ services: [dual] }, { ...context, expect })
+    assert.ok(verdict.status === 'failed')
+    return JSON.parse(verdict.findings[0]?.remedy.at(-1)?.args.at(-1)?.replace('--patch=', '') ?? '')
+  }
+  const { ipFamilies: _families, ipFamilyPolicy: _policy, ...single } = spec
+  assert.deepEqual(lastPatch('10.0.0.0/24'), { spec: { ...single, externalName: null } })
+  assert.deepEqual(lastPatch('10.0.0.0/24', '2001:db8:1::/112'), { spec: { ...spec, externalName: null } })
 })

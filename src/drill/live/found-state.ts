@@ -153,7 +153,7 @@ export async function whenUnoccupied(
   const listed = found.addressesIn('Endpoints')
   if (drilled.length > 0) {
     throw new DrillError(
-      `default/kubernetes lists ${drilled.join(', ')}, as a drill does: wait for its end; if it was killed, delete the Endpoints and the EndpointSlice kubernetes first`,
+      `default/kubernetes lists ${drilled.join(', ')}, as a drill does: wait for its end; if it was killed, delete the Endpoints kubernetes and the EndpointSlices kubernetes, kubernetes-ipv4 and kubernetes-ipv6 first`,
     )
   }
   if (own.text.includes('poststarthook/bootstrap-controller') && listed.length > 0 && cluster.etcd === undefined) {

@@ -4,7 +4,7 @@ import { createApiServer, inProcessTransport } from '../../../src/apiserver/api-
 import { writeStaticList } from '../../../src/drill/listings.ts'
 import type { Cluster } from '../../../src/drill/live/cluster.ts'
 import { whenUnoccupied } from '../../../src/drill/live/found-state.ts'
-import { endpoints } from '../../../src/kube/resources.ts'
+import { endpointSlices, endpoints } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import { KUBERNETES_SERVICE } from '../../../src/kubernetes-service/identity.ts'
 import type { InspectedLease, LeaseLife } from '../../../src/kubernetes-service/masters/inspection.ts'
@@ -68,4 +68,21 @@ test('the EndpointSlice of a drill that was killed after its Endpoints were dele
   await writeStaticList(drilled.api, ['192.0.2.1'], { securePort: 6443 })
   await drilled.api.delete(endpoints, KUBERNETES_SERVICE)
   await assert.rejects(saidOf(drilled), { code: 'DrillFailed', message: / lists 192\.0\.2\.1, as a drill does: wait/ })
+})
+
+test('the second EndpointSlice of a drill that was killed refuses a drill, and the refusal names it', async () => {
+  const drilled = clusterOf([])
+  await writeStaticList(drilled.api, ['10.0.0.1'], { securePort: 6443 })
+  await drilled.api.create(endpointSlices, {
+    metadata: {
+      namespace: 'default',
+      name: 'kubernetes-ipv6',
+      labels: { 'kubernetes.io/service-name': 'kubernetes' },
+    },
+    addressType: 'IPv6',
+    endpoints: [{ addresses: ['2001:db8::1'] }],
+    ports: [],
+  })
+  const message = / lists 2001:db8::1, .*; if it was killed, delete the Endpoints .*kubernetes-ipv6/
+  await assert.rejects(saidOf(drilled), { code: 'DrillFailed', message })
 })

@@ -1,7 +1,7 @@
 import { type EtcdKv, isEtcdError } from '../../etcd/kv.ts'
 import type { KubeApi, ListQuery } from '../../kube/api.ts'
 import { listPages } from '../../kube/api-wrappers.ts'
-import { isKubeError } from '../../kube/errors.ts'
+import { isKubeError, KubeError } from '../../kube/errors.ts'
 import type { Readiness } from '../../kube/readiness.ts'
 import {
   type EndpointSlice,
@@ -163,10 +163,10 @@ async function readPart(source: TimedSource, name: PartName, signal: AbortSignal
   try {
     return { type: 'read', value: await readers[name](source, signal) }
   } catch (error) {
-    // A dry run fails with BadRequest if an admission webhook does not support dry runs, with Invalid if an admission
-    // policy denies the Service. A server without the verb answers with a status such as 405.
+    // A dry run fails with BadRequest if an admission webhook does not support dry runs. A server without the verb
+    // answers with a status such as 405.
     const isWithheld =
-      isKubeError(error, 'Forbidden', 'BadRequest', 'Invalid', 'Refused') || isEtcdError(error, 'PermissionDenied')
+      isKubeError(error, 'Forbidden', 'BadRequest', 'Refused') || isEtcdError(error, 'PermissionDenied')
     if (isWithheld || error instanceof NotRequested) return { type: 'unread', reason: error.message }
     if (isKubeError(error, 'NotFound')) {
       return { type: 'unread', reason: `the server does not have it: ${error.message}`, isServed: false }
@@ -236,7 +236,7 @@ function trimmedSlice(slice: EndpointSlice): EndpointSlice {
 
 /**
  * Creates a Service without storing it. Rejects unless it is accepted, or its allocation is refused. The denial of an
- * admission policy says nothing of allocations.
+ * admission policy or webhook says nothing of allocations: it rejects with `Forbidden`, whatever its HTTP status.
  */
 async function dryRun(api: KubeApi, spec: object, signal: AbortSignal): Promise<DryRun> {
   const metadata = { ...inDefault, generateName: 'apiserver-bootstrap-verify-' }
@@ -246,7 +246,8 @@ async function dryRun(api: KubeApi, spec: object, signal: AbortSignal): Promise<
     return { type: 'accepted' }
   } catch (error) {
     const isRefused = isKubeError(error, 'Invalid') || (isKubeError(error, 'ServerError') && error.httpStatus === 500)
-    if (!isRefused || / is forbidden: /.test(error.message)) throw error
+    if (!isRefused) throw error
+    if (/ is forbidden: | denied the request/.test(error.message)) throw new KubeError('Forbidden', error.message)
     return { type: 'refused', reason: error.message }
   }
 }

@@ -266,9 +266,17 @@ test('a new Service of each type is asked for without storing it', async () => {
     assert.deepEqual(refused, { type: 'refused', reason: error.message })
   }
   const denied = `services "x" is forbidden: ValidatingAdmissionPolicy 'no-node-ports' with binding 'all' denied request`
-  const policy = new KubeError('Invalid', `create services: 422: ${denied}`, { httpStatus: 422 })
-  const withheld = await read('nodePortDryRun', { api: failing(api, policy, 'create') })
-  assert.deepEqual(withheld, { type: 'unread', reason: policy.message })
+  const webhook = 'admission webhook "a.example.com" denied the request: no Services today'
+  for (const text of [denied, webhook]) {
+    for (const [code, httpStatus] of [
+      ['Invalid', 422],
+      ['ServerError', 500],
+    ] as const) {
+      const denial = new KubeError(code, `create services: ${httpStatus}: ${text}`, { httpStatus })
+      const withheld = await read('nodePortDryRun', { api: failing(api, denial, 'create') })
+      assert.deepEqual(withheld, { type: 'unread', reason: denial.message })
+    }
+  }
   await assert.rejects(read('nodePortDryRun', { api: failing(api, kubeError('ServerError', 503), 'create') }))
   assert.equal((await read('nodePortDryRun', { api: failing(api, kubeError('BadRequest'), 'create') })).type, 'unread')
 })

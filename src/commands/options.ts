@@ -97,13 +97,13 @@ export const verifyOptions = {
       schema: serviceCidrOptions.options.serviceClusterIpRange.schema,
       metavar: 'CIDR[,CIDR]',
       description: "addresses of Services, as the API servers' own flag has them",
-      unset: 'that of the ServiceCIDR kubernetes',
+      unset: 'that of the file of --config, else of the ServiceCIDR kubernetes',
     },
     serviceNodePortRange: {
       schema: parsedText(parsePortRange, (range) => range.text),
       metavar: 'A-B',
       description: "node ports of Services, as the API servers' own flag has them",
-      unset: 'not checked',
+      unset: 'that of the file of --config, else not checked',
     },
     expect: {
       schema: fileName,
@@ -135,7 +135,7 @@ export const verifyOptions = {
     wait: {
       schema: duration({ minMs: 0 }),
       metavar: 'DURATION',
-      description: 'check again until everything holds; no attempt begins later than this',
+      description: 'check again until everything holds; begin no attempt after this time',
       default: '0s',
     },
   },

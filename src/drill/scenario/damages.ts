@@ -1,4 +1,5 @@
 import type { KubeApi } from '../../kube/api.ts'
+import { KubeError } from '../../kube/errors.ts'
 import { endpointSlices, endpoints, services } from '../../kube/resources.ts'
 import type { EndpointSubset } from '../../kubernetes-service/identity.ts'
 
@@ -37,6 +38,8 @@ async function patchSubset(api: KubeApi, change: EndpointSubset): Promise<unknow
   const { subsets } = await api.get(endpoints, ref)
   const subset = { ...subsets?.[0], ...change }
   // Emptied Endpoints have no port to damage. A server refuses a subset with only ports.
-  if (subset.addresses === undefined && subset.notReadyAddresses === undefined) return undefined
+  if (subset.addresses === undefined && subset.notReadyAddresses === undefined) {
+    throw new KubeError('NotFound', 'Endpoints default/kubernetes list no address')
+  }
   return api.patch(endpoints, ref, { type: 'merge', body: { subsets: [subset] } })
 }

@@ -68,8 +68,8 @@ export interface EtcdKv {
    * Calls `onChange` with the changes under the prefix, in the order of their revisions, expiry included. Calls it with
    * undefined when the watch starts and after each interruption, because anything may have changed. Reopens broken
    * watches until the signal is aborted, and then resolves. Calls `report` with undefined each time the watch opens,
-   * and with an error when it breaks or cannot be opened. Rejects with what `onChange` or
-   * `report` throws, and calls neither again.
+   * and with an error when it breaks or cannot be opened. Rejects with what `onChange` or `report` throws, and calls
+   * neither again.
    */
   watch(prefix: string, options: WatchOptions): Promise<void>
   /** Closes all connections. */

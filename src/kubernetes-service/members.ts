@@ -1,6 +1,13 @@
 import { formatMicroTime, parseTime } from '../runtime/time-format.ts'
 import { addressesIn, addressesInSlice } from './identity.ts'
-import { addressOf, type Holder, type HolderPorts, isStart, type MasterLease } from './leases/master-leases.ts'
+import {
+  addressOf,
+  type Holder,
+  type HolderPorts,
+  isOfAnotherLife,
+  isStart,
+  type MasterLease,
+} from './leases/master-leases.ts'
 import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 
 /**
@@ -117,6 +124,11 @@ export function isHeldBy(lease: MasterLease, self: Holder): boolean {
   return holder !== undefined && holder.host === self.host && addressOf(holder) === addressOf(self)
 }
 
+/** Whether a lease is of another life of this master than `self`, an earlier or a later one. */
+export function isHeldByAnotherLife(lease: MasterLease, self: Holder): boolean {
+  return isHeldBy(lease, self) && isOfAnotherLife(lease.holder, self)
+}
+
 /**
  * The identity of a master across restarts of its sidecar, even if its port changes: host and address. Masters that
  * share a virtual address have different hosts, and so has a later owner of an address.
@@ -179,7 +191,7 @@ export function isOfLaterLife({ holder }: MasterLease, self: Holder, { began, no
  * may have been set back since.
  */
 export function startedAfter(leases: readonly MasterLease[], self: Holder, span: LifeSpan): Holder {
-  const others = leases.filter((lease) => isHeldBy(lease, self) && lease.holder?.instanceId !== self.instanceId)
+  const others = leases.filter((lease) => isHeldByAnotherLife(lease, self))
   const latest = others
     .filter((lease) => !isOfLaterLife(lease, self, span))
     .flatMap(({ holder }) => holder?.startedAt ?? [])

@@ -8,7 +8,15 @@ import { planEndpoints } from './endpoints-plan.ts'
 import type { FleetView } from './fleet-view.ts'
 import { addressesIn, addressesInSlice, endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
 import { addressOf, type Holder, LeaseWithdrawn, type MasterLease, type MasterLeases } from './leases/master-leases.ts'
-import { isHeldBy, isIpv6, keepingPlaces, listedAddresses, othersReady, secondAddresses, unknownTo } from './members.ts'
+import {
+  isHeldByAnotherLife,
+  isIpv6,
+  keepingPlaces,
+  listedAddresses,
+  othersReady,
+  secondAddresses,
+  unknownTo,
+} from './members.ts'
 
 /**
  * The result of a request to withdraw: the address is not listed any more, or others remove it; it stays because no
@@ -141,7 +149,7 @@ async function markAsWithdrawn(
   const mark = async (): Promise<boolean> => {
     // With a departure id the record would say that the master has left by itself.
     await leases.mark({ ...own, state: 'withdrawn', departure: undefined }, signal)
-    return !(await leases.list(signal)).some((lease) => isOfAnotherLife(lease, own))
+    return !(await leases.list(signal)).some((lease) => isHeldByAnotherLife(lease, own))
   }
   try {
     if (!(await mayLeave(own, options, signal))) {
@@ -155,11 +163,6 @@ async function markAsWithdrawn(
     if (error instanceof LeaseWithdrawn) return 'withdrawn'
     throw error
   }
-}
-
-/** Whether the master was restarted since its record was read. */
-function isOfAnotherLife(lease: MasterLease, own: Holder): boolean {
-  return isHeldBy(lease, own) && lease.holder?.instanceId !== own.instanceId
 }
 
 /**

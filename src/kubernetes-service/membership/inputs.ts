@@ -1,5 +1,5 @@
-import { isOfAnotherLife, type MasterLease } from '../leases/master-leases.ts'
-import { isHeldBy, startedAfter } from '../members.ts'
+import type { MasterLease } from '../leases/master-leases.ts'
+import { isHeldBy, isHeldByAnotherLife, startedAfter } from '../members.ts'
 import { fleetAfterRead, isNewcomer, provedBy } from './fleet.ts'
 import {
   confirmsFromMs,
@@ -252,7 +252,7 @@ function listEnded(
     case 'written': {
       // A lease of another life of this master was not removed.
       const isAnotherLeft = fleet.leases.some(
-        (one) => isHeldBy(one, self) && isOfAnotherLife(one.holder, self) && one.holder?.state !== 'withdrawn',
+        (one) => isHeldByAnotherLife(one, self) && one.holder?.state !== 'withdrawn',
       )
       return end(state, leaving.type === 'listing' ? 'last-one' : isAnotherLeft ? 'left-listed' : 'left', turn)
     }

@@ -77,8 +77,7 @@ type Attempt =
 /**
  * Checks a cluster again and again until everything holds or the signal is aborted; no attempt begins after `waitMs`.
  * Resolves with the last report. Tries again while the cluster does not answer; rejects with its KubeError if the last
- * attempt got no answer.
- * Rejects with the reason of the signal if it is aborted before the end of the first attempt.
+ * attempt got no answer, and with the reason of the signal if it is aborted before the end of the first attempt.
  */
 export async function verifyUntil(options: WaitOptions): Promise<VerifyReport> {
   const { clock, waitMs, onProgress, signal } = options

@@ -59,7 +59,17 @@ function setUp() {
     const master = startMaster({ api, clock }, own, holder(address, { host: address }), { availability, logger })
     return { ...master, master, link, availability, logger }
   }
-  return { time, leases, start, server, api }
+  /** Two masters, both listed. */
+  const startTwo = async () => {
+    await api.create(namespaces, { metadata: { name: 'default' } })
+    const two = [start('192.0.2.1'), start('192.0.2.2')] as const
+    await time.advance(9_500)
+    const listed = two[0].runner.reconcileEndpoints(parseAddress('192.0.2.1'), [], 'agreed', signal)
+    await time.advance(0)
+    await listed
+    return two
+  }
+  return { time, leases, start, startTwo, server, api }
 }
 
 test('an outage of the store ends for a master that lets its lease expire, because its server is dead', async () => {
@@ -100,13 +110,8 @@ test('an outage of the store lasts while its renewals get no answer, although it
 test('a departing master that may not change the list says so once, not at each attempt', {
   timeout: 30_000,
 }, async () => {
-  const { time, start, server, api } = setUp()
-  await api.create(namespaces, { metadata: { name: 'default' } })
-  const [one, two] = [start('192.0.2.1'), start('192.0.2.2')]
-  await time.advance(9_500)
-  const listed = one.runner.reconcileEndpoints(parseAddress('192.0.2.1'), [], 'agreed', signal)
-  await time.advance(0)
-  await listed
+  const { time, startTwo, server } = setUp()
+  const [one, two] = await startTwo()
   server.refusesWrites = 'all'
   const deadline = new AbortController()
   const stopped = assert.rejects(one.runner.stop('always', deadline.signal), /too late/)
@@ -126,13 +131,8 @@ test('a departing master that may not change the list says so once, not at each 
 test('while the server refuses writes of Endpoints, a master that is stopped leaves them to the others', {
   timeout: 30_000,
 }, async () => {
-  const { time, start, leases, server, api } = setUp()
-  await api.create(namespaces, { metadata: { name: 'default' } })
-  const [one, two] = [start('192.0.2.1'), start('192.0.2.2')]
-  await time.advance(9_500)
-  const listed = one.runner.reconcileEndpoints(parseAddress('192.0.2.1'), [], 'agreed', signal)
-  await time.advance(0)
-  await listed
+  const { time, startTwo, leases, server, api } = setUp()
+  const [one, two] = await startTwo()
   server.refusesWrites = 'endpoints'
   const stopped = one.runner.stop('withdraw', signal)
   await time.advance(6_000)
@@ -153,13 +153,8 @@ test('a write of Endpoints that fails with 500 or 401 as a master stops is repea
 })
 
 async function stopWhileWritesFail(status: number): Promise<void> {
-  const { time, start, server, api } = setUp()
-  await api.create(namespaces, { metadata: { name: 'default' } })
-  const [one, two] = [start('192.0.2.1'), start('192.0.2.2')]
-  await time.advance(9_500)
-  const listed = one.runner.reconcileEndpoints(parseAddress('192.0.2.1'), [], 'agreed', signal)
-  await time.advance(0)
-  await listed
+  const { time, startTwo, server, api } = setUp()
+  const [one, two] = await startTwo()
   Object.assign(server, { refusesWrites: 'endpoints', status })
   const stopped = one.runner.stop('withdraw', signal)
   await time.advance(6_000)

@@ -190,16 +190,12 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
 
   /** Each fault lasts until it is undone itself. */
   #cutFromStore(fault: string, cut: boolean): void {
-    if (cut) this.#storeCuts.add(fault)
-    else this.#storeCuts.delete(fault)
-    this.#parts.store.setCut(this.#storeCuts.size > 0)
+    this.#parts.store.setCut(isAnyLeft(this.#storeCuts, fault, cut))
   }
 
   /** Lets etcd refuse connections, as if it had been killed, until each fault is undone itself. */
   #stopStore(fault: string, stopped: boolean): Promise<void> {
-    if (stopped) this.#storeStops.add(fault)
-    else this.#storeStops.delete(fault)
-    return this.#parts.store.setAway(this.#storeStops.size > 0)
+    return this.#parts.store.setAway(isAnyLeft(this.#storeStops, fault, stopped))
   }
 
   async #start(): Promise<void> {
@@ -261,4 +257,11 @@ async function freePort(): Promise<number> {
   const port = await listenAnywhere(server)
   await new Promise((resolve) => server.close(resolve))
   return port
+}
+
+/** Adds a fault to those of one kind, or removes it. Returns whether any is left. */
+function isAnyLeft(faults: Set<string>, fault: string, isOn: boolean): boolean {
+  if (isOn) faults.add(fault)
+  else faults.delete(fault)
+  return faults.size > 0
 }

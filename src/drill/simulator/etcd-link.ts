@@ -166,6 +166,11 @@ export class EtcdRoute extends Route {
 
   override heal(): void {
     this.refused = false
+    this.endCut()
+  }
+
+  /** Ends a cut only: an endpoint that refuses connections goes on refusing them. */
+  endCut(): void {
     super.heal()
   }
 

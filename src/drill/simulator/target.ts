@@ -248,12 +248,7 @@ function cut(
       break
     case 'store':
       if (on && etcd !== undefined) etcd.cut = true
-      else if (etcd?.cut) {
-        const { refused } = etcd
-        etcd.heal()
-        // The end of a partition does not revive a dead member of etcd.
-        etcd.refused = refused
-      }
+      else if (etcd?.cut) etcd.endCut()
       break
     case 'server-store':
       server.store.cut = on

@@ -318,15 +318,15 @@ function newNodePort(service: Service, port: number): readonly Command[] {
   const target = { plural: serviceResource.plural, ...refOf(service) }
   const { ports, healthCheckNodePort, externalTrafficPolicy } = service.spec ?? {}
   if (healthCheckNodePort !== port) {
-    const renamed = ports?.map((one, index) => {
-      const { nodePort, ...rest } = one
-      return nodePort === port ? { ...rest, name: `released-${index}` } : one
-    })
-    const released = ports?.map((one) => {
-      const { nodePort, ...rest } = one
-      return nodePort === port ? rest : one
-    })
-    return [renamed, released].map((next) => kubectlPatch(target, { spec: { ports: next } }))
+    const released = (isRenamed: boolean): Command => {
+      const next = ports?.map((one, index) => {
+        const { nodePort, ...rest } = one
+        if (nodePort !== port) return one
+        return isRenamed ? { ...rest, name: `released-${index}` } : rest
+      })
+      return kubectlPatch(target, { spec: { ports: next } })
+    }
+    return [released(true), released(false)]
   }
   // The server releases the port with the policy that needs it.
   return [

@@ -67,7 +67,8 @@ export class WorkQueue<Key extends string = string> {
   readonly #dirty = new Set<Key>()
   readonly #processing = new Set<Key>()
   readonly #delayed = new Map<Key, { readonly dueMs: number; readonly cancel: Cancel }>()
-  readonly #failures = new Map<Key, number>()
+  /** How often each key was added with rate limit, and since when. */
+  readonly #failures = new Map<Key, { readonly count: number; readonly sinceMs: number }>()
   /** The callers that wait for a key. Empty while a key is queued. */
   readonly #getters: ((key: Key | undefined) => void)[] = []
   #shuttingDown = false
@@ -111,16 +112,22 @@ export class WorkQueue<Key extends string = string> {
     this.#delayed.set(key, { dueMs, cancel })
   }
 
-  /** Adds a key after a delay that doubles each time until `forget`, within the overall rate of retries. */
+  /**
+   * Adds a key after a delay that doubles each time until `forget`, within the overall rate of retries. A key that was
+   * also added for other reasons, and so failed more often, waits no longer than if it had only been retried: about as
+   * long as it has failed. client-go counts the failures only, so seconds of trouble and many changes can cause a delay
+   * of minutes.
+   */
   addRateLimited(key: Key): void {
     if (this.#shuttingDown) return
-    const failures = this.numRequeues(key)
-    this.#failures.set(key, failures + 1)
-    const ownMs = Math.min(this.#retry.firstMs * 2 ** failures, this.#retry.maxMs)
+    const nowMs = this.#clock.monotonicMs()
+    const { firstMs, maxMs, bucket } = this.#retry
+    const { count, sinceMs } = this.#failures.get(key) ?? { count: 0, sinceMs: nowMs }
+    this.#failures.set(key, { count: count + 1, sinceMs })
+    const ownMs = Math.min(firstMs * 2 ** count, firstMs + nowMs - sinceMs, maxMs)
     const dueMs = this.#delayed.get(key)?.dueMs ?? Number.POSITIVE_INFINITY
     // A key that is due sooner anyway must not take a token from the others.
-    const isDueSooner = dueMs <= this.#clock.monotonicMs() + ownMs
-    this.addAfter(key, isDueSooner ? ownMs : Math.max(ownMs, this.#retry.bucket.reserve()))
+    this.addAfter(key, dueMs <= nowMs + ownMs ? ownMs : Math.max(ownMs, bucket.reserve()))
   }
 
   /** Adds a delayed key now. Has no effect if the key is not delayed. */
@@ -145,7 +152,7 @@ export class WorkQueue<Key extends string = string> {
 
   /** How often a key was added with rate limit since it was last forgotten. */
   numRequeues(key: Key): number {
-    return this.#failures.get(key) ?? 0
+    return this.#failures.get(key)?.count ?? 0
   }
 
   /**

@@ -112,9 +112,10 @@ export class ServiceQueue {
     if (isKubeError(error)) this.#failed.add(key)
     const retries = this.#queue.numRequeues(key)
     const fields = { service: key, retries, error }
-    if (retries === MAX_RETRIES) logger.error(fields, 'a Service cannot be synced; retrying')
     // Only at debug, because `Availability` logs an outage of the server once.
-    else if (isKubeError(error, 'Unreachable', 'Conflict') || retries > 0) logger.debug(fields, 'a sync failed')
+    if (isKubeError(error, 'Unreachable')) logger.debug(fields, 'a sync failed')
+    else if (retries === MAX_RETRIES) logger.error(fields, 'a Service cannot be synced; retrying')
+    else if (isKubeError(error, 'Conflict') || retries > 0) logger.debug(fields, 'a sync failed')
     else logger.warn(fields, 'a sync failed; trying again')
   }
 }

@@ -142,6 +142,25 @@ test('without other orders the first retry comes after 5 ms and the last delay i
   }
 })
 
+test('a key that fails at many changes within three seconds is retried within four, and then doubles its delay', async () => {
+  const { time, queue } = setUp({ firstMs: 1_000 })
+  const delays: number[] = []
+  for (let i = 0; i < 12; i++) {
+    queue.addRateLimited('a')
+    await time.advance(250)
+    queue.add('a')
+    await work(queue)
+  }
+  for (let i = 0; i < 3; i++) {
+    const beganMs = time.nowMs
+    queue.addRateLimited('a')
+    await time.runUntil(() => queue.length === 1, 60_000)
+    await work(queue)
+    delays.push(time.nowMs - beganMs)
+  }
+  assert.deepEqual(delays, [4_000, 8_000, 16_000])
+})
+
 test('all retries together keep to the overall rate', async () => {
   const { time, queue } = setUp({ firstMs: 1, qps: 10, burst: 2 })
   for (let i = 0; i < 6; i++) queue.addRateLimited(`key-${i}`)

@@ -1,5 +1,5 @@
 import { rmSync } from 'node:fs'
-import { glob, mkdtemp, stat } from 'node:fs/promises'
+import { glob, mkdtemp, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join, matchesGlob, relative, resolve } from 'node:path'
 import { finished } from 'node:stream/promises'
@@ -16,6 +16,8 @@ interface Tier {
   readonly files: readonly string[]
   readonly except: readonly string[]
   readonly concurrency: number
+  /** Files that change nothing of their process. Several of them share one, because most of their time is its start. */
+  readonly sharing?: string
   /** Files that run after the others, two at a time: they judge how soon something happens. */
   readonly timed?: readonly string[]
   readonly testTimeoutMs: number
@@ -39,9 +41,17 @@ const inProcess = {
 const withPeers = { testTimeoutMs: 5 * minute, tierTimeoutMs: 60 * minute, needsPeers: true }
 /** With more files at a time the pauses of the machine look like faults of the program. */
 const TIMED_CONCURRENCY = 2
+/** So many files share a process. */
+const SHARING = 8
 
 const tiers: Readonly<Record<string, Tier>> = {
-  unit: { files: ['test/**/*.test.ts'], except: ['test/{real,long,bench,floor}/**'], ...inProcess },
+  unit: {
+    files: ['test/**/*.test.ts'],
+    except: ['test/{real,long,bench,floor}/**'],
+    sharing:
+      'test/{apiserver,bootstrap,config,documents,drill/{report,scenario,simulator},endpoints,endpointslice,etcd,kube,kubernetes-service,lifecycle,namespaces,net,protobuf,repair,runtime,service-cidr,upstream,verify,workloads}/**',
+    ...inProcess,
+  },
   floor: {
     files: [
       'test/simulation/**/*.test.ts',
@@ -58,7 +68,7 @@ const tiers: Readonly<Record<string, Tier>> = {
     files: ['test/real/**/*.test.ts'],
     except: [],
     // Most of a file is waiting.
-    concurrency: 4,
+    concurrency: 5,
     timed: [
       'test/real/{fault-matrix,fleet*,drill-*,members,outage*,shutdown,credentials,etcd-*,flow-control,sidecar-kit*,testing-*}.test.ts',
     ],
@@ -100,11 +110,12 @@ const rank = (file: string): string => `${LONGEST.test(file) ? 0 : 1} ${file}`
 const files = [...new Set(found.flat())].sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
 if (tier.needsPeers && !(await ensurePeers({ forLong: tierName === 'long' }))) process.exit(1)
 
-// Each file is a process of its own, and most of what a short one costs is to compile what it imports. The other tiers run the built
-// program, which is to find its own cache.
+// Most of what a short file costs is to compile what it imports. The other tiers run the built program, which is to find its own cache.
 if (!tier.needsPeers) process.env.NODE_COMPILE_CACHE ??= resolve('node_modules/.cache/compiled')
 // Read by test/support/tier.ts.
 process.env.TEST_TIER = tierName
+const ownDirectory = await mkdtemp(join(root, 'dist.test-'))
+process.once('exit', () => rmSync(ownDirectory, { recursive: true, force: true }))
 if (files.some((file) => file.startsWith('test/commands/'))) process.env.TEST_PROGRAM = await bundledProgram()
 const problems: string[] = []
 const overall = AbortSignal.timeout(tier.tierTimeoutMs)
@@ -118,11 +129,23 @@ for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 }
 const startedAt = performance.now()
 const timed = files.filter((file) => tier.timed?.some((pattern) => matchesGlob(file, pattern)))
-const rest = files.filter((file) => !timed.includes(file))
+const sharing = paths.length > 0 ? [] : files.filter((file) => tier.sharing && matchesGlob(file, tier.sharing))
+/** The files that one process runs, by the module that imports them. */
+const shared = new Map<string, readonly string[]>()
+for (let from = 0; from < sharing.length; from += SHARING) {
+  const module = join(ownDirectory, `files-${from}.test.ts`)
+  const imported = sharing.slice(from, from + SHARING)
+  await writeFile(module, imported.map((file) => `import ${JSON.stringify(resolve(file))}\n`).join(''))
+  shared.set(inRoot(module), imported)
+}
+const rest = [...files.filter((file) => !timed.includes(file) && !sharing.includes(file)), ...shared.keys()]
 const durations: { readonly file: string; readonly ms: number }[] = []
+/** The files of which a test has ended. */
+const tested = new Set<string>()
 const total = { ran: 0, passed: 0, failed: 0 }
 if (rest.length > 0) await runFiles(rest, tier.concurrency)
 if (timed.length > 0) await runFiles(timed, TIMED_CONCURRENCY)
+for (const file of sharing) if (!tested.has(file)) problems.push(`no test in ${file}`)
 if (total.ran === 0) problems.push('no test ran')
 if (overall.aborted) problems.push(`not done within ${tier.tierTimeoutMs / minute} minutes`)
 for (const problem of problems) console.error(`✖ ${problem}`)
@@ -146,11 +169,15 @@ async function runFiles(some: readonly string[], concurrency: number): Promise<v
   tests.on('test:pass', ({ name, file, skip, todo }) => {
     if (skip !== undefined || todo !== undefined) problems.push(`skipped or todo: ${name} (${inRoot(file)})`)
   })
+  for (const end of ['test:pass', 'test:fail'] as const) tests.on(end, ({ file }) => void tested.add(inRoot(file)))
   // A file without a test, or without one that the pattern names, counts as a test that passed: those are not ours.
   let withoutTests = 0
   tests.on('test:summary', ({ file, counts, success, duration_ms }) => {
     if (file !== undefined) {
-      durations.push({ file: inRoot(file), ms: duration_ms })
+      const together = shared.get(inRoot(file))
+      durations.push({ file: together?.join(' ') ?? inRoot(file), ms: duration_ms })
+      if (!success && together !== undefined)
+        problems.push(`a failure in ${inRoot(file)}, which runs ${together.join(' ')}`)
       if (counts.tests > 0) return
       withoutTests++
       if (!options['test-name-pattern']) problems.push(`no test in ${inRoot(file)}`)
@@ -170,10 +197,8 @@ async function runFiles(some: readonly string[], concurrency: number): Promise<v
 
 /** From its sources the program needs three times as long to start: most of that is the Kubernetes client's thousand modules. */
 async function bundledProgram(): Promise<string> {
-  const directory = await mkdtemp(join(root, 'dist.test-'))
-  process.once('exit', () => rmSync(directory, { recursive: true, force: true }))
-  await bundleCommandLine(directory)
-  return join(directory, 'cli.js')
+  await bundleCommandLine(ownDirectory)
+  return join(ownDirectory, 'cli.js')
 }
 
 async function filesOf(pattern: string, except: readonly string[]): Promise<string[]> {

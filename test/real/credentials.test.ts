@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { EndpointSlice, KubeEvent } from '../../src/kube/resources.ts'
 import type { Apiserver } from '../peers/apiserver.ts'
@@ -168,38 +168,41 @@ test('an exec plugin that needs 20 s for each token after the first costs no add
   await assertWrites(server, master)
 })
 
-for (const [what, user] of [
-  ['its exec plugin fails', { exec: { command: 'sh', args: ['plugin.sh'] } }],
-  ['its exec plugin needs 20 s', { exec: { command: 'sh', args: ['slow-plugin.sh'] } }],
-  ['its token file is missing', { tokenFile: 'token' }],
-] as const) {
-  test(`a sidecar that restarts while ${what} keeps the address of its server`, async (t) => {
-    const { owner, etcd, server, directory, kubeconfig, rewrite, start } = await setUp(t)
-    const token = join(directory, 'token')
-    const apiVersion = 'client.authentication.k8s.io/v1'
-    const grant = `printf '{"apiVersion":"${apiVersion}","kind":"ExecCredential","status":{"token":"${server.token}"}}'`
-    writeFileSync(join(directory, 'plugin.sh'), `[ -e ${token} ] || exit 1\n${grant}`)
-    writeFileSync(join(directory, 'slow-plugin.sh'), `[ -e ${token} ] || sleep 20\n${grant}`)
-    const inDirectory = (file: string): string => join(directory, file)
-    rewrite(
-      'exec' in user
-        ? { exec: { ...user.exec, apiVersion, args: user.exec.args.map(inDirectory), interactiveMode: 'Never' } }
-        : { tokenFile: inDirectory(user.tokenFile) },
-    )
-    writeFileSync(token, server.token)
-    const flags = [`--etcd-servers=${etcd.url}`, '--lease-ttl=20s', '--reconcile-interval=2s']
-    const { master, watched, from } = await start(flags)
-    await master.kill()
-    renameSync(token, `${token}.away`)
-    const again = await startMaster(owner, server, { address: troubled, kubeconfig, flags })
-    await sleep(25_000)
-    again.assertRunning()
-    renameSync(`${token}.away`, token)
-    await again.waitForLog(/own API server is ready/, boundMs)
-    assertListedThroughout(watched, from)
-    assert.equal(again.logged(/no credentials are available yet/).length, what.endsWith('20 s') ? 0 : 1)
-  })
-}
+// Nearly all of it is waiting.
+describe('a sidecar restarts while it gets no credentials', { concurrency: true }, () => {
+  for (const [what, user] of [
+    ['its exec plugin fails', { exec: { command: 'sh', args: ['plugin.sh'] } }],
+    ['its exec plugin needs 20 s', { exec: { command: 'sh', args: ['slow-plugin.sh'] } }],
+    ['its token file is missing', { tokenFile: 'token' }],
+  ] as const) {
+    test(`${what}: it keeps the address of its server`, async (t) => {
+      const { owner, etcd, server, directory, kubeconfig, rewrite, start } = await setUp(t)
+      const token = join(directory, 'token')
+      const apiVersion = 'client.authentication.k8s.io/v1'
+      const grant = `printf '{"apiVersion":"${apiVersion}","kind":"ExecCredential","status":{"token":"${server.token}"}}'`
+      writeFileSync(join(directory, 'plugin.sh'), `[ -e ${token} ] || exit 1\n${grant}`)
+      writeFileSync(join(directory, 'slow-plugin.sh'), `[ -e ${token} ] || sleep 20\n${grant}`)
+      const inDirectory = (file: string): string => join(directory, file)
+      rewrite(
+        'exec' in user
+          ? { exec: { ...user.exec, apiVersion, args: user.exec.args.map(inDirectory), interactiveMode: 'Never' } }
+          : { tokenFile: inDirectory(user.tokenFile) },
+      )
+      writeFileSync(token, server.token)
+      const flags = [`--etcd-servers=${etcd.url}`, '--lease-ttl=20s', '--reconcile-interval=2s']
+      const { master, watched, from } = await start(flags)
+      await master.kill()
+      renameSync(token, `${token}.away`)
+      const again = await startMaster(owner, server, { address: troubled, kubeconfig, flags })
+      await sleep(25_000)
+      again.assertRunning()
+      renameSync(`${token}.away`, token)
+      await again.waitForLog(/own API server is ready/, boundMs)
+      assertListedThroughout(watched, from)
+      assert.equal(again.logged(/no credentials are available yet/).length, what.endsWith('20 s') ? 0 : 1)
+    })
+  }
+})
 
 test('a server that answers 401, 403, 404 or 429 to the sidecar alone stays listed, and the log says so once', async (t) => {
   const { owner, etcd, server, rewrite, start } = await setUp(t)

@@ -40,105 +40,108 @@ function openLeases(
   return new EtcdLeases({ ...options, etcd, clock: systemClock, logger: silentLogger, availability })
 }
 
-for (const { flavour, start } of [
-  { flavour: 'etcd', start: startEtcd },
-  { flavour: 'kine', start: startKine },
-] as const) {
-  describe(`leases in a real ${flavour}`, { concurrency: 4 }, () => {
-    const owner = openOwner({ after })
-    let url = ''
-    let stores = 0
+// Nearly all of it is waiting.
+describe('leases in a store', { concurrency: true }, () => {
+  for (const { flavour, start } of [
+    { flavour: 'etcd', start: startEtcd },
+    { flavour: 'kine', start: startKine },
+  ] as const) {
+    describe(`leases in a real ${flavour}`, { concurrency: 4 }, () => {
+      const owner = openOwner({ after })
+      let url = ''
+      let stores = 0
 
-    before(async () => {
-      url = (await start(owner)).url
-    })
-
-    const cases = masterLeasesContract((lifetime) => {
-      const world = openOwner()
-      const options = { url, prefix: `/contract-${++stores}`, ttlMs: lifetime === 'lasting' ? 60_000 : 5_000 }
-      const open = (): MasterLeases => openLeases(world, options)
-      return { ttlMs: options.ttlMs, open, pass: (ms) => sleep(ms), close: () => world.close() }
-    })
-    for (const { name, run } of cases) test(`${flavour}: ${name}`, run)
-
-    test('a lease that ends is never taken for a kube-apiserver’s while it does', async (t) => {
-      const options = { url, prefix: '/ending', ttlMs: 3_000 }
-      const [a, b] = [openLeases(t, options), openLeases(t, options)]
-      await a.update(self, signal)
-      await untilPasses(
-        'the end of the lease',
-        async () => {
-          const live = await b.list(signal)
-          assert.ok(live.every((lease) => lease.holder !== undefined))
-          assert.deepEqual(live, [])
-        },
-        { withinMs },
-      )
-      await a.update(self, signal)
-      assert.deepEqual(await addressesOf(b), ['192.0.2.1'])
-    })
-
-    test('renewals that go into a dead connection and are given up cost the next one nothing, and are this master’s own', async (t) => {
-      const proxy = await TcpProxy.start(openOwner(t), { target: Number(new URL(url).port) })
-      const options = { url: `http://127.0.0.1:${proxy.port}`, prefix: '/lost', ttlMs: 60_000 }
-      const [a, b] = [openLeases(t, options), openLeases(t, { ...options, url })]
-      const stop = new AbortController()
-      let looks = 0
-      const watching = a.watch(() => looks++, stop.signal)
-      await a.update(self, signal)
-      for (let round = 0; round < 3; round++) {
-        proxy.lose()
-        await assert.rejects(a.update(self, AbortSignal.timeout(500)), { name: 'TimeoutError' })
-        await a.update(self, AbortSignal.timeout(5_000))
-      }
-      assert.deepEqual(await addressesOf(b), ['192.0.2.1'])
-      const before = looks
-      await b.update(holder('192.0.2.2', { host: 'other' }), signal)
-      await untilPasses('a look', () => assert.ok(looks > before), { withinMs })
-      await a.mark({ ...self, state: 'unready' }, signal)
-      assert.deepEqual(
-        (await b.list(signal)).map((lease) => lease.holder?.state),
-        ['unready', 'ready'],
-      )
-      stop.abort()
-      await watching
-    })
-
-    test('a kube-apiserver lists who has a lease of ours, and we list it; who is unready or gone is listed by neither', async (t) => {
-      const peers: Owner = openOwner(t)
-      const etcd = { url }
-      const server = await startApiserver(peers, {
-        kind: 'stock',
-        etcd,
-        etcdPrefix: '/fleet',
-        advertiseAddress: foreign,
+      before(async () => {
+        url = (await start(owner)).url
       })
-      const leases = openLeases(t, { url, prefix: '/fleet', ttlMs: 15_000 })
-      const stop = keepRenewed(t, leases)
-      await whenListed(server, self.addresses[0] ?? '', foreign)
-      assert.deepEqual(
-        (await leases.list(signal)).map(({ address, holder: held }) => [address, held?.host]),
-        [
-          [foreign, undefined],
-          ['192.0.2.1', 'host'],
-        ],
-      )
-      await stop.as('unready')
-      await whenListed(server, foreign)
-      assert.deepEqual(await addressesOf(leases), ['192.0.2.1', foreign])
-      await stop.as('ready')
-      await whenListed(server, '192.0.2.1', foreign)
-      await stop.end()
-      await leases.remove(self, signal)
-      assert.deepEqual(await addressesOf(leases), [foreign])
-      await whenListed(server, foreign)
-      await server.kill()
-      await untilPasses('its lease has ended', async () => assert.deepEqual(await addressesOf(leases), []), {
-        withinMs,
+
+      const cases = masterLeasesContract((lifetime) => {
+        const world = openOwner()
+        const options = { url, prefix: `/contract-${++stores}`, ttlMs: lifetime === 'lasting' ? 60_000 : 5_000 }
+        const open = (): MasterLeases => openLeases(world, options)
+        return { ttlMs: options.ttlMs, open, pass: (ms) => sleep(ms), close: () => world.close() }
+      })
+      for (const { name, run } of cases) test(`${flavour}: ${name}`, run)
+
+      test('a lease that ends is never taken for a kube-apiserver’s while it does', async (t) => {
+        const options = { url, prefix: '/ending', ttlMs: 3_000 }
+        const [a, b] = [openLeases(t, options), openLeases(t, options)]
+        await a.update(self, signal)
+        await untilPasses(
+          'the end of the lease',
+          async () => {
+            const live = await b.list(signal)
+            assert.ok(live.every((lease) => lease.holder !== undefined))
+            assert.deepEqual(live, [])
+          },
+          { withinMs },
+        )
+        await a.update(self, signal)
+        assert.deepEqual(await addressesOf(b), ['192.0.2.1'])
+      })
+
+      test('renewals that go into a dead connection and are given up cost the next one nothing, and are this master’s own', async (t) => {
+        const proxy = await TcpProxy.start(openOwner(t), { target: Number(new URL(url).port) })
+        const options = { url: `http://127.0.0.1:${proxy.port}`, prefix: '/lost', ttlMs: 60_000 }
+        const [a, b] = [openLeases(t, options), openLeases(t, { ...options, url })]
+        const stop = new AbortController()
+        let looks = 0
+        const watching = a.watch(() => looks++, stop.signal)
+        await a.update(self, signal)
+        for (let round = 0; round < 3; round++) {
+          proxy.lose()
+          await assert.rejects(a.update(self, AbortSignal.timeout(500)), { name: 'TimeoutError' })
+          await a.update(self, AbortSignal.timeout(5_000))
+        }
+        assert.deepEqual(await addressesOf(b), ['192.0.2.1'])
+        const before = looks
+        await b.update(holder('192.0.2.2', { host: 'other' }), signal)
+        await untilPasses('a look', () => assert.ok(looks > before), { withinMs })
+        await a.mark({ ...self, state: 'unready' }, signal)
+        assert.deepEqual(
+          (await b.list(signal)).map((lease) => lease.holder?.state),
+          ['unready', 'ready'],
+        )
+        stop.abort()
+        await watching
+      })
+
+      test('a kube-apiserver lists who has a lease of ours, and we list it; who is unready or gone is listed by neither', async (t) => {
+        const peers: Owner = openOwner(t)
+        const etcd = { url }
+        const server = await startApiserver(peers, {
+          kind: 'stock',
+          etcd,
+          etcdPrefix: '/fleet',
+          advertiseAddress: foreign,
+        })
+        const leases = openLeases(t, { url, prefix: '/fleet', ttlMs: 15_000 })
+        const stop = keepRenewed(t, leases)
+        await whenListed(server, self.addresses[0] ?? '', foreign)
+        assert.deepEqual(
+          (await leases.list(signal)).map(({ address, holder: held }) => [address, held?.host]),
+          [
+            [foreign, undefined],
+            ['192.0.2.1', 'host'],
+          ],
+        )
+        await stop.as('unready')
+        await whenListed(server, foreign)
+        assert.deepEqual(await addressesOf(leases), ['192.0.2.1', foreign])
+        await stop.as('ready')
+        await whenListed(server, '192.0.2.1', foreign)
+        await stop.end()
+        await leases.remove(self, signal)
+        assert.deepEqual(await addressesOf(leases), [foreign])
+        await whenListed(server, foreign)
+        await server.kill()
+        await untilPasses('its lease has ended', async () => assert.deepEqual(await addressesOf(leases), []), {
+          withinMs,
+        })
       })
     })
-  })
-}
+  }
+})
 
 test('a lease with a field that nobody here knows is listed by a kube-apiserver, and by us', async (t) => {
   const owner = openOwner(t)

@@ -41,6 +41,12 @@ export class TokenBucket {
     return this.#tokens >= 0 ? 0 : (-this.#tokens / this.#options.qps) * 1000
   }
 
+  /** Gives back one token that was reserved and is not needed. */
+  giveBack(): void {
+    this.#tokens += 1
+    this.#refill()
+  }
+
   /** Gives back the future tokens that are reserved, because nobody waits for them any more. */
   cancelReservations(): void {
     this.#refill()

@@ -67,6 +67,8 @@ export class WorkQueue<Key extends string = string> {
   readonly #dirty = new Set<Key>()
   readonly #processing = new Set<Key>()
   readonly #delayed = new Map<Key, { readonly dueMs: number; readonly cancel: Cancel }>()
+  /** The delayed keys that have reserved a retry of the overall rate. */
+  readonly #reserved = new Set<Key>()
   /** How often each key was added with rate limit, and since when. */
   readonly #failures = new Map<Key, { readonly count: number; readonly sinceMs: number }>()
   /** The callers that wait for a key. Empty while a key is queued. */
@@ -107,6 +109,7 @@ export class WorkQueue<Key extends string = string> {
     known?.cancel()
     const cancel = this.#clock.schedule(delayMs, () => {
       this.#delayed.delete(key)
+      this.#reserved.delete(key)
       this.add(key)
     })
     this.#delayed.set(key, { dueMs, cancel })
@@ -126,8 +129,15 @@ export class WorkQueue<Key extends string = string> {
     this.#failures.set(key, { count: count + 1, sinceMs })
     const ownMs = Math.min(firstMs * 2 ** count, firstMs + nowMs - sinceMs, maxMs)
     const dueMs = this.#delayed.get(key)?.dueMs ?? Number.POSITIVE_INFINITY
-    // A key that is due sooner anyway must not take a token from the others.
-    this.addAfter(key, dueMs <= nowMs + ownMs ? ownMs : Math.max(ownMs, bucket.reserve()))
+    // A key that is due sooner anyway must not take a token from the others, nor may one take two for one retry.
+    if (dueMs <= nowMs + ownMs) {
+      this.addAfter(key, ownMs)
+      return
+    }
+    this.#giveBack(key)
+    const delayMs = Math.max(ownMs, bucket.reserve())
+    if (delayMs > 0) this.#reserved.add(key)
+    this.addAfter(key, delayMs)
   }
 
   /** Adds a delayed key now. Has no effect if the key is not delayed. */
@@ -136,18 +146,27 @@ export class WorkQueue<Key extends string = string> {
     if (delayed === undefined) return
     delayed.cancel()
     this.#delayed.delete(key)
+    this.#reserved.delete(key)
     this.add(key)
   }
 
-  /** Adds now every delayed key that was added with rate limit and not forgotten since. */
-  expediteFailed(): void {
-    for (const key of this.#failures.keys()) this.expedite(key)
+  /**
+   * Adds now every delayed key that was added with rate limit and not forgotten since. `anew`: the cause of the
+   * failures has ended, so a key that fails again is retried after the first delay, as is one whose work is under way.
+   */
+  expediteFailed(anew = false): void {
+    const sinceMs = this.#clock.monotonicMs()
+    for (const [key, { count }] of this.#failures) {
+      if (anew) this.#failures.set(key, { count, sinceMs })
+      this.expedite(key)
+    }
     this.#retry.bucket.cancelReservations()
   }
 
   /** Resets the delay of a key after a success, or when nobody will retry. The key stays in the queue. */
   forget(key: Key): void {
     this.#failures.delete(key)
+    this.#giveBack(key)
   }
 
   /** How often a key was added with rate limit since it was last forgotten. */
@@ -215,6 +234,10 @@ export class WorkQueue<Key extends string = string> {
       options.failed?.(key, error)
       this.addRateLimited(key)
     }
+  }
+
+  #giveBack(key: Key): void {
+    if (this.#reserved.delete(key)) this.#retry.bucket.giveBack()
   }
 
   #enqueue(key: Key): void {

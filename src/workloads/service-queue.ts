@@ -2,7 +2,7 @@ import type { KubeApi } from '../kube/api.ts'
 import { isKubeError } from '../kube/errors.ts'
 import type { EventSink } from '../kube/event-object.ts'
 import type { Informers } from '../kube/informer.ts'
-import type { Clock } from '../runtime/clock.ts'
+import type { Cancel, Clock } from '../runtime/clock.ts'
 import { type RetryRate, WorkQueue, type WorkQueueObserver } from '../runtime/work-queue.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { ServiceMembers } from './service-members.ts'
@@ -48,6 +48,7 @@ export class ServiceQueue {
   /** Services whose last sync failed because of the server. */
   readonly #failed = new Set<string>()
   #expeditedMs = Number.NEGATIVE_INFINITY
+  #cancelExpedite: Cancel | undefined
 
   constructor(options: ServiceQueueOptions) {
     this.#options = options
@@ -69,20 +70,30 @@ export class ServiceQueue {
     else if (this.#changed.has(key)) this.#changed.set(key, true)
   }
 
-  /** Retries all failed Services at once. */
+  /** Retries all failed Services at once, because the API server is available again. */
   expedite(): void {
-    this.#expeditedMs = this.#options.clock.monotonicMs()
-    this.#queue.expediteFailed()
+    this.#expedite(true)
   }
 
   /** Syncs Services until the signal is aborted; resolves when the running syncs have ended. */
-  run(signal: AbortSignal, sync: (key: string, signal: AbortSignal) => Promise<void>): Promise<void> {
-    return this.#queue.run({
-      workers: this.#options.workers,
-      signal,
-      reconcile: (key, signal) => this.#reconcile(key, () => sync(key, signal)),
-      failed: (key, error) => this.#logFailure(key, error),
-    })
+  async run(signal: AbortSignal, sync: (key: string, signal: AbortSignal) => Promise<void>): Promise<void> {
+    try {
+      await this.#queue.run({
+        workers: this.#options.workers,
+        signal,
+        reconcile: (key, signal) => this.#reconcile(key, () => sync(key, signal)),
+        failed: (key, error) => this.#logFailure(key, error),
+      })
+    } finally {
+      this.#cancelExpedite?.()
+    }
+  }
+
+  #expedite(anew: boolean): void {
+    this.#cancelExpedite?.()
+    this.#cancelExpedite = undefined
+    this.#expeditedMs = this.#options.clock.monotonicMs()
+    this.#queue.expediteFailed(anew)
   }
 
   async #reconcile(key: string, sync: () => Promise<void>): Promise<void> {
@@ -103,8 +114,11 @@ export class ServiceQueue {
 
   /** When one Service is no longer refused, others may be accepted too. */
   #recovered(): void {
-    if (this.#failed.size > 0 && this.#options.clock.monotonicMs() - this.#expeditedMs >= MIN_EXPEDITE_INTERVAL_MS)
-      this.expedite()
+    if (this.#failed.size === 0 || this.#cancelExpedite !== undefined) return
+    const { clock } = this.#options
+    const waitMs = this.#expeditedMs + MIN_EXPEDITE_INTERVAL_MS - clock.monotonicMs()
+    if (waitMs <= 0) this.#expedite(false)
+    else this.#cancelExpedite = clock.schedule(waitMs, () => this.#expedite(false))
   }
 
   #logFailure(key: string, error: unknown): void {

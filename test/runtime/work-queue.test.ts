@@ -172,6 +172,22 @@ test('all retries together keep to the overall rate', async () => {
   assert.equal(queue.length, 6)
 })
 
+test('a key that fails while its retry waits takes part of the overall rate once, and none when it succeeds', async () => {
+  const { time, queue } = setUp({ firstMs: 1, qps: 10, burst: 2 })
+  const flapping = Array.from({ length: 30 }, (_, index) => `key-${index}`)
+  for (let round = 0; round < 8; round++) {
+    for (const key of flapping) queue.addRateLimited(key)
+    await time.advance(10)
+    while (queue.length > 0) await work(queue)
+  }
+  for (const key of flapping) queue.forget(key)
+  queue.addRateLimited('quiet')
+  await time.advance(300)
+  const ready: unknown[] = []
+  while (queue.length > 0) ready.push(await work(queue))
+  assert.ok(ready.includes('quiet'), `${ready}`)
+})
+
 test('a queue that is shut down takes nothing in, drops what is delayed and hands out what waits, then ends', async () => {
   const { time, queue } = setUp()
   queue.add('a')
@@ -370,6 +386,21 @@ test('of all that waits only what failed is hastened, and its next delay goes on
   assert.equal(queue.length, 0)
   await time.advance(1)
   assert.equal(queue.length, 1)
+})
+
+test('when the cause of all failures has ended, what fails again is retried after the first delay', async () => {
+  const { time, queue } = setUp({ firstMs: 100 })
+  for (let i = 0; i < 5; i++) {
+    queue.addRateLimited('a')
+    await time.runUntil(() => queue.length === 1, 60_000)
+    assert.equal(await queue.get(), 'a')
+    if (i === 4) queue.expediteFailed(true)
+    queue.done('a')
+  }
+  queue.addRateLimited('a')
+  await time.advance(100)
+  assert.equal(queue.length, 1)
+  assert.equal(queue.numRequeues('a'), 6)
 })
 
 test('a key that failed and is worked on again is not hastened', async () => {

@@ -279,6 +279,35 @@ test('when one Service is refused no longer the others are tried at once, and no
   assert.deepEqual(syncs, ['64500 ns/late'])
 })
 
+test('a recovery soon after the others were tried has them tried again when ten seconds have passed', async (t) => {
+  const failing = new Set(['ns/a', 'ns/b'])
+  const { time, queue, syncs } = setUp(
+    t,
+    async (key) => {
+      if (failing.has(key)) throw new KubeError('ServerError', 'a webhook fails')
+    },
+    { retry: { firstMs: 60_000 } },
+  )
+  queue.add('ns/a')
+  queue.add('ns/b')
+  await time.advance(1_000)
+  failing.delete('ns/b')
+  queue.add('ns/b')
+  await time.advance(1_000)
+  assert.ok(syncs.includes('1000 ns/a'))
+  syncs.length = 0
+  failing.add('ns/c')
+  queue.add('ns/c')
+  await time.advance(1_000)
+  failing.clear()
+  queue.add('ns/c')
+  await time.advance(10_000)
+  assert.deepEqual(
+    syncs.filter((sync) => !sync.endsWith('ns/c')),
+    ['11000 ns/a'],
+  )
+})
+
 test('Services that wait for their copies do not use up the retries of those that fail', async (t) => {
   const { time, queue, syncs } = setUp(t, async (key) => {
     if (key === 'ns/bad') throw new KubeError('ServerError', 'refused')

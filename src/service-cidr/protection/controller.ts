@@ -89,7 +89,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
   }
 
   expedite(): void {
-    this.#queue.expediteFailed()
+    this.#queue.expediteFailed(true)
   }
 
   /**

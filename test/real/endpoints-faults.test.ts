@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { seededRandom } from '../../src/runtime/random.ts'
 import { type Cluster, startCluster } from '../peers/cluster.ts'
 import { residentMib } from '../peers/footprint.ts'
 import type { Fault } from '../peers/http-proxy.ts'
 import { openOwner } from '../peers/owner.ts'
 import type { Program } from '../peers/program.ts'
+import { testSeed } from '../support/test-seed.ts'
 import { EndpointsWorld, startControllers, startWay, type Way } from './endpoints-world.ts'
 
-const seed = Date.now() % 1_000_000
+const seed = testSeed()
 const faultMs = 4_000
 const shortOutageMs = 10_000
 const outageMs = 30_000
@@ -31,7 +33,8 @@ describe(`while Services and Pods come, change and go (seed ${seed})`, () => {
     program = await startControllers(owner, way)
   })
 
-  const sometimes = (): boolean => Math.random() < 0.5
+  const random = seededRandom(seed, 'faults')
+  const sometimes = (): boolean => random.next() < 0.5
   const isWatch = (path: string): boolean => path.includes('watch=')
   const failing =
     (matches: (path: string) => boolean, fault: Fault) =>

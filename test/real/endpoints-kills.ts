@@ -3,6 +3,7 @@ import type { TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startCluster } from '../peers/cluster.ts'
 import { openOwner } from '../peers/owner.ts'
+import { testSeed } from '../support/test-seed.ts'
 import { EndpointsWorld, startControllers } from './endpoints-world.ts'
 
 const killsBetweenRests = 5
@@ -12,7 +13,7 @@ const settledWithinMs = 30_000
 export async function killOverAndOver(t: TestContext, kills: number): Promise<void> {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare' })
-  const seed = Date.now() % 1_000_000
+  const seed = testSeed()
   t.diagnostic(`seed ${seed}`)
   const world = await EndpointsWorld.start(server.api, seed)
   world.watch(owner)

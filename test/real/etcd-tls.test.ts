@@ -72,7 +72,7 @@ describe('a real etcd that wants client certificates', () => {
   test('a client whose certificate expires goes on with its connection, is refused a new one, and is served once the file is replaced', async (t) => {
     const { server, files, authority, owner } = await startWithTls(t)
     const proxy = await TcpProxy.start(owner, { target: server.port })
-    const lifeMs = 3_000
+    const lifeMs = 6_000
     files.rotate(authority.issue({ commonName: 'client', validForMs: lifeMs }))
     const expiresAtMs = performance.now() + lifeMs
     const etcd = openClient(t, [`https://127.0.0.1:${proxy.port}`], files.all)

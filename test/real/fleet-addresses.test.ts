@@ -19,7 +19,7 @@ const stores = ['etcd', 'kubernetes'] as const
 interface Fleet {
   readonly server: Apiserver
   readonly history: readonly Transition[]
-  start(host: string, address: string): Promise<Program>
+  start(host: string, address: string, flags?: readonly string[]): Promise<Program>
   whenListed(...addresses: readonly string[]): Promise<void>
 }
 
@@ -42,7 +42,7 @@ describe('addresses that several hosts have', { concurrency: 2 }, () => {
       server,
       history,
       prefix,
-      start: (host, address) => startMaster(own, server, { address, host, flags }),
+      start: (host, address, more = []) => startMaster(own, server, { address, host, flags: [...flags, ...more] }),
       whenListed: async (...addresses) => {
         await whenRight({ addresses, port: server.port }, boundMs)
       },
@@ -85,12 +85,15 @@ describe('addresses that several hosts have', { concurrency: 2 }, () => {
 
     test(`a host that comes with the address of one that died takes its place, and nobody is written off (leases in ${store})`, async (t) => {
       const { history, start, whenListed, prefix } = await startFleet(t, store)
-      const [, old] = await Promise.all([start('steady', '192.0.2.1'), start('old', '192.0.2.2')])
+      // The lease of the old one must last until the new one has started, and has its own.
+      const longTtlMs = 15_000
+      const longLease = [`--lease-ttl=${longTtlMs / 1000}s`]
+      const [, old] = await Promise.all([start('steady', '192.0.2.1', longLease), start('old', '192.0.2.2', longLease)])
       await whenListed('192.0.2.1', '192.0.2.2')
       const from = history.length
       await old.kill()
-      await announced(await start('new', '192.0.2.2'))
-      await sleep(2 * ttlMs)
+      await announced(await start('new', '192.0.2.2', longLease))
+      await sleep(2 * longTtlMs)
       assert.deepEqual(history.slice(from), [], 'nothing is written')
       assertNeverEmpty(history)
       if (store !== 'etcd') return

@@ -145,9 +145,13 @@ test('with config/kustomize/flow-control no master loses its address to a flood 
   const flood = startFlood(owner, server)
   const renewals = new Map<string, number>()
   const late: string[] = []
+  let lookedMs = performance.now()
   await throughout(18_000, async () => {
     assert.deepEqual(await listed(), addresses)
     const { items } = await server.api.get<{ readonly items: readonly Lease[] }>(ownLeases)
+    // Between two looks that are too far apart there may have been a renewal that nobody saw.
+    if (performance.now() - lookedMs > 1_500) renewals.clear()
+    lookedMs = performance.now()
     for (const { metadata, spec } of items) {
       const name = metadata?.name ?? ''
       const renewedMs = Date.parse(spec?.renewTime ?? '')

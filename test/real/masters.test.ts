@@ -190,14 +190,6 @@ test('on kine a lease is watched for as long as it lasts before it counts as liv
   const key = '/registry/masterleases/192.0.2.1'
   const value = encodeMasterLease('192.0.2.1')
   let revision = await store.create(key, value, { lease: (await store.grantLease(6, signal)).id, signal })
-  const masters = await list(...flags)
-  assert.deepEqual(
-    masters.map(({ address, live, neverEnds }) => [address, live, neverEnds]),
-    [
-      ['192.0.2.1', null, false],
-      ['192.0.2.66', false, true],
-    ],
-  )
   const renewing = new AbortController()
   const renewed = (async () => {
     while (!renewing.signal.aborted) {
@@ -207,6 +199,14 @@ test('on kine a lease is watched for as long as it lasts before it counts as liv
     }
   })()
   try {
+    const masters = await list(...flags)
+    assert.deepEqual(
+      masters.map(({ address, live, neverEnds }) => [address, live, neverEnds]),
+      [
+        ['192.0.2.1', null, false],
+        ['192.0.2.66', false, true],
+      ],
+    )
     const refused = await run('masters', 'evict', '192.0.2.1', '--yes', ...flags)
     assert.deepEqual([refused.code, refused.stdout], [1, ''])
     assert.match(

@@ -51,7 +51,7 @@ describe('a lease store of somebody else, on a real Redis', () => {
     const ports = { api, readiness: inProcessReadiness(server), clock: systemClock, random, logger: silentLogger }
     const start = (address: string, onShutdown: 'keep' | 'withdraw') => {
       const settings = { advertiseAddress: address, leaseTtl: '4s', reconcileInterval: '2s', onShutdown }
-      const leases = new RedisLeases({ port: redis.port, fleet: 'three masters', ttlMs: 4_000, pollMs: 100 })
+      const leases = new RedisLeases({ port: redis.port, fleet: 'three masters', ttlMs: 6_000, pollMs: 100 })
       const master = createMaster(defineMaster(settings, `host of ${address}`), {
         ...ports,
         metrics: prometheusMetrics(),

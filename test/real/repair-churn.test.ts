@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Service } from '../../src/kube/resources.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
 import {
   addressesOf,
   allocationPaths,
@@ -18,6 +19,7 @@ import { startMaster } from '../peers/program.ts'
 import { whenReady } from '../peers/program-health.ts'
 import { changeRange, numberIn, type StoredRangeName, storedRange } from '../peers/stored-ranges.ts'
 import { removeValue } from '../peers/stored-values.ts'
+import { testSeed } from '../support/test-seed.ts'
 import { followAllocations, wronglyFreed } from './allocation-history.ts'
 
 const withinMs = 30_000
@@ -66,8 +68,10 @@ function holdsOf(service: Service): string {
   return `${addressesOf(service)} ${portsOf(service)}`
 }
 
+const random = seededRandom(testSeed(), 'churn')
+
 function any<T>(of: readonly T[]): T | undefined {
-  return of[Math.floor(Math.random() * of.length)]
+  return of[Math.floor(random.next() * of.length)]
 }
 
 /** Creates Services and deletes them, some at once, some after other things have happened to them. */
@@ -76,15 +80,15 @@ async function work(api: ApiClient, living: Living, worker: number, isOver: () =
   const mine: string[] = []
   while (!isOver()) {
     const name = `w${worker}-${made}`
-    const spec = Math.random() < 0.6 ? { type: 'NodePort' } : {}
+    const spec = random.next() < 0.6 ? { type: 'NodePort' } : {}
     const created = await api.create<Service>(allocationPaths.services, serviceNamed(name, spec))
     living.add(created)
     mine.push(name)
     made += 1
     living.made += 1
-    if (Math.random() < 0.5) await sleep(Math.random() * 60)
-    while (mine.length > 12 || (mine.length > 0 && Math.random() < 0.5)) {
-      const [gone] = mine.splice(Math.floor(Math.random() * mine.length), 1) as [string]
+    if (random.next() < 0.5) await sleep(random.next() * 60)
+    while (mine.length > 12 || (mine.length > 0 && random.next() < 0.5)) {
+      const [gone] = mine.splice(Math.floor(random.next() * mine.length), 1) as [string]
       const service = await api.get<Service>(path(gone))
       living.assertSame(service)
       living.remove(gone)
@@ -115,7 +119,7 @@ async function damage({ etcd, server }: Cluster, living: Living, damages: Damage
     )
     damages.taken += items.length
   }
-  if (Math.random() < 0.5) {
+  if (random.next() < 0.5) {
     await takeBits('servicenodeports', victims.flatMap(portsOf))
     return
   }
@@ -154,7 +158,7 @@ for (const kind of ['bare', 'bare-1.32'] as const) {
     const damaging = async (): Promise<void> => {
       while (!isOver()) {
         await damage(cluster, living, damages)
-        await sleep(Math.random() * 50)
+        await sleep(random.next() * 50)
       }
     }
     const working = Array.from({ length: workers }, (_, worker) => work(server.api, living, worker, isOver))

@@ -40,8 +40,8 @@ test('withdraw needs no address, and deletes the lease in etcd of a master whose
     gone.output,
     /^withdrawn: 192\.0\.2\.1 has no lease any more, and others remove it from the list, because the API server is not available here: /m,
   )
-  assert.ok(tookMs < 8_000, `${Math.round(tookMs)} ms`)
-  await watched.whenRight({ addresses: ['192.0.2.2'], port: securePort }, 2_000)
+  assert.ok(tookMs < 15_000, `${Math.round(tookMs)} ms`)
+  await watched.whenRight({ addresses: ['192.0.2.2'], port: securePort }, 6_000)
 
   // It comes back, and is withdrawn while it serves: its own write is the one that takes the address out.
   await first.start()
@@ -51,7 +51,7 @@ test('withdraw needs no address, and deletes the lease in etcd of a master whose
   const serving = await withdraw(first, 'host-1')
   assert.equal(serving.code, 0, serving.output)
   assert.match(serving.output, /^withdrawn: 192\.0\.2\.1 was removed from the list$/m)
-  await watched.whenRight({ addresses: ['192.0.2.2'], port: securePort }, 2_000)
+  await watched.whenRight({ addresses: ['192.0.2.2'], port: securePort }, 6_000)
   for (const { state } of watched.history.slice(since)) {
     assert.ok(listedIn(state.endpoints).includes('192.0.2.2'), 'the other one stays')
   }

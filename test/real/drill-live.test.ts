@@ -317,7 +317,10 @@ function held(
 ): NonNullable<DrillOutcome['report']>['variants'][number] {
   const [variant] = report?.variants ?? []
   assert.ok(variant, said)
-  for (const { violations } of variant.runs) assert.deepEqual(violations, [])
+  for (const { events, violations } of variant.runs) {
+    if (violations.length > 0) console.log(`${said}\n${JSON.stringify(events?.slice(-60))}`)
+    assert.deepEqual(violations, [])
+  }
   assert.equal(code, 0, said)
   t.diagnostic(JSON.stringify({ ...variant.figures.connections, writes: variant.figures.writes }))
   return variant

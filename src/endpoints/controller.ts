@@ -61,6 +61,9 @@ export class EndpointsController implements WorkloadController {
       this.#services.subscribe((change) => this.#serviceChanged(change)),
       members.subscribe((key) => this.#queue.add(key, batchPeriodMs)),
       this.#endpoints.subscribe((change) => this.#endpointsChanged(change)),
+      this.#endpoints.subscribeToLists((beganMs) => {
+        for (const key of this.#tracker.listed(beganMs, (key) => this.#endpoints.store.at(key))) this.#queue.add(key)
+      }),
     ]
   }
 

@@ -130,7 +130,8 @@ type LastWrite = { readonly atMs: number } & (
  * The last write of each Endpoints object by this process, to detect copies that are older. Upstream's
  * `staleEndpointsTracker` remembers updates. This one also remembers creations and deletions, which saves requests that
  * the server would refuse. A write that the copy has not received after {@link UNSEEN_MS}, a creation after
- * {@link CREATED_UNSEEN_MS}, counts no more: then the object is as the copy has it.
+ * {@link CREATED_UNSEEN_MS}, or with a list that was requested after the write, counts no more: then the object is as
+ * the copy has it.
  */
 export class EndpointsTracker {
   readonly #writes = new Map<string, LastWrite>()
@@ -186,6 +187,20 @@ export class EndpointsTracker {
   /** Records that the copy has received a change of the object. */
   observed(key: string): void {
     if (this.#writes.get(key)?.type !== 'replaced') this.#writes.delete(key)
+  }
+
+  /**
+   * Forgets the writes before `beganMs` that the copy does not show, because the copy comes from a list that was
+   * requested then. Returns the keys of the objects, which must be synced. `copyOf` returns the copy of an object.
+   */
+  listed(beganMs: number, copyOf: (key: string) => Endpoints | undefined): readonly string[] {
+    const keys: string[] = []
+    for (const [key, last] of this.#writes) {
+      if (last.atMs >= beganMs || !isBefore(last, copyOf(key))) continue
+      this.#writes.delete(key)
+      keys.push(key)
+    }
+    return keys
   }
 
   /** Forgets an object that is gone. */

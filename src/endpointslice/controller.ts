@@ -117,6 +117,9 @@ export class EndpointSliceController implements WorkloadController {
     )
     members.subscribe((key) => this.#queue.add(key, batchPeriodMs))
     slices.subscribe((change) => this.#sliceChanged(change))
+    slices.subscribeToLists((beganMs) => {
+      for (const key of this.#tracker.listed(beganMs, (key) => this.#slices.present(key))) this.#queue.add(key)
+    })
   }
 
   async run(signal: AbortSignal): Promise<void> {

@@ -22,8 +22,9 @@ interface Written extends Versioned {
  * `EndpointSliceTracker`.
  *
  * Upstream waits for ever for its writes to arrive in the copy. Here the copy counts as current {@link UNSEEN_MS} after
- * the write. If it lacks a written slice, it counts as current as soon as it has received changes later than the
- * slice's last write: the slice was then deleted while the watch was broken, and no event will follow.
+ * the write, and as soon as it comes from a list that was requested after the write. If it lacks a written slice, it
+ * counts as current as soon as it has received changes later than the slice's last write: the slice was then deleted
+ * while the watch was broken, and no event will follow.
  */
 export class SliceTracker {
   /** By the key of the Service that a slice names, then by the uid of the slice. */
@@ -60,16 +61,28 @@ export class SliceTracker {
   isStale(serviceKey: string, slices: readonly EndpointSlice[]): boolean {
     const known = this.#generations.get(serviceKey)
     if (known === undefined) return false
-    let awaited = 0
-    for (const written of known.values()) if (this.#isAwaited(written)) awaited++
-    for (const slice of slices) {
-      const written = known.get(uidOf(slice))
-      if (written === undefined) continue
-      const isOlder = written.generation === DELETION_EXPECTED || written.generation > generationOf(slice)
-      if (isOlder && this.#isRecent(written)) return true
-      if (this.#isAwaited(written)) awaited--
+    for (const [slice, written] of unseen(known, slices)) {
+      const isSuperseded = slice === undefined && isNewer(this.#newest, written)
+      if (!isSuperseded && this.#nowMs() - written.atMs < UNSEEN_MS) return true
     }
-    return awaited > 0
+    return false
+  }
+
+  /**
+   * Forgets the writes before `beganMs` that the copy does not show, because the copy comes from a list that was
+   * requested then. Returns the keys of their Services, which must be synced. `copyOf` returns a Service's slices.
+   */
+  listed(beganMs: number, copyOf: (serviceKey: string) => readonly EndpointSlice[]): ReadonlySet<string> {
+    const keys = new Set<string>()
+    for (const [key, known] of this.#generations) {
+      for (const [, written, uid] of unseen(known, copyOf(key))) {
+        if (written.atMs >= beganMs) continue
+        known.delete(uid)
+        keys.add(key)
+      }
+      if (known.size === 0) this.#generations.delete(key)
+    }
+    return keys
   }
 
   /** Records that the copy has received this state of a slice. */
@@ -102,15 +115,6 @@ export class SliceTracker {
     this.#generations.delete(serviceKey)
   }
 
-  #isAwaited(written: Written): boolean {
-    if (written.generation === DELETION_EXPECTED || isNewer(this.#newest, written)) return false
-    return this.#isRecent(written)
-  }
-
-  #isRecent({ atMs }: Written): boolean {
-    return this.#nowMs() - atMs < UNSEEN_MS
-  }
-
   #of(slice: EndpointSlice): Map<string, Written> | undefined {
     return this.#generations.get(trackedUnder(slice))
   }
@@ -124,6 +128,22 @@ export class SliceTracker {
     }
     const { resourceVersion } = slice.metadata ?? {}
     known.set(uidOf(slice), { generation, atMs: this.#nowMs(), metadata: { resourceVersion } })
+  }
+}
+
+/** The writes of a Service's slices that `slices`, its copy, does not show, each with the slice that the copy has. */
+function* unseen(
+  known: ReadonlyMap<string, Written>,
+  slices: readonly EndpointSlice[],
+): Generator<readonly [slice: EndpointSlice | undefined, written: Written, uid: string]> {
+  const copy = new Map(slices.map((slice) => [uidOf(slice), slice]))
+  for (const [uid, written] of known) {
+    const slice = copy.get(uid)
+    const isSeen =
+      written.generation === DELETION_EXPECTED
+        ? slice === undefined
+        : slice !== undefined && written.generation <= generationOf(slice)
+    if (!isSeen) yield [slice, written, uid]
   }
 }
 

@@ -59,6 +59,7 @@ export class Informer<T extends KubeObject> {
   readonly store = new Store<T>()
   readonly #reflector: Reflector<T>
   readonly #handlers = new Set<(change: Change<T>) => void>()
+  readonly #listHandlers = new Set<(beganMs: number) => void>()
   readonly #name: string
   readonly #pauses: boolean
   #state: InformerState = 'starting'
@@ -74,7 +75,7 @@ export class Informer<T extends KubeObject> {
       ...options,
       availability: options.availability ?? new Availability(options),
       sink: {
-        replaced: (objects) => inSlices(options.clock, this.#replace(objects)),
+        replaced: (objects, beganMs) => inSlices(options.clock, this.#replace(objects, beganMs)),
         changed: (event) => {
           const change = this.store.apply(event)
           if (change !== undefined) this.#notify(change, [...this.#handlers])
@@ -126,6 +127,19 @@ export class Informer<T extends KubeObject> {
     }
   }
 
+  /**
+   * Calls `handler` after every complete list from now on, until the returned function is called. The handlers of
+   * changes have then received it. `beganMs` is when the list was requested, in monotonic time: the store shows the
+   * outcome of every write that the server had answered before.
+   */
+  subscribeToLists(handler: (beganMs: number) => void): () => void {
+    const own = (beganMs: number): void => handler(beganMs)
+    this.#listHandlers.add(own)
+    return () => {
+      this.#listHandlers.delete(own)
+    }
+  }
+
   /** Follows the collection until `signal` is aborted; then resolves. One run at a time. */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#round !== undefined) throw new Error(`the informer of ${this.#name} is already running`)
@@ -148,7 +162,7 @@ export class Informer<T extends KubeObject> {
     this.#round?.abort(new Error(`the informer of ${this.#name} is restarting`))
   }
 
-  *#replace(objects: Iterable<T>): Steps<void> {
+  *#replace(objects: Iterable<T>, beganMs: number): Steps<void> {
     const changes = yield* this.store.replace(objects)
     const pauses = this.#pauses && this.#state !== 'synced'
     this.#state = 'synced'
@@ -158,6 +172,7 @@ export class Informer<T extends KubeObject> {
       this.#notify(change, handlers)
       if (pauses) yield
     }
+    for (const handler of [...this.#listHandlers]) handler(beganMs)
     this.#synced.resolve()
     this.#settled.resolve()
   }
@@ -170,7 +185,7 @@ export class Informer<T extends KubeObject> {
 /** A copy of a collection that an informer maintains. */
 export type Followed<T extends KubeObject> = Pick<
   Informer<T>,
-  'store' | 'state' | 'whenSynced' | 'whenSettled' | 'subscribe'
+  'store' | 'state' | 'whenSynced' | 'whenSettled' | 'subscribe' | 'subscribeToLists'
 >
 
 /** Provides copies of collections. */
@@ -265,6 +280,7 @@ export class InformerScope implements Informers {
       whenSynced: (signal) => informer.whenSynced(signal),
       whenSettled: (signal) => informer.whenSettled(signal),
       subscribe: (handler) => this.subscribe((guarded) => informer.subscribe(guarded), handler),
+      subscribeToLists: (handler) => this.subscribe((guarded) => informer.subscribeToLists(guarded), handler),
     }
   }
 

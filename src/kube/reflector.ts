@@ -31,9 +31,9 @@ export type Transform<T> = ((object: T) => T) & { readonly protobuf?: TrimmedRea
 export interface ReflectorSink<T> {
   /**
    * The complete current state. The receiver computes the differences from the previous state. If the result is a
-   * promise, nothing else is reported until it has settled.
+   * promise, nothing else is reported until it has settled. `beganMs`: when the list was requested, in monotonic time.
    */
-  replaced(objects: Iterable<T>): void | Promise<void>
+  replaced(objects: Iterable<T>, beganMs: number): void | Promise<void>
   /** One change after that state. */
   changed(event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }): void
   /** The server does not serve the resource. The reflector keeps requesting it. */
@@ -281,7 +281,7 @@ export class Reflector<T extends KubeObject> {
     this.#state = { phase: 'watching', resourceVersion, silences: 0 }
     this.#listedMs = this.#options.clock.monotonicMs()
     this.#options.served?.seen(this.#options.resource)
-    return this.#options.sink.replaced(objects)
+    return this.#options.sink.replaced(objects, this.#listBeganMs)
   }
 
   async #retry(ending: Ending, signal: AbortSignal): Promise<void> {

@@ -69,3 +69,28 @@ test('a copy of what was deleted is old, one of what took its place is not', () 
   tracker.observed(key)
   assert.equal(tracker.isStale(key, version('2'), 0), false)
 })
+
+test('a list shows the outcome of every write before it; what it does not show is forgotten, and its key named', () => {
+  const tracker = new EndpointsTracker()
+  const [before, after] = [version('1'), version('2')]
+  for (const [write, old, isShown] of [
+    [() => tracker.created(key, after, 1_000), undefined, false],
+    [() => tracker.created(key, after, 1_000), after, true],
+    [() => tracker.replaced(before, after, 1_000), before, false],
+    [() => tracker.replaced(before, after, 1_000), after, true],
+    [() => tracker.deleted(key, before, 1_000), before, false],
+    [() => tracker.deleted(key, before, 1_000), undefined, true],
+  ] as const) {
+    write()
+    assert.deepEqual(
+      tracker.listed(1_000, () => old),
+      [],
+      'the answer may have come after the request',
+    )
+    assert.deepEqual(
+      tracker.listed(1_001, () => old),
+      isShown ? [] : [key],
+    )
+    assert.equal(tracker.isStale(key, old, 1_001), false)
+  }
+})

@@ -146,6 +146,22 @@ test('Endpoints that were created and deleted again unheard are made anew', asyn
   await stop()
 })
 
+test('Endpoints that were made and deleted while no watch was open are made again after the next list', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  const pathPrefix = '/api/v1/endpoints'
+  cluster.fault({ fault: { type: 'status', status: 500 }, pathPrefix, methods: ['GET'] })
+  cluster.faults.resetStreams()
+  await cluster.service('foo')
+  await cluster.pass()
+  await cluster.api.delete(endpoints, { namespace: 'other', name: 'foo' })
+  cluster.faults.clear()
+  cluster.fault({ fault: { type: 'status', status: 410 }, pathPrefix, stream: true, times: 1 })
+  await cluster.pass(3_000)
+  assert.deepEqual(cluster.written(), ['POST other/foo 201', 'POST other/foo 201'])
+  await stop()
+})
+
 test('while nothing is heard of Endpoints, a write is not sent again each second, and no Event complains', {
   timeout: 60_000,
 }, async () => {

@@ -134,3 +134,23 @@ test('a copy is believed when it has not come to a write or deletion for a hundr
     assert.equal(tracker.isStale('n/web', copy), false)
   }
 })
+
+test('a list shows the outcome of every write before it; what it does not show is forgotten, and its Service named', () => {
+  let nowMs = 1_000
+  const tracker = new SliceTracker(() => nowMs)
+  const copy = [slice(2)]
+  const outcomes: readonly (readonly [write: () => void, copy: readonly EndpointSlice[], isShown: boolean])[] = [
+    [() => tracker.update(slice(2)), copy, true],
+    [() => tracker.update(slice(3)), copy, false],
+    [() => tracker.update(slice(2)), [], false],
+    [() => tracker.expectDeletion(slice(2)), copy, false],
+    [() => tracker.expectDeletion(slice(2)), [], true],
+  ]
+  for (const [write, found, isShown] of outcomes) {
+    write()
+    assert.deepEqual([...tracker.listed(nowMs, () => found)], [], 'the answer may have come after the request')
+    nowMs++
+    assert.deepEqual([...tracker.listed(nowMs, () => found)], isShown ? [] : ['n/web'])
+    assert.deepEqual([tracker.has(slice(2)), tracker.isStale('n/web', found)], [isShown, false])
+  }
+})

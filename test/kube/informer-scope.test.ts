@@ -55,6 +55,19 @@ test('what a handler throws ends the work of its own scope; others go on hearing
   await end()
 })
 
+test('what a handler of lists throws ends the work of its own scope only', async () => {
+  const { time, informers, end } = await setUp()
+  const scope = new InformerScope(informers)
+  scope.get(namespaces).subscribeToLists(() => {
+    throw new Error('a mistake')
+  })
+  const failed = assert.rejects(scope.run(new AbortController().signal, aborted), /a mistake/)
+  informers.get(namespaces).restart()
+  await time.advance(100)
+  await failed
+  await end()
+})
+
 test('a scope waits for what it has asked for itself, not for what others have', async () => {
   const { time, informers, end } = await setUp()
   // Nobody serves these.

@@ -310,6 +310,31 @@ test('an informer that is to begin anew lists again and tells what it had missed
   await run
 })
 
+test('after each complete list it is told when that was requested, as soon as all its changes have been', async (t) => {
+  const { api, time, context, controller } = setUp(t)
+  const informer = new Informer({ ...context, resource: services })
+  const { told, handler } = recorder()
+  const startMs = context.clock.monotonicMs()
+  const end = informer.subscribeToLists((beganMs) => told.push(`list of ${beganMs - startMs}`))
+  informer.subscribe(handler)
+  const serve = api.onWatch
+  api.onWatch = () => {}
+  const run = informer.run(controller.signal)
+  await time.advance(300)
+  api.lastWatch.open().send(added(service('a', '1')), bookmark('5', 'initial-events-end'))
+  await time.advance(0)
+  api.onWatch = serve
+  informer.restart()
+  await time.advance(0)
+  assert.deepEqual(told, ['added >a@1', 'list of 0', 'added >b@2', 'list of 300'])
+  end()
+  informer.restart()
+  await time.advance(0)
+  assert.equal(told.length, 4)
+  controller.abort()
+  await run
+})
+
 test('whoever shares an informer shares one watch; another selection has its own', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const shared = new SharedInformers(context)

@@ -79,6 +79,9 @@ export class EndpointSliceMirroringController implements WorkloadController {
     this.#services.subscribe((change) => this.#serviceChanged(change))
     this.#endpoints.subscribe((change) => this.#endpointsChanged(change))
     slices.subscribe((change) => this.#sliceChanged(change))
+    slices.subscribeToLists((beganMs) => {
+      for (const key of this.#tracker.listed(beganMs, (key) => this.#slices.present(key))) this.#add(key)
+    })
   }
 
   async run(signal: AbortSignal): Promise<void> {

@@ -54,6 +54,24 @@ test('a Service that gets a selector loses what was mirrored, and has it back wi
   await stop()
 })
 
+test('a slice that was made and deleted while no watch was open is mirrored again after the next list', async () => {
+  const cluster = await MirroredCluster.started()
+  const stop = await cluster.lead()
+  const pathPrefix = `${slicesPath}/endpointslices`
+  cluster.fault({ fault: { type: 'status', status: 500 }, pathPrefix, methods: ['GET'] })
+  cluster.faults.resetStreams()
+  await cluster.service('db')
+  await cluster.endpoints('db', subsetOf('192.0.2.1'))
+  await cluster.pass()
+  const [slice] = await cluster.slices('db')
+  await cluster.api.delete(endpointSlices, { namespace: 'other', name: slice?.metadata?.name ?? '' })
+  cluster.faults.clear()
+  cluster.fault({ fault: { type: 'status', status: 410 }, pathPrefix, stream: true, times: 1 })
+  await cluster.pass(3_000)
+  assert.deepEqual(await cluster.listed('db'), ['192.0.2.1'])
+  await stop()
+})
+
 test('the label that says so, and taking it away again, ends and begins mirroring', async () => {
   const cluster = await MirroredCluster.started()
   const stop = await cluster.lead()

@@ -4,10 +4,10 @@ import type { TestedMutant } from '../mutant.ts'
 /** Drawn by seed. */
 export const mutants: Readonly<Record<string, TestedMutant>> = {
   'endpointslice-slice-tracker-guard': {
-    broken: 'isStale: drops: if (this.#isAwaited(written)).',
+    broken: 'unseen: drops: if (!isSeen).',
     file: 'endpointslice/slice-tracker.ts',
-    text: '      if (this.#isAwaited(written)) awaited--\n',
-    instead: '',
+    text: 'if (!isSeen) yield [slice, written, uid]',
+    instead: 'yield [slice, written, uid]',
     tests: ['upstream/endpointslice-controller.test.ts'],
   },
   'endpointslice-options-number': {

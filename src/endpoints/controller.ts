@@ -139,8 +139,10 @@ export class EndpointsController implements WorkloadController {
       this.#queue.add(key, delayMs)
       return
     }
-    if (this.#tracker.isStale(key, current, nowMs))
+    if (this.#tracker.isStale(key, current, nowMs)) {
+      this.#endpoints.restartIfDead(this.#tracker.answeredMs(key))
       throw new StaleCacheError(`the cached copy of Endpoints ${key} is stale`)
+    }
     const pods = members.podsOf(service)
     // Computed even if nothing is written, because a change counts for one sync only.
     const triggerTime = this.#triggerTimes.compute(service, pods)

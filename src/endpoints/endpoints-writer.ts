@@ -163,6 +163,18 @@ export class EndpointsTracker {
   }
 
   /**
+   * When the server answered the last write with a state of the object, in monotonic time; infinite if it did not. A
+   * deletion is no such answer, because the server may have called the object gone by mistake.
+   */
+  answeredMs(key: string): number {
+    const last = this.#writes.get(key)
+    // In a dry run a created object has no uid.
+    const isStored =
+      last?.type === 'replaced' || (last?.type === 'created' && last.endpoints.metadata?.uid !== undefined)
+    return isStored ? last.atMs : Number.POSITIVE_INFINITY
+  }
+
+  /**
    * Must be called when the server has refused a write because of a conflict. If `current`, the copy, is older than the
    * last write of this process, returns true, and the copy counts as old for as long again.
    */

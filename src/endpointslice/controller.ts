@@ -190,8 +190,10 @@ export class EndpointSliceController implements WorkloadController {
       if (errors.length > 0) throw new SyncFailure(errors)
       return
     }
-    if (this.#tracker.isStale(key, slices))
+    if (this.#tracker.isStale(key, slices)) {
+      this.#slices.restartIfDead(this.#tracker.answeredMs(key, slices))
       throw new StaleCacheError(`the cached copy of the EndpointSlices of ${key} is stale`)
+    }
     const selected = members.podsOf(service)
     const plan = planSlices({
       service,

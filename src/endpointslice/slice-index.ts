@@ -13,11 +13,13 @@ export interface ServiceSlicesOptions {
  * informer, so that the controller's handlers and syncs see the same state here as in the informer's store.
  */
 export class ServiceSlices {
+  readonly #informer: Followed<EndpointSlice>
   readonly #managedBy: string
   /** By the key of the Service, then by the name of the slice. */
   readonly #slices = new Map<string, Map<string, EndpointSlice>>()
 
   constructor(options: ServiceSlicesOptions) {
+    this.#informer = options.informer
     this.#managedBy = options.managedBy
     options.informer.subscribe((change) => {
       const before = change.type === 'added' ? undefined : this.#keyOf(change.old)
@@ -45,6 +47,11 @@ export class ServiceSlices {
   /** The keys of the Services that slices name, each with its slices by name. */
   entries(): Iterable<readonly [serviceKey: string, slices: ReadonlyMap<string, EndpointSlice>]> {
     return this.#slices
+  }
+
+  /** As that of the informer. */
+  restartIfDead(answeredMs: number): void {
+    this.#informer.restartIfDead(answeredMs)
   }
 
   #add(key: string, slice: EndpointSlice): void {

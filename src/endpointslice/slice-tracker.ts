@@ -59,13 +59,21 @@ export class SliceTracker {
    * slice of an older generation, has a slice that this process deleted, or lacks a slice that this process wrote.
    */
   isStale(serviceKey: string, slices: readonly EndpointSlice[]): boolean {
-    const known = this.#generations.get(serviceKey)
-    if (known === undefined) return false
-    for (const [slice, written] of unseen(known, slices)) {
-      const isSuperseded = slice === undefined && isNewer(this.#newest, written)
-      if (!isSuperseded && this.#nowMs() - written.atMs < UNSEEN_MS) return true
+    return this.#awaited(serviceKey, slices).next().done !== true
+  }
+
+  /**
+   * When the server first answered with a state of a slice that makes `slices` stale, in monotonic time; infinite if it
+   * did not. A deletion is no such answer, because the server may have called the slice gone by mistake.
+   */
+  answeredMs(serviceKey: string, slices: readonly EndpointSlice[]): number {
+    let answeredMs = Number.POSITIVE_INFINITY
+    for (const [written, uid] of this.#awaited(serviceKey, slices)) {
+      // In a dry run a created slice has no uid.
+      const isStored = written.generation !== DELETION_EXPECTED && uid !== ''
+      if (isStored) answeredMs = Math.min(answeredMs, written.atMs)
     }
-    return false
+    return answeredMs
   }
 
   /**
@@ -113,6 +121,16 @@ export class SliceTracker {
   /** Forgets the slices of a Service that is gone. */
   deleteService(serviceKey: string): void {
     this.#generations.delete(serviceKey)
+  }
+
+  /** The writes that `slices`, the copy of a Service's slices, does not show and may still receive. */
+  *#awaited(serviceKey: string, slices: readonly EndpointSlice[]): Generator<readonly [written: Written, uid: string]> {
+    const known = this.#generations.get(serviceKey)
+    if (known === undefined) return
+    for (const [slice, written, uid] of unseen(known, slices)) {
+      const isSuperseded = slice === undefined && isNewer(this.#newest, written)
+      if (!isSuperseded && this.#nowMs() - written.atMs < UNSEEN_MS) yield [written, uid]
+    }
   }
 
   #of(slice: EndpointSlice): Map<string, Written> | undefined {

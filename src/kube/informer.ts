@@ -4,6 +4,7 @@ import { abortable, aborted, linkedController } from '../runtime/signals.ts'
 import { inSlices, type Steps } from '../runtime/steps.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
+import { noOutages, type Outages } from '../telemetry/outages.ts'
 import type { KubeApi } from './api.ts'
 import { Availability, type AvailabilityReporter } from './availability.ts'
 import { describeSelection, Reflector, type Selection, type Transform } from './reflector.ts'
@@ -62,6 +63,8 @@ export class Informer<T extends KubeObject> {
   readonly #listHandlers = new Set<(beganMs: number) => void>()
   readonly #name: string
   readonly #pauses: boolean
+  readonly #logger: Logger
+  readonly #outages: Outages
   #state: InformerState = 'starting'
   #synced = Promise.withResolvers<void>()
   #settled = Promise.withResolvers<void>()
@@ -71,9 +74,12 @@ export class Informer<T extends KubeObject> {
   constructor(options: InformerOptions<T>) {
     this.#name = describeSelection(options.resource, options.query)
     this.#pauses = options.pauses ?? false
+    const availability = options.availability ?? new Availability(options)
+    this.#logger = options.logger
+    this.#outages = availability.outages ?? noOutages
     this.#reflector = new Reflector<T>({
       ...options,
-      availability: options.availability ?? new Availability(options),
+      availability,
       sink: {
         replaced: (objects, beganMs) => inSlices(options.clock, this.#replace(objects, beganMs)),
         changed: (event) => {
@@ -162,6 +168,17 @@ export class Informer<T extends KubeObject> {
     this.#round?.abort(new Error(`the informer of ${this.#name} is restarting`))
   }
 
+  /**
+   * {@link restart}s if the watch is dead. Call it again and again while the store does not show a change that the
+   * server has answered, at `answeredMs` in monotonic time. A watch is dead if it has received nothing since then, for
+   * five seconds. After a long list the next one waits for longer.
+   */
+  restartIfDead(answeredMs: number): void {
+    if (!this.#reflector.isDead(answeredMs)) return
+    this.#outages.consequence(this.#logger, { resource: this.#name }, 'a watch receives nothing; restarting it')
+    this.restart()
+  }
+
   *#replace(objects: Iterable<T>, beganMs: number): Steps<void> {
     const changes = yield* this.store.replace(objects)
     const pauses = this.#pauses && this.#state !== 'synced'
@@ -185,7 +202,7 @@ export class Informer<T extends KubeObject> {
 /** A copy of a collection that an informer maintains. */
 export type Followed<T extends KubeObject> = Pick<
   Informer<T>,
-  'store' | 'state' | 'whenSynced' | 'whenSettled' | 'subscribe' | 'subscribeToLists'
+  'store' | 'state' | 'whenSynced' | 'whenSettled' | 'subscribe' | 'subscribeToLists' | 'restartIfDead'
 >
 
 /** Provides copies of collections. */
@@ -281,6 +298,7 @@ export class InformerScope implements Informers {
       whenSettled: (signal) => informer.whenSettled(signal),
       subscribe: (handler) => this.subscribe((guarded) => informer.subscribe(guarded), handler),
       subscribeToLists: (handler) => this.subscribe((guarded) => informer.subscribeToLists(guarded), handler),
+      restartIfDead: (answeredMs) => informer.restartIfDead(answeredMs),
     }
   }
 

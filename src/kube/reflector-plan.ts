@@ -254,6 +254,11 @@ export class WatchGuard {
     return this.#opened
   }
 
+  /** When something arrived last, in monotonic time; at first, when the request began. */
+  get lastReceivedMs(): number {
+    return this.#lastReceivedMs
+  }
+
   get proven(): boolean {
     return this.#proven
   }

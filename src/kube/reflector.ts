@@ -65,6 +65,8 @@ export interface ReflectorOptions<T extends KubeObject> {
  * Reconnecting is cheaper than finding out which.
  */
 const watchPatience = { quietMs: 90_000 }
+/** A watch that delivers nothing for so long, although the server has answered a change, has lost its connection. */
+const LATE_MS = 5_000
 /** A server that does not know streaming lists sends no bookmark after the last initial event. */
 const streamPatience = { quietMs: 10_000, totalMs: 60_000 }
 
@@ -108,6 +110,8 @@ export class Reflector<T extends KubeObject> {
   #streaming = true
   /** The continue tokens of the current list. */
   readonly #seen = new Set<string>()
+  /** That of the running watch. */
+  #guard: WatchGuard | undefined
   #listBeganMs = Number.NEGATIVE_INFINITY
   #listedMs = Number.NEGATIVE_INFINITY
 
@@ -133,6 +137,17 @@ export class Reflector<T extends KubeObject> {
 
   get phase(): ReflectorState<T>['phase'] {
     return this.#state.phase
+  }
+
+  /**
+   * Whether the running watch is dead, given that the server answered a change at `answeredMs`, in monotonic time.
+   * False while the last list took so long that the next one must wait.
+   */
+  isDead(answeredMs: number): boolean {
+    const guard = this.#guard
+    if (guard === undefined || guard.signal.aborted) return false
+    if (this.#state.phase !== 'watching' || this.#listPauseMs > 0) return false
+    return this.#options.clock.monotonicMs() - Math.max(guard.lastReceivedMs, answeredMs) >= LATE_MS
   }
 
   /**
@@ -207,6 +222,7 @@ export class Reflector<T extends KubeObject> {
         availability.succeeded(this.#source)
       },
     })
+    this.#guard = guard
     const streaming = this.#state.phase === 'streaming'
     if (streaming) this.#listBeganMs = clock.monotonicMs()
     const onOpen = (): void => {
@@ -239,6 +255,7 @@ export class Reflector<T extends KubeObject> {
       const ended = guard.signal.aborted && (isKubeError(error) || error === guard.signal.reason)
       if (!ended) return { kind: 'failed', proven: guard.proven, error: onlyKubeError(error), watchError: false }
     } finally {
+      this.#guard = undefined
       guard.end()
     }
     if (watchError !== undefined) return { kind: 'failed', proven: guard.proven, error: watchError, watchError: true }

@@ -162,6 +162,25 @@ test('Endpoints that were made and deleted while no watch was open are made agai
   await stop()
 })
 
+test('while requests work and the watch of Endpoints delivers nothing, they are listed again and put right', async () => {
+  for (const afterEvents of [1, 2]) {
+    const cluster = await Cluster.started()
+    // The end of the first list, which is empty, and in the second round the new Endpoints.
+    cluster.fault({ fault: { type: 'stall', afterEvents }, pathPrefix: '/api/v1/endpoints', stream: true, times: 1 })
+    const stop = await cluster.lead()
+    await cluster.service('foo')
+    await cluster.pod('a', { ip: '192.0.2.1' })
+    await cluster.pass(2_000)
+    await cluster.deletePod('a')
+    await cluster.pass(2_000)
+    assert.deepEqual(cluster.written().length, afterEvents, 'an event may only be late')
+    await cluster.pass(2_500)
+    assert.deepEqual(await cluster.listed('foo'), [])
+    assert.deepEqual(cluster.events, [])
+    await stop()
+  }
+})
+
 test('while nothing is heard of Endpoints, a write is not sent again each second, and no Event complains', {
   timeout: 60_000,
 }, async () => {

@@ -21,3 +21,21 @@ test('a slice that was made and deleted while no watch was open is made again af
   assert.deepEqual(await cluster.listed('foo'), [''])
   await stop()
 })
+
+test('while requests work and the watch of slices delivers nothing, a slice is listed again and put right', async () => {
+  const cluster = await Cluster.started()
+  await cluster.service('foo')
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  await cluster.pod('b', { ip: '192.0.2.2' })
+  // The end of the first list, which is empty, and the new slice.
+  cluster.fault({ fault: { type: 'stall', afterEvents: 2 }, pathPrefix, stream: true, times: 1 })
+  const stop = await cluster.lead()
+  await cluster.podStatus('a', { ip: '192.0.2.1', ready: false })
+  await cluster.pass(2_000)
+  await cluster.deletePod('b')
+  await cluster.pass(2_000)
+  assert.deepEqual(await cluster.listed('foo'), ['!192.0.2.1 192.0.2.2 :8080'], 'an event may only be late')
+  await cluster.pass(2_500)
+  assert.deepEqual(await cluster.listed('foo'), ['!192.0.2.1 :8080'])
+  await stop()
+})

@@ -310,6 +310,62 @@ test('an informer that is to begin anew lists again and tells what it had missed
   await run
 })
 
+test('a watch is dead when it delivers nothing for five seconds after a change that the server has answered', async (t) => {
+  const { api, time, logger, context, controller } = setUp(t)
+  const { clock } = context
+  const informer = new Informer({ ...context, resource: services })
+  const run = informer.run(controller.signal)
+  await informer.whenSynced(controller.signal)
+  /** Asks each second, and returns after how many a new list was requested. */
+  const restartedAfter = async (answeredMs: number): Promise<number> => {
+    const before = api.watches.length
+    for (let seconds = 0; seconds < 30; seconds++) {
+      for (let services = 0; services < 3; services++) informer.restartIfDead(answeredMs)
+      await time.advance(0)
+      if (api.watches.length > before) return seconds
+      await time.advance(1_000)
+    }
+    return Number.POSITIVE_INFINITY
+  }
+  await time.advance(20_000)
+  assert.equal(await restartedAfter(clock.monotonicMs()), 5, 'it was silent before because nothing changed')
+  assert.deepEqual(
+    logger.lines.map(({ level, message }) => [level, message]).filter(([level]) => level !== 'debug'),
+    [['warn', 'a watch receives nothing; restarting it']],
+  )
+  const answeredMs = clock.monotonicMs()
+  await time.advance(3_000)
+  api.lastWatch.send(bookmark('8'))
+  await time.advance(0)
+  assert.equal(await restartedAfter(answeredMs), 5, 'since it delivered something')
+  assert.equal(await restartedAfter(Number.POSITIVE_INFINITY), Number.POSITIVE_INFINITY)
+  controller.abort()
+  await run
+})
+
+test('a list is not begun anew while it arrives, nor soon after a long one', async (t) => {
+  const { api, time, context, controller } = setUp(t)
+  const { clock } = context
+  const informer = new Informer({ ...context, resource: services })
+  const startMs = clock.monotonicMs()
+  const restarts: number[] = []
+  const serve = api.onWatch
+  api.onWatch = (watch) => {
+    if (watch.query.resourceVersion !== undefined) return serve(watch)
+    restarts.push(Math.round((clock.monotonicMs() - startMs) / 1_000))
+    watch.open()
+    clock.schedule(6_000, () => serve(watch))
+  }
+  const run = informer.run(controller.signal)
+  for (let seconds = 0; seconds < 60; seconds++) {
+    informer.restartIfDead(startMs)
+    await time.advance(1_000)
+  }
+  assert.deepEqual(restarts, [0, 30])
+  controller.abort()
+  await run
+})
+
 test('after each complete list it is told when that was requested, as soon as all its changes have been', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })

@@ -72,6 +72,25 @@ test('a slice that was made and deleted while no watch was open is mirrored agai
   await stop()
 })
 
+test('while requests work and the watch of slices delivers nothing, a slice is listed again and put right', async () => {
+  const cluster = await MirroredCluster.started()
+  const pathPrefix = `${slicesPath}/endpointslices`
+  // The end of the first list, which is empty, and the new slice.
+  cluster.fault({ fault: { type: 'stall', afterEvents: 2 }, pathPrefix, stream: true, times: 1 })
+  const stop = await cluster.lead()
+  await cluster.service('db')
+  await cluster.endpoints('db', subsetOf('192.0.2.1'))
+  await cluster.pass()
+  await cluster.updateEndpoints('db', subsetOf('192.0.2.2'))
+  await cluster.pass()
+  await cluster.updateEndpoints('db', subsetOf('192.0.2.3'))
+  await cluster.pass(3_000)
+  assert.deepEqual(await cluster.listed('db'), ['192.0.2.2'], 'an event may only be late')
+  await cluster.pass(2_500)
+  assert.deepEqual(await cluster.listed('db'), ['192.0.2.3'])
+  await stop()
+})
+
 test('the label that says so, and taking it away again, ends and begins mirroring', async () => {
   const cluster = await MirroredCluster.started()
   const stop = await cluster.lead()

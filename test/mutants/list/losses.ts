@@ -166,6 +166,27 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'return this.of(serviceKey)',
     tests: ['endpointslice/controller.test.ts', 'endpointslice/mirroring/controller.test.ts'],
   },
+  'wait-for-a-dead-watch': {
+    broken: 'A dead Pod stays listed until the patience of a watch that delivers nothing is over.',
+    file: 'kube/informer.ts',
+    text: 'if (!this.#reflector.isDead(answeredMs)) return',
+    instead: 'return',
+    tests: ['endpointslice/old-copy.test.ts', 'endpoints/old-copy.test.ts'],
+  },
+  'list-while-a-list-arrives': {
+    broken: 'A list that takes longer than a stale Service waits never ends.',
+    file: 'kube/reflector.ts',
+    text: "    if (this.#state.phase !== 'watching' || this.#listPauseMs > 0) return false\n",
+    instead: '',
+    tests: ['kube/informer.test.ts'],
+  },
+  'no-look-at-what-a-list-lacks': {
+    broken: 'A slice that was made and deleted while no watch was open stays missing.',
+    file: 'endpointslice/slice-tracker.ts',
+    text: '        known.delete(uid)\n        keys.add(key)\n',
+    instead: '        known.delete(uid)\n',
+    tests: ['endpointslice/old-copy.test.ts', 'endpointslice/mirroring/controller.test.ts'],
+  },
   'the-judge-overlooks-a-dead-etcd': {
     broken: 'A member whose etcd has failed since counts as in the same state.',
     file: 'verify/member-state.ts',

@@ -56,7 +56,8 @@ export function planProtection(observed: ProtectionObservation): readonly Protec
   if (observed.isBlocked) return planCondition(serviceCidr, terminating)
   if (!isProtected) return []
   const waitMs = parseTime(metadata?.deletionTimestamp ?? '') + DELETION_GRACE_MS - observed.nowMs
-  if (waitMs > 0) return [{ type: 'wait', forMs: waitMs }]
+  // The wall clock may be set during the wait, so the rest is computed again after at most one grace period.
+  if (waitMs > 0) return [{ type: 'wait', forMs: Math.min(waitMs, DELETION_GRACE_MS) }]
   return [{ type: 'remove-finalizer', finalizers: finalizers.filter((name) => name !== PROTECTION_FINALIZER) }]
 }
 

@@ -68,6 +68,21 @@ test('one that is deleted goes after ten seconds, and stays Ready until then', a
   await end()
 })
 
+test('one whose deletion began while this clock was an hour behind goes soon after the clock is set', async () => {
+  const cluster = await Cluster.started()
+  const { time } = cluster.embedded
+  const clock = time.view({ skewMs: -3_600_000 })
+  const end = await cluster.lead({ clock })
+  await cluster.create('a', ['10.0.0.0/24'])
+  await cluster.pass()
+  await cluster.delete('a')
+  await cluster.pass(5_000)
+  clock.setSkew(0)
+  await cluster.pass(10_000)
+  assert.equal(await cluster.state('a'), 'gone')
+  await end()
+})
+
 test('while an IPAddress is in it, it stays and is not Ready; when the last one goes, it goes too', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()

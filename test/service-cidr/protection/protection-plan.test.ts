@@ -101,6 +101,11 @@ test('one that is not blocked waits until ten seconds after its deletion, then l
   assert.deepEqual(planned(deleting, { nowMs: afterGrace }), ['remove-finalizer '])
 })
 
+test('no wait is longer than ten seconds, even by a clock that is far behind, because the clock may be set meanwhile', () => {
+  const deleting = object({ finalizers: [FINALIZER], deleting: true, condition: readyTrue })
+  assert.deepEqual(planned(deleting, { nowMs: began - 3_600_000 }), ['wait 10000'])
+})
+
 test('one that is being deleted gets no finalizer', () => {
   for (const nowMs of [began, afterGrace]) assert.deepEqual(planned(object({ deleting: true }), { nowMs }), [])
 })

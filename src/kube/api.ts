@@ -87,8 +87,8 @@ export interface DeleteOptions extends CallOptions {
  * The port to an API server: plain JSON objects, as the server sends them.
  *
  * Every method rejects with a {@link KubeError} whose `code` says how the caller should react, or with the reason of
- * `signal`. The port itself retries only a 429 or 503 with Retry-After, and only for a call that is not `urgent`. The
- * caller decides about every other retry.
+ * `signal`. The port itself retries only a 429 or 503 with Retry-After, a few times within seconds, and only for a call
+ * that is not `urgent`. The caller decides about every other retry.
  */
 export interface KubeApi {
   get<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, options?: CallOptions): Promise<T>

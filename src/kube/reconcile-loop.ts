@@ -4,6 +4,7 @@ import { RemoteError } from '../runtime/errors.ts'
 import type { Random } from '../runtime/random.ts'
 import { Trigger } from '../runtime/trigger.ts'
 import type { AvailabilityReporter } from './availability.ts'
+import { isKubeError } from './errors.ts'
 
 /**
  * After a permanent refusal, a requested reconciliation waits at least this long after the last one, in milliseconds.
@@ -135,11 +136,16 @@ export class WriteRetry {
     this.#lasting = exponentialBackoff(lasting, random)
   }
 
-  /** Milliseconds to wait after `error`; each call counts as one more failure. */
+  /**
+   * Milliseconds to wait after `error`; each call counts as one more failure. At least as long as the API server asked
+   * for in its Retry-After, up to a second.
+   */
   next(error: unknown): number {
     const nature = error instanceof RemoteError ? error.nature : undefined
     if (nature === 'conflict' && ++this.#conflicts <= CONFLICTS_AT_ONCE) return 0
-    return nature === 'lasting' ? this.#lasting.next() : this.#passing.next()
+    const delayMs = nature === 'lasting' ? this.#lasting.next() : this.#passing.next()
+    const askedMs = isKubeError(error) ? (error.retryAfterMs ?? 0) : 0
+    return Math.max(delayMs, Math.min(askedMs, passing.maxMs))
   }
 
   /** Called after a success: the next waits are short again. */

@@ -156,9 +156,12 @@ function describe(value: unknown): string {
 
 /** When to send a refused request again. */
 export interface RetryPolicy {
-  /** Requests in all, the first included. @default 5 */
+  /** Requests in all, the first included. @default 3 */
   readonly attempts: number
-  /** The longest sum of all waits, in milliseconds. The caller gets a refusal that requires more. @default 30000 */
+  /**
+   * The longest wait, in milliseconds, without jitter. It replaces a longer one that the server asks for, because the
+   * caller must notice soon that the server accepts requests again. @default 1000
+   */
   readonly maxWaitMs: number
   /** The shortest wait, in milliseconds, for servers that answer 0. @default 100 */
   readonly minWaitMs: number
@@ -166,23 +169,23 @@ export interface RetryPolicy {
   readonly jitter: number
 }
 
-export const defaultRetryPolicy: RetryPolicy = { attempts: 5, maxWaitMs: 30_000, minWaitMs: 100, jitter: 0.1 }
+export const defaultRetryPolicy: RetryPolicy = { attempts: 3, maxWaitMs: 1_000, minWaitMs: 100, jitter: 0.1 }
 
 /**
  * How long to wait before the request is sent again, in milliseconds. Undefined: it is not sent again. Only a 429 or
  * 503 with a Retry-After header is retried, because only such an answer states that the server has done nothing.
+ * `attempts`: how often the request was sent so far.
  */
 export function planRetry(
   response: ApiResponse,
-  made: { readonly attempts: number; readonly waitedMs: number },
+  attempts: number,
   policy: RetryPolicy,
   random: Random,
 ): number | undefined {
   if (response.status !== 429 && response.status !== 503) return undefined
   const askedMs = retryAfterMs(response.headers)
-  if (askedMs === undefined || made.attempts >= policy.attempts) return undefined
-  const waitMs = Math.max(askedMs, policy.minWaitMs) * (1 + policy.jitter * random.next())
-  return made.waitedMs + waitMs > policy.maxWaitMs ? undefined : waitMs
+  if (askedMs === undefined || attempts >= policy.attempts) return undefined
+  return Math.min(Math.max(askedMs, policy.minWaitMs), policy.maxWaitMs) * (1 + policy.jitter * random.next())
 }
 
 /** The Retry-After header in milliseconds. Dates are not parsed: no API server sends them. */

@@ -236,20 +236,18 @@ class RestKubeApi implements KubeApi {
     return response.body
   }
 
-  /** Sends the call, and repeats it while the server requests that. Rejects if the answer is not 2xx. */
+  /** Sends the call, and repeats it a few times if the server requests that. Rejects if the answer is not 2xx. */
   async #exchange(call: Call, signal: AbortSignal): Promise<ApiResponse> {
     const { clock, random } = this.#options
-    let waitedMs = 0
     for (let attempts = 1; ; attempts++) {
       const response = await this.#attempt(call, signal)
       this.#warn(response.headers.warning)
       if (response.status >= 200 && response.status < 300) return response
       if ('stream' in response) throw badResponse(call.name, `a stream with HTTP status ${response.status}`)
-      const waitMs = call.urgent ? undefined : planRetry(response, { attempts, waitedMs }, this.#retry, random)
+      const waitMs = call.urgent ? undefined : planRetry(response, attempts, this.#retry, random)
       if (waitMs === undefined) throw refusal(call.name, response)
       this.#metrics?.retries.add({ code: String(response.status), verb: call.method })
       await sleep(clock, waitMs, signal)
-      waitedMs += waitMs
     }
   }
 

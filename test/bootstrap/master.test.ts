@@ -363,6 +363,28 @@ for (const [refused, damaged] of [
   })
 }
 
+for (const [status, kind] of [
+  [429, endpoints],
+  [503, endpoints],
+  [503, services],
+] as const) {
+  test(`${kind.plural} are mended within two seconds after a gateway that answered ${status} and asked for twenty is gone`, async () => {
+    const { time, server, transport, ports, start } = setUp()
+    const { clock, random } = ports
+    const others = restKubeApi({ transport: inProcessTransport(server), clock, random })
+    const { end } = start()
+    await time.advance(1_000)
+    transport.faults.add({ fault: { type: 'status', status, retryAfterSeconds: 20 }, stream: false })
+    await others.delete(kind as Resource<KubeObject>, kubernetes)
+    await time.advance(4_000)
+    assert.equal((await others.list(kind, { namespace: 'default' })).items.length, 0)
+    transport.faults.clear()
+    await time.advance(2_000)
+    assert.equal((await others.list(kind, { namespace: 'default' })).items.length, 1)
+    await end()
+  })
+}
+
 test('a server that is back may refuse the second address for a moment: nobody asks it for another', async () => {
   const { time, transport, api, start } = setUp()
   const write = {

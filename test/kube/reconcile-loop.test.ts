@@ -209,6 +209,17 @@ for (const [codes, waits] of table) {
   })
 }
 
+test('a server that asks for a pause gets it, up to a second', () => {
+  const retry = new WriteRetry(seededRandom(1, 'asked'))
+  const waitMs = (code: KubeErrorCode, retryAfterMs: number) =>
+    retry.next(new KubeError(code, 'later', { retryAfterMs }))
+  assert.equal(waitMs('TooManyRequests', 700), 700)
+  assert.equal(waitMs('ServerError', 20_000), 1_000)
+  for (let failures = 0; failures < 10; failures++) retry.next(new KubeError('Forbidden', 'no'))
+  assert.equal(waitMs('Forbidden', 20_000), 10_000, 'its own wait, if that is longer')
+  assert.equal(waitMs('Conflict', 20_000), 0)
+})
+
 test('what is no answer of a server is tried again like an outage', () => {
   assert.equal(new WriteRetry(seededRandom(1, 'x')).next(new Error('no live masters')), 2)
 })

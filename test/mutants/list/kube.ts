@@ -15,12 +15,12 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'Math.min(renewDeadlineMs, leftMs)',
     tests: ['kube/leader-election.test.ts'],
   },
-  'count-no-waits': {
-    broken: 'Does not add up the waits that a server asked for.',
-    file: 'kube/rest-api.ts',
-    text: '      waitedMs += waitMs\n',
-    instead: '',
-    tests: ['kube/rest-api.test.ts'],
+  'wait-as-long-as-asked': {
+    broken: 'A call waits for as long as a server asks, perhaps for a minute.',
+    file: 'kube/rest-answer.ts',
+    text: 'Math.min(Math.max(askedMs, policy.minWaitMs), policy.maxWaitMs)',
+    instead: 'Math.max(askedMs, policy.minWaitMs)',
+    tests: ['kube/rest-answer.test.ts', 'bootstrap/master.test.ts'],
   },
   'forget-a-resource-that-was-served': {
     broken: 'A 404 after the first sync makes the informer say that it has not synced.',

@@ -83,8 +83,10 @@ const longWaits = { firstMs: 200, factor: 2, maxMs: 8_000, jitter: 0.25 }
 const LONGEST_RETRY_AFTER_MS = 10_000
 
 /**
- * If a watch always fails right after its list, every retry is a list. The next list waits for this many times the
- * duration of the last one. That is almost nothing for a few objects, and spares a server with a million of them.
+ * If a watch always fails right after its list, every retry is a list. From the second time in a row, the next list
+ * waits for this many times the duration of the last one. That is almost nothing for a few objects, and spares a server
+ * with a million of them. The first time it does not wait, because the list may have taken long only because the server
+ * hung, as it does before a restart.
  */
 const LIST_PAUSE = 4
 const LONGEST_LIST_PAUSE_MS = 30_000
@@ -114,6 +116,8 @@ export class Reflector<T extends KubeObject> {
   #guard: WatchGuard | undefined
   #listBeganMs = Number.NEGATIVE_INFINITY
   #listedMs = Number.NEGATIVE_INFINITY
+  /** Whether the last failure that led to a new list came early: within the pause after the list before it. */
+  #failedEarly = false
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options
@@ -310,7 +314,7 @@ export class Reflector<T extends KubeObject> {
     if (plan.noStreaming) this.#streaming = false
     const error = ending.kind === 'failed' ? ending.error : undefined
     const listsAgain = phase === 'watching' && plan.next.phase !== 'watching'
-    const delayMs = Math.max(this.#delayMs(plan.wait, error), listsAgain ? this.#listPauseMs : 0)
+    const delayMs = Math.max(this.#delayMs(plan.wait, error), listsAgain ? this.#listPauseMs() : 0)
     this.#logger.debug({ phase, next: plan.next.phase, ending: ending.kind, error, delayMs }, 'a request has ended')
     const isAbsent = error?.code === 'NotFound' && phase !== 'watching'
     if (isAbsent && (await served?.confirmUnserved(resource, signal))) {
@@ -330,11 +334,14 @@ export class Reflector<T extends KubeObject> {
     if (delayMs > 0) await sleep(clock, delayMs, signal)
   }
 
-  /** How long the next list must wait; negative when it need not. */
-  get #listPauseMs(): number {
+  /** How long the next list must wait; 0 or negative if it need not. Called once for each failure that requires one. */
+  #listPauseMs(): number {
     const tookMs = this.#listedMs - this.#listBeganMs
     const pauseMs = Math.min(LIST_PAUSE * tookMs, LONGEST_LIST_PAUSE_MS)
-    return this.#listedMs + pauseMs - this.#options.clock.monotonicMs()
+    const leftMs = this.#listedMs + pauseMs - this.#options.clock.monotonicMs()
+    const isRepeated = this.#failedEarly
+    this.#failedEarly = leftMs > 0
+    return isRepeated ? leftMs : 0
   }
 
   #delayMs(wait: RetryPlan<T>['wait'], error: KubeError | undefined): number {

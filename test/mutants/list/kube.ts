@@ -36,6 +36,13 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'availability.outages',
     tests: ['kube/reflector.test.ts'],
   },
+  'pause-after-one-long-list': {
+    broken: 'A list that took long because the server hung delays the next one by up to half a minute.',
+    file: 'kube/reflector.ts',
+    text: 'return isRepeated ? leftMs : 0',
+    instead: 'return leftMs',
+    tests: ['kube/reflector.test.ts'],
+  },
   'keep-the-memory-of-long-answers': {
     broken: 'Leaves the memory of a long answer to the garbage collector.',
     file: 'kube/http-streams.ts',

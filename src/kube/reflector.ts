@@ -150,7 +150,7 @@ export class Reflector<T extends KubeObject> {
   isDead(answeredMs: number): boolean {
     const guard = this.#guard
     if (guard === undefined || guard.signal.aborted) return false
-    if (this.#state.phase !== 'watching' || this.#listPauseMs > 0) return false
+    if (this.#state.phase !== 'watching' || this.#pauseLeftMs > 0) return false
     return this.#options.clock.monotonicMs() - Math.max(guard.lastReceivedMs, answeredMs) >= LATE_MS
   }
 
@@ -314,7 +314,7 @@ export class Reflector<T extends KubeObject> {
     if (plan.noStreaming) this.#streaming = false
     const error = ending.kind === 'failed' ? ending.error : undefined
     const listsAgain = phase === 'watching' && plan.next.phase !== 'watching'
-    const delayMs = Math.max(this.#delayMs(plan.wait, error), listsAgain ? this.#listPauseMs() : 0)
+    const delayMs = Math.max(this.#delayMs(plan.wait, error), listsAgain ? this.#listDelayMs() : 0)
     this.#logger.debug({ phase, next: plan.next.phase, ending: ending.kind, error, delayMs }, 'a request has ended')
     const isAbsent = error?.code === 'NotFound' && phase !== 'watching'
     if (isAbsent && (await served?.confirmUnserved(resource, signal))) {
@@ -334,14 +334,18 @@ export class Reflector<T extends KubeObject> {
     if (delayMs > 0) await sleep(clock, delayMs, signal)
   }
 
-  /** How long the next list must wait; 0 or negative if it need not. Called once for each failure that requires one. */
-  #listPauseMs(): number {
+  /** What is left of the pause after the last list, in milliseconds; negative once it is over. */
+  get #pauseLeftMs(): number {
     const tookMs = this.#listedMs - this.#listBeganMs
     const pauseMs = Math.min(LIST_PAUSE * tookMs, LONGEST_LIST_PAUSE_MS)
-    const leftMs = this.#listedMs + pauseMs - this.#options.clock.monotonicMs()
+    return this.#listedMs + pauseMs - this.#options.clock.monotonicMs()
+  }
+
+  /** How long the next list must wait. Called once for each failure that requires one. */
+  #listDelayMs(): number {
     const isRepeated = this.#failedEarly
-    this.#failedEarly = leftMs > 0
-    return isRepeated ? leftMs : 0
+    this.#failedEarly = this.#pauseLeftMs > 0
+    return isRepeated ? this.#pauseLeftMs : 0
   }
 
   #delayMs(wait: RetryPlan<T>['wait'], error: KubeError | undefined): number {

@@ -176,7 +176,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'list-while-a-list-arrives': {
     broken: 'A list that takes longer than a stale Service waits never ends.',
     file: 'kube/reflector.ts',
-    text: "    if (this.#state.phase !== 'watching' || this.#listPauseMs > 0) return false\n",
+    text: "    if (this.#state.phase !== 'watching' || this.#pauseLeftMs > 0) return false\n",
     instead: '',
     tests: ['kube/informer.test.ts'],
   },

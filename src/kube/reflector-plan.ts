@@ -212,7 +212,7 @@ interface Patience {
 }
 
 /**
- * Guards one watch request: ends it when its patience is over, and records when the server has shown that it serves the
+ * Guards one request: ends it when its patience is over, and records when the server has shown that it serves the
  * watch. Holds at most two timers and one listener, and none after {@link end}.
  */
 export class WatchGuard {

@@ -71,6 +71,12 @@ const LATE_MS = 5_000
 const streamPatience = { quietMs: 10_000, totalMs: 60_000 }
 
 /**
+ * How long one page may take. Its connection may be dead, so at first no longer than other requests; after each page
+ * that took longer twice as long, because the server may be slow, up to its own limit for lists.
+ */
+const pagePatience = { firstMs: 10_000, mostMs: 60_000 }
+
+/**
  * After an outage everything must be in sync within 2 s of the first write that the server accepts, so no wait may be
  * longer than 1 s. One process with a few watches can afford that, and 429 with Retry-After is honoured too.
  */
@@ -112,8 +118,8 @@ export class Reflector<T extends KubeObject> {
   #streaming = true
   /** The continue tokens of the current list. */
   readonly #seen = new Set<string>()
-  /** That of the running watch. */
   #guard: WatchGuard | undefined
+  #pagePatienceMs = pagePatience.firstMs
   #listBeganMs = Number.NEGATIVE_INFINITY
   #listedMs = Number.NEGATIVE_INFINITY
   /** Whether the last failure that led to a new list came early: within the pause after the list before it. */
@@ -183,23 +189,30 @@ export class Reflector<T extends KubeObject> {
 
   /** Reads one page. Returns undefined if it arrived; the state is then that of the next request. */
   async #listPage(signal: AbortSignal): Promise<Ending | undefined> {
-    const { api, resource, query } = this.#options
+    const { api, resource, query, clock } = this.#options
     if (this.#state.phase !== 'paging') return undefined
     const { items, limit, continue: token } = this.#state
     if (token === undefined) {
       this.#seen.clear()
-      this.#listBeganMs = this.#options.clock.monotonicMs()
+      this.#listBeganMs = clock.monotonicMs()
     }
     this.#lists?.add({ resource: resource.plural })
+    const quietMs = limit === undefined ? pagePatience.mostMs : this.#pagePatienceMs
+    const guard = new WatchGuard({ clock, signal, patience: { quietMs }, onProven: () => {} })
     const page = await api
-      .list(resource, { ...query, limit, continue: token, signal, ...this.#format })
+      .list(resource, { ...query, limit, continue: token, signal: guard.signal, ...this.#format })
       .then((page) => ({
         ...page,
         items: page.items.map((item) => this.#reduced(withKind(resource, item))),
         // Last, because a page that cannot be read is requested again, and then has the same token.
         next: nextPage(this.#source, page, this.#seen),
       }))
-      .catch(onlyKubeError)
+      .catch((error) => {
+        if (!guard.ranOut) return onlyKubeError(error)
+        this.#pagePatienceMs = Math.min(2 * this.#pagePatienceMs, pagePatience.mostMs)
+        return new KubeError('Timeout', `list ${this.#source}: no answer within ${quietMs} ms`)
+      })
+      .finally(() => guard.end())
     if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, watchError: false }
     const { next } = page
     const { resourceVersion = page.metadata.resourceVersion } = this.#state
@@ -301,6 +314,7 @@ export class Reflector<T extends KubeObject> {
   #listed(resourceVersion: string, objects: Iterable<T>): void | Promise<void> {
     this.#state = { phase: 'watching', resourceVersion, silences: 0 }
     this.#listedMs = this.#options.clock.monotonicMs()
+    this.#pagePatienceMs = pagePatience.firstMs
     this.#options.served?.seen(this.#options.resource)
     return this.#options.sink.replaced(objects, this.#listBeganMs)
   }
@@ -326,7 +340,8 @@ export class Reflector<T extends KubeObject> {
     }
     // A watch that worked and then broke does not yet prove an outage. The next attempt will show whether there is one.
     if (plan.wait !== 'none' && !ending.proven && error?.code !== 'Expired') {
-      availability.failed(this.#source, error ?? endedAtOnce(this.#source))
+      const closed = `watch ${this.#source}: the server closed it immediately`
+      availability.failed(this.#source, error ?? new KubeError('BadResponse', closed))
     } else if (ending.kind === 'failed' && ending.proven) {
       availability.interrupted(this.#source)
     }
@@ -373,10 +388,6 @@ function errorEvent(source: string, status: Status): KubeError {
   const httpStatus = typeof status.code === 'number' ? status.code : expired ? 410 : 500
   const details = { httpStatus, status }
   return new KubeError(codeOf(httpStatus, reason), `watch ${source}: ${reason ?? 'an ERROR event'}`, details)
-}
-
-function endedAtOnce(source: string): KubeError {
-  return new KubeError('BadResponse', `watch ${source}: the server closed it immediately`)
 }
 
 /**

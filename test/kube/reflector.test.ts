@@ -505,6 +505,29 @@ test('a watch on a dead connection is given up after 90 seconds and goes on from
   await stop()
 })
 
+test('a page on a dead connection is given up after ten seconds, and each time a slow server gets twice as long', async (t) => {
+  const api = pagingApi()
+  const list = api.answer
+  const neverAnswered = ({ signal }: Parameters<typeof list>[0]) =>
+    new Promise((_, reject) => {
+      signal?.addEventListener('abort', () => reject(signal.reason))
+    })
+  api.answer = neverAnswered
+  const { time, told, stop, said } = start(t, api)
+  const askedMs: number[] = []
+  while (api.asked.length < 6) {
+    await time.runUntil(() => api.asked.length > askedMs.length, 70_000)
+    askedMs.push(time.nowMs)
+  }
+  const gaps = askedMs.slice(1).map((ms, index) => Math.floor((ms - (askedMs[index] ?? 0)) / 10_000) * 10_000)
+  assert.deepEqual(gaps, [10_000, 20_000, 40_000, 60_000, 60_000])
+  api.answer = list
+  await time.advance(62_000)
+  assert.deepEqual(told, ['= ns/a'])
+  assert.deepEqual(said(), ['cannot reach the API server', 'the API server is back'])
+  await stop()
+})
+
 test('half an hour of silence from one resourceVersion leads to a new list', async (t) => {
   const api = streamingApi()
   const { time, told, stop } = start(t, api)

@@ -39,8 +39,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'pause-after-one-long-list': {
     broken: 'A list that took long because the server hung delays the next one by up to half a minute.',
     file: 'kube/reflector.ts',
-    text: 'return isRepeated ? leftMs : 0',
-    instead: 'return leftMs',
+    text: 'return isRepeated ? this.#pauseLeftMs : 0',
+    instead: 'return this.#pauseLeftMs',
     tests: ['kube/reflector.test.ts'],
   },
   'keep-the-memory-of-long-answers': {

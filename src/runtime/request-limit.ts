@@ -3,11 +3,12 @@ import { RemoteError } from './errors.ts'
 import { abortable, linkedController } from './signals.ts'
 
 /**
- * After this many timeouts the limit doubles. Each further timeout doubles it again, up to {@link MAX_FACTOR} times the
- * normal limit. Each answer in time undoes one timeout.
+ * After this many timeouts in a row the limit doubles. Each further timeout doubles it again. Each answer in time
+ * undoes one timeout.
  */
 const FIRST_DOUBLING = 4
-const MAX_FACTOR = 16
+/** Further timeouts do not count: the limit is then 16 times the normal one, and a few answers in time end that. */
+const MOST_TIMEOUTS = FIRST_DOUBLING + 3
 
 /** A request got no answer in time. A write may or may not have happened. */
 export class RequestTimeout extends RemoteError {
@@ -62,7 +63,10 @@ export class RequestLimit {
   readonly #clock: Clock
   readonly #limitMs: number
   readonly #pending = new Set<PendingRequest>()
+  /** At most {@link MOST_TIMEOUTS}. */
   #givenUp = 0
+  /** When a timeout last counted. */
+  #givenUpMs = Number.NEGATIVE_INFINITY
   /** Whether a request timed out since the last one that was answered in time. */
   #isSilent = false
 
@@ -72,7 +76,7 @@ export class RequestLimit {
   }
 
   async run<T>(signal: AbortSignal | undefined, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const factor = Math.min(2 ** Math.max(0, this.#givenUp - FIRST_DOUBLING + 1), MAX_FACTOR)
+    const factor = 2 ** Math.max(0, this.#givenUp - FIRST_DOUBLING + 1)
     const { controller, unlink } = linkedController(signal)
     const sentMs = this.#clock.monotonicMs()
     const request: PendingRequest = { sentMs, controller, cancel: () => undefined, isOvertaken: false }
@@ -83,16 +87,21 @@ export class RequestLimit {
       if (this.#clock.monotonicMs() - sentMs <= this.#limitMs) this.#answeredInTime(request)
       return answer
     } catch (error) {
-      if (error instanceof RequestTimeout && !request.isOvertaken) {
-        this.#givenUp += 1
-        this.#isSilent = true
-      }
+      if (error instanceof RequestTimeout && !request.isOvertaken) this.#timedOut(request)
       throw error
     } finally {
       this.#pending.delete(request)
       request.cancel()
       unlink()
     }
+  }
+
+  #timedOut({ sentMs }: PendingRequest): void {
+    this.#isSilent = true
+    // Requests that hang at the same time do not show that the store is slow all the time, so they count as one.
+    if (sentMs < this.#givenUpMs) return
+    this.#givenUpMs = this.#clock.monotonicMs()
+    this.#givenUp = Math.min(this.#givenUp + 1, MOST_TIMEOUTS)
   }
 
   #answeredInTime(answered: PendingRequest): void {

@@ -44,6 +44,27 @@ test('a store that is slow all the time gets more time after a few requests, unt
   assert.equal(await ask(150), 100)
 })
 
+test('requests that hang at the same time count as one', async () => {
+  const { time, send, ask } = setUp()
+  for (let round = 0; round < 3; round++) {
+    const hung = [send(5_000), send(5_000)]
+    await time.advance(50)
+    hung.push(send(5_000))
+    await time.advance(5_000)
+    assert.deepEqual(await Promise.all(hung), [100, 100, 100])
+  }
+  assert.equal(await ask(150), 100, 'the fourth in a row')
+  assert.equal(await ask(150), undefined)
+})
+
+test('after an outage of any length, a few answers in time end the longer limit', async () => {
+  const { ask } = setUp()
+  for (let request = 0; request < 30; request++) await ask(5_000)
+  assert.equal(await ask(5_000), 1_600)
+  for (let request = 0; request < 4; request++) assert.equal(await ask(50), undefined)
+  assert.equal(await ask(5_000), 100)
+})
+
 test('what an outage swallowed is given up at the limit once the store answers in time again', async () => {
   const { time, send, ask } = setUp()
   for (let request = 0; request < 5; request++) await ask(5_000)

@@ -1,4 +1,4 @@
-import { confirmationAfterMs } from '../kubernetes-service/membership/timings.ts'
+import { stillCountedMs } from '../kubernetes-service/membership/timings.ts'
 import { isLike, type MemberState, snapshotOf } from './member-state.ts'
 import { type Bounds, faultTimes } from './observation.ts'
 import { type Period, ReadinessHistory } from './readiness-history.ts'
@@ -124,7 +124,7 @@ export class MemberHistory {
     return this.#healthySinceMs
   }
 
-  /** How long it had been unhealthy when it last became healthy, in milliseconds. */
+  /** How long it had been unhealthy when it last became healthy, with what still counted then of the time before. */
   get illMs(): number {
     return this.#ill.forMs
   }
@@ -266,12 +266,12 @@ export class MemberHistory {
     // If it became healthy while it was slow, it counts as healthy from when it is no longer slow.
     const fromMs = this.lagMs === 0 ? nowMs : undefined
     const healthyFromMs = this.#healthySinceMs
-    // A second failure before it could confirm a departure counts as one with the first. Its probes notice both later.
-    const confirmsFromMs = (healthyFromMs ?? nowMs) + confirmationAfterMs(this.#ill.forMs) + faultTimes.noticedMs
-    if (!able && (this.#ill.sinceMs === undefined || nowMs >= confirmsFromMs)) this.#ill.sinceMs = nowMs
+    // Its probes may have noticed later that it was healthy.
+    const knownHealthyMs = nowMs - (healthyFromMs ?? nowMs) - faultTimes.noticedMs
+    if (!able) this.#ill.sinceMs ??= nowMs - stillCountedMs(this.#ill.forMs, knownHealthyMs)
     this.#healthySinceMs = able ? (healthyFromMs ?? fromMs) : undefined
     if (healthyFromMs === undefined && this.#healthySinceMs !== undefined)
-      this.#ill.forMs = nowMs - (this.#ill.sinceMs ?? nowMs)
+      this.#ill = { forMs: nowMs - (this.#ill.sinceMs ?? nowMs), sinceMs: undefined }
     // A master that is away when the outage ends does not renew in the time that others then give it.
     if (!standsStill && !state.healthy && this.#stoodStillMs > 0) this.#stoodStillMs = 0
     this.#noteOutage(nowMs, standsStill)

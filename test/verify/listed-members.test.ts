@@ -314,13 +314,21 @@ const stories: Stories = {
     () => storyOfThree({ leavesWhenUnready: false }).turn('b', unready).wait(45_000),
   ],
   'an unready master waits for one whose server failed again before it could confirm anything': [
-    () => recoveredStory().turn('a', silent).wait(1_000).turn('a', BACK).wait(10_000).turn('b', unready).wait(40_000),
+    () => recoveredStory().turn('a', silent).wait(1_000).turn('a', BACK).wait(10_000).turn('b', unready).wait(18_000),
   ],
   'an unready master waits for one whose server failed again when it could just confirm, as far as its probes tell': [
     () => {
-      const story = recoveredStory().wait(13_000).turn('a', silent).wait(1_000).turn('a', BACK).wait(10_000)
-      return story.turn('b', unready).wait(40_000)
+      const story = recoveredStory().wait(13_000).turn('a', silent).wait(1_000).turn('a', BACK).wait(6_500)
+      return story.turn('b', unready).wait(11_000)
     },
+  ],
+  'an unready master stays though of the server of another only a probe now and then has failed for long': [
+    () => {
+      const story = recoveredStory()
+      for (const afterMs of [36_000, 61_000, 99_000]) story.turn('a', silent).wait(1_000).turn('a', BACK).wait(afterMs)
+      return story.turn('b', unready).wait(20_000)
+    },
+    'unready-master-leaves',
   ],
   'an unready master waits for one whose server failed for long, soon after its start': [
     () => {

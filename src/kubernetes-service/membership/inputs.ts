@@ -2,10 +2,10 @@ import type { MasterLease } from '../leases/master-leases.ts'
 import { isHeldBy, isHeldByAnotherLife, startedAfter } from '../members.ts'
 import { fleetAfterRead, isNewcomer, provedBy } from './fleet.ts'
 import {
-  confirmsFromMs,
   contended,
   departureId,
   end,
+  failedForMs,
   goOn,
   type LeavingStep,
   type Membership,
@@ -17,7 +17,7 @@ import {
   type Turn,
   wouldLast,
 } from './state.ts'
-import { type MembershipTimings, PATIENT_ATTEMPTS } from './timings.ts'
+import { type MembershipTimings, PATIENT_ATTEMPTS, stillCountedMs } from './timings.ts'
 
 /** The state after an input. The next actions follow from the whole state. Pure. */
 export function take(state: Membership, input: MembershipInput, turn: Turn): Membership {
@@ -74,9 +74,9 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
 
 /**
  * Since when the server is ready or not, according to this answer and the earlier ones. A server that is not ready may
- * have failed right after the previous probe, in particular if this process was frozen meanwhile. If it fails again
- * soon after a failure, that earlier failure counts as its beginning. If this process was frozen for `unseenMs`,
- * between two probes or during one, a failure in that time is assumed.
+ * have failed right after the previous probe, in particular if this process was frozen meanwhile. What still counts of
+ * an earlier failure is added. If this process was frozen for `unseenMs`, between two probes or during one, a failure
+ * in that time is assumed.
  */
 function sinceWhen(
   server: ServerFacts,
@@ -88,10 +88,8 @@ function sinceWhen(
   if (readySinceAtMs === undefined) return isReady ? { readySinceAtMs: nowMs } : { failedAtMs: failedAtMs ?? nowMs }
   const isUnseen = Math.max(sentAtMs - probedAtMs, nowMs - sentAtMs) >= timings.unseenMs
   if (isReady && !isUnseen) return {}
-  return {
-    readySinceAtMs: isReady ? nowMs : undefined,
-    failedAtMs: probedAtMs < confirmsFromMs(server, timings) ? (failedAtMs ?? probedAtMs) : probedAtMs,
-  }
+  const earlierMs = stillCountedMs(failedForMs(server), probedAtMs - readySinceAtMs)
+  return { readySinceAtMs: isReady ? nowMs : undefined, failedAtMs: probedAtMs - earlierMs }
 }
 
 function takeLeases(state: Membership, input: Extract<MembershipInput, { type: 'leases' }>, turn: Turn): Membership {

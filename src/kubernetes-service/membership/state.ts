@@ -140,7 +140,10 @@ export interface ServerFacts {
   readonly serving: boolean
   /** The time of the first of its ready answers, not of the probe, which may have hung through an outage. */
   readonly readySinceAtMs: number | undefined
-  /** When its last failure may have begun; undefined while no probe has found it not ready. */
+  /**
+   * When its last failure may have begun, or earlier by what still counts of the one before; undefined while no probe
+   * has found it not ready. See `stillCountedMs`.
+   */
   readonly failedAtMs: number | undefined
   /** Whether the last probe found only its etcd failing. */
   readonly failsByEtcd: boolean
@@ -349,13 +352,14 @@ export function isAlive({ server, lease }: Membership, { nowMs, timings }: Now):
 }
 
 /** From when on this master confirms departures because of unreadiness. */
-export function confirmsFromMs(
-  { readySinceAtMs, failedAtMs }: Membership['server'],
-  timings: MembershipTimings,
-): number {
-  if (readySinceAtMs === undefined) return Number.POSITIVE_INFINITY
-  const failedMs = failedAtMs === undefined ? 0 : readySinceAtMs - failedAtMs
-  return readySinceAtMs + confirmationAfterMs(failedMs, timings)
+export function confirmsFromMs(server: ServerFacts, timings: MembershipTimings): number {
+  const { readySinceAtMs = Number.POSITIVE_INFINITY } = server
+  return readySinceAtMs + confirmationAfterMs(failedForMs(server), timings)
+}
+
+/** How long the server had failed when it became ready, in milliseconds; 0 without a failure and while it fails. */
+export function failedForMs({ readySinceAtMs, failedAtMs }: ServerFacts): number {
+  return readySinceAtMs === undefined || failedAtMs === undefined ? 0 : readySinceAtMs - failedAtMs
 }
 
 /**

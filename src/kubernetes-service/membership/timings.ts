@@ -84,8 +84,8 @@ const SERVER_RECOVERY_MS = 10_000
  * 1.7 to 29.9 s after their etcd.
  */
 export const SERVERS_APART = { confirmAfterMs: 7_000, confirmShare: 0.8 } as const
-/** The back-off of gRPC never exceeds two minutes plus a fifth of that. */
-const SERVERS_APART_MOST_MS = 144_000
+/** A longer failure counts as this long: the back-off of gRPC never exceeds two minutes plus a fifth, 0.8 of this. */
+const FAILED_MOST_MS = 180_000
 
 /** Computes all times from the settings. Pure. */
 export function membershipTimings(settings: TimingSettings): MembershipTimings {
@@ -131,5 +131,16 @@ export function confirmationAfterMs(
   failedMs: number,
   { confirmAfterMs, confirmShare }: Pick<MembershipTimings, 'confirmAfterMs' | 'confirmShare'> = SERVERS_APART,
 ): number {
-  return Math.max(confirmAfterMs, Math.min(confirmShare * failedMs, SERVERS_APART_MOST_MS))
+  return Math.max(confirmAfterMs, confirmShare * Math.min(failedMs, FAILED_MOST_MS))
+}
+
+/**
+ * How much of a failure of `failedMs` still counts if the server fails again after it was ready for `readyMs`: each
+ * millisecond for which it was ready makes up for one. Servers that failed together may have noticed nothing of a short
+ * time in which this one was ready, so for them both failures are one. But the time between two failures must not count
+ * as failed, or one failed probe now and then would put off every confirmation without end. A negative `readyMs` counts
+ * as 0. All in milliseconds. Pure.
+ */
+export function stillCountedMs(failedMs: number, readyMs: number): number {
+  return Math.max(0, Math.min(failedMs, FAILED_MOST_MS) - Math.max(0, readyMs))
 }

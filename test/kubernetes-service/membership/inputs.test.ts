@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import fc from 'fast-check'
 import type { Contention } from '../../../src/kubernetes-service/guarded-writes/contention.ts'
 import type { Holder, MasterLease } from '../../../src/kubernetes-service/leases/master-leases.ts'
-import type {
-  FleetFacts,
-  MembershipInput,
-  OwnLease,
-  Phase,
-  ServerFacts,
+import {
+  confirmsFromMs,
+  type FleetFacts,
+  type MembershipInput,
+  type OwnLease,
+  type Phase,
+  type ServerFacts,
 } from '../../../src/kubernetes-service/membership/state.ts'
 import {
   after,
@@ -17,6 +19,7 @@ import {
   leases,
   leaving,
   lost,
+  master,
   NOW,
   phases,
   probed,
@@ -100,13 +103,56 @@ test('a server is ready since the answer, and has failed since the first failure
   assert.deepEqual(since({ ...never, failedAtMs: 50_000 }), [NOW, 50_000])
   assert.deepEqual(since({ readySinceAtMs: 1_000 }), [1_000, undefined])
   assert.deepEqual(since({ readySinceAtMs: 1_000 }, { refused: true }), [undefined, 99_000], 'a refusal is not ready')
-  // Its failure began right after the last probe, or with the earlier failure if that was not over for long.
+  // Its failure may have begun right after the last probe, and what still counts of the earlier one is added.
   assert.deepEqual(since({ readySinceAtMs: 1_000 }, { serving: false }), [undefined, 99_000])
-  const soonMs = 99_000 - timings.confirmAfterMs
-  const earlier = (readySinceAtMs: number) => ({ readySinceAtMs, failedAtMs: readySinceAtMs - 1_000 })
-  assert.deepEqual(since(earlier(soonMs), { serving: false }), [undefined, 99_000])
-  assert.deepEqual(since(earlier(soonMs + 1), { serving: false }), [undefined, soonMs - 999])
-  assert.deepEqual(since({ readySinceAtMs: soonMs + 1 }, { serving: false }), [undefined, 99_000])
+  const earlier = (failedAtMs: number) => ({ readySinceAtMs: 98_000, failedAtMs })
+  assert.deepEqual(since(earlier(97_001), { serving: false }), [undefined, 99_000])
+  assert.deepEqual(since(earlier(96_000), { serving: false }), [undefined, 98_000])
+  // The answer by which it was ready came after that probe was sent.
+  assert.deepEqual(since({ readySinceAtMs: 99_500 }, { serving: false }), [undefined, 99_000])
+})
+
+/**
+ * How long a server that was ready at 0, and is ready again after the last of these failures, confirms no departure, in
+ * milliseconds. Each failure lasts from one second to another, as probes each second see it.
+ */
+function waitsMs(...failures: readonly (readonly [fromS: number, untilS: number])[]): number {
+  let state = master({ server: { probedAtMs: 0, answeredAtMs: 0, readySinceAtMs: 0 } })
+  const endS = failures.at(-1)?.[1] ?? 0
+  for (let s = 1; s <= endS; s++) {
+    const serving = !failures.some(([fromS, untilS]) => fromS < s && s < untilS)
+    state = after(state, probed({ sentAtMs: s * 1_000, serving }), s * 1_000).state
+  }
+  return confirmsFromMs(state.server, timings) - endS * 1_000
+}
+
+test('a failure soon after another prolongs the wait by its own length, not by the time between the two', () => {
+  assert.equal(waitsMs([20, 50]), 24_000)
+  assert.equal(waitsMs([20, 50], [68, 70]), 0.8 * (30_000 - 18_000 + 2_000))
+  assert.equal(waitsMs([20, 50], [72, 74]), 0.8 * (30_000 - 22_000 + 2_000))
+  assert.equal(waitsMs([20, 50], [80, 82]), 7_000)
+  // If the time between counted as failed, each of these would come within the wait after the one before.
+  assert.equal(waitsMs([20, 50], [68, 70], [105, 107], [166, 168], [267, 269]), 7_000)
+  // Servers that failed together may have noticed nothing of the two seconds in which this one was ready.
+  assert.equal(waitsMs([20, 50], [52, 82]), 0.8 * (30_000 - 2_000 + 30_000))
+  assert.equal(waitsMs([20, 320]), 144_000)
+  assert.equal(waitsMs([20, 320], [420, 422]), 0.8 * (180_000 - 100_000 + 2_000))
+})
+
+test('a server that fails again never confirms sooner than it would have otherwise', () => {
+  const lengthS = fc.integer({ min: 2, max: 60 })
+  fc.assert(
+    fc.property(fc.array(fc.tuple(lengthS, lengthS), { minLength: 2, maxLength: 5 }), (periods) => {
+      let atS = 0
+      const failures = periods.map(([readyS, failedS]): [number, number] => {
+        const fromS = atS + readyS
+        atS = fromS + failedS
+        return [fromS, atS]
+      })
+      const [, beforeS = 0] = failures.at(-2) ?? []
+      assert.ok(atS * 1_000 + waitsMs(...failures) >= beforeS * 1_000 + waitsMs(...failures.slice(0, -1)))
+    }),
+  )
 })
 
 test('a failure is assumed while a server was not seen, between two probes or during one', () => {

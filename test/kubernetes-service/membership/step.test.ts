@@ -693,6 +693,24 @@ test('a master whose server has failed for long confirms no departure until othe
   assert.deepEqual(played.own?.confirms, ['life-2/1'])
 })
 
+test('a master of whose server a probe fails now and then confirms a departure all the same', () => {
+  const played = listedMaster({}, [holder(2)])
+  played.advance(3_000)
+  played.server = 'etcd-fails'
+  played.advance(30_000)
+  for (const readyMs of [18_000, 35_000, 59_000]) {
+    played.server = 'ready'
+    played.advance(readyMs)
+    played.server = 'etcd-fails'
+    played.advance(1_000)
+  }
+  played.server = 'ready'
+  played.others = [holder(2, 'failing', { departure: 'life-2/1' })]
+  played.changed()
+  played.advance(9_000)
+  assert.deepEqual(played.own?.confirms, ['life-2/1'])
+})
+
 test('a server that has failed since before the sidecar started confirms as late as one that failed later', () => {
   const played = new Played({})
   played.others = [holder(2)]

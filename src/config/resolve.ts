@@ -10,7 +10,7 @@ import {
   splitList,
   type ValuesOf,
 } from '../documents/option.ts'
-import { describeIssue, didYouMean, InvalidInputError, type Mistake } from '../documents/validation.ts'
+import { describeIssue, didYouMean, InvalidInputError, type Mistake, parseInput } from '../documents/validation.ts'
 import type { YamlDocument } from '../documents/yaml.ts'
 import { allOptions, apiVersion, type Configuration, kind, rules as rulesOfRun } from './configuration.ts'
 
@@ -64,7 +64,7 @@ export function resolveConfiguration(
       settings.push({ key, option, source, value: undefined })
       continue
     }
-    const result = z.safeParse(option.schema, input)
+    const result = parseInput(option.schema, input)
     if (result.success) {
       values[key] = result.data
       settings.push({ key, option, source, value: z.encode(option.schema, result.data) as OptionInput })
@@ -156,7 +156,7 @@ export function readOptions<Options extends OptionGroup['options']>(
   for (const [key, given] of Object.entries(inputs)) {
     const { schema } = options[key] as Option
     const input = inputOfDocument(schema, given)
-    const result = z.safeParse(schema, input)
+    const result = parseInput(schema, input)
     if (result.success) values[key] = result.data
     for (const issue of result.error?.issues ?? []) {
       const path = [key, ...issue.path.filter((step) => typeof step === 'number')]
@@ -226,7 +226,7 @@ export function takeOwnOptions<Group extends OptionGroup>(
     delete rest[key]
     const input = text === undefined ? option.default : inputOfFlag(option.schema, text)
     if (input === undefined) continue
-    const result = z.safeParse(option.schema, input)
+    const result = parseInput(option.schema, input)
     if (result.success) own[key] = result.data
     else {
       const where = `--${flagOf(key)}`

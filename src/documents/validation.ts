@@ -1,4 +1,4 @@
-import type * as z from 'zod/mini'
+import * as z from 'zod/mini'
 import { messageOf } from '../runtime/errors.ts'
 import { withoutSecrets } from '../telemetry/secrets.ts'
 
@@ -25,11 +25,24 @@ export function formatMistake(mistake: Mistake): string {
   return `${mistake.where}: ${mistake.message}`.replace(/\s*[\r\n]+\s*/g, ' ')
 }
 
+const NO_MESSAGE = 'Invalid input'
+
+/**
+ * The result of parsing `input`, for {@link describeIssue}. What the host program of this library has set as the
+ * messages of all schemas does not count.
+ */
+export function parseInput<Schema extends z.core.$ZodType>(
+  schema: Schema,
+  input: unknown,
+): z.core.util.SafeParseResult<z.output<Schema>> {
+  return z.safeParse(schema, input, { error: () => NO_MESSAGE })
+}
+
 /** A schema's message as the rest of a sentence: `must be at least 2, not 1`. */
 export function describeIssue(issue: z.core.$ZodIssue, input: unknown): string {
   if (issue.code === 'custom') return issue.message
   const value = issue.path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], input)
-  const expectation = issue.message === 'Invalid input' ? expectationOf(issue) : issue.message
+  const expectation = issue.message === NO_MESSAGE ? expectationOf(issue) : issue.message
   return Array.isArray(value) ? expectation : `${expectation}, not ${show(value)}`
 }
 

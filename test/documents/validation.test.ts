@@ -1,11 +1,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as z from 'zod/mini'
-import { describeIssue, didYouMean, formatMistake, InvalidInputError } from '../../src/documents/validation.ts'
+import {
+  describeIssue,
+  didYouMean,
+  formatMistake,
+  InvalidInputError,
+  parseInput,
+} from '../../src/documents/validation.ts'
 
 /** What is said of each issue that a schema has with a value. */
 function complaints(schema: z.ZodMiniType, value: unknown): readonly string[] {
-  return z.safeParse(schema, value).error?.issues.map((issue) => describeIssue(issue, value)) ?? []
+  return parseInput(schema, value).error?.issues.map((issue) => describeIssue(issue, value)) ?? []
 }
 
 test('a complaint says what is wanted and what was given', () => {
@@ -18,6 +24,15 @@ test('a complaint says what is wanted and what was given', () => {
   assert.deepEqual(complaints(z.array(z.string()), ['a', 7]), ['must be text, not 7'])
   assert.deepEqual(complaints(z.int(), 1.5), ['must be a whole number, not 1.5'])
   assert.deepEqual(complaints(z.int().check(z.gte(2)), 1), ['must be at least 2, not 1'])
+})
+
+test('the words that a host program has chosen for all schemas do not count, those of a schema do', async (t) => {
+  const { localeError } = z.config()
+  t.after(() => void z.config({ localeError }))
+  // As the whole of zod does when it is imported.
+  z.config(z.locales.en())
+  assert.deepEqual(complaints(z.boolean(), 'maybe'), ['must be true or false, not "maybe"'])
+  assert.deepEqual(complaints(z.string('must be a name'), 7), ['must be a name, not 7'])
 })
 
 test('a long value is cut', () => {

@@ -1,5 +1,5 @@
-import * as z from 'zod/mini'
-import { describeIssue, didYouMean, type Mistake } from '../../documents/validation.ts'
+import type * as z from 'zod/mini'
+import { describeIssue, didYouMean, type Mistake, parseInput } from '../../documents/validation.ts'
 import type { YamlDocument } from '../../documents/yaml.ts'
 import { type FieldsOf, fieldOf, type Key, type Keys } from './schema.ts'
 
@@ -80,7 +80,7 @@ export class MappingReader {
 
   #parse(key: Key, input: unknown, path: Path): unknown {
     if (input === undefined) return undefined
-    const { success, data, error } = z.safeParse(key.schema, input)
+    const { success, data, error } = parseInput(key.schema, input)
     if (success) return data
     // Only the wrong type is reported: for a text instead of a list, zod also checks the length, counting letters.
     const ofType = error.issues.find(({ code }) => code === 'invalid_type')

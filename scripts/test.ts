@@ -1,5 +1,5 @@
 import { rmSync } from 'node:fs'
-import { glob, mkdtemp, stat, writeFile } from 'node:fs/promises'
+import { glob, mkdtemp, readFile, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join, matchesGlob, relative, resolve } from 'node:path'
 import { finished } from 'node:stream/promises'
@@ -129,7 +129,7 @@ for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 }
 const startedAt = performance.now()
 const timed = files.filter((file) => tier.timed?.some((pattern) => matchesGlob(file, pattern)))
-const sharing = paths.length > 0 ? [] : files.filter((file) => tier.sharing && matchesGlob(file, tier.sharing))
+const sharing = paths.length > 0 || tier.sharing === undefined ? [] : await ownersOfTests(files, tier.sharing)
 /** The files that one process runs, by the module that imports them. */
 const shared = new Map<string, readonly string[]>()
 for (let from = 0; from < sharing.length; from += SHARING) {
@@ -204,6 +204,13 @@ async function bundledProgram(): Promise<string> {
 async function filesOf(pattern: string, except: readonly string[]): Promise<string[]> {
   const files = await Array.fromAsync(glob(pattern))
   return files.filter((file) => !except.some((excepted) => matchesGlob(file, excepted)))
+}
+
+/** Those of the files that declare tests themselves, so that the results name them, and not only by a helper. */
+async function ownersOfTests(some: readonly string[], pattern: string): Promise<string[]> {
+  const matching = some.filter((file) => matchesGlob(file, pattern))
+  const texts = await Promise.all(matching.map((file) => readFile(file, 'utf8')))
+  return matching.filter((_, index) => /^ *test\(/m.test(texts[index] ?? ''))
 }
 
 async function patternOf(path: string): Promise<string> {

@@ -64,7 +64,9 @@ export async function openApiServer(
     ? await openEmbedded(resolved, surroundings, options.servesEmbedded === true)
     : await openRemote(resolved, surroundings, options)
   const { transport, ...server } = opened
-  return { ...server, api: restKubeApi({ transport, ...surroundings }), discovery: restDiscovery(transport) }
+  // Only `run` tries again by itself. For the others a busy server gets as long as their users usually wait.
+  const retry = options.awaitsCredentials === true ? {} : { attempts: 13 }
+  return { ...server, api: restKubeApi({ transport, ...surroundings, retry }), discovery: restDiscovery(transport) }
 }
 
 /** Whether `run` must know the URL of this master's own readiness. Only the duty for the address depends on it. */

@@ -92,9 +92,9 @@ export class EndpointsWriter {
       throw new StaleCacheError(`Endpoints ${key} are only in the cached copy`, { cause: refusal })
   }
 
-  /** Records a failed write as an Event, in upstream's words. An unreachable server is not recorded. */
+  /** Records a failed write as an Event, in upstream's words. A server that is away or busy gets no further writes. */
   #recordFailure(verb: 'create' | 'update', key: string, wanted: Endpoints, error: KubeError): void {
-    if (error.code === 'Unreachable') return
+    if (error.code === 'Unreachable' || error.code === 'TooManyRequests') return
     const why = error.status?.message ?? error.message
     const regarding = referenceTo(wanted)
     const { events } = this.#options

@@ -175,7 +175,11 @@ export class Informer<T extends KubeObject> {
    */
   restartIfDead(answeredMs: number): void {
     if (!this.#reflector.isDead(answeredMs)) return
-    this.#outages.consequence(this.#logger, { resource: this.#name }, 'a watch receives nothing; restarting it')
+    this.#outages.consequence(
+      this.#logger,
+      { resource: this.#name },
+      'a watch receives nothing, although the server has answered a write; restarting it',
+    )
     this.restart()
   }
 

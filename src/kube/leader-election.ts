@@ -39,6 +39,9 @@ export interface LeaderElectorOptions extends Partial<LeaderElectionTiming>, Inf
   readonly identity: string
 }
 
+/** The pause between two attempts to hand the lease over, in milliseconds. */
+const HAND_OVER_RETRY_MS = 250
+
 /** A candidate's wait is longer by a random share of up to this much, as in client-go. */
 const RETRY_JITTER = 1.2
 
@@ -223,12 +226,25 @@ export class LeaderElector {
     const controller = new AbortController()
     const cancel = clock.schedule(renewDeadlineMs / 2, () => controller.abort())
     try {
-      await this.#lock.release(controller.signal)
+      await this.#handOver(controller.signal)
     } catch (error) {
       if (!controller.signal.aborted && !isKubeError(error)) throw error
       this.#logger.debug({ error }, 'the lease was not handed over')
     } finally {
       cancel()
+    }
+  }
+
+  /** Repeated while the server is busy, because without it the next leader waits until the lease has expired. */
+  async #handOver(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      try {
+        await this.#lock.release(signal)
+        return
+      } catch (error) {
+        if (!isKubeError(error, 'TooManyRequests')) throw error
+        await sleep(this.#options.clock, HAND_OVER_RETRY_MS, signal)
+      }
     }
   }
 

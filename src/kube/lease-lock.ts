@@ -58,7 +58,6 @@ export class LeaseLock {
 
   /** Leaves the Lease without a holder, if it is still ours. */
   async release(signal: AbortSignal): Promise<void> {
-    // Not urgent: if the server puts it off, it is repeated, because without it the next leader waits longer.
     const lease = await this.#read({ signal })
     if (lease === undefined || this.holder !== this.#options.identity) return
     const now = formatMicroTime(this.#options.clock.wallMs())

@@ -323,3 +323,16 @@ export class WatchGuard {
     })
   }
 }
+
+/**
+ * How long one page may take. Its connection may be dead, so at first no longer than other requests. After a page that
+ * takes longer, twice as long, up to the server's own limit for lists, because the server may be slow. That lasts until
+ * pages are quick.
+ */
+export const pagePatience = { firstMs: 10_000, mostMs: 60_000 }
+
+/** How long the next page may take, in milliseconds, after one that was allowed `patienceMs`. */
+export function nextPatienceMs(patienceMs: number, { ranOut, ageMs }: WatchGuard): number {
+  if (ranOut) return Math.min(2 * patienceMs, pagePatience.mostMs)
+  return Math.max(pagePatience.firstMs, Math.min(patienceMs, 2 * ageMs))
+}

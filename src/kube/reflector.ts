@@ -10,7 +10,9 @@ import type { AvailabilityReporter } from './availability.ts'
 import { codeOf, isKubeError, KubeError } from './errors.ts'
 import {
   type Ending,
+  nextPatienceMs,
   PROVEN_AFTER_MS,
+  pagePatience,
   planRetry,
   type ReflectorState,
   type RetryPlan,
@@ -69,12 +71,6 @@ const watchPatience = { quietMs: 90_000 }
 const LATE_MS = 5_000
 /** A server that does not know streaming lists sends no bookmark after the last initial event. */
 const streamPatience = { quietMs: 10_000, totalMs: 60_000 }
-
-/**
- * How long one page may take. Its connection may be dead, so at first no longer than other requests; after each page
- * that took longer twice as long, because the server may be slow, up to its own limit for lists.
- */
-const pagePatience = { firstMs: 10_000, mostMs: 60_000 }
 
 /**
  * After an outage everything must be in sync within 2 s of the first write that the server accepts, so no wait may be
@@ -207,12 +203,11 @@ export class Reflector<T extends KubeObject> {
         // Last, because a page that cannot be read is requested again, and then has the same token.
         next: nextPage(this.#source, page, this.#seen),
       }))
-      .catch((error) => {
-        if (!guard.ranOut) return onlyKubeError(error)
-        this.#pagePatienceMs = Math.min(2 * this.#pagePatienceMs, pagePatience.mostMs)
-        return new KubeError('Timeout', `list ${this.#source}: no answer within ${quietMs} ms`)
-      })
+      .catch((error) => (guard.ranOut ? undefined : onlyKubeError(error)))
       .finally(() => guard.end())
+    this.#pagePatienceMs = nextPatienceMs(this.#pagePatienceMs, guard)
+    // The same page is requested again. A server that is only slow is not lost.
+    if (page === undefined) return { kind: 'silent', proven: quietMs < pagePatience.mostMs }
     if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, watchError: false }
     const { next } = page
     const { resourceVersion = page.metadata.resourceVersion } = this.#state
@@ -314,7 +309,6 @@ export class Reflector<T extends KubeObject> {
   #listed(resourceVersion: string, objects: Iterable<T>): void | Promise<void> {
     this.#state = { phase: 'watching', resourceVersion, silences: 0 }
     this.#listedMs = this.#options.clock.monotonicMs()
-    this.#pagePatienceMs = pagePatience.firstMs
     this.#options.served?.seen(this.#options.resource)
     return this.#options.sink.replaced(objects, this.#listBeganMs)
   }
@@ -340,8 +334,7 @@ export class Reflector<T extends KubeObject> {
     }
     // A watch that worked and then broke does not yet prove an outage. The next attempt will show whether there is one.
     if (plan.wait !== 'none' && !ending.proven && error?.code !== 'Expired') {
-      const closed = `watch ${this.#source}: the server closed it immediately`
-      availability.failed(this.#source, error ?? new KubeError('BadResponse', closed))
+      availability.failed(this.#source, error ?? endedAtOnce(this.#source, phase))
     } else if (ending.kind === 'failed' && ending.proven) {
       availability.interrupted(this.#source)
     }
@@ -388,6 +381,12 @@ function errorEvent(source: string, status: Status): KubeError {
   const httpStatus = typeof status.code === 'number' ? status.code : expired ? 410 : 500
   const details = { httpStatus, status }
   return new KubeError(codeOf(httpStatus, reason), `watch ${source}: ${reason ?? 'an ERROR event'}`, details)
+}
+
+function endedAtOnce(source: string, phase: 'streaming' | 'paging' | 'watching'): KubeError {
+  return phase === 'paging'
+    ? new KubeError('Timeout', `list ${source}: no answer in time`)
+    : new KubeError('BadResponse', `watch ${source}: the server closed it immediately`)
 }
 
 /**

@@ -129,7 +129,8 @@ export class WorkQueue<Key extends string = string> {
     this.#failures.set(key, { count: count + 1, sinceMs })
     const ownMs = Math.min(firstMs * 2 ** count, firstMs + nowMs - sinceMs, maxMs)
     const dueMs = this.#delayed.get(key)?.dueMs ?? Number.POSITIVE_INFINITY
-    // A key that is due sooner anyway must not take a token from the others, nor may one take two for one retry.
+    // A key that is due sooner anyway must not take a token from the others. Nor may a key that still waits for its
+    // retry take a second token.
     if (dueMs <= nowMs + ownMs) {
       this.addAfter(key, ownMs)
       return
@@ -152,12 +153,13 @@ export class WorkQueue<Key extends string = string> {
 
   /**
    * Adds now every delayed key that was added with rate limit and not forgotten since. `anew`: the cause of the
-   * failures has ended, so a key that fails again is retried after the first delay, as is one whose work is under way.
+   * failures has ended, so a key that fails again is retried after the first delay. Keys whose work is under way are
+   * retried so in any case, because that work may have begun before.
    */
   expediteFailed(anew = false): void {
     const sinceMs = this.#clock.monotonicMs()
     for (const [key, { count }] of this.#failures) {
-      if (anew) this.#failures.set(key, { count, sinceMs })
+      if (anew || this.#processing.has(key)) this.#failures.set(key, { count, sinceMs })
       this.expedite(key)
     }
     this.#retry.bucket.cancelReservations()

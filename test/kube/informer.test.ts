@@ -331,7 +331,7 @@ test('a watch is dead when it delivers nothing for five seconds after a change t
   assert.equal(await restartedAfter(clock.monotonicMs()), 5, 'it was silent before because nothing changed')
   assert.deepEqual(
     logger.lines.map(({ level, message }) => [level, message]).filter(([level]) => level !== 'debug'),
-    [['warn', 'a watch receives nothing; restarting it']],
+    [['warn', 'a watch receives nothing, although the server has answered a write; restarting it']],
   )
   const answeredMs = clock.monotonicMs()
   await time.advance(3_000)

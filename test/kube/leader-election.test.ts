@@ -20,7 +20,7 @@ import { type LogLine, memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { type Asked, ScriptedApi } from './scripted-api.ts'
 
-type Link = 'up' | 'cut' | 'replies lost' | 'hangs'
+type Link = 'up' | 'cut' | 'busy' | 'replies lost' | 'hangs'
 
 /** An API server that holds one Lease, and candidates that reach it over links with delays. */
 class Election {
@@ -52,6 +52,7 @@ class Election {
     await sleep(this.#clock, randomInteger(this.#random, 30), signal)
     const { link } = candidate
     if (link === 'cut') throw new KubeError('Unreachable', 'no connection')
+    if (link === 'busy') throw new KubeError('TooManyRequests', 'too many requests')
     let outcome: { readonly lease: Lease | undefined } | { readonly error: unknown }
     try {
       outcome = { lease: this.#apply(asked) }
@@ -347,6 +348,19 @@ test('the lease is kept for as long as the work takes to end, and only then hand
   await stopped
   assert.deepEqual(election.leaders(), ['b'])
   await stopIn(election, b)
+})
+
+test('the lease is handed over although the server is busy for three seconds', async () => {
+  const election = new Election()
+  const a = election.add('a')
+  await election.time.advance(5_000)
+  a.link = 'busy'
+  const stopped = a.stop()
+  await election.time.advance(3_000)
+  a.link = 'up'
+  await election.time.advance(1_000)
+  await stopped
+  assert.equal(election.lease?.spec?.holderIdentity, '')
 })
 
 test('what the work throws ends the run after the lease was handed over', async () => {

@@ -528,6 +528,46 @@ test('a page on a dead connection is given up after ten seconds, and each time a
   await stop()
 })
 
+test('a slow page is asked for again as it was, and later lists are given as long at once', async (t) => {
+  const api = new ScriptedApi()
+  // Streaming lists break, so pages are asked for.
+  api.onWatch = (watch) => {
+    if (watch.query.sendInitialEvents === true) watch.end(unreachable)
+    else watch.open()
+  }
+  let tookMs = 30_000
+  const { time, told, stop, reflector } = start(t, api)
+  api.answer = ({ signal }) =>
+    new Promise((resolve, reject) => {
+      const cancel = time.view().schedule(tookMs, () => resolve(listOf('5', [service('a', '3')])))
+      signal?.addEventListener('abort', () => {
+        cancel()
+        reject(signal.reason)
+      })
+    })
+  await time.runUntil(() => api.asked.length === 1, 10_000)
+  const streams = api.watches.length
+  await time.runUntil(() => reflector.phase === 'watching', 120_000)
+  assert.equal(api.asked.length, 3)
+  assert.equal(api.watches.length - streams, 1, 'the watch alone')
+  await time.advance(5_000)
+  api.lastWatch.send({ type: 'ERROR', object: { code: 410, reason: 'Expired' } })
+  await time.runUntil(() => told.length === 2, 120_000)
+  assert.equal(api.asked.length, 4)
+  tookMs = 100
+  for (const pages of [5, 6]) {
+    await time.advance(5_000)
+    api.lastWatch.send({ type: 'ERROR', object: { code: 410, reason: 'Expired' } })
+    await time.runUntil(() => told.length === pages - 2, 120_000)
+  }
+  tookMs = 11_000
+  await time.advance(5_000)
+  api.lastWatch.send({ type: 'ERROR', object: { code: 410, reason: 'Expired' } })
+  await time.runUntil(() => told.length === 5, 120_000)
+  assert.equal(api.asked.length, 8, 'after quick pages the first try is short again')
+  await stop()
+})
+
 test('half an hour of silence from one resourceVersion leads to a new list', async (t) => {
   const api = streamingApi()
   const { time, told, stop } = start(t, api)

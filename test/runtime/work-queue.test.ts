@@ -403,6 +403,18 @@ test('when the cause of all failures has ended, what fails again is retried afte
   assert.equal(queue.numRequeues('a'), 6)
 })
 
+test('a key that is worked on when others are hastened is retried after the first delay if that work fails', async () => {
+  const { time, queue } = setUp({ firstMs: 100 })
+  queue.addRateLimited('a')
+  await time.advance(100_000)
+  assert.equal(await queue.get(), 'a')
+  queue.expediteFailed()
+  for (let i = 0; i < 10; i++) queue.addRateLimited('a')
+  queue.done('a')
+  await time.advance(100)
+  assert.equal(queue.length, 1)
+})
+
 test('a key that failed and is worked on again is not hastened', async () => {
   const { time, queue } = setUp({ firstMs: 100 })
   queue.addRateLimited('a')

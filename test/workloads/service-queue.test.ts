@@ -80,6 +80,25 @@ test('a Service that fails is tried again, at the given rate, until it succeeds,
   assert.deepEqual(syncs.slice(4), ['10000 ns/web', '11000 ns/web'])
 })
 
+test('a Service that is refused after many failures of the server is reported once', async (t) => {
+  let code: 'Unreachable' | 'Forbidden' = 'Unreachable'
+  const { time, queue, lines } = setUp(t, () => Promise.reject(new KubeError(code, 'failed')), {
+    retry: { maxMs: 1_000 },
+  })
+  queue.add('ns/web')
+  await time.advance(30_000)
+  assert.deepEqual(
+    lines.filter(({ level }) => level !== 'debug'),
+    [],
+  )
+  code = 'Forbidden'
+  await time.advance(30_000)
+  assert.deepEqual(
+    lines.filter(({ level }) => level !== 'debug').map(({ level }) => level),
+    ['error'],
+  )
+})
+
 test('a Service is never given up', async (t) => {
   const { time, queue, syncs, lines } = setUp(t, () => Promise.reject(new Error('refused')), { retry: { maxMs: 1000 } })
   queue.add('ns/web')

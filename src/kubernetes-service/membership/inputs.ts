@@ -42,7 +42,10 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
       // since.
       const isSilent = requested && !answered && server.answeredAtMs < sentAtMs
       const silent = isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')
-      if (silent) return { ...state, server: after, lease: unanswered(state, nowMs, timings) }
+      if (silent) {
+        reportSuspected(state, turn)
+        return { ...state, server: after, lease: unanswered(state, nowMs, timings) }
+      }
       // The failure may affect several masters, whose leases may expire before this one joins.
       const isWaiting = !serving && state.phase.type === 'starting'
       return isWaiting ? newcomer({ ...state, server: after }) : { ...state, server: after }
@@ -163,6 +166,7 @@ function done(state: Membership, turn: Turn): Membership {
     case 'renew': {
       const isLate = isLateRenewal(state, request.sentAtMs, timings)
       const isBack = isLate || lease.trust.type === 'lost'
+      if (isLate) reportSuspected(state, turn)
       const isNew = state.phase.type === 'joining' || isNewcomer(lease.trust)
       const trust: Trust = isBack ? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs, isNew } : lease.trust
       const renewed = { ...written, trust, renewedAtMs: request.sentAtMs, missing: false, outlasts: false }
@@ -182,18 +186,19 @@ function done(state: Membership, turn: Turn): Membership {
 
 /**
  * Whether this master was frozen before it sent this renewal, perhaps during an outage that it did not notice because
- * it sent no requests. The renewal then comes late after the last one. That of a joining master comes so long after its
- * read that a lease may have expired since.
+ * it sent no requests. The renewal then comes late after it was due, or after the answer to the last one if a slow
+ * store gave that later. That of a joining master comes so long after its read that a lease may have expired since.
  */
 function isLateRenewal({ lease, fleet }: Membership, sentAtMs: number, timings: MembershipTimings): boolean {
   const { ttlMs, intervalMs, attemptMs } = timings
-  if (lease.renewedAtMs !== undefined) return sentAtMs - lease.renewedAtMs >= intervalMs + attemptMs
+  if (lease.renewedAtMs !== undefined)
+    return sentAtMs - Math.max(lease.renewedAtMs + intervalMs, lease.writtenAtMs) >= attemptMs
   return fleet.readAtMs !== undefined && sentAtMs - fleet.readAtMs >= ttlMs - intervalMs
 }
 
 function failed(state: Membership, failure: 'unknown' | 'unprepared' | 'withdrawn', turn: Turn): Membership {
-  const { nowMs, timings, effects } = turn
-  const { lease, phase, fleet } = state
+  const { nowMs, timings } = turn
+  const { lease, phase } = state
   if (failure === 'withdrawn') {
     const answered = { ...state, lease: { ...lease, request: undefined } }
     // A leaving master then removes its lease without further checks, even if it is the last one.
@@ -201,14 +206,16 @@ function failed(state: Membership, failure: 'unknown' | 'unprepared' | 'withdraw
       ? goOn(answered, { ...phase, mode: 'always' }, { type: 'removing' })
       : end(answered, 'withdrawn', turn)
   }
-  if (failure !== 'unprepared' && lease.trust.type === 'steady' && fleet.missing.length > 0) {
-    effects.push({
-      type: 'report',
-      event: { type: 'expiry-suspected', addresses: fleet.missing.map((one) => one.lease.address) },
-    })
-  }
+  if (failure !== 'unprepared') reportSuspected(state, turn)
   const after = { ...unanswered(state, nowMs, timings), request: undefined }
   return { ...state, lease: failure === 'unprepared' ? { ...after, trust: lease.trust } : after }
+}
+
+/** Reports the leases that had ended before, because this master cannot trust its reads from now on. */
+function reportSuspected({ lease, fleet }: Membership, { effects }: Turn): void {
+  if (lease.trust.type !== 'steady' || fleet.missing.length === 0) return
+  const addresses = fleet.missing.map((one) => one.lease.address)
+  effects.push({ type: 'report', event: { type: 'expiry-suspected', addresses } })
 }
 
 /** This master's lease after a request for it has failed, or its own server has not answered in time. */

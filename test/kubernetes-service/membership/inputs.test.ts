@@ -243,6 +243,21 @@ test('leases that go missing while this master cannot renew are reported, each o
   assert.deepEqual(reports(lost, known), [])
 })
 
+test('leases that were missing before are reported when this master can no longer trust its reads', () => {
+  const missing = [{ lease: leaseOf(holder(2)), sinceAtMs: 98_000, provedAtMs: undefined }]
+  const fleet = { leases: [leaseOf(self), leaseOf(holder(2))], missing }
+  const reportsOf = (lease: Partial<OwnLease>, input: MembershipInput) =>
+    after({ lease, fleet }, input).effects.filter(({ type }) => type === 'report')
+  const report = { type: 'report', event: { type: 'expiry-suspected', addresses: ['192.0.2.2'] } }
+  const renewal = (sentAtMs: number) => ({ request: { ...request('renew'), sentAtMs } })
+  const { intervalMs, attemptMs } = timings
+  const lateMs = 95_000 + intervalMs + attemptMs
+  assert.deepEqual(reportsOf({ ...renewal(lateMs) }, { type: 'done' }), [report])
+  assert.deepEqual(reportsOf({ ...renewal(lateMs - 1) }, { type: 'done' }), [])
+  assert.deepEqual(reportsOf({ ...renewal(lateMs), writtenAtMs: lateMs - 100 }, { type: 'done' }), [], 'a slow store')
+  assert.deepEqual(reportsOf({ ...renewal(lateMs), trust: lost }, { type: 'done' }), [])
+})
+
 test('before it joins, a master begins after the latest earlier life that it reads of', () => {
   const earlier = holder(1, { instanceId: 'before', startedAt: '2026-01-02T00:00:00.000000Z' })
   for (const phase of [phases.starting, phases.joining]) {

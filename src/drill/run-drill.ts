@@ -82,10 +82,18 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
   }
 }
 
+/** How often a request of a master and its answer may wait for this process, through which they pass. */
+const WAITS_OF_A_REQUEST = 4
+
 /** A note if the host's timers were later than the invariants or a renewal of a lease tolerate; undefined otherwise. */
 function hostLate(latenessMs: number, { bounds, fleet }: Scenario): string | undefined {
   const { attemptMs } = membershipTimings({ ...fleet, readinessProbePeriodMs: masterDefaults.readinessProbePeriodMs })
-  const boundMs = Math.min(bounds.removalMarginMs, bounds.listedMs, bounds.agreementMs, attemptMs)
+  const boundMs = Math.min(
+    bounds.removalMarginMs,
+    bounds.listedMs,
+    bounds.agreementMs,
+    Math.floor(attemptMs / WAITS_OF_A_REQUEST),
+  )
   if (latenessMs <= boundMs) return undefined
   const seconds = (latenessMs / 1000).toFixed(1)
   return `Timers on this host fired up to ${seconds} s late, but the invariants and the leases allow ${formatDuration(boundMs)}: violations, and times in the figures, may be caused by the host. Drill again on a host with less load.`

@@ -1,20 +1,8 @@
 import assert from 'node:assert/strict'
-import type { Holder, HolderState, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
-import { LeaseWithdrawn } from '../kubernetes-service/leases/master-leases.ts'
+import { type Holder, LeaseWithdrawn, type MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
+import { addressesIn, giveUp, holder, type LeaseWorld, signal, statesIn, WatchedStore } from './watched-leases.ts'
 
-/** A store for one case: empty at first, and used by no other. */
-export interface LeaseWorld {
-  /** The TTL of this store's leases, in milliseconds. */
-  readonly ttlMs: number
-  /** The client of one more master. */
-  open(): MasterLeases
-  /** Lets this many milliseconds pass, for the store and its clients. */
-  pass(ms: number): Promise<void>
-  /** From now on no client may delete expired leases. Left out if the store itself expires leases. */
-  refuseDeletes?(): void
-  /** Closes everything that the world has opened. All watches have ended. */
-  close(): Promise<void>
-}
+export type { LeaseWorld } from './watched-leases.ts'
 
 /**
  * How long the leases of a case last. `lasting` ones outlast the case (a minute is enough), and `ending` ones expire
@@ -61,79 +49,6 @@ interface Case {
   readonly run: (store: WatchedStore) => Promise<void>
 }
 
-const { signal } = new AbortController()
-
-/** A store whose masters all follow the leases, and read them at each change. */
-class WatchedStore {
-  readonly world: LeaseWorld
-  readonly #end = new AbortController()
-  readonly #watches: Promise<void>[] = []
-  readonly #changes = new Map<MasterLeases, number>()
-
-  constructor(world: LeaseWorld) {
-    this.world = world
-  }
-
-  open(): MasterLeases {
-    const leases = this.world.open()
-    const onChange = (): void => {
-      this.#changes.set(leases, this.changesOf(leases) + 1)
-      leases.list(this.#end.signal).catch(() => {})
-    }
-    this.#watches.push(leases.watch(onChange, this.#end.signal))
-    return leases
-  }
-
-  changesOf(leases: MasterLeases): number {
-    return this.#changes.get(leases) ?? 0
-  }
-
-  /** Waits until all watches have caught up. */
-  settle(): Promise<void> {
-    return this.world.pass(Math.min(this.world.ttlMs / 10, 1_000))
-  }
-
-  /**
-   * Waits until no lease is listed any more: at most half a TTL after the end of the lease that was renewed `agoMs`
-   * ago.
-   */
-  async untilNobodyIsListed(leases: MasterLeases, agoMs: number): Promise<void> {
-    const { ttlMs } = this.world
-    for (let passedMs = agoMs; ; passedMs += ttlMs / 20) {
-      const listed = await addressesIn(leases)
-      if (listed.length === 0) return
-      assert.ok(passedMs < 1.5 * ttlMs, `${listed.join()} is listed half a TTL after the end of its lease`)
-      await this.world.pass(ttlMs / 20)
-    }
-  }
-
-  async end(): Promise<void> {
-    this.#end.abort()
-    await this.world.pass(0)
-    await Promise.all(this.#watches)
-  }
-}
-
-function holder(address: string, more: Partial<Holder> = {}): Holder {
-  return {
-    instanceId: `${address} first`,
-    host: 'host',
-    startedAt: '2026-01-01T00:00:00Z',
-    addresses: [address],
-    ports: { securePort: 6443, nodePort: 0 },
-    state: 'ready',
-    ...more,
-  }
-}
-
-async function addressesIn(leases: MasterLeases): Promise<string[]> {
-  return (await leases.list(signal)).map(({ address }) => address).sort()
-}
-
-async function statesIn(leases: MasterLeases): Promise<(readonly [string, HolderState | undefined])[]> {
-  return (await leases.list(signal)).map((lease) => [lease.address, lease.holder?.state])
-}
-
 const self = holder('192.0.2.1')
 const second = holder('192.0.2.1', { instanceId: 'second', startedAt: '2026-01-01T00:00:01Z' })
 const behindTheSameAddress = holder('192.0.2.1', { host: 'other', instanceId: 'other' })
@@ -159,6 +74,7 @@ const cases: readonly Case[] = [
     async run(store) {
       const [a, b] = [store.open(), store.open()]
       await a.update(self, signal)
+      await store.untilReported(b, 0)
       await store.settle()
       const before = store.changesOf(b)
       await a.update(self, signal)
@@ -166,24 +82,46 @@ const cases: readonly Case[] = [
       await store.settle()
       assert.equal(store.changesOf(b), before)
       await a.mark({ ...self, state: 'unready' }, signal)
-      await store.settle()
-      assert.ok(store.changesOf(b) > before)
+      await store.untilReported(b, before)
       assert.deepEqual(await statesIn(a), [['192.0.2.1', 'unready']])
     },
   },
   {
-    name: 'a life with a second address, or another port, is reported',
+    name: 'a change of any field of a record is reported, and the record comes back whole',
     async run(store) {
       const [a, b] = [store.open(), store.open()]
       await a.update(self, signal)
-      const ports = { securePort: 6444, nodePort: 0 }
-      for (const more of [{ addresses: ['192.0.2.1', '2001:db8::1'] }, { ports }]) {
+      await store.untilReported(b, 0)
+      const changes: readonly Partial<Holder>[] = [
+        { addresses: ['192.0.2.1', '2001:db8::1'] },
+        { ports: { securePort: 6444, nodePort: 30_443 } },
+        { state: 'failing', departure: '192.0.2.1 first 1', reason: 'own-etcd' },
+        { confirms: ['192.0.2.2 first 1', '192.0.2.3 first 7'] },
+      ]
+      for (const change of changes) {
         await store.settle()
         const before = store.changesOf(b)
-        await a.update({ ...self, ...more }, signal)
-        await store.settle()
-        assert.ok(store.changesOf(b) > before, Object.keys(more).join())
+        const changed = { ...self, ...change }
+        await a.mark(changed, signal)
+        await store.untilReported(b, before, `a change of ${Object.keys(change).join(' and ')}`)
+        assert.deepEqual((await b.list(signal))[0]?.holder, changed)
       }
+    },
+  },
+  {
+    name: '`renewal` changes with each renewal, and with nothing else',
+    async run(store) {
+      const [a, b] = [store.open(), store.open()]
+      const renewal = async (): Promise<string | undefined> => (await b.list(signal))[0]?.renewal
+      await a.update(self, signal)
+      const first = await renewal()
+      if (first === undefined) return
+      assert.equal(await renewal(), first, 'another read shows the same')
+      await a.mark({ ...self, state: 'failing' }, signal)
+      assert.equal(await renewal(), first, 'a mark is no renewal')
+      await store.world.pass(10)
+      await a.update({ ...self, state: 'failing' }, signal)
+      assert.notEqual(await renewal(), first)
     },
   },
   {
@@ -340,19 +278,21 @@ const cases: readonly Case[] = [
       assert.deepEqual(await addressesIn(b), ['192.0.2.1'], 'it was renewed')
       const before = store.changesOf(b)
       await store.untilNobodyIsListed(b, 0.6 * ttlMs)
-      await store.settle()
-      assert.ok(store.changesOf(b) > before, 'the end of a lease is reported')
+      await store.untilReported(b, before, 'the end of a lease')
       assert.deepEqual(await addressesIn(a), [])
     },
   },
   {
-    name: 'marking does not make a lease last longer',
+    name: 'marking makes a lease last neither longer nor shorter',
     lifetime: 'ending',
     async run(store) {
       const [a, b] = [store.open(), store.open()]
       const { ttlMs } = store.world
       await a.update(self, signal)
-      await store.world.pass(0.7 * ttlMs)
+      await store.world.pass(0.3 * ttlMs)
+      await a.mark({ ...self, state: 'failing' }, signal)
+      await store.world.pass(0.4 * ttlMs)
+      assert.deepEqual(await addressesIn(b), ['192.0.2.1'])
       await a.mark({ ...self, state: 'failing' }, signal)
       await store.untilNobodyIsListed(b, 0.7 * ttlMs)
     },
@@ -383,17 +323,3 @@ const cases: readonly Case[] = [
     },
   },
 ]
-
-/** Begins an attempt and aborts it after `turns - 1` turns of the microtask queue. */
-async function giveUp(store: WatchedStore, turns: number, attempt: (signal: AbortSignal) => Promise<void>) {
-  const controller = new AbortController()
-  const reason = new Error('out of time')
-  const done = attempt(controller.signal)
-  done.catch(() => {})
-  for (let turn = 1; turn < turns; turn++) await Promise.resolve()
-  controller.abort(reason)
-  await store.world.pass(0)
-  await done.catch((error: unknown) => {
-    if (error !== reason) throw error
-  })
-}

@@ -7,7 +7,7 @@ import {
   type MasterPorts,
 } from '../../src/index.ts'
 
-/** Leases that never end, in a list of your own: the smallest store that works. */
+/** Leases that never end, in a list of your own, for tests alone: redis-leases.ts is a store that keeps the contract. */
 export class StaticLeases implements MasterLeases {
   readonly #leases = new Map<string, MasterLease>()
   readonly #looks = new Set<() => void>()

@@ -73,8 +73,9 @@ export interface MasterLease {
   readonly address: string
   readonly holder?: Holder | undefined
   /**
-   * Changes with each renewal. A store may leave it out, with two consequences: after a failure of its own renewals a
-   * master trusts no expiry for a whole recovery time, and a removed lease cannot be distinguished from an expired one.
+   * Changes with each renewal, and with nothing else: not with a mark or another read. A store may leave it out, with
+   * two consequences: after a failure of its own renewals a master trusts no expiry for a whole recovery time, and a
+   * removed lease cannot be distinguished from an expired one.
    */
   readonly renewal?: string | undefined
   /**
@@ -98,23 +99,28 @@ export interface MasterLease {
 
 /**
  * The store in which masters announce that they are alive. An entry that is not renewed within its TTL is gone for all
- * readers.
+ * readers at the same time, so one clock decides, that of the store. docs/guides/custom-lease-store.md has all rules.
  *
  * Every method rejects when the store cannot be reached; a caller that cannot read the leases must not write Endpoints.
  * The error is a {@link RemoteError}, whose nature decides what the caller does, or one that the method names. Any
  * other error of a store counts as `away` (see `reliableLeases`), and never ends the process.
  *
- * Each attempt has a time limit: when its signal is aborted, the method rejects at once with the signal's reason. The
- * attempt may or may not have happened, and the next one must work in either case: it recognizes its own writes, and
- * does not reuse a connection that hung. An attempt may also reach the store late. Even then it must not change what a
- * later write of the same master has stored, so each write names its precondition (a revision, a sequence). No method
- * waits before it tries, even if the store requests that.
+ * Each call of `list`, `update`, `mark` and `remove` has a time limit, about a third of TTL minus interval for all its
+ * requests: when its signal is aborted, it rejects at once with the signal's reason. The write may or may not have
+ * happened, and the next call must work in either case: it recognizes its own writes, and does not reuse a connection
+ * that hung. A request may also reach the store late. Even then it must not change what a later write of the same
+ * master has stored, so each write names its precondition (a revision, a sequence). No method waits before it tries,
+ * even if the store requests that.
  *
- * `masterLeasesContract` in `apiserver-bootstrap/testing` checks a store for all of this. Upstream: `Leases` in
+ * `masterLeasesContract` in `apiserver-bootstrap/testing` checks most of this. Upstream: `Leases` in
  * pkg/controlplane/reconcilers/lease.go.
  */
 export interface MasterLeases {
-  /** All live leases, read from the store itself. An address with several holders has several entries. */
+  /**
+   * All live leases, with every write that the store had answered before: from no cache and no replica, and of all
+   * pages. Rejects if that is not certain, because a missing lease may cost its master the address. An address with
+   * several holders has several entries.
+   */
   list(signal: AbortSignal): Promise<readonly MasterLease[]>
   /**
    * Creates or renews this holder's lease for one TTL. Rejects with {@link LeaseWithdrawn} when another process has
@@ -123,15 +129,16 @@ export interface MasterLeases {
    */
   update(holder: Holder, signal: AbortSignal): Promise<void>
   /**
-   * Writes the holder record beside its lease without extending the lease. Does nothing if there is no lease, or if it
-   * belongs to another life of this master, earlier or later; rejects with {@link LeaseWithdrawn} as {@link update}
-   * does.
+   * Writes the holder record beside its lease without changing when the lease ends. Does nothing if there is no lease,
+   * or if it belongs to another life of this master, earlier or later; rejects with {@link LeaseWithdrawn} as
+   * {@link update} does.
    */
   mark(holder: Holder, signal: AbortSignal): Promise<void>
   /** Removes this holder's lease, if there is one. A lease that another instance has taken over stays. */
   remove(holder: Holder, signal: AbortSignal): Promise<void>
   /**
-   * Calls `onChange` whenever the set of live leases may have changed, expiry included, until the signal is aborted.
+   * Calls `onChange` soon after a lease has appeared or ended, or a field of a record has changed, but not for a
+   * renewal. Resolves when the signal is aborted. After a rejection it is called again, within ten seconds.
    */
   watch(onChange: () => void, signal: AbortSignal): Promise<void>
 }

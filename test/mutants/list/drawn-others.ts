@@ -67,10 +67,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['verify/fleet-checker.test.ts'],
   },
   'verify-master-leases-contract-operator': {
-    broken: 'run: has >= for > after store.changesOf(b).',
-    file: 'verify/master-leases-contract.ts',
-    text: "assert.ok(store.changesOf(b) > before, 'the end of a lease is reported')",
-    instead: "assert.ok(store.changesOf(b) >= before, 'the end of a lease is reported')",
+    broken: 'Takes a change that was reported before for a new one.',
+    file: 'verify/watched-leases.ts',
+    text: 'this.changesOf(leases) <= before',
+    instead: 'this.changesOf(leases) < before',
     tests: ['kubernetes-service/leases/master-leases.test.ts'],
   },
   'bootstrap-repair-parts-term': {

@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict'
+import type { Holder, HolderState, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
+
+/** A store for one case: empty at first, and used by no other. */
+export interface LeaseWorld {
+  /** The TTL of this store's leases, in milliseconds. */
+  readonly ttlMs: number
+  /** The client of one more master. */
+  open(): MasterLeases
+  /** Lets this many milliseconds pass, for the store and its clients. */
+  pass(ms: number): Promise<void>
+  /** From now on no client may delete expired leases. Left out if the store itself expires leases. */
+  refuseDeletes?(): void
+  /** Closes everything that the world has opened. All watches have ended. */
+  close(): Promise<void>
+}
+
+/** Of calls that nobody aborts. */
+export const { signal } = new AbortController()
+
+/** A store whose masters all follow the leases, and read them at each change. */
+export class WatchedStore {
+  readonly world: LeaseWorld
+  readonly #end = new AbortController()
+  readonly #watches: Promise<void>[] = []
+  readonly #changes = new Map<MasterLeases, number>()
+
+  constructor(world: LeaseWorld) {
+    this.world = world
+  }
+
+  open(): MasterLeases {
+    const leases = this.world.open()
+    const onChange = (): void => {
+      this.#changes.set(leases, this.changesOf(leases) + 1)
+      leases.list(this.#end.signal).catch(() => {})
+    }
+    this.#watches.push(leases.watch(onChange, this.#end.signal))
+    return leases
+  }
+
+  changesOf(leases: MasterLeases): number {
+    return this.#changes.get(leases) ?? 0
+  }
+
+  /** Waits until all watches have caught up. */
+  settle(): Promise<void> {
+    return this.world.pass(Math.min(this.world.ttlMs / 10, 1_000))
+  }
+
+  /** Waits until the watch of `leases` has reported more than `before` changes, for half a TTL at most. */
+  async untilReported(leases: MasterLeases, before: number, what = 'a change'): Promise<void> {
+    const { ttlMs } = this.world
+    const everyMs = Math.min(ttlMs / 20, 500)
+    for (let passedMs = 0; this.changesOf(leases) <= before; passedMs += everyMs) {
+      assert.ok(passedMs < ttlMs / 2, `${what} is not reported`)
+      await this.world.pass(everyMs)
+    }
+  }
+
+  /**
+   * Waits until no lease is listed any more: at most half a TTL after the end of the lease that was renewed `agoMs`
+   * ago.
+   */
+  async untilNobodyIsListed(leases: MasterLeases, agoMs: number): Promise<void> {
+    const { ttlMs } = this.world
+    for (let passedMs = agoMs; ; passedMs += ttlMs / 20) {
+      const listed = await addressesIn(leases)
+      if (listed.length === 0) return
+      assert.ok(passedMs < 1.5 * ttlMs, `${listed.join()} is listed half a TTL after the end of its lease`)
+      await this.world.pass(ttlMs / 20)
+    }
+  }
+
+  async end(): Promise<void> {
+    this.#end.abort(new Error('the case is over'))
+    await this.world.pass(0)
+    const isResolved = 'a watch resolves when its signal is aborted'
+    await assert.doesNotReject(Promise.all(this.#watches), isResolved)
+  }
+}
+
+export function holder(address: string, more: Partial<Holder> = {}): Holder {
+  return {
+    instanceId: `${address} first`,
+    host: 'host',
+    startedAt: '2026-01-01T00:00:00Z',
+    addresses: [address],
+    ports: { securePort: 6443, nodePort: 0 },
+    state: 'ready',
+    ...more,
+  }
+}
+
+export async function addressesIn(leases: MasterLeases): Promise<string[]> {
+  return (await leases.list(signal)).map(({ address }) => address).sort()
+}
+
+export async function statesIn(leases: MasterLeases): Promise<(readonly [string, HolderState | undefined])[]> {
+  return (await leases.list(signal)).map((lease) => [lease.address, lease.holder?.state])
+}
+
+/** Begins an attempt and aborts it after `turns - 1` turns of the microtask queue. */
+export async function giveUp(store: WatchedStore, turns: number, attempt: (signal: AbortSignal) => Promise<void>) {
+  const controller = new AbortController()
+  const reason = new Error('out of time')
+  const done = attempt(controller.signal)
+  done.catch(() => {})
+  for (let turn = 1; turn < turns; turn++) await Promise.resolve()
+  controller.abort(reason)
+  await store.world.pass(0)
+  await done.catch((error: unknown) => {
+    if (error !== reason) throw error
+  })
+}

@@ -123,6 +123,16 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
         return this.#stopStore('own-etcd', primitive.state !== 'ok')
       case 'reset-connections':
         return this.#parts.store.reset()
+      // They have no meaning where no sidecar runs.
+      case 'terminate-earlier':
+      case 'fault':
+      case 'no-fault':
+      case 'readyz':
+      case 'clock-skew':
+      case 'configure':
+        return
+      default:
+        primitive satisfies never
     }
   }
 

@@ -143,7 +143,7 @@ export const actions = {
   },
   heal: {
     description:
-      'undoes `partition`, `slow`, `requests-fail`, `own-etcd-dead` and `readyz-fails`; open connections are reset',
+      'undoes `partition`, `slow`, `requests-fail`, `own-etcd-dead` and `readyz-fails`; the connections that a partition held are reset',
     keys: { masters: mastersOrAll },
   },
   'reset-connections': { description: 'all connections of the sidecar are reset', keys: { masters } },

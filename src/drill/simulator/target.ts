@@ -212,6 +212,8 @@ function performOn(member: SimulatedMaster | SimulatedKubeApiserver, primitive: 
       member.kill()
       server.kill()
       break
+    default:
+      primitive satisfies never
   }
 }
 

@@ -53,19 +53,24 @@ interface Opened extends Omit<ApiServer, 'api' | 'discovery'> {
 /**
  * Opens the configured API server without contacting it. Throws an InvalidInputError if the kubeconfig is unusable, and
  * with `gated` also if the URL of this master's own readiness is unknown. With `awaitsCredentials` the user's files may
- * be missing. With `servesEmbedded` an embedded API server listens for kubectl and other clients.
+ * be missing. With `servesEmbedded` an embedded API server listens for kubectl and other clients. With `patient` a
+ * server that is busy, and says so, is asked for 12 seconds and not for two: for callers that do not retry.
  */
 export async function openApiServer(
   resolved: Resolved,
   surroundings: Surroundings,
-  options: { readonly gated: boolean; readonly awaitsCredentials?: boolean; readonly servesEmbedded?: boolean },
+  options: {
+    readonly gated: boolean
+    readonly awaitsCredentials?: boolean
+    readonly servesEmbedded?: boolean
+    readonly patient?: boolean
+  },
 ): Promise<ApiServer> {
   const opened = resolved.configuration.embedded
     ? await openEmbedded(resolved, surroundings, options.servesEmbedded === true)
     : await openRemote(resolved, surroundings, options)
   const { transport, ...server } = opened
-  // Only `run` tries again by itself. For the others a busy server gets as long as their users usually wait.
-  const retry = options.awaitsCredentials === true ? {} : { attempts: 13 }
+  const retry = options.patient === true ? { attempts: 13 } : {}
   return { ...server, api: restKubeApi({ transport, ...surroundings, retry }), discovery: restDiscovery(transport) }
 }
 

@@ -42,7 +42,7 @@ export async function execute(flags: Flags): Promise<number> {
   const surroundings = { clock, random: systemRandom(), logger: silentLogger, metrics: prometheusMetrics() }
   const { leaseStore, leaseNamespace, etcdPrefix } = resolved.configuration
   const say = (line: string): void => void process.stderr.write(`${printable(line)}\n`)
-  const server = await openApiServer(resolved, surroundings, { gated: false })
+  const server = await openApiServer(resolved, surroundings, { gated: false, patient: true })
   const probe = await probing(own, resolved, clock, say)
   const store = await openEtcd(resolved, surroundings)
   const etcd = store === undefined ? undefined : { kv: store.kv, prefix: etcdPrefix }

@@ -92,7 +92,7 @@ export class EndpointsWriter {
       throw new StaleCacheError(`Endpoints ${key} are only in the cached copy`, { cause: refusal })
   }
 
-  /** Records a failed write as an Event, in upstream's words. A server that is away or busy gets no further writes. */
+  /** Records a failed write as an Event, in upstream's words. No Event is written to a server that is away or busy. */
   #recordFailure(verb: 'create' | 'update', key: string, wanted: Endpoints, error: KubeError): void {
     if (error.code === 'Unreachable' || error.code === 'TooManyRequests') return
     const why = error.status?.message ?? error.message

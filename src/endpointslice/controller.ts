@@ -220,7 +220,7 @@ export class EndpointSliceController implements WorkloadController {
     }
     if (errors.length === 0) return
     // A failure to reach the API server causes no Event, because none can be recorded during an outage.
-    const reported = errors.filter(({ cause }) => !isKubeError(cause, 'Unreachable'))
+    const reported = errors.filter(({ cause }) => !isKubeError(cause, 'Unreachable', 'TooManyRequests'))
     if (reported.length > 0) {
       const note = `Error updating Endpoint Slices for Service ${key}: ${new SyncFailure(reported).message}`
       events.record(eventOf('FailedToUpdateEndpointSlices', { regarding: referenceTo(named(service)), note }))

@@ -59,7 +59,7 @@ export class SliceWriter {
       if (signal.aborted) throw refused.error
       if (isNamespaceTerminating(refused.error)) return false
       // The quota may be used up for long. Dead endpoints must not stay in the other slices until then.
-      const isAnswered = !isKubeError(refused.error, 'Unreachable', 'Timeout', 'NoCredentials')
+      const isAnswered = !isKubeError(refused.error, 'Unreachable', 'Timeout', 'NoCredentials', 'TooManyRequests')
       if (isAnswered) await this.#firstFailure(updatesWithoutCreations(actions, existing), signal)
     }
     const failure = refused ?? (await this.#firstFailure(update, signal)) ?? (await this.#firstFailure(remove, signal))

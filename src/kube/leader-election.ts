@@ -41,6 +41,8 @@ export interface LeaderElectorOptions extends Partial<LeaderElectionTiming>, Inf
 
 /** The pause between two attempts to hand the lease over, in milliseconds. */
 const HAND_OVER_RETRY_MS = 250
+/** The longest hand-over, in milliseconds. A process that stops has five seconds for all its parts. */
+const HAND_OVER_MS = 3_500
 
 /** A candidate's wait is longer by a random share of up to this much, as in client-go. */
 const RETRY_JITTER = 1.2
@@ -224,7 +226,7 @@ export class LeaderElector {
     this.#leadsUntilMs = Number.NEGATIVE_INFINITY
     this.#status?.set({ name }, 0)
     const controller = new AbortController()
-    const cancel = clock.schedule(renewDeadlineMs / 2, () => controller.abort())
+    const cancel = clock.schedule(Math.min(renewDeadlineMs / 2, HAND_OVER_MS), () => controller.abort())
     try {
       await this.#handOver(controller.signal)
     } catch (error) {

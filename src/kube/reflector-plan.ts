@@ -31,7 +31,10 @@ export type ReflectorState<T> =
       readonly shared?: boolean | undefined
     }
 
-/** How a request ended. `proven`: the request was a watch, and the server had shown that it serves this watch. */
+/**
+ * How a request ended. `proven`: it does not show that the server is away, because it was a watch that the server had
+ * shown to serve, or a page that gets more time.
+ */
 export type Ending =
   /** The server closed the watch normally. */
   | { readonly kind: 'closed'; readonly proven: boolean }
@@ -82,7 +85,9 @@ export function planRetry<T>(state: ReflectorState<T>, ending: Ending, context: 
     case 'streaming':
       return planStreaming(state, ending)
     case 'paging':
-      return ending.kind === 'failed' ? planPaging(state, ending.error, context) : { next: state, wait: 'short' }
+      if (ending.kind === 'failed') return planPaging(state, ending.error, context)
+      // A list in one request that takes longer than the server allows is begun again in pages.
+      return { next: state.limit === undefined ? startState(context.streaming) : state, wait: 'short' }
     case 'watching': {
       const plan: RetryPlan<T> = planWatching<T>(state, ending, context)
       // Deleting a prefix from etcd changes many objects at one revision. A watch from that revision misses the changes

@@ -154,7 +154,7 @@ export class WorkQueue<Key extends string = string> {
   /**
    * Adds now every delayed key that was added with rate limit and not forgotten since. `anew`: the cause of the
    * failures has ended, so a key that fails again is retried after the first delay. Keys whose work is under way are
-   * retried so in any case, because that work may have begun before.
+   * retried so in any case, because that work may fail for the cause that has ended.
    */
   expediteFailed(anew = false): void {
     const sinceMs = this.#clock.monotonicMs()

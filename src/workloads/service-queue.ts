@@ -45,8 +45,8 @@ export class ServiceQueue {
   readonly #stale = new Set<string>()
   /** For each Service that is being synced: whether a cached object of it has changed since that sync began. */
   readonly #changed = new Map<string, boolean>()
-  /** Services of which an error was logged that they cannot be synced. */
-  readonly #reported = new Set<string>()
+  /** How often in a row the server has refused a Service, not counting answers that it is busy. */
+  readonly #refusals = new Map<string, number>()
   /** Services whose last sync failed because of the server. */
   readonly #failed = new Set<string>()
   #expeditedMs = Number.NEGATIVE_INFINITY
@@ -103,7 +103,7 @@ export class ServiceQueue {
     this.#changed.set(key, false)
     try {
       await sync()
-      this.#reported.delete(key)
+      this.#refusals.delete(key)
       if (this.#failed.delete(key)) this.#recovered()
     } catch (error) {
       if (!(error instanceof StaleCacheError)) throw error
@@ -130,10 +130,9 @@ export class ServiceQueue {
     const retries = this.#queue.numRequeues(key)
     const fields = { service: key, retries, error }
     const isAway = isKubeError(error, 'Unreachable', 'TooManyRequests')
-    if (retries >= MAX_RETRIES && !isAway && !this.#reported.has(key)) {
-      this.#reported.add(key)
-      logger.error(fields, 'a Service cannot be synced; retrying')
-    }
+    const refusals = isAway ? 0 : (this.#refusals.get(key) ?? 0) + 1
+    this.#refusals.set(key, refusals)
+    if (refusals === MAX_RETRIES + 1) logger.error(fields, 'a Service cannot be synced; retrying')
     // Only at debug, because `Availability` logs an outage of the server once.
     else if (isAway || isKubeError(error, 'Conflict') || retries > 0) logger.debug(fields, 'a sync failed')
     else logger.warn(fields, 'a sync failed; trying again')

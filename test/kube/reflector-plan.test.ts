@@ -102,6 +102,15 @@ test('a list that is outdated as soon as it has come is not asked for again at o
   }
 })
 
+test('a page that is not answered is asked for again, a whole list is asked for in pages', () => {
+  const silent = { kind: 'silent', proven: false } as const
+  const context = { streaming: false, justListed: false }
+  const paging = { phase: 'paging', items: [], continue: 'more', limit: 500 } as const
+  assert.deepEqual(planRetry<string>({ ...paging, items: [] }, silent, context).next, paging)
+  const whole = { phase: 'paging', items: [], continue: undefined, limit: undefined } as const
+  assert.deepEqual(planRetry<string>({ ...whole, items: [] }, silent, context).next, startState(false))
+})
+
 test('a page that is too long is asked for in parts, where it was; a whole list is asked for in pages again', () => {
   const ending = failed('TooLarge')
   const first: ReflectorState<string> = { phase: 'paging', items: ['a'], continue: 'token', limit: 500 }

@@ -171,8 +171,8 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'sleep-through-an-outage': {
     broken: 'a master that was frozen when its renewal was due trusts what it reads',
-    text: 'lease.writtenAtMs) >= attemptMs',
-    instead: 'lease.writtenAtMs) >= ttlMs - intervalMs',
+    text: 'return sentAtMs - lease.renewedAtMs >= intervalMs + attemptMs',
+    instead: 'return sentAtMs - lease.renewedAtMs >= ttlMs',
     faults: ['freeze', 'store'],
     budget: 2,
   },

@@ -126,11 +126,6 @@ function forgetsReadTime({ read, state }: Process): boolean {
   return read === 'none' && state.phase.type === 'listed'
 }
 
-/** Whether the last answer came after the next renewal was due. */
-function isLateAnswer({ renewedAtMs, writtenAtMs }: Membership['lease']): boolean {
-  return renewedAtMs !== undefined && writtenAtMs > renewedAtMs + modelTimings.intervalMs
-}
-
 /** Times that nothing will be compared with. */
 function withoutDeadTimes(process: Process): Process {
   const { state } = process
@@ -148,7 +143,7 @@ function withoutDeadTimes(process: Process): Process {
       self: bare(state.self),
       lease: {
         ...lease,
-        writtenAtMs: isReading || isLateAnswer(lease) ? lease.writtenAtMs : Number.NEGATIVE_INFINITY,
+        writtenAtMs: isReading ? lease.writtenAtMs : Number.NEGATIVE_INFINITY,
         missedAtMs: lease.missing && server.probedAtMs < lease.missedAtMs ? lease.missedAtMs : Number.NEGATIVE_INFINITY,
         failures: Math.min(lease.failures, 3),
         // Below a tick, a pause ends with the tick.

@@ -186,13 +186,12 @@ function done(state: Membership, turn: Turn): Membership {
 
 /**
  * Whether this master was frozen before it sent this renewal, perhaps during an outage that it did not notice because
- * it sent no requests. The renewal then comes late after it was due, or after the answer to the last one if a slow
- * store gave that later. That of a joining master comes so long after its read that a lease may have expired since.
+ * it sent no requests. The renewal then comes late after the last one. That of a joining master comes so long after its
+ * read that a lease may have expired since.
  */
 function isLateRenewal({ lease, fleet }: Membership, sentAtMs: number, timings: MembershipTimings): boolean {
   const { ttlMs, intervalMs, attemptMs } = timings
-  if (lease.renewedAtMs !== undefined)
-    return sentAtMs - Math.max(lease.renewedAtMs + intervalMs, lease.writtenAtMs) >= attemptMs
+  if (lease.renewedAtMs !== undefined) return sentAtMs - lease.renewedAtMs >= intervalMs + attemptMs
   return fleet.readAtMs !== undefined && sentAtMs - fleet.readAtMs >= ttlMs - intervalMs
 }
 

@@ -182,7 +182,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
 
   /** Records an Event in upstream's words; none for an outage. */
   #reportFailure(serviceCidr: ServiceCidr, error: unknown): void {
-    if (!isKubeError(error) || error.code === 'Unreachable') return
+    if (!isKubeError(error) || error.code === 'Unreachable' || error.code === 'TooManyRequests') return
     const regarding = referenceIn(serviceCidrs, serviceCidr)
     const note = 'The ServiceCIDR Status can not be set to Ready=True'
     this.#options.events.record(eventOf('KubernetesServiceCIDRError', { regarding, note }))
@@ -207,7 +207,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
     const retries = this.#queue.numRequeues(serviceCidr)
     const fields = { serviceCidr, retries, error }
     // Only at debug, because `Availability` logs an outage of the server once.
-    if (isKubeError(error, 'Unreachable', 'Conflict') || retries > 0) {
+    if (isKubeError(error, 'Unreachable', 'TooManyRequests', 'Conflict') || retries > 0) {
       this.#options.logger.debug(fields, 'a sync failed')
     } else this.#options.logger.warn(fields, 'a sync failed; trying again')
   }

@@ -68,7 +68,7 @@ const tiers: Readonly<Record<string, Tier>> = {
     files: ['test/real/**/*.test.ts'],
     except: [],
     // Most of a file is waiting.
-    concurrency: 5,
+    concurrency: 4,
     timed: [
       'test/real/{fault-matrix,fleet*,drill-*,members,outage*,shutdown,credentials,etcd-*,flow-control,sidecar-kit*,testing-*}.test.ts',
     ],

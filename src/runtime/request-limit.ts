@@ -3,8 +3,8 @@ import { RemoteError } from './errors.ts'
 import { abortable, linkedController } from './signals.ts'
 
 /**
- * After this many timeouts in a row the limit doubles. Each further timeout doubles it again. Each answer in time
- * undoes one timeout.
+ * After this many timeouts the limit doubles. Each further timeout doubles it again. Each answer in time takes one
+ * timeout off the count.
  */
 const FIRST_DOUBLING = 4
 /** Further timeouts do not count: the limit is then 16 times the normal one, and a few answers in time end that. */

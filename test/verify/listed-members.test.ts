@@ -322,7 +322,7 @@ const stories: Stories = {
       return story.turn('b', unready).wait(11_000)
     },
   ],
-  'an unready master stays though of the server of another only a probe now and then has failed for long': [
+  'an unready master stays although the server of another has failed only a probe now and then for long': [
     () => {
       const story = recoveredStory()
       for (const afterMs of [36_000, 61_000, 99_000]) story.turn('a', silent).wait(1_000).turn('a', BACK).wait(afterMs)

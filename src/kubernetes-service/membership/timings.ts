@@ -84,7 +84,10 @@ const SERVER_RECOVERY_MS = 10_000
  * 1.7 to 29.9 s after their etcd.
  */
 export const SERVERS_APART = { confirmAfterMs: 7_000, confirmShare: 0.8 } as const
-/** A longer failure counts as this long: the back-off of gRPC never exceeds two minutes plus a fifth, 0.8 of this. */
+/**
+ * A longer failure counts as this long. The share of it, 144 s, is the longest back-off of gRPC: two minutes plus a
+ * fifth.
+ */
 const FAILED_MOST_MS = 180_000
 
 /** Computes all times from the settings. Pure. */

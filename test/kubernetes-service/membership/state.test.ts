@@ -104,6 +104,22 @@ test('a list that was refused or overtaken while a master goes back to it is wri
   }
 })
 
+test('a stopping master whose own server does not answer leaves the list even if nobody else is ready', () => {
+  const timings = membershipTimings({ leaseTtlMs: 15_000, reconcileIntervalMs: 10_000, readinessProbePeriodMs: 1_000 })
+  const needsOthers = (answeredAtMs: number, mode: 'withdraw' | 'always' = 'withdraw'): unknown => {
+    const state: Membership = {
+      ...began,
+      server: { ...began.server, answeredAtMs },
+      phase: { ...leaving, mode, step: { type: 'writing', sent: false } } as Phase,
+    }
+    const { effects } = step(state, { type: 'timer' }, leaving.sinceAtMs + 1_000, timings)
+    return effects.map((effect) => effect.type === 'write-list' && effect.needsOthers)
+  }
+  assert.deepEqual(needsOthers(leaving.sinceAtMs), [true])
+  assert.deepEqual(needsOthers(leaving.sinceAtMs - 1), [false])
+  assert.deepEqual(needsOthers(leaving.sinceAtMs, 'always'), [false])
+})
+
 test('another record of ports or addresses is a reason to judge the list again, at once', () => {
   const timings = membershipTimings({ leaseTtlMs: 15_000, reconcileIntervalMs: 10_000, readinessProbePeriodMs: 1_000 })
   const span = { began: self.startedAt, now: self.startedAt }

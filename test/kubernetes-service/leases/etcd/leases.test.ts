@@ -706,6 +706,17 @@ test('a master that left its lease to another may change its mind', async () => 
   assert.deepEqual((await etcd.list('/registry/', { signal })).items, [])
 })
 
+test('an unready master that is stopped leaves its record beside the lease that it wrote last for another there', async () => {
+  const { open } = openWorld()
+  const [a, b] = [open().leases, open().leases]
+  await b.update(other, signal)
+  await a.update(self, signal)
+  const unready = { ...self, state: 'unready' } as const
+  await a.mark(unready, signal)
+  await a.remove(unready, signal)
+  assert.deepEqual((await b.list(signal)).map((lease) => lease.holder?.state).sort(), ['ready', 'withdrawn'])
+})
+
 test('a kube-apiserver at the same address is remembered from one renewal of a long lease to the next', async () => {
   const { time, etcd, open } = openWorld()
   const one = open({ ttlMs: 60_000 })

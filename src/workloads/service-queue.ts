@@ -45,7 +45,7 @@ export class ServiceQueue {
   readonly #stale = new Set<string>()
   /** For each Service that is being synced: whether a cached object of it has changed since that sync began. */
   readonly #changed = new Map<string, boolean>()
-  /** How often in a row the server has refused a Service, not counting answers that it is busy. */
+  /** How often in a row each Service was refused by a server that was neither away nor busy. */
   readonly #refusals = new Map<string, number>()
   /** Services whose last sync failed because of the server. */
   readonly #failed = new Set<string>()

@@ -16,7 +16,7 @@ export interface LeaseWorld {
 }
 
 /** Of calls that nobody aborts. */
-export const { signal } = new AbortController()
+export const signal: AbortSignal = new AbortController().signal
 
 /** A store whose masters all follow the leases, and read them at each change. */
 export class WatchedStore {

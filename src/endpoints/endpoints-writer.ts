@@ -1,5 +1,5 @@
 import type { KubeApi } from '../kube/api.ts'
-import { isKubeError, type KubeError } from '../kube/errors.ts'
+import { isAwayOrBusy, isKubeError, type KubeError } from '../kube/errors.ts'
 import { type EventSink, eventOf, referenceTo } from '../kube/event-object.ts'
 import { type Endpoints, endpoints } from '../kube/resources.ts'
 import { keyOfObject, type Store } from '../kube/store.ts'
@@ -94,7 +94,7 @@ export class EndpointsWriter {
 
   /** Records a failed write as an Event, in upstream's words. No Event is written to a server that is away or busy. */
   #recordFailure(verb: 'create' | 'update', key: string, wanted: Endpoints, error: KubeError): void {
-    if (error.code === 'Unreachable' || error.code === 'TooManyRequests') return
+    if (isAwayOrBusy(error)) return
     const why = error.status?.message ?? error.message
     const regarding = referenceTo(wanted)
     const { events } = this.#options

@@ -1,4 +1,4 @@
-import { isKubeError, KubeError } from '../kube/errors.ts'
+import { isAwayOrBusy, KubeError } from '../kube/errors.ts'
 import { eventOf, referenceTo } from '../kube/event-object.ts'
 import type { Change, Followed } from '../kube/informer.ts'
 import {
@@ -190,10 +190,7 @@ export class EndpointSliceController implements WorkloadController {
       if (errors.length > 0) throw new SyncFailure(errors)
       return
     }
-    if (this.#tracker.isStale(key, slices)) {
-      this.#slices.restartIfDead(this.#tracker.answeredMs(key, slices))
-      throw new StaleCacheError(`the cached copy of the EndpointSlices of ${key} is stale`)
-    }
+    this.#slices.requireCurrent(key, slices, this.#tracker)
     const selected = members.podsOf(service)
     const plan = planSlices({
       service,
@@ -220,7 +217,7 @@ export class EndpointSliceController implements WorkloadController {
     }
     if (errors.length === 0) return
     // A failure to reach the API server causes no Event, because none can be recorded during an outage.
-    const reported = errors.filter(({ cause }) => !isKubeError(cause, 'Unreachable', 'TooManyRequests'))
+    const reported = errors.filter(({ cause }) => !isAwayOrBusy(cause))
     if (reported.length > 0) {
       const note = `Error updating Endpoint Slices for Service ${key}: ${new SyncFailure(reported).message}`
       events.record(eventOf('FailedToUpdateEndpointSlices', { regarding: referenceTo(named(service)), note }))

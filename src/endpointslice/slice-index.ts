@@ -1,6 +1,8 @@
 import type { Followed } from '../kube/informer.ts'
 import { type EndpointSlice, isBeingDeleted } from '../kube/resources.ts'
+import { StaleCacheError } from '../workloads/service-queue.ts'
 import { managedByLabel, serviceKeyOf } from './slice.ts'
+import type { SliceTracker } from './slice-tracker.ts'
 
 export interface ServiceSlicesOptions {
   readonly informer: Followed<EndpointSlice>
@@ -49,9 +51,14 @@ export class ServiceSlices {
     return this.#slices
   }
 
-  /** As that of the informer. */
-  restartIfDead(answeredMs: number): void {
-    this.#informer.restartIfDead(answeredMs)
+  /**
+   * Checks that `slices`, the copy of a Service's slices, has the recent writes of this process. If the watch is dead,
+   * it is replaced. @throws StaleCacheError if the copy is older.
+   */
+  requireCurrent(serviceKey: string, slices: readonly EndpointSlice[], tracker: SliceTracker): void {
+    if (!tracker.isStale(serviceKey, slices)) return
+    this.#informer.restartIfDead(tracker.answeredMs(serviceKey, slices))
+    throw new StaleCacheError(`the cached copy of the EndpointSlices of ${serviceKey} is stale`)
   }
 
   #add(key: string, slice: EndpointSlice): void {

@@ -76,6 +76,11 @@ export function isKubeError(error: unknown, ...codes: readonly KubeErrorCode[]):
   return error instanceof KubeError && (codes.length === 0 || codes.includes(error.code))
 }
 
+/** Whether the server could not be reached or is too busy: then it gets no Events, and `Availability` logs it. */
+export function isAwayOrBusy(error: unknown): boolean {
+  return isKubeError(error, 'Unreachable', 'TooManyRequests')
+}
+
 /** Resolves with the answer, or with undefined if the server answers `NotFound`. */
 export async function ifFound<T>(answer: Promise<T>): Promise<T | undefined> {
   try {

@@ -80,6 +80,7 @@ export class WatchedStore {
   }
 }
 
+/** A master at this address that is ready, in its first life. */
 export function holder(address: string, more: Partial<Holder> = {}): Holder {
   return {
     instanceId: `${address} first`,

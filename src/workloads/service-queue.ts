@@ -1,5 +1,5 @@
 import type { KubeApi } from '../kube/api.ts'
-import { isKubeError } from '../kube/errors.ts'
+import { isAwayOrBusy, isKubeError } from '../kube/errors.ts'
 import type { EventSink } from '../kube/event-object.ts'
 import type { Informers } from '../kube/informer.ts'
 import type { Cancel, Clock } from '../runtime/clock.ts'
@@ -129,7 +129,7 @@ export class ServiceQueue {
     if (isKubeError(error)) this.#failed.add(key)
     const retries = this.#queue.numRequeues(key)
     const fields = { service: key, retries, error }
-    const isAway = isKubeError(error, 'Unreachable', 'TooManyRequests')
+    const isAway = isAwayOrBusy(error)
     const refusals = isAway ? 0 : (this.#refusals.get(key) ?? 0) + 1
     this.#refusals.set(key, refusals)
     if (refusals === MAX_RETRIES + 1) logger.error(fields, 'a Service cannot be synced; retrying')

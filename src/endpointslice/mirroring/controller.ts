@@ -149,10 +149,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
       await this.#deleteAll(key, plan.actions, signal)
       return
     }
-    if (this.#tracker.isStale(key, slices)) {
-      this.#slices.restartIfDead(this.#tracker.answeredMs(key, slices))
-      throw new StaleCacheError(`the cached copy of the EndpointSlices of ${key} is stale`)
-    }
+    this.#slices.requireCurrent(key, slices, this.#tracker)
     this.#complain(endpoints, plan.complaints)
     metrics.planned(key, plan.tally, maxEndpointsPerSubset)
     for (const slice of plan.unchanged) if (!this.#tracker.has(slice)) this.#tracker.update(slice)

@@ -1,6 +1,6 @@
 import type { KubeApi } from '../../kube/api.ts'
 import { listPages } from '../../kube/api-wrappers.ts'
-import { isKubeError } from '../../kube/errors.ts'
+import { isAwayOrBusy, isKubeError } from '../../kube/errors.ts'
 import { type EventSink, eventOf, referenceIn } from '../../kube/event-object.ts'
 import type { Change, Followed, Informers } from '../../kube/informer.ts'
 import { ipAddresses, isBeingDeleted, isNewer, type ServiceCidr, serviceCidrs } from '../../kube/resources.ts'
@@ -182,7 +182,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
 
   /** Records an Event in upstream's words; none for an outage. */
   #reportFailure(serviceCidr: ServiceCidr, error: unknown): void {
-    if (!isKubeError(error) || error.code === 'Unreachable' || error.code === 'TooManyRequests') return
+    if (!isKubeError(error) || isAwayOrBusy(error)) return
     const regarding = referenceIn(serviceCidrs, serviceCidr)
     const note = 'The ServiceCIDR Status can not be set to Ready=True'
     this.#options.events.record(eventOf('KubernetesServiceCIDRError', { regarding, note }))
@@ -207,7 +207,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
     const retries = this.#queue.numRequeues(serviceCidr)
     const fields = { serviceCidr, retries, error }
     // Only at debug, because `Availability` logs an outage of the server once.
-    if (isKubeError(error, 'Unreachable', 'TooManyRequests', 'Conflict') || retries > 0) {
+    if (isAwayOrBusy(error) || isKubeError(error, 'Conflict') || retries > 0) {
       this.#options.logger.debug(fields, 'a sync failed')
     } else this.#options.logger.warn(fields, 'a sync failed; trying again')
   }

@@ -2,6 +2,7 @@ import { rmSync } from 'node:fs'
 import { glob, mkdtemp, readFile, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join, matchesGlob, relative, resolve } from 'node:path'
+import { PassThrough } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
@@ -18,7 +19,7 @@ interface Tier {
   readonly concurrency: number
   /** Files that change nothing of their process. Several of them share one, because most of their time is its start. */
   readonly sharing?: string
-  /** Files that run after the others, two at a time: they judge how soon something happens. */
+  /** Files that judge how soon something happens. Two run at a time; the others run beside them at the lowest priority. */
   readonly timed?: readonly string[]
   readonly testTimeoutMs: number
   readonly tierTimeoutMs: number
@@ -41,6 +42,8 @@ const inProcess = {
 const withPeers = { testTimeoutMs: 5 * minute, tierTimeoutMs: 60 * minute, needsPeers: true }
 /** With more files at a time the pauses of the machine look like faults of the program. */
 const TIMED_CONCURRENCY = 2
+/** So many files take what the timed ones leave of two processors, which is nearly one. */
+const BACKGROUND_CONCURRENCY = 2
 /** So many files share a process. */
 const SHARING = 8
 
@@ -143,8 +146,11 @@ const durations: { readonly file: string; readonly ms: number }[] = []
 /** The files of which a test has ended. */
 const tested = new Set<string>()
 const total = { ran: 0, passed: 0, failed: 0 }
-if (rest.length > 0) await runFiles(rest, tier.concurrency)
-if (timed.length > 0) await runFiles(timed, TIMED_CONCURRENCY)
+if (timed.length === 0) await runFiles(rest, tier.concurrency)
+else {
+  const inForeground = runFiles(timed, TIMED_CONCURRENCY)
+  await Promise.all([inForeground, ...(rest.length > 0 ? [runFiles(rest, BACKGROUND_CONCURRENCY, inForeground)] : [])])
+}
 for (const file of sharing) if (!tested.has(file)) problems.push(`no test in ${file}`)
 if (total.ran === 0) problems.push('no test ran')
 if (overall.aborted) problems.push(`not done within ${tier.tierTimeoutMs / minute} minutes`)
@@ -155,14 +161,18 @@ for (const { file, ms } of slow) console.log(`${(ms / 1000).toFixed(0).padStart(
 const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
 console.log(`${tierName}: ${total.passed} passed, ${total.failed} failed, ${files.length} files, ${seconds} s`)
 
-/** Runs test files, prints what becomes of them, and adds up {@link total}. */
-async function runFiles(some: readonly string[], concurrency: number): Promise<void> {
+/**
+ * Runs test files, prints their results, and adds up {@link total}. With `inForeground`, the run of other files, these
+ * run at the lowest priority, and their results are printed after those.
+ */
+async function runFiles(some: readonly string[], concurrency: number, inForeground?: Promise<void>): Promise<void> {
+  const modules = ['test/support/leaks.ts', ...(inForeground !== undefined ? ['test/support/lowest-priority.ts'] : [])]
   const tests = run({
     files: some.map((file) => resolve(file)),
     concurrency,
     timeout: tier?.testTimeoutMs,
     // Not forceExit, which loses results on their way here: leaks.ts ends a process that something keeps alive.
-    execArgv: ['--import', resolve('test/support/leaks.ts'), ...(tier?.execArgv ?? [])],
+    execArgv: [...modules.flatMap((module) => ['--import', resolve(module)]), ...(tier?.execArgv ?? [])],
     signal: AbortSignal.any([overall, interrupted.signal]),
     ...(options['test-name-pattern'] && { testNamePatterns: options['test-name-pattern'] }),
   })
@@ -190,9 +200,11 @@ async function runFiles(some: readonly string[], concurrency: number): Promise<v
     total.passed += passed
     total.failed += ran - passed - counts.skipped - counts.todo
   })
-  const printed = tests.compose(new spec())
-  printed.pipe(process.stdout, { end: false })
-  await finished(printed)
+  const results = tests.compose(new spec()).compose(new PassThrough({ highWaterMark: Number.POSITIVE_INFINITY }))
+  const print = (): void => void results.pipe(process.stdout, { end: false })
+  if (inForeground === undefined) print()
+  else void inForeground.then(print, print)
+  await finished(results)
 }
 
 /** From its sources the program needs three times as long to start: most of that is the Kubernetes client's thousand modules. */

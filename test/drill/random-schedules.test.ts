@@ -8,9 +8,9 @@ import { foreignResources } from '../simulation/tripwire.ts'
 import { inUnitOrFloor } from '../support/tier.ts'
 import { shortSchedule } from './short-schedule.ts'
 
-const SEEDS = inUnitOrFloor(16, 100)
-const UNDER_TRIPWIRE = inUnitOrFloor(8, 50)
-const COMPARED = inUnitOrFloor(6, 30)
+const SEEDS = inUnitOrFloor(16, 60)
+const UNDER_TRIPWIRE = inUnitOrFloor(8, 16)
+const COMPARED = inUnitOrFloor(6, 16)
 /** The Node that the project brings: where this test runs on another one, both must come to the same. */
 const node = 'node_modules/.bin/node'
 

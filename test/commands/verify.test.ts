@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { startApiServer } from '../../src/apiserver/http-start.ts'
+import { defaultNamespace, startApiServer } from '../../src/apiserver/http-start.ts'
 import { renderGithub, renderJson, renderJunit, renderTable } from '../../src/commands/verify-output.ts'
 import { checkTexts } from '../../src/verify/cluster/check-ids.ts'
 import { reportSchema } from '../../src/verify/cluster/report-schema.ts'
@@ -143,6 +143,31 @@ test('the ranges in the file of --config are checked, unless a flag or the file 
   assert.deepEqual(await failed(`--config=${config}`, ...flags), [0])
   // The defaults of `run` say nothing about a cluster.
   assert.deepEqual(await failed(`--config=${put('bare', 'Configuration', { kubeconfig })}`), [0])
+})
+
+test('the commands that repair change the cluster that was checked, also if it is not that of the current context', async (t) => {
+  const metadata = { namespace: 'default', name: 'kubernetes' }
+  const addresses = [{ ip: '192.0.2.1' }, { ip: '192.0.2.2' }]
+  const server = await startApiServer({
+    objects: [defaultNamespace, { apiVersion: 'v1', kind: 'Endpoints', metadata, subsets: [{ addresses }] }],
+  })
+  t.after(() => server.close())
+  const kubeconfig = join(await tempDir(t), 'kubeconfig')
+  writeFileSync(kubeconfig, server.kubeconfig.replace(/^current-context: .*$/m, 'current-context: elsewhere'))
+  const connection = [`--kubeconfig=${kubeconfig}`, '--context=apiserver-bootstrap']
+  const checked = ['--only=system-namespaces,expected-masters', '--expect-addresses=192.0.2.1']
+  const { code, stdout, stderr } = await runProgram(t, ['verify', '--output=json', ...checked, ...connection])
+  assert.equal(code, 1, stderr.join('\n'))
+  const { checks } = reportSchema.parse(JSON.parse(stdout))
+  const findings = checks.flatMap((check) => (check.status === 'failed' ? check.findings : []))
+  const namespaces = ['kube-system', 'kube-public', 'kube-node-lease']
+  assert.deepEqual(
+    findings.map(({ repair }) => repair),
+    [
+      ...namespaces.map((name) => ['kubectl create namespace', name, ...connection].join(' ')),
+      ['apiserver-bootstrap masters evict 192.0.2.2 --yes', ...connection].join(' '),
+    ],
+  )
 })
 
 const every = report(

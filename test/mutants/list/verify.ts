@@ -121,4 +121,18 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "const isAlone = service?.type === 'read' && service.value !== undefined",
     tests: ['verify/cluster/kubernetes-endpoints.test.ts'],
   },
+  'verify-family-of-the-expected-address': {
+    broken: 'Takes the family of the first expected address for that of the Endpoints.',
+    file: 'verify/cluster/masters.ts',
+    text: "const [first = ''] = [...listed, ...(addresses ?? [])]",
+    instead: "const [first = ''] = [...(addresses ?? []), ...listed]",
+    tests: ['verify/cluster/masters.test.ts'],
+  },
+  'verify-repair-in-the-current-context': {
+    broken: 'Prints kubectl commands that change the cluster of the current context, not the one that was checked.',
+    file: 'commands/verify.ts',
+    text: "kubectl: given(['kubeconfig', 'context']),",
+    instead: "kubectl: given(['kubeconfig']),",
+    tests: ['commands/verify.test.ts'],
+  },
 }

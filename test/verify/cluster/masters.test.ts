@@ -36,6 +36,8 @@ test('expected addresses of both families must be in the Endpoints and in the se
   const world = await dualStack()
   const held = await expected(world, { addresses: both, masters: 2 })
   assert.deepEqual([held.status, held.status === 'held' && held.found], ['held', both.join(', ')])
+  const turned = await expected(world, { addresses: both.toReversed() })
+  assert.equal(turned.status, 'held', 'the Endpoints say which family is the first, not the order of what is expected')
   const slice = await world.api.get(endpointSlices, second)
   const [first] = slice.endpoints ?? []
   assert.ok(first !== undefined)

@@ -149,15 +149,19 @@ test('small changes of a large object wait, until they show a reader more than i
 
 test('a watch that is over leaves no listener and no timer', async () => {
   const embedded = await Embedded.started()
+  const { timers } = embedded.clock
   const controller = new AbortController()
   const query = `resourceVersion=${embedded.server.revision}&allowWatchBookmarks=true`
   const aborted = await embedded.watch(query, controller.signal)
   const returned = await embedded.watch(query, controller.signal)
   assert.equal(getEventListeners(controller.signal, 'abort').length, 2)
+  // Each has told of one bookmark, and waits for the next.
+  await embedded.time.advance(90_000)
   await returned.return?.()
   assert.equal(getEventListeners(controller.signal, 'abort').length, 1)
   controller.abort()
   assert.equal(getEventListeners(controller.signal, 'abort').length, 0)
+  assert.equal(embedded.clock.timers, timers)
   assert.deepEqual(await drain(aborted), ['END'])
   await make(embedded, 'a')
   await embedded.time.advance(120_000)

@@ -63,10 +63,13 @@ test('a range is given out to its last usable address, the lower block last', as
   assert.equal((await embedded.send('POST', path, service('more'))).body.spec.clusterIP, given[7])
 })
 
-test('the network and the broadcast address cannot be asked for', async () => {
-  const embedded = await Embedded.started(['10.96.0.0/24'])
-  for (const clusterIP of ['10.96.0.0', '10.96.0.255']) {
-    assert.equal((await embedded.send('POST', path, service('a', { clusterIP }))).status, 422)
+test('the first and the last usable address can be asked for, the network and the broadcast address cannot', async () => {
+  const embedded = await Embedded.started(['10.96.0.0/24', 'fd00::/120'])
+  const asked = async (name: string, clusterIP: string) =>
+    (await embedded.send('POST', path, service(name, { clusterIP }))).status
+  for (const clusterIP of ['10.96.0.0', '10.96.0.255', 'fd00::']) assert.equal(await asked('a', clusterIP), 422)
+  for (const [index, clusterIP] of ['10.96.0.1', '10.96.0.254', 'fd00::1', 'fd00::ff'].entries()) {
+    assert.equal(await asked(`usable-${index}`, clusterIP), 201, clusterIP)
   }
 })
 

@@ -231,6 +231,7 @@ test('a dead address is kept too long when it is listed on end for longer than i
   const kept = (...events: readonly DrillEvent[]): number => figuresOf(...begin(3), ...events).deadListedTooLong
   assert.equal(kept(state(1000, 2, dead), slice(18_000, [1, 3])), 0)
   assert.equal(kept(state(1000, 2, dead), slice(18_001, [1, 3])), 1)
+  assert.equal(kept(state(1000, 2, dead), state(18_000, 3, unready)), 1, 'also if something happens at the limit')
   assert.equal(kept(state(1000, 2, dead), state(1000, 3, frozen)), 2)
   assert.equal(kept(state(1000, 2, dead), state(10_000, 2), state(11_000, 2, dead), slice(28_000, [1, 3])), 0)
   assert.equal(kept(state(1000, 2, dead), state(20_000, 2), state(21_000, 2, dead)), 2)

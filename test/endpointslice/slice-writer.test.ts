@@ -70,7 +70,7 @@ test('the first failure ends what has not begun, in upstream’s words', async (
   assert.ok(written.length <= 4 && !written.includes('delete'), String(written))
 })
 
-test('a refused creation stops no update, unless that takes away what the new slice would list', async () => {
+test('a refused creation stops no update, unless that takes away what the new slice would list; one that nobody judged stops all', async () => {
   const listing = (name: string, ...addresses: readonly string[]): EndpointSlice => ({
     ...sliceOf(name),
     endpoints: addresses.map((address) => ({ addresses: [address] })),
@@ -92,6 +92,8 @@ test('a refused creation stops no update, unless that takes away what the new sl
     ['Forbidden', ['create new', 'update drops']],
     ['Unreachable', ['create new']],
     ['Timeout', ['create new']],
+    ['NoCredentials', ['create new']],
+    ['TooManyRequests', ['create new']],
   ] as const) {
     const api = new ScriptedApi()
     const refusal = new KubeError(code, 'exceeded quota')

@@ -200,7 +200,7 @@ async function runFiles(some: readonly string[], concurrency: number, inForegrou
     total.passed += passed
     total.failed += ran - passed - counts.skipped - counts.todo
   })
-  const results = tests.compose(new spec()).compose(new PassThrough({ highWaterMark: Number.POSITIVE_INFINITY }))
+  const results = tests.compose(new spec()).pipe(new PassThrough({ highWaterMark: Number.MAX_SAFE_INTEGER }))
   const print = (): void => void results.pipe(process.stdout, { end: false })
   if (inForeground === undefined) print()
   else void inForeground.then(print, print)

@@ -19,6 +19,7 @@ import {
   type Contested,
   calm,
   correctionDueMs,
+  FIGHT,
   nextCheckMs,
   nextContention,
 } from './contention.ts'
@@ -50,8 +51,8 @@ interface Track {
   /** Whether the write that is about to be made is a correction. */
   isCorrection: boolean
   found: KubeObject | undefined
-  /** The last other writer that left a trace. */
-  writer: string | undefined
+  /** The last other writer that left a trace, and when the trace was found. */
+  trace: { readonly writer: string; readonly foundMs: number } | undefined
 }
 
 /**
@@ -124,7 +125,7 @@ export class ForeignOverwrites {
     track.isCorrection = this.#isCorrection(track, wanted)
     track.found = found
     if (!track.isCorrection) return false
-    track.writer = this.#writerOf(track) ?? track.writer
+    track.trace = this.#traceOf(track)
     return this.#mustWait(track)
   }
 
@@ -168,19 +169,28 @@ export class ForeignOverwrites {
     return writerBetween(isSame ? before : undefined, found)?.manager
   }
 
+  /** The writer to name for the present overwrites. An older trace may be that of a writer that has long stopped. */
+  #traceOf(track: Track): Track['trace'] {
+    const nowMs = this.#options.clock.monotonicMs()
+    const writer = this.#writerOf(track)
+    if (writer !== undefined) return { writer, foundMs: nowMs }
+    const { trace } = track
+    return trace !== undefined && nowMs - trace.foundMs < FIGHT.windowMs ? trace : undefined
+  }
+
   #next(track: Track, input: ContentionInput): void {
     const before = track.contention
     const nowMs = this.#options.clock.monotonicMs()
     track.contention = nextContention(before, input, nowMs)
     if (track.contention === before) return
     this.#reports.changed(this.#contested(track), before, track.contention, nowMs)
-    if (before.phase === 'backing-off' && track.contention.phase === 'calm') track.writer = undefined
     this.#schedule()
   }
 
   /** Events are found by their object's uid, so they refer to the last known state of the object. */
-  #contested({ resource, metadata, inSync, found, writer }: Track): Contested {
+  #contested({ resource, metadata, inSync, found, trace }: Track): Contested {
     const { kind } = resource
+    const writer = trace?.writer
     const object = `${metadata.namespace}/${metadata.name}`
     const regarding = referenceIn(resource, found ?? inSync?.object ?? { metadata })
     return {
@@ -225,7 +235,7 @@ export class ForeignOverwrites {
       inSync: undefined,
       isCorrection: false,
       found: undefined,
-      writer: undefined,
+      trace: undefined,
     }
     this.#tracks.set(key, track)
     return track

@@ -29,10 +29,10 @@ function setUp() {
   })
   let version = 1
   const wanted = (): Endpoints => list(version, 'own', '192.0.2.1')
-  /** Somebody overwrites the list, and it is put right if that need not wait. */
-  const undoAndMend = (manager: string): boolean => {
+  /** Somebody overwrites the list, or deletes it without a trace, and it is put right if that need not wait. */
+  const undoAndMend = (manager: string | undefined): boolean => {
     version += 1
-    const found = list(version, manager, '198.51.100.1')
+    const found = manager === undefined ? undefined : list(version, manager, '198.51.100.1')
     if (overwrites.mustWait(endpoints, wanted(), found)) return false
     version += 1
     const object = wanted()
@@ -125,6 +125,35 @@ test('a fight names who undid it last of those that left a trace', async () => {
   for (let round = 0; round < 10; round++) assert.ok(undoAndMend('x'))
   assert.ok(overwrites.mustWait(endpoints, list(99, 'own', '192.0.2.1'), undefined), 'deleted, without a trace')
   assert.equal(logger.lines.at(-1)?.fields.writer, 'x')
+})
+
+/** Ten seconds later somebody deletes the list again and again, without a trace. Returns who is named for it. */
+async function namedForDeletions({ time, logger, undoAndMend }: ReturnType<typeof setUp>): Promise<unknown> {
+  await time.advance(10_000)
+  for (let round = 0; round < 10; round++) assert.ok(undoAndMend(undefined))
+  assert.equal(undoAndMend(undefined), false)
+  const { level, fields } = logger.lines.at(-1) ?? assert.fail()
+  assert.deepEqual([level, fields.corrections], ['warn', 10], 'a new fight')
+  return fields.writer
+}
+
+test('a fight without a trace does not name the writer of the fight before it', async () => {
+  const world = setUp()
+  const { time, overwrites, logger, undoAndMend } = world
+  overwrites.attach(() => {})
+  for (let round = 0; round < 10; round++) assert.ok(undoAndMend('x'))
+  assert.equal(undoAndMend('x'), false)
+  await time.advance(250)
+  assert.ok(undoAndMend('x'))
+  assert.equal(logger.lines.at(-1)?.fields.writer, 'x')
+  assert.equal(await namedForDeletions(world), undefined)
+})
+
+test('a fight without a trace does not name a writer that was corrected once before it', async () => {
+  const world = setUp()
+  world.overwrites.attach(() => {})
+  assert.ok(world.undoAndMend('x'))
+  assert.equal(await namedForDeletions(world), undefined)
 })
 
 test('an object that another master was faster to delete was undone by nobody when it is made again', () => {

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import type { KubeApi } from '../../../src/kube/api.ts'
 import { type Lease, leases as leaseResource } from '../../../src/kube/resources.ts'
 import type { Holder } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import type { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { addressesOf, holder } from './holders.ts'
 import { follow, keepRenewed, type Opened, openWorld, ttlMs } from './lease-world.ts'
 
@@ -33,6 +34,16 @@ async function nameOf(api: KubeApi, address: string): Promise<string> {
 
 function count(method: string, { sent }: Opened): number {
   return sent.filter((line) => line.endsWith(` ${method}`)).length
+}
+
+/** Ten times a second another Lease comes, and goes again. */
+async function comeAndGo(api: KubeApi, time: VirtualClock, times: number): Promise<void> {
+  for (let i = 0; i < times; i++) {
+    await api.create(leaseResource, forged('any', holder(foreign)))
+    await time.advance(50)
+    await api.delete(leaseResource, { namespace: 'kube-system', name: 'any' })
+    await time.advance(50)
+  }
 }
 
 test('a Lease of a day is believed for five minutes', async (t) => {
@@ -116,16 +127,21 @@ test('Leases that come and go twenty times a second cost few lists', async (t) =
   const stop = keepRenewed(time, observer, self)
   await time.advance(1_000)
   const before = count('GET', observer)
-  const ref = { namespace: 'kube-system', name: 'any' }
-  for (let i = 0; i < 600; i++) {
-    await direct.create(leaseResource, forged('any', holder(foreign)))
-    await time.advance(50)
-    await direct.delete(leaseResource, ref)
-    await time.advance(50)
-  }
+  await comeAndGo(direct, time, 600)
   stop()
   const lists = count('GET', observer) - before
   assert.ok(lists <= 30 + 60 * 4 + 60, `${lists} lists in a minute`)
+})
+
+test('after Leases that came and went too often a new master is seen at once again, not at the interval', async (t) => {
+  const { time, direct, open } = await openWorld()
+  const observer = open()
+  const seen = follow(t, time, observer)
+  await comeAndGo(direct, time, 100)
+  await time.advance(3_000)
+  await open().leases.update(self, signal)
+  await time.advance(100)
+  assert.equal(seen.at(-1), '13000 192.0.2.1')
 })
 
 test('a Lease that a finalizer keeps is deleted again now and then only', async (t) => {

@@ -293,6 +293,19 @@ test('a renewal whose answer is read after a long freeze proves nothing', async 
   await stopIn(election, a, b)
 })
 
+test('a lease that was taken proves nothing when the answer is read after a long freeze', async () => {
+  const election = new Election()
+  const a = election.add('a')
+  assert.ok(await election.time.runUntil(() => election.lease !== undefined, 1_000))
+  a.clock.freeze()
+  const b = election.add('b')
+  assert.ok(await election.time.runUntil(() => b.working, 60_000))
+  a.clock.thaw()
+  assert.ok(!(await election.time.runUntil(() => election.leaders().length > 1, 30_000)))
+  assert.deepEqual(election.leaders(), ['b'])
+  await stopIn(election, a, b)
+})
+
 test('a leader that sees another in the lease stops at once', async () => {
   const election = new Election()
   const a = election.add('a')

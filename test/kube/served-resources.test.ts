@@ -129,6 +129,24 @@ test('a resource is requested while discovery gives no answer, and stays missing
   assert.equal(resources.isMissing(services), false)
 })
 
+test('a resource that is gone for the second time is not requested before it appears for the second time', async () => {
+  const { time, world, resources, told404, deny, signal } = setUp()
+  for (let times = 1; times <= 2; times++) {
+    world.answer = false
+    await deny()
+    let isRequested = false
+    void resources.untilUndenied(services, signal).then(() => {
+      isRequested = true
+    })
+    await time.advance(10_000)
+    assert.equal(isRequested, false, `gone ${times} times`)
+    world.answer = true
+    await told404()
+    await time.advance(0)
+    assert.equal(isRequested, true, `appeared ${times} times`)
+  }
+})
+
 test('a list that succeeds ends a denial', async () => {
   const { time, resources, told404 } = setUp()
   await told404()

@@ -302,6 +302,20 @@ test('an IPAddress that the copy has missed keeps its ServiceCIDR', async () => 
   await end()
 })
 
+test('an IPAddress that the copy has missed keeps its ServiceCIDR, though 500 others are listed before it', async () => {
+  const cluster = await Cluster.started()
+  for (let i = 0; i < 500; i++) await cluster.allocate(`10.0.${i >> 7}.${i & 127}`)
+  const end = await cluster.lead()
+  await cluster.create('a', ['10.9.0.0/24'])
+  await cluster.pass()
+  cluster.fault({ fault: { type: 'lose' }, stream: true, pathPrefix: '/apis/networking.k8s.io/v1/ipaddresses' })
+  await cluster.allocate('10.9.0.7')
+  await cluster.delete('a')
+  await cluster.pass(60_000)
+  assert.equal(await cluster.state('a'), 'protected deleting Ready=True')
+  await end()
+})
+
 test('a copy that is behind causes no second write', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()

@@ -198,4 +198,25 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "('file' in cert || 'file' in key)",
     tests: ['kube/kube-config-access.test.ts'],
   },
+  'leadership-dated-by-the-answer': {
+    broken: 'A new leader counts its leadership from the answer, not from the request.',
+    file: 'kube/leader-election.ts',
+    text: '(await this.#lock.take(signal)) ? sentMs + renewDeadlineMs :',
+    instead: '(await this.#lock.take(signal)) ? clock.monotonicMs() + renewDeadlineMs :',
+    tests: ['kube/leader-election.test.ts'],
+  },
+  'drop-events-while-unauthorized': {
+    broken: 'Drops Events that occur while a token has expired, though the next one would be accepted.',
+    file: 'kube/event-recorder.ts',
+    text: `'Unreachable', 'TooManyRequests', 'Unauthorized', 'NoCredentials'`,
+    instead: `'Unreachable', 'TooManyRequests', 'NoCredentials'`,
+    tests: ['kube/event-recorder.test.ts'],
+  },
+  'appeared-once': {
+    broken: 'A resource that disappears for the second time is requested again and again without a pause.',
+    file: 'kube/served-resources.ts',
+    text: '      entry.appeared = Promise.withResolvers()\n',
+    instead: '',
+    tests: ['kube/served-resources.test.ts'],
+  },
 }

@@ -150,4 +150,18 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'live.push({ address, holder, renewal: String(record.modRevision) })',
     tests: ['kubernetes-service/leases/etcd/snapshot.test.ts'],
   },
+  'one-delayed-read-for-ever': {
+    broken: 'After one read that the limit delayed no change of a Lease causes a read any more.',
+    file: 'kubernetes-service/leases/kubernetes.ts',
+    text: '          cancelChange = undefined\n          onChange()',
+    instead: '          onChange()',
+    tests: ['kubernetes-service/leases/forged-leases.test.ts'],
+  },
+  'name-the-writer-of-the-last-fight': {
+    broken: 'The Event about a fight without a trace names a writer from long before it.',
+    file: 'kubernetes-service/guarded-writes/foreign-overwrites.ts',
+    text: 'return trace !== undefined && nowMs - trace.foundMs < FIGHT.windowMs ? trace : undefined',
+    instead: 'return trace',
+    tests: ['kubernetes-service/guarded-writes/foreign-overwrites.test.ts'],
+  },
 }

@@ -64,4 +64,11 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '',
     tests: ['service-cidr/controller.test.ts'],
   },
+  'only-the-first-page-blocks': {
+    broken: 'Removes the finalizer of a ServiceCIDR though an IPAddress on the second page of the list needs it.',
+    file: 'service-cidr/protection/controller.ts',
+    text: 'if (ipAddress === undefined) continue',
+    instead: 'if (ipAddress === undefined) return false',
+    tests: ['service-cidr/protection/controller.test.ts'],
+  },
 }

@@ -45,7 +45,7 @@ interface Timer {
   readonly cancel: Cancel
 }
 
-/** How much longer to wait for the answer to a ping, in milliseconds. It may have arrived without having been read. */
+/** How much longer to wait for the answer to a ping, in milliseconds: it may have arrived without being read. */
 const REREAD_MS = 200
 
 const noTimer: Timer = { kind: 'none', dueMs: 0, cancel() {} }
@@ -132,8 +132,8 @@ export class EtcdConnection {
   }
 
   /**
-   * Whether the connection accepts further requests. It accepts none once the server has begun to close it. Node then
-   * closes it when the last stream has ended.
+   * Whether the connection accepts further requests: not after the server has begun to close it. Node ends such a
+   * connection with its last stream.
    */
   get usable(): boolean {
     return this.#failure === undefined && !this.#session.closed && !this.#session.destroyed

@@ -40,9 +40,9 @@ interface Loaded {
   readonly context: SecureContext
 }
 
-/** How often the files are read during a connection, in milliseconds. */
+/** How often the files are read at most while a connection is in use, in milliseconds. */
 const REREAD_MS = 60_000
-/** How long a connection waits for a reading that hangs, if there are usable files, in milliseconds. */
+/** How long a connection waits for a reading that hangs, if an earlier reading succeeded, in milliseconds. */
 const PATIENCE_MS = 1_000
 
 /**

@@ -18,7 +18,7 @@ export interface WatchTools {
   readonly requestTimeoutMs: number
 }
 
-/** The pauses between attempts to reopen a watch, in milliseconds. */
+/** The pauses before attempts to reopen a watch, in milliseconds. */
 const pauses = { firstMs: 100, maxMs: 3_000, jitter: 'full' } as const
 /** If a watch lasted this long before it broke, in milliseconds, the back-off is reset. */
 const PROVEN_MS = 5_000
@@ -49,8 +49,8 @@ export async function watchPrefix(tools: WatchTools, prefix: string, options: Wa
 }
 
 /**
- * What `onChange` is called with: undefined each time the watch has opened. A generator, so that an error of the caller
- * is not taken for one of the watch.
+ * Yields the arguments of `onChange`: undefined each time the watch has opened, then the changes. This is a generator,
+ * so that an error that `onChange` throws is not taken for an error of the watch.
  */
 async function* changesUnder(
   tools: WatchTools,

@@ -83,7 +83,7 @@ export function faultyEtcd(
           return
         } catch (error) {
           if (how.signal.aborted) return
-          // What the watcher throws is not a fault on the way.
+          // An error that the caller's function threw is not a fault of the watch.
           if (mistake !== undefined) throw mistake.error
           how.report(error)
           await sleep(options.clock, REOPEN_MS, how.signal).catch(() => {})

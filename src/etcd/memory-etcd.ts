@@ -20,7 +20,7 @@ export interface MemoryEtcdOptions {
   readonly flavour?: 'etcd' | 'kine' | undefined
   /** The interval between the times at which leases expire, in milliseconds; 0: they expire at once. @default 0 */
   readonly expiryStepMs?: number | undefined
-  /** One of these times, in milliseconds on the store's clock. @default 0 */
+  /** One of the times at which leases expire, in milliseconds on the store's clock. @default 0 */
   readonly expiryPhaseMs?: number | undefined
   /** The shortest TTL of a lease, in seconds; a shorter request gets this TTL. It does not apply to kine. @default 2 */
   readonly leastTtlSeconds?: number | undefined
@@ -140,7 +140,7 @@ export class MemoryEtcd {
   /** Every lease starts its time again, as when etcd gets another leader or restarts, or kine restarts. */
   startLeasesOver(): void {
     this.#expire()
-    // All terms now end later. If a timer is set, it finds nothing to expire when it fires, and is set again.
+    // No term ends earlier than before. A timer that is set finds nothing to expire when it fires, and is set again.
     for (const term of this.#terms.values()) term.endsAtMs = this.#endOf(term.grantedSeconds)
   }
 

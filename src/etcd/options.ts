@@ -64,7 +64,7 @@ export const etcdRules: readonly Rule<EtcdValues>[] = [
 
 /** The address of an etcd server. */
 export interface EtcdEndpoint {
-  /** As given, without a path. */
+  /** The URL with host and port, without a path; of a Unix socket, as given. */
   readonly text: string
   readonly tls: boolean
   /** The path of a Unix socket; host and port then have no meaning. */
@@ -107,7 +107,7 @@ export function parseEndpoint(text: string): EtcdEndpoint {
       `${JSON.stringify(text)} must have only a host and a port; set the key prefix with --etcd-prefix`,
     )
   }
-  // A URL drops the default port of its scheme.
+  // Read from the text, because a URL drops the default port of its scheme.
   const [, port] = /:(\d+)\/?$/.exec(text) ?? []
   if (port === undefined)
     throw new EtcdEndpointError(`${JSON.stringify(text)} has no port; the default port of etcd is 2379`)

@@ -103,8 +103,8 @@ function range(key: Uint8Array): OpInit {
 }
 
 /**
- * How many failed writes are remembered. Earlier ones cannot happen any more, because the etcd lease to which they
- * attach the key has ended long before so many attempts.
+ * How many failed writes are remembered. An earlier one cannot happen any more, because the etcd lease to which it
+ * attaches the key has ended by then.
  */
 const MAX_UNANSWERED = 256
 
@@ -175,14 +175,14 @@ export class GuardedKey {
     return modRevision !== undefined
   }
 
-  /** Deletes the key if it is unchanged since `before`. Returns whether it was deleted. */
+  /** Deletes the key if it is unchanged since `before`. Returns whether it was deleted. Forgets the last write. */
   async delete(before: KeyValue, signal: AbortSignal): Promise<boolean> {
     this.#last = undefined
     return this.#etcd.delete(this.key, before.modRevision, signal)
   }
 }
 
-/** The same store, with its requests aborted at the limit. Its watches are not limited. */
+/** The same store, whose requests are aborted at the limit. Watches are not limited. */
 export function limitedEtcd(etcd: EtcdKv, limit: RequestLimit): EtcdKv {
   return {
     get: (key, signal) => limit.run(signal, (limited) => etcd.get(key, limited)),

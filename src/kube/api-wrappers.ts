@@ -6,16 +6,16 @@ import type { KubeList, KubeObject, Resource } from './resources.ts'
 import { smallerPage } from './transport.ts'
 
 /**
- * A KubeApi that makes reads, and logs writes instead of making them. A repeated write is logged again only after a
- * different one of the same verb to the same object. A create or update resolves with the given object, a patch with an
- * object of that name.
+ * A KubeApi that makes reads, and logs writes instead of making them. A repeated write is logged again only if another
+ * body was logged in between for the same verb and object. A create or update resolves with the given object, a patch
+ * with an object that has only the name and namespace.
  */
 export function dryRunApi(api: KubeApi, logger: Logger): KubeApi {
   const planned = new Map<string, string>()
   const plan = (verb: string, resource: Resource<KubeObject>, ref: ObjectRef, body?: unknown): void => {
     const object = ref.namespace === undefined ? ref.name : `${ref.namespace}/${ref.name}`
     const key = `${verb} ${resource.plural} ${object}`
-    // Later plans of the same write differ only in their times.
+    // Repetitions of the same write differ only in their times.
     const text = JSON.stringify(body)?.replace(/"\d{4}-\d\d-\d\dT[^"]*"/g, '""') ?? ''
     if (planned.get(key) === text) return
     planned.set(key, text)
@@ -85,9 +85,9 @@ export function dryRunLogger(logger: Logger): Logger {
 }
 
 /**
- * A KubeApi that reads normally, and calls `mayWrite` immediately before each write. Otherwise a process that was
- * frozen would write from outdated copies, before any timer reports that another process leads. If `mayWrite` returns
- * false, the write rejects as Unreachable, for which controllers record no Event.
+ * A KubeApi that reads normally, and calls `mayWrite` immediately before each write. Without this check a process that
+ * was frozen would write from outdated copies, before any timer reports that another process leads. If `mayWrite`
+ * returns false, the write rejects as Unreachable, for which controllers record no Event.
  *
  * The API server itself checks nothing: a request that was sent before the freeze still arrives.
  */
@@ -113,7 +113,7 @@ function readsOf(api: KubeApi): Pick<KubeApi, 'get' | 'list' | 'watch'> {
   }
 }
 
-/** The same API, with its requests aborted at the limit. Its watches are not limited. */
+/** The same API, whose requests are aborted at the limit. Watches are not limited. */
 export function limitedApi(api: KubeApi, limit: RequestLimit): KubeApi {
   return {
     get: (resource, ref, options) =>
@@ -135,8 +135,8 @@ export function limitedApi(api: KubeApi, limit: RequestLimit): KubeApi {
 const PAGE_SIZE = 500
 
 /**
- * Lists a collection page by page. All pages show the state at the time of the first one. A page that is too long is
- * requested again with fewer objects. Rejects with a KubeError.
+ * Lists a collection page by page. From kube-apiserver, all pages show the state at the time of the first one. A page
+ * that is too long is requested again with fewer objects. Rejects with a KubeError or with the signal's reason.
  */
 export async function* listPages<T extends KubeObject>(
   api: KubeApi,

@@ -56,7 +56,7 @@ export interface Status {
   readonly details?:
     | {
         readonly retryAfterSeconds?: number | undefined
-        /** The plural of what the answer is about, such as `namespaces`. */
+        /** The plural of the resource that the answer is about, such as `namespaces`. */
         readonly kind?: string | undefined
         readonly causes?: readonly { readonly reason?: string; readonly field?: string; readonly message?: string }[]
       }

@@ -27,11 +27,11 @@ export interface AuditTrail {
   readonly user?: AuditUser | undefined
 }
 
-/** One write: what, why, before and after. Fields without a description here go into the line unchanged. */
+/** One write: what, why, before and after. Fields that are not declared here go into the line under their own names. */
 export interface AuditEntry {
   readonly message: string
   readonly verb: 'create' | 'update' | 'delete' | 'withdraw' | 'evict' | 'adopt'
-  /** What was written, by the names that Kubernetes' audit log has. */
+  /** The written object, as `objectRef` in Kubernetes' audit log. */
   readonly objectRef: Readonly<Record<string, string | undefined>>
   /** Why, in stable words. */
   readonly reasons: readonly string[]
@@ -44,13 +44,13 @@ export interface AuditEntry {
   readonly [field: string]: unknown
 }
 
-/** A line has at most this many entries of a list; its field `omitted` has the number of the others. */
+/** A line has at most this many entries of a list. The field `omitted` has the number of the others, by list. */
 const MAX_LISTED = 32
 
 /**
  * Records a write in one line of the log; docs/audit.md has its fields. Call it once for each write that succeeded or
- * whose answer was lost, but not for a refused one. In a dry run the line has no audit fields, and no Event is
- * recorded.
+ * whose answer was lost, but not for a refused one. In a dry run the line has no `audit`, `outcome` and `user`, and no
+ * Event is recorded.
  */
 export function audit({ logger, events, user }: AuditTrail, entry: AuditEntry): void {
   const { message, error, event, ...fields } = entry
@@ -109,7 +109,7 @@ const UNSENT: ReadonlySet<string> = new Set([
 /** Error codes after which the server has certainly written nothing. */
 const NOT_WRITTEN: ReadonlySet<string> = new Set(['AlreadyExists', 'Expired', 'TooManyRequests', 'NoCredentials'])
 
-/** Makes a write. If its answer is lost, calls `unanswered` with the error, and then rejects with it. */
+/** Makes a write. If the answer is lost, also by an abort, calls `unanswered` with the error, and rejects with it. */
 export async function answered<T>(
   write: () => Promise<T>,
   unanswered: (error: unknown) => void,

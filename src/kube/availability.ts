@@ -15,7 +15,7 @@ const REPORT_AFTER_MS = 2_000
 /**
  * In an outage of other sources a refusal is logged only after the outage has lasted this long, because a failing
  * server also refuses valid requests. After that it is logged, because an endless outage of some sources must not hide
- * what the server refuses to others.
+ * the refusals that other sources get.
  */
 const REPORT_IN_OUTAGE_MS = 300_000
 
@@ -49,6 +49,7 @@ interface Refusal {
   readonly kind: 'refused'
   readonly code: string | undefined
   readonly reason: string
+  /** Whether this program itself refuses, not the server. */
   readonly own: boolean
   readonly sinceMs: number
   readonly reported: boolean
@@ -57,11 +58,11 @@ interface Refusal {
 /**
  * Whether a server can be used, computed from the failures and successes that its clients report.
  *
- * All sources that lose the server share one outage. It is logged in one line when the first source fails, and in one
- * when the last has recovered. A server that repeatedly fails and recovers causes no further lines ({@link
- * FlapDamping}). A refusal is no outage. It is logged once per source until that source succeeds, but not if it is
- * short, nor in the first five minutes of an outage of other sources. {@link KubeCredentials} logs `Unauthorized`, in
- * one line for all sources, because it has one cause.
+ * All sources that lose the server share one outage. One line is logged when the first source fails, and one when the
+ * last source has recovered. A server that repeatedly fails and recovers causes no further lines ({@link FlapDamping}).
+ * A refusal is no outage. It is logged once per source until that source succeeds, but not if it is short, and not in
+ * the first five minutes of an outage of other sources. {@link KubeCredentials} logs `Unauthorized`, in one line for
+ * all sources, because it has one cause.
  */
 export class Availability {
   readonly #server: string
@@ -152,8 +153,8 @@ export class Availability {
   }
 
   /**
-   * Reports that a request of `source` succeeded, perhaps at another server. So it proves that this server answers only
-   * if the source had failed at this server.
+   * Reports that a request of `source` succeeded. Because it may have been sent to another server, it ends an outage of
+   * this server only if the source had failed before.
    */
   succeeded(source: string): void {
     this.#hasAnswered = true
@@ -186,7 +187,7 @@ export class Availability {
     this.#notify(true)
   }
 
-  /** Calls `handler` at every change, synchronously, until the function that it returns is called. */
+  /** Calls `handler` at every change of {@link available}, synchronously, until the returned function is called. */
   subscribe(handler: (available: boolean) => void): () => void {
     const own = (available: boolean): void => handler(available)
     this.#handlers.add(own)

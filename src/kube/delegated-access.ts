@@ -39,7 +39,8 @@ interface User {
  * A TokenReview validates a bearer token. A client certificate gives the user (its common name) and the groups (its
  * organizations). A SubjectAccessReview authorizes the request. Anonymous callers are refused. While the API server is
  * unavailable, callers without a cached answer are refused: with 401 if authentication failed, with 500 if
- * authorization failed. The beginning and the end of that state are logged.
+ * authorization failed. The beginning and the end of that state are logged. If unknown callers cause too many reviews,
+ * further ones are refused with 429.
  */
 export class DelegatedAccess implements HealthAccess {
   readonly #options: DelegatedAccessOptions
@@ -51,7 +52,7 @@ export class DelegatedAccess implements HealthAccess {
     this.#options = options
     this.#away = (options.outages ?? noOutages).symptom()
     const { clock } = options
-    // For callers without a cached answer: five a second in the long run.
+    // For callers without an earlier good answer: five a second in the long run.
     const limit = new TokenBucket({ clock, qps: 5, burst: 20 })
     this.#users = new ReviewMemory({
       clock,

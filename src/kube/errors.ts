@@ -76,7 +76,7 @@ export function isKubeError(error: unknown, ...codes: readonly KubeErrorCode[]):
   return error instanceof KubeError && (codes.length === 0 || codes.includes(error.code))
 }
 
-/** Whether the server could not be reached or is too busy: then it gets no Events, and `Availability` logs it. */
+/** Whether the server is out of reach or too busy. Callers then record no Event: `Availability` logs such failures. */
 export function isAwayOrBusy(error: unknown): boolean {
   return isKubeError(error, 'Unreachable', 'TooManyRequests')
 }

@@ -26,10 +26,10 @@ const SPAM_LIMIT = { burst: 25, qps: 1 / 300 }
 const MAX_QUEUED = 1_000
 const MAX_REMEMBERED = 4_096
 const MAX_TRIES = 12
-/** How long queued Events are still written at shutdown. */
+/** How long queued Events are still written at shutdown, in milliseconds. */
 const DRAIN_MS = 1_000
 
-/** One Event object in the cluster: the first occurrence, and how often it has occurred since. */
+/** One Event object in the cluster: the first occurrence, and the number of all occurrences. */
 interface Series {
   readonly event: KubeEvent
   count: number
@@ -146,7 +146,7 @@ export class EventRecorder {
     }
   }
 
-  /** Ends quiet series, and writes the count of the others. */
+  /** Ends quiet series, and queues the counts that are due. */
   #sweep(): void {
     const nowMs = this.#options.clock.monotonicMs()
     for (const [key, series] of this.#series) {
@@ -233,8 +233,9 @@ function isWorthAnotherTry(error: KubeError): boolean {
 }
 
 /**
- * Whether the server received the request and failed, or lacks the namespace, which this program may be about to
- * create. This very Event may also be the cause, and must not delay the others for ever.
+ * Whether the Event itself may be the cause of the error, so that it must not delay other Events for ever: the server
+ * received the request and failed, or the namespace does not exist. Retrying may help, because this program may be
+ * about to create the namespace.
  */
 function mayBeTheEvent(error: KubeError): boolean {
   const lacksNamespace = error.code === 'NotFound' && error.status?.details?.kind === 'namespaces'

@@ -25,14 +25,14 @@ export interface FollowedObjectOptions<T extends KubeObject> extends InformerCon
  * One object, which a watch follows and the owner also reads live from time to time, by {@link readLive}.
  *
  * A watch may lose an event and still deliver later ones, even bookmarks. A live read finds such a loss. The result of
- * a live read counts until the next watch event. If the watch delivers no change within two seconds, it is restarted.
+ * a live read counts until the next watch event. If none comes within two seconds, the watch is restarted.
  */
 export class FollowedObject<T extends KubeObject> {
   readonly #options: FollowedObjectOptions<T>
   readonly #key: string
   readonly #informer: Informer<T>
   readonly #missed: Counter<'resource'>
-  /** The result of a live read that the watch has not delivered. The next watch event ends it. */
+  /** The result of a live read that the watch has not delivered. The next watch event clears this. */
   #read: { readonly live: T | undefined } | undefined
   /** How many events the watch has delivered. */
   #events = 0
@@ -78,7 +78,7 @@ export class FollowedObject<T extends KubeObject> {
     return this.#informer.whenSynced(signal)
   }
 
-  /** Reads the object live. If that fails, {@link current} does not change. */
+  /** Reads the object live. If the request fails, {@link current} does not change. Rejects with the signal's reason. */
   async readLive(signal: AbortSignal): Promise<void> {
     const { api, availability, resource, ref, onChange } = this.#options
     const source = `live ${resource.plural}`
@@ -88,12 +88,12 @@ export class FollowedObject<T extends KubeObject> {
       live = await ifFound(api.get(resource, ref, { signal }))
     } catch (error) {
       if (!(error instanceof RemoteError)) throw error
-      // An outage is not reported here, because the watch reports it, and notices its end sooner.
+      // An outage is not reported here, because the watch reports it, and notices the end sooner.
       if (error.nature !== 'away') availability.failed(source, error)
       return
     }
     availability.succeeded(source)
-    // The watch may meanwhile have delivered a newer state than the answer. A server that is behind answers an old one.
+    // The watch may meanwhile have delivered a newer state than the answer. A server that lags answers with an old one.
     if (this.#events !== events || isNewer(this.current, live)) return
     const isKnown = isSame(this.current, live)
     this.#read = isSame(this.#cached, live) ? undefined : { live }

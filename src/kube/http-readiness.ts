@@ -35,7 +35,7 @@ const REFUSALS_TO_REPORT = 2
  *
  * HTTP 200 is ready, 5xx is not. If the path ends in /readyz, GET /livez?exclude=etcd beside it checks whether the
  * server answers at all. While there are no credentials, both requests are anonymous, because a server can be alive
- * although we have no token. An answer of 3xx or 4xx contains no information about the server and is `refused`: the
+ * although we have no token. An answer of 3xx or 4xx does not show whether the server is ready, and is `refused`: the
  * configuration causes 401, 403, 404 and redirects, and the server sends 429 before it handles the request. The second
  * refusal is logged, and then the third answer in a row that is no refusal, so that occasional refusals cause one line.
  */

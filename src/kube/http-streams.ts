@@ -78,8 +78,8 @@ export class EventStream implements AsyncIterableIterator<unknown, undefined> {
  */
 export interface Frames {
   /**
-   * The values that `chunk` completes. Throws a BadResponse for an event that cannot be read, TooLarge for one that is
-   * too long.
+   * The values that `chunk` completes. Use up the iterator before the next call. Its `next` throws a BadResponse for an
+   * event that cannot be read, TooLarge for one that is too long.
    */
   push(chunk: Uint8Array): Iterator<unknown, void, undefined>
   /** Throws a BadResponse if the stream ended inside an event. */
@@ -190,7 +190,8 @@ export class LengthDelimitedFrames implements Frames {
 
 /**
  * Parses a JSON value from UTF-8 bytes. `dropsManagedFields` makes each list of managedFields empty. Throws a
- * BadResponse, which does not quote the text, if the bytes are not JSON in UTF-8, or have too many or deep brackets.
+ * BadResponse, which does not quote the text, if the bytes are not JSON in UTF-8, or if brackets are too many or nested
+ * too deep.
  */
 export function parseJson(bytes: Uint8Array, dropsManagedFields = false): unknown {
   if (!isUtf8(bytes)) throw new KubeError('BadResponse', 'the answer is not UTF-8')
@@ -253,7 +254,7 @@ function withoutManagedFields(text: string): string {
   return pieces.join('') + text.slice(from)
 }
 
-/** The bracket that closes the list whose contents begin at `start`; -1 if none does. */
+/** The index of the bracket that closes the list whose contents begin at `start`; -1 if there is none. */
 function endOfList(text: string, start: number): number {
   let depth = 1
   for (let at = start; at < text.length; at++) {
@@ -270,7 +271,7 @@ function endOfList(text: string, start: number): number {
   return -1
 }
 
-/** The quote that ends the string which begins at `start`: an even number of backslashes precede it. */
+/** The index of the quote that ends the string at `start`, after an even number of backslashes; -1 if there is none. */
 function endOfString(text: string, start: number): number {
   for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 1)) {
     let escapes = at
@@ -284,17 +285,17 @@ function isBlank(bytes: Uint8Array): boolean {
   return bytes.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d)
 }
 
-/** Block sizes grow from the smallest to the largest. */
+/** The sizes of the smallest and the largest block, in bytes. */
 const SMALLEST = 1024
 const LARGEST = 64 * 1024
 
 /**
  * Collects bytes that arrive in pieces. It copies them, so that a server that sends single bytes does not cause one
- * object per byte. Calls `tooLong`, which must throw, when there are more than the limit.
+ * object per byte. Calls `tooLong`, which must throw, when there are more bytes than the limit.
  *
- * Up to {@link LARGEST} bytes are in ordinary blocks. More are in one resizable buffer, because the pages of such a
- * buffer return to the system at once. Blocks come from the C library's heap, where memory mostly stays resident after
- * it was freed.
+ * Up to {@link LARGEST} bytes are in ordinary blocks. More bytes are in one resizable buffer, because its pages return
+ * to the system as soon as it is emptied. Blocks come from the C library's heap, where freed memory mostly stays
+ * resident.
  */
 export class ByteBuffer {
   readonly #limit: number

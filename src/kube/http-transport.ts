@@ -57,8 +57,8 @@ const LARGE_AT_ONCE = 2
  * It uses HTTP/1.1 and not 2, because then each watch has its own connection. A lost connection ends one watch and not
  * all, TCP keep-alive finds a dead peer for each, and no limit on concurrent streams delays the other requests. The
  * client does not ask for compression, because on a short path CPU costs more than bytes. A compressed response is
- * refused, and so is one that is longer than the request allows. Redirects are not followed, so that no request and no
- * credentials go to another server.
+ * refused, and so is a response that is longer than the request allows. Redirects are not followed, so that no request
+ * and no credentials go to another server.
  */
 export class HttpTransport implements Transport {
   readonly #origin: string
@@ -235,8 +235,8 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
     connectTimeout: timeout,
     // The connections of requests to a server without TLS, and the tunnels.
     factory: open,
-    // The connections in which tunnels are opened. A tunnel is opened for no particular request, so it does not end
-    // with one.
+    // The connections over which tunnels are opened. A tunnel belongs to no particular request, so no request's timeout
+    // limits its opening.
     clientFactory: (origin, given) => open(origin, { ...given, allowH2: false, headersTimeout: timeout }),
   })
 }
@@ -251,7 +251,10 @@ function tracked(connector: buildConnector.connector, sockets: Set<Socket>): bui
   }
 }
 
-/** Checks a server certificate against several names, addresses with or without brackets; reports the last failure. */
+/**
+ * Checks whether a server certificate is valid for one of several names. IP addresses may have brackets. Returns the
+ * failure of the last name if none matches.
+ */
 export function identityOfAny(names: readonly string[]): typeof checkServerIdentity {
   return (_host, certificate) => {
     let failure: Error | undefined

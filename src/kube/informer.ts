@@ -35,7 +35,7 @@ interface InformerOptions<T extends KubeObject> extends InformerContext {
   readonly transform?: Transform<T> | undefined
   /**
    * Whether handlers receive the first list with pauses, for collections of a million objects. In a pause the store has
-   * all objects, but a handler has received only some of them. So whoever sets this must await `whenSynced`.
+   * all objects, but a handler has received only some of them. So a caller that sets this must await `whenSynced`.
    *
    * @default false
    */
@@ -45,7 +45,7 @@ interface InformerOptions<T extends KubeObject> extends InformerContext {
 /** The options that all users of one shared copy must agree on. */
 type CopyOptions<T extends KubeObject> = Pick<InformerOptions<T>, 'transform' | 'pauses'>
 
-/** `absent`: the server answered that it does not serve the resource; the informer keeps asking. */
+/** `absent`: the server answered that it does not serve the resource; the informer keeps requesting it. */
 type InformerState = 'starting' | 'synced' | 'absent'
 
 /**
@@ -53,7 +53,7 @@ type InformerState = 'starting' | 'synced' | 'absent'
  * does ends the run.
  *
  * Handlers are called synchronously, in the order of their subscription, one change after the other. The store is
- * updated first. So after an outage a handler may find a later state in the store than in the change that it receives.
+ * updated first. So after a list a handler may find a later state in the store than in the change that it receives.
  * An error of a handler ends the informer: `run` rejects with it.
  */
 export class Informer<T extends KubeObject> {
@@ -112,7 +112,10 @@ export class Informer<T extends KubeObject> {
     return abortable(this.#synced.promise, signal)
   }
 
-  /** Resolves as soon as it is known whether the server serves the resource: synced, or absent for now. */
+  /**
+   * Resolves as soon as it is known whether the server serves the resource: synced, or absent for now. Rejects with the
+   * signal's reason.
+   */
   async whenSettled(signal?: AbortSignal): Promise<'synced' | 'absent'> {
     await abortable(this.#settled.promise, signal)
     if (this.#state !== 'synced') return 'absent'
@@ -135,8 +138,8 @@ export class Informer<T extends KubeObject> {
 
   /**
    * Calls `handler` after every complete list from now on, until the returned function is called. The handlers of
-   * changes have then received it. `beganMs` is when the list was requested, in monotonic time: the store shows the
-   * outcome of every write that the server had answered before.
+   * changes have received the list by then. `beganMs` is when the list was requested, in monotonic time: the store
+   * shows the outcome of every write that the server had answered before that.
    */
   subscribeToLists(handler: (beganMs: number) => void): () => void {
     const own = (beganMs: number): void => handler(beganMs)
@@ -146,7 +149,7 @@ export class Informer<T extends KubeObject> {
     }
   }
 
-  /** Follows the collection until `signal` is aborted; then resolves. One run at a time. */
+  /** Follows the collection until `signal` is aborted; then resolves. Rejects if the informer is already running. */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#round !== undefined) throw new Error(`the informer of ${this.#name} is already running`)
     try {
@@ -169,9 +172,9 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * {@link restart}s if the watch is dead. Call it again and again while the store does not show a change that the
-   * server has answered, at `answeredMs` in monotonic time. A watch is dead if it has received nothing since then, for
-   * five seconds. After a long list the next one waits for longer.
+   * {@link restart}s if the watch is dead: it has received nothing for five seconds after the server answered a write,
+   * at `answeredMs` in monotonic time. Call it repeatedly while the store does not show that write. Does nothing during
+   * the pause that follows a long list.
    */
   restartIfDead(answeredMs: number): void {
     if (!this.#reflector.isDead(answeredMs)) return
@@ -216,7 +219,7 @@ export interface Informers {
   whenSynced(signal?: AbortSignal): Promise<void>
 }
 
-/** Shares one informer, with one watch and one copy, among all who request the same resource and selection. */
+/** Shares one informer, with one watch and one copy, among all callers that request the same resource and selection. */
 export class SharedInformers implements Informers {
   readonly #context: InformerContext & { readonly availability: AvailabilityReporter }
   readonly #informers = new Map<string, { readonly informer: Informer<KubeObject>; readonly transform: unknown }>()
@@ -227,7 +230,8 @@ export class SharedInformers implements Informers {
   }
 
   /**
-   * The informer of a resource and selection, made at the first request and started if the others run.
+   * The informer of a resource and selection, created at the first request and started if the others run. `pauses`
+   * counts only at the first request.
    * @throws Error when it was requested with another transform before, because one copy cannot be reduced differently
    * for two callers.
    */
@@ -254,7 +258,10 @@ export class SharedInformers implements Informers {
     await Promise.all([...this.#informers.values()].map(({ informer }) => informer.whenSynced(signal)))
   }
 
-  /** Runs all informers, and those requested later, until `signal` is aborted. If one fails, ends all and rejects. */
+  /**
+   * Runs all informers, and those requested later, until `signal` is aborted. If one fails, ends all and rejects with
+   * its error.
+   */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#start !== undefined) throw new Error('the shared informers are already running')
     const { controller, unlink } = linkedController(signal)
@@ -310,7 +317,7 @@ export class InformerScope implements Informers {
     await Promise.all([...this.#asked].map((informer) => informer.whenSynced(signal)))
   }
 
-  /** Subscribes to another shared source, guarded in the same way. */
+  /** Subscribes to another shared source. An error of `handler` ends this user's work, as with informers. */
   subscribe<T>(subscribe: (handler: (value: T) => void) => () => void, handler: (value: T) => void): () => void {
     const end = subscribe((value) => {
       if (this.#failure.signal.aborted) return
@@ -326,7 +333,7 @@ export class InformerScope implements Informers {
 
   /**
    * Runs `work`, and ends all subscriptions when it has ended. The signal given to `work` is aborted with `signal`, or
-   * when a handler throws; in that case this rejects with the error of the handler. Call it once.
+   * when a handler throws. If a handler throws, this rejects with its error. Call it once.
    */
   async run(signal: AbortSignal, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const { controller, unlink } = linkedController(signal, this.#failure.signal)

@@ -41,9 +41,9 @@ export interface ResolvedKubeConfig {
 
 /**
  * Resolves the current context of `config` and checks everything that can be checked offline: the rules of client-go's
- * `clientcmd/validation.go`, and that certificates and keys can be read. A program that keeps running reads its files
- * again, so it need not check those of the user at the start, and none at a reload: a check blocks the whole program
- * while a file hangs. Throws a KubeConfigError.
+ * `clientcmd/validation.go`, and that certificates and keys can be read. `checkedFiles` limits the checks of files,
+ * which block the whole program while a file hangs. A program that keeps running reads its files again, so it need not
+ * check the user's files at the start (`authority`), and no files at a reload (`none`). Throws a KubeConfigError.
  */
 export function resolveAccess(
   config: KubeConfig,

@@ -49,9 +49,9 @@ export interface KubeCredentialsOptions extends ResolvedKubeConfig {
 
 /** How often files are read again, in milliseconds. */
 const REREAD_MS = 1_000
-/** How long a request that already has credentials waits for newer ones at most, in milliseconds. */
+/** How long a request waits at most for newer credentials, while there are older ones, in milliseconds. */
 const PATIENCE_MS = 1_000
-/** The least time after a 401 before another search for credentials, and before a refusal ends, in milliseconds. */
+/** The least time between two searches after 401, and from the last 401 to the end of a refusal, in milliseconds. */
 const REFUSED_MS = 5_000
 /** How often we ask an auth-provider that does not state when its credentials expire, in milliseconds. */
 const PROVIDER_POLL_MS = 5_000
@@ -84,12 +84,12 @@ interface Held {
  * The credentials of one kubeconfig user, always current.
  *
  * The kubeconfig and its files are read again before a request if the last reading is a second old, and when the server
- * answers 401. Exec plugins and auth-providers are asked in the background, before their credentials expire. A request
- * that already has credentials waits at most a second for newer ones. If something cannot be read or issued, the last
- * credentials stay in use; without any, requests are rejected with NoCredentials. Such a failure is logged once when it
- * begins and once when it ends.
+ * answers 401. Exec plugins and auth-providers are asked in the background, before their credentials expire. While
+ * there are credentials, a request waits at most a second for newer ones. If something cannot be read or issued, the
+ * last credentials stay in use; without any, requests are rejected with NoCredentials. Such a failure is logged once
+ * when it begins and once when it ends.
  *
- * New content takes effect when a second reading finds the same, because at the first a file may be half written. After
+ * New content takes effect when a second reading finds the same, because the first may find a file half written. After
  * a 401 new content takes effect at once. We compare contents, because a rotation within one tick of the file system's
  * clock need not change times and sizes.
  */
@@ -117,7 +117,7 @@ export class KubeCredentials {
     this.#identity = this.#identityOf(options)
   }
 
-  /** The current credentials. */
+  /** The current credentials. Rejects with NoCredentials if there have never been any, or with the signal's reason. */
   async current(signal: AbortSignal): Promise<Credentials> {
     const { clock } = this.#options
     const held = this.#held
@@ -131,7 +131,7 @@ export class KubeCredentials {
 
   /** Whether there are credentials. Waits up to `patienceMs` for a plugin or issuer, four times as long for files. */
   async areThere(patienceMs: number, signal: AbortSignal): Promise<boolean> {
-    // Several waits, because a busy start may block the event loop past the end of one, before it has read the files.
+    // Several waits, because a busy start may block the event loop past the end of a wait, before the files are read.
     for (let waits = this.#identity.renewal ? 1 : 4; waits > 0 && this.#held === undefined; waits--) {
       await abortable(this.#atMost(patienceMs, this.#read()), signal)
     }
@@ -208,7 +208,7 @@ export class KubeCredentials {
     let problem: unknown
     try {
       const resolved = await reload?.()
-      // Until its authority can be read, the credentials of the kubeconfig before are renewed.
+      // While the certificate authority of a new kubeconfig cannot be read, the previous kubeconfig stays in use.
       if (resolved && resolved.access !== this.#identity.resolved.access) await this.#authority(resolved.access)
       if (resolved) this.#adopt(resolved)
     } catch (error) {

@@ -33,15 +33,15 @@ export interface ExecPluginOptions {
 }
 
 /**
- * If the first answer takes longer than this, in milliseconds, we log it, because every request waits for it and the
- * API server seems to hang.
+ * If the first answer takes longer than this, in milliseconds, we log that: every request waits for the plugin, and the
+ * API server would seem to hang.
  */
 const SLOW_MS = 1_000
 const MAX_OUTPUT_BYTES = 1024 * 1024
 
 /**
- * Runs a credential plugin (client-go's `exec` authentication) at each call; `Renewal` decides when. We do not use
- * client-node's code: test/kube/client-node.test.ts shows what it lacks.
+ * Returns a function that runs a credential plugin (client-go's `exec` authentication); `Renewal` decides when. We do
+ * not use client-node's code: test/kube/client-node.test.ts shows what it lacks.
  */
 export function execPlugin(options: ExecPluginOptions): AskForGrant {
   const { config, userName, clusterInfo, timeoutMs, signal, logger } = options
@@ -106,7 +106,7 @@ function runPlugin(
     child.on('error', (error: NodeJS.ErrnoException) => {
       settle(new Error(error.code === 'ENOENT' ? 'is not installed: no such command' : `cannot be run (${error.code})`))
     })
-    // A process that may open no more files gets a child without pipes, and then its error.
+    // If this process may open no more files, Node returns a child without pipes, and then emits its error.
     child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       stdout += text
       if (stdout.length > MAX_OUTPUT_BYTES) end(`wrote more than ${MAX_OUTPUT_BYTES} bytes`)

@@ -30,8 +30,8 @@ interface RenewalOptions {
   readonly ask: AskForGrant
   readonly clock: Clock
   /**
-   * How long a grant without a known expiry is used before the next request, in milliseconds. @default until the server
-   * refuses it
+   * How long a grant without a known expiry is used before the next one is requested, in milliseconds. @default until
+   * the server refuses it
    */
   readonly pollMs?: number | undefined
   /** Called after each grant and each failure. */
@@ -206,7 +206,7 @@ export function authProvider(
       // client-node's providers support neither timeouts nor signals.
       const authorization = await within(clock, timeoutMs, stop, (signal) => {
         if (user === null || name !== 'oidc') return authorizationOf(config)
-        // The first grant is the token in the kubeconfig, if it has not expired; each later one expires later.
+        // The first grant is the token in the kubeconfig, if it has not expired. Each later grant must expire later.
         return idToken(user, held === undefined ? clock.wallMs() : (held.expiresMs ?? Number.POSITIVE_INFINITY), signal)
       })
       const expiresMs = authorization === undefined ? undefined : tokenExpiry(authorization)

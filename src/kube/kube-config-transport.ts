@@ -122,9 +122,9 @@ class KubeConfigTransport implements Transport {
   }
 
   /**
-   * The authority that last verified the server, if the current one does not verify it. The new file may belong to
-   * another cluster, or come before the new certificate of the server. In both cases the server is alive. Only probes
-   * use the previous authority.
+   * The authority that last verified the server, if the current one does not verify it. The new authority may belong to
+   * another cluster, or arrive before the server's new certificate. In both cases the server is alive. Only probes use
+   * the previous authority.
    */
   #authorityBefore({ tls }: Credentials, error: unknown): string | undefined {
     const isOther = this.#verifiedCa !== undefined && tls.ca !== this.#verifiedCa

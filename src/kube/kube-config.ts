@@ -46,9 +46,9 @@ export interface LoadKubeConfigOptions {
 
 export interface LoadedKubeConfig extends ResolvedKubeConfig {
   /**
-   * Reads the same files again and resolves the same context; returns the same object while their text is unchanged.
-   * Does not check the files that they name. Rejects with a KubeConfigError when they cannot be used, or name another
-   * server.
+   * Reads the same kubeconfig files again and resolves the same context; returns the same object while their text is
+   * unchanged. Does not read the certificates, keys and tokens that they name. Rejects with a KubeConfigError when the
+   * kubeconfig cannot be used or names another server.
    */
   reload(): Promise<ResolvedKubeConfig>
 }
@@ -219,7 +219,7 @@ export async function connect(
  * - to the kubeconfig's own server (same scheme, host and port);
  * - to https on a loopback address, if the server shows a certificate of that authority for the loopback address or for
  *   the name under which the kubeconfig knows the cluster. Every server of the cluster has a certificate for the shared
- *   name of the cluster.
+ *   name of the cluster. The kubeconfig must use https too, and verify certificates.
  *
  * Anywhere else the probe is anonymous, which Kubernetes allows for /readyz unless anonymous requests are switched off.
  */

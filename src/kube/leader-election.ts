@@ -12,7 +12,7 @@ import { LeaseLock } from './lease-lock.ts'
 /** The times of an election. */
 export interface LeaderElectionTiming {
   /**
-   * Others take the lease when they have seen no renewal for this long, in milliseconds; a whole number of seconds.
+   * Other processes take the Lease when they have seen no renewal for this long, in milliseconds: whole seconds.
    * @default 15000
    */
   readonly leaseDurationMs: number
@@ -20,7 +20,7 @@ export interface LeaderElectionTiming {
    * A leader that could not renew for this long, in milliseconds, stops. Less than `leaseDurationMs`. @default 10000
    */
   readonly renewDeadlineMs: number
-  /** The milliseconds between two attempts; a candidate waits 1 to 2.2 times as long. @default 2000 */
+  /** The time between two renewals, in milliseconds. A candidate waits 1 to 2.2 times as long. @default 2000 */
   readonly retryPeriodMs: number
 }
 
@@ -44,10 +44,13 @@ const HAND_OVER_RETRY_MS = 250
 /** The longest hand-over, in milliseconds. A process that stops has five seconds for all its parts. */
 const HAND_OVER_MS = 3_500
 
-/** A candidate's wait is longer by a random share of up to this much, as in client-go. */
+/** A candidate waits up to this many retry periods longer, by chance, as in client-go. */
 const RETRY_JITTER = 1.2
 
-/** The mistake in a timing, in one line; undefined when it is valid. The rules are client-go's. */
+/**
+ * The mistake in a timing, in one line; undefined when the timing is valid. The rules are client-go's. In addition, a
+ * lease duration must be in whole seconds, as a Lease stores it.
+ */
 export function leaderElectionProblem(timing: LeaderElectionTiming): string | undefined {
   const { leaseDurationMs, renewDeadlineMs, retryPeriodMs } = timing
   if (!(retryPeriodMs > 0)) return 'the retry period must be positive'
@@ -63,8 +66,8 @@ export function leaderElectionProblem(timing: LeaderElectionTiming): string | un
  *
  * A leader stops `renewDeadlineMs` after it *sent* its last successful renewal; another process begins at the earliest
  * `leaseDurationMs` after it *saw* that renewal. Each measures on its own monotonic clock. So no two processes lead at
- * once, whatever the wall clocks show and the network loses, if the monotonic clocks run at about the same speed and
- * nobody deletes a Lease that is held.
+ * once, whatever the wall clocks show and the network loses. This requires that the monotonic clocks run at about the
+ * same speed and that nobody deletes a Lease that is held.
  *
  * A frozen process cannot stop leading: when it thaws, it continues before any of its timers fires. A caller that must
  * be sure checks {@link isLeader} right before a write. That is not a fence: the process may freeze after the check.
@@ -110,8 +113,8 @@ export class LeaderElector {
    *
    * The signal given to `lead` is aborted in two cases. When leadership is lost, `lead` must end within
    * `leaseDurationMs - renewDeadlineMs`. When `signal` is aborted, this process renews the lease until `lead` has
-   * ended, and then hands it over. Resolves once `signal` is aborted or `lead` has resolved of its own accord. Rejects
-   * with the error of `lead`, unless that is the reason of its signal.
+   * ended, and then hands the lease over. Resolves when `lead` has ended after `signal` was aborted, or has resolved of
+   * its own accord. Rejects with the error of `lead`, unless that is the reason of its signal.
    */
   async run(signal: AbortSignal, lead: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const { name, availability } = this.#options
@@ -154,7 +157,7 @@ export class LeaderElector {
       if (!term.signal.aborted || error !== term.signal.reason) throw error
     })
     try {
-      // Rejects as soon as one of them does: a failed renewal must not wait for `lead` to end, nor the reverse.
+      // Rejects as soon as one of the two does, and the other one is then ended.
       await Promise.all([leading.finally(() => ended.abort()), renewing])
     } finally {
       ended.abort()
@@ -237,7 +240,7 @@ export class LeaderElector {
     }
   }
 
-  /** Repeated while the server is busy, because without it the next leader waits until the lease has expired. */
+  /** Tries again while the server is busy: without a hand-over the next leader waits until the lease has expired. */
   async #handOver(signal: AbortSignal): Promise<void> {
     for (;;) {
       try {

@@ -15,7 +15,7 @@ export interface LeaseLockOptions {
 }
 
 /**
- * One process's view of a Lease for which several compete. It reads the Lease, takes it if it is free or expired,
+ * One process's view of a Lease for which several processes compete. It reads the Lease, takes it if free or expired,
  * renews it and hands it over. Every write is guarded by the resourceVersion of the last read and preserves unknown
  * fields.
  */
@@ -110,7 +110,7 @@ export function claimedSpec(lease: Lease | undefined, identity: string, duration
   }
 }
 
-/** The holder's claim; a change of any other field of the Lease does not prolong it. */
+/** The fields of the holder's claim. A change of other fields of the Lease does not prolong the claim. */
 function claimOf(lease: Lease | undefined): string {
   const { holderIdentity, leaseDurationSeconds, acquireTime, renewTime, leaseTransitions } = lease?.spec ?? {}
   return JSON.stringify([holderIdentity, leaseDurationSeconds, acquireTime, renewTime, leaseTransitions])

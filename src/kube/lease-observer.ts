@@ -8,10 +8,11 @@ export interface ObservedLease {
 
 /**
  * How close a lease is to its end.
- * - `renewed`: no list has returned this renewal shortly before the end of the TTL, or later.
- * - `grace`: such a list has returned it. The holder has until the end of the TTL, and at least the grace period, to
- *   renew.
- * - `over`: a list after that time has found no renewal. The lease stays over until it is renewed, even if reads fail.
+ * - `renewed`: the TTL is not close to its end, or no list has confirmed since then that there is no newer renewal.
+ * - `grace`: a list close to the end or later has returned the same renewal. The holder has until the end of the TTL,
+ *   and at least the grace period, to renew.
+ * - `over`: a list after that has returned the same renewal. The lease stays over until it is renewed, even if reads
+ *   fail.
  */
 type Stage =
   | { readonly type: 'renewed' }
@@ -44,9 +45,9 @@ const GRACE_MS = { least: 1_500, most: 2_000 }
  * about the holders. After a failed list, or a gap without lists (this process was frozen), every lease that is not
  * over gets a fresh TTL at the next successful list: an outage must not be mistaken for the death of every other
  * master. One list after the end of a TTL is not enough, because an outage may have begun and ended since the previous
- * list. So two lists must have returned the same renewal: one shortly before the end or later, and one after the end,
- * at least the grace period after the first. The caller passes the time and the results of its reads; this class does
- * no I/O.
+ * list. So two lists must return the same renewal. The first must be shortly before the end of the TTL or later. The
+ * second must be after the end, and at least the grace period after the first. The caller passes the time and the
+ * results of its reads; this class does no I/O.
  */
 export class LeaseObserver {
   readonly #maxGapMs: number
@@ -65,8 +66,8 @@ export class LeaseObserver {
   }
 
   /**
-   * Records a complete list, and advances every lease; forgets leases that are not in it. `eventCount` is the count
-   * when the list was requested: later watch events are newer than the list.
+   * Records a complete list, and advances every lease in it. Forgets the other leases, except those of later watch
+   * events. `eventCount` is the count when the list was requested: later watch events are newer than the list.
    */
   readAll(leases: readonly ObservedLease[], nowMs: number, eventCount = this.#eventCount): void {
     const hadGap = nowMs - this.#lastListMs > this.#maxGapMs
@@ -112,8 +113,8 @@ export class LeaseObserver {
   }
 
   /**
-   * When to list next, to detect the end of leases in time: shortly before the next end of a lease that is not over,
-   * and at that end if there is no renewal. Undefined without such leases.
+   * When to list next, on the caller's monotonic clock, to detect the end of leases in time: shortly before the end of
+   * a lease that is not over, and at the end if there is no renewal. Undefined if there is no such time after `nowMs`.
    */
   nextReadMs(nowMs: number): number | undefined {
     const readMs = Math.min(...[...this.#observations.values()].map(nextListMs).filter((dueMs) => dueMs > nowMs))
@@ -154,8 +155,8 @@ function advance(observation: Observation, nowMs: number): Observation {
 
 /** When a list with this same renewal advances the lease to its next stage. */
 function nextListMs({ sinceMs, ttlMs, stage }: Observation): number {
-  // A live holder has renewed its lease this long before its end, or is trying to, because a TTL is at least a third
-  // longer than the renewal interval.
+  // A live holder has renewed its lease this long before the end, or is trying to, because a TTL is at least 1.5 times
+  // the renewal interval.
   const graceMs = Math.min(Math.max(ttlMs / 6, GRACE_MS.least), GRACE_MS.most, ttlMs / 2)
   switch (stage.type) {
     case 'renewed':

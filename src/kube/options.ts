@@ -34,7 +34,7 @@ export const connectionOptions = {
 
 export type ConnectionValues = ValuesOf<typeof connectionOptions>
 
-/** The options of commands that only observe a cluster. Like kubectl, they find one without any option. */
+/** The options of commands that only observe a cluster. Like kubectl, these commands find a cluster without options. */
 export const observedConnectionOptions = {
   title: 'The API server',
   options: {

@@ -68,8 +68,9 @@ export function parseReadyzUrl(text: string): string {
 }
 
 /**
- * The error text if a master must have the URL of its own API server's /readyz, and has none. It needs none with the
- * gate `startup`, with the reconciler `none`, or if the kubeconfig's server is evidently its own.
+ * The error text if a master must have the URL of its own API server's /readyz, and has none; otherwise undefined. A
+ * master needs no URL with the gate `startup`, with the reconciler `none`, or if the kubeconfig's server is evidently
+ * its own.
  */
 export function missingReadyzUrl(
   values: {

@@ -7,7 +7,8 @@ import type { AvailabilityReporter } from './availability.ts'
 import { isKubeError } from './errors.ts'
 
 /**
- * After a permanent refusal, a requested reconciliation waits at least this long after the last one, in milliseconds.
+ * After a permanent refusal, a requested reconciliation begins at least this long after the refused one, in
+ * milliseconds.
  */
 const REFUSED_MS = 250
 
@@ -137,8 +138,8 @@ export class WriteRetry {
   }
 
   /**
-   * Milliseconds to wait after `error`; each call counts as one more failure. At least as long as the API server asked
-   * for in its Retry-After, up to a second.
+   * Milliseconds to wait after `error`; each call counts as one more failure. Except after the first conflicts, the
+   * wait is at least the Retry-After of the API server, of which at most one second counts.
    */
   next(error: unknown): number {
     const nature = error instanceof RemoteError ? error.nature : undefined

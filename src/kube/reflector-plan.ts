@@ -3,26 +3,26 @@ import { linkedController } from '../runtime/signals.ts'
 import type { KubeError } from './errors.ts'
 import { smallerPage } from './transport.ts'
 
-/** The state of a reflector. Each state is one request. Only a streaming list and the watch after it share one. */
+/** The state of a reflector. Each phase has its own requests, but a streaming list and the watch after it share one. */
 export type ReflectorState<T> =
   /**
    * Receives the current state as events. `objects` has the objects received so far, by key. `breaks`: how many
    * streaming lists in a row broke before this one.
    */
   | { readonly phase: 'streaming'; readonly objects: Map<string, T>; readonly breaks?: number }
-  /** Lists page by page; `limit` is undefined when it requests all objects at once. */
+  /** Lists page by page, or all objects in one request if `limit` is undefined. */
   | {
       readonly phase: 'paging'
       /** The objects received so far. */
       readonly items: T[]
-      /** That of the first page: a server may answer each page from a newer state. Undefined before the first page. */
+      /** Of the first page, because later pages may show a newer state. Undefined before the first page. */
       readonly resourceVersion?: string
       readonly continue: string | undefined
       readonly limit: number | undefined
     }
   /**
    * Knows the state at `resourceVersion` and follows changes from there. `silences`: how many watches from that version
-   * ended because no event came. `shared`: several changes had that resourceVersion, and there may be more.
+   * ended because no event came. `shared`: several changes had that resourceVersion, and more may follow.
    */
   | {
       readonly phase: 'watching'
@@ -32,8 +32,8 @@ export type ReflectorState<T> =
     }
 
 /**
- * How a request ended. `proven`: it does not show that the server is away, because it was a watch that the server had
- * shown to serve, or a page that gets more time.
+ * How a request ended. `proven`: the end does not show that the server is away, because the server had served the
+ * watch, or because the page gets more time.
  */
 export type Ending =
   /** The server closed the watch normally. */
@@ -58,18 +58,19 @@ export interface RetryPlan<T> {
 interface RetryContext {
   /** Whether to request streaming lists from this server. */
   readonly streaming: boolean
-  /** The last list is so recent that the next one must wait. */
+  /** Whether the last list ended less than a second ago, so that the next one must wait. */
   readonly justListed: boolean
 }
 
 const PAGE_SIZE = 500
 
 /**
- * After this many silent watches (half an hour) from one resourceVersion, the server may not know that resourceVersion.
+ * After this many silent watches (half an hour) from one resourceVersion we list again, because the server may not know
+ * that resourceVersion.
  */
 const MOST_SILENCES = 20
 
-/** After this many streaming lists in a row broke, something on the way may not let them through, but may let pages. */
+/** After this many broken streaming lists in a row we list in pages, because a proxy may block only the streams. */
 const MOST_BREAKS = 3
 
 /** The state in which to request everything again. */
@@ -79,14 +80,14 @@ export function startState<T>(streaming: boolean): ReflectorState<T> {
     : { phase: 'paging', items: [], continue: undefined, limit: PAGE_SIZE }
 }
 
-/** Decides how to continue after a request has ended early. Pure. */
+/** Decides how to continue after a watch has ended or a page has failed. Pure. */
 export function planRetry<T>(state: ReflectorState<T>, ending: Ending, context: RetryContext): RetryPlan<T> {
   switch (state.phase) {
     case 'streaming':
       return planStreaming(state, ending)
     case 'paging':
       if (ending.kind === 'failed') return planPaging(state, ending.error, context)
-      // A list in one request that takes longer than the server allows is begun again in pages.
+      // A list in one request that takes longer than the server allows is begun again, as a stream or in pages.
       return { next: state.limit === undefined ? startState(context.streaming) : state, wait: 'short' }
     case 'watching': {
       const plan: RetryPlan<T> = planWatching<T>(state, ending, context)
@@ -104,7 +105,7 @@ function planStreaming<T>(
   ending: Ending,
 ): RetryPlan<T> {
   const list = startState<T>(false)
-  // A server without support for `sendInitialEvents` ignores it, and never marks the end of the initial events.
+  // A server that does not know the parameter `sendInitialEvents` ignores it, and never marks the end of these events.
   if (ending.kind === 'silent') return { next: list, wait: 'none', noStreaming: true }
   if (ending.kind === 'closed') return { next: list, wait: 'short' }
   const { error } = ending
@@ -128,7 +129,7 @@ function planStreaming<T>(
     case 'NoCredentials':
       return { next: startState(true), wait: 'short' }
     default:
-      // A server that fails on the streaming list may manage the plain one.
+      // A server that fails on a streaming list may still answer pages.
       return { next: list, wait: 'short' }
   }
 }
@@ -159,7 +160,7 @@ function planPaging<T>(
     }
     case 'Unreachable':
     case 'Timeout': {
-      // Streaming lists may have broken because of an outage.
+      // Earlier streaming lists may have broken only because of an outage, so they are tried again.
       const streams = context.streaming && state.continue === undefined
       return { next: streams ? startState(true) : state, wait: 'short' }
     }
@@ -181,7 +182,7 @@ function planWatching<T>(
   }
   if (ending.kind === 'closed') return { next: state, wait: ending.proven ? 'none' : 'short' }
   const { code } = ending.error
-  // A restarted server has no history, so the watch expires after every outage. Recovery from an outage must be quick.
+  // A restarted server has no history, so the watch expires. The recovery must be quick, so we list at once.
   if (code === 'Expired') return { next: start, wait: context.justListed ? 'short' : 'none' }
   if (ending.watchError && code !== 'TooManyRequests') return { next: start, wait: 'short' }
   switch (code) {
@@ -210,7 +211,7 @@ function refusesParameter(error: KubeError): boolean {
 /** A watch that stayed open this long without an event has proven that the server serves it. */
 export const PROVEN_AFTER_MS = 1_000
 
-/** How long a watch may be silent, and how long it may last in all, in milliseconds. */
+/** How long a request may be silent, and how long it may take in all (without limit if undefined), in milliseconds. */
 interface Patience {
   readonly quietMs: number
   readonly totalMs?: number | undefined
@@ -250,7 +251,7 @@ export class WatchGuard {
     this.#cancelQuiet = this.#arm(options.patience.quietMs)
   }
 
-  /** Aborted when the caller aborts the watch, or when the patience is over. */
+  /** Aborted when the caller aborts the request, or when the patience is over. */
   get signal(): AbortSignal {
     return this.#link.controller.signal
   }
@@ -298,7 +299,7 @@ export class WatchGuard {
     this.#onProven()
   }
 
-  /** Replaces the patience from now on. */
+  /** Replaces the patience. The new times begin now. */
   allow(patience: Patience): void {
     this.received()
     this.#patience = patience
@@ -330,13 +331,13 @@ export class WatchGuard {
 }
 
 /**
- * How long one page may take. Its connection may be dead, so at first no longer than other requests. After a page that
- * takes longer, twice as long, up to the server's own limit for lists, because the server may be slow. That lasts until
- * pages are quick.
+ * How long one page may take, in milliseconds. At first it gets as long as other requests, because the connection may
+ * be dead. Each timeout doubles the time, up to the server's own limit for lists, because the server may be slow. Quick
+ * pages shorten it again.
  */
 export const pagePatience = { firstMs: 10_000, mostMs: 60_000 }
 
-/** How long the next page may take, in milliseconds, after one that was allowed `patienceMs`. */
+/** How long the next page may take, in milliseconds, after a page that was allowed `patienceMs`. */
 export function nextPatienceMs(patienceMs: number, { ranOut, ageMs }: WatchGuard): number {
   if (ranOut) return Math.min(2 * patienceMs, pagePatience.mostMs)
   return Math.max(pagePatience.firstMs, Math.min(patienceMs, 2 * ageMs))

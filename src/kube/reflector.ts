@@ -23,7 +23,7 @@ import { type KubeObject, qualifiedPlural, type Resource, withKind } from './res
 import type { ServedResources } from './served-resources.ts'
 import { keyOfObject } from './store.ts'
 
-/** Which objects of a resource; all when left out. */
+/** Selects objects of a resource. A field that is left out selects all. */
 export type Selection = Pick<ListQuery, 'namespace' | 'labelSelector' | 'fieldSelector'>
 
 /** Reduces an object when it arrives. `protobuf`, if set, decodes all fields that the function reads. */
@@ -32,13 +32,13 @@ export type Transform<T> = ((object: T) => T) & { readonly protobuf?: TrimmedRea
 /** Receives what a reflector reads, in order. An error that it throws ends the reflector. */
 export interface ReflectorSink<T> {
   /**
-   * The complete current state. The receiver computes the differences from the previous state. If the result is a
+   * Receives the complete current state, and computes the differences from the previous state. If the result is a
    * promise, nothing else is reported until it has settled. `beganMs`: when the list was requested, in monotonic time.
    */
   replaced(objects: Iterable<T>, beganMs: number): void | Promise<void>
-  /** One change after that state. */
+  /** Receives one change of that state. */
   changed(event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }): void
-  /** The server does not serve the resource. The reflector keeps requesting it. */
+  /** The server answered a list with 404: for now it does not serve the resource. The reflector tries again. */
   absent(error: KubeError): void
 }
 
@@ -56,7 +56,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly random: Random
   readonly logger: Logger
   readonly availability: AvailabilityReporter
-  /** Without it, a resource that the server does not serve counts as refused, and is requested every few seconds. */
+  /** @default a resource that the server does not serve counts as refused, and is requested every few seconds */
   readonly served?: Pick<ServedResources, 'confirmUnserved' | 'untilUndenied' | 'seen'> | undefined
   readonly metrics?: Metrics | undefined
 }
@@ -67,14 +67,14 @@ export interface ReflectorOptions<T extends KubeObject> {
  * Reconnecting is cheaper than finding out which.
  */
 const watchPatience = { quietMs: 90_000 }
-/** A watch that delivers nothing for so long, although the server has answered a change, has lost its connection. */
+/** A watch that delivers nothing for this long after the server has answered a write has lost its connection. */
 const LATE_MS = 5_000
-/** A server that does not know streaming lists sends no bookmark after the last initial event. */
+/** Limits the wait for the initial events: a server that does not know streaming lists never marks their end. */
 const streamPatience = { quietMs: 10_000, totalMs: 60_000 }
 
 /**
  * After an outage everything must be in sync within 2 s of the first write that the server accepts, so no wait may be
- * longer than 1 s. One process with a few watches can afford that, and 429 with Retry-After is honoured too.
+ * longer than 1 s. One process with a few watches can afford that. A Retry-After with 429 makes a wait longer.
  */
 const shortWaits = { firstMs: 200, factor: 2, maxMs: 800, jitter: 0.25 }
 /**
@@ -85,10 +85,10 @@ const longWaits = { firstMs: 200, factor: 2, maxMs: 8_000, jitter: 0.25 }
 const LONGEST_RETRY_AFTER_MS = 10_000
 
 /**
- * If a watch always fails right after its list, every retry is a list. From the second time in a row, the next list
- * waits for this many times the duration of the last one. That is almost nothing for a few objects, and spares a server
- * with a million of them. The first time it does not wait, because the list may have taken long only because the server
- * hung, as it does before a restart.
+ * If a watch always fails right after its list, every retry is a list. From the second time in a row, a pause of this
+ * many times the duration of the last list follows that list. The pause is short for a few objects, and spares a server
+ * with a million of them. The first failure causes no pause, because the list may have taken long only because the
+ * server hung, as it does before a restart.
  */
 const LIST_PAUSE = 4
 const LONGEST_LIST_PAUSE_MS = 30_000
@@ -96,8 +96,9 @@ const LONGEST_LIST_PAUSE_MS = 30_000
 /**
  * Follows one collection for ever: lists it, watches it, and recovers from every failure of either.
  *
- * The list arrives as a stream of watch events if the server supports that (KEP-3157), else in pages. A watch continues
- * from the last received resourceVersion; only a gap (410, an ERROR event, an unreadable event) leads to a new list.
+ * The list arrives as a stream of watch events if the server supports that (KEP-3157), else in pages. After most
+ * failures the watch continues from the last received resourceVersion. A possible gap (410, an ERROR event, an
+ * unreadable event), a rejected request (400, 404, 422) or half an hour of silence leads to a new list.
  * Modelled on client-go's `tools/cache/reflector.go` and kube-rs' `watcher`.
  */
 export class Reflector<T extends KubeObject> {
@@ -118,7 +119,7 @@ export class Reflector<T extends KubeObject> {
   #pagePatienceMs = pagePatience.firstMs
   #listBeganMs = Number.NEGATIVE_INFINITY
   #listedMs = Number.NEGATIVE_INFINITY
-  /** Whether the last failure that led to a new list came early: within the pause after the list before it. */
+  /** Whether the last failure that led to a new list came during the pause after the previous list. */
   #failedEarly = false
 
   constructor(options: ReflectorOptions<T>) {
@@ -146,8 +147,8 @@ export class Reflector<T extends KubeObject> {
   }
 
   /**
-   * Whether the running watch is dead, given that the server answered a change at `answeredMs`, in monotonic time.
-   * False while the last list took so long that the next one must wait.
+   * Whether the running watch is dead: it has received nothing for five seconds after the server answered a write, at
+   * `answeredMs` in monotonic time. False during the pause after a list ({@link LIST_PAUSE}).
    */
   isDead(answeredMs: number): boolean {
     const guard = this.#guard
@@ -157,7 +158,7 @@ export class Reflector<T extends KubeObject> {
   }
 
   /**
-   * Resolves once `signal` is aborted and the running request has ended; starts again when called again. Rejects only
+   * Resolves once `signal` is aborted and the running request has ended. Each call begins with a list. Rejects only
    * with an error of the sink, or with an error of `api` that is not a KubeError: both are programming errors.
    */
   async run(signal: AbortSignal): Promise<void> {
@@ -174,7 +175,7 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  /** Reduces an object. Throws a BadResponse if the transform fails: only the types of metadata were checked before. */
+  /** Reduces an object. Throws a BadResponse if the transform fails, because only the metadata was checked before. */
   #reduced(object: T): T {
     try {
       return this.#transform(object)
@@ -183,7 +184,7 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  /** Reads one page. Returns undefined if it arrived; the state is then that of the next request. */
+  /** Reads one page. Returns undefined if the page arrived; the state is then that of the next request. */
   async #listPage(signal: AbortSignal): Promise<Ending | undefined> {
     const { api, resource, query, clock } = this.#options
     if (this.#state.phase !== 'paging') return undefined
@@ -200,13 +201,13 @@ export class Reflector<T extends KubeObject> {
       .then((page) => ({
         ...page,
         items: page.items.map((item) => this.#reduced(withKind(resource, item))),
-        // Last, because a page that cannot be read is requested again, and then has the same token.
+        // Last, because a page with an unreadable item is requested again: its token must not count as seen by then.
         next: nextPage(this.#source, page, this.#seen),
       }))
       .catch((error) => (guard.ranOut ? undefined : onlyKubeError(error)))
       .finally(() => guard.end())
     this.#pagePatienceMs = nextPatienceMs(this.#pagePatienceMs, guard)
-    // The same page is requested again. A server that is only slow is not lost.
+    // Only a page that had the longest time shows that the server is away. Otherwise the server may be slow.
     if (page === undefined) return { kind: 'silent', proven: quietMs < pagePatience.mostMs }
     if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, watchError: false }
     const { next } = page
@@ -349,7 +350,7 @@ export class Reflector<T extends KubeObject> {
     return this.#listedMs + pauseMs - this.#options.clock.monotonicMs()
   }
 
-  /** How long the next list must wait. Called once for each failure that requires one. */
+  /** How long the next list must wait, in milliseconds. Call it once for each failure that requires a list. */
   #listDelayMs(): number {
     const isRepeated = this.#failedEarly
     this.#failedEarly = this.#pauseLeftMs > 0
@@ -390,7 +391,7 @@ function endedAtOnce(source: string, phase: 'streaming' | 'paging' | 'watching')
 }
 
 /**
- * Returns a KubeError, the only error with which a request may fail. Throws any other, as it is a programming error.
+ * Returns a KubeError, the only error with which a request may fail. Throws any other error: it is a programming error.
  */
 function onlyKubeError(error: unknown): KubeError {
   if (isKubeError(error)) return error

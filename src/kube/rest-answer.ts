@@ -33,7 +33,7 @@ export function failure(call: CallName, error: KubeError): KubeError {
   })
 }
 
-/** The object of the answer. Throws a BadResponse if it is not one of this resource. */
+/** The object in the answer. Throws a BadResponse if the answer is not an object of this resource. */
 export function asObject<T extends KubeObject>(call: CallName, resource: Resource<T>, body: unknown): T {
   if (!isRecord(body)) throw badResponse(call, `the answer is ${describe(body)}, not an object`)
   if (body.kind !== resource.kind) {
@@ -46,8 +46,8 @@ export function asObject<T extends KubeObject>(call: CallName, resource: Resourc
 }
 
 /**
- * The list of the answer. Throws a BadResponse if it is not one. Items stay as the server sent them: those of built-in
- * types have no `kind`.
+ * The list in the answer. Throws a BadResponse if the answer is not a list. Items stay as the server sent them: items
+ * of built-in types have no `kind`.
  */
 export function asList<T extends KubeObject>(call: CallName, body: unknown): KubeList<T> {
   if (!isRecord(body)) throw badResponse(call, `the answer is ${describe(body)}, not a list`)
@@ -126,7 +126,7 @@ function asStatus(body: unknown): Status | undefined {
   return isRecord(body) && body.kind === 'Status' ? withTexts(body) : undefined
 }
 
-/** Drops the fields of a Status that have the wrong type, so that the rest of the refusal can be read. */
+/** Drops the fields of a Status that have a wrong type, so that the rest of the refusal can be read. */
 function withTexts({ details, ...body }: Fields): Status {
   const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
   const isRight = isRecord(details) && isAbsentOr(isListOf(isRecord))(details.causes)
@@ -223,7 +223,7 @@ export function warnOnce(logger: Logger): (header: string | undefined) => void {
     last = header
     for (const warning of parseWarnings(header)) {
       if (seen.has(warning)) continue
-      // A text may contain values that we sent, so there may be many. Forgetting all at once limits the memory.
+      // A text may contain values that we sent, so there may be many texts. Forgetting all at once limits the memory.
       if (seen.size >= REMEMBERED) seen.clear()
       seen.add(warning)
       logger[warning === EXPECTED ? 'debug' : 'warn']({ warning }, 'the API server sent a warning')

@@ -58,7 +58,7 @@ interface Call extends ApiRequest {
 
 /**
  * A KubeApi over any Transport: HTTP, or the in-process API server. It has no connection and no cache of its own, so
- * several may share one transport. The creator of the transport closes it.
+ * several KubeApis may share one transport. The creator of the transport closes it.
  */
 export function restKubeApi(options: RestKubeApiOptions): KubeApi {
   return new RestKubeApi(options)
@@ -179,7 +179,8 @@ class RestKubeApi implements KubeApi {
   }
 
   /**
-   * Makes a call that accepts protobuf. If protobuf fails, repeats the call in JSON, and later calls use JSON at once.
+   * Makes a call that accepts protobuf. If protobuf fails, repeats the call in JSON; later calls for the same resource
+   * then use JSON at once.
    */
   async #inProtobuf<R>(
     resource: Resource<KubeObject>,
@@ -334,8 +335,8 @@ function collectionPath(verb: string, resource: Resource<KubeObject>, ref: Parti
 }
 
 /**
- * The path of exactly one object. Throws if the name is missing or escapes its segment, because the path would then
- * address another object or a whole collection.
+ * The path of exactly one object. Throws a BadRequest if the namespace or name is missing or escapes its segment,
+ * because the path would then address another object or a whole collection.
  */
 function objectPath(verb: string, resource: Resource<KubeObject>, ref: PartialRef, subresource?: 'status'): string {
   if (resource.namespaced) requireSegment(verb, resource, 'namespace', ref.namespace)

@@ -25,11 +25,15 @@ export type Serving =
   | { readonly type: 'denied'; readonly sinceMs: number; readonly lastMs: number }
   | { readonly type: 'unserved' }
   /**
-   * The resource was unserved, and discovery does not answer now. Only a request for it can show whether it is served.
+   * The resource was unserved, and discovery gave no answer that counts. Only a request for the resource can show
+   * whether it is served.
    */
   | { readonly type: 'uncertain' }
 
-/** The state of a resource after another answer. `served` is undefined if there was no answer that counts. Pure. */
+/**
+ * The state of a resource after another answer. `served` is undefined if there was no answer that counts: an error, or
+ * a denial by a server that is not ready. Pure.
+ */
 export function nextServing(before: Serving, served: boolean | undefined, nowMs: number): Serving {
   if (served === true) return { type: 'served' }
   if (served === undefined) return before.type === 'unserved' ? { type: 'uncertain' } : before

@@ -4,9 +4,9 @@ type Texts = Readonly<Record<string, string>>
 const LONGEST_KEY = 1024
 
 /**
- * Stores one instance of equal values, so that thousands of objects can share it. When the limit is reached, it forgets
- * all values; objects that share one continue to share it. A value with a long key is not stored. So its size is
- * bounded, whatever the objects contain.
+ * Stores one instance of equal values, so that thousands of objects can share it. When the number of values reaches the
+ * limit, it forgets all; objects that share a value continue to share it. A value with a long key is not stored. So the
+ * size of this store is bounded, whatever the objects contain.
  */
 export class SharedValues<Value> {
   readonly #limit: number

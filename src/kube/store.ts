@@ -2,7 +2,7 @@ import type { Steps } from '../runtime/steps.ts'
 import type { ObjectRef } from './api.ts'
 import type { KubeObject } from './resources.ts'
 
-/** What happened to one object. `old` is its state in the last change that handlers received. */
+/** What happened to one object. `old` is the state that handlers received before. */
 export type Change<T> =
   | { readonly type: 'added'; readonly object: T }
   | { readonly type: 'updated'; readonly old: T; readonly object: T }
@@ -32,7 +32,7 @@ export class Store<T extends KubeObject> {
     return namespace === undefined ? all : all.filter((object) => object.metadata?.namespace === namespace)
   }
 
-  /** Applies one watch event. Undefined if it changes nothing. */
+  /** Applies one watch event. Returns undefined if the event changes nothing. */
   apply(event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }): Change<T> | undefined {
     const key = keyOfObject(event.object)
     const old = this.#objects.get(key)
@@ -48,7 +48,8 @@ export class Store<T extends KubeObject> {
   /**
    * Replaces all objects with the complete current state, and computes the changes. Deletions come first, so that a
    * name, address or port that moved is free before it is taken. An object that was deleted and created again (another
-   * uid) counts as both. The store changes all at once, in the last step; nothing else may change it before that.
+   * uid) counts as a deletion and an addition. The store changes in the last step, all at once; nothing else may change
+   * it before that.
    */
   *replace(objects: Iterable<T>): Steps<readonly Change<T>[]> {
     const present = new Map<string, T>()

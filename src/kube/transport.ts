@@ -10,11 +10,11 @@ export interface ApiRequest {
   readonly headers: Readonly<Record<string, string>>
   /** A JSON value. */
   readonly body?: unknown
-  /** The answer is a stream of JSON values, one watch event each. */
+  /** The answer is a stream of watch events. */
   readonly stream?: boolean
   /** How long the whole exchange may take (for a stream: until its headers), in milliseconds. */
   readonly timeoutMs?: number | undefined
-  /** The longest accepted answer, in bytes; of a stream, the longest line. @default the limit for one object */
+  /** The longest accepted answer, in bytes; of a stream, the longest event. @default the limit for one object */
   readonly maxBytes?: number | undefined
   /** The caller does not read managedFields, so they may be missing or empty. They are a third of most objects. */
   readonly dropsManagedFields?: boolean | undefined
@@ -27,7 +27,7 @@ export interface ApiRequest {
   readonly mayBeAnonymous?: boolean | undefined
 }
 
-/** The answer. `body` is a parsed JSON value, or text if the server sent something else (`/readyz`). */
+/** The answer. `body` is decoded from JSON or protobuf; it is text if the server sent another type (`/readyz`). */
 export type ApiResponse =
   | { readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: unknown }
   | {
@@ -62,7 +62,7 @@ export const answerLimits = {
   page: 8 * MIB,
   /** A list that is requested in one page: it has few objects, or its pages expire before the last one is read. */
   list: 64 * MIB,
-  /** One line of a watch. */
+  /** One event of a watch. */
   event: 4 * MIB,
   /** The answer of /readyz and similar paths. kube-apiserver's has a few KiB. */
   text: 256 * KIB,

@@ -12,7 +12,7 @@ export class GoTypeError extends Error {
 /**
  * Reads an object as Go reads JSON into the type of its kind. `known` lacks the fields that the type does not have, and
  * has an empty value for each null in a list or map. It is the object itself if nothing changes, or if the kind is not
- * in go-fields.ts. `unknown` has the paths of the missing fields (`spec.ports[0].prot`). Pure.
+ * in go-fields.ts. `unknown` has the paths of the dropped fields (`spec.ports[0].prot`). Pure.
  * @throws GoTypeError
  */
 export function decodedByGoType(

@@ -38,7 +38,7 @@ export function asGoWrites<Desc extends DescMessage>(schema: Desc, message: Mess
   return copyOf(schema, message) as MessageShape<Desc>
 }
 
-/** Does not use the library's reflection, which took most of the time of a lease's renewal. */
+/** Does not use the library's reflection, which would take most of the time of a lease's renewal. */
 function copyOf(schema: DescMessage, message: Message): Message {
   const from = message as Message & Readonly<Record<string, unknown>>
   const copy = create(schema) as Message & Record<string, unknown>

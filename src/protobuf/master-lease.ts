@@ -23,12 +23,11 @@ export interface ProtobufMasterLease {
 /** A value below `<prefix>/masterleases/`. */
 export type StoredMasterLease =
   | ProtobufMasterLease
-  /** A lease from an old cluster: its key names the address, and its value never changes. */
+  /** A lease from an old cluster: its key names the address, and a renewal writes the same value again. */
   | { readonly type: 'json' }
   /**
-   * A value that must not be overwritten, because that would lose fields, such as one that a later Kubernetes adds. The
-   * reason is one line and ends a sentence that begins with the key. `address`: the address of the lease, if it could
-   * be read.
+   * A value that cannot be decoded without loss, so it must not be overwritten. The reason is one line and ends a
+   * sentence that begins with the key. `address`: the address of the lease, if it could be read.
    */
   | { readonly type: 'unreadable'; readonly reason: string; readonly address: string | undefined }
 

@@ -106,8 +106,9 @@ interface Part {
 }
 
 /**
- * The least average size, in bytes, of an object, and of a message, list item or map entry, in an answer. An answer
- * with many smaller ones is refused: an empty one has two bytes, and would take some hundred bytes of memory.
+ * The least accepted average size in an answer, in bytes: of an object, and of a message, list item or map entry. An
+ * answer with many smaller ones is refused, because an empty one has two bytes and would take some hundred bytes of
+ * memory.
  */
 const [LEAST_OBJECT_BYTES, LEAST_BYTES] = [64, 8]
 
@@ -136,7 +137,7 @@ class Source {
     return this.#bytes.length
   }
 
-  /** An object of apimachinery's runtime.Unknown, after its prefix. */
+  /** Reads the prefix and apimachinery's runtime.Unknown, which contains the object. */
   envelope(at: number, end: number): { readonly apiVersion: string; readonly kind: string; readonly raw: Part } {
     const start = at + protobufPrefix.length
     if (start > end || !this.#bytes.subarray(at, start).equals(protobufPrefix)) {

@@ -13,7 +13,7 @@ export type KubeErrorCode =
   | 'Unauthorized'
   | 'Forbidden'
   | 'TooManyRequests'
-  /** The server failed (5xx): worth trying again later. */
+  /** The server failed (5xx): try again later; a write may or may not have happened. */
   | 'ServerError'
   /** The server did not answer in time; a write may or may not have happened. */
   | 'Timeout'

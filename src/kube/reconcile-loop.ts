@@ -6,10 +6,7 @@ import { Trigger } from '../runtime/trigger.ts'
 import type { AvailabilityReporter } from './availability.ts'
 import { isKubeError } from './errors.ts'
 
-/**
- * After a permanent refusal, a requested reconciliation begins at least this long after the refused one, in
- * milliseconds.
- */
+/** A request ends the wait after a permanent refusal, but not within this many milliseconds of the refusal. */
 const REFUSED_MS = 250
 
 /** Why to reconcile: at the start, after each interval, or for a controller's own reason. */

@@ -15,7 +15,7 @@ export type ReflectorState<T> =
       readonly phase: 'paging'
       /** The objects received so far. */
       readonly items: T[]
-      /** Of the first page, because later pages may show a newer state. Undefined before the first page. */
+      /** The resourceVersion of the first page, as later pages may show a newer state. Undefined before that page. */
       readonly resourceVersion?: string
       readonly continue: string | undefined
       readonly limit: number | undefined
@@ -208,7 +208,7 @@ function refusesParameter(error: KubeError): boolean {
   return error.message.includes(parameter) || error.status?.details?.causes?.some((c) => c.field === parameter) === true
 }
 
-/** A watch that stayed open this long without an event has proven that the server serves it. */
+/** A watch that stayed open for this many milliseconds without an event has proven that the server serves it. */
 export const PROVEN_AFTER_MS = 1_000
 
 /** How long a request may be silent, and how long it may take in all (without limit if undefined), in milliseconds. */

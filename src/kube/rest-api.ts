@@ -237,7 +237,10 @@ class RestKubeApi implements KubeApi {
     return response.body
   }
 
-  /** Sends the call, and repeats it a few times if the server requests that. Rejects if the answer is not 2xx. */
+  /**
+   * Sends the call. Repeats it a few times if the server requests that, unless it is urgent. Rejects if the answer is
+   * not 2xx.
+   */
   async #exchange(call: Call, signal: AbortSignal): Promise<ApiResponse> {
     const { clock, random } = this.#options
     for (let attempts = 1; ; attempts++) {

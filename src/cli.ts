@@ -22,7 +22,7 @@ if (oldNode !== undefined) {
   // The failure of the last write may appear only now.
   if (gone.aborted) outputLost()
   else gone.addEventListener('abort', outputLost)
-  // Open handles must not delay the end, but the output has a moment to be written.
+  // Open handles must not delay the end by more than a second, in which the output is written.
   setTimeout(() => process.exit(), 1000).unref()
 }
 
@@ -52,7 +52,7 @@ async function explain(error: unknown): Promise<number> {
   return fail(1, `apiserver-bootstrap: ${messageOf(error)}`)
 }
 
-/** Parses the command line. Throws a CommanderError, even after help and version; its exit code is then 0. */
+/** Parses the command line. Rejects with a CommanderError for a mistake; after help and version, its exitCode is 0. */
 async function parse(argv: readonly string[]): Promise<(() => Promise<number>) | undefined> {
   const commander = await import('commander')
   const { commands, commandSummaries } = await import('./commands/declarations.ts')
@@ -133,7 +133,7 @@ async function addFlags(command: Command, { groups, argument: operand }: Command
   }
 }
 
-/** commander's message as one line in our words. */
+/** commander's message as one line that refers to the help. */
 function describeUsageError({ code, message }: { readonly code: string; readonly message: string }): string {
   if (code === 'commander.help') return 'a command is needed; see --help'
   const line = message.replace(/^error: /, '').replace(/\.$/, '')

@@ -101,7 +101,7 @@ const HOOKS: Readonly<Partial<Record<ControllerName, string>>> = {
  * enough, because behind a load balancer different servers answer.
  */
 const QUIET_MS = 60_000
-/** An answer after a longer gap, in milliseconds, restarts {@link QUIET_MS}: nothing is known about the gap. */
+/** After a longer gap between two answers, in milliseconds, {@link QUIET_MS} begins again: the gap proves nothing. */
 const GAP_MS = 15_000
 
 /** Whether a server does a duty itself, judged by whether its answers list the hook of the duty. */

@@ -22,8 +22,8 @@ import { PartAvailability } from './servers-availability.ts'
 import { composeWorkloads } from './workload-parts.ts'
 
 /**
- * The resources that the controllers of a kube-controller-manager follow, by the names under which the availability of
- * the servers records their failures.
+ * The resources that each controller of a kube-controller-manager follows, in the form in which the reflectors name
+ * them when they report failures.
  */
 const followed: Readonly<Record<WorkloadControllerName, readonly string[]>> = {
   endpoints: [services, pods, endpoints].map((resource) => describeSelection(resource)),

@@ -25,7 +25,7 @@ export interface DutySwitchOptions {
 /**
  * Starts one duty as soon as an answer of the server shows which duties the server does itself. Stops the duty, or lets
  * it only report, while a server does it. Starts the duty again once the answers of the server have shown for a minute
- * that it does not do it.
+ * that the server does not do it.
  */
 export class DutySwitch {
   readonly #options: DutySwitchOptions

@@ -135,7 +135,7 @@ function openLeases(
   }
 }
 
-/** The holder record of this master. */
+/** A new holder record of this master. Each call chooses another `instanceId`. */
 export function holderOf(options: MasterOptions, { clock, random }: Pick<MasterPorts, 'clock' | 'random'>): Holder {
   return {
     instanceId: randomUuid(random),

@@ -114,7 +114,7 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
 
 /**
  * Withdraws the master with these options from `default/kubernetes`, from outside its process. Without an advertised
- * address, withdraws the only master of this host. Rejects when the lease store is in the memory of that process.
+ * address, withdraws the only master of this host. Rejects when the leases are in the memory of the master's process.
  */
 export async function withdrawMaster(
   options: MasterOptions,
@@ -242,7 +242,7 @@ async function askAgain(monitor: ReadinessMonitor, clock: Clock, signal: AbortSi
   }
 }
 
-/** Logs the outages of each server separately. A metric shows those of the API server, another one those of etcd. */
+/** The availability of each server. Each logs its own outages; the API server and etcd also have a metric. */
 function openAvailability({ leaseStore }: MasterOptions, ports: MasterPorts): ServersAvailability {
   const { clock, logger, metrics, etcd, outages } = ports
   const api = new Availability({ clock, logger, outages })
@@ -310,9 +310,10 @@ export function recordRefusals(
 }
 
 /**
- * Resolves with `settled`. Rejects when the server has been ready for `timeoutMs` and still refuses something that the
- * start needs. Admission and RBAC refuse at first, until they are ready. A refusal that lasts longer does not end by
- * itself, and a program that only logs it would seem to work. An outage is not a refusal, and only prolongs the wait.
+ * Resolves with `settled`. After the first ready answer, checks every `timeoutMs`, and rejects if the server then
+ * refuses something that the start needs. Admission and RBAC refuse at first, until they are ready. A refusal that
+ * lasts longer does not end by itself, and a program that only logs it would seem to work. An outage is not a refusal,
+ * and only prolongs the wait.
  */
 async function startedWithin(
   settled: Promise<void>,

@@ -27,7 +27,7 @@ interface RepairDuty {
   make(): DutyTerm
   /** What the server permanently refuses to this repair; undefined without a refusal. */
   refusal(): string | undefined
-  /** What this repair lacks on this server, for its health check. */
+  /** What this repair lacks on this server, for its health check; undefined if it lacks nothing. */
   remark(): string | undefined
 }
 

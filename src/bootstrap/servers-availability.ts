@@ -14,26 +14,26 @@ export type ServersAvailability = AvailabilityReporter &
     readonly outages: Outages
     /** The outages of the server that holds the leases. */
     readonly leaseOutages: Outages
-    /** False while etcd is lost. */
+    /** False during an outage of etcd. */
     readonly etcdAvailable: boolean
   }
 
-/** The availability of each server that can be lost. Each has outages of its own. */
+/** The availability of each server. Each has outages of its own. */
 export interface Servers {
   readonly api: Availability
   readonly etcd: Availability
   /** The lease store or range registry of the embedding program. */
   readonly own: Availability
   /**
-   * The one of the three that holds the leases. Gets each {@link RequestTimeout}: requests for anything but leases have
-   * time limits too, but reject with another error.
+   * The one of these three that holds the leases. Each {@link RequestTimeout} counts as its failure, because only
+   * requests for leases reject with that error: others have time limits too, but reject with another error.
    */
   readonly leases: Availability
 }
 
 /**
- * Passes each failure on to the server that the class of the error determines, by default the API server. A success
- * goes to all servers, because it does not show its server.
+ * Passes each failure on to the server that the class of the error determines, by default the API server. A success is
+ * passed on to all servers, because its report does not name a server.
  */
 export function availabilityByServer({ api, etcd, own, leases }: Servers): ServersAvailability {
   const all = [api, etcd, own]

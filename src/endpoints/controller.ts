@@ -19,7 +19,7 @@ import { EndpointsTracker, EndpointsWriter } from './endpoints-writer.ts'
 const leaderElection = 'control-plane.alpha.kubernetes.io/leader'
 
 export interface EndpointsControllerOptions extends WorkloadContext {
-  /** The pause after writing a number of addresses. @default none */
+  /** The pause between two writes for a Service, by the number of addresses that the first one wrote. @default none */
   readonly writePause?: WritePause | undefined
   /**
    * Whether another controller manages the Endpoints with this key (`namespace/name`). This controller then neither
@@ -32,9 +32,10 @@ export interface EndpointsControllerOptions extends WorkloadContext {
  * Manages the Endpoints of Services with a selector, as kube-controller-manager's endpoints-controller does
  * (pkg/controller/endpoint), and deletes those of deleted Services.
  *
- * It plans from the copies of its informers. The resourceVersion guards each update, the uid each deletion. After a
- * write, the next sync of the Service waits until the copy has caught up. If the controller did not see the deletion of
- * a Service, it asks the API server whether the Service exists before it deletes the Endpoints.
+ * It plans from the copies of its informers. The resourceVersion guards each update; the uid and, if known, the
+ * resourceVersion guard each deletion. After a write, the next sync of the Service waits until the copy has caught up.
+ * If the controller did not see the deletion of a Service, it asks the API server whether the Service exists before it
+ * deletes the Endpoints.
  */
 export class EndpointsController implements WorkloadController {
   readonly #options: EndpointsControllerOptions
@@ -94,14 +95,14 @@ export class EndpointsController implements WorkloadController {
     const key = keyOfObject(object)
     this.#tracker.observed(key)
     this.#queue.caughtUp(key)
-    // If the answer to the creation was lost, these Endpoints were unknown when their deleted Service was synced.
+    // If the answer to their creation was lost, the sync after the Service's deletion did not know these Endpoints.
     const isLate = change.type === 'added' && this.#services.store.at(key) === undefined && isMadeFromPods(object)
     if (change.type === 'deleted' || isLate) this.#queue.add(key)
   }
 
   /**
-   * Queues the Endpoints of Services that were deleted during an interruption. All others are queued with their
-   * Services.
+   * Queues the Endpoints of Services that were deleted while no controller ran. All others are queued with their
+   * Services, except the locks of leader elections.
    */
   #addLeftovers(): void {
     for (const { metadata } of this.#endpoints.store.list()) {

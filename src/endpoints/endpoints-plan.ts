@@ -34,8 +34,9 @@ interface EndpointsObservation {
  * Decides what must change so that the Endpoints of a Service list its Pods.
  *
  * Pure and idempotent: once a plan is carried out, the next is `none`. Results equal those of upstream's Endpoints
- * controller (`syncService` in pkg/controller/endpoint/endpoints_controller.go), except that Endpoints over capacity
- * are written only when something in them changes, not each time.
+ * controller (`syncService` in pkg/controller/endpoint/endpoints_controller.go), except that unchanged Endpoints are
+ * never written: upstream writes them in each sync if they are over capacity, or if the Service has a label that the
+ * controller sets.
  */
 export function planEndpoints({ service, pods, current, triggerTime }: EndpointsObservation): EndpointsAction {
   if (service === undefined) return current === undefined ? { type: 'none' } : { type: 'delete', endpoints: current }

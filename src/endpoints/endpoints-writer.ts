@@ -26,8 +26,8 @@ export class EndpointsWriter {
 
   /**
    * @param current - the object from which the plan was made.
-   * @throws StaleCacheError when the server's answer shows that the copy is old. If the server answers wrongly that it
-   * does not have an object to delete, retries thus continue until the object is gone.
+   * @throws StaleCacheError when the server's answer shows that the copy is old, for example when the server does not
+   * find an object to delete that is in the copy. If that answer was wrong, the retries delete the object.
    * @throws KubeError for every other refusal, except that of a creation in a terminating namespace.
    */
   async write(
@@ -114,8 +114,8 @@ function isNamespaceTerminating(error: KubeError): boolean {
 }
 
 /**
- * After this time an object that the copy has not received is created again. If the server has it, it only says so, and
- * no Event is recorded.
+ * A created object that the copy has not received after this time, in milliseconds, is created again. If the server has
+ * the object, it answers AlreadyExists, and no Event is recorded.
  */
 const CREATED_UNSEEN_MS = 10_000
 
@@ -129,9 +129,10 @@ type LastWrite = { readonly atMs: number } & (
 /**
  * The last write of each Endpoints object by this process, to detect copies that are older. Upstream's
  * `staleEndpointsTracker` remembers updates. This one also remembers creations and deletions, which saves requests that
- * the server would refuse. A write that the copy has not received after {@link UNSEEN_MS}, a creation after
- * {@link CREATED_UNSEEN_MS}, or with a list that was requested after the write, counts no more: then the object is as
- * the copy has it.
+ * the server would refuse.
+ *
+ * The copy counts as current although it does not show the write, {@link UNSEEN_MS} after the write (for a creation,
+ * {@link CREATED_UNSEEN_MS}), or as soon as it comes from a list that was requested after the write.
  */
 export class EndpointsTracker {
   readonly #writes = new Map<string, LastWrite>()
@@ -163,8 +164,8 @@ export class EndpointsTracker {
   }
 
   /**
-   * When the server answered the last write with a state of the object, in monotonic time; infinite if it did not. A
-   * deletion is no such answer, because the server may have called the object gone by mistake.
+   * When the server answered the last write of the object, in monotonic time; infinite without a write. A deletion does
+   * not count, because the server may have answered by mistake that the object is gone.
    */
   answeredMs(key: string): number {
     const last = this.#writes.get(key)
@@ -203,7 +204,7 @@ export class EndpointsTracker {
 
   /**
    * Forgets the writes before `beganMs` that the copy does not show, because the copy comes from a list that was
-   * requested then. Returns the keys of the objects, which must be synced. `copyOf` returns the copy of an object.
+   * requested at `beganMs`. Returns the keys of these objects, which must be synced. `copyOf` returns an object's copy.
    */
   listed(beganMs: number, copyOf: (key: string) => Endpoints | undefined): readonly string[] {
     const keys: string[] = []

@@ -193,7 +193,7 @@ type Offers = Map<EndpointAddress, boolean>
  * Brings subsets into their canonical form: each port is paired with each of its addresses, then the ports that have
  * the same addresses in the same state are grouped, all in order (upstream's `RepackSubsets`). An address is identified
  * by its IP and the uid of its Pod; one that is both ready and not ready for a port is not ready. Idempotent, except
- * for ports that have an `appProtocol` or the number 0, which servers refuse.
+ * for ports with an `appProtocol`, and for ports with the number 0, which servers refuse.
  */
 export function repackSubsets(subsets: List<EndpointSubset>): readonly EndpointSubset[] {
   const only = subsets?.length === 1 ? subsets[0] : undefined
@@ -214,7 +214,7 @@ export function subsetOf(
   }
 }
 
-/** Whether a subset needs no repacking, except that its ports may need ordering. Stored subsets usually are so. */
+/** Whether a subset needs no repacking, except an ordering of its ports. This is so for most stored subsets. */
 function isPacked({ addresses, notReadyAddresses, ports }: EndpointSubset): boolean {
   const ready = addresses ?? []
   const notReady = notReadyAddresses ?? []

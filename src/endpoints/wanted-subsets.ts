@@ -31,7 +31,7 @@ interface PodClass {
  * upstream's `RepackSubsets` on one subset per Pod and port. Unlike upstream, this first sorts the Pods into classes by
  * the numbers of their ports. There is mostly one class, so the work grows with the number of Pods, not of ports.
  *
- * `pods` are those that the Service selects. No two of them have the same uid and address.
+ * `pods` are those that the Service selects. No two of them may have the same uid and address.
  */
 export function wantedSubsets(service: Service, pods: readonly Pod[]): readonly EndpointSubset[] {
   const { ports, clusterIP } = service.spec ?? {}

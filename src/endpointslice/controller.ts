@@ -37,9 +37,9 @@ import { TopologyCache } from './topology/topology-cache.ts'
 
 export interface EndpointSliceControllerOptions extends WorkloadContext {
   readonly maxEndpointsPerSlice: number
-  /** The metrics of the process. They are reset when the controller is created. */
+  /** The metrics of the process. The constructor resets the gauges; counters and histograms continue. */
   readonly metrics: EndpointSliceMetrics
-  /** How long to pause after a sync, by the number of slices that it wrote. @default none */
+  /** The pause between two syncs of a Service, by the number of slices that the first one wrote. @default none */
   readonly writePause?: WritePause | undefined
   /**
    * Whether another controller manages the Service with this key (`namespace/name`). This controller creates no slices
@@ -76,7 +76,7 @@ export class EndpointSliceController implements WorkloadController {
   readonly #awaited = new AwaitedNodes()
   /** The plan caches of Services with many Pods, by the key of the Service. */
   readonly #memories = new Map<string, SlicesMemory>()
-  /** The version of the Nodes in the last plan for each Service. */
+  /** The {@link NodeWatch.version} at the last plan for each Service. */
   readonly #nodesVersions = new Map<string, number>()
   /** Services whose last sync found that the copy of their slices is old. */
   readonly #stale = new Set<string>()
@@ -137,7 +137,7 @@ export class EndpointSliceController implements WorkloadController {
 
   #sliceChanged(change: Change<EndpointSlice>): void {
     for (const key of this.#changes.take(change)) {
-      // The check of a changed Node read the copy before this change of the slice.
+      // The last plan used older Nodes, and NodeWatch may have checked the copy before this change arrived.
       if ((this.#nodesVersions.get(key) ?? this.#nodeWatch.version) !== this.#nodeWatch.version) this.#queue.add(key)
       if (!this.#stale.has(key) || this.#tracker.isStale(key, this.#slices.present(key))) continue
       this.#stale.delete(key)
@@ -216,7 +216,7 @@ export class EndpointSliceController implements WorkloadController {
       this.#pacing.written(key, startMs, writes)
     }
     if (errors.length === 0) return
-    // A failure to reach the API server causes no Event, because none can be recorded during an outage.
+    // No Event for a server that is away or busy: it could not store the Event, and `Availability` logs the outage.
     const reported = errors.filter(({ cause }) => !isAwayOrBusy(cause))
     if (reported.length > 0) {
       const note = `Error updating Endpoint Slices for Service ${key}: ${new SyncFailure(reported).message}`
@@ -279,7 +279,7 @@ export class EndpointSliceController implements WorkloadController {
   }
 }
 
-/** Whether this controller manages slices of a Service: it must have a selector and not be of type ExternalName. */
+/** Whether this controller manages slices for a Service: only with a selector, and not for type ExternalName. */
 function hasSelector(service: Service): boolean {
   const { type, selector } = service.spec ?? {}
   return type !== 'ExternalName' && selector !== undefined && selector !== null

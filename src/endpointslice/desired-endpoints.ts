@@ -40,7 +40,10 @@ export class DesiredEndpoints {
   /** The group of the previous Pod, to which the next Pod mostly belongs too. */
   #last: Group | undefined
 
-  /** Keeps nothing else of the options, because a plan cache lives longer than the Pods and slices of a plan. */
+  /**
+   * Stores only these three options. The caller's object also has the Pods and slices of one plan, and a plan cache
+   * lives longer than a plan.
+   */
   constructor({ service, nodeOf, addressType }: DesiredEndpointsOptions) {
     this.#options = { service, nodeOf, addressType }
     this.#portsOf = portsOfPods(service)

@@ -46,8 +46,8 @@ function conditionsOf(ready: boolean, serving: boolean, terminating: boolean): E
 }
 
 /**
- * Whether two endpoints have the same identity: addresses, hostname and target (upstream's `hashEndpoint`). Their
- * conditions, Node and zone may differ.
+ * Whether two endpoints have the same identity: addresses, hostname, and the name and namespace of the target
+ * (upstream's `hashEndpoint`). Everything else may differ.
  */
 export function isSameEndpoint(a: Endpoint, b: Endpoint): boolean {
   return (

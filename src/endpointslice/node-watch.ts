@@ -87,7 +87,7 @@ export class NodeWatch {
     this.#trigger.fire('changed')
   }
 
-  /** The keys of the Services with an endpoint on one of these Nodes whose zone is not the present zone of the Node. */
+  /** The keys of the Services that have an endpoint on one of these Nodes with another zone than the Node has. */
   *#inFormerZones(names: ReadonlySet<string>): Iterable<string> {
     const { nodes, slices } = this.#options
     for (const [key, own] of slices.entries()) {

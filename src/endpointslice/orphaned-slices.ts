@@ -6,7 +6,7 @@ import type { Clock } from '../runtime/clock.ts'
 import type { SliceWriter } from './slice-writer.ts'
 
 /**
- * How long a slice is an orphan before it is deleted, in milliseconds. In a cluster with a garbage collector, that is
+ * How long a slice is an orphan before it is deleted, in milliseconds. A garbage collector, if the cluster has one, is
  * faster and deletes the slice first.
  */
 export const ORPHAN_GRACE_MS = 10_000
@@ -84,9 +84,9 @@ export class OrphanedSlices {
   }
 
   /**
-   * Deletes the slices that have been orphans for the grace period, and still are by a live read of the Service.
-   * Each deletion is guarded by the uid and the resourceVersion of the slice. Returns the number of milliseconds after
-   * which to call this again; undefined if no orphan is left.
+   * Deletes the slices that have been orphans for the grace period, if a live read of the Service confirms it. Each
+   * deletion is guarded by the uid and the resourceVersion of the slice. Returns the number of milliseconds after which
+   * to call this again; undefined if no grace period is running.
    * @throws KubeError for a failed request.
    */
   async collect(
@@ -107,7 +107,8 @@ export class OrphanedSlices {
     if (plan.due.length === 0) return plan.waitMs
     const live = planOrphans({ ...question, serviceUid: await this.#liveUid(serviceKey, signal), slices: plan.due })
     for (const slice of live.due) await writer.deleteOrphan(slice, signal)
-    // If the live read found the owner, the copy of the Services is old, and no event will trigger another check.
+    // If the live read found the owner, the copy of the Services is old. We check again, because no event follows if
+    // that Service is deleted before the copy receives it.
     return live.due.length < plan.due.length ? ORPHAN_GRACE_MS : plan.waitMs
   }
 

@@ -61,7 +61,7 @@ function remembered(question: MemoryQuestion): Known {
   }
 }
 
-/** Updates the cached state. Returns false if a new one must be computed, or is cheaper than the update. */
+/** Updates the cached state. Returns false if a new state must be computed, or is cheaper than the update. */
 function update(known: Known, { service, nodesVersion, pods }: MemoryQuestion): boolean {
   const { desired, settledByPorts } = known
   if (known.service !== service || known.nodesVersion !== nodesVersion || desired.leftOut.length > 0) return false
@@ -81,8 +81,8 @@ function update(known: Known, { service, nodesVersion, pods }: MemoryQuestion): 
 }
 
 /**
- * The Pods whose objects are in only one of the lists. Both lists have about the same order. Undefined if more than a
- * quarter of the Pods in `before` are removed or replaced.
+ * The Pods whose objects are in only one of the lists. The lists should have about the same order: a Pod that has moved
+ * may be in both results. Undefined if more than a quarter of the Pods in `before` are removed or replaced.
  */
 function changedPods(
   before: readonly Pod[],

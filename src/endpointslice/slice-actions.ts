@@ -20,9 +20,9 @@ interface WantedWrites {
 }
 
 /**
- * Orders the writes: creations, updates, deletions (upstream's `finalize`). If possible, an update of a slice to delete
- * replaces the creation of another. A Service that is being deleted gets no new slice, because the garbage collector is
- * about to delete its slices.
+ * Orders the writes: creations, updates, deletions (upstream's `finalize`). Where possible, one update replaces a
+ * deletion and a creation. A Service that is being deleted gets no new slice, because the garbage collector is about to
+ * delete its slices.
  */
 export function planWrites(wanted: WantedWrites): {
   readonly actions: readonly SliceAction[]
@@ -54,9 +54,9 @@ export function planWrites(wanted: WantedWrites): {
 }
 
 /**
- * The updates that may be carried out although slices of the same plan could not be created. An update waits if it
- * removes an address of its slice that a slice to create lists, or a slice whose update waits: until then clients find
- * the address only there. `existing` are the slices from which the actions were planned.
+ * The updates that may be carried out although slices of the same plan could not be created. An update is left out if
+ * it removes an address that is in a slice to create, or in another update that is left out: clients would no longer
+ * find that address. `existing` are the slices from which the actions were planned.
  */
 export function updatesWithoutCreations(
   actions: readonly SliceAction[],

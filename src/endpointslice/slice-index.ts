@@ -41,7 +41,7 @@ export class ServiceSlices {
     return [...(this.#slices.get(serviceKey)?.values() ?? [])]
   }
 
-  /** As {@link of}, except those that are being deleted, because their deletion may take long. */
+  /** As {@link of}, without the slices that are being deleted, because a finalizer may delay their deletion. */
   present(serviceKey: string): readonly EndpointSlice[] {
     return this.of(serviceKey).filter((slice) => !isBeingDeleted(slice))
   }
@@ -52,8 +52,8 @@ export class ServiceSlices {
   }
 
   /**
-   * Checks that `slices`, the copy of a Service's slices, has the recent writes of this process. If the watch is dead,
-   * it is replaced. @throws StaleCacheError if the copy is older.
+   * Checks that `slices`, the copy of a Service's slices, has the recent writes of this process.
+   * @throws StaleCacheError if it does not. Before that, it restarts the informer if the watch is dead.
    */
   requireCurrent(serviceKey: string, slices: readonly EndpointSlice[], tracker: SliceTracker): void {
     if (!tracker.isStale(serviceKey, slices)) return

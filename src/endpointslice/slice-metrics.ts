@@ -9,13 +9,13 @@ export interface EndpointSliceMetricsOptions {
 const prefix = 'endpoint_slice_controller'
 /** Buckets from 2 to 32,768. */
 export const countBuckets = Array.from({ length: 15 }, (_, power) => 2 ** (power + 1))
-/** Prometheus' default buckets. Upstream uses them for this metric. */
+/** Prometheus' default buckets, which upstream uses for `endpointslices_changed_per_sync`. */
 const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
 /**
- * The metrics of the endpointslice controller, under upstream's names. There is one instance per process. The totals
- * are those of the current term of leadership, see `reset`. Unlike upstream, a dual-stack Service counts with the
- * slices of both families.
+ * The metrics of the endpointslice controller, under upstream's names. There is one instance per process. The gauges
+ * count only the current term of leadership, which begins with `reset`. Unlike upstream, they count the slices of both
+ * families of a dual-stack Service.
  */
 export class EndpointSliceMetrics {
   readonly #max: number
@@ -91,7 +91,7 @@ export class EndpointSliceMetrics {
     this.#syncs.add({ result })
   }
 
-  /** Records the plan for a Service. `trafficDistribution`: the one that the Service's hints follow, if any. */
+  /** Records the plan for a Service. `trafficDistribution`: the value that its hints follow, undefined without one. */
   planned(key: string, plans: readonly AddressTypePlan[], trafficDistribution: string | undefined): void {
     for (const { added, removed } of plans) {
       this.#added.observe({}, added)

@@ -21,10 +21,12 @@ interface Written extends Versioned {
  * whether the informer's copy is older, and whether another client has changed a slice. Upstream:
  * `EndpointSliceTracker`.
  *
- * Upstream waits for ever for its writes to arrive in the copy. Here the copy counts as current {@link UNSEEN_MS} after
- * the write, and as soon as it comes from a list that was requested after the write. If it lacks a written slice, it
- * counts as current as soon as it has received changes later than the slice's last write: the slice was then deleted
- * while the watch was broken, and no event will follow.
+ * Upstream waits for ever until its writes arrive in the copy. Here the copy also counts as current in these cases:
+ *
+ * - {@link UNSEEN_MS} have passed since the write;
+ * - the copy comes from a list that was requested after the write;
+ * - the copy lacks the written slice, and has received a change with a later resourceVersion. Then the slice was
+ *   deleted while the watch was broken, and no event of the slice will follow.
  */
 export class SliceTracker {
   /** By the key of the Service that a slice names, then by the uid of the slice. */
@@ -63,8 +65,8 @@ export class SliceTracker {
   }
 
   /**
-   * When the server first answered with a state of a slice that makes `slices` stale, in monotonic time; infinite if it
-   * did not. A deletion is no such answer, because the server may have called the slice gone by mistake.
+   * When the server answered the oldest write that makes `slices` stale, in monotonic time; infinite without such a
+   * write. Deletions do not count, because the server may have answered by mistake that the slice is gone.
    */
   answeredMs(serviceKey: string, slices: readonly EndpointSlice[]): number {
     let answeredMs = Number.POSITIVE_INFINITY
@@ -78,7 +80,8 @@ export class SliceTracker {
 
   /**
    * Forgets the writes before `beganMs` that the copy does not show, because the copy comes from a list that was
-   * requested then. Returns the keys of their Services, which must be synced. `copyOf` returns a Service's slices.
+   * requested at `beganMs`. Returns the keys of the Services of these writes, which must be synced. `copyOf` returns a
+   * Service's slices.
    */
   listed(beganMs: number, copyOf: (serviceKey: string) => readonly EndpointSlice[]): ReadonlySet<string> {
     const keys = new Set<string>()
@@ -99,7 +102,7 @@ export class SliceTracker {
     this.#newest = { metadata: { resourceVersion: slice.metadata?.resourceVersion } }
   }
 
-  /** Records the generation of a slice, mostly from the server's answer to a write. */
+  /** Records the generation of a slice, from the server's answer to a write or from a copy that is in sync. */
   update(slice: EndpointSlice): void {
     this.#set(slice, generationOf(slice))
   }
@@ -213,7 +216,7 @@ export class SliceChanges {
     for (const classify of deferred) classify()
   }
 
-  /** Handles a change of a slice, and returns the keys of the Services that it names. */
+  /** Handles a change of a slice. Returns the keys of the Services that the slice named before or names after it. */
   take(change: Change<EndpointSlice>): ReadonlySet<string> {
     const keys = new Set<string>()
     for (const slice of [before(change), after(change)]) {

@@ -12,13 +12,13 @@ export interface SliceWriterOptions {
   /** Called after each successful write. */
   readonly written: (operation: SliceAction['type']) => void
   /**
-   * Called with the key of the Service if the server answers to a deletion that it does not have this slice. If it does
-   * have it, no event follows, so the Service must be synced again after `UNSEEN_MS`.
+   * Called with the key of the Service when the server answers a deletion with NotFound or Conflict. If the server has
+   * the slice nevertheless, no event follows, so the Service must be synced again after `UNSEEN_MS`.
    */
   readonly notFound: (serviceKey: string) => void
 }
 
-/** How many slices of a Service are written at the same time. Upstream writes one after the other. */
+/** How many slices of a Service are written at the same time, at most. Upstream writes one after the other. */
 const CONCURRENT_WRITES = 4
 
 /** A failed write of a slice. The message is in upstream's words, and the cause is the error of the request. */
@@ -41,8 +41,8 @@ export class SliceWriter {
 
   /**
    * Carries out the actions: creations, then updates, then deletions, a few at a time. `existing` are the slices from
-   * which the actions were planned. If the namespace is being deleted, resolves with false and skips the remaining
-   * actions.
+   * which the actions were planned. Resolves with true. If a creation is refused because the namespace is being
+   * deleted, skips the remaining actions and resolves with false.
    * @throws SliceWriteError for the first failure, after the running writes have ended. The remaining actions are
    * skipped, except that after a refused creation those of {@link updatesWithoutCreations} are carried out. If `signal`
    * is aborted, throws the error of the write itself.
@@ -58,7 +58,7 @@ export class SliceWriter {
     if (refused !== undefined) {
       if (signal.aborted) throw refused.error
       if (isNamespaceTerminating(refused.error)) return false
-      // The quota may be used up for long. Dead endpoints must not stay in the other slices until then.
+      // A quota may be exhausted for long. Meanwhile dead endpoints must not stay in the other slices.
       const isAnswered = !isKubeError(refused.error, 'Unreachable', 'Timeout', 'NoCredentials', 'TooManyRequests')
       if (isAnswered) await this.#firstFailure(updatesWithoutCreations(actions, existing), signal)
     }
@@ -69,8 +69,9 @@ export class SliceWriter {
   }
 
   /**
-   * Deletes a slice of an address type that the Service does not have.
-   * @throws SliceWriteError, or a plain error after an abort.
+   * Deletes a slice that the Service must not have: its address type is not one of the Service's, or this controller
+   * does not manage the Service.
+   * @throws SliceWriteError, or the error of the request itself if `signal` is aborted.
    */
   async deleteOfOtherType(service: Service, slice: EndpointSlice, signal: AbortSignal): Promise<void> {
     try {

@@ -85,7 +85,7 @@ function isReserved(key: string): boolean {
 
 /**
  * The address types of a Service's slices: its `ipFamilies`. Without these, as on very old servers, it is the family of
- * the ClusterIP, or both families for a headless Service (upstream's `getAddressTypesForService`).
+ * the ClusterIP; without a ClusterIP, both families (upstream's `getAddressTypesForService`).
  */
 export function addressTypesOf(service: Service): readonly AddressType[] {
   const { ipFamilies, clusterIP } = service.spec ?? {}
@@ -95,7 +95,7 @@ export function addressTypesOf(service: Service): readonly AddressType[] {
   return [tryParseAddress(clusterIP)?.family === 6 ? 'IPv6' : 'IPv4']
 }
 
-/** Returns a function that resolves the ports of a Service for a Pod. Pods with the same numbers get the same list. */
+/** Returns a function that resolves a Service's ports for a Pod. Pods with equal port numbers get the same array. */
 export function portsOfPods(service: Service): (pod: Pod) => readonly EndpointPort[] {
   const ports = service.spec?.ports ?? []
   if (ports.every(({ targetPort }) => typeof targetPort !== 'string')) {

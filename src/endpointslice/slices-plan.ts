@@ -44,7 +44,7 @@ export interface Packing {
 /** The actions for the slices of one address type. */
 export interface AddressTypePlan {
   readonly addressType: AddressType
-  /** To be carried out in this order. After a failure the remaining ones are skipped. */
+  /** Creations, then updates, then deletions, to be carried out by `SliceWriter.execute`. */
   readonly actions: readonly SliceAction[]
   /**
    * The number of creations, updates and deletions, including creations that `actions` omits because the Service is
@@ -54,7 +54,9 @@ export interface AddressTypePlan {
   readonly events: readonly HintsEvent[]
   /** Pods that have no endpoint because their Node is unknown. The Service must be synced again. */
   readonly leftOut: readonly LeftOutPod[]
+  /** How many desired endpoints were in no slice. */
   readonly added: number
+  /** How many endpoints were not desired, or duplicates, in slices whose ports are still desired. */
   readonly removed: number
   readonly packings: readonly Packing[]
 }
@@ -201,11 +203,11 @@ interface PortGroupPlan {
   readonly remove: readonly EndpointSlice[]
   /** How many desired endpoints were in no slice. */
   readonly added: number
-  /** How many endpoints in slices were not desired. */
+  /** How many endpoints in slices were not desired, or were duplicates. */
   readonly removed: number
 }
 
-/** A slice to be written. */
+/** An update of a slice. If `labels` is undefined, the labels stay. */
 interface Draft {
   readonly slice: EndpointSlice
   readonly endpoints: Endpoint[]

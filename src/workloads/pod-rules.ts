@@ -8,7 +8,7 @@ export type ServicePort = NonNullable<NonNullable<Service['spec']>['ports']>[num
 type Condition = NonNullable<NonNullable<Pod['status']>['conditions']>[number]
 type Container = NonNullable<Pod['spec']>['containers'][number]
 
-/** The condition Ready of a Pod, as its kubelet last wrote it. */
+/** The condition Ready of a Pod; undefined if the Pod has none yet. */
 export function readyCondition(pod: Pod): Condition | undefined {
   const conditions = pod.status?.conditions
   if (conditions === undefined || conditions === null) return undefined
@@ -37,9 +37,9 @@ function hasEnded({ status }: Pod): boolean {
 }
 
 /**
- * Whether a change of a Pod may change endpoints (the first result of upstream's `podEndpointsChanged`, which does not
- * see that an unready Pod ends). Always true for a Pod that is being deleted: upstream compares the pointers to the
- * deletion times, which differ.
+ * Whether a change of a Pod may change endpoints: the first result of upstream's `podEndpointsChanged`, and also true
+ * when an unready Pod ends, which upstream does not notice. Always true for a Pod that is being deleted: upstream
+ * compares the pointers to the deletion times, which differ.
  */
 export function isEndpointChange(old: Pod, pod: Pod): boolean {
   if (isBeingDeleted(old) || isBeingDeleted(pod)) return true

@@ -17,7 +17,7 @@ interface KeyIndex<Selecting, Labelled> {
  * through all of them.
  *
  * A selector is indexed under one of its labels: the one that has the fewest other selectors. An object is indexed
- * under those of its labels whose key has a selector. Its other labels cost nothing.
+ * under those of its labels whose keys index a selector. Its other labels cost nothing.
  */
 export class SelectorIndex<
   Selecting extends { readonly selector: Labels },

@@ -40,8 +40,8 @@ interface Namespace {
  * Maintains the set of Pods that each Service selects, at every change of a Pod or a Service. It must subscribe before
  * any controller does, so that handlers and syncs see the same state here as in the informers' stores.
  *
- * A Service without a selector and one of type ExternalName select nothing; one with an empty selector, which API
- * servers refuse, selects all Pods of its namespace.
+ * A Service without a selector and one of type ExternalName select nothing. One with an empty selector selects all Pods
+ * of its namespace; kube-apiserver stores no such Service, because it drops an empty selector.
  */
 export class ServiceMembers {
   readonly #namespaces = new Map<string, Namespace>()

@@ -21,15 +21,15 @@ export class StaleCacheError extends Error {
 }
 
 /**
- * After this many failures in a row, kube-controller-manager drops a Service. Here an error is logged, and the retries
- * continue.
+ * After this many retries in a row, kube-controller-manager drops a Service that fails again. Here that failure is
+ * logged as an error, and the retries continue.
  */
 const MAX_RETRIES = 15
 /** A sync that found a stale cache is repeated after at most this time, in milliseconds. */
 const STALE_RETRY_MS = 1_000
 /**
- * A copy receives a write of this process within this time, in milliseconds, or never: a silent watch is restarted
- * sooner. The server may have answered wrongly, or may have been restored from a backup.
+ * A copy that has not received a write of this process after this time, in milliseconds, never will, because a silent
+ * watch is restarted after 90 s. Either the server answered wrongly, or it was restored from a backup.
  */
 export const UNSEEN_MS = 100_000
 /** The shortest time between two retries of all failed Services after one has recovered, in milliseconds. */
@@ -37,7 +37,7 @@ const MIN_EXPEDITE_INTERVAL_MS = 10_000
 
 /**
  * The queue of Services that a controller must sync, by `namespace/name`. Never runs two syncs of one Service at a
- * time. Retries failed syncs with back-off, and those with a stale cache as soon as it has caught up.
+ * time. Retries failed syncs with back-off. Repeats a sync that found a stale cache as soon as the cache has caught up.
  */
 export class ServiceQueue {
   readonly #options: ServiceQueueOptions
@@ -45,9 +45,9 @@ export class ServiceQueue {
   readonly #stale = new Set<string>()
   /** For each Service that is being synced: whether a cached object of it has changed since that sync began. */
   readonly #changed = new Map<string, boolean>()
-  /** How often in a row each Service was refused by a server that was neither away nor busy. */
+  /** How often in a row the sync of each Service failed while the server was neither away nor busy. */
   readonly #refusals = new Map<string, number>()
-  /** Services whose last sync failed because of the server. */
+  /** Services that have failed with an error of the API server since their last successful sync. */
   readonly #failed = new Set<string>()
   #expeditedMs = Number.NEGATIVE_INFINITY
   #cancelExpedite: Cancel | undefined
@@ -133,15 +133,15 @@ export class ServiceQueue {
     const refusals = isAway ? 0 : (this.#refusals.get(key) ?? 0) + 1
     this.#refusals.set(key, refusals)
     if (refusals === MAX_RETRIES + 1) logger.error(fields, 'a Service cannot be synced; retrying')
-    // Only at debug, because `Availability` logs an outage of the server once.
+    // A conflict is normal, `Availability` logs an outage once, and retries would fill the log.
     else if (isAway || isKubeError(error, 'Conflict') || retries > 0) logger.debug(fields, 'a sync failed')
     else logger.warn(fields, 'a sync failed; trying again')
   }
 }
 
 /**
- * How long to pause after a write, in milliseconds. `size`: how many addresses of Endpoints, or how many
- * EndpointSlices, were written. Changes during the pause are written together after it.
+ * The pause from the beginning of a write for a Service to the next write, in milliseconds. `size`: how many addresses
+ * of Endpoints, or how many EndpointSlices, were written. Changes during the pause are written together after it.
  */
 export type WritePause = (size: number) => number
 
@@ -165,7 +165,7 @@ export class WritePacing {
     return Math.max(0, untilMs - nowMs)
   }
 
-  /** Begins the pause after a write of this size. */
+  /** Begins the pause for a write of this size, which began at `nowMs`. */
   written(key: string, nowMs: number, size: number): void {
     const pauseMs = this.#pause(size)
     if (pauseMs > 0) this.#untilMs.set(key, nowMs + pauseMs)
@@ -194,14 +194,18 @@ export interface WorkloadContext {
   /** How many Services may be worked on at the same time. */
   readonly workers: number
   /**
-   * The delay from a change of a Pod to the sync of its Services, in milliseconds. It lets changes be handled together.
+   * The delay from a change of a Pod to the sync of its Services, in milliseconds. One sync handles all changes until
+   * then.
    */
   readonly batchPeriodMs: number
 }
 
 /** A controller for one term of leadership. */
 export interface WorkloadController {
-  /** Works once the informers have synced, until the signal is aborted; then ends its running syncs. Call it once. */
+  /**
+   * Waits for the informers to sync, then works until the signal is aborted and the running syncs have ended. Call it
+   * once.
+   */
   run(signal: AbortSignal): Promise<void>
   /** Retries failed keys at once, because the API server is available again. */
   expedite(): void

@@ -102,7 +102,7 @@ const nodeLabels = [
   'node-role.kubernetes.io/master',
 ] as const
 
-/** The needed fields of a Node: its identity, zone and roles, the condition Ready, and the allocatable CPU. */
+/** The needed fields of a Node: identity, zone, labels of a control plane, condition Ready, and allocatable CPU. */
 export function trimNode(node: Node): Node {
   const { metadata, status } = node
   const ready = status?.conditions?.find(({ type }) => type === 'Ready')
@@ -127,8 +127,8 @@ trimNode.protobuf = trimmedReader('core/v1.Node', {
 const hintAnnotations = ['service.kubernetes.io/topology-aware-hints', 'service.kubernetes.io/topology-mode'] as const
 
 /**
- * The needed fields of a Service: its identity, resourceVersion, labels, the times of its creation and deletion, the
- * annotations of topology hints, and the fields of the spec that these controllers read. No status.
+ * A part of the fields of a Service, without its status: its identity, resourceVersion, labels, the times of its
+ * creation and deletion, the annotations of topology hints, and the fields of the spec from which endpoints follow.
  */
 export function trimService(service: Service): Service {
   const { metadata, spec } = service

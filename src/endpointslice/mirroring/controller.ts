@@ -27,7 +27,7 @@ import type { MirroringMetrics } from './mirroring-metrics.ts'
 /** As upstream, `batchPeriodMs` applies to changes of slices only: changes of Endpoints are mirrored at once. */
 export interface EndpointSliceMirroringOptions extends WorkloadContext {
   readonly maxEndpointsPerSubset: number
-  /** The metrics of the process. They are reset when the controller is created. */
+  /** The metrics of the process. The constructor resets the gauges; counters and histograms continue. */
   readonly metrics: MirroringMetrics
   /**
    * Whether another controller manages the Service with this key (`namespace/name`). The Endpoints of such a Service

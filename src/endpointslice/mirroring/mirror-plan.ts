@@ -18,7 +18,7 @@ export interface MirrorComplaint {
   readonly note: string
 }
 
-/** The number of changes in a plan, for metrics. */
+/** How many endpoints a plan adds, updates and removes, and how many addresses it skips, for metrics. */
 export interface MirrorTally {
   readonly added: number
   readonly updated: number

@@ -37,7 +37,7 @@ export function identityOf({ addresses, hostname, targetRef }: Endpoint): string
   return `${all} ${hostname ?? ''} ${targetRef?.namespace ?? ''}/${targetRef?.name ?? ''}`
 }
 
-/** Converts Endpoints. Takes `maxEndpointsPerSubset` valid addresses per repacked subset at most, ready ones first. */
+/** Converts Endpoints. Takes at most `maxEndpointsPerSubset` valid addresses of a repacked subset, ready ones first. */
 export function mirroredEndpoints(endpoints: Endpoints, maxEndpointsPerSubset: number): MirroredEndpoints {
   const groups = new Map<string, MirroredGroup & { readonly endpoints: Map<string, Endpoint> }>()
   let invalid = 0

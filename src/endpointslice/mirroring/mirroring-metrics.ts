@@ -7,8 +7,8 @@ const secondsBuckets = Array.from({ length: 15 }, (_, power) => 0.001 * 2 ** pow
 
 /**
  * The metrics of mirroring, under upstream's names: `endpoint_slice_mirroring_controller_*`
- * (pkg/controller/endpointslicemirroring/metrics). There is one instance per process, and each new term of leadership
- * calls `reset`.
+ * (pkg/controller/endpointslicemirroring/metrics). There is one instance per process. The gauges count only the
+ * current term of leadership, which begins with `reset`.
  */
 export class MirroringMetrics {
   readonly #perSync: Readonly<Record<'added' | 'updated' | 'removed' | 'skipped', Histogram<never>>>

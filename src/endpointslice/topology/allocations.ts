@@ -20,8 +20,8 @@ type Allocations = ReadonlyMap<string, Allocation>
 const OVERLOAD_THRESHOLD = 0.2
 
 /**
- * Decides how many endpoints should have a hint for each zone, by the zone's share of the CPU, or says why it cannot.
- * `ratios` is undefined while the Nodes do not provide them.
+ * Decides how many endpoints should have a hint for each zone, by the zone's share of the CPU. Refuses, with the reason
+ * for an Event, if that is impossible. `ratios` is undefined while the Nodes do not provide them.
  */
 export function planAllocations(
   ratios: CpuRatios | undefined,
@@ -67,7 +67,10 @@ export function fits(
   return true
 }
 
-/** Whether too few hints of a Service name some zone, which overloads its endpoints. Without ratios, any hints do. */
+/**
+ * Whether a Service has too few hints for some zone, so that the endpoints there are overloaded. Without ratios,
+ * whether the Service has hints at all.
+ */
 export function isOverloaded(hints: HintsByZone, ratios: CpuRatios | undefined): boolean {
   if (hints.size === 0) return false
   if (ratios === undefined) return true
@@ -150,7 +153,7 @@ function move(to: Map<string, number>, from: Map<string, number>, zone: string):
   from.set(zone, (from.get(zone) ?? 0) - 1)
 }
 
-/** The share of each zone in the cluster's CPU, in the order of the zones' names. They add up to 1. */
+/** The share of each zone in the cluster's CPU, in the order of the zones' names. They add up to about 1. */
 export type CpuRatios = ReadonlyMap<string, number>
 
 /** Nodes with one of these labels, whatever its value, are ignored: they run no workload. */

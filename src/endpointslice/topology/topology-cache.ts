@@ -42,7 +42,7 @@ export class TopologyCache {
     return overloaded
   }
 
-  /** Whether the Service has hints by zone. The removal of those of one address type makes this false. */
+  /** Whether the Service has hints by zone. False as soon as the hints of one address type were removed. */
   hasPopulatedHints(serviceKey: string): boolean {
     return this.#populated.has(serviceKey)
   }

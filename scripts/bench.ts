@@ -17,9 +17,9 @@ import { measureWorkloadGrowth, measureWorkloads } from '../test/bench/workloads
 import { parseArguments, root } from './command.ts'
 import { ensurePeers } from './peers.ts'
 
-// usage: node scripts/bench.ts [SECTION...] [--rounds N] [--minutes N] [--write]; all sections when none is named.
-// Measures the build against a floor or a peer in the same run; ends with 1 when a promise is not kept. --write puts the
-// tables into docs/bench.md.
+// usage: node scripts/bench.ts [SECTION...] [--rounds N] [--minutes N] [--write]; without SECTION, all sections.
+// Measures the build and, in the same run, a floor or a peer to compare it with. Exits with 1 if a bound is exceeded.
+// --write replaces the tables of the measured sections in docs/bench.md.
 
 const { values, positionals } = parseArguments({
   allowPositionals: true,
@@ -72,7 +72,7 @@ for (const name of chosen) {
 if (values.write) await writeReports(reports)
 process.exitCode = reports.every((report) => report.bounds.every(isMet)) ? 0 : 1
 
-/** Sections that were not measured now stay as they are. */
+/** Writes docs/bench.md. Sections that were not measured in this run stay as they are. */
 async function writeReports(reports: readonly Report[]): Promise<void> {
   const intro = `# Bench\n\nWritten by \`npm run bench -- --write\`, on ${availableParallelism()} cores with Node ${process.versions.node}. The peers are Kubernetes 1.36.3 and etcd 3.6.8.\n\n`
   const file = resolve(root, 'docs/bench.md')

@@ -5,8 +5,9 @@ import { bundleCommandLine } from './bundle.ts'
 import { output, root, runSteps } from './command.ts'
 import { checkNode } from './node-binary.ts'
 
-// usage: node scripts/build.ts: makes dist/: the bundled command line with its third-party notices, and the library with its types.
-// The same sources and node_modules give the same bytes.
+// usage: node scripts/build.ts
+// Builds dist/: the bundled command line with its third-party notices, and the library with its types. The same sources
+// and node_modules give the same bytes.
 
 const dist = join(root, 'dist')
 
@@ -17,7 +18,10 @@ async function build(directory: string): Promise<void> {
   await output('tsc', ['-p', 'tsconfig.build.json', '--outDir', join(directory, 'lib')])
 }
 
-/** The licence texts of the packages that code of the bundle comes from, and of the definitions that code is generated from. Throws when one of them has none. */
+/**
+ * The licence texts of the packages whose code is in the bundle, and of the protocol definitions. Throws if a package
+ * has no licence text.
+ */
 async function noticesFor(bundle: RolldownOutput): Promise<string> {
   const folders = new Set<string>()
   for (const chunk of bundle.output) {
@@ -33,7 +37,7 @@ async function noticesFor(bundle: RolldownOutput): Promise<string> {
   )
 }
 
-/** Every build has code that is generated from them, whatever the bundler takes. */
+/** The notice for the protocol definitions. Always included, because dist/lib has code that is generated from them. */
 async function noticeOfDefinitions(): Promise<string> {
   const text = await readFile(join(root, 'src/protobuf/proto/LICENSE'), 'utf8')
   const whose = 'Copyright The Kubernetes Authors; Copyright The etcd Authors'
@@ -59,8 +63,8 @@ async function noticeOf(folder: string): Promise<string> {
 }
 
 /**
- * The texts of the licences that a package names and does not hold as files: Apache's is the same as ours, others stand at the head
- * of the sources that they are for. Empty when one of them is nowhere.
+ * The texts of the licences that a package names but does not contain as files. The text of Apache-2.0 is that of our
+ * own LICENSE. Other texts are in the first comments of the package's modules. Empty if a text is missing.
  */
 async function unpackedTexts(folder: string, expression: string): Promise<readonly string[]> {
   const licences = expression.match(/[\w.-]+/g)?.filter((word) => word !== 'AND' && word !== 'OR') ?? []
@@ -84,7 +88,7 @@ async function headTexts(folder: string): Promise<readonly string[]> {
   return heads.filter((head) => head.includes('Redistribution and use')).map((head) => head.replace(/^\/\/ ?/gm, ''))
 }
 
-/** Builds beside the old dist/ and then takes its place. */
+/** Builds into a new directory, which then replaces dist/. */
 async function replaceDist(): Promise<void> {
   const next = await mkdtemp(`${dist}.`)
   try {
@@ -97,7 +101,7 @@ async function replaceDist(): Promise<void> {
   }
 }
 
-/** Builds once more and throws when a file differs from the one in dist/. */
+/** Builds again. Throws if a file differs from that in dist/, or is in only one of the two builds. */
 export async function verifyReproducible(): Promise<void> {
   const again = await mkdtemp(`${dist}.`)
   try {

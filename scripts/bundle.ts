@@ -3,13 +3,17 @@ import { join } from 'node:path'
 import { type RolldownOutput, rolldown } from 'rolldown'
 import { root } from './command.ts'
 
-/** Dynamic imports become chunks, which are loaded by the commands that use them. */
+/**
+ * Bundles the command line into `directory`. Each dynamic import becomes a chunk, which is loaded only by the commands
+ * that use it. Throws at a warning of the bundler.
+ */
 export async function bundleCommandLine(directory: string): Promise<RolldownOutput> {
   const bundler = await rolldown({
     cwd: root,
     input: { cli: 'src/cli.ts' },
     platform: 'node',
-    // Importing a package does nothing by itself: what is not used of the Kubernetes client (its thousand models, WebSocket, tar) stays out.
+    // The import of a package has no side effects. So unused parts of the Kubernetes client are left out: its thousand
+    // models, WebSocket and tar.
     treeshake: { moduleSideEffects: [{ test: /[\\/]node_modules[\\/]/, sideEffects: false }] },
     onLog: (level, log) => {
       if (level === 'warn') throw new Error(log.message)
@@ -21,7 +25,7 @@ export async function bundleCommandLine(directory: string): Promise<RolldownOutp
       format: 'esm',
       entryFileNames: '[name].js',
       chunkFileNames: 'chunks/[name]-[hash].js',
-      // Names and lines stay as they are, so that a stack trace can be read.
+      // Names and line breaks are preserved, so that stack traces are readable.
       minify: { compress: true, mangle: false, codegen: { removeWhitespace: false } },
       comments: false,
     })

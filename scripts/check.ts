@@ -5,7 +5,7 @@ import { outdatedFiles } from './generate.ts'
 import { lockFileFaults } from './lock-file.ts'
 import { checkNode } from './node-binary.ts'
 
-// usage: node scripts/check.ts: everything that can be said about the sources without running them.
+// usage: node scripts/check.ts: runs all checks that do not run the program itself.
 
 /** The tests that only read the sources and the documents. */
 const readersOfSources = ['architecture', 'words', 'documents', 'errors']

@@ -5,12 +5,12 @@ import { type ParseArgsConfig, parseArgs } from 'node:util'
 export const root = resolve(import.meta.dirname, '..')
 
 export interface CommandOptions {
-  /** Default: the repository. */
+  /** @default the root of the repository */
   readonly cwd?: string | undefined
   readonly env?: Readonly<Record<string, string | undefined>> | undefined
 }
 
-/** The arguments of this process, as `parseArgs` has them. A mistake in them ends it with 2 and a line. */
+/** Parses the arguments of this process with `parseArgs`. A mistake ends the process with exit code 2 and one line. */
 export function parseArguments<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
   try {
     return parseArgs(config)
@@ -20,7 +20,7 @@ export function parseArguments<T extends ParseArgsConfig>(config: T): ReturnType
   }
 }
 
-/** The value of an option. What is no whole number of at least 1 ends this process with 2 and a line. */
+/** Parses an option: a whole number of at least 1. Another value ends the process with exit code 2 and one line. */
 export function wholeNumber(name: string, text: string): number {
   const number = Number(text)
   if (Number.isSafeInteger(number) && number >= 1) return number
@@ -28,7 +28,10 @@ export function wholeNumber(name: string, text: string): number {
   process.exit(2)
 }
 
-/** Runs a command with this process's Node and the tools of node_modules first on the PATH; both output streams, in order. */
+/**
+ * Runs a command, with this process's Node and the tools of node_modules first on the PATH. Never rejects. `output` has
+ * both output streams, in the order in which their text arrived; `ok` means exit code 0.
+ */
 export function collect(
   command: string,
   args: readonly string[],
@@ -49,14 +52,17 @@ export function collect(
   })
 }
 
-/** As {@link collect}, but a failure throws with what the command said. */
+/** As {@link collect}, but resolves with the output, and rejects with the output if the command fails. */
 export async function output(command: string, args: readonly string[], options: CommandOptions = {}): Promise<string> {
   const result = await collect(command, args, options)
   if (!result.ok) throw new Error(`${command} ${args.join(' ')} failed\n${result.output}`)
   return result.output
 }
 
-/** Runs the steps one after the other, each reported in a line with its time, a failure with its reason; false if one failed. */
+/**
+ * Runs the steps one after the other. Prints a line with the duration of each step, and the reason of a failure. Stops
+ * at the first failure unless `keepGoing` is set. Resolves with false if a step failed.
+ */
 export async function runSteps(
   steps: Readonly<Record<string, () => Promise<unknown>>>,
   { keepGoing = false }: { readonly keepGoing?: boolean } = {},

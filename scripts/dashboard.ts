@@ -1,4 +1,4 @@
-/** A metric as a page of documentation describes it. */
+/** A metric as docs/metrics.md describes it. */
 export interface DocumentedMetric {
   readonly section: string
   readonly name: string
@@ -27,7 +27,7 @@ const PANEL = { w: 24 / COLUMNS, h: 7 }
 const datasource = { type: 'prometheus', uid: '$datasource' }
 const scope = 'job=~"$job",instance=~"$instance"'
 
-/** A Grafana dashboard with a panel for each metric, in a row for each section of the page; as JSON, one panel a line. */
+/** A Grafana dashboard as JSON, one panel a line: a panel for each metric, below a row for each section of the page. */
 export function dashboardText(metrics: readonly DocumentedMetric[]): string {
   const panels: unknown[] = []
   let y = 0

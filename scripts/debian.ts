@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { access, constants } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 
-/** A program of the tests that Debian has. Nothing is ever downloaded past the system's own packages. */
+/** A program that tests need, from Debian packages. Only apt-get downloads anything. */
 interface DebianProgram {
   readonly name: string
   readonly packages: readonly string[]
@@ -27,7 +27,7 @@ const programs: readonly DebianProgram[] = [
   { name: 'fish', packages: ['fish'], purpose: 'to complete a command line', home: 'https://fishshell.com' },
 ]
 
-/** Where `program` is on the PATH; undefined when it is not. */
+/** The path of a program on the PATH; undefined if it is not there. */
 export async function whereIs(program: string): Promise<string | undefined> {
   for (const directory of (process.env.PATH ?? '').split(delimiter)) {
     const path = join(directory, program)
@@ -36,7 +36,10 @@ export async function whereIs(program: string): Promise<string | undefined> {
   return undefined
 }
 
-/** Makes sure that Debian's programs are on the PATH. Says on stderr what is missing and resolves to false when it cannot. */
+/**
+ * Installs those of the programs that are not on the PATH. If that fails, prints the reason to stderr and resolves with
+ * false.
+ */
 export async function ensureDebianPrograms(): Promise<boolean> {
   for (const program of programs) {
     const { name, purpose } = program
@@ -63,7 +66,7 @@ async function install({ name, packages, home }: DebianProgram): Promise<string 
   return undefined
 }
 
-/** Runs apt-get; resolves to the reason when it failed, with the last that it said. */
+/** Runs apt-get. Resolves with undefined, or with the reason of a failure and the last line of the output. */
 function aptGet(args: readonly string[]): Promise<string | undefined> {
   return new Promise((settle) => {
     const child = spawn('apt-get', ['-q', '-o', 'DPkg::Lock::Timeout=120', ...args], {

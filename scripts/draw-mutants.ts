@@ -3,7 +3,8 @@ import { testedMutants } from '../test/mutants/list.ts'
 import { parseArguments, wholeNumber } from './command.ts'
 
 // usage: node scripts/draw-mutants.ts [--count 20] [--seed TEXT] [--below FOLDER]
-// Prints mistakes that are drawn by seed, each with the nearest test files, as a file for test/mutants/list/. Biome formats it.
+// Draws mutants by seed, and prints them, each with the nearest test files, as a file for test/mutants/list/. Biome
+// must format that file.
 
 const { values: options } = parseArguments({
   options: {

@@ -8,8 +8,9 @@ import { scenarioSchema } from '../src/drill/scenario/render.ts'
 import { reportJsonSchema } from '../src/verify/cluster/report-schema.ts'
 import { dashboardText, documentedMetrics } from './dashboard.ts'
 
-// usage: node scripts/generate-docs.ts [DIRECTORY]: writes what is derived from the commands, the options, the keys of scenarios, the report of verify
-// and the metrics, below DIRECTORY or the repository.
+// usage: node scripts/generate-docs.ts [DIRECTORY]
+// Writes the schemas, the reference pages and the dashboard below DIRECTORY, by default the repository. They follow
+// from the commands, the options, the keys of scenarios, the report of verify and docs/metrics.md.
 
 function expectationSchema(): object {
   const options = Object.entries(expectationOptions)

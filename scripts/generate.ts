@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { output, root } from './command.ts'
 
-// usage: node scripts/generate.ts: writes every committed file that is generated: the protobuf code, the configuration's schema and reference.
+// usage: node scripts/generate.ts
+// Writes every generated file that is committed: the protobuf code, and the files of scripts/generate-docs.ts.
 
 const protobufCode = 'src/protobuf/gen'
 const documentation = join(root, 'scripts/generate-docs.ts')
@@ -15,7 +16,7 @@ export async function generate(directory: string): Promise<void> {
   if (await exists(documentation)) await output(process.execPath, [documentation, directory])
 }
 
-/** The generated files that are not as `generate` would write them now. */
+/** The paths of the generated files that `generate` would change, add or remove. */
 export async function outdatedFiles(): Promise<string[]> {
   const fresh = await mkdtemp(join(tmpdir(), 'apiserver-bootstrap-generated-'))
   try {

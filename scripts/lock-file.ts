@@ -11,8 +11,12 @@ export interface LockedPackage {
 }
 
 /**
- * Registry addresses, which differ from one machine to the next; packages for other platforms that are left out, as npm does where its registry lacks
- * them: `npm ci` then fails everywhere; and packages that are locked by their version alone, so that a registry could give others.
+ * The faults of a lock file, one line each:
+ *
+ * - addresses of registries, which differ from machine to machine;
+ * - optional packages that are not locked. npm leaves out packages for other platforms that its registry does not have,
+ *   and `npm ci` then fails on every machine;
+ * - packages without an integrity hash, for which a registry could deliver other contents.
  */
 export function lockFileFaults({ packages }: LockFile): string[] {
   return Object.entries(packages).flatMap(([path, locked]) => [
@@ -25,8 +29,8 @@ export function lockFileFaults({ packages }: LockFile): string[] {
 }
 
 /**
- * Development tools' binaries for platforms that the registry of whoever wrote the lock file does not serve: nothing of them is shipped. npm writes their
- * integrity when it is run where they can be had.
+ * Whether a package may lack the integrity hash: it is an optional part of a development tool, such as a binary for a
+ * platform, and is not shipped. npm writes no hash for a package that the registry of that machine does not have.
  */
 function isForeignTool({ dev, optional }: LockedPackage): boolean {
   return dev === true && optional === true

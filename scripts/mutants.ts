@@ -6,8 +6,10 @@ import type { TestedMutant } from '../test/mutants/mutant.ts'
 import { SourceCopy } from '../test/mutants/source-copy.ts'
 import { parseArguments, wholeNumber } from './command.ts'
 
-// usage: node scripts/mutants.ts [--only NAME …] [--from NAME] [--sample COUNT [--seed TEXT]] [--jobs 2] [--limit SECONDS]
-// Puts one mistake at a time into a copy of the sources and runs the test files that must notice it. Ends with 1 when one is not noticed.
+// usage: node scripts/mutants.ts [--only NAME …] [--from NAME] [--sample COUNT [--seed TEXT]] [--jobs 2]
+//   [--limit SECONDS]
+// Puts one mutant at a time into a copy of the sources, and runs the test files that must notice it. Exits with 1 if a
+// mutant is not noticed.
 
 type Named = readonly [name: string, mutant: TestedMutant]
 
@@ -24,15 +26,15 @@ const { values: options } = parseArguments({
 const limitMs = 1000 * wholeNumber('limit', options.limit)
 const jobs = wholeNumber('jobs', options.jobs)
 const all = await testedMutants()
-// What a seed draws is the same wherever it is begun at.
+// `--from` is applied after the drawing, so that it does not change what a seed draws.
 const chosen = begunAt(sampled(named([...all])))
 const queue = chosen.values()
 const total = { noticed: 0, 'not noticed': 0, 'out of time': 0 }
 const faults: string[] = []
-/** By the folders of src/: how many of how many were noticed. */
+/** By folder of src/: the number of mutants, and how many of them were noticed or ran out of time. */
 const folders = new Map<string, { noticed: number; all: number }>()
 
-// The tests are in process groups of their own, which neither a terminal's Ctrl-C nor the end of this process reaches.
+// Each test run is a process group of its own, which Ctrl-C in a terminal does not stop, nor the end of this process.
 const stop = new AbortController()
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.once(name, () => stop.abort(new Error(`stopped by ${name}`)))
@@ -48,10 +50,10 @@ if (stop.signal.aborted) faults.push(stop.signal.reason.message)
 for (const fault of faults) console.error(`✖ ${fault}`)
 if (faults.length > 0 || total['not noticed'] > 0) process.exitCode = 1
 
-/** Each job has a copy of its own, and takes the next mutant from the queue that all share. */
+/** One job: takes mutants from the shared queue, and tries them in its own copy of the sources. */
 async function work(): Promise<void> {
   const copy = await SourceCopy.make(stop.signal)
-  /** Test files that pass here without any mistake: a test that fails anyway would notice everything. */
+  /** Test files that pass without a mutant. A test that always fails would seem to notice every mutant. */
   const sound = new Set<string>()
   try {
     for (const [name, mutant] of queue) {
@@ -106,7 +108,7 @@ function begunAt(mutants: readonly Named[]): readonly Named[] {
   return mutants.slice(first)
 }
 
-/** So many of them, drawn by the seed, in the order of the list. */
+/** `--sample` mutants, drawn by the seed, in the order of the list; without `--sample`, all. */
 function sampled(mutants: readonly Named[]): readonly Named[] {
   if (options.sample === undefined) return mutants
   const random = seededRandom(1, options.seed)

@@ -6,14 +6,15 @@ import { pipeline } from 'node:stream/promises'
 import { root } from './command.ts'
 
 /**
- * SHA-256 of `bin/node` in the packages `node-PLATFORM-ARCH` of the version in package.json. npm's lock file cannot hold them: the install script of the
- * package `node` picks one. A new version brings new ones; where a platform has none, the version alone is checked.
+ * The SHA-256 of `bin/node` in the packages `node-PLATFORM-ARCH`, for the version in package.json. npm's lock file
+ * cannot contain them, because the install script of the package `node` chooses one of these packages. A new version
+ * needs new hashes. For a platform without a hash, only the version is checked.
  */
 const hashes: Readonly<Record<string, string>> = {
   'linux-x64': '7fde7b8afa198da66257f42ee2001d874c7355631e6d1579a5fb5ef1f246df4c',
 }
 
-/** Rejects, in one line, when a Node is not the one that is pinned. */
+/** Rejects with one line if a Node, by default that of this process, is not the pinned version or binary. */
 export async function checkNode(
   { file, version, platform }: { readonly file: string; readonly version: string; readonly platform: string } = {
     file: process.execPath,

@@ -5,15 +5,16 @@ import { join } from 'node:path'
 import { collect, root } from './command.ts'
 import { ensureDebianPrograms } from './debian.ts'
 
-// Builds the real servers that the tests run against, from pinned Go modules, into test/peers/bin (ignored by git), and sees to a browser and a Redis.
+// Builds the real servers that the tests use, from pinned Go modules, into test/peers/bin (ignored by git). Installs
+// the Debian programs that the tests use.
 
 /** A Go module under test/peers, and the package behind each program that is built in it. */
 interface PeerModule {
   readonly name: string
   readonly programs: Readonly<Record<string, string>>
-  /** Beside the environment of this process. */
+  /** Added to the environment of this process. */
   readonly env?: Readonly<Record<string, string>>
-  /** Only the long tests need it. */
+  /** Whether only the long tests need the module. */
   readonly isForLong?: boolean
 }
 
@@ -33,9 +34,9 @@ const modules: readonly PeerModule[] = [
   },
   { name: 'kubernetes-1.32', programs: { 'bare-apiserver-1.32': './bare-apiserver' } },
   { name: 'kubeadm', programs: { kubeadm: 'k8s.io/kubernetes/cmd/kubeadm' } },
-  // Without cgo it takes the SQLite that is written in Go, and no C compiler is needed.
+  // Without cgo, kine uses an SQLite that is written in Go, and needs no C compiler.
   { name: 'kine', programs: { kine: 'github.com/k3s-io/kine' }, env: { CGO_ENABLED: '0' } },
-  // Rules know nothing of service discovery, which brings the libraries of every cloud.
+  // Tests of rules need no service discovery, which would add the libraries of every cloud.
   {
     name: 'prometheus',
     programs: { promtool: 'github.com/prometheus/prometheus/cmd/promtool' },
@@ -48,9 +49,9 @@ const peersDirectory = join(root, 'test/peers')
 const binDirectory = join(peersDirectory, 'bin')
 
 /**
- * Makes sure that test/peers/bin holds the programs of every module as it is now, those for long tests only for these, and that Chromium and Redis
- * are there; needs Go only when something changed. Says on stderr what is missing and resolves to false when it cannot. What was built before stays
- * until its successor is done.
+ * Builds the programs of each module that has changed since its last build, and installs missing Debian programs.
+ * Modules for long tests are built only with `forLong`. Needs Go only for a build. After a failure, prints the reason
+ * to stderr and resolves with false. The old programs of a module stay until all its new ones are built.
  */
 export async function ensurePeers({ forLong = false } = {}): Promise<boolean> {
   const ready = await Promise.all([ensurePrograms(forLong), ensureDebianPrograms()])
@@ -101,11 +102,11 @@ async function build(module: PeerModule, args: readonly string[], stamp: string)
   }
 }
 
-/** Runs go with its output passed on; resolves to the reason when it failed. */
+/** Runs go, with the output of this process. Resolves with undefined, or with the reason of a failure. */
 function go(args: readonly string[], cwd: string, env: PeerModule['env']): Promise<string | undefined> {
   return new Promise((settle) => {
     const child = spawn('go', args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'inherit', 'inherit'] })
-    // An interruption ends the compiler, whose failure then cleans up here.
+    // A signal ends the compiler. Its failure then leads to the cleanup in `build`.
     const end = (signal: NodeJS.Signals): void => void child.kill(signal)
     const done = (reason: string | undefined): void => {
       process.off('SIGINT', end).off('SIGTERM', end)
@@ -117,7 +118,7 @@ function go(args: readonly string[], cwd: string, env: PeerModule['env']): Promi
   })
 }
 
-/** The version that a Kubernetes program says it has is put in by its linker. */
+/** The linker flags of a module. In Kubernetes programs they set the version that the program reports. */
 async function linkerFlags(module: PeerModule): Promise<string> {
   const goMod = await readFile(join(peersDirectory, module.name, 'go.mod'), 'utf8')
   const version = /^(?:\t|require )k8s\.io\/kubernetes v(\d+)\.(\d+)\.\d+$/m.exec(goMod)
@@ -127,7 +128,7 @@ async function linkerFlags(module: PeerModule): Promise<string> {
   return `-s -w ${set('gitVersion', line.split(' ').at(-1))} ${set('gitMajor', major)} ${set('gitMinor', minor)}`
 }
 
-/** A hash of everything that decides what is built, but for the compiler's own version. */
+/** A hash of everything on which a build depends, except the version of the compiler. */
 async function stampOf(module: PeerModule, args: readonly string[]): Promise<string> {
   const directory = join(peersDirectory, module.name)
   const hash = createHash('sha256').update(JSON.stringify([module, args, process.platform, process.arch]))

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { verifyReproducible } from './build.ts'
 import { collect, output, root, runSteps } from './command.ts'
 
-// usage: node scripts/test-floor.ts: the simulations and the built command line on the oldest Node that is promised, the package on others too.
+// usage: node scripts/test-floor.ts
+// Tests the simulations and the built command line on the oldest supported Node, and the package on other versions too.
 
 const floor = join(root, 'test/floor')
 const floorNode = join(floor, 'node_modules/.bin/node')
@@ -23,7 +24,7 @@ const tests = spawn(floorNode, ['scripts/test.ts', 'floor', ...process.argv.slic
 const [code] = (await once(tests, 'close')) as [number | null]
 process.exitCode = code ?? 1
 
-/** Installs what a folder's package.json pins, if it is not there already. */
+/** Installs what a folder's package.json pins, unless it is installed already. */
 async function install(folder: string): Promise<void> {
   const { dependencies } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
   const installed = await collect(join(folder, 'node_modules/.bin/node'), ['--version'])

@@ -13,13 +13,19 @@ import { ensurePeers } from './peers.ts'
 // usage: node scripts/test.ts unit|floor|real|long [--test-name-pattern PATTERN] [FILE|DIRECTORY …]
 
 interface Tier {
-  /** Each of these patterns must find a file. */
+  /** Patterns, each of which must match a file. */
   readonly files: readonly string[]
   readonly except: readonly string[]
   readonly concurrency: number
-  /** Files that change nothing of their process. Several of them share one, because most of their time is its start. */
+  /**
+   * A pattern of files that change no global state of their process. Several of them share one process, because its
+   * start takes most of their time.
+   */
   readonly sharing?: string
-  /** Files that judge how soon something happens. Two run at a time; the others run beside them at the lowest priority. */
+  /**
+   * Patterns of files that check how soon something happens. Two run at a time, and beside them the other files at the
+   * lowest priority.
+   */
   readonly timed?: readonly string[]
   readonly testTimeoutMs: number
   readonly tierTimeoutMs: number
@@ -28,23 +34,23 @@ interface Tier {
 }
 
 const minute = 60_000
-/** Files that took so long are named at the end. */
+/** Files that took at least this long are listed at the end. */
 const SLOW_MS = 20_000
 const inProcess = {
-  // One more than there are processors: at any time one of the files waits for a time limit to pass.
+  // One more than there are processors, because usually one of the files waits for a time limit.
   concurrency: availableParallelism() + 1,
   // The random schedules take 20 s on a quiet machine; a busy one must not fail them.
   testTimeoutMs: 4 * minute,
-  // No hung test takes so long: each has its own limit. A machine that others use must not fail them.
+  // Long, because a busy machine must not fail the tests. A hung test is ended sooner, by its own limit.
   tierTimeoutMs: 30 * minute,
   needsPeers: false,
 }
 const withPeers = { testTimeoutMs: 5 * minute, tierTimeoutMs: 60 * minute, needsPeers: true }
-/** With more files at a time the pauses of the machine look like faults of the program. */
+/** With more files at a time, pauses of the machine would look like faults of the program. */
 const TIMED_CONCURRENCY = 2
-/** So many files take what the timed ones leave of two processors, which is nearly one. */
+/** How many files run at a time beside the timed ones, which leave nearly one of two processors. */
 const BACKGROUND_CONCURRENCY = 2
-/** So many files share a process. */
+/** How many files share a process. */
 const SHARING = 8
 
 const tiers: Readonly<Record<string, Tier>> = {
@@ -70,7 +76,7 @@ const tiers: Readonly<Record<string, Tier>> = {
   real: {
     files: ['test/real/**/*.test.ts'],
     except: [],
-    // Most of a file is waiting.
+    // These files mostly wait.
     concurrency: 4,
     timed: [
       'test/real/{fault-matrix,fleet*,drill-*,members,outage*,shutdown,credentials,etcd-*,flow-control,sidecar-kit*,testing-*}.test.ts',
@@ -84,7 +90,7 @@ const tiers: Readonly<Record<string, Tier>> = {
     concurrency: 1,
     testTimeoutMs: 75 * minute,
     tierTimeoutMs: 180 * minute,
-    // The explorer remembers millions of sidecars.
+    // The explorer of the model stores millions of states.
     execArgv: ['--max-old-space-size=5000'],
   },
 }
@@ -107,22 +113,24 @@ const patterns = paths.length > 0 ? await Promise.all(paths.map(patternOf)) : ti
 const found = await Promise.all(patterns.map((pattern) => filesOf(pattern, paths.length > 0 ? [] : tier.except)))
 const missing = patterns.filter((_, index) => found[index]?.length === 0)
 if (missing.length > 0) fail(`no test file in ${missing.join(', ')}`)
-// These take longest: begun first, they do not run on alone at the end.
+// The files that take longest. They start first, so that none of them runs alone at the end.
 const LONGEST = /^test\/(?:simulation\/|drill\/random-|commands\/hostile-|telemetry\/h)/
 const rank = (file: string): string => `${LONGEST.test(file) ? 0 : 1} ${file}`
 const files = [...new Set(found.flat())].sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
 if (tier.needsPeers && !(await ensurePeers({ forLong: tierName === 'long' }))) process.exit(1)
 
-// Most of what a short file costs is to compile what it imports. The other tiers run the built program, which is to find its own cache.
+// A short file spends most of its time compiling its imports, so a cache is shared. The tiers with peers run the built
+// program, which must use its own cache.
 if (!tier.needsPeers) process.env.NODE_COMPILE_CACHE ??= resolve('node_modules/.cache/compiled')
-// Read by test/support/tier.ts.
+// Read by files of test/support.
 process.env.TEST_TIER = tierName
 const ownDirectory = await mkdtemp(join(root, 'dist.test-'))
 process.once('exit', () => rmSync(ownDirectory, { recursive: true, force: true }))
 if (files.some((file) => file.startsWith('test/commands/'))) process.env.TEST_PROGRAM = await bundledProgram()
 const problems: string[] = []
 const overall = AbortSignal.timeout(tier.tierTimeoutMs)
-// Whoever ends this process alone, and not its group as a terminal does, ends the tests, and these what they have started.
+// A terminal signals the whole process group. A signal to this process alone must also end the tests, and the processes
+// that they have started.
 const interrupted = new AbortController()
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.once(name, () => {
@@ -143,7 +151,7 @@ for (let from = 0; from < sharing.length; from += SHARING) {
 }
 const rest = [...files.filter((file) => !timed.includes(file) && !sharing.includes(file)), ...shared.keys()]
 const durations: { readonly file: string; readonly ms: number }[] = []
-/** The files of which a test has ended. */
+/** The files in which at least one test has ended. */
 const tested = new Set<string>()
 const total = { ran: 0, passed: 0, failed: 0 }
 if (timed.length === 0) await runFiles(rest, tier.concurrency)
@@ -162,8 +170,8 @@ const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
 console.log(`${tierName}: ${total.passed} passed, ${total.failed} failed, ${files.length} files, ${seconds} s`)
 
 /**
- * Runs test files, prints their results, and adds up {@link total}. With `inForeground`, the run of other files, these
- * run at the lowest priority, and their results are printed after those.
+ * Runs test files, prints their results, and adds them to {@link total}. With `inForeground`, the run of other files, these
+ * run at the lowest priority, and their results are printed after those of the others.
  */
 async function runFiles(some: readonly string[], concurrency: number, inForeground?: Promise<void>): Promise<void> {
   const modules = ['test/support/leaks.ts', ...(inForeground !== undefined ? ['test/support/lowest-priority.ts'] : [])]
@@ -171,7 +179,7 @@ async function runFiles(some: readonly string[], concurrency: number, inForegrou
     files: some.map((file) => resolve(file)),
     concurrency,
     timeout: tier?.testTimeoutMs,
-    // Not forceExit, which loses results on their way here: leaks.ts ends a process that something keeps alive.
+    // Without forceExit, which loses results on their way here. leaks.ts ends a process that something keeps alive.
     execArgv: [...modules.flatMap((module) => ['--import', resolve(module)]), ...(tier?.execArgv ?? [])],
     signal: AbortSignal.any([overall, interrupted.signal]),
     ...(options['test-name-pattern'] && { testNamePatterns: options['test-name-pattern'] }),
@@ -180,7 +188,7 @@ async function runFiles(some: readonly string[], concurrency: number, inForegrou
     if (skip !== undefined || todo !== undefined) problems.push(`skipped or todo: ${name} (${inRoot(file)})`)
   })
   for (const end of ['test:pass', 'test:fail'] as const) tests.on(end, ({ file }) => void tested.add(inRoot(file)))
-  // A file without a test, or without one that the pattern names, counts as a test that passed: those are not ours.
+  // node:test counts a file without a test, or without one that the pattern matches, as a passed test. We do not.
   let withoutTests = 0
   tests.on('test:summary', ({ file, counts, success, duration_ms }) => {
     if (file !== undefined) {
@@ -207,7 +215,10 @@ async function runFiles(some: readonly string[], concurrency: number, inForegrou
   await finished(results)
 }
 
-/** From its sources the program needs three times as long to start: most of that is the Kubernetes client's thousand modules. */
+/**
+ * Bundles the program, and resolves with its path. From its sources the program takes three times as long to start,
+ * mostly because of the thousand modules of the Kubernetes client.
+ */
 async function bundledProgram(): Promise<string> {
   await bundleCommandLine(ownDirectory)
   return join(ownDirectory, 'cli.js')
@@ -218,7 +229,7 @@ async function filesOf(pattern: string, except: readonly string[]): Promise<stri
   return files.filter((file) => !except.some((excepted) => matchesGlob(file, excepted)))
 }
 
-/** Those of the files that declare tests themselves, so that the results name them, and not only by a helper. */
+/** The matching files that call `test` themselves: the results of tests that a helper declares do not name the file. */
 async function ownersOfTests(some: readonly string[], pattern: string): Promise<string[]> {
   const matching = some.filter((file) => matchesGlob(file, pattern))
   const texts = await Promise.all(matching.map((file) => readFile(file, 'utf8')))

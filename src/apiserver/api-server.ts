@@ -16,7 +16,7 @@ import { Routes, withoutTrailingSlash } from './routes.ts'
 import { Store } from './store.ts'
 import { NamespaceContents } from './writes.ts'
 
-/** The parts of an embedded API server. */
+/** The clock, the random numbers and the settings of an embedded API server. */
 export interface ApiServerOptions {
   readonly clock: Clock
   readonly random: Random
@@ -29,14 +29,14 @@ export interface ApiServerOptions {
   readonly serviceNodePortRange?: PortRange
   /**
    * What allocates the ClusterIPs and NodePorts of Services. `own`: this server, when it stores a Service. `none`:
-   * nothing; Services have only the values that clients set, and IPAddresses are neither created nor deleted, for tests
-   * of external allocators.
+   * nothing; Services have only the values that clients set, and the server neither creates nor deletes IPAddresses.
+   * This is for tests of external allocators.
    * @default 'own'
    */
   readonly serviceAllocators?: 'own' | 'none'
   /**
    * The `fieldValidation` of requests that do not set it. `Warn`, as in kube-apiserver: unknown fields are dropped,
-   * with a Warning header. Left out: unknown fields are stored, which is faster.
+   * with a Warning header. Left out: unknown fields of built-in kinds are stored, which is faster.
    * @default 'Warn' for a server that listens
    */
   readonly fieldValidation?: 'Warn' | undefined
@@ -47,18 +47,21 @@ export interface ApiServerOptions {
    */
   readonly historyLimit?: number
   /**
-   * A watcher with more pending events than this is disconnected.
+   * A watcher with more pending events than this, or with more than 64 MiB of them, is disconnected.
    * @default 10000
    */
   readonly watchBufferLimit?: number
 }
 
-/** A Kubernetes API server in this process, with the kinds that this program manages, reads or repairs. */
+/**
+ * A Kubernetes API server in this process, with the kinds that this program manages, reads or repairs, and those of
+ * CustomResourceDefinitions.
+ */
 export interface ApiServer {
   /**
    * Answers one request. A refused request, even a malformed one, has an answer too. The state changes before the
-   * promise is returned, so requests take effect in the order of the calls. Rejects only with the reason of an aborted
-   * `signal`, which also ends a watch.
+   * promise is returned, so requests take effect in the order of the calls. If `signal` is already aborted, rejects
+   * with its reason. An abort after the answer ends a watch.
    */
   handle(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse>
   /** The resource of a kind; undefined if the kind is not served. */
@@ -135,7 +138,9 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
 
 const json = { 'content-type': 'application/json' }
 
-/** Sends requests to an embedded server by function calls. Bodies are not copied: the server's answers are frozen. */
+/**
+ * Sends requests to an embedded server by function calls. Bodies are not copied; stored objects in answers are frozen.
+ */
 export function inProcessTransport(server: ApiServer): Transport {
   let closed = false
   return {

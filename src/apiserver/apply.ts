@@ -31,7 +31,8 @@ export interface Applied {
 /**
  * Server-side apply: merges the manager's fields into the object, removes fields that only this manager applied before
  * and no longer applies, and updates the owners (KEP-555, structured-merge-diff's `merge.Updater.Apply`).
- * @throws Refusal 409 if another manager owns a field with another value, unless `force` takes the field over
+ * @throws Refusal 409 if another manager owns a field with another value, unless `force` takes the field over; 422 for
+ * a null container in a custom resource
  */
 export function applyTo(
   kind: Kind,
@@ -85,7 +86,10 @@ export function ownedOnApply(kind: Kind, sent: Draft, manager: Manager, clock: C
   return isEmpty(applied) ? [] : [entry(kind, manager, undefined, applied, clock)]
 }
 
-/** The owners before an apply. Without any, `before-first-apply` owns all fields (upstream's skipNonAppliedManager). */
+/**
+ * The owners before an apply. If the object has no owners, `before-first-apply` owns all fields (upstream's
+ * skipNonAppliedManager).
+ */
 function ownersToApply(
   kind: Kind,
   live: StoredObject,
@@ -109,7 +113,7 @@ function withoutDropped(merged: unknown, last: FieldSet, managed: FieldSet, sche
   const withoutMine = removeFields(merged, mine, schema)
   const owned = union(all(withoutMine), withDeclared(managed, schema))
   const onlyOwned = removeFields(merged, without(all(merged), owned), schema)
-  // A field that nobody ever owned stays, unless it is in a container that is removed.
+  // A field without an owner stays, unless its container is removed.
   const dropped = intersection(without(all(merged), all(onlyOwned)), mine)
   return removeFields(merged, dropped, schema) ?? {}
 }

@@ -11,16 +11,16 @@ export class DecodeError extends Error {
 const decoded = new WeakMap<object, Schema | undefined>()
 
 /**
- * A frozen copy of `value`, as a Go server would read it: `undefined` and `null` members, empty lists and empty maps
- * are left out, unless the schema preserves them; wrong types and values that are nested too deeply are refused. A
- * result of `decode` is not copied again.
- * @throws DecodeError
+ * A frozen copy of `value`, as a Go server would read it. Members that are `undefined` or `null`, empty lists and empty
+ * maps are left out, unless the schema preserves them. A result of `decode` for the same schema is not copied again.
+ * Fields that the schema lacks are preserved.
+ * @throws DecodeError for a value of the wrong type, or one that is nested too deeply
  */
 export function decode(value: unknown, schema: Schema | undefined, path = '', depth = 1): unknown {
   if (typeof value === 'object' && value !== null) {
     const known = decoded.get(value)
     if (known === schema && (known !== undefined || decoded.has(value))) return value
-    // The message of Go's decoder, which allows a depth of 10,000. The stack of this program does not suffice for that.
+    // The message of Go's decoder, which allows a depth of 10,000. The stack of this program allows less.
     if (depth > DEEPEST_NESTING) throw new DecodeError('json: exceeded max depth')
   }
   switch (schema?.type) {
@@ -84,7 +84,7 @@ function decodeItems(
   return remember(copy, schema)
 }
 
-/** Decodes any JSON. All its parts have the same schema. */
+/** Decodes any JSON. `schema` applies to all its parts. */
 function decodeUnknown(value: unknown, schema: Schema | undefined, path: string, depth: number): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number') return Number.isFinite(value) ? value : mismatch(value, 'JSON value', path)

@@ -7,13 +7,13 @@ import { abortable, linkedController } from '../runtime/signals.ts'
 /** Controls the faults between a client and its server. */
 export interface Faults {
   /**
-   * Appends a rule; every matching rule applies. Returns a function that removes it.
+   * Appends a rule; every matching rule applies. Returns a function that removes the rule.
    * @throws TypeError if the rule is malformed
    */
   add(rule: FaultRule): () => void
   /** Removes all rules. */
   clear(): void
-  /** Holds back all messages in both directions from now on. None is refused. */
+  /** Holds back all messages in both directions from now on. No message is refused. */
   partition(): void
   /** Ends the partition. Messages that it held back continue, unless they were aborted. */
   heal(): void
@@ -40,7 +40,7 @@ class FaultyLine implements Faults {
   readonly #random: Random
   readonly #rules = new Set<{ readonly rule: FaultRule; left: number }>()
   readonly #streams = new Set<AbortController>()
-  /** Settled when the partition ends; undefined while there is none. */
+  /** Resolves when the partition ends; undefined without a partition. */
   #healed: PromiseWithResolvers<void> | undefined
 
   constructor(inner: Transport, clock: Clock, random: Random) {
@@ -160,7 +160,7 @@ class FaultyLine implements Faults {
         yield event.value
       }
     } catch (error) {
-      // An aborted watch ends without an error, whatever it waited for.
+      // A watch that its caller has aborted ends without an error.
       if (!line.signal.aborted) throw error
     } finally {
       this.#streams.delete(line.controller)
@@ -197,7 +197,7 @@ type Fault =
   | { readonly type: 'refuse' }
   /** The server answers with this status and does nothing. */
   | { readonly type: 'status'; readonly status: number; readonly retryAfterSeconds?: number }
-  /** The request is carried out, but the answer is unreadable. */
+  /** The request is carried out, but the answer, or the first event of a stream, is unreadable. */
   | { readonly type: 'garbage' }
   /** After this many events a stream breaks, ends normally, or falls silent. */
   | { readonly type: 'cut' | 'end' | 'stall'; readonly afterEvents: number }
@@ -337,7 +337,7 @@ export function refusedWith(status: number, retryAfterSeconds: number | undefine
   }
 }
 
-/** The first half of the answer. */
+/** The answer with half of its JSON, which no client can parse. */
 function torn(response: ApiResponse): ApiResponse {
   const text = 'body' in response ? JSON.stringify(response.body ?? null) : ''
   return { status: response.status, headers: response.headers, body: `${text.slice(0, text.length / 2)}\0` }

@@ -43,7 +43,7 @@ type ObjectRoute = Extract<Route, { to: 'object' }>
 type ScaleRoute = Extract<Route, { to: 'scale' }>
 type FoundRoute = CollectionRoute | ObjectRoute | ScaleRoute
 
-/** Answers requests for objects and collections: reads the request, calls a function for it, wraps the result. */
+/** Answers requests for objects and collections: reads the request, calls its function, wraps the result. */
 export class Handlers {
   readonly #context: WriteContext
   readonly #watch: WatchContext
@@ -60,7 +60,7 @@ export class Handlers {
   /** @throws Refusal */
   answer(route: Exclude<Route, { to: 'elsewhere' }>, asked: ApiRequest, signal: AbortSignal): ApiResponse {
     if (route.to === 'nothing') throw noSuchPath()
-    // As upstream, which handles HEAD for custom resources only.
+    // Like upstream, answers HEAD as GET for custom resources only.
     const isHead = asked.method === 'HEAD' && route.kind.isCustom === true
     const request: ApiRequest = isHead ? { ...asked, method: 'GET' } : asked
     this.#warnings = []
@@ -70,7 +70,7 @@ export class Handlers {
     return this.#withWarnings(route.kind, answer, isWrite(request) ? (response as { body?: unknown }).body : undefined)
   }
 
-  /** The answer with the warnings that kubectl prints beside it. `written` is the object that a write returns. */
+  /** The answer with the warnings that kubectl prints. `written`: the object that a write returns, or undefined. */
   #withWarnings(kind: Kind, answer: ApiResponse, written: unknown): ApiResponse {
     const texts = [...(kind.deprecation === undefined ? [] : [kind.deprecation]), ...this.#warnings]
     if (written !== undefined && kind.warnings !== undefined) texts.push(...kind.warnings(written as StoredObject))
@@ -80,7 +80,8 @@ export class Handlers {
 
   /**
    * Removes the unknown fields of an object, with warnings unless `fieldValidation` is `Ignore`. With `Strict`, throws
-   * `refusal` if there are any.
+   * `refusal` if there are any. If neither the request nor the server sets `fieldValidation`, returns the object
+   * unchanged.
    * @throws Refusal 400 for a value of the wrong type
    */
   #known(kind: Kind, object: unknown, request: ApiRequest, refusal: (unknown: readonly string[]) => Error): unknown {
@@ -95,7 +96,9 @@ export class Handlers {
     return known
   }
 
-  /** If this server validates fields, refuses undeclared ones in an applied object, whatever the request says. */
+  /**
+   * If this server validates fields, refuses undeclared ones of an applied object, even with `fieldValidation=Ignore`.
+   */
   #declared(kind: Kind, object: unknown, refusal: (unknown: readonly string[]) => Error): unknown {
     if (this.#fieldValidation === undefined) return object
     const query = [['fieldValidation', 'Strict']] as const
@@ -112,7 +115,7 @@ export class Handlers {
   #inForm({ to, kind }: FoundRoute, response: ApiResponse, request: ApiRequest): ApiResponse {
     const form = formRequested(request)
     if (form === undefined) return response
-    // The answer itself does not show this, because a custom resource may have a member `items` too.
+    // Decided by the route, because a single custom resource may have a member `items` too.
     const isList = to === 'collection' && request.method !== 'POST'
     if (form.as === 'Table') return this.#asTable(kind, response, form, isList)
     return partialResponse(response, form, isList)
@@ -251,7 +254,7 @@ export class Handlers {
     const options = writeOptions(request, 'Update')
     const refusal = (unknown: readonly string[]): Error => {
       const message = `Invalid value: ${JSON.stringify(cutText(JSON.stringify(request.body)))}: ${strictError(unknown)}`
-      // As upstream, without the kind and the name of the object.
+      // Like upstream, names neither the kind nor the object.
       return invalid({ kind: '', group: '' }, '', [{ reason: 'FieldValueInvalid', message, field: 'patch' }])
     }
     const change = (live: StoredObject) => {
@@ -335,7 +338,7 @@ export class Handlers {
   }
 }
 
-/** A value of another type counts as absent, as in upstream's unstructured objects. */
+/** The text; empty for a value of another type, as in upstream's unstructured objects. */
 function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
@@ -348,10 +351,10 @@ function strictError(unknown: readonly string[]): string {
   return `strict decoding error: ${unknown.map(unknownField).join(', ')}`
 }
 
-/** The number of errors that upstream's decoder collects. */
+/** Upstream's decoder collects at most this many errors. */
 const MAX_STRICT_ERRORS = 100
 
-/** More warnings do not fit into the headers that clients accept. */
+/** At most this many unknown fields are named in warnings, to keep the header short. */
 const MAX_WARNINGS = 20
 
 const json = { 'content-type': 'application/json' }

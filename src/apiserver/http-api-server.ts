@@ -27,7 +27,10 @@ const defaultLimits = {
   requests: 400,
   /** Open watches; a further one gets 429. */
   watches: 1000,
-  /** For the TLS handshake; then for the headers of each request, from the end of the handshake or the first byte. */
+  /**
+   * For the TLS handshake; then for the headers of each request, counted from the end of the handshake (for later
+   * requests of a connection, from their first byte).
+   */
   headersMs: 10_000,
   /** Until the last byte of a request has arrived. */
   requestMs: 30_000,
@@ -53,7 +56,7 @@ export interface ApiServingOptions {
 }
 
 export interface ApiServing {
-  /** `https://HOST:PORT`. */
+  /** `https://HOST:PORT`; `http://HOST:PORT` without TLS. */
   readonly url: string
   /** The port in use, even if 0 was requested. */
   readonly port: number
@@ -65,7 +68,7 @@ export interface ApiServing {
 }
 
 /**
- * Serves an embedded API server over HTTP/1.1. It only does the framing; `send` answers the requests. The paths of
+ * Serves an embedded API server over HTTP/1.1: TLS, token, limits and bodies. `send` answers the requests. The paths of
  * health and version are public, all others need the token. Clients that pipeline requests are disconnected.
  * @throws ListenError; TypeError if an address that is not loopback is served without a token, and for invalid limits
  */
@@ -114,8 +117,8 @@ function limitsOf(given: Partial<ApiServerLimits>): ApiServerLimits {
 }
 
 /**
- * The open connections, including those in a TLS handshake, which Node does not count. A client may never finish a
- * handshake.
+ * The open connections, including those in a TLS handshake. Node's `closeAllConnections` does not close these, and a
+ * client may never finish a handshake.
  */
 function openConnections(server: Server): ReadonlySet<Socket> {
   const open = new Set<Socket>()
@@ -139,7 +142,7 @@ function closeWithin(server: Server, connections: ReadonlySet<Socket>, ms: numbe
   })
 }
 
-/** Turns HTTP requests into calls, and answers into HTTP. */
+/** Turns HTTP requests into calls of `send`, and their results into HTTP answers. */
 class HttpFrontend {
   readonly #options: ApiServingOptions
   readonly #limits: ApiServerLimits
@@ -147,7 +150,7 @@ class HttpFrontend {
   readonly #tokenHash: Buffer | undefined
   #requests = 0
   #watches = 0
-  /** The newest event of a watch, and its line. */
+  /** The event that a watch sent last, and its line. */
   #newest: (WatchEvent & { readonly line: Buffer }) | undefined
 
   constructor(options: ApiServingOptions, limits: ApiServerLimits, closing: AbortSignal) {
@@ -234,7 +237,7 @@ class HttpFrontend {
       await this.#sendParts(response, partsOf(body, longMember))
       return
     }
-    // Bytes, because with a string Node would write the headers in the string's encoding, not byte by byte.
+    // Bytes: together with a string, Node would encode the headers as UTF-8, which `bytesOf` has already done.
     const bytes = Buffer.from(typeof body === 'string' ? body : `${JSON.stringify(body)}\n`)
     response.writeHead(status, {
       ...commonHeaders,
@@ -249,8 +252,8 @@ class HttpFrontend {
   }
 
   /**
-   * Sends each part after the client has read the previous one, so that a long answer neither fills the memory nor
-   * delays others.
+   * Makes and writes one part after the other, and waits for the client while the write buffer is full. So a long
+   * answer neither fills the memory nor delays other answers.
    */
   async #sendParts(response: ServerResponse, parts: Iterable<Buffer>): Promise<void> {
     for (const part of parts) {
@@ -292,8 +295,8 @@ class HttpFrontend {
   }
 
   /**
-   * The line of an event, encoded once for all watches: they send the same change one after the other. Objects of
-   * events are frozen, so the line of the newest event is valid for the same object.
+   * The line of an event. All watches send the same change one after the other, so one cached line serves them all. It
+   * stays valid because stored objects are frozen.
    */
   #lineOf({ type, object }: WatchEvent): Buffer {
     if (this.#newest?.type !== type || this.#newest.object !== object) {
@@ -308,7 +311,7 @@ const publicPaths: ReadonlySet<string> = new Set(['/healthz', '/livez', '/readyz
 
 const commonHeaders = { 'cache-control': 'no-cache, private', 'x-content-type-options': 'nosniff' }
 
-/** Encodes headers as UTF-8, one character per byte: Node would refuse the characters themselves. */
+/** Encodes headers as UTF-8, one character per byte: Node refuses characters beyond Latin-1. */
 function bytesOf(headers: ApiResponse['headers']): Record<string, string> {
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [name, Buffer.from(value, 'utf8').toString('latin1')]),
@@ -321,7 +324,7 @@ const ITEMS_IN_PART = 20
 /** The members that hold the objects of a list and the rows of a Table. */
 const longMembers = ['items', 'rows']
 
-/** The name of the member because of which a body is sent in parts. */
+/** The name of the member that is too long to send the body at once; undefined if there is none. */
 function longMemberOf(body: unknown): string | undefined {
   if (!isRecord(body)) return undefined
   return longMembers.find((name) => {
@@ -331,14 +334,14 @@ function longMemberOf(body: unknown): string | undefined {
 }
 
 /**
- * The JSON in parts, equivalent to that in one, but with the member `name` last. The items of a part are converted to
- * text only when that part is requested.
+ * The JSON of a body in parts. Joined, they are the JSON of the body with the member `name` last. The items of a part
+ * are converted to text only when that part is requested.
  */
 function* partsOf(body: unknown, name: string): Generator<Buffer, void, undefined> {
   const { [name]: items = [], ...rest } = body as Readonly<Record<string, readonly unknown[]>>
   yield Buffer.from(JSON.stringify({ ...rest, [name]: [] }).slice(0, -'[]}'.length))
   for (let from = 0; from < items.length; from += ITEMS_IN_PART) {
-    // Edits the brackets in the bytes, because cutting the text costs more than encoding it.
+    // Edits the brackets in the bytes, because slicing a long text costs more than encoding it.
     const bytes = Buffer.from(JSON.stringify(items.slice(from, from + ITEMS_IN_PART)))
     if (from > 0) bytes.write(',')
     yield bytes.subarray(0, -1)
@@ -346,7 +349,7 @@ function* partsOf(body: unknown, name: string): Generator<Buffer, void, undefine
   yield Buffer.from(']}\n')
 }
 
-/** Resolves when the client has read what was written; disconnects the client after `withinMs`. */
+/** Resolves when Node's write buffer is empty or the connection is closed; disconnects the client after `withinMs`. */
 async function sent(response: ServerResponse, withinMs: number): Promise<void> {
   if (response.destroyed || response.writableFinished) return
   const timeout = setTimeout(() => response.destroy(), withinMs)
@@ -374,8 +377,8 @@ function jsonLine(value: unknown): string {
 }
 
 /**
- * Whether a client accepts JSON. All answers are JSON, except the OpenAPI v2 document. A client that names no type, or
- * accepts any, gets JSON; a client that only reads protobuf gets 406.
+ * Whether a client accepts this server's answers: JSON, or plain text for health. The OpenAPI v2 document is checked
+ * elsewhere. A client that names no type, or accepts any, is served; a client that only reads protobuf gets 406.
  */
 function acceptsJson(accept: string | undefined): boolean {
   return accept === undefined || accept === '' || /application\/(?:json|\*)|\*\/\*|text\/(?:plain|html)/.test(accept)

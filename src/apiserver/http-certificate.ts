@@ -76,6 +76,7 @@ export function newKey(): { readonly publicKey: KeyObject; readonly privateKey: 
   return { publicKey, privateKey: createPrivateKey(privateKey.export({ type: 'pkcs8', format: 'pem' })) }
 }
 
+/** An element of DER: tag, length, and at most 65,535 bytes of content. */
 export function tlv(tag: number, content: Uint8Array): Buffer {
   const length = content.length
   const longForm = length < 256 ? [0x81, length] : [0x82, length >> 8, length & 0xff]

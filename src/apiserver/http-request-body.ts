@@ -5,7 +5,10 @@ import { badRequest, entityTooLarge, unknownBodyFormat } from './refusal.ts'
 
 /** kube-apiserver's limit on the body of a write, in bytes. */
 const MAX_BODY_BYTES = 3 * 1024 * 1024
-/** The limit on YAML, in characters. YAML costs much more to parse than JSON, and people write smaller objects. */
+/**
+ * The limit on YAML, in characters. YAML costs much more to parse than JSON, and objects that people write by hand are
+ * small.
+ */
 const MAX_YAML_LENGTH = 256 * 1024
 
 /**

@@ -40,23 +40,28 @@ export interface StartedApiServer extends AsyncDisposable {
   /** `https://HOST:PORT`; with HOST `localhost` if it listens on all addresses. */
   readonly url: string
   readonly port: number
-  /** The bearer token that every client needs. */
+  /** The bearer token that clients need, except for health and version. */
   readonly token: string
   /** The server's self-signed certificate, as PEM. */
   readonly certificate: string
-  /** A kubeconfig as text: for client-node's `loadFromString`, and as a file for kubectl and Go. */
+  /**
+   * A kubeconfig as text, for client-node's `loadFromString`. kubectl and client-go need a file:
+   * {@link writeKubeconfig}.
+   */
   readonly kubeconfig: string
-  /** For requests without HTTP, and for the health checks. */
+  /** The server itself, for requests without HTTP and faults, and to set the health checks. */
   readonly server: ApiServer
   /** Injects faults between clients and the server. There are none at first. */
   readonly faults: Faults
   /**
    * Resolves to the first state of an object for which `condition` is true. Starts with the present state and misses no
-   * later one. The state is undefined while the object does not exist, so `(object) => object === undefined` waits for
-   * a deletion. Injected faults have no effect. The object is frozen; its times are strings.
+   * later one while its watch lasts. The state is undefined while the object does not exist: to wait for a deletion,
+   * pass `(object) => object === undefined`. Injected faults have no effect. The object is frozen; its times are
+   * strings.
    * @param condition by default, that the object exists
-   * @throws ConditionNotMet after `timeoutMs`, with the last state; TypeError if the kind is not served; what
-   * `condition` throws; the reason of `signal`. Rejects also when the server closes.
+   * @throws ConditionNotMet after `timeoutMs`, with the last state; TypeError if the kind is not served, if a name or
+   * needed namespace is missing, or if the condition is async; what `condition` throws; the reason of `signal`; an
+   * Error when the server closes
    */
   waitFor<T extends object = KubeObject>(
     object: ObjectReference,
@@ -164,7 +169,7 @@ export async function startApiServer(options: StartApiServerOptions = {}): Promi
   }
 }
 
-/** The addresses of this machine that are not internal; link-local ones without their zone. */
+/** The addresses of this machine beside loopback; link-local addresses without their zone. */
 function ownAddresses(): readonly string[] {
   const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? [])
   return [...new Set(all.filter(({ internal }) => !internal).map(({ address }) => address.split('%')[0] ?? ''))]
@@ -181,7 +186,7 @@ export class RefusedObject extends Error {
 
 const never = new AbortController().signal
 
-/** Creates an object, with its status. `place` names an object without a name in errors. @throws RefusedObject */
+/** Creates an object, with its status. `place` identifies an object without a name in errors. @throws RefusedObject */
 async function seed(server: ApiServer, object: unknown, place: string): Promise<KubeObject> {
   const { apiVersion, kind, metadata, status } = (isRecord(object) ? object : {}) as KubeObject & {
     readonly status?: unknown
@@ -262,7 +267,7 @@ async function textOf(file: string): Promise<string> {
   }
 }
 
-/** Written as YAML instead of JSON, because people read it. */
+/** The kubeconfig, as YAML instead of JSON because people read it. */
 function kubeconfigOf(url: string, certificate: string, token: string): string {
   const name = 'apiserver-bootstrap'
   return `apiVersion: v1

@@ -1,4 +1,6 @@
-/** One step of a path: the name of a member, the index of an item, every item, or the items with this member. */
+/**
+ * One step of a path: the name of a member, the index of an item, every item, or the items with this value at a path.
+ */
 type Step = string | number | '*' | { readonly path: readonly Step[]; readonly value: string }
 
 /** Reads the value at a path in an object; undefined if there is none. */
@@ -47,7 +49,7 @@ function firstAt(value: unknown, steps: readonly Step[], index = 0): unknown {
   return undefined
 }
 
-/** A JSON value as text. `String` fails for an object with a member `toString`. */
+/** A JSON value as text. `String` would throw for an object with a member `toString`. */
 export function valueText(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }

@@ -9,6 +9,7 @@ export type Draft = Readonly<Record<string, unknown>> & KubeObject
 
 /** Resources that a write needs beside the object itself, such as an address. */
 export interface Reservation {
+  /** The draft with the reserved values. */
   readonly object: Draft
   /** Takes the reservation. Called after all checks, just before the object is stored. */
   readonly take: () => void
@@ -30,15 +31,15 @@ export interface Kind {
   /** What `kubectl get` prints. @default its name and age */
   readonly columns?: readonly Column[]
   readonly schema: Schema
-  /** The objects are stored as another kind with the same plural. This kind serves them in another form. */
+  /** How to convert the objects, if they are stored in the form of another group or version. */
   readonly storedAs?: Conversion
   /** Computes the answer to a created object, which is not stored. Such a kind has no verb but create. */
   readonly review?: (draft: Draft) => Draft
   /** The API group that a 422 names, if the group of upstream's internal type is not that of the resource. */
   readonly refusalGroup?: string
   /**
-   * A CustomResourceDefinition defines this kind. Its objects have their kind in lists too, and cannot be patched
-   * strategically.
+   * A CustomResourceDefinition defines this kind. Its objects have `kind` and `apiVersion` in lists too, and cannot be
+   * patched strategically.
    */
   readonly isCustom?: true
   /** Aborts when the definition is replaced or deleted. Watches then end. */
@@ -87,7 +88,7 @@ export interface ScalePaths {
   readonly labelSelector?: readonly string[]
 }
 
-/** The part of an object that a write addresses. */
+/** The part of an object that a write addresses; undefined for the object itself. */
 export type Subresource = 'status' | 'scale' | undefined
 
 /** A member of a draft that is an object; `{}` if it is missing. */

@@ -5,8 +5,8 @@ import { badRequest, expired, resourceVersionTooLarge } from './refusal.ts'
 import { Compacted, type Objects, type Store, type StoredObject } from './store.ts'
 
 /**
- * Where a list continues: in the state at revision `rv`, or in the present state if it is -1, from the first key at or
- * after `start` (relative to the namespace).
+ * Where the next page of a list begins: at the first key that is not before `start`, which lacks the namespace. `rv` is
+ * the revision of the listed state; -1 stands for the present state.
  */
 interface ContinueToken {
   readonly v: 'meta.k8s.io/v1'
@@ -15,7 +15,8 @@ interface ContinueToken {
 }
 
 /**
- * The List object for a request. All pages of a list show the same state, because the token names its revision.
+ * The List object for a request. All pages of a list show the same state, because the continue token names its
+ * revision.
  * @throws Refusal
  */
 export function listObjects(store: Store, kind: Kind, namespace: string | undefined, options: ListOptions): object {
@@ -43,7 +44,7 @@ export function listObjects(store: Store, kind: Kind, namespace: string | undefi
   return { kind: `${kind.resource.kind}List`, apiVersion: apiVersionOf(kind.resource), metadata, items }
 }
 
-/** The form of built-in objects in lists, whose items have neither kind nor apiVersion. */
+/** Built-in objects as they are in lists: without kind and apiVersion. */
 const listedForms = new WeakMap<StoredObject, object>()
 
 function listed(object: StoredObject): object {

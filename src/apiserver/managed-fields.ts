@@ -18,7 +18,7 @@ export interface ManagedEntry {
   readonly manager: string
   readonly operation: 'Update' | 'Apply'
   readonly apiVersion: string
-  /** Left out as long as the applies of this manager have changed nothing, because all values were the same before. */
+  /** Left out if no apply of this manager has changed the object so far. */
   readonly time?: string | undefined
   readonly fieldsType: 'FieldsV1'
   readonly fieldsV1: FieldSet

@@ -1,8 +1,8 @@
 import { entityTooLarge } from './refusal.ts'
 
 /**
- * The limit on the JSON of an object, in bytes. A body is shorter, but its managedFields can be several times as long
- * as the fields that they name, and patches can enlarge an object again and again. kube-apiserver's etcd does not store
+ * The limit on the JSON of an object, in bytes. A body has at most 3 MiB, but managedFields can be several times as
+ * long as the fields that they name, and each patch can make an object longer. kube-apiserver's etcd does not store
  * such objects.
  */
 const MAX_OBJECT_BYTES = 16 * 1024 * 1024
@@ -16,7 +16,7 @@ export function checkSize(object: object): void {
   if (Buffer.byteLength(JSON.stringify(object)) > MAX_OBJECT_BYTES) throw entityTooLarge(MAX_OBJECT_BYTES)
 }
 
-/** About how many bytes an object takes, beside the parts that it shares with the previous one. */
+/** About how many bytes of memory a value takes, without the parts that it shares with `previous`. */
 export function bytesOf(value: unknown, previous: unknown): number {
   if (typeof value === 'string') return value.length
   if (typeof value !== 'object' || value === null) return 8

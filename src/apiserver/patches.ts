@@ -6,7 +6,7 @@ import { badRequest, tooManyOperations, unprocessable, unsupportedMediaType } fr
 import type { StoredObject } from './store.ts'
 import { strategicMergePatch } from './strategic-merge-patch.ts'
 
-/** The kinds of patch that are served. */
+/** The types of patch that are served. */
 type PatchType = 'merge' | 'strategic' | 'json' | 'apply'
 
 /** @throws Refusal 415 */
@@ -27,7 +27,10 @@ export function patchTypeOf(contentType: string): PatchType {
   }
 }
 
-/** A patched object, not yet decoded. `schema` is that of its kind. @throws Refusal 400 or 422 */
+/**
+ * A patched object, not yet decoded. `schema` is that of its kind.
+ * @throws Refusal 400, 413, 422 or, as kube-apiserver, 500
+ */
 export function patched(
   type: Exclude<PatchType, 'apply'>,
   live: StoredObject,
@@ -63,7 +66,7 @@ export function mergePatch(document: unknown, patch: unknown, depth = 1): unknow
  * The document after a JSON patch (RFC 6902), as gopkg.in/evanphx/json-patch.v4 applies it: a missing member counts as
  * `null`, `replace` adds it, and negative indices count from the end. The document itself is not changed.
  * @throws Refusal 400 if the patch is not a list of operations or is nested too deeply, 413 for too many operations,
- *   422 if an operation does not apply, or if they copy or move too much
+ *   422 if an operation does not apply, or if the operations copy or move too much
  */
 export function jsonPatch(document: unknown, operations: unknown): unknown {
   if (!Array.isArray(operations) || !operations.every(isRecord)) {
@@ -75,7 +78,7 @@ export function jsonPatch(document: unknown, operations: unknown): unknown {
   if (operations.length > MAX_OPERATIONS) throw tooManyOperations(MAX_OPERATIONS, operations.length)
   const work = { copiedBytes: 0, movedItems: 0 }
   const edited = operations.reduce((before: unknown, operation) => applied(before, operation, work), copied(document))
-  // Checks also what no operation has used: a later refusal quotes all operations, so none may be nested too deeply.
+  // Checks unused values too: a later refusal quotes all operations, so none may be nested too deeply.
   for (const operation of operations) checkDepth(operation)
   return edited
 }
@@ -84,8 +87,8 @@ export function jsonPatch(document: unknown, operations: unknown): unknown {
 const MAX_OPERATIONS = 10_000
 const MAX_COPIED_BYTES = 3 * 1024 * 1024
 /**
- * An operation on an item of a list moves all items after it. So many are moved in less than a second. Without a limit,
- * a patch of a list of a million items would delay everyone for many seconds.
+ * An operation on an item of a list moves all items after it. This many moves take less than a second. Without a limit,
+ * a patch of a list of a million items would delay all requests for many seconds.
  */
 const MAX_MOVED_ITEMS = 200_000_000
 
@@ -159,7 +162,10 @@ interface Place {
   readonly key: string
 }
 
-/** @throws Refusal 422 if there is no such container. The path of the whole document has none. */
+/**
+ * @throws Refusal 422 if there is no such container. The path of the whole document has no container, so it is refused
+ * too.
+ */
 function placeAt(document: unknown, path: unknown): Place {
   const steps = stepsOf(path)
   const key = steps.at(-1)
@@ -201,7 +207,9 @@ function splice(list: unknown[], index: number, removed: number, added: readonly
   list.splice(index, removed, ...added)
 }
 
-/** The index that a key names in a list of `count`, as Go's Atoi reads it: a negative one counts from the end. */
+/**
+ * The index that a key names in a list of `count` items, as Go's Atoi reads it. A negative index counts from the end.
+ */
 function indexOf(key: string, count: number): number {
   if (!/^[+-]?\d+$/.test(key)) throw unprocessable()
   const number = Number(key)

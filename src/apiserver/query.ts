@@ -6,6 +6,7 @@ import type { StoredObject } from './store.ts'
 
 /** The validated parameters of a list or watch. */
 export interface ListOptions {
+  /** Whether the label and field selectors select an object. Undefined: there is no selector. */
   readonly matches: ((object: StoredObject) => boolean) | undefined
   /** The name that the field selector requires, if any. */
   readonly name: string | undefined
@@ -115,7 +116,7 @@ function refusedField(field: string, why: string): Error {
 
 const listOptionsKind = { kind: 'ListOptions', group: 'meta.k8s.io' }
 
-/** Undefined if the parameter is missing, zero or negative: all three mean the same. */
+/** Undefined if the parameter is missing, empty, zero or negative, which all mean the same. */
 function wholeNumber(query: ApiRequest['query'], name: string): number | undefined {
   const value = parameter(query, name)
   if (value === undefined || value === '') return undefined

@@ -18,8 +18,8 @@ interface StatusDetails {
 }
 
 /**
- * How long parts of a refusal may be, in characters. A refusal quotes what the client sent. Without a limit it could
- * repeat the whole body for each of a thousand items.
+ * How long parts of a refusal may be, in characters. A refusal quotes what the client sent. Without limits, a refusal
+ * could repeat the whole body for each of a thousand items.
  */
 const MAX_VALUE_LENGTH = 16 * 1024
 const MAX_MESSAGE_LENGTH = 64 * 1024
@@ -64,7 +64,7 @@ export function badRequest(message: string): Refusal {
   return new Refusal(400, 'BadRequest', message)
 }
 
-/** A body whose fields are of the wrong type. */
+/** A body that cannot be decoded: a field has the wrong type or, with strict validation, is unknown. */
 export function cannotDecode(resource: Resource<KubeObject>, what: string): Refusal {
   const { kind, version } = resource
   return badRequest(`${kind} in version "${version}" cannot be handled as a ${kind}: ${what}`)
@@ -151,7 +151,7 @@ function conflict(resource: Resource<KubeObject>, name: string, why: string): Re
   return new Refusal(409, 'Conflict', message, { name, ...groupOf(resource), kind: resource.plural })
 }
 
-/** A resourceVersion that is not the live one. */
+/** A resourceVersion that is not that of the stored object. */
 export function modified(resource: Resource<KubeObject>, name: string): Refusal {
   return conflict(
     resource,
@@ -199,7 +199,7 @@ export function invalid(qualified: { kind: string; group: string }, name: string
   return new Refusal(422, 'Invalid', `${kind} ${JSON.stringify(shownName)} is invalid: ${list}`, details)
 }
 
-/** A JSON patch that does not apply. */
+/** A patch that does not apply. */
 export function unprocessable(): Refusal {
   return new Refusal(422, 'Invalid', 'the server rejected our request due to an error in our request', {})
 }
@@ -209,7 +209,7 @@ export function expired(message: string, metadata?: object): Refusal {
   return new Refusal(410, 'Expired', message, undefined, metadata)
 }
 
-/** A resourceVersion from the future. */
+/** A resourceVersion above the current revision. */
 export function resourceVersionTooLarge(wanted: string, current: number): Refusal {
   return new Refusal(504, 'Timeout', `Timeout: Too large resource version: ${wanted}, current: ${current}`, {
     causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
@@ -217,7 +217,7 @@ export function resourceVersionTooLarge(wanted: string, current: number): Refusa
   })
 }
 
-/** An error that kube-apiserver answers without a reason. */
+/** An internal error whose Status has no reason in kube-apiserver. */
 export function internalError(message: string): Refusal {
   return new Refusal(500, '', message)
 }

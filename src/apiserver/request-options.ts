@@ -55,7 +55,7 @@ function checkManager(manager: string, errors: FieldErrors): void {
   }
 }
 
-/** The part of a text that can be the name of a manager. */
+/** The part of a text that can be the name of a manager: printable characters, at most 128 bytes. */
 function printable(text: string): string {
   let name = ''
   for (const character of text) {
@@ -108,7 +108,7 @@ export function deleteRequest({ body, query }: ApiRequest): DeleteRequest {
   return {
     uid: preconditions?.uid,
     resourceVersion: preconditions?.resourceVersion,
-    // Upstream's BeforeDelete replaces a negative period too.
+    // Like upstream's BeforeDelete, replaces a negative period by one second.
     gracePeriodSeconds: grace !== undefined && grace < 0 ? 1 : grace,
     propagation: chosen as DeleteRequest['propagation'],
     dryRun: dryRun.includes('All'),

@@ -107,7 +107,7 @@ class Parser {
     return key
   }
 
-  /** The value after `=`: empty when the requirement ends there. */
+  /** The value after an operator; empty when the requirement ends there. */
   #exactValue(): string {
     if (this.#peek() === '' || this.#peek() === ',') return ''
     const value = this.#take()
@@ -177,7 +177,10 @@ function unexpected(token: string, expected: string): Error {
   return badRequest(`found '${token}', expected: ${expected}`)
 }
 
-/** Reads the selectable fields of a kind, beside `metadata.name` and `metadata.namespace`. */
+/**
+ * The selectable fields of a kind, beside `metadata.name` and `metadata.namespace`: a function by name that reads each
+ * field.
+ */
 export type FieldGetters = Readonly<Record<string, (object: StoredObject) => string>>
 
 interface FieldSelector {

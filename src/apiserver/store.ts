@@ -22,7 +22,7 @@ export interface Change {
   /** The state after the write; for `DELETED` the last state, with the revision of the deletion. */
   readonly object: StoredObject
   readonly previous: StoredObject | undefined
-  /** What the object takes beside the parts that it shares with the previous one, as {@link bytesOf} estimates it. */
+  /** About how many bytes the object takes, without the parts that it shares with `previous` ({@link bytesOf}). */
   readonly bytes: number
 }
 
@@ -96,8 +96,9 @@ export class Store {
 }
 
 /**
- * The limit on the history of a kind, in bytes as {@link bytesOf} estimates them. If it is exceeded, the older half
- * goes. Without it, a thousand changes of an object of 3 MiB would fill the memory.
+ * The limit on the history of a kind, in bytes as {@link bytesOf} estimates them. When a history exceeds it, the oldest
+ * changes are discarded until half of the limit is left. Without the limit, a thousand changes of an object of 3 MiB
+ * would fill the memory.
  */
 const MAX_HISTORY_BYTES = 64 * 1024 * 1024
 
@@ -160,7 +161,7 @@ export class Collection {
     return object
   }
 
-  /** @throws Compacted */
+  /** The changes after `revision`, oldest first. @throws Compacted if some of them have been discarded */
   changesAfter(revision: number): readonly Change[] {
     if (revision < this.#compacted) throw new Compacted(this.#compacted)
     return this.#history.slice(firstAfter(this.#history, revision))
@@ -179,7 +180,7 @@ export class Collection {
     return objects
   }
 
-  /** Calls `listener` with every change from now on, within the write. Returns a function to unsubscribe. */
+  /** Calls `listener` with every change from now on, before the write returns. Returns a function to unsubscribe. */
   subscribe(listener: (change: Change) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)

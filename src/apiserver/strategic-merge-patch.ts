@@ -70,7 +70,7 @@ function nameIn(key: string, directive: string, fault: string): string {
   return key.slice(directive.length + 1)
 }
 
-/** Retains only the named members; the patch may not set others. */
+/** Retains only the members that the directive names; the patch may not set others. */
 function dropOthers(merged: Record<string, unknown>, patch: Map<string, unknown>): void {
   const retained = patch.get(RETAIN_KEYS)
   patch.delete(RETAIN_KEYS)
@@ -110,8 +110,8 @@ function orderedList(
 }
 
 /**
- * Refuses a patch whose items are not in the order that it gives (upstream's validatePatchWithSetOrderList). Does not
- * check a list without a key, because upstream may have a key that the schema lacks.
+ * Refuses a patch whose items are not in the order that its directive gives (upstream's validatePatchWithSetOrderList).
+ * Does not check a list without a key, because upstream may have a key that the schema lacks.
  */
 function checkOrder(patch: List, order: List, key: string | undefined): void {
   if (patch.length === 0 || order.length === 0 || key === undefined) return
@@ -213,8 +213,8 @@ function mergedItems(live: List, patch: List, key: string, schema: Schema | unde
 }
 
 /**
- * The items in the order that a patch gives, merged with the items that it does not name. Such an item comes before an
- * item of the patch only if it did so in the live list (upstream's normalizeElementOrder).
+ * The items in the order that a patch gives, merged with the items that it does not name. An unnamed item comes before
+ * a named one only if it did so in the live list (upstream's normalizeElementOrder).
  */
 function inOrder(
   items: readonly unknown[],
@@ -251,7 +251,9 @@ function inOrder(
   return [...result, ...others.slice(next)]
 }
 
-/** What identifies the items of a list: a field, or their whole value; undefined for a list that is replaced. */
+/**
+ * The field that identifies the items of a list, or `value` for the whole item; undefined for a list that is replaced.
+ */
 function mergeKey(schema: Schema | undefined): string | undefined {
   if (schema?.type !== 'list' || schema.keys === undefined) return undefined
   return schema.keys === 'value' ? 'value' : schema.keys[0]

@@ -24,7 +24,9 @@ export interface TableRequest {
 /** The columns of a kind that declares none, as for a custom resource without printer columns. */
 const plainColumns: readonly Column[] = [nameColumn(), ageColumn()]
 
-/** The events of a watch, with Tables of one row instead of objects. Only the first Table has columns. */
+/**
+ * The events of a watch, with Tables of one row instead of objects (bookmarks: none). Only the first Table has columns.
+ */
 export function tableEvents(
   kind: Kind,
   events: AsyncIterable<WatchEvent>,

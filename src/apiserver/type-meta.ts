@@ -2,7 +2,7 @@ import { apiVersionOf, isRecord } from '../kube/resources.ts'
 import type { Kind } from './kind.ts'
 import { badRequest, invalid } from './refusal.ts'
 
-/** How much of a body a refusal quotes, in characters. */
+/** The length of a body's summary at the end of a refusal, in characters. */
 const MAX_SUMMARY = 30
 
 /**

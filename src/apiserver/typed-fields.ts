@@ -32,8 +32,8 @@ const kindsOfChange = ['added', 'modified', 'removed'] as const
 const unchanged: Comparison = Object.freeze({ added: noFields, modified: noFields, removed: noFields })
 
 /**
- * Down to this depth, parts are first compared as a whole, which is fast if they are equal. At every depth that would
- * take too long for a large value that is nested deeply.
+ * Down to this depth, parts are first compared as a whole, which is fast if they are equal. To do this at every depth
+ * would take too long for a large, deeply nested value.
  */
 const DEPTH_OF_WHOLES = 16
 

@@ -25,13 +25,15 @@ export class ConditionNotMet extends Error {
   readonly code = 'ConditionNotMet'
 }
 
-/** Few objects are longer, and a message of this length is readable. */
+/**
+ * The most characters of the last state in a message. Few objects are longer, and a message of this length is readable.
+ */
 const MAX_STATE_CHARACTERS = 2000
 
 /**
  * Resolves to the first state of an object for which `condition` is true. Starts with the present state and misses no
- * later one. The state is undefined while the object does not exist. Reads from the server directly, so injected faults
- * and the server's health have no effect.
+ * later one while its watch lasts. The state is undefined while the object does not exist. Reads from the server
+ * directly, so injected faults and the server's health have no effect.
  * @throws ConditionNotMet; TypeError if the kind is not served, if the reference lacks the name or a needed namespace,
  *   or if the condition is async; what `condition` throws; the reason of a signal
  */

@@ -10,7 +10,10 @@ import { type Change, Compacted, type Store, type StoredObject } from './store.t
 const BOOKMARK_PERIOD_MS = 60_000
 /** kube-apiserver's --min-request-timeout: a watch without a timeout lasts between one and two times this long. */
 const MIN_TIMEOUT_SECONDS = 1800
-/** A watcher for which more than this waits is disconnected: ten thousand events of 3 MiB would fill the memory. */
+/**
+ * A watcher with more bytes of pending events than this is disconnected: ten thousand events of 3 MiB would fill the
+ * memory.
+ */
 const MAX_WAITING_BYTES = 64 * 1024 * 1024
 
 export interface WatchContext {
@@ -25,8 +28,8 @@ export interface WatchContext {
  * Opens a watch, which misses no change after the call. Events come in the order of their revisions. An object that
  * begins to match the selector is ADDED, and an object that no longer matches is DELETED.
  *
- * A resourceVersion that is too old causes an ERROR event, as in kube-apiserver. So does a resourceVersion from the
- * future, if the watch starts with the present state.
+ * A resourceVersion that is too old causes an ERROR event, as in kube-apiserver. So does a resourceVersion above the
+ * current revision, if the watch starts with the present state.
  * @throws Refusal for a malformed resourceVersion
  */
 export function openWatch(
@@ -63,7 +66,7 @@ export function openWatch(
   const deliver = (change: Change): void => {
     const event = eventIn(change)
     if (event === undefined) return
-    // The watch has not had the parts that an object shares with its previous state, if that did not match.
+    // If the previous state did not match, the watch never sent it. Then the whole object counts.
     const isNew = event.type === 'ADDED' && change.type !== 'ADDED'
     stream.push(event, isNew ? bytesOf(change.object, undefined) : change.bytes)
   }
@@ -186,7 +189,9 @@ class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
   #waiting: ((result: IteratorResult<WatchEvent, undefined>) => void) | undefined
   #ended = false
 
-  /** `first` are the initial events. Beside them, up to `limit` events may wait, of MAX_WAITING_BYTES. */
+  /**
+   * `first` are the initial events. Beside them, up to `limit` events may wait, with about MAX_WAITING_BYTES in total.
+   */
   constructor(first: readonly WatchEvent[], limit: number) {
     this.#events = first.map((event) => ({ event, bytes: 0 }))
     this.#limit = limit + first.length

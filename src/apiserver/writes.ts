@@ -34,9 +34,9 @@ export interface WriteContext {
   readonly store: Store
   readonly clock: Clock
   readonly random: Random
-  /** The namespace object of that name. */
+  /** The Namespace of this name; undefined if there is none. */
   readonly namespace: (name: string) => StoredObject | undefined
-  /** The kind of namespaces. A namespaced create fails without its namespace. */
+  /** The kind of Namespaces. */
   readonly namespaceKind: Kind
 }
 
@@ -56,7 +56,7 @@ interface WriteOptions {
 /** The change of an object by a write. */
 export interface Change {
   readonly draft: Draft
-  /** The owners after the write, if the write decides them itself. */
+  /** The owners after the write, if the write decides them itself. `changed`: whether the object changes. */
   readonly managers?: (changed: boolean) => ManagedFields
 }
 
@@ -69,7 +69,7 @@ export interface DeleteRequest {
   readonly dryRun: boolean
 }
 
-/** How many names are generated for an object as long as each is taken, as in upstream's RetryGenerateName. */
+/** At most this many names are generated for an object until one is free, as in upstream's RetryGenerateName. */
 const MOST_NAMES = 8
 
 /** Stores a new object and returns it. @throws Refusal */
@@ -118,8 +118,8 @@ export function reviewed(context: WriteContext, kind: Kind, draft: Draft, { mana
 }
 
 /**
- * Replaces a stored object by the result of `change`, and returns the stored object. Nothing is written if nothing
- * changes.
+ * Replaces an object by the result of `change`, and returns it. Writes nothing if nothing changes. Removes a deleted
+ * object that nothing retains. `guarded` (PUT) refuses another uid and, for some kinds, a missing resourceVersion.
  * @throws Refusal
  */
 export function updateObject(
@@ -196,7 +196,8 @@ export function deleteObject(
   const marked = markDeleted(kind, live, request, context.clock)
   const gone = isGone(kind, marked)
   if (request.dryRun || (!gone && marked === live)) return { object: marked, gone }
-  // As in upstream's graceful deletion, kinds with a grace period mark objects first, even if the period is zero.
+  // As in upstream's graceful deletion, objects of kinds with grace periods are marked first, even for a period of
+  // zero.
   const last = !gone || kind.graceSeconds !== undefined ? collection.put(key, marked) : live
   return { object: gone ? removeObject(kind, collection, key, last) : last, gone }
 }
@@ -388,7 +389,7 @@ export class NamespaceContents {
         if (!gone) left++
       }
     }
-    // Those of policies do not count: no garbage collector would remove them.
+    // The finalizers of propagation policies do not count: no garbage collector would remove them.
     if (left > 0 || finalizersAfter(live.metadata.finalizers ?? [], 'Background').length > 0) return
     removeObject(namespaceKind, this.#namespaces, namespace, { ...live, spec: {} })
   }

@@ -42,7 +42,7 @@ export const configFileOption = {
   description: 'YAML file with any of these settings; a flag overrides the file',
 } as const satisfies Option
 
-/** The options of `config print` alone. */
+/** The options that only `config print` has. */
 export const printOptions = {
   title: 'Printing',
   options: {
@@ -55,7 +55,7 @@ export const printOptions = {
   },
 } as const satisfies OptionGroup
 
-/** Conditions between settings. */
+/** The rules for `run`: conditions between settings. */
 export const rules: readonly Rule<Configuration>[] = [
   ...connectionRules,
   ...etcdRules,
@@ -71,7 +71,7 @@ export const withdrawRules: readonly Rule<Configuration>[] = rules.filter(
   (rule) => !(masterRules as readonly Rule<never>[]).includes(rule),
 )
 
-/** The rules for commands that only observe the masters of a cluster. */
+/** The rules for commands that do not run a master: `verify`, `masters` and live drills. */
 export const observerRules: readonly Rule<Configuration>[] = [
   ...observedConnectionRules,
   ...etcdRules,

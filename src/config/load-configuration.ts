@@ -10,7 +10,8 @@ import { type Flags, type Resolved, resolveConfiguration } from './resolve.ts'
 
 /**
  * The configuration from the flags and from the file that `--config` names, if any. The YAML parser is loaded only for
- * a file. Throws an {@link InvalidInputError} with every mistake, also for an unreadable file.
+ * a file. Rejects with an {@link InvalidInputError} that has every mistake, also for an unreadable file. `rules` are
+ * those of `run` by default.
  */
 export async function loadConfiguration(flags: Flags, rules?: readonly Rule<Configuration>[]): Promise<Resolved> {
   const file = flags.config
@@ -18,7 +19,10 @@ export async function loadConfiguration(flags: Flags, rules?: readonly Rule<Conf
   return resolveConfiguration(flags, await loadYaml(file, '--config'), rules)
 }
 
-/** Reads and parses a YAML file. `where` names the flag in messages. Throws an {@link InvalidInputError}. */
+/**
+ * Reads and parses a YAML file. `where` names the flag in the error for an unreadable file. Rejects with an
+ * {@link InvalidInputError}.
+ */
 export async function loadYaml(file: string, where: string): Promise<YamlDocument> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new InvalidInputError([{ where, message: `cannot read ${file}: ${unreadableReason(cause)}` }], { cause })

@@ -5,8 +5,8 @@ import { allOptions, type Configuration } from './configuration.ts'
 import { resolveConfiguration } from './resolve.ts'
 
 /**
- * The part of the configuration that a master needs. `host` is the name of this machine, which the configuration can
- * override.
+ * The part of the configuration that a master needs. `host` is the name of this machine; the setting `hostnameOverride`
+ * replaces it.
  */
 export function masterOptionsOf(configuration: Configuration, host: string): MasterOptions {
   return {
@@ -83,19 +83,20 @@ export type MasterSettings = { readonly [Key in keyof Configuration]?: string } 
  *
  * Settings of the program around a master (connection, logging, health server) have no effect here.
  *
- * @param host - names the machine in the holder record. It must stay the same when the master is restarted.
+ * @param host - the name of this machine in the holder record. It must stay the same when the master is restarted.
  * @throws InvalidInputError with every mistake, one line each.
  */
 export function defineMaster(settings: MasterSettings, host: string): MasterOptions {
   const mistakes = mistakesIn(settings)
   if (mistakes.length > 0) throw new InvalidInputError(mistakes)
-  // The rules require a connection. The embedding program has its own, so no file is read.
+  // The rules require a connection, so this names a kubeconfig. The file is never read: the embedding program has a
+  // connection of its own.
   const connection = { kubeconfig: 'of the embedding program', inCluster: undefined, embedded: undefined }
   const { configuration } = resolveConfiguration({ ...settings, ...connection })
   return masterOptionsOf(configuration, host)
 }
 
-/** What a compiler would report: programs in JavaScript have none. */
+/** The mistakes that a TypeScript compiler would report. Programs in JavaScript have no compiler. */
 function mistakesIn(settings: MasterSettings): readonly Mistake[] {
   const known: readonly string[] = allOptions.map(([key]) => key)
   return Object.entries(settings).flatMap(([where, value]: [string, unknown]): readonly Mistake[] => {

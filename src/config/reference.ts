@@ -43,7 +43,7 @@ function defaultCell(option: Option): string {
   return option.default === undefined ? cell(text) : `\`${text}\``
 }
 
-/** Escapes a text so that it does not end its cell. */
+/** Escapes `|`, which would end the table cell. */
 function cell(text: string): string {
   return text.replaceAll('|', '\\|')
 }

@@ -25,7 +25,7 @@ export type Source =
   /** No value was given, and there is no default. */
   | { readonly type: 'unset' }
 
-/** One option with its effective value, in the form that a configuration file has. */
+/** One option with its effective value, as a configuration file would contain it. */
 export interface Setting {
   readonly key: string
   readonly option: Option
@@ -36,14 +36,14 @@ export interface Setting {
 export interface Resolved {
   readonly configuration: Configuration
   readonly settings: readonly Setting[]
-  /** The place of a mistake about a setting: its flag, or its position in the file. */
+  /** Where to report a mistake in a setting: its flag, or its position in the file. */
   placeOf(key: keyof Configuration): string
 }
 
 /**
  * Composes flags, a configuration file and the defaults, in this order of precedence, and checks every value and rule.
- * Commands other than `run` have rules of their own. Pure. Throws an {@link InvalidInputError} with every mistake, each
- * naming its flag or its position in the file.
+ * `rules` are those of `run` by default; other commands pass their own. Rules about malformed values are skipped. Pure.
+ * Throws an {@link InvalidInputError} with every mistake, each naming its flag or its position in the file.
  */
 export function resolveConfiguration(
   flags: Flags,

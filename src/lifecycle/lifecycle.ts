@@ -10,8 +10,8 @@ export type Part = (signal: AbortSignal) => Promise<void>
 type PostStartHook = (signal: AbortSignal) => Promise<void>
 
 /**
- * Work to be done once before the end, while all parts still run. `signal` is aborted when its time is up. `failure` is
- * the reason why the program ends; undefined after a request to stop.
+ * Work to be done once before the end, before any part is aborted. `signal` is aborted when the hook's time is up.
+ * `failure` is the error that ends the program; undefined after a request to stop.
  */
 type PreShutdownHook = (signal: AbortSignal, failure: Error | undefined) => Promise<void>
 
@@ -27,7 +27,10 @@ export interface LifecycleOptions {
 /** How long the parts may take to end, all together, in milliseconds. */
 const DRAIN_MS = 5_000
 
-/** A hook or a part failed. The message names it; `cause` is what it threw. */
+/**
+ * A hook or a part failed. The message names it; `cause` is what it threw, undefined if a part ended without an error.
+ * The signals of hooks and parts are aborted with this class too.
+ */
 export class LifecycleError extends Error {
   override readonly name = 'LifecycleError'
   readonly code = 'LifecycleFailed'
@@ -57,13 +60,14 @@ type State = 'composing' | 'running' | 'stopping' | 'ended'
  * await health.close()
  * ```
  *
- * The start: every part starts, in the order of registration, then all post-start hooks at once. If a hook fails, or a
- * part ends by itself, the shutdown begins, and `run` rejects when the shutdown is over.
+ * The start: every part starts, in the order of registration, then all post-start hooks at once. If a post-start hook
+ * fails, or a part ends before it is aborted, the shutdown begins, and `run` rejects when the shutdown is over.
  *
  * The shutdown: readyz fails at once (check `shutdown`), and post-start hooks that still run are aborted. Then the
  * pre-shutdown hooks run, all at once. Then the shutdown delay passes, in which late clients are still served. Then the
  * parts end one by one, the last registered first. So until a part has ended, it can use those registered before it.
- * The hooks and the parts each have a time limit. What exceeds it is abandoned, with one log line.
+ * Each pre-shutdown hook has a time limit, and so do the parts together. A hook or part that exceeds its limit is
+ * abandoned, with one log line.
  */
 export class Lifecycle {
   readonly #clock: Clock
@@ -75,8 +79,9 @@ export class Lifecycle {
   /** Two checks may share a name only if they have different endpoints. */
   readonly #checks: { readonly check: HealthCheck; readonly endpoints: readonly HealthEndpoint[] }[] = [
     { check: ping, endpoints: healthEndpoints },
-    // Like upstream's, this check does not answer while a write to a log file or terminal blocks. It passes while lines
-    // for a pipe that nobody reads are dropped: a restart would cost a working master its address and bring no reader.
+    // Like upstream's, this check cannot answer while a write to a log file or terminal blocks the process. It passes
+    // even if lines are dropped because nobody reads the log's pipe: a restart would cost a working master its address
+    // and bring no reader.
     { check: { name: 'log', fault: () => undefined }, endpoints: healthEndpoints },
   ]
   readonly #shutdownCheck: HealthCheck = {
@@ -147,7 +152,8 @@ export class Lifecycle {
 
   /**
    * Runs until `signal` is aborted, `shutdown` is called or something fails. Then it shuts down, and resolves, or
-   * rejects with the first failure. A rejection of a pre-shutdown hook is a failure too. May be called once.
+   * rejects with the first failure. A rejection of a pre-shutdown hook is a failure too. With an aborted signal nothing
+   * starts. A second call rejects.
    */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#state !== 'composing') throw new Error('a lifecycle runs once')
@@ -198,7 +204,7 @@ export class Lifecycle {
       fault = `: ${messageOf(error)}`
       cause = error
     }
-    // A failure of a part after its signal was aborted is a consequence of the abort.
+    // After the signal of a part was aborted, an error of the part is a consequence of the abort.
     if (!signal.aborted) this.#fail(new LifecycleError(`part "${name}" failed${fault}`, { cause }))
   }
 
@@ -281,7 +287,10 @@ export class Lifecycle {
   }
 }
 
-/** Turns a synchronous throw into a rejection, so that it is handled only after everything else has started. */
+/**
+ * Turns a synchronous throw into a rejection, so that the failure is handled only after all parts and hooks have
+ * started.
+ */
 async function attempt(work: () => Promise<void>): Promise<void> {
   await work()
 }

@@ -49,12 +49,12 @@ export class SystemNamespacesController {
     })
   }
 
-  /** Resolves when all system namespaces exist at once for the first time. */
+  /** Resolves after the first successful reconciliation: all system namespaces then exist. */
   get settled(): Promise<void> {
     return this.#loop.settled
   }
 
-  /** Runs until the signal is aborted. */
+  /** Runs until the signal is aborted; then rejects with its reason. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all([
       this.#informer.run(signal),
@@ -75,8 +75,8 @@ export class SystemNamespacesController {
       logger.info({ namespace: name }, 'created a system namespace')
     } catch (error) {
       if (!isKubeError(error, 'AlreadyExists')) throw error
-      // Another client was faster, or the watch has missed the creation. Without a restart of the informer, the
-      // creation would be repeated for ever.
+      // Another client was faster, or the watch has missed the creation. After a missed creation the store lacks the
+      // namespace until the informer restarts, and each reconciliation would try to create it.
       this.#informer.restart()
     }
   }

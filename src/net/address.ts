@@ -1,6 +1,6 @@
 import ipaddr from 'ipaddr.js'
 
-/** An IP address. Two addresses are equal when their texts are. */
+/** An IP address. Two addresses are equal if and only if their texts are equal. */
 export interface Address {
   readonly family: 4 | 6
   readonly value: bigint
@@ -8,7 +8,9 @@ export interface Address {
   readonly text: string
 }
 
-/** A text is not an address, range or port range. The message is one line that names the text and its fault. */
+/**
+ * A text is not an address, range, port range or HOST:PORT. The message is one line that names the text and its fault.
+ */
 export class AddressError extends Error {
   override readonly name = 'AddressError'
   readonly code = 'InvalidAddress'

@@ -1,5 +1,5 @@
 /**
- * A set of the numbers 0 to `size` - 1, one bit each. Not safe to change while it is iterated.
+ * A set of the numbers 0 to `size` - 1, one bit each. Must not be changed while it is iterated.
  *
  * Its bytes are those of Go's `big.Int.Bytes()`, as kube-apiserver stores an allocation (`AllocationBitmap` in
  * pkg/registry/core/service/allocator/bitmap.go): number 0 is the lowest bit of the last byte, and there are no zero
@@ -21,8 +21,8 @@ export class Bitmap {
   }
 
   /**
-   * Reads the result of {@link toBytes}; leading zero bytes are accepted. Undefined if it contains a number that is
-   * `size` or more.
+   * Reads the result of {@link toBytes}; leading zero bytes are accepted. Undefined if the bytes contain a number that
+   * is `size` or more.
    */
   static fromBytes(size: number, bytes: Uint8Array): Bitmap | undefined {
     const bitmap = new Bitmap(size)

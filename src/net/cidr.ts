@@ -38,8 +38,8 @@ export function parseCidr(text: string): Cidr {
 }
 
 /**
- * Reads a range as it is stored in a ServiceCIDR. Undefined if it is malformed. Host bits are cut off, as upstream does
- * with `netip.ParsePrefix` and `Masked`.
+ * Reads a range as it is stored in a ServiceCIDR. Undefined if it is malformed. Clears host bits, as upstream does with
+ * `netip.ParsePrefix` and `Masked`.
  */
 export function tryParseStoredCidr(text: string): Cidr | undefined {
   const [, start = '', length = ''] = /^([^/]+)\/(0|[1-9]\d{0,2})$/.exec(text) ?? []
@@ -48,7 +48,10 @@ export function tryParseStoredCidr(text: string): Cidr | undefined {
   return address === undefined || prefix > bitsOf(address.family) ? undefined : cidrOf(address, prefix)
 }
 
-/** The range of this prefix length around `address`. @throws RangeError if the length does not fit the family. */
+/**
+ * The range of this prefix length that contains `address`.
+ * @throws RangeError if the length does not fit the family.
+ */
 export function cidrOf(address: Address, prefix: number): Cidr {
   const bits = bitsOf(address.family)
   if (!Number.isInteger(prefix) || prefix < 0 || prefix > bits) {
@@ -123,8 +126,8 @@ export interface AllocationRange<Item> {
 /** kube-apiserver's bitmap of an IPv6 range covers at most this many addresses, the network address included. */
 const LARGEST_IPV6 = 65_536n
 /**
- * The most host bits of a range with a bitmap that kube-apiserver accepts: `validateMaxCIDRRange` in
- * cmd/kube-apiserver/app/options.
+ * kube-apiserver accepts a range with a bitmap only up to this many host bits (`validateMaxCIDRRange` in
+ * cmd/kube-apiserver/app/options).
  */
 const MOST_BITS = 20n
 

@@ -105,7 +105,7 @@ const certificateFaults: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: 'is for another name',
 }
 
-/** The short reason for a code of the network or TLS; undefined for other codes. Pure. */
+/** The short reason for an error code of a socket or of TLS; undefined for other codes. Pure. */
 export function socketReason(code: string): string | undefined {
   const known = reasons[code]
   if (known !== undefined) return known
@@ -119,8 +119,9 @@ export function certificateFault(code: string): string | undefined {
 }
 
 /**
- * The code, of the system or of Node, of the first error that has one in the chain of causes; empty if none has. If
- * connections to several addresses failed, it is the code for the first address.
+ * The error code of the system or of Node, such as `ECONNREFUSED`: that of the first error with a code among `error`
+ * and its causes, five errors at most; empty if none has a code. If connections to several addresses failed, the first
+ * address counts.
  */
 export function failureCode(error: unknown): string {
   for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth++) {

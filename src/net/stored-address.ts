@@ -1,6 +1,6 @@
 import { type Address, addressOf, formatGroups } from './address.ts'
 
-/** An address as the eight 16-bit groups of IPv6; an IPv4 address is in the last two, after `::ffff`. */
+/** An address as the eight 16-bit groups of IPv6; an IPv4 address is in the last two groups, after `::ffff`. */
 export type AddressGroups = Uint16Array
 
 /**
@@ -40,7 +40,7 @@ export function textFrom(family: 4 | 6, groups: AddressGroups, text: string): st
   }
   const [high, low] = [groups[6] as number, groups[7] as number]
   const [a, b, c, d] = [high >> 8, high & 0xff, low >> 8, low & 0xff] as const
-  // Only leading zeros and the IPv6 form of an IPv4 address make the text longer than this.
+  // A text in Go's form has exactly this length. Leading zeros and the IPv6 form of an IPv4 address make it longer.
   return text.length === digitsOf(a) + digitsOf(b) + digitsOf(c) + digitsOf(d) + 3 ? text : `${a}.${b}.${c}.${d}`
 }
 
@@ -49,7 +49,7 @@ function digitsOf(part: number): number {
   return part < 10 ? 1 : part < 100 ? 2 : 3
 }
 
-/** Reads the rest of a text as IPv4 into two groups; false if it is not IPv4. */
+/** Reads a text from `start` to its end as IPv4 into two groups; false if it is not IPv4. */
 function readIPv4(text: string, start: number, groups: AddressGroups, index: number): boolean {
   let value = 0
   let at = start

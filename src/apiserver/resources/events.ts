@@ -191,7 +191,7 @@ function checkNewEvent(event: Draft, errors: FieldErrors): void {
   }
 }
 
-/** Refuses an update through events.k8s.io/v1 that changes any field but the series. */
+/** Refuses an update through events.k8s.io/v1 that changes anything beside the series and the metadata. */
 function checkUnchanged(event: Draft, live: StoredObject, errors: FieldErrors): void {
   const before = live as StoredEvent
   const inOrder = ['regarding', 'reason', 'note', ...deprecated, 'type', 'eventTime', 'action', 'related']

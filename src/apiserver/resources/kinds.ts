@@ -94,7 +94,10 @@ export class Kinds {
     store.collection(qualifiedPlural(customResourceDefinitions)).subscribe((change) => this.#define(change))
   }
 
-  /** If two kinds of a group have the same name, only the first is served, until it is removed. Then the second is. */
+  /**
+   * The served kinds. If two definitions of a group have the same plural or kind, the first is served, and the second
+   * once the first is deleted.
+   */
   get all(): readonly Kind[] {
     const served = [...this.#builtIn]
     for (const { kinds } of this.#defined.values()) served.push(...kinds.filter((kind) => !isTaken(kind, served)))

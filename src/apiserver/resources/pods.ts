@@ -185,7 +185,10 @@ function withBothAddresses(status: Members): Members {
   return podIP ? { ...status, podIPs: [{ ip: podIP }] } : { ...status, podIP: first }
 }
 
-/** A Pod that runs on a Node stays until the kubelet deletes it with grace period 0; others are removed at once. */
+/**
+ * A Pod on a Node stays until somebody, usually the kubelet, deletes it with grace period 0. A Pod without a Node, or
+ * one that has ended, is removed at once.
+ */
 function graceSeconds(pod: StoredObject, asked: number | undefined): number {
   const { nodeName, terminationGracePeriodSeconds } = member(pod, 'spec')
   const { phase } = member(pod, 'status')

@@ -108,13 +108,13 @@ export function needsNodePorts(spec: ServiceSpec): boolean {
   return spec.type === 'NodePort' || (spec.type === 'LoadBalancer' && spec.allocateLoadBalancerNodePorts !== false)
 }
 
-/** upstream's service.ExternallyAccessible. */
+/** Upstream's service.ExternallyAccessible. */
 export function isExternallyAccessible({ type, externalIPs }: Members): boolean {
   if (type === 'NodePort' || type === 'LoadBalancer') return true
   return type === 'ClusterIP' && Array.isArray(externalIPs) && externalIPs.length > 0
 }
 
-/** upstream's SetDefaults_Service. */
+/** Upstream's SetDefaults_Service. */
 export function withServiceDefaults(draft: Draft): Draft {
   const given = member(draft, 'spec')
   const type = given.type ?? 'ClusterIP'
@@ -256,7 +256,10 @@ const types = ['ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort']
 const affinities = ['ClientIP', 'None']
 const policies = ['PreferDualStack', 'RequireDualStack', 'SingleStack']
 
-/** The rules of upstream's ValidateService and ValidateServiceUpdate that a Service of this program can break. */
+/**
+ * The main rules of upstream's ValidateService and ValidateServiceUpdate, except those about traffic
+ * (`validateTraffic`).
+ */
 export function validateService(draft: Draft, errors: FieldErrors, live: Draft | undefined): void {
   const spec = specOf(draft)
   const ports = spec.ports ?? []
@@ -341,7 +344,7 @@ export function checkAddresses(spec: ServiceSpec, live: ServiceSpec | undefined,
   if (checkIps(ips, live?.clusterIPs ?? [], path, errors)) checkFamiliesOfIps(ips, ipFamilies, path, errors)
 }
 
-/** Whether each value is an address, or the only value is `None`. */
+/** Checks that each value is an address, or the only value `None`. Returns whether it is so. */
 function checkIps(ips: readonly string[], live: readonly string[], path: string, errors: FieldErrors): boolean {
   let areValid = true
   for (const [index, ip] of ips.entries()) {

@@ -90,7 +90,7 @@ function checkFixed(spec: ServiceSpec, old: ServiceSpec, errors: FieldErrors): v
   if (isLoadBalancer(spec) && isLoadBalancer(old) && spec.loadBalancerClass !== old.loadBalancerClass) {
     errors.invalid('spec.loadBalancerClass', spec.loadBalancerClass ?? null, 'may not change once set')
   }
-  // Upstream checks the class both as that of an update and as that of a Service.
+  // Upstream checks the class twice: in the rules for updates and in those for all Services.
   checkClass(spec, errors)
 }
 

@@ -27,6 +27,7 @@ export interface ServiceAllocators {
   readonly nodePorts: NodePorts
   /** Creates the IPAddress of an address that {@link ClusterIps} found free. */
   readonly takeIp: (ip: string, service: Draft) => void
+  /** Deletes the IPAddress of an address, if it exists. */
   readonly releaseIp: (ip: string, service: Draft) => void
 }
 
@@ -184,7 +185,7 @@ function withPorts(
     const { nodePort, port: number = 0, protocol } = port
     if (nodePort !== undefined) {
       const pair = `${protocol} ${nodePort}`
-      // Upstream finds this in a new Service as a port that is taken.
+      // In a new Service, upstream reports the second port as taken instead.
       if (old !== undefined && seen.has(pair)) throw internalError(`duplicate nodePort: {${pair}}`)
       seen.add(pair)
       const isTaken = old === undefined && chosen.get(number) !== nodePort && used.has(nodePort)
@@ -224,7 +225,7 @@ function withHealthCheckPort(
   return { ...spec, healthCheckNodePort: free }
 }
 
-/** kube-apiserver's answer when its allocators have no free value. */
+/** kube-apiserver's answer when an allocator has no free value, or not the requested one. */
 function unavailable(why: string): Refusal {
   return new Refusal(500, 'InternalError', `Internal error occurred: ${why}`, { causes: [{ message: why }] })
 }
@@ -279,7 +280,7 @@ function addressesOf(spec: ServiceSpec | undefined): ReadonlySet<string> {
   return new Set(spec !== undefined && needsClusterIp(spec) ? spec.clusterIPs : [])
 }
 
-/** The NodePorts. As in upstream, those of an ExternalName count too, though it may name a port of another Service. */
+/** The NodePorts. As in upstream, those of an ExternalName count too, though they may belong to another Service. */
 function portsOf(spec: ServiceSpec | undefined): ReadonlySet<number> {
   return new Set((spec?.ports ?? []).flatMap(({ nodePort }) => (nodePort === undefined ? [] : [nodePort])))
 }

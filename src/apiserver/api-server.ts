@@ -22,7 +22,7 @@ export interface ApiServerOptions {
   readonly random: Random
   /**
    * The IP families that Services may have, the default one first. Addresses come from ServiceCIDRs.
-   * @default the families of the existing ServiceCIDRs, IPv4 first
+   * @default the families of the ready ServiceCIDRs, IPv4 first; IPv4 if there are none
    */
   readonly serviceIpFamilies?: readonly ('IPv4' | 'IPv6')[]
   /** @default 30000-32767 */
@@ -47,7 +47,8 @@ export interface ApiServerOptions {
    */
   readonly historyLimit?: number
   /**
-   * A watcher with more pending events than this, or with more than 64 MiB of them, is disconnected.
+   * A watcher with more pending events than this beside its initial ones, or with more than 64 MiB of them, is
+   * disconnected.
    * @default 10000
    */
   readonly watchBufferLimit?: number
@@ -61,7 +62,7 @@ export interface ApiServer {
   /**
    * Answers one request. A refused request, even a malformed one, has an answer too. The state changes before the
    * promise is returned, so requests take effect in the order of the calls. If `signal` is already aborted, rejects
-   * with its reason. An abort after the answer ends a watch.
+   * with its reason. An abort of `signal` after the answer ends a watch.
    */
   handle(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse>
   /** The resource of a kind; undefined if the kind is not served. */

@@ -11,7 +11,7 @@ export interface Faults {
    * @throws TypeError if the rule is malformed
    */
   add(rule: FaultRule): () => void
-  /** Removes all rules. */
+  /** Removes all rules. Does not end a partition. */
   clear(): void
   /** Holds back all messages in both directions from now on. No message is refused. */
   partition(): void

@@ -22,7 +22,7 @@ export interface Kind {
   readonly shortNames?: readonly string[]
   /** Names for several kinds together: `kubectl get all`. */
   readonly categories?: readonly string[]
-  /** The text of a Warning header of every answer. */
+  /** The text of a Warning header in every answer about this kind. */
   readonly deprecation?: string
   /** The object without unknown fields, and the paths of these fields. @default by the Go type */
   readonly withoutUnknown?: (object: Draft) => { readonly known: object; readonly unknown: readonly string[] }
@@ -44,9 +44,9 @@ export interface Kind {
   readonly isCustom?: true
   /** Aborts when the definition is replaced or deleted. Watches then end. */
   readonly replaced?: AbortSignal
-  /** Whether `/status` is served; then `status` changes there only. */
+  /** Whether `/status` is served; then an update changes `status` only there. */
   readonly hasStatus: boolean
-  /** The paths of what `/scale` serves. Left out: `/scale` is not served. */
+  /** The paths of the members that `/scale` shows and changes. Left out: `/scale` is not served. */
   readonly scale?: ScalePaths
   /** Whether PUT creates a missing object. */
   readonly createOnUpdate: boolean

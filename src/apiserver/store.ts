@@ -197,7 +197,7 @@ export class Collection {
     const change = { ...written, bytes: bytesOf(written.object, written.previous) }
     this.#history.push(change)
     this.#historyBytes += change.bytes
-    // Twice the limit, so that the cost of the copy is spread over many writes.
+    // Waits for twice the limit, so that the cost of the copy is spread over many writes.
     if (this.#history.length >= 2 * this.#historyLimit) this.#drop(this.#history.length - this.#historyLimit)
     if (this.#historyBytes > MAX_HISTORY_BYTES) this.#drop(this.#olderHalf())
     for (const listener of this.#listeners) listener(change)
@@ -230,7 +230,7 @@ export interface Conversion {
   readonly fromStored: (object: StoredObject) => StoredObject
 }
 
-/** The operations of a collection that requests use, whichever form of its objects they see. */
+/** The operations of a collection that requests use, with objects in the form of the requested kind. */
 export type Objects = Pick<Collection, 'get' | 'keys' | 'put' | 'remove' | 'changesAfter' | 'at' | 'subscribe'>
 
 /** The objects of a collection in another form than the stored one. */

@@ -180,7 +180,7 @@ function checkElements(...lists: readonly List[]): void {
   if (types.size > 1) throw internalError(`list element types are not identical: ${goText(lists)}`)
 }
 
-/** The items of a list, after each item of a patch was merged into the item with its key, or added. */
+/** The items of a list after a patch: each item of the patch is merged into the item with the same key, or added. */
 function mergedItems(live: List, patch: List, key: string, schema: Schema | undefined, depth: number): List {
   const items = schema?.type === 'list' ? schema.items : undefined
   const deleted = new Set<string>()

@@ -20,7 +20,7 @@ export interface WatchContext {
   readonly store: Store
   readonly clock: Clock
   readonly random: Random
-  /** A watcher with more pending events than this is disconnected. */
+  /** A watcher with more pending events than this, beside the number of its initial events, is disconnected. */
   readonly bufferLimit: number
 }
 
@@ -66,7 +66,7 @@ export function openWatch(
   const deliver = (change: Change): void => {
     const event = eventIn(change)
     if (event === undefined) return
-    // If the previous state did not match, the watch never sent it. Then the whole object counts.
+    // If the previous state did not match, the watch did not send it. Then the whole object counts.
     const isNew = event.type === 'ADDED' && change.type !== 'ADDED'
     stream.push(event, isNew ? bytesOf(change.object, undefined) : change.bytes)
   }
@@ -190,7 +190,8 @@ class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
   #ended = false
 
   /**
-   * `first` are the initial events. Beside them, up to `limit` events may wait, with about MAX_WAITING_BYTES in total.
+   * `first` are the initial events. At most `limit` more events than these may wait at once, with about
+   * MAX_WAITING_BYTES in total.
    */
   constructor(first: readonly WatchEvent[], limit: number) {
     this.#events = first.map((event) => ({ event, bytes: 0 }))

@@ -36,7 +36,6 @@ export interface WriteContext {
   readonly random: Random
   /** The Namespace of this name; undefined if there is none. */
   readonly namespace: (name: string) => StoredObject | undefined
-  /** The kind of Namespaces. */
   readonly namespaceKind: Kind
 }
 
@@ -178,7 +177,7 @@ export function updateObject(
 
 /**
  * Deletes an object, or marks it deleted while finalizers or a grace period retain it.
- * @returns the remaining object, and whether it is gone
+ * @returns the object or, if it is gone, its last state
  * @throws Refusal
  */
 export function deleteObject(
@@ -254,7 +253,7 @@ function markDeleted(kind: Kind, live: StoredObject, request: DeleteRequest, clo
   return deepFrozen(kind.forDelete?.(object) ?? object)
 }
 
-/** The finalizers with that of the policy, and without those of the other policies. */
+/** The finalizers after a deletion: with that of its propagation policy, without those of other policies. */
 function finalizersAfter(finalizers: readonly string[], policy: DeleteRequest['propagation']): readonly string[] {
   if (policy === undefined) return finalizers
   const own = policy === 'Orphan' ? ['orphan'] : policy === 'Foreground' ? ['foregroundDeletion'] : []

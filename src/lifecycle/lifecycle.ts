@@ -101,7 +101,7 @@ export class Lifecycle {
     this.#options = options
   }
 
-  /** Adds a long-lived part. @throws Error for a name that is taken, or after the start. */
+  /** Adds a long-lived part. @throws Error for an empty or taken name, or after the start. */
   part(name: string, run: Part): void {
     this.#register('part', name, this.#parts)
     this.#parts.set(name, run)
@@ -110,7 +110,7 @@ export class Lifecycle {
   /**
    * Adds a hook that runs after the start. Until the hook has finished, the check `poststarthook/NAME` fails with "not
    * finished" on readyz and healthz.
-   * @throws Error for a name that is taken, or after the start.
+   * @throws Error for an empty or taken name, or after the start.
    */
   postStartHook(name: string, hook: PostStartHook): void {
     this.#register('PostStartHook', name, this.#postStart)
@@ -121,15 +121,13 @@ export class Lifecycle {
     this.#postStart.set(name, entry)
   }
 
-  /** Adds a hook that runs before the end. @throws Error for a name that is taken, or after the start. */
+  /** Adds a hook that runs before the end. @throws Error for an empty or taken name, or after the start. */
   preShutdownHook(name: string, hook: PreShutdownHook): void {
     this.#register('PreShutdownHook', name, this.#preShutdown)
     this.#preShutdown.set(name, hook)
   }
 
-  /**
-   * Adds a health check to the given endpoints. @throws Error for a name that is taken, or after the start.
-   */
+  /** Adds a health check to the given endpoints. @throws Error for an empty or taken name, or after the start. */
   healthCheck(
     name: string,
     fault: HealthCheck['fault'],

@@ -266,7 +266,7 @@ function checkPath(field: string, path: string | undefined, errors: FieldErrors)
   else if (parseJsonPath(path) === undefined) errors.invalid(field, path, 'is an invalid or unsupported JSON path')
 }
 
-/** Checks a name, because names are parts of paths. */
+/** Refuses a name that is not an RFC 1035 label, because names are parts of URL paths. */
 function checkLabel(field: string, text: string | undefined, errors: FieldErrors): void {
   const fault = text ? dns1035LabelFault(text) : undefined
   if (fault !== undefined) errors.invalid(field, text, fault)

@@ -202,7 +202,7 @@ function completed(draft: Draft, openApi: JsonSchema, unknown: string[]): Draft 
   }
 }
 
-/** Metadata without its unknown fields. The schema cannot preserve them, because metadata is a struct in Go. */
+/** Metadata without its unknown fields. No schema can preserve them, because metadata is a struct in Go. */
 function knownMetadata<T>(metadata: T, unknown: string[]): T {
   if (!isRecord(metadata)) return metadata
   const others = Object.keys(metadata).filter((name) => !metadataNames.has(name))

@@ -344,7 +344,7 @@ export function checkAddresses(spec: ServiceSpec, live: ServiceSpec | undefined,
   if (checkIps(ips, live?.clusterIPs ?? [], path, errors)) checkFamiliesOfIps(ips, ipFamilies, path, errors)
 }
 
-/** Checks that each value is an address, or the only value `None`. Returns whether it is so. */
+/** Checks that each value is an address, or the only value `None`. Returns whether all are valid. */
 function checkIps(ips: readonly string[], live: readonly string[], path: string, errors: FieldErrors): boolean {
   let areValid = true
   for (const [index, ip] of ips.entries()) {

@@ -176,7 +176,7 @@ function withPorts(
   const given = spec.ports ?? []
   const pairs = new Set(given.map(({ protocol, nodePort }) => `${protocol} ${nodePort}`))
   const reserved = new Set([...allPortsOf(old), ...allPortsOf(spec)])
-  /** A NodePort of each port number so far. */
+  /** The first NodePort of each port number so far. */
   const chosen = new Map<number, number>()
   /** The given NodePorts so far. */
   const used = new Set<number>()

@@ -73,8 +73,8 @@ export class Announcements {
   /** Detects another apiserver-bootstrap with another lease store. */
   readonly #otherStore = new OtherReconciler()
   /**
-   * For each object the last write whose answer was lost. A repetition of the same write on the same observed state is
-   * not reported again.
+   * For each object, the last write whose answer was lost. If the write is repeated and its answer is lost again, it is
+   * not logged again.
    */
   readonly #unanswered = new Map<string, string>()
 
@@ -96,12 +96,12 @@ export class Announcements {
     if (correction?.isFight === true) return
     if (change !== undefined && correction === undefined) this.#announceMasters(change, stored ?? found)
     const wrong = isList && correction === undefined ? reasons.filter((reason) => reason !== 'addresses') : reasons
-    // Objects that were missing at the start are not reported, and neither are slices that follow the Endpoints.
+    // No Event for an object that was missing at the start, nor for a slice that follows the Endpoints.
     if (correction === undefined && (found === undefined || resource.kind === 'EndpointSlice')) return
     if (wrong.length > 0) this.#record('KubernetesServiceReset', resource, stored ?? found, resetNote(write, wrong))
   }
 
-  /** Reports other hosts with this master's address, after it has created its lease. `leases` are all leases. */
+  /** Reports other hosts with this master's address, after this master has created its lease. `leases`: all leases. */
   announced(own: Holder, leases: readonly MasterLease[]): void {
     const address = addressOf(own)
     const hosts = leases.flatMap((lease) =>

@@ -44,7 +44,7 @@ export interface KubernetesServiceOptions extends InformerContext {
   /** Undefined with a reconciler that lists no master. */
   readonly address: Address | undefined
   readonly service: ServiceSettings
-  /** How often to reconcile without a change, in milliseconds. */
+  /** The time between two reconciliations without a change, in milliseconds. */
   readonly intervalMs: number
 }
 
@@ -55,8 +55,8 @@ export interface KubernetesServiceOptions extends InformerContext {
  * object never overlap, and triggers that wait are merged into one. If the watches show everything in sync, a
  * reconciliation sends no request, except the one for the leases at each interval.
  *
- * A watch may lose an event and continue. So each interval also reads the Service, the Endpoints and a slice live: with
- * the leases that is at most four requests. The reads run beside the reconciliations, which never wait for one.
+ * A watch may lose an event and continue. So each interval also reads the Service, the Endpoints and a slice live: at
+ * most three requests, besides the read of the leases. Reconciliations never wait for these reads.
  *
  * The Service and the list have separate loops with separate back-off, because a refused or contested write of one must
  * not delay the other.
@@ -75,7 +75,7 @@ export class KubernetesServiceController {
   readonly #ports: readonly EndpointPort[]
   /** Resolves after the first read of the members, successful or not. */
   readonly #membersAsked = Promise.withResolvers<void>()
-  /** Whether the last read of the members succeeded. */
+  /** Whether the last read of the members succeeded, so that their demand is known. */
   #known = false
   #lastDemand: ServiceDemand = unknownMembers
   #foreignPorts = ''
@@ -164,8 +164,8 @@ export class KubernetesServiceController {
   }
 
   /**
-   * The objects to read live in a round. Two slices take turns. The second slice is read only if it is wanted or a
-   * watch shows it.
+   * The objects to read live in a round. The second slice is read only if it is wanted or a watch shows it. Then the
+   * two slices take turns.
    */
   #toRead(round: number): readonly Followed[] {
     const { address, reconciler } = this.#options

@@ -53,7 +53,10 @@ export class KubernetesServiceDuty {
     }
   }
 
-  /** Stops reconciling, then handles this master's address as `mode` demands, retrying until the signal is aborted. */
+  /**
+   * Stops reconciling, then handles this master's address as `mode` demands. Retries until the signal is aborted, and
+   * gives up earlier if the servers do not answer.
+   */
   async stop(mode: OnShutdown, signal: AbortSignal): Promise<void> {
     this.#stopping.abort(new Error('stopping'))
     await this.#loops.catch(() => {})
@@ -113,8 +116,8 @@ export class KubernetesServiceDuty {
   }
 
   /**
-   * Removes the address that an earlier life of this master has listed, because it sends clients to a server that is
-   * not ready. It stays if it is the only one, or if the server is ready.
+   * Removes the address that an earlier life of this master has listed, because it leads clients to a server that is
+   * not ready. The address stays if no other is listed, or if the server is ready.
    */
   async #clearAway(reconciler: EndpointReconciler, signal: AbortSignal): Promise<void> {
     const { address, monitor, clock, logger, securePort } = this.#options

@@ -26,8 +26,8 @@ export interface ListPlan {
   /** The addresses of the slice of the second family. Without any, there must be no such slice. */
   readonly secondAddresses: readonly string[]
   /**
-   * Planned without leases: each master plans another list. So if the write of the Endpoints is refused, the slices do
-   * not follow the plan, because the masters would overwrite each other's slices without end.
+   * Whether the plan was made without leases. Then each master plans another list, and if the write of the Endpoints is
+   * refused, the slices do not follow the plan: the masters would overwrite each other's slices without end.
    *
    * @default false
    */
@@ -37,8 +37,8 @@ export interface ListPlan {
 /**
  * Reads and writes Endpoints `default/kubernetes` together with the EndpointSlice of that name.
  *
- * It has no state between calls: every write is guarded by a read in the same call. A conflict rejects, and the caller
- * reconciles again. Upstream: pkg/controlplane/reconcilers/endpointsadapter.go.
+ * It has no state between calls: every write is guarded by a read in the same call. After a conflict the call rejects,
+ * and the caller reconciles again. Upstream: pkg/controlplane/reconcilers/endpointsadapter.go.
  */
 export class EndpointsAdapter {
   readonly #api: KubeApi
@@ -87,9 +87,10 @@ export class EndpointsAdapter {
   }
 
   /**
-   * Gets a plan for the stored objects from `plan`, and executes it. Resolves with whether there was one. `plan` must
-   * read the leases after the objects were read, so that this write conflicts if another master wrote a plan from newer
-   * leases. If the server serves no Endpoints, there is no list that could be out of sync, and the result is true.
+   * Gets a plan for the stored objects from `plan`, and executes it. Resolves with whether there was a plan. `plan`
+   * must read the leases after the objects were read, so that this write conflicts if another master wrote a plan from
+   * newer leases. If the server serves no Endpoints, there is no list that could be out of sync, and the result is
+   * true.
    */
   async reconcile(
     plan: (stored: ObservedEndpoints) => Promise<ListPlan | undefined>,
@@ -107,7 +108,7 @@ export class EndpointsAdapter {
    * Executes a plan for the Endpoints, then makes the slices follow the stored Endpoints. Back-off applies to each
    * object separately: slices follow the plan even while the write of the Endpoints waits, or is always refused (but
    * see {@link ListPlan.withoutLeases}). Endpoints that another client created meanwhile are not an error: the next
-   * reconciliation reads them.
+   * reconciliation reads them. Rejects with {@link NoLiveMasters} if the plan is to refuse.
    */
   async execute(
     { endpoints: action, secondAddresses, withoutLeases = false }: ListPlan,

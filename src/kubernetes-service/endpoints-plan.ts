@@ -24,7 +24,7 @@ export interface EndpointsObservation {
   readonly addresses: readonly string[]
   readonly current: Endpoints | undefined
   readonly ports: readonly EndpointPort[]
-  /** False: masters may want different ports. Found ones stay, unless the object or its subset is created again. */
+  /** False if masters may want different ports. Ports then stay, unless the object or its subset is created again. */
   readonly reconcilePorts: boolean
   /** This master is leaving: the list may become empty, and missing Endpoints are not created. */
   readonly stopping: boolean
@@ -116,7 +116,7 @@ const LABELS = { [SERVICE_NAME_LABEL]: KUBERNETES_SERVICE.name }
  * Decides what must change so that EndpointSlice `default/kubernetes` equals the Endpoints of that name.
  *
  * Pure. Unlike upstream (`EndpointsAdapter` in pkg/controlplane/reconcilers/endpointsadapter.go), an update preserves
- * foreign annotations and other metadata, and is guarded by the object's resourceVersion.
+ * foreign metadata except labels, and is guarded by the object's resourceVersion.
  */
 export function planEndpointSlice(
   endpoints: Endpoints,
@@ -126,10 +126,10 @@ export function planEndpointSlice(
 }
 
 /**
- * Decides what must change so that a second slice is as desired, or is removed if none is wanted.
+ * Decides what must change so that the second slice is as desired, or is removed if none is wanted.
  *
- * Pure. While a second slice is wanted, damage is corrected as in the first slice. If none is wanted, a slice is
- * removed only if it is evidently ours: it has only our label and no owner. A foreign slice of that name stays.
+ * Pure. While a second slice is wanted, damage is corrected as in the first slice. If none is wanted, an existing slice
+ * is removed only if it is evidently ours: it has only our label and no owner. A foreign slice of that name stays.
  */
 export function planSecondSlice(
   wanted: EndpointSlice | undefined,
@@ -142,7 +142,7 @@ export function planSecondSlice(
   return isOurs ? { type: 'remove', reasons: ['single-stack'] } : { type: 'none' }
 }
 
-/** Decides what must change so that a slice is as desired; foreign metadata is ignored. */
+/** Decides what must change so that a slice is as desired. Foreign labels are removed; other metadata is ignored. */
 function planSlice(wanted: EndpointSlice, current: EndpointSlice | undefined): RemovableAction<EndpointSlice> {
   if (current === undefined) return { type: 'create', object: wanted, reasons: ['missing'] }
   if (current.addressType !== wanted.addressType) {

@@ -30,21 +30,21 @@ interface Seen {
   readonly reason: string | undefined
   readonly renewal: string | undefined
   /**
-   * When we sent the last read that did not yet show this renewal, so that the lease lasts at least a TTL from then.
-   * Undefined for the first renewal that was seen.
+   * When we sent the last read that did not yet show this renewal. The lease lasts at least a TTL from then. Undefined
+   * for the first renewal that was seen.
    */
   readonly notYetMs: number | undefined
   /** When we sent the last read that showed this renewal. */
   readonly readMs: number
-  /** When we sent the first read that no longer showed the lease. */
+  /** When we sent the first read that no longer showed the lease; undefined while reads show it. */
   readonly endedMs: number | undefined
 }
 
 const STATES: readonly Seen['state'][] = [...HOLDER_STATES, 'foreign', 'suspected-expiry']
-/** How many past addresses to remember, to report why they are gone. */
+/** How many addresses to remember, past ones included, to report why they are gone. */
 const MAX_REMEMBERED = 256
 
-/** What one master knows of the others, for metrics and Events: which live, which are gone, since when and why. */
+/** The fleet as one master knows it, for metrics and Events: which masters live, which are gone, since when and why. */
 export class FleetView {
   readonly #clock: Clock
   readonly #ttlMs: number
@@ -95,7 +95,7 @@ export class FleetView {
         reason: holder?.reason,
         ...timesOf(lease, this.#seen.get(address), sentMs),
       }
-      // Moved to the end, so that the oldest ones are forgotten first.
+      // Moved to the end, so that the addresses that were not read for longest are forgotten first.
       this.#seen.delete(address)
       this.#seen.set(address, seen)
     }
@@ -131,7 +131,7 @@ export class FleetView {
     return { reason: seen.host === undefined ? 'leaving' : 'evicted' }
   }
 
-  /** Whether an address had a lease, or a record of its own, at the last read of the leases. */
+  /** Whether an address had a lease, a lease with a suspected expiry, or a record alone, at the last read. */
   isLive(address: string): boolean {
     return this.#live.has(address)
   }

@@ -29,8 +29,8 @@ export function keepingPlaces(
   const { endpoints, slice } = current
   if (endpoints === undefined && slice === undefined) return leases
   if (!leases.some(({ expirySuspected, found }) => expirySuspected || found)) return leases
-  // If Endpoints list none of the leases, they are damaged. All found leases are then listed, and those with a
-  // suspected expiry if the slice still lists them.
+  // If Endpoints list none of the leases, they are missing or damaged. All found leases are then listed, and those with
+  // a suspected expiry if the slice still lists them.
   const inEndpoints = endpoints === undefined ? [] : addressesIn(endpoints)
   const inSlice = addressesInSlice(slice)
   const isSpoiled = !leases.some(({ address }) => inEndpoints.includes(address))
@@ -87,7 +87,7 @@ export function secondAddresses(
   return [...new Set(listedLeases(leases).flatMap(({ holder }) => holder?.addresses[1] ?? []))].sort()
 }
 
-/** Whether an address is of none of these leases, and not of `self`, whose own lease the read may not show. */
+/** Returns a test whether an address belongs to none of these leases, nor to `self`, whose lease may be missing. */
 export function unknownTo(leases: readonly MasterLease[], self: Holder): (address: string) => boolean {
   const ofLeases = leases.flatMap(({ address, holder }) => [address, ...(holder?.addresses ?? [])])
   const known = new Set([...ofLeases, ...self.addresses])
@@ -138,9 +138,9 @@ export function masterKey(holder: Holder): string {
 }
 
 /**
- * Whether every live master wants these ports. A lease without a holder record states no ports, so there is no
- * agreement. So masters do not fight during a rolling change of ports: it is made when the last of them wants the new
- * ones.
+ * Whether every live master wants these ports; true without leases. A lease without a holder record states no ports, so
+ * there is no agreement. The ports change only when the last master wants the new ones, so masters do not fight during
+ * a rolling change.
  */
 export function portsAgreed(leases: readonly MasterLease[], { securePort, nodePort }: HolderPorts): boolean {
   return leases.every(({ holder, expirySuspected }) => {
@@ -156,7 +156,7 @@ export interface LifeSpan {
   readonly now: string
 }
 
-/** A LifeSpan in milliseconds. It formats them only on demand, because most reads of a listed master need no text. */
+/** A LifeSpan in milliseconds. Formats its times only on demand, because most reads of a listed master need no text. */
 export class MeasuredSpan implements LifeSpan {
   readonly #beganMs: number
   readonly #nowMs: number
@@ -178,7 +178,7 @@ export class MeasuredSpan implements LifeSpan {
 /**
  * Whether a lease is of a later life of this master than `self`: it began after `self` and not in the future. (A start
  * in the future is of an earlier life, before the host's clock was set back.) If two lives overlap while the store is
- * away, the earlier one may read the lease of the later one.
+ * away, the earlier life may read the lease of the later one.
  */
 export function isOfLaterLife({ holder }: MasterLease, self: Holder, { began, now }: LifeSpan): boolean {
   if (holder === undefined || holder.instanceId === self.instanceId || masterKey(holder) !== masterKey(self))
@@ -187,7 +187,7 @@ export function isOfLaterLife({ holder }: MasterLease, self: Holder, { began, no
 }
 
 /**
- * `self` with a start after that of every earlier life of this master that still has a lease, because the host's clock
+ * `self`, with its start moved after that of every earlier life of this master that still has a lease: the host's clock
  * may have been set back since.
  */
 export function startedAfter(leases: readonly MasterLease[], self: Holder, span: LifeSpan): Holder {
@@ -199,6 +199,6 @@ export function startedAfter(leases: readonly MasterLease[], self: Holder, span:
     .at(-1)
   if (latest === undefined || latest < self.startedAt) return self
   const startedAt = formatMicroTime(parseTime(latest) + 1)
-  // If no later start can be written, this life waits until that lease has gone.
+  // If the record cannot hold a later start, this life waits until the lease of the earlier life is gone.
   return isStart(startedAt) ? { ...self, startedAt } : self
 }

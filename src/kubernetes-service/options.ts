@@ -9,7 +9,7 @@ import { parsePortRange, portRangeContains } from '../net/host-port.ts'
 import type { ServiceCidrValues } from '../service-cidr/options.ts'
 import { unlistableReason } from './identity.ts'
 
-/** An address at which clients can reach a server. @throws AddressError */
+/** Parses an address. @throws AddressError if it is malformed, or if no client can reach a server at it. */
 export function parseAdvertised(text: string): Address {
   const address = parseAddress(text)
   const reason = unlistableReason(address)
@@ -138,9 +138,9 @@ export const kubernetesServiceOptions = {
 export type KubernetesServiceValues = ValuesOf<typeof kubernetesServiceOptions>
 
 /**
- * Why the TTL does not fit the interval; undefined if it does. If it is too short, one missed renewal ends the lease.
- * (TTL minus interval also limits the time of a request for it.) If it is too long, a dead master stays listed for too
- * long. `interval` is the name of the interval in the message.
+ * Why the TTL does not fit the interval; undefined if it does. If the TTL is too short, one missed renewal ends the
+ * lease. (TTL minus interval also limits the time of a request for the lease.) If the TTL is too long, so is the time
+ * for which a dead master stays listed. `interval` is the name of the interval in the message.
  */
 export function ttlFault(leaseTtlMs: number, reconcileIntervalMs: number, interval: string): string | undefined {
   const leastMs = 1.5 * reconcileIntervalMs

@@ -5,7 +5,7 @@ import type { Logger } from '../telemetry/logger.ts'
 import { noOutages, type Outages, type Symptom } from '../telemetry/outages.ts'
 import { isServing, neverReady, nextReadiness, type ReadinessState } from './membership/readiness.ts'
 
-/** How often a server that has not been ready yet is probed; upstream's period. */
+/** The time between two probes of a server that has not been ready yet, in milliseconds; as upstream. */
 const STARTING_PERIOD_MS = 100
 
 export interface ReadinessMonitorOptions {
@@ -56,7 +56,7 @@ export class ReadinessMonitor {
     return () => this.#handlers.delete(handler)
   }
 
-  /** Probes once, now. */
+  /** Probes once, now. Rejects only with the signal's reason. */
   async probe(signal: AbortSignal): Promise<ReadinessAnswer> {
     const { readiness, clock, logger } = this.#options
     const sentAtMs = clock.monotonicMs()
@@ -65,7 +65,7 @@ export class ReadinessMonitor {
     if (answer.answered) this.#lastAnswerMs = nowMs
     const before = this.#state
     const after = nextReadiness(before, answer, nowMs)
-    // With the startup gate a server that was ready once counts as ready; if it dies, its lease is not renewed.
+    // With the gate `startup` a server that was ready once stays ready; if it dies, its lease is not renewed.
     const counts = this.#options.gate === 'continuous' || (before.phase === 'starting' && after.phase === 'ready')
     if (counts) this.#state = after
     const wasReady = this.#options.gate === 'startup' && this.#state.phase !== 'starting'

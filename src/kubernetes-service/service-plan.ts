@@ -39,8 +39,8 @@ export type SecondClusterIp = 'configured' | 'any' | 'if-possible'
  * Decides what must change so that Service `default/kubernetes` has its ports, type and families.
  *
  * Pure. An existing Service keeps its ClusterIP, whatever the range. Upstream creates the Service but never corrects it
- * (pkg/controlplane/controller/kubernetesservice/controller.go); the result here is that of its unused `reconcile`
- * path.
+ * (pkg/controlplane/controller/kubernetesservice/controller.go). The corrections here are those of its unused
+ * `reconcile` path.
  *
  * A Service without an address gets only its first one; the next plan adds the second. If a server refuses one of two
  * addresses, it leaves the other allocated without a Service (`allocClusterIPs` in
@@ -61,7 +61,7 @@ export function planService(
   const reasons: string[] = []
   if (settled && spec?.type !== type) reasons.push('type')
   if (settled && !samePorts(spec?.ports ?? [], ports)) reasons.push('ports')
-  // A selector hands the Endpoints to the endpoints controllers, which would empty them.
+  // With a selector the endpoints controllers would manage the Endpoints, and empty them.
   if (Object.keys(spec?.selector ?? {}).length > 0) reasons.push('selector')
   const families = planFamilies(spec, settings, stack, second)
   if (families !== undefined) reasons.push('families')
@@ -70,7 +70,7 @@ export function planService(
   const { selector: _selector, ...retained } = { ...spec, ...families }
   if (!settled) return { type: 'update', object: { ...current, spec: retained } as Service, reasons }
   const { externalName: _externalName, loadBalancerSourceRanges: _ranges, ...ofAnyType } = retained
-  // An ExternalName Service has released its addresses.
+  // A Service without a ClusterIP was of the type ExternalName, and has released its addresses.
   const isReleased = (spec?.clusterIP ?? '') === ''
   const addresses = isReleased ? { clusterIP: settings.clusterIp, clusterIPs: [settings.clusterIp] } : {}
   const next = { ...ofAnyType, ...addresses, type, ports }
@@ -96,9 +96,9 @@ interface FamilyFields {
 /**
  * Decides which addresses and families a Service must get; undefined if those that it has must stay.
  *
- * The first address of a Service never changes, and an existing second one stays too: both may be in use. So the second
- * family is the one that the first address does not have. A server releases a second address only when all three fields
- * demand it (pkg/registry/core/service/storage/alloc.go).
+ * The first address of a Service never changes. While two families are wanted, an existing second address stays too:
+ * both may be in use. So the second family is the one that the first address does not have. A server releases a second
+ * address only when all three fields demand it (pkg/registry/core/service/storage/alloc.go).
  */
 function planFamilies(
   spec: Service['spec'],

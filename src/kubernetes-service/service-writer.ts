@@ -6,7 +6,7 @@ import type { ObjectAction, ObjectWriter } from './guarded-writes/object-writer.
 import { KUBERNETES_SERVICE } from './identity.ts'
 import { planService, type SecondClusterIp, type ServiceDemand, type ServiceSettings } from './service-plan.ts'
 
-/** A server releases the address of a deleted Service before it has refused it this many times in a row. */
+/** Less is requested after this many refusals in a row: by then a server has released a deleted Service's address. */
 const PATIENCE = 10
 
 export interface ServiceWriterOptions {
@@ -22,7 +22,7 @@ export class ServiceWriter {
   readonly #second = new SecondClusterIpDemand()
   #foreignClusterIp: string | undefined
   #refusalReported = false
-  /** Whether the last creation was refused. */
+  /** Whether the last creation failed. */
   #creationRefused = false
   #isAway = false
 
@@ -31,8 +31,8 @@ export class ServiceWriter {
   }
 
   /**
-   * Whether no write is needed now, according to a cache; a correction may have to wait while another writer keeps
-   * overwriting.
+   * Whether no write is needed now, according to a cache: the Service is in sync, or its correction must wait because
+   * another writer keeps overwriting it.
    */
   isSatisfied(cached: Service | undefined, demand: ServiceDemand): boolean {
     return this.#options.writer.isSettled(services, this.#plan(cached, demand), cached)
@@ -46,8 +46,8 @@ export class ServiceWriter {
   }
 
   /**
-   * Called when the API server was lost, or is back. It may have been restarted with other ranges, and refuses every
-   * address in them until it has read them. So all attempts begin again.
+   * Called when the API server was lost, or is back. The server may have been restarted with other ranges, and refuses
+   * every address in them until it has read them. So all attempts begin again.
    */
   noticeAvailability(available: boolean): void {
     this.#isAway = !available
@@ -56,10 +56,10 @@ export class ServiceWriter {
 
   /**
    * Reconciles the Service. A cached Service is first read live. A missing one is created without a read, because the
-   * server refuses to create it twice. After a refused creation the Service is read, too: a watch may have missed it,
-   * and a server that has it already refuses its address as taken. A Service that another client created meanwhile is
-   * handled the next time; a conflict rejects. A refused second address is not requested again until
-   * {@link renewDemand}.
+   * server refuses to create it twice. After a failed creation the Service is also read: a watch may have missed it,
+   * and a server that already has it refuses its address as taken. A Service that another client created meanwhile is
+   * handled the next time. Rejects after a conflict and other failures. A second address that was refused
+   * `PATIENCE` times is not requested again until {@link renewDemand}.
    */
   async reconcile(cached: Service | undefined, demand: ServiceDemand, signal: AbortSignal): Promise<void> {
     const isRead = cached !== undefined || this.#creationRefused
@@ -112,7 +112,7 @@ export class ServiceWriter {
 }
 
 /**
- * Remembers which second address to request from a server. After refusals it requests less, until the server accepts.
+ * Decides which second address to request from a server. After refusals it requests less, until the server accepts.
  *
  * An address may be refused because another Service has it, or because it leaked: an API server with only one family
  * does not release addresses of the other. The family may be refused because the server has only one.
@@ -126,7 +126,7 @@ class SecondClusterIpDemand {
   }
 
   /**
-   * Called when a write that requested a second address was refused; one with `if-possible` requests none. Returns
+   * Called when a write that requested a second address was refused; a write with `if-possible` requests none. Returns
    * whether less is requested from now on.
    */
   refused(): boolean {
@@ -137,8 +137,8 @@ class SecondClusterIpDemand {
   }
 
   /**
-   * Requests everything again, with all attempts: the Service has got its second address, or the server may be another
-   * one now.
+   * Requests everything again, with all attempts: the Service has got its second address, or the server may have been
+   * replaced.
    */
   reset(): void {
     this.#present = 'configured'

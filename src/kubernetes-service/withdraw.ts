@@ -19,8 +19,9 @@ import {
 } from './members.ts'
 
 /**
- * The result of a request to withdraw: the address is not listed any more, or others remove it; it stays because no
- * other master is ready; or the request matches no single master. `reason` is one line for a person.
+ * The result of a request to withdraw. `withdrawn`: the record is marked, and the address was removed, is removed by
+ * other masters, or stays for another holder. `last-one`: the address stays, because no other master is ready.
+ * `nothing`: the request matches no single master. `reason` is one line for a person.
  */
 export interface Withdrawal {
   readonly type: 'withdrawn' | 'last-one' | 'nothing'
@@ -32,8 +33,8 @@ interface WithdrawOptions {
   readonly leases: MasterLeases
   readonly adapter: EndpointsAdapter
   /**
-   * The master: host and address, or host alone if it holds one lease. Its `instanceId` is ignored: that of the lease
-   * is used.
+   * The master: host and address, or host alone if the host holds one lease. Its `instanceId` is ignored: that of the
+   * lease is used.
    */
   readonly self: Holder
   readonly always: boolean
@@ -49,15 +50,17 @@ interface WithdrawOptions {
  * Removes a master's address from outside its process. It marks the master's record as withdrawn, so that the process
  * does not announce the address again until it is restarted.
  *
- * The last master stays listed unless `always` is set. A master that is already withdrawn stays so. One that is
- * restarted meanwhile, so that the mark concerns its earlier life, is withdrawn in its new one. If the API server
- * does not answer while another master serves, the mark is enough: that master removes the address from the list.
+ * The last master stays listed unless `always` is set. A master that is already withdrawn stays so. If a master is
+ * restarted meanwhile, the mark concerns its earlier life, and its new life is withdrawn too. If the API server does
+ * not answer while another master serves, the mark is enough: that master removes the address from the list.
  *
  * This process has just started, and a Lease object does not show a new reader whether it has ended. So every lease in
- * the store of Lease objects is {@link MasterLease.found}. Its master counts as alive only if its address is listed: if
- * it is not, the running masters may have removed it. If the leases of all others seem to have ended, this waits up to
- * 1.2 reconcile intervals for one to be renewed; without a renewal this master is the last one. (After a power failure
- * all other listed masters may be dead.)
+ * the store of Lease objects is {@link MasterLease.found}. Its master counts as alive only if its address is listed,
+ * because the running masters may have removed an address that is not. If the leases of all other masters seem to have
+ * ended, this waits up to 1.2 reconcile intervals for one to be renewed; without a renewal this master is the last one.
+ * (After a power failure all other listed masters may be dead.)
+ *
+ * Rejects with the error of the lease store or the API server, or with {@link NoLiveMasters}.
  */
 export async function withdraw(options: WithdrawOptions, signal: AbortSignal): Promise<Withdrawal> {
   const { leases, adapter, self, always, place, fleet } = options

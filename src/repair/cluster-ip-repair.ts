@@ -12,7 +12,7 @@ import type { RangeChange, RangeName, RangeRegistry } from './registries/range-r
 import { REQUEST_TIMEOUT_MS, type Repair } from './repair.ts'
 import { clusterIpsOf } from './service-claims.ts'
 
-/** The time between two checks, in milliseconds, while it is unknown what the server uses. */
+/** The time between two checks, in milliseconds, while it is unknown whether the server has the IPAddress API. */
 const UNDECIDED_PERIOD_MS = 200
 /**
  * A server that lacks the IPAddress API for this long, in milliseconds, does not have it. A starting server may lack it
@@ -36,14 +36,14 @@ interface ClusterIpRepairOptions {
   readonly random: Random
   readonly logger: Logger
   readonly availability: AvailabilityReporter
-  /** How often a server without a bitmap is checked for one, in milliseconds. */
+  /** The time between two reads of the registry, in milliseconds, once the server is known to serve IPAddresses. */
   readonly intervalMs: number
 }
 
 /**
- * Repairs the allocations of ClusterIPs: the IPAddress objects if the server serves them, and the bitmaps if it serves
- * no IPAddresses or is seen to use bitmaps too. Servers from 1.31 to 1.34 write both. For them the repair of the
- * bitmaps finds leaked bits, which upstream misses.
+ * Repairs the allocations of ClusterIPs: the IPAddress objects if the server serves them, and the bitmaps if the server
+ * serves no IPAddresses or is seen to use bitmaps too. Servers from 1.31 to 1.34 write both. For them the repair of
+ * the bitmaps finds leaked bits, which upstream misses.
  */
 export class ClusterIpRepair implements Repair {
   readonly #options: ClusterIpRepairOptions
@@ -122,8 +122,8 @@ export class ClusterIpRepair implements Repair {
   }
 
   /**
-   * Whether the bitmaps must be repaired; undefined while that is unknown. A number of milliseconds to wait if the
-   * registry cannot be read.
+   * Whether the bitmaps must be repaired; undefined while that is unknown. If the registry cannot be read: the
+   * milliseconds to wait before the next attempt.
    */
   async #need(signal: AbortSignal): Promise<'needed' | 'if used' | 'unneeded' | number | undefined> {
     const { ipAddresses, registry, clock, availability } = this.#options
@@ -178,7 +178,7 @@ export class BitmapUse {
   }
 
   /**
-   * Resolves when a Service and the bitmap get the same address, at most {@link REQUEST_TIMEOUT_MS} apart. Rejects
+   * Resolves when a Service and the bitmap have got the same address at most {@link REQUEST_TIMEOUT_MS} apart. Rejects
    * with the signal's reason.
    */
   async proven(signal: AbortSignal): Promise<void> {
@@ -232,8 +232,8 @@ export class BitmapUse {
   }
 
   /**
-   * Records in `here` that a Service or the bitmap got an address. If `there` has the address too, the server uses the
-   * bitmap.
+   * Records in `here` that a Service, or the bitmap, got an address. If `there` also has it, from the other of the two,
+   * the server uses the bitmap.
    */
   #note(ip: string, here: Recent, there: Recent): void {
     const nowMs = this.#options.clock.monotonicMs()

@@ -12,11 +12,11 @@ import { claimantsOf, surveyServices } from './bitmap/holdings.ts'
 import type { Finding } from './reporter.ts'
 import { trimService } from './service-claims.ts'
 
-/** Up to this many Services are read with one request each, in parallel. For more a list is cheaper. */
+/** Up to this many Services are read with one request each, in parallel. For more, one list is cheaper. */
 const FEW_SERVICES = 8
 
 /**
- * Reads Services from the API server, not from an informer, and returns them by `namespace/name`. Missing ones are
+ * Reads Services from the API server, not from an informer, and returns them by `namespace/name`. Missing Services are
  * omitted. Each Service is as it was at some moment after the call, reduced by {@link trimService}. Rejects with a
  * KubeError.
  */
@@ -54,7 +54,7 @@ export async function listServices(api: KubeApi, signal: AbortSignal): Promise<r
   return found
 }
 
-/** How many numbers are checked before a write, at most, after other writers were faster several times. */
+/** After other writers were faster several times, at most this many numbers are checked before a write. */
 const FEW_NUMBERS = 8
 
 /** The numbers of one range that Services hold. The Services have just been read from the API server. */

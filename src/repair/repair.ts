@@ -11,7 +11,10 @@ import type { RepairReporter } from './reporter.ts'
 export interface Repair {
   /** Repairs until the signal is aborted, then resolves. May be called once. */
   run(signal: AbortSignal): Promise<void>
-  /** Resolves after the first full pass that left everything in sync, or found nothing to repair on this server. */
+  /**
+   * Resolves after the first full pass whose writes all succeeded. A withheld range, or a finding that the repair may
+   * not correct, does not delay this.
+   */
   readonly settled: Promise<void>
   /** Why the repair cannot work now, as one line for a health check; undefined while it can. */
   fault(): string | undefined
@@ -25,9 +28,10 @@ export interface WritePermit {
    */
   readonly mode: 'repair' | 'report'
   /**
-   * Whether the next round of writes is permitted. Asks the server each time, unless the repair was requested by name,
-   * because a new server that does the repair itself may have replaced the previous one. Beside such a server nothing
-   * may be written: it exits if another writer is faster. Rejects with a RemoteError if no server answers.
+   * Whether the next round of writes is permitted. Unless the repair was requested by name, this asks the server each
+   * time, because a new server that does the repair itself may have replaced the previous one. Beside such a server
+   * nothing may be written: the server exits if another writer is faster. Rejects with a RemoteError if no server
+   * answers.
    */
   granted(signal: AbortSignal): Promise<boolean>
 }

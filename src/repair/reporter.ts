@@ -146,8 +146,8 @@ export class RepairMetrics {
   }
 
   /**
-   * Calls `report` before each scrape, in place of an earlier `report`. It sets by {@link usage} the gauges that are
-   * too expensive to update at every change.
+   * Calls `report` before each scrape, in place of an earlier `report`. `report` sets, by {@link usage}, the gauges
+   * that are too expensive to update at every change.
    */
   onCollect(report: () => void): void {
     this.#report = report
@@ -173,8 +173,8 @@ export class RepairMetrics {
 }
 
 /**
- * At most this many findings of one pass are logged, and recorded as Events, one by one. Of the others only the number
- * is logged, so that many findings cause little load.
+ * At most this many findings of one pass are logged, and recorded as Events, one by one. For the others only their
+ * number is logged, so that many findings cause little load.
  */
 const MAX_SINGLE_REPORTS = 20
 

@@ -8,7 +8,7 @@ import { trimmedReader } from '../protobuf/trimmed-objects.ts'
  */
 export function trimService({ apiVersion, kind, metadata, spec }: Service): Service {
   const { type, clusterIP, clusterIPs, healthCheckNodePort, ports } = spec ?? {}
-  // Of nothing, some servers write null.
+  // Some servers write null for an empty list.
   const numbered = (ports ?? []).filter(({ nodePort }) => nodePort)
   return {
     ...(apiVersion === undefined ? {} : { apiVersion }),

@@ -80,7 +80,7 @@ export class DefaultServiceCidrController {
     await this.#loop.run(signal)
   }
 
-  /** Plans from the cache. If that plan requires a write, plans again from a live read. */
+  /** Plans from the cache. If that plan requires more than a creation, plans again from a live read. */
   async reconcile(signal: AbortSignal): Promise<void> {
     const cached = this.#informer.store.get({ name: DEFAULT_SERVICE_CIDR })
     const planned = planServiceCidr(cached, this.#cidrs)
@@ -140,8 +140,8 @@ export class DefaultServiceCidrController {
       return await call()
     } catch (error) {
       if (action === 'create' && isKubeError(error, 'AlreadyExists')) {
-        // Another client was faster, or the watch has missed the creation. Without a restart of the informer, the
-        // creation would be repeated for ever.
+        // Another client was faster, or the watch has missed the creation. In the second case the creation would be
+        // repeated for ever without a restart of the informer.
         this.#informer.restart()
         return undefined
       }

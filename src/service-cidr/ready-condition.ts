@@ -10,7 +10,7 @@ export interface ReadyCondition {
 
 type Condition = NonNullable<NonNullable<ServiceCidr['status']>['conditions']>[number]
 
-/** The condition Ready that a ServiceCIDR has. */
+/** The condition Ready of a ServiceCIDR; undefined if it has none. */
 export function readyConditionOf({ status }: ServiceCidr): Condition | undefined {
   return status?.conditions?.find(({ type }) => type === 'Ready')
 }

@@ -67,8 +67,9 @@ export function nextContention(state: Contention, input: ContentionInput, nowMs:
 /**
  * When the next correction may be made. Pure.
  *
- * The longer the fight, the longer the wait: an eighth of its length, at most `mostMs`. So after the other writer has
- * stopped, the object is in sync again after at most an eighth of the fight's length.
+ * The longer the fight, the longer the wait: an eighth of its length, but at least 250 ms and at most `mostMs`. So
+ * after the other writer has stopped, the object is in sync again after about an eighth of the fight's length. Negative
+ * infinity without a fight: the next correction may be made at once.
  */
 export function correctionDueMs(state: Contention, mostMs: number): number {
   if (state.phase === 'calm') return Number.NEGATIVE_INFINITY
@@ -85,7 +86,7 @@ export function nextCheckMs(state: Contention, mostMs: number): number | undefin
   return state.inSyncSinceMs === undefined ? correctionDueMs(state, mostMs) : state.inSyncSinceMs + FIGHT.quietMs
 }
 
-/** Clients choose their own field manager, so only this many of them get their own value of the label. */
+/** Clients choose their own field manager, so only this many get a label value of their own; the rest share `other`. */
 const MAX_WRITERS = 20
 
 export interface ContentionReportsOptions {

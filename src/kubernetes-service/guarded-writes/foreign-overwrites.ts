@@ -27,8 +27,8 @@ import {
 interface ForeignOverwritesOptions extends ContentionReportsOptions {
   readonly clock: Clock
   /**
-   * The longest wait between two corrections, in milliseconds: upstream's reconcile interval, so we are never slower
-   * than upstream.
+   * The longest wait between two corrections, in milliseconds: the reconcile interval. With its default, 10 s as in
+   * upstream, we are never slower than upstream.
    */
   readonly intervalMs: number
 }
@@ -37,7 +37,7 @@ interface ForeignOverwritesOptions extends ContentionReportsOptions {
 export interface Correction {
   /** The field manager of the other writer; undefined if it left no trace. */
   readonly writer: string | undefined
-  /** The correction is part of a fight, which is reported as a whole. */
+  /** Whether the correction is part of a fight, which is reported as a whole. */
   readonly isFight: boolean
 }
 
@@ -56,7 +56,7 @@ interface Track {
 }
 
 /**
- * Detects which writers overwrite managed objects, and backs off from fighting them: see {@link nextContention}.
+ * Detects which writers overwrite managed objects, and delays corrections in a fight: see {@link nextContention}.
  *
  * A write is a correction if it restores content that was in sync before and that another writer changed. A write for
  * another reason, such as a new list of masters, is made at once even during a fight. Corrections wait only between
@@ -101,7 +101,7 @@ export class ForeignOverwrites {
     this.#next(track, 'in-sync')
   }
 
-  /** Called when another client has deleted an object before we could. Its absence then counts as in sync. */
+  /** Called when another client has deleted an object before this master could. Its absence then counts as in sync. */
   gone(resource: Resource<KubeObject>, object: KubeObject | undefined): void {
     const track = this.#track(resource, object)
     track.inSync = { content: contentOf(undefined), object: undefined }
@@ -308,8 +308,8 @@ export function isReconciler(manager: string): boolean {
 }
 
 /**
- * Detects an endpoint reconciler with other leases that overwrites the addresses again and again: too rarely for a
- * fight, but without an end. It is reported once.
+ * Detects an endpoint reconciler with other leases that overwrites the addresses again and again, too rarely for a
+ * fight. It is reported once, and again if it returns after ten minutes.
  */
 export class OtherReconciler {
   #firstMs = Number.NEGATIVE_INFINITY

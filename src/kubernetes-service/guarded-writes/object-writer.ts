@@ -38,7 +38,7 @@ export interface Written {
  * - `in-sync`: there was nothing to do.
  * - `waiting`: another writer keeps overwriting the object; the controller reconciles again when the back-off is over.
  * - `written`: the object was written.
- * - `overtaken`: somebody else has created it meanwhile; the next reconciliation reads it.
+ * - `overtaken`: another client has created or removed the object meanwhile; the next reconciliation reads it.
  */
 export interface Outcome<T> {
   readonly type: 'in-sync' | 'waiting' | 'written' | 'overtaken'
@@ -51,7 +51,7 @@ export interface ObjectWriterOptions {
   readonly metrics: Metrics
   /** Left out: writes never back off. */
   readonly overwrites?: ForeignOverwrites | undefined
-  /** Called after each write; of a replacement, after the deletion and after the creation. */
+  /** Called after each write, also one without an answer. A replacement is two writes: a deletion and a creation. */
   readonly onWritten?: ((written: Written) => void) | undefined
 }
 
@@ -90,9 +90,9 @@ export class ObjectWriter {
   }
 
   /**
-   * Carries out an action that was planned from `found`, as just read: its uid and resourceVersion guard the write. It
-   * is no failure if another client has already created the object, or removed one that was to be removed. Every other
-   * failure rejects.
+   * Carries out an action that was planned from `found`, which was just read: its uid and resourceVersion guard the
+   * write. Resolves with `overtaken` if another client has already created the object, or removed one that was to be
+   * removed. Rejects after every other failure.
    */
   async execute<T extends KubeObject>(
     resource: Resource<T>,

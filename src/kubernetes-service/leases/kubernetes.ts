@@ -34,15 +34,15 @@ export const HOLDER_ANNOTATION = 'apiserver-bootstrap/holder'
 const NAME_PREFIX = 'apiserver-bootstrap-'
 /**
  * The bounds for another master's TTL: at least `leastMs`, at most `mostMs` or `mostOwn` times this master's own TTL,
- * whichever is more. A lease of a day would list a dead master for a day; placeholders (docs/lease-stores.md) last five
- * minutes with a TTL of 15 s.
+ * whichever is more. Without bounds, a Lease of a day would list a dead master for a day. A TTL of 15 s allows the five
+ * minutes of a placeholder (docs/lease-stores.md).
  */
 const BELIEVED_TTL = { leastMs: 1_000, mostMs: 60_000, mostOwn: 20 }
-/** The most masters that are read, those with the oldest Leases first. No EndpointSlice holds more addresses. */
+/** Only this many Leases are read, the oldest ones, because no EndpointSlice holds more addresses. */
 const MAX_MASTERS = 1_000
 /**
- * The limit of reads that are caused by the end of another master's Lease, or by a change of it other than a renewal:
- * `burst` at once, and `qps` a second.
+ * The limit of reads that are caused by the end of a Lease, or by a change of one other than a renewal: `burst` at
+ * once, and `qps` a second.
  */
 const CHANGES = { burst: 30, qps: 4 }
 
@@ -54,7 +54,7 @@ interface KubernetesLeasesOptions extends EndedLeasesOptions {
   readonly intervalMs: number
   /** The namespace of the Leases. @default kube-system */
   readonly namespace?: string | undefined
-  /** Aborts requests that take too long. @default none, but for the API's own time-outs */
+  /** Aborts requests that take too long. @default only the API's own time-outs */
   readonly limit?: RequestLimit | undefined
 }
 
@@ -62,7 +62,7 @@ interface KubernetesLeasesOptions extends EndedLeasesOptions {
  * One coordination.k8s.io Lease per master, for API servers whose datastore is not accessible.
  *
  * Each observer decides for itself whether a lease is over (see {@link LeaseObserver}), and deletes it (see
- * {@link EndedLeases}). No request waits for a server's Retry-After, because the lease's time passes meanwhile.
+ * {@link EndedLeases}). Apart from the watch, no request waits for a server's Retry-After: a lease may end meanwhile.
  */
 export class KubernetesLeases implements MasterLeases {
   readonly #options: KubernetesLeasesOptions
@@ -100,8 +100,8 @@ export class KubernetesLeases implements MasterLeases {
       return holder === undefined ? [] : [{ lease, holder }]
     })
     const named = new Set(found.filter(isInItsPlace).map(({ lease }) => nameOf(lease)))
-    // A Lease with a master's name counts for that master alone, so that rights to it are rights to one address. A
-    // placeholder Lease is ignored for a master that has its own.
+    // A Lease with a master's name counts for that master alone, so that rights to the Lease are rights to one address.
+    // A placeholder Lease is ignored if its master has a Lease of its own.
     const all = found.filter(
       (held) =>
         isInItsPlace(held) || !(nameOf(held.lease).startsWith(NAME_PREFIX) || named.has(leaseName(held.holder))),
@@ -134,7 +134,7 @@ export class KubernetesLeases implements MasterLeases {
           this.#own = undefined
         } else if (isKubeError(error, 'Conflict', 'AlreadyExists')) {
           const stored = await this.#read(name, signal)
-          // There is nothing to renew, unless the stored Lease is ours.
+          // The stored Lease is not ours to renew if a later life holds it.
           this.#own = undefined
           if (yieldsTo(holderOf(stored), holder)) return
           this.#own = stored
@@ -280,7 +280,8 @@ export class KubernetesLeases implements MasterLeases {
 }
 
 /**
- * The record in a Lease with the masters' label. Policies protect the label; without it the record may be anybody's.
+ * The record in a Lease with the masters' label; undefined without a valid record or without the label. Policies
+ * protect the label: a Lease without it may have been written by anybody.
  */
 export function holderOf(lease: Lease | undefined): Holder | undefined {
   return lease?.metadata?.labels?.[LEASE_LABEL] === 'master' ? decodeHolder(recordOf(lease)) : undefined

@@ -6,7 +6,7 @@ import { withoutSecrets } from '../../telemetry/secrets.ts'
 import { isListable } from '../identity.ts'
 
 /**
- * Whether a master wants to be listed.
+ * The state of a master, which decides whether its address is listed.
  * - `ready`: its API server serves.
  * - `failing`: its API server does not serve; listed. With {@link Holder.departure} it leaves once another master has
  *   confirmed that its own server serves.
@@ -14,8 +14,8 @@ import { isListable } from '../identity.ts'
  *   master is ready.
  * - `leaving`: it was stopped; listed until another master has confirmed that its own server serves. A stopped master
  *   that was `unready` stays so.
- * - `withdrawn`: another process has withdrawn it (the `withdraw` command); never listed, and not to be announced again
- *   under this instance id.
+ * - `withdrawn`: the `withdraw` command has removed it, or it has removed itself when it stopped; never listed, and not
+ *   to be announced again under this instance id.
  */
 export type HolderState = (typeof HOLDER_STATES)[number]
 
@@ -39,18 +39,18 @@ export interface Holder {
   readonly ports: HolderPorts
   readonly state: HolderState
   /**
-   * The id of the announced departure, with `failing`, `leaving`, or the `unready` of a stopped master. Each departure
-   * has its own.
+   * The id of the announced departure, with `failing` or `leaving`; with `unready` if the master was stopped; with
+   * `withdrawn` if it removed itself. Each departure has its own id.
    */
   readonly departure?: string | undefined
   /** Why its API server does not serve, with `failing` and `unready`: {@link OWN_ETCD}, or the result of its probe. */
   readonly reason?: string | undefined
   /**
-   * The departures of others that this master has read and confirms, because its own server has answered since then
+   * The departures of other masters that this master has read and confirms, because its own server has since answered
    * that it is ready.
    */
   readonly confirms?: readonly string[] | undefined
-  /** A kube-apiserver renews the lease of this address too. Only the store `etcd` detects this, and sets it. */
+  /** Whether a kube-apiserver also renews the lease of this address. Only the store `etcd` detects and sets this. */
   readonly coHolder?: boolean | undefined
 }
 
@@ -85,8 +85,8 @@ export interface MasterLease {
    */
   readonly found?: boolean | undefined
   /**
-   * True for a {@link found} lease whose last renewal is longer ago than its TTL, by the wall clocks of its writer and
-   * of this reader. Its master is dead, or the clocks differ.
+   * True for a {@link found} lease whose last renewal is at least a TTL away from now, by the wall clocks of its writer
+   * and of this reader. Its master is dead, or the clocks differ.
    */
   readonly lapsed?: boolean | undefined
   /**
@@ -99,7 +99,8 @@ export interface MasterLease {
 
 /**
  * The store in which masters announce that they are alive. An entry that is not renewed within its TTL is gone for all
- * readers at the same time, so one clock decides, that of the store. docs/guides/custom-lease-store.md has all rules.
+ * readers at the same time, by the clock of the store. (Lease objects have no such clock, so there each reader uses its
+ * own.) docs/guides/custom-lease-store.md has all rules.
  *
  * Every method rejects when the store cannot be reached; a caller that cannot read the leases must not write Endpoints.
  * The error is a {@link RemoteError}, whose nature decides what the caller does, or one that the method names. Any
@@ -124,8 +125,8 @@ export interface MasterLeases {
   list(signal: AbortSignal): Promise<readonly MasterLease[]>
   /**
    * Creates or renews this holder's lease for one TTL. Rejects with {@link LeaseWithdrawn} when another process has
-   * withdrawn this instance: it then must not announce itself again. The lease of a later life of the same master stays
-   * unchanged.
+   * withdrawn this instance, which then must not announce itself again. The lease of a later life of the same master
+   * stays unchanged.
    */
   update(holder: Holder, signal: AbortSignal): Promise<void>
   /**
@@ -138,7 +139,7 @@ export interface MasterLeases {
   remove(holder: Holder, signal: AbortSignal): Promise<void>
   /**
    * Calls `onChange` soon after a lease has appeared or ended, or a field of a record has changed, but not for a
-   * renewal. Resolves when the signal is aborted. After a rejection it is called again, within ten seconds.
+   * renewal. Resolves when the signal is aborted. After a rejection the caller watches again, within eleven seconds.
    */
   watch(onChange: () => void, signal: AbortSignal): Promise<void>
 }
@@ -201,15 +202,15 @@ export function encodeHolder(holder: Holder): string {
 }
 
 /**
- * Parses a stored holder record; undefined if it is not one. A record with an unlistable address, such as a loopback
- * address from a broken master, is rejected too, because one bad record must not spoil the list for everybody.
+ * Parses a stored holder record; undefined if the text is not a valid one. An address that cannot be listed, such as a
+ * loopback address from a broken master, is invalid too: one bad record must not spoil the list for everybody.
  */
 export function decodeHolder(text: string | undefined): Holder | undefined {
   return text === undefined ? undefined : decode(text).holder
 }
 
 /**
- * Results are cached: each reconciliation reads the records of all masters, and a renewal does not change the record.
+ * Results are cached: each reconciliation reads the records of all masters, and a renewal does not change a record.
  */
 const decode = memoize((text) => ({ holder: holderIn(text) }), 64)
 
@@ -218,7 +219,7 @@ const name = z.string().check(
   z.refine((text) => text.isWellFormed()),
 )
 
-/** Whether a master can have this start, which must leave room for the later start of a later life. */
+/** Whether a text is a valid start: a time before the year 9999, so that a later life can state a later start. */
 export function isStart(text: string): boolean {
   return tryParseTime(text) !== undefined && text < '9999'
 }

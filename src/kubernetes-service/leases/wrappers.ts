@@ -83,9 +83,9 @@ function asPromised(what: string, error: unknown): unknown {
 }
 
 /**
- * The leases of a dry run: those of the others, and this master's own, which is not written. When this master leaves,
- * the other ready masters appear to have confirmed its departure, because they never see its record and it would wait
- * for them in vain.
+ * The leases of a dry run: those of other masters, and this master's own, which is not written. When this master
+ * leaves, the other ready masters appear to have confirmed its departure. They never see its record, so this master
+ * would wait for them in vain.
  */
 export class DryRunLeases implements MasterLeases {
   readonly #inner: MasterLeases

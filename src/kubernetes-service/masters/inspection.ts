@@ -18,8 +18,8 @@ import type { Holder } from '../leases/master-leases.ts'
  * How a lease, or a holder record without one, ends.
  * - `ends`: the store ends it; until then its master counts as alive.
  * - `never`: nothing ends it, whether or not its master lives.
- * - `renewed`: only watching it for a whole TTL shows whether it is still renewed. `leftMs`, if present, is computed
- *   from its times and this machine's clock.
+ * - `renewed`: only watching the lease for a whole TTL shows whether it is still renewed. `leftMs`, if present, is
+ *   computed from its times and this machine's clock.
  */
 export type LeaseLife =
   | { readonly type: 'ends'; readonly leftMs: number }
@@ -44,7 +44,7 @@ export interface InspectedLease {
   readonly object?: ObjectReference
   /** Changes with each write. */
   readonly revision: string
-  /** In canonical form, if the stored value names one. */
+  /** In canonical form: in etcd that of the key, in a Lease object that of the record; undefined without one. */
   readonly address: string | undefined
   /** The holders according to the records, sorted by host. Empty for the lease of a kube-apiserver or a foreign one. */
   readonly holders: readonly Holder[]
@@ -55,7 +55,7 @@ export interface InspectedLease {
 }
 
 /**
- * Shows the leases of a store as they are, broken ones included, and removes one: for operators. Masters use
+ * For operators: shows the leases of a store as they are, broken ones included, and removes one. Masters use
  * {@link MasterLeases}.
  *
  * Both methods reject when the store cannot be reached.
@@ -64,8 +64,8 @@ export interface LeaseInspector {
   /** All leases and records, read from the store itself. */
   inspect(signal: AbortSignal): Promise<readonly InspectedLease[]>
   /**
-   * Removes the lease and its holder records as read. A record that was written since stays; if the lease was,
-   * everything stays. Returns whether the lease was removed.
+   * Removes a lease from {@link inspect}, with its holder records. If the lease was written since, everything stays; a
+   * record that was written since also stays. Returns whether the lease was removed.
    */
   evict(lease: InspectedLease, signal: AbortSignal): Promise<boolean>
 }
@@ -87,8 +87,8 @@ interface Found extends Pick<InspectedLease, 'address' | 'leased' | 'odd'> {
  * Shows and removes the leases of kube-apiservers and of our masters in etcd, each with the holder records of its
  * address.
  *
- * kine does not state the remaining time of a lease. There the life of a lease is `renewed`, and its id is its TTL in
- * seconds.
+ * kine does not state the remaining time of a lease. There the life of a lease is `renewed`, and the id of its etcd
+ * lease is the TTL in seconds.
  */
 export class EtcdLeaseInspector implements LeaseInspector {
   readonly #etcd: EtcdKv

@@ -4,7 +4,7 @@ import { hasLease } from '../leases/etcd/snapshot.ts'
 import type { Holder } from '../leases/master-leases.ts'
 import type { InspectedLease, LeaseLife, OddValue } from './inspection.ts'
 
-/** A conflict, or something else that an operator should know. The codes are stable; docs/masters.md explains them. */
+/** A fact that an operator should know, such as a conflict. The codes are stable; docs/masters.md explains them. */
 interface MasterConflict {
   readonly code:
     | 'shared-address'
@@ -42,7 +42,7 @@ interface MastersObservation {
   readonly verdict: (lease: InspectedLease) => Verdict
   /** The addresses in Endpoints `default/kubernetes`; undefined when they could not be read. */
   readonly listed: readonly string[] | undefined
-  /** Wall time. */
+  /** Wall time, in milliseconds. */
   readonly nowMs: number
 }
 
@@ -96,8 +96,8 @@ function unleasedRow(address: string): MasterRow {
 }
 
 /**
- * The hosts that share an address, by address. Computed once, because doing so for each of ten thousand leases would
- * take seconds, and a text of its own for each would fill the memory.
+ * The hosts that share an address, as one text for each address. Computed once for all rows: to compute them for each
+ * of ten thousand leases would take seconds, and ten thousand separate texts would fill the memory.
  */
 function sharersOf(leases: readonly InspectedLease[]): ReadonlyMap<string, string> {
   const hosts = new Map<string, Set<string>>()
@@ -127,7 +127,7 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
-/** Whether a lease is renewed, as far as it was watched. */
+/** Whether a lease is renewed; `unknown` if it was not watched for long enough to decide. */
 export type Verdict = 'live' | 'stale' | 'unknown'
 
 /**
@@ -201,9 +201,8 @@ export type EvictionPlan =
 /**
  * Decides whether the leases of `address` may be removed. Pure.
  *
- * Live leases may be removed only with `force`. Without it, only the stale leases are removed if several hosts have one
- * of the address. Even with `force` another address must be listed, or a remaining lease be live, because clients would
- * otherwise have no API server.
+ * Without `force`, only the stale leases of the address are removed; with it, all. Even with `force`, another address
+ * must be listed, or a remaining lease be live, because clients would otherwise have no API server.
  */
 export function planEviction(options: {
   readonly address: string

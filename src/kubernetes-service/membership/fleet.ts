@@ -67,9 +67,9 @@ export function fleetAfterRead(
 /**
  * The leases for the list, given the current one. Pure.
  *
- * A master that joins after an outage may find no leases of masters that live. It keeps the addresses that it finds
- * listed until those masters have had the time to renew. `before`: the list when this master joined. Addresses that
- * were added later belong to masters that could renew.
+ * A master that joins after an outage may find no leases of masters that live. It leaves their addresses on the list
+ * until those masters have had the time to renew. `before`: the addresses on the list when this master first read it.
+ * Addresses that were added later belong to masters that could renew.
  */
 export function leasesForList(
   state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
@@ -92,15 +92,15 @@ export function addressesForList(
 ): readonly string[] {
   const listed = listedAddresses(leasesForList(state, current, before))
   if (listed.length > 0 || !stopping) return listed
-  // While all leases have expired, remove only masters that were withdrawn: the others may soon be back.
+  // While all leases have expired, remove only this master and withdrawn ones: the others may soon be back.
   return addressesIn(current.endpoints).filter(unknownTo(state.fleet.leases, state.self))
 }
 
 /**
  * Whether every live master has an address of each family. Pure.
  *
- * Undefined while this master cannot know: it keeps a listed address whose lease it has not read, or the answer depends
- * on a lease with a suspected expiry whose address another master has removed.
+ * Undefined without a live master, and while this master cannot know: the answer depends on a listed address whose
+ * lease it has not read, or on a lease with a suspected expiry whose address another master has removed.
  */
 export function isFleetDualStack(
   state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
@@ -115,8 +115,8 @@ export function isFleetDualStack(
 /**
  * The addresses for the second slice, given the current one. Pure.
  *
- * While {@link isFleetDualStack} is unknown, that slice is neither created nor removed, and it keeps the addresses of
- * masters that this one does not know.
+ * While {@link isFleetDualStack} is unknown, the second slice is neither created nor removed, and the addresses in it
+ * that belong to no known master stay.
  */
 export function secondAddressesForList(
   state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
@@ -140,7 +140,7 @@ function certainLeases(
   return leases.filter((lease) => lease.expirySuspected !== true || placed.includes(lease))
 }
 
-/** A lease with a suspected expiry for each address that a newcomer found listed on joining and does not know. */
+/** For a newcomer: a lease with a suspected expiry for each listed address of `before` whose lease it has not read. */
 function strangersIn(
   state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
   { endpoints }: Pick<ObservedEndpoints, 'endpoints'>,
@@ -211,8 +211,8 @@ function renewedWhileRecovering(
 
 /**
  * Whether another master has seen this departure and found its own server serving after that. A kube-apiserver confirms
- * nothing. While its lease exists it is assumed to serve, unless this master's server fails only because of an etcd
- * that the two probably share.
+ * nothing. It is assumed to serve while {@link isDecided} trusts its lease, unless this master's server fails only
+ * because of an etcd that the two probably share.
  */
 export function isConfirmed(
   state: Pick<Membership, 'fleet' | 'self' | 'server' | 'lease'>,
@@ -258,7 +258,10 @@ function nameOf({ address, holder }: MasterLease): string {
   return `${address} ${holder?.host ?? ''}`
 }
 
-/** The addresses in Endpoints and slice. A master writes both, so an address in only one of them is not a master's. */
+/**
+ * The addresses in both Endpoints and slice, or in Endpoints if there is no slice. A master writes both, so an address
+ * in Endpoints alone is not a master's.
+ */
 export function listedInBoth({ endpoints, slice }: ObservedEndpoints): readonly string[] {
   return addressesIn(endpoints).filter((address) => !slice || addressesInSlice(slice).includes(address))
 }

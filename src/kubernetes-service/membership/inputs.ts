@@ -19,7 +19,7 @@ import {
 } from './state.ts'
 import { type MembershipTimings, PATIENT_ATTEMPTS, stillCountedMs } from './timings.ts'
 
-/** The state after an input. The next actions follow from the whole state. Pure. */
+/** The state after an input. Adds only `report` and `reconcile` to the effects of `turn`. */
 export function take(state: Membership, input: MembershipInput, turn: Turn): Membership {
   const { nowMs, timings } = turn
   switch (input.type) {
@@ -38,8 +38,8 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
         failsByEtcd: isNewest ? failsByEtcd : server.failsByEtcd,
         probingSinceAtMs: requested ? undefined : server.probingSinceAtMs,
       }
-      // A renewal has waited for this probe. It is retried after a pause, unless the server has answered another probe
-      // since.
+      // A renewal may have waited for this probe. Without an answer it counts as failed, unless the server has answered
+      // another probe since.
       const isSilent = requested && !answered && server.answeredAtMs < sentAtMs
       const silent = isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')
       if (silent) {
@@ -186,8 +186,8 @@ function done(state: Membership, turn: Turn): Membership {
 
 /**
  * Whether this master was frozen before it sent this renewal, perhaps during an outage that it did not notice because
- * it sent no requests. The renewal then comes late after the last one. That of a joining master comes so long after its
- * read that a lease may have expired since.
+ * it sent no requests. A listed master was frozen if the renewal was sent an attempt or more too late. A joining master
+ * was frozen if so much time has passed since its read that a lease may have expired.
  */
 function isLateRenewal({ lease, fleet }: Membership, sentAtMs: number, timings: MembershipTimings): boolean {
   const { ttlMs, intervalMs, attemptMs } = timings
@@ -210,7 +210,7 @@ function failed(state: Membership, failure: 'unknown' | 'unprepared' | 'withdraw
   return { ...state, lease: failure === 'unprepared' ? { ...after, trust: lease.trust } : after }
 }
 
-/** Reports the leases that had ended before, because this master cannot trust its reads from now on. */
+/** Reports the missing leases: from now on this master cannot know whether their masters are gone. */
 function reportSuspected({ lease, fleet }: Membership, { effects }: Turn): void {
   if (lease.trust.type !== 'steady' || fleet.missing.length === 0) return
   const addresses = fleet.missing.map((one) => one.lease.address)
@@ -225,7 +225,7 @@ function unanswered(
 ): OwnLease {
   const failures = lease.failures + 1
   const { trust } = lease
-  // At the start the first pauses are short: what the lease needs, such as its namespace, often appears a moment later.
+  // At the start the first pauses are short, because the namespace of the lease often appears a moment later.
   const isStarting = phase.type === 'joining'
   const quickMs = isStarting ? Math.min(2 ** failures, slowRetryMs) : retryMs
   const pauseMs = isStarting || failures <= PATIENT_ATTEMPTS ? quickMs : slowRetryMs
@@ -254,7 +254,7 @@ function listEnded(
   if (leaving.type !== 'writing' && leaving.type !== 'listing') return state
   switch (outcome) {
     case 'written': {
-      // A lease of another life of this master was not removed.
+      // The request `remove` has not removed the lease of another life of this master.
       const isAnotherLeft = fleet.leases.some(
         (one) => isHeldByAnotherLife(one, self) && one.holder?.state !== 'withdrawn',
       )
@@ -295,7 +295,7 @@ function stopping(state: Membership, mode: OnShutdown, turn: Turn): Membership {
     case 'leaving':
       return state
     case 'out':
-      // Whoever withdrew this master has decided that it leaves, even if it is the last one.
+      // The client that withdrew this master has decided that it leaves, even if it is the last one.
       return phase.why !== 'withdrawn' || mode === 'keep' ? state : leave(state, 'always', nowMs)
   }
 }

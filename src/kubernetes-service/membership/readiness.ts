@@ -19,9 +19,15 @@ export type ReadinessState =
   | {
       readonly phase: 'unready'
       readonly failures: number
-      /** Since when the server fails; if it was only silent, since its first answer. Undefined while it recovers. */
+      /**
+       * Since when the server fails. The first answer after silence alone starts this time anew. Undefined while the
+       * server recovers.
+       */
       readonly failingSinceMs: number | undefined
-      /** Whether each failure was silent, beginning with the one that made it unready or followed a success. */
+      /**
+       * Whether no failure was answered, counted from the one that made the server unready, or from the first one after
+       * a success.
+       */
       readonly onlySilent: boolean
       readonly recoveringSinceMs: number | undefined
       readonly reason: string
@@ -34,9 +40,9 @@ const ready: ReadinessState = { phase: 'ready', failures: 0, failingSinceMs: und
 /**
  * The readiness after an answer. Pure.
  *
- * The server is ready at its first success after the start, unready after three failures over at least three seconds,
- * and ready again after two seconds of success. A failing `etcd` check counts like any other: a server whose own etcd
- * is dead serves nobody. If all servers fail together, all stay listed, because no master confirms a departure.
+ * The server is ready at its first success after the start, unready after three failures in a row over at least three
+ * seconds, and ready again after two seconds of success. A failing `etcd` check counts like any other: a server whose
+ * own etcd is dead serves nobody. If all servers fail together, all stay listed: no master confirms a departure.
  */
 export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, nowMs: number): ReadinessState {
   const serving = isServing(answer)
@@ -76,8 +82,8 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
 }
 
 /**
- * Whether the failure is a reason to leave the list: enough probes have failed, for long enough. A server that was only
- * silent and now answers is most likely starting, and gets the full time again. Pure.
+ * Whether the failure is a reason to leave the list: at least three probes in a row have failed, over at least three
+ * seconds. A server that was silent and then answers is most likely starting, so both are counted anew. Pure.
  */
 export function isFailing(state: ReadinessState, nowMs: number): boolean {
   if (state.phase === 'ready' || state.failingSinceMs === undefined) return false

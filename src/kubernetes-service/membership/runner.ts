@@ -66,9 +66,9 @@ export class MembershipRunner implements ListReconciler {
   readonly #work = new Set<Promise<void>>()
   #state: Membership
   #signal: AbortSignal | undefined
-  /** The last answer of the API server or the lease store, refusals included, on the monotonic clock. */
+  /** The time of the last answer of the API server or the lease store, refusals included, on the monotonic clock. */
   #answeredMs = Number.NEGATIVE_INFINITY
-  /** When a request last found the store away; infinite if a later one was refused. */
+  /** When a request last failed because the store was away; infinite if none has, or if a later one was refused. */
   #awayMs = Number.POSITIVE_INFINITY
   #cancelWake: Cancel = () => {}
   #isAnnounced = false
@@ -93,7 +93,7 @@ export class MembershipRunner implements ListReconciler {
     return membershipFault(this.#state, clock.monotonicMs(), timings)
   }
 
-  /** The time of sending the last successful renewal, on the monotonic clock; undefined while there is no lease. */
+  /** When the last successful renewal was sent, on the monotonic clock; undefined unless this master is listed. */
   get renewedMs(): number | undefined {
     return this.#state.phase.type === 'listed' ? this.#state.lease.renewedAtMs : undefined
   }
@@ -116,7 +116,7 @@ export class MembershipRunner implements ListReconciler {
     }
   }
 
-  /** Leaves by `mode`. Resolves when this master is out, or nothing answers; rejects when `signal` is aborted. */
+  /** Leaves by `mode`. Resolves when this master is out, or no server answers; rejects when `signal` is aborted. */
   async stop(mode: OnShutdown, signal: AbortSignal): Promise<OutReason> {
     const { logger, holder } = this.#options
     const [address] = holder.addresses
@@ -198,7 +198,7 @@ export class MembershipRunner implements ListReconciler {
     return isFleetDualStack(this.#state, observed, this.#listedBefore ?? listedInBoth(observed))
   }
 
-  /** The plan for the list from the last read of the leases. Only with `stopping` may the list become empty. */
+  /** The plan for the list, from the last read of the leases. Only with `stopping` may the list become empty. */
   #plan(stored: ObservedEndpoints, reconcilePorts: boolean, stopping = false): ListPlan {
     const { ports } = this.#options
     const { endpoints: current } = stored
@@ -266,7 +266,7 @@ export class MembershipRunner implements ListReconciler {
   #read(sentAtMs: number, leases: Awaited<ReturnType<MasterLeases['list']>>, requested: boolean): void {
     const { fleet, announcements, holder, availability, timings } = this.#options
     this.#answeredMs = this.#nowMs
-    // While nothing is sent for this master's own lease, as with a dead server, only reads show that the store is back.
+    // While this master sends no request for its lease (its server is dead), only reads show that the store is back.
     const isIdle = this.#state.lease.request === undefined && sentAtMs - this.#awayMs >= timings.ttlMs
     if (isIdle) availability.succeeded('lease')
     this.#take({ type: 'leases', sentAtMs, leases, span: this.#span, requested })

@@ -5,7 +5,10 @@ import type { LifeSpan } from '../members.ts'
 import type { ReadinessState } from './readiness.ts'
 import { confirmationAfterMs, type MembershipTimings } from './timings.ts'
 
-/** How to handle a master's address when the program is stopped. */
+/**
+ * How to handle a master's address when the program is stopped. `withdraw`: remove it, unless the master's server
+ * answers and no other master serves. `always`: remove it. `keep`: leave it listed until the lease expires.
+ */
 export type OnShutdown = 'withdraw' | 'always' | 'keep'
 
 /** Why a master is out. */
@@ -136,13 +139,16 @@ export interface ServerFacts {
   readonly answeredAtMs: number
   /** The time of sending the last probe that has ended. */
   readonly probedAtMs: number
-  /** Whether that probe found it serving. */
+  /** Whether that probe found the server serving. */
   readonly serving: boolean
-  /** The time of the first of its ready answers, not of the probe, which may have hung through an outage. */
+  /**
+   * The time of the first ready answer since the last failure, not of its probe, which may have hung through an outage.
+   * Undefined while the server is not ready.
+   */
   readonly readySinceAtMs: number | undefined
   /**
-   * When its last failure may have begun, or earlier by what still counts of the one before; undefined while no probe
-   * has found it not ready. See `stillCountedMs`.
+   * When the server's last failure may have begun, minus what still counts of the failure before it (see
+   * `stillCountedMs`). Undefined before the first failure, observed or assumed.
    */
   readonly failedAtMs: number | undefined
   /** Whether the last probe found only its etcd failing. */
@@ -169,7 +175,7 @@ export interface AnnouncedDeparture {
 
 /** The results of the reads of the leases. */
 export interface FleetFacts {
-  /** The live leases, and those of {@link missing} with a suspected expiry. */
+  /** The live leases. With a suspected expiry also those of {@link missing}, and this master's own if it is missing. */
   readonly leases: readonly MasterLease[]
   readonly missing: readonly MissingLease[]
   readonly departures: readonly AnnouncedDeparture[]
@@ -179,7 +185,7 @@ export interface FleetFacts {
   readonly readAtMs: number | undefined
   /** When the read that a `read` effect requested was sent; undefined while none is running. */
   readonly readingSinceAtMs: number | undefined
-  /** The leases may have changed since the last read was sent. */
+  /** Whether the leases may have changed since the last read was sent. */
   readonly isReadDue: boolean
   /** After a failed read the next one is not sent before this time. */
   readonly retryAtMs: number
@@ -199,7 +205,7 @@ export interface Membership {
 
 /** The inputs of a master. */
 export type MembershipInput =
-  /** A probe of the master's own server has ended. `serving`: see `isServing`. `requested`: by a `probe` effect. */
+  /** A probe of the master's own server ended. `serving`: see `ReadinessMonitor`. `requested`: by a `probe` effect. */
   | {
       readonly type: 'probed'
       readonly sentAtMs: number
@@ -274,7 +280,7 @@ export interface Turn extends Now {
   readonly effects: MembershipEffect[]
 }
 
-/** Sends a request for this master's own lease. */
+/** Sends a request for this master's own lease. Call it only while none is running. */
 export function request(state: Membership, type: LeaseRequest['type'], holder: Holder, turn: Turn): Membership {
   const { nowMs, timings, effects } = turn
   effects.push({ type, holder, limitMs: timings.callMs })
@@ -306,7 +312,7 @@ export function leavingRecord(self: Holder, departure: string): Holder {
   return self.state === 'unready' ? announced : { ...announced, state: 'leaving', reason: undefined }
 }
 
-/** The next step of a departure. */
+/** The state with the next step of a departure. */
 export function goOn(state: Membership, phase: Leaving, step: LeavingStep): Membership {
   return { ...state, phase: { ...phase, step } }
 }
@@ -333,8 +339,8 @@ export function wouldLast({ renewedAtMs }: OwnLease, atMs: number, { ttlMs }: Me
 
 /**
  * Whether another client has deleted this master's lease since its API server was last probed. That client may be the
- * server itself: a kube-apiserver with its own reconciler deletes the lease when it shuts down. Earlier answers say
- * nothing about that.
+ * server itself: a kube-apiserver with its own reconciler deletes the lease when it shuts down. An earlier answer does
+ * not show whether the server has shut down since.
  */
 export function isTakenUnprobed({ lease, server }: Membership, { nowMs, timings }: Now): boolean {
   return lease.missing && wouldLast(lease, nowMs, timings) && server.probedAtMs < lease.missedAtMs
@@ -351,7 +357,7 @@ export function isAlive({ server, lease }: Membership, { nowMs, timings }: Now):
   return server.answeredAtMs >= renewedAtMs && nowMs - server.answeredAtMs < timings.answerFreshMs
 }
 
-/** From when on this master confirms departures because of unreadiness. */
+/** When this master begins to confirm departures because of unreadiness; infinite while its server is not ready. */
 export function confirmsFromMs(server: ServerFacts, timings: MembershipTimings): number {
   const { readySinceAtMs = Number.POSITIVE_INFINITY } = server
   return readySinceAtMs + confirmationAfterMs(failedForMs(server), timings)
@@ -363,8 +369,8 @@ export function failedForMs({ readySinceAtMs, failedAtMs }: ServerFacts): number
 }
 
 /**
- * The fault of a listed master, as one line; undefined without a fault, before it is listed and while it leaves. Pure.
- * A lease that was not renewed for a TTL has expired for all others.
+ * The fault of a listed or withdrawn master, as one line; undefined without a fault, before the master is listed and
+ * while it leaves. A lease that was not renewed for a TTL has expired for all other masters. Pure.
  */
 export function membershipFault(
   { phase, self, lease }: Membership,

@@ -28,7 +28,7 @@ import {
 } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
-/** A master that has just been started. `self`: its record. */
+/** The state of a master that has just started. `self` is its record. */
 export function startMembership(self: Holder): Membership {
   return {
     phase: { type: 'starting' },
@@ -61,8 +61,8 @@ export function startMembership(self: Holder): Membership {
 }
 
 /**
- * The next actions of one master for its membership. No I/O, no clock: the explorer and the runner call the same
- * function. Pure.
+ * The next actions of one master for its membership. No I/O, no clock, so that the explorer in test/model and the
+ * runner call the same function. `nowMs` is on the monotonic clock. Pure.
  *
  * An input first changes the state; the actions then follow from the whole state, not from the input.
  */
@@ -135,16 +135,16 @@ function next(state: Membership, turn: Turn): Membership {
 function nextStarting(state: Membership, turn: Turn): Membership {
   const joining: Membership = { ...state, phase: { type: 'joining', sinceAtMs: turn.nowMs } }
   if (state.server.readiness.phase !== 'starting') return joining
-  // A silent server may be about to answer. Until then the lease of an earlier life is not renewed.
+  // A server that is silent may soon answer. Until it answers, the lease of an earlier life is not renewed.
   if (!answers(state)) return state
   if (state.fleet.readAtMs === undefined) return read(state, turn)
   return earlierLife(state) === undefined ? state : joining
 }
 
 /**
- * Creates the lease once the server is ready, or continues that of an earlier life, whatever the state of the server: a
- * restart of the sidecar alone removes no address. After that the master is like any listed one: it leaves only after
- * another master has confirmed that it serves.
+ * Creates the lease once the server is ready. If an earlier life of this master has a live lease, continues that lease
+ * as soon as the server answers, ready or not: a restart of the sidecar alone removes no address. The usual rules for a
+ * listed master then apply.
  */
 function nextJoining(state: Membership, sinceAtMs: number, turn: Turn): Membership {
   const { nowMs, timings, effects } = turn
@@ -156,7 +156,7 @@ function nextJoining(state: Membership, sinceAtMs: number, turn: Turn): Membersh
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   const isStarting = server.readiness.phase === 'starting'
   if (isStarting && !answers(state)) return { ...state, phase: { type: 'starting' } }
-  // This life must state a later start than the existing leases of earlier ones, so they are read first.
+  // The record must state a later start than the leases of earlier lives do, so the leases are read first.
   if (fleet.readAtMs === undefined || fleet.readAtMs < sinceAtMs) return read(state, turn)
   const earlier = isStarting ? earlierLife(state) : undefined
   if (isStarting && earlier === undefined) return { ...state, phase: { type: 'starting' } }
@@ -179,7 +179,7 @@ function answers({ server: { answeredAtMs, probedAtMs } }: Membership): boolean 
   return Number.isFinite(answeredAtMs) && answeredAtMs >= probedAtMs
 }
 
-/** The record of an earlier life of this master with a live lease, unless a later life exists. */
+/** The record of an earlier life of this master with a live lease, unless it is withdrawn or a later life exists. */
 function earlierLife({ fleet, self }: Membership): Holder | undefined {
   const own = fleet.leases.flatMap((lease) =>
     isHeldBy(lease, self) && lease.expirySuspected !== true ? (lease.holder ?? []) : [],
@@ -188,7 +188,7 @@ function earlierLife({ fleet, self }: Membership): Holder | undefined {
   return own.find((holder) => holder.state !== 'withdrawn')
 }
 
-/** The next actions of a master with a lease: renew, state its server's readiness, prove that others are gone. Pure. */
+/** The next actions of a master with a lease: renew, state its server's readiness, prove that others are gone. */
 function nextListed(before: Membership, turn: Turn): Membership {
   const { nowMs, timings } = turn
   let state = departing(quieted(before, turn), nowMs)
@@ -196,14 +196,14 @@ function nextListed(before: Membership, turn: Turn): Membership {
   // The expiry of a lease is certain only if a read after the margin does not show it.
   const isReadDue = fleet.missing.some((one) => isProved(one, nowMs, timings) && isDecided(state, one.lease))
   if (isReadDue) state = read(state, turn)
-  // Another master needs to know whether this server serves.
+  // A departing master waits to know whether this server serves.
   const isAwaited = fleet.departures.some(({ seenAtMs }) => server.probedAtMs < seenAtMs)
   const isOverdue = nowMs >= nextProbeAtMs(state, turn)
   if ((isAwaited && state.self.state === 'ready') || isOverdue) state = probe(state, timings.probeTimeoutMs, turn)
 
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   const renewing = nowMs >= renewalDueAtMs(state, timings)
-  // An expired lease is created again only if this server serves, or no other one does, because the lease puts the
+  // An expired lease is created again only if this server serves, or no other server does, because the lease puts the
   // address on the list.
   if (isTakenUnprobed(state, turn)) return probe(state, timings.attemptMs, turn)
   if (isOver(state, turn) && !server.serving && othersReady(fleet.leases, state.self).length > 0) return state
@@ -234,8 +234,8 @@ function listedWakesAtMs(state: Membership, now: Now): readonly (number | undefi
 }
 
 /**
- * When the lease must be renewed: each interval; at once after a failed renewal, or to prove that other leases have
- * expired; and if it is missing, as soon as its contention permits.
+ * When the lease must be renewed: after each interval; at once after a failed renewal, or to prove that other leases
+ * have expired. A missing lease is renewed as soon as its contention permits.
  */
 function renewalDueAtMs(state: Membership, timings: MembershipTimings): number {
   const { renewedAtMs = Number.NEGATIVE_INFINITY, missing, contention, trust } = state.lease
@@ -264,7 +264,7 @@ function wantedRecord(state: Membership, renewing: boolean, now: Now): Holder {
   const isHealthy = server.serving && server.readiness.phase === 'ready'
   const answerable = fleet.departures.filter(({ seenAtMs }) => server.probedAtMs >= seenAtMs)
   const isReady = server.readySinceAtMs !== undefined
-  // A server that has just come back may be the first of several that failed together, so it confirms later.
+  // A server that is back may be the first of several that failed together, so its master confirms later.
   const confirms = answerable
     .filter(({ isStop }) => isReady && (isStop || nowMs >= confirmsFromMs(server, timings)))
     .map(({ id }) => id)
@@ -304,7 +304,7 @@ function isOver({ lease }: Membership, { nowMs, timings }: Now): boolean {
   return missing || (nowMs - renewedAtMs >= timings.ttlMs && !outlasts)
 }
 
-/** Whether the written record contains everything that it should; superfluous confirmations do no harm. */
+/** Whether the written record has the wanted state, departure and confirmations. More confirmations do no harm. */
 function says(wanted: Holder, written: Holder): boolean {
   return (
     wanted.state === written.state &&
@@ -313,7 +313,7 @@ function says(wanted: Holder, written: Holder): boolean {
   )
 }
 
-/** Ends the contention for the lease when no other client has deleted it for a while. */
+/** Ends the contention for the lease when no other client has deleted it for `FIGHT.quietMs`. */
 function quieted(state: Membership, turn: Turn): Membership {
   const { contention, missing } = state.lease
   if (missing || contention.phase === 'calm') return state
@@ -330,11 +330,11 @@ function leavingWakesAtMs({ step }: Leaving, fleetReadAtMs: number | undefined):
 }
 
 /**
- * The next request of a stopped master. Pure.
+ * The next request of a stopped master.
  *
  * The master announces its departure. It leaves when another master has confirmed that its own server serves, so that
- * clients are not left with a hanging server. A master that cannot confirm states that in its record. If a ready master
- * states nothing in time, it is assumed to serve, because the stopped master's server stops anyway.
+ * clients are not left with a hanging server. A master that cannot confirm states that in its record. If another master
+ * is ready but does not confirm in time, the stopped master leaves too, because its own server is about to stop.
  */
 function nextLeaving(state: Membership, phase: Leaving, turn: Turn): Membership {
   const { nowMs, timings } = turn

@@ -45,8 +45,8 @@ export interface MembershipTimings {
   /** How long the address of an expired lease stays after this master has proved that the store accepts writes. */
   readonly removalMarginMs: number
   /**
-   * After a failure of its own renewals: for how long, from the first one that succeeds again, a master removes another
-   * one only if it has seen that one renew in this time.
+   * How long a master recovers after its own renewals failed or came late. In this time, which begins with a successful
+   * renewal, it removes another master only if it has seen that master renew since.
    */
   readonly recoveryMs: number
   /** How long a stopped master may take to leave, including a probe of a hanging server. */
@@ -57,12 +57,12 @@ export interface MembershipTimings {
   readonly contentionMs: number
 }
 
-/** After this many attempts in a row that failed or hung, the next one is still in time. */
+/** After this many attempts in a row that failed or hung, the next attempt is still in time. */
 export const PATIENT_ATTEMPTS = 2
 
 /**
- * The limit of a call, in attempts. A renewal makes three requests. The first one of a restarted master makes nine on a
- * slow etcd, but most of these take less than an attempt.
+ * The limit of a call, in attempts. In etcd a renewal waits for three answers in turn. The first renewal of a restarted
+ * master waits for nine on a slow etcd, but most of these take less than an attempt.
  */
 const REQUESTS_PER_CALL = 8
 
@@ -73,7 +73,7 @@ const REQUESTS_PER_CALL = 8
 const PROBE_TIMEOUT_MS = 3_000
 /**
  * After outages of 20 s, kube-apiservers were ready 3.7 to 7.9 s after their etcd (for longer outages see
- * {@link SERVERS_APART}). Until then they must not count as failed.
+ * {@link SERVERS_APART}). For this time they must not count as failed.
  */
 const SERVER_RECOVERY_MS = 10_000
 /**
@@ -85,16 +85,16 @@ const SERVER_RECOVERY_MS = 10_000
  */
 export const SERVERS_APART = { confirmAfterMs: 7_000, confirmShare: 0.8 } as const
 /**
- * A longer failure counts as this long. The share of it, 144 s, is the longest back-off of gRPC: two minutes plus a
- * fifth.
+ * A longer failure counts as this long, in milliseconds. Its share of 0.8, 144 s, is the longest back-off of gRPC: two
+ * minutes plus a fifth.
  */
 const FAILED_MOST_MS = 180_000
 
 /** Computes all times from the settings. Pure. */
 export function membershipTimings(settings: TimingSettings): MembershipTimings {
   const { leaseTtlMs: ttlMs, reconcileIntervalMs: intervalMs, readinessProbePeriodMs: probePeriodMs } = settings
-  // The remaining time of a lease when its renewal is due: two failed attempts with their pauses, and a third that
-  // succeeds, must fit.
+  // The remaining time of a lease when its renewal is due. Two failed attempts with their pauses, and a third attempt
+  // that succeeds, must fit into it.
   const budgetMs = ttlMs - intervalMs
   const retryMs = Math.min(250, Math.floor(budgetMs / 20))
   const leavingMs = Math.max(2 * intervalMs, 6_000)
@@ -110,14 +110,14 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
     slowRetryMs: 1_000,
     // A renewal without a fresh answer probes the server first, so no lease expires because of a long probe period.
     answerFreshMs: Math.min(probePeriodMs + 1_500, 2_500),
-    // Between two probes lies at most an interval, because a renewal without a fresh answer probes, or two periods of
-    // probes if one probe is lost. A probe may take its whole time-out.
+    // Two probes are at most an interval apart, because a renewal without a fresh answer probes, or two probe periods
+    // if one probe is lost. A probe may take its whole timeout.
     unseenMs: Math.max(intervalMs, 2 * probePeriodMs) + PROBE_TIMEOUT_MS,
     ...SERVERS_APART,
-    // The other master answers at the latest when its probe has timed out: then it states that it does not serve.
+    // The other master answers at the latest when its probe has timed out: its record then states a failing server.
     confirmationMs: Math.min(PROBE_TIMEOUT_MS + 1_000, leavingMs - 1_500),
     removalMarginMs: 250,
-    // The others need a TTL to renew after a common outage, and their servers some time to be ready.
+    // After a common outage the other masters need a TTL to renew, and their servers need some time to be ready.
     recoveryMs: Math.max(ttlMs, SERVER_RECOVERY_MS),
     leavingMs,
     // Enough time for one probe of a hanging server, and for the store to elect a leader.
@@ -138,11 +138,10 @@ export function confirmationAfterMs(
 }
 
 /**
- * How much of a failure of `failedMs` still counts if the server fails again after it was ready for `readyMs`: each
- * millisecond for which it was ready makes up for one. Servers that failed together may have noticed nothing of a short
- * time in which this one was ready, so for them both failures are one. But the time between two failures must not count
- * as failed, or one failed probe now and then would put off every confirmation without end. A negative `readyMs` counts
- * as 0. All in milliseconds. Pure.
+ * How much of a failure of `failedMs` still counts if the server fails again after it was ready for `readyMs`: the
+ * difference of the two. Other servers may have failed throughout a short time in which this one was ready, so for them
+ * both failures are one. But the time between two failures must not count as failed, or one failed probe now and then
+ * would put off every confirmation without end. A negative `readyMs` counts as 0. All in milliseconds. Pure.
  */
 export function stillCountedMs(failedMs: number, readyMs: number): number {
   return Math.max(0, Math.min(failedMs, FAILED_MOST_MS) - Math.max(0, readyMs))

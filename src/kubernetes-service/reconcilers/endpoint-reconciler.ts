@@ -12,7 +12,7 @@ export type ReconcilePorts = boolean | 'agreed'
 export type Departure = 'left' | 'last-one'
 
 /**
- * The objects of `default/kubernetes`, read or watched. Watched ones may be old, but suffice to decide that nothing
+ * The objects of `default/kubernetes`, read or watched. Watched objects may be old, but suffice to decide that nothing
  * needs to change.
  */
 export interface ObservedEndpoints {
@@ -25,8 +25,9 @@ export interface ObservedEndpoints {
 /**
  * Decides which addresses `default/kubernetes` lists, and writes them, while this master runs.
  *
- * Calls never overlap. A rejected call is repeated: at once after a conflict, otherwise after a growing delay. After a
- * permanent refusal, a change shortens that delay, but not below a quarter of a second.
+ * Calls of {@link reconcileEndpoints} never overlap, but {@link readMembers} may run beside one. A rejected call is
+ * repeated: at once after each of the first three conflicts in a row, otherwise after a growing delay of at most 1.5 s.
+ * After a permanent refusal, a change shortens that delay, but not below a quarter of a second.
  */
 export interface ListReconciler {
   /**
@@ -46,7 +47,7 @@ export interface ListReconciler {
    * {@link reconcileEndpoints}.
    */
   isSatisfied?(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean
-  /** Reads the members from the store, for {@link isSatisfied} and {@link portsAgreed}. */
+  /** Reads the members from the store, for {@link isSatisfied}, {@link portsAgreed} and {@link isDualStack}. */
   readMembers?(signal: AbortSignal): Promise<void>
   /** Whether all members are known to want the same ports. Left out: true. */
   portsAgreed?(): boolean
@@ -60,7 +61,7 @@ export interface ListReconciler {
 }
 
 /**
- * A reconciler without leases, which therefore also removes this master from the list. Programs that embed this library
+ * A reconciler without a membership: it must itself remove this master from the list. Programs that embed this library
  * may implement their own. Upstream: `EndpointReconciler` in pkg/controlplane/reconcilers/reconcilers.go.
  */
 export interface EndpointReconciler extends ListReconciler {

@@ -22,13 +22,13 @@ export interface MasterCountReconcilerOptions {
  * Lists up to the configured number of masters, without leases: each adds itself, and a dead one stays until another
  * takes its place.
  *
- * As upstream, a listed master stays listed when its API server becomes unready: it cannot know whether another one
- * serves. Only at its start, while its API server is not ready, is the address removed that an earlier run of it has
- * listed, unless no other is listed (see {@link clearAway}).
+ * As upstream, a listed master stays listed when its API server becomes unready, because it cannot know whether another
+ * one serves. But at its start, while its API server is not ready, it removes the address that an earlier run has
+ * listed, unless no other address is listed (see {@link clearAway}).
  *
  * Damage is corrected as soon as it is detected. A place that others have taken is claimed only at the next interval:
  * otherwise, with more masters than places, they would displace each other without end. Masters with different counts
- * never agree, so each corrects the listed addresses only a few times in an interval. Upstream:
+ * never agree, so each corrects the listed addresses at most three times in an interval. Upstream:
  * `masterCountEndpointReconciler` in pkg/controlplane/reconcilers/instancecount.go.
  */
 export class MasterCountEndpointReconciler implements EndpointReconciler {
@@ -228,7 +228,7 @@ function isMentioned(current: Endpoints | undefined, own: string): boolean {
   )
 }
 
-/** Whether others have taken all places of the list. */
+/** Whether others have taken all `count` places of the list, so that `own` is not on it. */
 export function isDisplaced(current: Endpoints | undefined, own: string, count: number): boolean {
   if (current?.subsets?.length !== 1) return false
   const listed = readyAddresses(current)

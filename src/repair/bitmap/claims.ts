@@ -38,13 +38,13 @@ export interface RangeClaims {
   /** The range of a stored text; undefined when the text is malformed, or the range is too large for a bitmap. */
   parse(text: string): Pick<BitmapRange, 'size' | 'textAt'> | undefined
   /**
-   * Calls `hold` with each number that a Service holds, as often as it holds it, and `fault` with each item outside all
-   * ranges.
+   * Calls `hold` with each number that a Service holds, as often as the Service holds it. Calls `fault` with a finding
+   * for each item that is malformed or outside all ranges.
    */
   visit(service: Service, hold: (range: number, offset: number) => void, fault?: (finding: Finding) => void): void
   /** The finding that a Service holds an unallocated number. `repairing`: the number is about to be allocated. */
   notAllocated(service: Service, range: number, offset: number, repairing: boolean): Finding
-  /** The finding that a Service holds a number that an older Service holds, or holds a number twice. */
+  /** The finding that a Service holds a number that an older Service also holds, or holds one number twice. */
   duplicate(service: Service, range: number, offset: number): Finding
   /** The finding that no Service holds a number allocated long ago. `repairing`: the number is about to be freed. */
   leaked(range: number, offset: number, repairing: boolean): Finding
@@ -146,8 +146,8 @@ function bitmapRange(range: AllocationRange<Address>, cidrs: readonly Cidr[], in
 }
 
 /**
- * Returns a function that computes the number of an address of the range's family, as `offsetOf` does. It avoids
- * BigInt, because there are many addresses.
+ * Returns a function that computes the number of an address of the range's family, as `offsetOf` does. The function
+ * avoids BigInt, because there are many addresses.
  */
 function locatorOf(cidr: Cidr, size: number): (groups: AddressGroups) => number | undefined {
   const network = new Uint16Array(8)

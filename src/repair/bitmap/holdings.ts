@@ -7,7 +7,7 @@ import type { RangeClaims } from './claims.ts'
 
 /**
  * The numbers that Services hold now, updated with each change of a Service, so that a check need not visit all
- * Services. Counts the holders of each number, without their names.
+ * Services. Each number has only a count of its holders.
  */
 export class RangeHoldings {
   readonly #claims: RangeClaims
@@ -52,10 +52,11 @@ interface RangeSurvey {
   readonly held: readonly Bitmap[]
   /** The numbers that are held more than once. */
   readonly contested: readonly Bitmap[]
-  /** A finding for each ClusterIP or NodePort that is in none of the ranges, or is not an address. */
+  /** A finding for each ClusterIP or NodePort that is malformed or in none of the ranges. */
   readonly faults: readonly Finding[]
 }
 
+/** Surveys the holdings of these Services, one Service in each step. Pure. */
 export function* surveyServices(services: Iterable<Service>, claims: RangeClaims): Steps<RangeSurvey> {
   const held = claims.ranges.map(({ size }) => new Bitmap(size))
   const contested = claims.ranges.map(({ size }) => new Bitmap(size))

@@ -14,8 +14,9 @@ export type RangeReading =
       readonly type: 'taken'
       /**
        * `same-range`: stored for this range. `absent`: nothing is stored. `unnamed`: stored without the text of its
-       * range, because its server has not completed a pass yet. `adopted`: stored for another range; common items are
-       * carried over. Every origin but `same-range` requires a write, even if nothing is missing.
+       * range, because its server has not completed a pass yet. `adopted`: stored for another range; the items that
+       * both ranges contain are carried over. Every origin but `same-range` requires a write, even if nothing is
+       * missing.
        */
       readonly origin: 'same-range' | 'absent' | 'unnamed' | 'adopted'
       /** The allocated numbers, in the numbering of the managed range. */
@@ -66,7 +67,7 @@ function withheld(
   return { type: 'withheld', reason, finding: { ...finding, type: 'unknown', regarding: aboutRanges } }
 }
 
-/** Copies numbers by their items, because the same address has another number in another range. */
+/** Translates numbers by their items, because the same address has different numbers in different ranges. */
 function carriedOver(set: Bitmap, from: Pick<BitmapRange, 'textAt'>, to: BitmapRange): Bitmap {
   const carried = new Bitmap(to.size)
   for (const number of set) {
@@ -85,7 +86,7 @@ const PASSES_BEFORE_FREED = 3
  */
 const LEAK_MS = 120_000
 
-/** Numbers that are allocated without a holder, and were first seen so in the same full pass. */
+/** Numbers that are allocated without a holder: first seen so in the same full pass, or all due to be freed. */
 interface LeakCohort {
   readonly numbers: Bitmap
   /** Since when the numbers are known to be allocated continuously, on the monotonic clock. */
@@ -111,8 +112,8 @@ export function stillTaken(ledger: LeakLedger, taken: Bitmap): LeakLedger {
 }
 
 /**
- * The ledger after a full pass that saw these numbers allocated without a holder: known ones were seen once more, new
- * ones are added, and all others are dropped.
+ * The ledger after a full pass that saw these numbers allocated without a holder: known numbers were seen once more,
+ * new numbers are added, and all others are dropped.
  */
 export function seenByPass(ledger: LeakLedger, unheld: Bitmap, nowMs: number): LeakLedger {
   if (unheld.count === 0) return noLeaks
@@ -152,7 +153,7 @@ export type RangePlan =
   | { readonly type: 'none'; readonly ledger: LeakLedger }
   | {
       readonly type: 'range'
-      /** The desired state: all held numbers, and allocated ones that are not due to be freed. */
+      /** The desired state: all held numbers, and the allocated numbers that are not due to be freed. */
       readonly taken: Bitmap
       /** The numbers that are held, but not allocated. */
       readonly missing: Bitmap
@@ -180,7 +181,7 @@ export function planRange({ reading, held, ledger, nowMs }: RangeObservation): R
   if (reading?.type !== 'taken') return { type: 'none', ledger: noLeaks }
   const { set, origin } = reading
   const missing = held.minus(set)
-  // The ledger has observed only a bitmap of this range.
+  // The ledger is about a bitmap of this range only.
   const seen = seenByPass(origin === 'same-range' ? ledger : noLeaks, set.minus(held), nowMs)
   const leaked = dueLeaks(seen, set.size, nowMs)
   return {

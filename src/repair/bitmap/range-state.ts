@@ -18,8 +18,8 @@ interface RangeStateOptions {
 }
 
 /**
- * The time that a server gets, after it cleared a number, to store the Service that gives the number up, in
- * milliseconds. On a loaded server about 100 ms were measured.
+ * A server that has cleared a number gets this long, in milliseconds, to store the Service that gives the number up. On
+ * a loaded server about 100 ms were measured.
  */
 const STORE_DELAY_MS = 250
 
@@ -75,7 +75,7 @@ export class RangeState {
     return this.#watchEvents
   }
 
-  /** Why the range is withheld. */
+  /** Why the range is withheld; undefined if it is not. */
   get withheld(): Finding | undefined {
     return this.#reading?.type === 'withheld' ? this.#reading.finding : this.#fixed
   }
@@ -94,13 +94,13 @@ export class RangeState {
     return this.#watchedRevision === revisionOf(stored)
   }
 
-  /** Updates this with the stored state from a read, or from a write of this master. */
+  /** Records the stored state from a read, or from a write of this master. */
   stored(stored: StoredRange): void {
     this.#watchedRevision ??= revisionOf(stored)
     this.#take(stored)
   }
 
-  /** Updates this with the stored state from the watch, which must deliver every state, in order. */
+  /** Records the stored state from the watch, which must deliver every state, in order. */
   watched(stored: StoredRange): void {
     this.#watchEvents++
     this.#watchedRevision = revisionOf(stored)
@@ -116,6 +116,7 @@ export class RangeState {
     this.#outdated = true
   }
 
+  /** Call this when a call has failed: the state must be read again. */
   invalidate(): void {
     this.#outdated = true
   }
@@ -177,13 +178,13 @@ interface Cohort {
  * The numbers of one range that this master has set recently and that nobody has cleared since.
  *
  * When a Service loses its ports or addresses, its server clears the numbers before it stores the Service. A master
- * that sets them in between allocates them for nobody, and servers refuse them until they are freed as leaked. But as
- * long as a number has been set continuously since this master set it, no server can have allocated it for a new
- * Service: it can be released as soon as no Service holds it.
+ * that sets the numbers in between leaks them, and servers refuse them until they are freed. But as long as a number
+ * has been set continuously since this master set it, no server can have allocated it for a new Service: it can be
+ * released as soon as no Service holds it.
  */
 export class RecentlySet {
   readonly #size: number
-  /** `numbers`: of a running write, except those cleared since. `seen`: the ones that a state has shown as set. */
+  /** `numbers`: of a running write, except those cleared since. `seen`: those of them that a state has shown as set. */
   #coming: { numbers: Bitmap; seen: Bitmap } | undefined
   /** Numbers that a Service holds, as far as is known. */
   #held: readonly Cohort[] = []

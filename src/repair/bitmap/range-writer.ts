@@ -15,7 +15,7 @@ import { isSameWrite, RangeState, type RecentlySet } from './range-state.ts'
 
 /** How far apart the watches of Services and of ranges may deliver the effects of one request, in milliseconds. */
 export const SETTLING_MS = 20
-/** After this many overtaken writes only a few Services are repaired at a time, because reading many takes too long. */
+/** After this many overtaken writes only a few numbers are repaired at a time: reading many Services takes too long. */
 const PATIENT_TRIES = 3
 /** How often one pass tries to write freed numbers. Leaks can wait for the next pass. */
 const FREEING_TRIES = 5
@@ -52,7 +52,7 @@ export class RangeWriter {
     })
   }
 
-  /** Whether something must be added or written, as far as is known. */
+  /** Whether a number must be added or the range must be written, as far as is known. */
   get damaged(): boolean {
     const { reading } = this.state
     return reading?.type === 'taken' && (reading.origin !== 'same-range' || this.#missing(reading).count > 0)
@@ -67,7 +67,7 @@ export class RangeWriter {
   /**
    * Adds missing numbers that Services hold, and creates a missing range. Each write is a compare-and-put on a range
    * that was read before the Services, so the number of a Service that is meanwhile deleted is not set again. `stored`
-   * was read just now. Returns the findings that are not repaired.
+   * must have been read just before. Returns the findings that are not repaired.
    */
   async repair(signal: AbortSignal, stored?: StoredRange): Promise<readonly Finding[]> {
     const { clock, random } = this.#options
@@ -133,7 +133,7 @@ export class RangeWriter {
 
   /**
    * Clears the due numbers that no Service holds in a new list. Writes only if the watch has delivered every state up
-   * to the previous one. Returns the findings that are not repaired.
+   * to the one that the write replaces. Returns the findings that are not repaired.
    */
   async #clear(
     stored: StoredRange,
@@ -179,7 +179,7 @@ export class RangeWriter {
     return planRange({ reading, held: holdings.held(index), ledger, nowMs: clock.monotonicMs() })
   }
 
-  /** Held numbers that are not set, without recently cleared ones. */
+  /** Held numbers that are not set, except those that were cleared recently. */
   #missing(reading: RangeReading & { readonly type: 'taken' }): Bitmap {
     const { holdings, index } = this.#options
     const missing = holdings.held(index).minus(reading.set)
@@ -257,7 +257,7 @@ export class RangeWriter {
   }
 
   /**
-   * Records the state that a call returns, unless the watch delivered something meanwhile: then the order of the two is
+   * Records the state that a call returns, unless the watch delivered an event meanwhile: then the order of the two is
    * unknown, and the watch delivers the later states anyway.
    */
   async #recording<Answer extends StoredRange | undefined>(call: () => Promise<Answer>): Promise<Answer> {

@@ -11,7 +11,7 @@ import { RangeHoldings } from './holdings.ts'
 import { planPass } from './plan.ts'
 import { RangeWriter, SETTLING_MS } from './range-writer.ts'
 
-/** How long the first pass waits for the watch of the ranges, because only states from the watch prove a leak. */
+/** The first pass waits at most this long for the watch of the ranges: only states from the watch prove a leak. */
 const WATCHING_MS = 1_000
 /** Full passes are spread by up to this part of their interval. */
 const SPREAD = 0.1
@@ -147,7 +147,7 @@ export class RangeRepair implements Repair {
     await sleep(clock, SETTLING_MS, signal)
     for (const writer of this.#writers) {
       if (writer.state.outdated) await writer.read(signal)
-      // If the server repairs by itself, only full passes report findings.
+      // If the server repairs by itself, only full passes report which allocations are wrong.
       if (permit.mode === 'repair') {
         if (writer.damaged) await writer.repair(signal)
         await writer.giveBack(signal)

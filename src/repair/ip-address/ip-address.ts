@@ -59,7 +59,7 @@ trimIpAddress.protobuf = trimmedReader('networking/v1.IPAddress', {
 const ofAllocator = { [managedByLabel]: allocator }
 
 /**
- * The identity of an IPAddress, and whether the allocator manages it: small enough for an informer of a million. All
+ * The identity of an IPAddress, and whether the allocator manages it, so that an informer can hold a million. All
  * results share one object of labels.
  */
 export function identityOfIpAddress(ipAddress: IpAddress): IpAddress {

@@ -138,10 +138,10 @@ export interface IpAddressObservation {
  * Decides whether an IPAddress of the allocator may stay, by upstream's rules (`syncIPAddress` in
  * pkg/registry/core/service/ipallocator/controller/repairip.go). Pure.
  *
- * An IPAddress without its Service stays for the full time of a request. Upstream waits that long only for an
- * ExternalName Service, and else 5 s or not at all. That can be too short if the IPAddress was allocated for a second
- * family, or by a create that waits while a Service of that name is deleted. The new Service would then be stored with
- * an address that counts as free.
+ * An IPAddress without its Service stays for the full time of a request, 60 s. Upstream waits that long only for an
+ * ExternalName Service, and otherwise 5 s or not at all. That can be too short if the IPAddress was allocated for a
+ * second family, or by a create that waits while a Service of that name is deleted. The new Service would then be
+ * stored with an address that counts as free.
  */
 export function planIpAddress({ ipAddress, service, ageMs, repairing }: IpAddressObservation): IpAddressAction {
   if (!isManagedByAllocator(ipAddress)) return { type: 'keep' }
@@ -173,7 +173,7 @@ export type ServiceIpAction =
   | { readonly type: 'create'; readonly ipAddress: IpAddress; readonly finding: Finding }
   /** The reference of an IPAddress is immutable, so the IPAddress is deleted and created again. */
   | { readonly type: 'recreate'; readonly old: IpAddress; readonly ipAddress: IpAddress; readonly finding: Finding }
-  /** The labels of the IPAddress become those of the allocator; everything else stays. */
+  /** The IPAddress gets the labels of the allocator; everything else stays. */
   | { readonly type: 'relabel'; readonly ipAddress: IpAddress; readonly finding: Finding }
 
 /** The known state of one ClusterIP of a Service. */

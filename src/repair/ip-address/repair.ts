@@ -101,7 +101,7 @@ export class IpAddressRepair implements Repair {
   async #run(signal: AbortSignal): Promise<void> {
     const { services, logger, reporter } = this.#options
     const { metrics } = reporter
-    // Subscribe before the first lists arrive, so that their objects are processed with pauses in between.
+    // Subscribed before the first lists arrive, because the informers then deliver their objects with pauses.
     const subscriptions = [
       this.#ipAddresses.subscribe((change) => {
         this.#ages.apply(change)
@@ -121,7 +121,7 @@ export class IpAddressRepair implements Repair {
         if (ranges.text !== this.#ranges.text) {
           for (const { range } of this.#ranges.usage()) metrics.unused(range)
           this.#ranges = ranges
-          // Also while the first count pauses.
+          // Also during a pause of the first count: the new ranges need a count of their own.
           if (this.#stage !== 'listing') void this.#countAll()
         }
         this.#schedule.markAll()
@@ -190,7 +190,7 @@ export class IpAddressAges {
     return sinceMs === undefined ? Number.POSITIVE_INFINITY : this.#clock.monotonicMs() - sinceMs
   }
 
-  /** Forgets IPAddresses that have become old. */
+  /** Forgets IPAddresses older than {@link REQUEST_TIMEOUT_MS}. */
   tidy(): void {
     const nowMs = this.#clock.monotonicMs()
     for (const [uid, sinceMs] of this.#young) {

@@ -14,15 +14,15 @@ import type { IpAddressSchedule, Work } from './schedule.ts'
 import { type IpAddressWrite, IpAddressWriter, type WriteOutcome } from './writer.ts'
 
 const source = 'ip-address-repair'
-/** Stands among the failed addresses for a check that failed as a whole. No address has this name. */
+/** The entry in the set of failed addresses for a check that failed as a whole. No address has this name. */
 const everything = ''
 
 interface IpAddressRoundsOptions extends RepairContext {
   readonly ipAddresses: Followed<IpAddress>
-  /** The copies of the informers, always current. */
+  /** The informers' copies, as they are at each call. */
   readonly view: Omit<ServiceIpView, 'repairing' | 'orphanedMs'>
   readonly schedule: IpAddressSchedule
-  /** Called after each full pass, to forget addresses that are no longer held. */
+  /** Called after each full pass, to shrink caches. */
   readonly tidy: () => void
 }
 
@@ -61,7 +61,7 @@ export class IpAddressRounds {
     return this.#settled.promise
   }
 
-  /** Why addresses cannot be repaired. */
+  /** Why addresses cannot be repaired; undefined while there is no failure. */
   get failure(): string | undefined {
     return this.#failure
   }
@@ -93,7 +93,7 @@ export class IpAddressRounds {
   async #checkAndWrite(work: Work, signal: AbortSignal): Promise<readonly WriteOutcome[]> {
     const { api, permit, schedule, reporter, clock } = this.#options
     const { full } = work
-    // A server that repairs by itself gets time to do so.
+    // A server that repairs by itself gets time to do so, until the next full pass.
     if (permit.mode === 'report' && !full) return []
     const scope = await this.#scopeOf(work, signal)
     const seen = await inSlices(clock, check(scope, this.#view(permit.mode === 'repair')), signal)
@@ -111,8 +111,8 @@ export class IpAddressRounds {
   }
 
   /**
-   * The findings without those whose write another client has overtaken, because a new Service may arrive here before
-   * its IPAddress does. An address whose writes are overtaken for longer than a watch can be late is still reported.
+   * The findings without those whose write another client has overtaken: a new Service may arrive here before its
+   * IPAddress does. An address whose writes are overtaken for longer than {@link CATCH_UP_MS} is reported all the same.
    */
   #confirmed(findings: readonly Finding[], outcomes: readonly WriteOutcome[], work: Work): readonly Finding[] {
     const nowMs = this.#options.clock.monotonicMs()
@@ -238,7 +238,7 @@ interface CheckResult {
   readonly writes: readonly IpAddressWrite[]
   /** IPAddresses of the allocator without a Service, including young ones. */
   readonly orphans: readonly IpAddress[]
-  /** In how many milliseconds to check the orphans again that are not deleted now; undefined without any. */
+  /** In how many milliseconds to check again the orphans that are not deleted now; undefined without such orphans. */
   readonly againMs: number | undefined
 }
 
@@ -277,7 +277,7 @@ export function* check(scope: CheckScope, view: ServiceIpView): Steps<CheckResul
     // An IPAddress that is recreated or relabelled for a Service is not deleted.
     const { name = '' } = ipAddress.metadata ?? {}
     if (!isManagedByAllocator(ipAddress) || busy.has(name)) continue
-    // Normally the Service with the address is the parent.
+    // Usually the Service with the address is the parent, which is quick to check.
     if (view.holdersOf(name).some(({ metadata }) => isParent(ipAddress, metadata))) continue
     const action = planExisting(ipAddress, view)
     if (action.type === 'keep') continue

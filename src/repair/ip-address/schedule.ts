@@ -9,8 +9,8 @@ import { Trigger } from '../../runtime/trigger.ts'
  */
 const SETTLE_MS = 10
 /**
- * If there are more addresses than this, and more of them arrive during a wait, the wait is repeated, up to five waits
- * in all. One check of all addresses costs two lists of the Services, and each of several checks would cost as much.
+ * If more addresses than this wait, and their number grows during a wait, the wait is repeated, up to five waits in
+ * all. One check of all addresses costs two lists of the Services, and each of several checks would cost as much.
  */
 const MASS = 8
 const SETTLES_OF_MASS = 5
@@ -99,8 +99,8 @@ export class IpAddressSchedule {
   }
 
   /**
-   * Requests a check of addresses after a while. Does nothing for those whose check is due sooner: an address that
-   * fails again and again, for whatever reason it is checked, must have one timer and not ever more of them.
+   * Requests a check of addresses after `delayMs`. Does nothing for an address whose check is due sooner: an address
+   * that fails again and again must have one timer, not ever more of them.
    */
   markAfter(names: Iterable<string>, delayMs: number): void {
     const dueMs = this.#clock.monotonicMs() + delayMs
@@ -116,7 +116,7 @@ export class IpAddressSchedule {
     this.#cancels.add(cancel)
   }
 
-  /** Requests a full pass in this many milliseconds, or a little later if there has just been one. */
+  /** Requests a full pass in this many milliseconds, but not within {@link PASS_DISTANCE_MS} of the last one. */
   passWithin(delayMs: number): void {
     const nowMs = this.#clock.monotonicMs()
     const dueMs = Math.max(nowMs + delayMs, this.#lastPassMs + PASS_DISTANCE_MS)
@@ -130,7 +130,7 @@ export class IpAddressSchedule {
     this.#pass = { dueMs, cancel }
   }
 
-  /** Requests another full pass after a failure: in this many milliseconds, even shortly after the last. */
+  /** Requests a regular full pass after a failure: in this many milliseconds, even shortly after the last one. */
   passAgain(delayMs: number): void {
     this.#regularDueMs = Number.NEGATIVE_INFINITY
     this.#lastPassMs = Number.NEGATIVE_INFINITY
@@ -142,7 +142,7 @@ export class IpAddressSchedule {
     for (;;) {
       await this.#trigger.take(signal)
       await this.#settle(signal)
-      // Requests that came during the wait were taken together with the first one, but have fired the trigger again.
+      // A request that came during the wait was taken with the first one, but has fired the trigger again: skip that.
       if (this.#names.size > 0 || this.#scope !== 'names') return this.#take()
     }
   }

@@ -174,8 +174,8 @@ export function rangesOf({ spec }: ServiceCidr): readonly Cidr[] {
 }
 
 /**
- * Returns a test: whether Services may have the address of a name from `ranges`, but not from `except`. The test
- * allocates nothing and caches no names, because it is meant for a single pass over a million of them.
+ * Returns a test of a name: whether it is an address that Services may have from `ranges`, but not from `except`. The
+ * test caches no names, because it is meant for a single pass over a million of them.
  */
 export function addressTest(ranges: readonly Cidr[], except: readonly Cidr[] = []): (name: string) => boolean {
   const [wanted, unwanted] = [ranges.map(ready), except.map(ready)]

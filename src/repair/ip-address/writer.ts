@@ -11,7 +11,7 @@ import { isManagedByAllocator, serviceRefOf, withAllocatorLabels } from './ip-ad
 import type { IpAddressAction, ServiceIpAction } from './plan.ts'
 import { holdsAddress } from './service-ips.ts'
 
-/** The planned writes. */
+/** A planned write. */
 export type IpAddressWrite = Extract<
   ServiceIpAction | IpAddressAction,
   { readonly type: 'create' | 'recreate' | 'relabel' | 'delete' }
@@ -46,7 +46,7 @@ interface Made {
   readonly orphanedMs?: number | undefined
 }
 
-/** Carries out the planned writes, and deletes IPAddresses that were created for a Service that is meanwhile gone. */
+/** Carries out the planned writes, and deletes an IPAddress that it created if the Service is meanwhile gone. */
 export class IpAddressWriter {
   readonly #options: IpAddressWriterOptions
   /** Existing IPAddresses that this process created, by name. */
@@ -78,7 +78,7 @@ export class IpAddressWriter {
 
   /**
    * Reads the Services of created IPAddresses once more. Deletes an IPAddress whose Service is gone or gave the address
-   * up, because the server has already released the address, and will not do so again. Checks the IPAddresses that were
+   * up: the server has already released the address, and will not release it again. Checks the IPAddresses that were
    * created since the last call, and those of `names` that have had no known Service for {@link MAX_RELEASE_DELAY_MS}:
    * a server that takes an address from a Service releases the address before it stores the Service. Returns the names
    * to check again after that time. Rejects with a KubeError; the rest is then done the next time.
@@ -107,7 +107,7 @@ export class IpAddressWriter {
     return later
   }
 
-  /** The names of the IPAddresses that this process created. */
+  /** The names of the IPAddresses that this process created and may have to delete again. */
   get made(): Iterable<string> {
     return this.#made.keys()
   }

@@ -24,9 +24,9 @@ interface ConfigMapRangeRegistryOptions {
 }
 
 /**
- * A ledger of our own, for servers without an allocator. Each range has a ConfigMap in kube-system, with its text in
- * `data.range` and its bitmap in `binaryData.data`. Updates are guarded by resourceVersion and preserve other fields. A
- * ConfigMap that is no valid ledger is never written.
+ * Stores bitmaps for servers without an allocator. Each range has a ConfigMap in kube-system, its *ledger*, with the
+ * range in `data.range` and the bitmap in `binaryData.data`. Updates are guarded by resourceVersion and preserve other
+ * fields. A ConfigMap that is no valid ledger is never written.
  *
  * Only these ConfigMaps are read or watched, each by its name, so that an account may be restricted to them. While the
  * namespace kube-system is missing, all ranges are absent, and writes are refused.
@@ -92,8 +92,7 @@ export class ConfigMapRangeRegistry implements RangeRegistry {
         resource: configMaps,
         query: { namespace: ledgerNamespace, fieldSelector: `metadata.name=${ledgerName(name)}` },
         sink: {
-          // The watch starts again with a new list, so it may have missed changes. A watch that resumes has missed
-          // none.
+          // A watch that starts again with a new list may have missed changes. A watch that resumes has missed none.
           replaced() {
             if (known.add(name).size === rangeNames.length) onChange(undefined)
           },

@@ -19,7 +19,7 @@ export interface EtcdRangeRegistryOptions {
   readonly prefix: string
 }
 
-/** What a compare-and-put compares, and the stored object that it rewrites. */
+/** The revision that a compare-and-put compares, and the stored object that it rewrites. */
 class EtcdVersion {
   readonly modRevision: bigint
   /** The stored object; undefined for JSON. */

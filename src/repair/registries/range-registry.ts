@@ -76,7 +76,7 @@ export interface RangeRegistry {
   }): Promise<void>
 }
 
-/** A registry without bitmaps: findings can be reported, but nothing can be written. */
+/** A registry without a store: all ranges are absent, and a write rejects with a TypeError. */
 export const noneRegistry: RangeRegistry = {
   writable: false,
   where: (name) => `${name} without a range registry`,

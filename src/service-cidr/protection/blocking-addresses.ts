@@ -4,7 +4,7 @@ import { isManagedByAllocator } from '../../repair/ip-address/ip-address.ts'
 import { addressTest } from '../../repair/ip-address/service-ips.ts'
 import { coverageOf } from './coverage.ts'
 
-/** Returns a test whether an IPAddress would be in no ServiceCIDR after the deletion of `serviceCidr`. */
+/** Returns a test whether an IPAddress of the allocator would be in no ServiceCIDR without `serviceCidr`. */
 export function blockingTest(serviceCidr: ServiceCidr, all: readonly ServiceCidr[]): (ipAddress: IpAddress) => boolean {
   const { needed, others } = coverageOf(serviceCidr, all)
   const isBlocking = addressTest(needed, others)
@@ -18,8 +18,8 @@ interface Entry {
   /** Whether an IPAddress of this name would be in no ServiceCIDR without this one. */
   readonly isBlocking: (name: string) => boolean
   /**
-   * The names of the blocking IPAddresses. A number would not do: {@link BlockingAddresses.apply} may receive a change
-   * that the store already contained when this set was made.
+   * The names of the blocking IPAddresses. A mere count could be wrong: {@link BlockingAddresses.apply} may receive a
+   * change that the store already contained when this set was made.
    */
   readonly names: Set<string>
 }

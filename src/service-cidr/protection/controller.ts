@@ -53,7 +53,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
   readonly #serviceCidrs: Followed<ServiceCidr>
   readonly #queue: WorkQueue
   readonly #blocking: BlockingAddresses
-  /** The answers to the last writes. Without them, writes would be repeated while the copy does not show them yet. */
+  /** The answer to the last write, by name: without it, a write would be repeated until the copy shows it. */
   readonly #written = new Map<string, ServiceCidr>()
   readonly #subscriptions: readonly (() => void)[]
 
@@ -93,8 +93,8 @@ export class ServiceCidrProtectionController implements WorkloadController {
   }
 
   /**
-   * Also queues the overlapping ServiceCIDRs under deletion, because they may depend on this one. The new object of an
-   * update has all ranges of the old one, because ranges are only ever added.
+   * Queues the ServiceCIDR, and every ServiceCIDR under deletion that overlaps it and so may depend on it. The new
+   * object of an update has all ranges of the old one, because ranges are only ever added.
    */
   #serviceCidrChanged(change: Change<ServiceCidr>): void {
     const changed = change.type === 'deleted' ? change.old : change.object
@@ -206,7 +206,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
   #logFailure(serviceCidr: string, error: unknown): void {
     const retries = this.#queue.numRequeues(serviceCidr)
     const fields = { serviceCidr, retries, error }
-    // Only at debug, because `Availability` logs an outage of the server once.
+    // Only at debug, because `Availability` logs an outage once, and the first failure was logged as a warning.
     if (isAwayOrBusy(error) || isKubeError(error, 'Conflict') || retries > 0) {
       this.#options.logger.debug(fields, 'a sync failed')
     } else this.#options.logger.warn(fields, 'a sync failed; trying again')

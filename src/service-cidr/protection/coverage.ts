@@ -47,7 +47,7 @@ function outlasts(one: ServiceCidr, { metadata: own }: ServiceCidr): boolean {
   const { metadata: other } = one
   if (other?.name === own?.name) return false
   if (!isBeingDeleted(one)) return true
-  // Without this finalizer, nothing makes it wait.
+  // Without this finalizer, `one` may be gone at any time.
   if (other?.finalizers?.includes(PROTECTION_FINALIZER) !== true) return false
   const [began = '', ownBegan = ''] = [other.deletionTimestamp, own?.deletionTimestamp]
   return began === ownBegan ? (other.name ?? '') > (own?.name ?? '') : began > ownBegan

@@ -19,7 +19,7 @@ const terminating: ReadyCondition = {
   message: 'There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR',
 }
 
-/** One thing to do about a ServiceCIDR. */
+/** One action on a ServiceCIDR. */
 export type ProtectionAction =
   /** `finalizers` is the complete new list, in the order of upstream's strategic merge patch. */
   | { readonly type: 'add-finalizer'; readonly finalizers: readonly string[] }
@@ -37,7 +37,7 @@ export interface ProtectionObservation {
 }
 
 /**
- * Decides what must be done about a ServiceCIDR, in the order of the actions. Pure. The finalizer is removed only if
+ * Decides which actions a ServiceCIDR needs, in their order. Pure. The finalizer is removed only if
  * the ServiceCIDR has been under deletion for {@link DELETION_GRACE_MS} and is not blocked. Upstream: `sync` in
  * pkg/controller/servicecidrs, 1.36.3.
  * @throws RangeError for a malformed deletionTimestamp.

@@ -58,9 +58,9 @@ export interface EtcdLeasesOptions {
  * are one fleet. Beside each lease is a holder record, `<prefix>/apiserver-bootstrap/holders/<ip>/<host>`, which a
  * kube-apiserver does not write.
  *
- * - Every write compares the revision of the last read; a steady renewal reads nothing. A lease that cannot be encoded
- *   without loss (JSON, unknown fields in odd places) is renewed with the bytes that it has; an unreadable one is never
- *   written, but logged, left to expire and created again.
+ * - Every write compares the revision of the last read or write; a steady renewal reads nothing. A lease that cannot be
+ *   encoded without loss (JSON, unknown fields in odd places) is renewed with the bytes that it has. An unreadable one
+ *   is never written, but logged, left to expire and created again.
  * - A record is written before its lease and lasts longer, by half a second at least, so that no lease of ours is ever
  *   mistaken for a kube-apiserver's. If a master leaves a lease that it renewed last to another master at its address,
  *   its record also stays, as `withdrawn`, and expires after the lease.
@@ -199,7 +199,7 @@ export class EtcdLeases implements MasterLeases {
     const beganMs = this.#options.clock.monotonicMs()
     const listed = hasLease(holder.state)
     this.#isReleased = !listed
-    // A read detects a kube-apiserver's lease at this address, which the record then states.
+    // The list detects a kube-apiserver's lease at this address. The record then states it.
     if (!listed && lease.last === undefined) await this.list(signal)
     let grants: Grants | undefined = await this.#grant(listed, RECORD_OUTLASTS_S, beganMs, signal)
     let before = lease.last
@@ -210,7 +210,7 @@ export class EtcdLeases implements MasterLeases {
       if (grants === undefined) return
       if (!listed) break
       const value = leaseValue(addressOf(holder), before)
-      // An unreadable lease is left to expire; every list reports its fault.
+      // An unreadable lease is left to expire. The list logs its fault once.
       if (value === undefined) return
       // A lease without any record is a kube-apiserver's.
       if (isFirst && !this.#isSuccessor && before !== undefined && !(await this.#isHeldByOthers(holder, signal))) {
@@ -244,7 +244,7 @@ export class EtcdLeases implements MasterLeases {
 
   /**
    * Requests new grants after a conflict, if the old ones are no longer fresh. The old ones stay if that fails, or if
-   * the renewal has taken a whole TTL. Then etcd, unlike kine, refuses its writes two TTLs or so after it began.
+   * the renewal has taken a whole TTL. So etcd, unlike kine, refuses its writes about two TTLs after it began.
    */
   async #grantAgain(before: Grants, signal: AbortSignal): Promise<Grants> {
     const { clock, ttlMs } = this.#options
@@ -272,7 +272,7 @@ export class EtcdLeases implements MasterLeases {
     if (isRepeated) this.#seeCoHolder(holder)
   }
 
-  /** While this master has no lease of its own, checks whether a read shows that of a kube-apiserver. */
+  /** While this master has no lease of its own, checks whether a read shows a kube-apiserver's lease in its place. */
   #findCoHolder(live: readonly MasterLease[], leases: readonly KeyValue[]): void {
     const { lease, record } = this.#own ?? {}
     const own = live.find(({ holder }) => holder?.coHolder && this.#keys.record(holder) === record?.key)?.holder
@@ -316,15 +316,15 @@ export class EtcdLeases implements MasterLeases {
       }
       grants = await again
       if (before === undefined || !this.#yields(stored, holder)) continue
-      // If there is no lease and this life has not written yet, the record is of an earlier life, although its start is
-      // later: the host's clock was set back.
+      // Without a lease, a record that this life finds before its first write is of an earlier life. If its start is
+      // later, the host's clock was set back.
       if (this.#hasSpoken || (await lease.read(signal)) !== undefined) return undefined
     }
     this.#hasSpoken = true
     return grants
   }
 
-  /** Writes another record in place of `stored`, with its remaining time. False if it has changed or expired. */
+  /** Writes a record in place of `stored`, with its remaining time. False if `stored` has changed or expired. */
   #replace(record: GuardedKey, holder: Holder, stored: KeyValue, signal: AbortSignal): Promise<boolean> {
     return record.put(this.#encoded(holder), stored.lease, stored, signal)
   }
@@ -336,8 +336,8 @@ export class EtcdLeases implements MasterLeases {
   /**
    * Deletes the lease unless another master at this address wants it.
    *
-   * The holders are read after the lease: a master that begins to want it meanwhile writes it, and the delete
-   * conflicts. Returns whether the lease stays for another master that has not renewed it since this one did.
+   * The holders are read after the lease: a master that begins to want the lease meanwhile writes it, and the delete
+   * conflicts. Returns whether the lease stays for another master that has not renewed it since this master did.
    */
   async #release(holder: Holder, signal: AbortSignal): Promise<boolean> {
     const { lease } = this.#ownKeys(holder)
@@ -355,8 +355,8 @@ export class EtcdLeases implements MasterLeases {
   }
 
   /**
-   * Whether another master wants the lease of this address: on another host, or a later life of this one, which has the
-   * same key.
+   * Whether another master wants the lease of this address: on another host, or another life of this master, whose
+   * record has the same key.
    */
   async #isHeldByOthers(holder: Holder, signal: AbortSignal): Promise<boolean> {
     const { items } = await this.#options.etcd.list(this.#keys.recordsOf(addressOf(holder)), { signal })

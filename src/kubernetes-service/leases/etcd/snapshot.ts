@@ -67,12 +67,12 @@ export function holderAt(keys: EtcdLeaseKeys, { key, value }: KeyValue): Holder 
 /**
  * The live leases of one snapshot of the store; those without a record come first. Pure.
  *
- * A lease belongs to the holders that have a record at its address. Without any it is a kube-apiserver's. Its address
- * is the one that a kube-apiserver would read from its value, else that of its key: a process that renews a lease is
- * alive, whatever the value. A record in the state `ready` or `failing` counts only beside a lease, any other also
- * without one. While a kube-apiserver renews the lease of an address, an `unready` master there counts as `failing`,
- * which is listed, because the kube-apiserver lists the address too, and the two would overwrite each other. Unusable
- * values are left out and reported, because one bad value must not spoil the list.
+ * A lease belongs to the holders that have a record at its address. Without a record it is a kube-apiserver's. Then its
+ * address is the one that a kube-apiserver would read from the value, else that of the key: a process that renews a
+ * lease is alive, whatever the value. A record in the state `ready` or `failing` counts only beside a lease, any other
+ * record also without one. While a kube-apiserver renews the lease of an address, an `unready` master there counts as
+ * `failing`, which is listed, because the kube-apiserver lists the address too, and the two would overwrite each other.
+ * Unusable values are left out and reported, because one bad value must not spoil the list.
  */
 export function readSnapshot(
   keys: EtcdLeaseKeys,
@@ -130,7 +130,7 @@ interface Recorded {
 function isOfKubeApiserver(renewal: bigint, record: Recorded, held: readonly Recorded[]): boolean {
   const { holder } = record
   if (holder.state !== 'unready' || held.some((other) => hasLease(other.holder.state))) return false
-  // Another host at this address states its departure before it deletes the lease.
+  // If another host at this address is leaving, its record is newer than the lease that it is about to delete.
   return holder.coHolder === true || held.every(({ modRevision }) => renewal > modRevision)
 }
 
@@ -139,8 +139,8 @@ function besideOther({ holder }: Recorded): Holder {
 }
 
 /**
- * The address that a kube-apiserver lists for a stored lease, and the fault of the value. A JSON value has no address,
- * which is no fault.
+ * The address that a kube-apiserver lists for a stored lease, and the fault of the value. For a JSON value both are
+ * undefined: it has no address, and that is no fault.
  */
 function readLease(
   keys: EtcdLeaseKeys,

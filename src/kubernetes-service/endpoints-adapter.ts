@@ -135,7 +135,7 @@ export class EndpointsAdapter {
     secondAddresses: ListPlan['secondAddresses'],
     signal?: AbortSignal,
   ): Promise<void> {
-    // No write waits for another, so that a refusal of one does not keep a dead address in the other slices.
+    // No write waits for another, so that a refused write does not leave a dead address in the other slices.
     await allEnded(
       slicePlans(endpoints, secondAddresses, stored).map(([action, slice]) =>
         this.#writer.execute(endpointSlices, action, slice, signal),
@@ -145,7 +145,7 @@ export class EndpointsAdapter {
 }
 
 /**
- * Whether a server refuses a write for as long as nobody changes its configuration. `Invalid` is also the answer of a
+ * Whether a server refuses a write until its configuration is changed. `Invalid` is also the answer of a
  * ValidatingAdmissionPolicy.
  */
 export function isDenied(error: unknown): boolean {
@@ -154,7 +154,7 @@ export function isDenied(error: unknown): boolean {
 
 /**
  * Whether the slices follow a plan although the Endpoints could not be written: also after a 500, which a server with a
- * broken admission webhook answers each time. (If the write happened all the same, the slices follow the stored
+ * broken admission webhook answers each time. (If the write happened nevertheless, the slices follow the stored
  * Endpoints too.)
  */
 function isRefusal(error: unknown): boolean {

@@ -43,7 +43,7 @@ export type SecondClusterIp = 'configured' | 'any' | 'if-possible'
  * `reconcile` path.
  *
  * A Service without an address gets only its first one; the next plan adds the second. If a server refuses one of two
- * addresses, it leaves the other allocated without a Service (`allocClusterIPs` in
+ * addresses, it leaves the other address allocated without a Service (`allocClusterIPs` in
  * pkg/registry/core/service/storage/alloc.go). Masters that create the Service at the same moment could then each block
  * one of its addresses for ever.
  */

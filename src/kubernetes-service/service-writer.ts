@@ -115,7 +115,7 @@ export class ServiceWriter {
  * Decides which second address to request from a server. After refusals it requests less, until the server accepts.
  *
  * An address may be refused because another Service has it, or because it leaked: an API server with only one family
- * does not release addresses of the other. The family may be refused because the server has only one.
+ * does not release addresses of the other family. The family may be refused because the server has only one.
  */
 class SecondClusterIpDemand {
   #present: SecondClusterIp = 'configured'

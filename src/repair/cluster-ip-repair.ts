@@ -232,8 +232,8 @@ export class BitmapUse {
   }
 
   /**
-   * Records in `here` that a Service, or the bitmap, got an address. If `there` also has it, from the other of the two,
-   * the server uses the bitmap.
+   * Records in `here` that a Service, or the bitmap, got an address. `there` has the recent addresses of the other one:
+   * if it also has this address, the server uses the bitmap.
    */
   #note(ip: string, here: Recent, there: Recent): void {
     const nowMs = this.#options.clock.monotonicMs()

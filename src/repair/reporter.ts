@@ -23,7 +23,8 @@ export interface Finding {
 }
 
 /**
- * The reasons of upstream's events, with their actions. Reasons that end with `Leaked` and those of ranges are ours.
+ * The reasons of upstream's events, with their actions. Reasons that end with `Leaked` and reasons about ranges are
+ * ours.
  */
 export const repairReasons = {
   ClusterIPNotValid: 'ClusterIPValidation',

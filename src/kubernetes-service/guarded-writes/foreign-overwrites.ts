@@ -283,7 +283,7 @@ function describeWriter(kind: string, writer: string | undefined): { readonly wh
   return { who: `field manager ${writer}`, remedy }
 }
 
-/** The field manager of this program's own writes, and of those of the other masters. */
+/** The field manager of this program's writes, and of the writes of other masters. */
 export const OWN_MANAGER = 'apiserver-bootstrap'
 /** How to turn off a kube-apiserver's own reconciler. */
 export const TURN_OFF =

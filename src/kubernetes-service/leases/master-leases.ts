@@ -107,11 +107,11 @@ export interface MasterLease {
  * other error of a store counts as `away` (see `reliableLeases`), and never ends the process.
  *
  * Each call of `list`, `update`, `mark` and `remove` has a time limit, about a third of TTL minus interval for all its
- * requests: when its signal is aborted, it rejects at once with the signal's reason. The write may or may not have
- * happened, and the next call must work in either case: it recognizes its own writes, and does not reuse a connection
- * that hung. A request may also reach the store late. Even then it must not change what a later write of the same
- * master has stored, so each write names its precondition (a revision, a sequence). No method waits before it tries,
- * even if the store requests that.
+ * requests: when its signal is aborted, the call rejects at once with the signal's reason. The write may or may not
+ * have happened, and the next call must work in either case: it recognizes its own writes, and does not reuse a
+ * connection that hung. A request may also reach the store late. Even then it must not change what a later write of the
+ * same master has stored, so each write names its precondition (a revision, a sequence). No method waits before it
+ * tries, even if the store requests that.
  *
  * `masterLeasesContract` in `apiserver-bootstrap/testing` checks most of this. Upstream: `Leases` in
  * pkg/controlplane/reconcilers/lease.go.

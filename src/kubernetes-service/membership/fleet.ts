@@ -178,7 +178,7 @@ export function isProved({ provedAtMs }: MissingLease, atMs: number, timings: Me
 
 /**
  * Whether the absence of this lease proves that its master is gone: this master's own renewals succeed and, if they
- * failed recently, the other master has renewed since. Otherwise a missing lease may have expired because nobody could
+ * failed recently, that master has renewed since. Otherwise a missing lease may have expired because nobody could
  * renew, and a present one may remain only because no lease expires.
  */
 export function isDecided(

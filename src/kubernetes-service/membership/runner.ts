@@ -346,7 +346,7 @@ export class MembershipRunner implements ListReconciler {
       this.#loggedFault = reason
       this.#options.logger.warn({ reason }, 'could not withdraw the address')
     }
-    // With a 401, other credentials may be found soon.
+    // After a 401 new credentials may be found, so this is retried.
     return isDenied(error) && !isKubeError(error, 'Unauthorized') ? 'denied' : 'failed'
   }
 

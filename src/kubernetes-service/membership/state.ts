@@ -74,7 +74,7 @@ export type Phase =
  * - `removing`: remove the lease.
  * - `writing`: update the list.
  * - `checking`: the list could not be written; does the master's own server still answer?
- * - `returning`: the other serving master has gone meanwhile; create the lease again.
+ * - `returning`: no other master serves any more; create the lease again.
  * - `listing`: the lease exists again; update the list with this master's address.
  */
 export type LeavingStep =
@@ -102,8 +102,8 @@ interface LeaseRequest {
  * - `lost`: the last renewal failed, or could not be sent because the server does not answer; or this master has not
  *   joined yet, and its server or a read failed.
  * - `recovering`: a renewal has succeeded after that, or so late that this master may have missed an outage. Other
- *   masters may need some time until theirs succeed too. `isNew`: this master joined after a failure, and does not know
- *   which masters existed before.
+ *   masters may need some time until their renewals succeed too. `isNew`: this master joined after a failure, and does
+ *   not know which masters existed before.
  */
 export type Trust =
   | { readonly type: 'steady' }
@@ -239,7 +239,7 @@ export type MembershipInput =
   | { readonly type: 'failed'; readonly failure: 'unknown' | 'unprepared' | 'withdrawn' }
   /**
    * A `write-list` effect has ended. `refused`: no other master serves any more. `denied`: the server may refuse the
-   * write for as long as nobody changes its configuration.
+   * write until its configuration is changed.
    */
   | { readonly type: 'list'; readonly outcome: 'written' | 'conflict' | 'failed' | 'denied' | 'refused' }
   | { readonly type: 'timer' }

@@ -175,7 +175,7 @@ interface Cohort {
 }
 
 /**
- * The numbers of one range that this master has set recently and that nobody has cleared since.
+ * The numbers of one range that this master has set recently and that were not cleared since.
  *
  * When a Service loses its ports or addresses, its server clears the numbers before it stores the Service. A master
  * that sets the numbers in between leaks them, and servers refuse them until they are freed. But as long as a number

@@ -137,7 +137,7 @@ export class IpAddressSchedule {
     this.passWithin(delayMs)
   }
 
-  /** The next round, once something is requested and has settled. Rejects with the signal's reason. */
+  /** Resolves with the next round, after a request and the wait for more requests. Rejects with the signal's reason. */
   async next(signal: AbortSignal): Promise<Work> {
     for (;;) {
       await this.#trigger.take(signal)

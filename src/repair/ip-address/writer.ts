@@ -59,8 +59,9 @@ export class IpAddressWriter {
   }
 
   /**
-   * Writes several at once, in an order of this master's own, so that masters with the same plan rarely conflict. Every
-   * delete and update is guarded by the uid and resourceVersion in the plan. Rejects only with the signal's reason.
+   * Writes several objects at once, in an order of this master's own, so that masters with the same plan rarely
+   * conflict. Every delete and update is guarded by the uid and resourceVersion in the plan. Rejects only with the
+   * signal's reason.
    */
   async write(writes: readonly IpAddressWrite[], signal: AbortSignal): Promise<readonly WriteOutcome[]> {
     const outcomes: WriteOutcome[] = []

@@ -149,7 +149,7 @@ export class EtcdLeases implements MasterLeases {
       // Noted before the write is sent, because the write may take effect without an answer.
       this.#removing.add(record.key)
       if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue
-      // The record is left to expire after the lease: the other master may be dead, and its record expire earlier.
+      // This record must outlast the lease: the other master may be dead, and its record may expire earlier.
       if (await this.#release(holder, signal)) return
       // The record is not deleted if a later life has taken it over.
       await record.delete(isMarked ? stored : (record.last ?? stored), signal)

@@ -54,7 +54,8 @@ interface Opened extends Omit<ApiServer, 'api' | 'discovery'> {
  * Opens the configured API server without contacting it. Throws an InvalidInputError if the kubeconfig is unusable, and
  * with `gated` also if the URL of this master's own readiness is unknown. With `awaitsCredentials` the user's files may
  * be missing. With `servesEmbedded` an embedded API server listens for kubectl and other clients. With `patient` a
- * server that is busy, and says so, is asked for 12 seconds and not for two: for callers that do not retry.
+ * request that a busy server refuses with Retry-After is repeated for up to 12 seconds instead of two: for callers that
+ * do not retry.
  */
 export async function openApiServer(
   resolved: Resolved,
@@ -74,7 +75,7 @@ export async function openApiServer(
   return { ...server, api: restKubeApi({ transport, ...surroundings, retry }), discovery: restDiscovery(transport) }
 }
 
-/** Whether `run` must know the URL of this master's own readiness. Only the duty for the address depends on it. */
+/** Whether `run` must know the URL of this master's own readiness. Only the duty `kubernetes-service` depends on it. */
 export function isGated({ controllers }: Configuration): boolean {
   return isSelected(controllers, 'kubernetes-service')
 }

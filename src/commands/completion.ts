@@ -2,9 +2,9 @@ import { choicesOf, flagOf, inputKindOf, type Option } from '../documents/option
 import { InvalidInputError } from '../documents/validation.ts'
 import type { CommandDeclaration } from './command-declaration.ts'
 
-/** The words that a shell offers after given words of the command line. */
+/** The words that a shell offers after these command words. */
 interface Completed {
-  /** The given command words, separated by spaces; empty for the program alone. */
+  /** The command words so far, separated by spaces; empty for the program alone. */
   readonly at: string
   readonly subcommands: readonly { readonly name: string; readonly summary: string }[]
   readonly flags: readonly CompletedFlag[]
@@ -88,7 +88,7 @@ function flagWithout(flag: string, description: string): CompletedFlag {
   return { flag, description, metavar: undefined, isList: false, value: 'none', words: [] }
 }
 
-/** Each command with one of its subcommands, as a shell pattern: `' run'`, `'masters evict'`. */
+/** Each command or subcommand after the words that precede it, as a shell pattern: `' run'`, `'masters evict'`. */
 function steps(all: readonly Completed[]): readonly string[] {
   return all.flatMap(({ at, subcommands }) => subcommands.map(({ name }) => `'${at} ${name}'`))
 }

@@ -4,9 +4,9 @@ import { isGated, openApiServer, openSurroundings } from './api-server.ts'
 import { checkCertificates, etcdFiles, healthFiles } from './etcd-store.ts'
 
 /**
- * Prints OK if `run` would start; otherwise throws the mistakes for which it would refuse. Unlike `run`, which waits
- * for them, it also throws for missing credential files. Opening the API server checks the kubeconfig and contacts
- * nothing.
+ * Prints OK if `run` would start with this configuration; otherwise throws an InvalidInputError with the mistakes. A
+ * missing credential file is a mistake here, although `run` waits for it. Opening the API server checks the kubeconfig
+ * and contacts nothing.
  */
 export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(flags)

@@ -12,8 +12,9 @@ import type { DrillValues } from './options.ts'
 import { presentable } from './output.ts'
 
 /**
- * Returns the function that opens a fleet of a live drill. Contacts nothing yet. Throws an {@link InvalidInputError}
- * with every mistake: flags, certificates, and the steps of the scenarios that are impossible with real processes.
+ * Returns the function that opens the fleet of one run of a live drill. Contacts nothing yet. Throws an
+ * {@link InvalidInputError} for mistakes of the flags or certificates, and for steps of the scenarios that are
+ * impossible with real processes.
  */
 export async function liveTargets(
   varied: readonly VariedScenario[],

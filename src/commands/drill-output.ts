@@ -144,7 +144,7 @@ interface TimelineOptions {
   readonly runs: number
   readonly seed: number
   readonly live: boolean
-  /** Whether to print the events; the progress is always shown. */
+  /** Whether to print the events. A terminal shows the progress in any case. */
   readonly showsEvents: boolean
 }
 
@@ -239,7 +239,7 @@ export class DrillTimeline {
     screen.progress(`${which}${variant}${this.#howFar()}`)
   }
 
-  /** The time of the run; empty for a simulated run, which takes no time. */
+  /** The time of the run so far, and its duration; empty for a simulated run, which takes no time. */
   #howFar(): string {
     const { durationMs, live } = this.#options
     if (!live) return ''

@@ -25,7 +25,9 @@ export interface DrillRequest {
   readonly command: string
 }
 
-/** Parses the command line. Throws an {@link InvalidInputError} with every mistake, including flags without effect. */
+/**
+ * Parses the command line. Throws an {@link InvalidInputError} for mistakes, such as flags that would have no effect.
+ */
 export function readDrillRequest(flags: Flags, scenario: string): DrillRequest {
   const { own: values, rest } = takeOwnOptions(ownDrillOptions, flags)
   const type = scenario === 'list' ? 'list' : scenario === 'random' && values.runs > 1 ? 'campaign' : 'drill'

@@ -183,7 +183,7 @@ function detailOf(kind: ViewKind, object: KubeObject): string {
     }
     case 'Lease': {
       const { spec } = object as Lease
-      // An identity consists of the host's name, an underscore and a long number.
+      // The identity of a leader consists of the host's name, an underscore and a UUID.
       return `held by ${spec?.holderIdentity?.split('_')[0] || 'nobody'} for ${spec?.leaseDurationSeconds ?? 0}s`
     }
   }

@@ -83,8 +83,8 @@ export class MastersSource {
   }
 
   /**
-   * Reads the leases and the list. Rejects if the leases cannot be read. If only the list cannot be read, and the
-   * leases are in etcd, `listed` is undefined.
+   * Reads the leases and the list. Rejects if the leases cannot be read, or not within 15 s. If only the list cannot be
+   * read, and the leases are in etcd, `listed` is undefined.
    */
   async read(signal: AbortSignal): Promise<MastersReading> {
     try {
@@ -193,7 +193,10 @@ export async function openMasters(flags: Flags, evicting = false): Promise<Maste
   })
 }
 
-/** The API server. If no flag names one and there is no usable default, the reason for that. */
+/**
+ * The API server; or, if the configuration names none and there is no usable default, the reason why the default is
+ * unusable.
+ */
 async function openIfNamed(resolved: Resolved, surroundings: Surroundings): Promise<ApiServer | string> {
   const { kubeconfig, context, inCluster } = resolved.configuration
   try {

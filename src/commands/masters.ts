@@ -15,8 +15,8 @@ import { stopSignals } from './stop-signals.ts'
 
 /**
  * Shows the masters once, or with `--watch` or `--web` until SIGINT or SIGTERM, and resolves with 0. Throws an
- * InvalidInputError for mistakes of the configuration, before it contacts a server. If it shows the masters once, it
- * throws the error for which the leases could not be read.
+ * InvalidInputError for mistakes of the configuration, before it contacts a server. Without `--watch` and `--web` it
+ * also throws the error for which the leases could not be read.
  */
 export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(mastersOptions, flags)

@@ -3,7 +3,7 @@ import { withoutSecrets } from '../telemetry/secrets.ts'
 
 /** Whether standard output can still be written. */
 export interface OutputWatch {
-  /** Aborts when standard output can no longer be written. */
+  /** Aborted as soon as standard output cannot be written. */
   readonly gone: AbortSignal
   /**
    * Why standard output cannot be written, in one line, such as a full disk. Undefined if its reader has only exited.

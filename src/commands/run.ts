@@ -22,8 +22,9 @@ import type { StatusPage } from './status-page/http-status-page.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
- * Manages a cluster's bootstrap until SIGTERM or SIGINT; then shuts down in order and resolves with 0, or with 1 after
- * a failure. Throws an InvalidInputError for mistakes of the configuration, before it contacts a server.
+ * Manages a cluster's bootstrap until SIGTERM or SIGINT, or until standard output cannot be written. Then shuts down in
+ * order, and resolves with 0, or with 1 after a failure. Throws an InvalidInputError for mistakes of the configuration,
+ * before it contacts a server.
  */
 export async function execute(flags: Flags): Promise<number> {
   limitHeap()

@@ -34,7 +34,7 @@ const serviceCidr = {
 const systemNamespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-system' } }
 
 /**
- * Serves an embedded API server until SIGTERM or SIGINT; then ends its watches and resolves with 0. Throws a
+ * Serves an embedded API server until SIGTERM, SIGINT or SIGHUP; then ends its watches and resolves with 0. Throws a
  * ListenError if it cannot listen, an InvalidInputError if a file cannot be read or the kubeconfig cannot be written.
  */
 export async function execute(flags: Flags): Promise<number> {

@@ -12,8 +12,8 @@ export class StopRequest extends Error {
 
 /**
  * Turns the first SIGTERM or SIGINT into an abort. A later signal ends the process at once with exit code 1, unless it
- * arrives within a second of the first. `release` restores Node's own handling, but not within that second. `also`:
- * further signals that are handled in the same manner.
+ * arrives within a second of the first. `release` restores Node's own handling; within that second it does nothing.
+ * `also`: further signals that are handled in the same manner.
  */
 export function stopSignals(also: readonly NodeJS.Signals[] = []): {
   readonly signal: AbortSignal
@@ -51,7 +51,7 @@ export function dieOfUnhandled(report: (error: unknown) => void): void {
   })
 }
 
-/** Passes unhandled rejections and uncaught exceptions to `take`. They no longer end the process. */
+/** From now on, passes unhandled rejections and uncaught exceptions to `take`, and they do not end the process. */
 export function onUnhandled(take: (error: unknown) => void): void {
   process.on('unhandledRejection', take)
   process.on('uncaughtException', take)

@@ -4,7 +4,7 @@ import { type CommandFlags, type Finding, shellLine } from '../verify/cluster/fi
 import type { ReportDocument } from '../verify/cluster/report-schema.ts'
 import type { CheckResult, VerifyReport } from '../verify/cluster/verify-cluster.ts'
 
-/** How many findings of one check are shown at most. */
+/** The most findings of one check that the table and the GitHub annotations show. */
 const MAX_SHOWN = 10
 
 /** The report for a person: a line for each check, then each finding with its commands. Ends with a newline. Pure. */

@@ -23,15 +23,16 @@ import { print } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 import { renderGithub, renderJson, renderJunit, renderTable } from './verify-output.ts'
 
-/** The exit code if nothing was verified. */
+/** The exit code if nothing was verified: no answer, or every check was skipped. */
 const NOT_ASKED = 3
 
 const renderers = { table: renderTable, json: renderJson, junit: renderJunit, github: renderGithub } as const
 
 /**
- * Checks a cluster and prints the report. Resolves with 0 if no check failed, with 1 if one did. Prints one line and
- * resolves with 3 if the cluster could not be queried, or every check was skipped. After an interruption, reports the
- * last complete results. Throws an InvalidInputError for mistakes of the command line, before it contacts a server.
+ * Checks a cluster and prints the report. Resolves with 0 if no check failed, with 1 if one did. Resolves with 3, after
+ * a line on standard error, if the cluster could not be queried or every check was skipped. After an interruption,
+ * reports the last complete results. Throws an InvalidInputError for mistakes of the command line, before it contacts a
+ * server.
  */
 export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(verifyOptions, flags)
@@ -99,7 +100,10 @@ async function readExpectations(
   return readOptions(await loadYaml(file, '--expect'), expectationHead, expectationOptions)
 }
 
-/** A setting if the file of `--config` has it: the defaults of `run` say nothing about the cluster. */
+/**
+ * The value of a setting in the file of `--config`; undefined if it is not there, because the defaults of `run` say
+ * nothing about the cluster.
+ */
 function inFile<Key extends keyof Configuration>(
   { configuration, settings }: Resolved,
   key: Key,

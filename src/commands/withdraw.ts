@@ -16,8 +16,8 @@ import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 /**
  * Withdraws this master's address, and prints the result in one line. Resolves with 0 if the address is withdrawn, or
  * stays listed because no other master is ready. Resolves with 1 if there is nothing to withdraw; the line then names
- * what was searched for, and where. Takes at most twice the reconcile interval, like a shutdown, and retries failures
- * of the server within that time.
+ * what was searched for, and where. Within twice the reconcile interval it retries while the servers do not answer;
+ * after that it throws.
  */
 export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(flags, withdrawRules)

@@ -73,7 +73,7 @@ export function formatDuration(durationMs: number): string {
   return `${sign}${minutes / 60n}h${minutes % 60n}m${seconds}s`
 }
 
-/** The nanoseconds in a fraction of a unit. Rounded as in Go, which also computes with doubles. */
+/** The nanoseconds in a fraction of a unit, truncated as in Go, which also computes with doubles. */
 function fractionNs(fraction: string, unitNs: number): bigint {
   // As Go does, ignores the digits that no longer fit into a signed 64-bit integer.
   let value = 0n
@@ -94,12 +94,13 @@ function decimal(value: bigint, places: number): string {
   return fraction === '' ? `${value / unit}` : `${value / unit}.${fraction}`
 }
 
-/** The default maximum. No setting has a use for a longer duration, so its unit is probably wrong. */
+/** The default maximum. No setting needs a longer duration, so a longer one probably has a wrong unit. */
 const LONGEST_MS = 24 * 3_600_000
 
 /**
- * A schema that parses a duration in Go's form (`10s`, `1m30s`) to milliseconds. The default of `maxMs` is 24h.
- * `wholeSeconds` is for a value that is stored in seconds: it refuses fractions, so that nothing is rounded.
+ * A schema that parses a duration in Go's form (`10s`, `1m30s`) to milliseconds. Durations below `minMs` or above
+ * `maxMs` (default 24h) are refused. `wholeSeconds` is for a value that is stored in seconds: it refuses fractions, so
+ * that nothing is rounded.
  */
 export function duration(limits: {
   readonly minMs: number

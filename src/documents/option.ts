@@ -49,7 +49,7 @@ export type ValuesOf<Group extends OptionGroup> = {
 
 /** A condition between options. The schemas check each option alone. */
 export interface Rule<Values> {
-  /** The option that is named when the rule is breached. */
+  /** The option that the error names if the rule is breached. */
   readonly on: keyof Values & string
   /** The options that the rule reads beside `on`. If one of them or `on` is malformed, the rule is not checked. */
   readonly needs?: readonly (keyof Values & string)[]

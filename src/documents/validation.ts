@@ -28,8 +28,8 @@ export function formatMistake(mistake: Mistake): string {
 const NO_MESSAGE = 'Invalid input'
 
 /**
- * The result of parsing `input`, for {@link describeIssue}. What the host program of this library has set as the
- * messages of all schemas does not count.
+ * The result of parsing `input`, for {@link describeIssue}. Messages that a host program has configured for all of
+ * zod's schemas are ignored.
  */
 export function parseInput<Schema extends z.core.$ZodType>(
   schema: Schema,

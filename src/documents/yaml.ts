@@ -32,7 +32,8 @@ export interface YamlDocument {
   /** Plain data, by YAML 1.2's core schema: `yes` is text, `0o17` a number. */
   readonly value: unknown
   /**
-   * One for each duplicate key, of which `value` has the last. A caller that refuses the document reports these too.
+   * One mistake for each repetition of a key; `value` has the last of the equal keys. A caller that refuses the
+   * document reports these mistakes too.
    */
   readonly mistakes: readonly Mistake[]
   /**
@@ -44,7 +45,7 @@ export interface YamlDocument {
 
 /**
  * Reads one YAML document. `file` is only for messages. Duplicate keys alone do not throw: they are the `mistakes` of
- * the result. An error about the syntax lists them too.
+ * the result. An error about the syntax lists the duplicate keys too.
  * @throws InvalidInputError for an empty or too long text; for mistakes in the syntax, keys that are not text and a
  *   second document, with the line and column of each; or else for aliases that have no anchor or contain themselves
  */
@@ -162,7 +163,7 @@ function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
   return pairs
 }
 
-/** Maps each alias, in the order of the text, to the node that it repeats, or to undefined without such an anchor. */
+/** Maps each alias, in the order of the text, to the node that it repeats; to undefined if its anchor is missing. */
 function aliasesOf(document: Document.Parsed<ParsedNode>): ReadonlyMap<Alias, Node | undefined> {
   const found = new Map<Alias, Node | undefined>()
   const anchors = new Map<string, Node>()

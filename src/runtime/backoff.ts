@@ -40,14 +40,17 @@ export function exponentialBackoff(options: BackoffOptions, random: Random): Bac
   }
 }
 
-/** A loss that follows a recovery within this time, and ends within this time, belongs to the same disturbance. */
+/**
+ * A loss that follows a recovery within this time, in milliseconds, and ends within this time, belongs to the same
+ * disturbance.
+ */
 export const FLAP_MS = 5_000
 
 /**
  * Decides which changes between up and down get a log line. The first loss is logged at once, and its recovery too. A
  * loss within five seconds of a recovery is logged only after it has lasted for five seconds, so that a server that
- * answers every other request appears in the log as one outage. The last logged state is never wrong for longer than
- * that, if {@link observe} is called often enough.
+ * answers every other request appears in the log as one outage. If {@link observe} is called often enough, the last
+ * logged state is wrong for at most five seconds.
  */
 export class FlapDamping {
   #isUp: boolean

@@ -10,11 +10,15 @@ export interface Clock {
   wallMs(): number
   /** Milliseconds on a clock that never goes back, from an arbitrary origin: for every duration and deadline. */
   monotonicMs(): number
-  /** Calls `callback` once, `delayMs` from now (negative counts as 0), never synchronously. */
+  /**
+   * Calls `callback` once, `delayMs` from now (negative counts as 0), never synchronously. Throws a RangeError for NaN.
+   */
   schedule(delayMs: number, callback: () => void): Cancel
 }
 
-/** Resolves after `delayMs`; rejects with the signal's reason, at once, when it is aborted. Leaves no timer behind. */
+/**
+ * Resolves after `delayMs`. Rejects with the signal's reason as soon as the signal is aborted. Leaves no timer behind.
+ */
 export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) {

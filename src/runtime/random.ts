@@ -50,7 +50,7 @@ export function seededRandom(seed: number, name: string): Random {
   return { next: () => step() / 2 ** 32 }
 }
 
-/** FNV-1a, 32 bits, over UTF-16 code units: for names and shards, never for security. */
+/** FNV-1a, 32 bits, over UTF-16 code units: for seeds and for names of objects, never for security. */
 export function hashText(text: string): number {
   let hash = 0x811c9dc5
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)

@@ -47,8 +47,8 @@ interface PendingRequest {
   /** Cancels its timeout. */
   cancel: () => void
   /**
-   * Whether another request was answered in time meanwhile, as the first one after a timeout. Then this request gets
-   * only the normal limit, and its timeout does not count.
+   * Whether the first answer in time after a timeout came while this request was pending. Then this request gets only
+   * the normal limit, and its timeout does not count.
    */
   isOvertaken: boolean
 }
@@ -63,7 +63,7 @@ export class RequestLimit {
   readonly #clock: Clock
   readonly #limitMs: number
   readonly #pending = new Set<PendingRequest>()
-  /** At most {@link MOST_TIMEOUTS}. */
+  /** The timeouts that count: from 0 to {@link MOST_TIMEOUTS}. */
   #givenUp = 0
   /** When a timeout last counted. */
   #givenUpMs = Number.NEGATIVE_INFINITY
@@ -75,6 +75,10 @@ export class RequestLimit {
     this.#limitMs = options.limitMs
   }
 
+  /**
+   * Settles as `call` does. Rejects with {@link RequestTimeout} when the present limit has passed, or with the reason
+   * of `signal` as soon as that is aborted; in either case the signal of `call` is aborted.
+   */
   async run<T>(signal: AbortSignal | undefined, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const factor = 2 ** Math.max(0, this.#givenUp - FIRST_DOUBLING + 1)
     const { controller, unlink } = linkedController(signal)
@@ -154,7 +158,7 @@ export class Semaphore {
         reject(signal.reason)
       }
       const enter = (): void => {
-        // At once: an abort right after the turn has come must not take another caller off the list.
+        // Removed at once: otherwise an abort just after this caller's turn would take another caller off the list.
         signal.removeEventListener('abort', giveUp)
         resolve()
       }

@@ -3,9 +3,9 @@ import { type Clock, sleep } from './clock.ts'
 /** A long computation that yields wherever it may pause. The data that it reads may change during a pause. */
 export type Steps<T> = Generator<void, T, void>
 
-/** A slice takes about this long, in milliseconds: much less than the interval between renewals of a lease. */
+/** A slice takes about this long, in milliseconds: much less than the interval of lease renewals. */
 const SLICE_MS = 10
-/** Reading the clock costs more than most steps. */
+/** The clock is read once after this many steps, because a reading costs more than most steps. */
 const STEPS_PER_READING = 32
 
 /** Carries out all steps now. */

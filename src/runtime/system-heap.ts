@@ -27,8 +27,8 @@ const PERIOD_MS = 5_000
 /** The growth of resident memory that counts as a burst, in bytes. Two readings of a quiet process differ by less. */
 const BURST_BYTES = 16 * MIB
 /**
- * The largest heap in use that is collected, in bytes. A collection stops the process for up to 3 ms per MiB, and the
- * renewal of a lease cannot wait for long.
+ * A heap that uses more bytes is not collected: a collection stops the process for up to 3 ms per MiB, and the renewal
+ * of a lease cannot wait for long.
  */
 const MOST_HEAP_BYTES = 64 * MIB
 

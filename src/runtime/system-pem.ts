@@ -31,7 +31,7 @@ export interface Validity {
   readonly toMs: number
 }
 
-/** The certificates in a PEM text, each in PEM, damaged ones included. */
+/** The certificates in a PEM text, each as PEM. Damaged ones are included. */
 export function certificatesIn(pem: string): readonly string[] {
   return pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
 }

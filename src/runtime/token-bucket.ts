@@ -26,7 +26,7 @@ export class TokenBucket {
     this.#countedAtMs = options.clock.monotonicMs()
   }
 
-  /** Takes a token if there is one now. */
+  /** Takes a token if one is available now. Returns whether it did. */
   tryTake(): boolean {
     this.#refill()
     if (this.#tokens < 1) return false

@@ -75,7 +75,7 @@ export class VirtualClock {
 
   /**
    * Creates the clock of one more process. Each clock has its own origin of monotonic time: code that compares the
-   * monotonic times of two processes gets absurd results, so a test notices it.
+   * monotonic times of two processes gets absurd results, so that tests expose the mistake.
    */
   view(options: { readonly skewMs?: number } = {}): ClockView {
     const originMs = this.#nowMs - ++this.#views * 1_000_003
@@ -106,8 +106,8 @@ export class VirtualClock {
 
   /**
    * Lets `ms` milliseconds pass with all their events; 0 runs the events that are due now. Rejects with the error of a
-   * callback (time then stands at that event, and may be advanced again), and when more than 10,000 events happen at
-   * one instant.
+   * callback: time then stands at that event, and may be advanced again. Also rejects if more than 10,000 events happen
+   * at one instant, if `ms` is negative or not finite, and during another call.
    */
   async advance(ms: number): Promise<void> {
     await this.#run(ms, () => false)

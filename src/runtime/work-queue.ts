@@ -23,11 +23,11 @@ export interface WorkQueueOptions<Key extends string> {
 export interface RetryRate {
   /** The first delay of a key in milliseconds; it doubles with each further retry. @default 5 */
   readonly firstMs?: number | undefined
-  /** @default 1_000_000 */
+  /** The longest delay of a key, in milliseconds. @default 1_000_000 */
   readonly maxMs?: number | undefined
   /** Retries a second over all keys. @default 10 */
   readonly qps?: number | undefined
-  /** @default 100 */
+  /** Retries at once over all keys. @default 100 */
   readonly burst?: number | undefined
 }
 
@@ -116,10 +116,10 @@ export class WorkQueue<Key extends string = string> {
   }
 
   /**
-   * Adds a key after a delay that doubles each time until `forget`, within the overall rate of retries. A key that was
-   * also added for other reasons, and so failed more often, waits no longer than if it had only been retried: about as
-   * long as it has failed. client-go counts the failures only, so seconds of trouble and many changes can cause a delay
-   * of minutes.
+   * Adds a key after a delay that doubles each time until `forget`, within the overall rate of retries. The delay is at
+   * most about as long as the time since the first failure: a key that is also added for other reasons fails more
+   * often, but need not wait longer. client-go only counts the failures, so many changes within seconds of trouble can
+   * cause a delay of minutes.
    */
   addRateLimited(key: Key): void {
     if (this.#shuttingDown) return
@@ -152,9 +152,9 @@ export class WorkQueue<Key extends string = string> {
   }
 
   /**
-   * Adds now every delayed key that was added with rate limit and not forgotten since. `anew`: the cause of the
-   * failures has ended, so a key that fails again is retried after the first delay. Keys whose work is under way are
-   * retried so in any case, because that work may fail for the cause that has ended.
+   * Adds now every delayed key that was added with rate limit and not forgotten since. With `anew` the cause of the
+   * failures has ended, so a key that fails again is retried after the first delay. That always applies to keys whose
+   * work is under way, because that work may still fail for the old cause.
    */
   expediteFailed(anew = false): void {
     const sinceMs = this.#clock.monotonicMs()

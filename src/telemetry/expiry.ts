@@ -35,8 +35,8 @@ const WARNINGS_MS = [7 * DAY_MS, DAY_MS]
 const LAST_PART = 0.1
 
 /**
- * How many warnings about a certificate are due. Pure. None if the start is unknown, as for tokens, which are renewed
- * every hour.
+ * How many warnings about a certificate are due: 0 to 2. 0 if the start of its validity is unknown, as for tokens,
+ * which are renewed every hour. Pure.
  */
 export function warningsDue({ fromMs, toMs }: Lifetime, nowMs: number): number {
   if (fromMs === undefined) return 0

@@ -34,7 +34,8 @@ interface HealthAnswer {
 /**
  * Runs all checks of an endpoint except the excluded ones and answers as kube-apiserver does
  * (k8s.io/apiserver/pkg/server/healthz): `ok`, or the list of checks if `verbose` is set or a check fails. The list has
- * no reasons, because it is public. The results are counted as `kubernetes_healthcheck`.
+ * no reasons, because it is public. The metrics `kubernetes_healthcheck` and `kubernetes_healthchecks_total` record the
+ * results.
  */
 export async function answerHealth(options: {
   readonly endpoint: HealthEndpoint
@@ -154,7 +155,7 @@ export interface HealthAccess {
 }
 
 /**
- * Whether a pattern equals the path, or ends in `*` after a prefix of the path, as in kube-apiserver's
+ * Whether a pattern equals the path, or is a prefix of the path followed by `*`, as in kube-apiserver's
  * `--authorization-always-allow-paths`.
  */
 export function isAlwaysAllowed(path: string, patterns: readonly string[]): boolean {

@@ -61,7 +61,9 @@ export interface HttpAnswer {
 
 /** An answer that does not end by itself, such as server-sent events. */
 export interface HttpStream {
-  /** Writes the answer, and ends it before the server is closed. Must not throw. */
+  /**
+   * Writes the answer. Its owner must end it when the server closes, or it is cut off after a second. Must not throw.
+   */
   stream(response: ServerResponse): void
 }
 
@@ -70,7 +72,7 @@ export interface BoundedServer {
   readonly port: number
   /** `HOST:PORT`, an IPv6 host in brackets. */
   readonly address: string
-  /** Accepts no more requests; resolves when the running ones are answered, and cuts them off after a second. */
+  /** Accepts no more requests. Resolves when the running requests are answered, or are cut off after a second. */
   close(): Promise<void>
 }
 
@@ -149,7 +151,7 @@ async function tlsServer(files: ServingCertificateFiles, times: ServerOptions, o
   return { server, follow: () => followServingCertificate(files, followed, context, options) }
 }
 
-/** Closes the oldest connection while there are too many. Returns the open ones, the oldest first. */
+/** Closes the oldest connection when a new one exceeds the limit. Returns the open connections, the oldest first. */
 function boundConnections(server: Server): ReadonlySet<Socket> {
   const open = new Set<Socket>()
   server.on('connection', (socket) => {
@@ -226,7 +228,7 @@ export function oneAtATime(
 }
 
 function send(server: Server, request: IncomingMessage, response: ServerResponse, answer: HttpAnswer): void {
-  // The client has disconnected: `close` was emitted already, so it would never stop the timer.
+  // The client has disconnected, and `close` was already emitted, so nothing would stop the timer.
   if (response.destroyed) return
   const { socket, headers } = request
   const timeout = setTimeout(() => socket.destroy(), serverLimits.answerMs)

@@ -31,7 +31,7 @@ export type ServingCertificate = SecureContextOptions & {
   readonly ca: string | undefined
 }
 
-/** @throws ServingCertificateError */
+/** Reads the files, and checks that they can be used together. @throws ServingCertificateError */
 export async function readServingCertificate(files: ServingCertificateFiles): Promise<ServingCertificate> {
   const { certFile, keyFile, clientCaFile } = files
   // One after the other, so that the error names the first missing file.
@@ -87,7 +87,7 @@ export function followServingCertificate(
   reportExpiry()
   let isReading = false
   const poll = async (): Promise<void> => {
-    // A file that hangs takes one of the few threads that also resolve names and read the credentials.
+    // A reading that hangs blocks one of the few threads that also resolve names and read the credentials.
     if (isReading) return
     isReading = true
     await reload()

@@ -13,7 +13,7 @@ export interface Counter<Name extends string> {
 /** A number that is set. */
 export interface Gauge<Name extends string> {
   set(labels: Labels<Name>, value: number): void
-  /** Removes the sample of these labels: for things that no longer exist. */
+  /** Removes the sample of these labels, for example of a certificate that is not in use. */
   remove(labels: Labels<Name>): void
 }
 

@@ -84,7 +84,7 @@ function describeError(error: unknown, withStack: boolean): unknown {
 /** The most bytes that may wait for the reader of standard error. Further lines are dropped. */
 export const MAX_WAITING_BYTES = 1_048_576
 
-/** Writes lines. Never waits for their reader, and never fails. */
+/** Writes lines. Never fails, and waits for no reader except a terminal. */
 interface LogSink {
   /** Writes a line, or drops it if too many bytes already wait, the disk is full, or the reader has gone. */
   write(line: string): void

@@ -18,7 +18,7 @@ export interface FleetTruth {
   readonly nowMs: number
   /** All masters that may be listed, including dead ones. Each call must pass the same objects. */
   readonly members: readonly MemberState[]
-  /** Whether no lease can expire, because its store does not run, or no master reaches it. */
+  /** Whether no lease can expire, because the lease store is down, or no master reaches it. */
   readonly leasesStandStill: boolean
 }
 
@@ -27,7 +27,7 @@ export interface FleetObservations {
   readonly listings: readonly Listing[]
   /** Empty if requests are not observed. */
   readonly requests: readonly ObservedRequest[]
-  /** The objects other than Endpoints and EndpointSlice, at each change; left out if they are not observed. */
+  /** The Service and the namespaces, at each change; left out if they are not observed. */
   readonly objects?: readonly ObservedObjects[]
 }
 
@@ -46,7 +46,7 @@ const WRITES_WITHIN_MS = 10_000
 
 /**
  * Checks the invariants of a fleet. {@link note} records the true state, and must be called before and after each
- * change. {@link check} evaluates the invariants, at any moment. A continuing breach is one violation. Pure: has no
+ * change. {@link check} evaluates the invariants, at any moment. A breach that continues is one violation. Pure: has no
  * clock and no I/O.
  */
 export class FleetChecker {
@@ -96,7 +96,7 @@ export class FleetChecker {
     }
     for (const history of this.#histories) {
       history.note(nowMs, leasesStandStill || suspecting)
-      // If only some masters know which addresses to retain, a retained one may come and go.
+      // If only some masters know which addresses to retain, a retained address may come and go.
       if (forget || this.#full?.allKnow === false) history.forgetOutage()
       this.#changedAtMs = Math.max(this.#changedAtMs, history.changedAtMs)
     }
@@ -163,9 +163,9 @@ export class FleetChecker {
   }
 
   /**
-   * Whether our masters retain addresses with a suspected expiry, because etcd accepts no writes. False if a master has
-   * started since that began, is frozen, or was cut off then, because such a master knows no address to retain. False
-   * also if an object was overwritten since, and in a fleet with a kube-apiserver.
+   * Whether our masters retain addresses with a suspected expiry, because etcd is full and accepts no writes. False if
+   * a master is frozen, was cut off when etcd became full, or has started since: such a master knows no address to
+   * retain. False also if an object was damaged since, and in a fleet with a kube-apiserver.
    */
   #suspecting(nowMs: number, members: readonly MemberState[]): boolean {
     const full = members.some(({ storeFull }) => storeFull)

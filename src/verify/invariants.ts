@@ -24,15 +24,15 @@ import {
 
 /** A condition that a fleet must meet at each moment. */
 export interface Invariant {
-  /** One sentence for people. */
+  /** The condition as one sentence for people. */
   readonly sentence: string
   /** The breaches at this moment. */
   readonly broken: (moment: Moment) => readonly Breach[]
 }
 
 /**
- * The invariants of a fleet by name, in the order of reports. Names are stable. Every reconciler must meet all of them,
- * so a dead master that stays listed is a breach with `master-count` and `none` too.
+ * The invariants of a fleet by name, in the order of reports. Names are stable. They apply to every reconciler: a dead
+ * master that stays listed is a breach with the reconcilers `master-count` and `none` too.
  */
 export const invariants = {
   'dead-master-removed': {

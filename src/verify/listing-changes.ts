@@ -22,7 +22,7 @@ import {
 } from './moment.ts'
 import { faultTimes } from './observation.ts'
 
-/** A removal is attributed to another master's shutdown if that began at most this long before, in milliseconds. */
+/** A removal is attributed to the shutdown of another master that began at most this long before, in milliseconds. */
 const SHUTDOWN_MS = 5_000
 /** A process that has become healthy has published its state after this time, in milliseconds. */
 const STATED_MS = 1_000
@@ -163,8 +163,8 @@ function statedAmongUnready({ listings, histories }: Moment): readonly Breach[] 
  * outage of their datastore.
  */
 function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
-  // The lease of a kube-apiserver, or of a master with the gate `startup`, always means that it serves. A slow master
-  // learns late about the others. A server that answers late may serve.
+  // The lease of a kube-apiserver, or of a master with the gate `startup`, always means that its server serves. A slow
+  // master learns late about the others. A server whose requests or probes fail by a fault may serve.
   const mayExplainRemoval = ({ kind, lagMs, state, impairedAtMs, readiness: { unserving } }: MemberHistory): boolean =>
     kind === 'kube-apiserver' ||
     lagMs > 0 ||
@@ -206,7 +206,7 @@ function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
   })
 }
 
-/** Masters that leave because of unreadiness, while all others are not ready either. */
+/** Masters that leave because of unreadiness, while no other master is ready either. */
 function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
   return listings.flatMap((successor) => {
     const { listing } = successor
@@ -234,8 +234,8 @@ function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
 }
 
 /**
- * Whether the writer of a list may retain an unknown address, because it may be that of a master that could not renew
- * its lease. Then, while no master could renew, both lists were overwritten with the address, and the writer started.
+ * Whether the writer of a list may retain an unknown address, because a master that could not renew its lease may have
+ * it: the writer started, and damage put the address into both lists, while no master could renew.
  */
 function isPossibleMaster(address: string, { listing }: Successor, { histories, spoiled, unrenewed }: Moment): boolean {
   const { endpoints, slice } = spoiled
@@ -252,7 +252,7 @@ function isSuspected({ goneSinceMs = 0, ttlMs }: MemberHistory, { histories, bou
   return histories.some((other) => {
     const { kind, startedAtMs, healthySinceMs = Number.NEGATIVE_INFINITY, cutOffUntilMs } = other
     if (kind === 'kube-apiserver' || startedAtMs > goneSinceMs) return false
-    // The other master can manage the list without a ready server of its own.
+    // A master without a ready server manages the list too: for it, only its last disconnection counts.
     const seesSinceMs = Math.max(healthySinceMs, cutOffUntilMs)
     const graceMs = suspicionMs(Math.max(ttlMs, other.ttlMs)) + bounds.removalMarginMs
     return seesSinceMs > goneSinceMs && atMs - seesSinceMs <= graceMs
@@ -275,11 +275,11 @@ function seemsToLive({ state, healthySinceMs = 0 }: MemberHistory, atMs: number)
   return running && answering && hasBeenReady !== false && healthySinceMs < atMs - STATED_MS
 }
 
-/** A stopped master leaves within this time, plus `removalMarginMs` and a renewal in progress, in milliseconds. */
+/** A stopped master leaves within this time plus `removalMarginMs` and {@link departureLagMs}, in milliseconds. */
 const LEAVING_MS = 1_000
 /**
- * An unready master leaves the list within this time plus `removalMarginMs`, in milliseconds: three seconds of
- * unreadiness, two until it reads the others' records, and one period of the probes.
+ * An unready master leaves within this time plus `removalMarginMs` and {@link departureLagMs}, in milliseconds: three
+ * seconds of unreadiness, two until it reads the others' records, and one period of the probes.
  */
 const UNREADY_MS = 6_000
 
@@ -364,7 +364,7 @@ function lateToLeave(
     if (sinceMs === undefined || nowMs - sinceMs <= withinMs + departureLagMs(history, moment)) return []
     if (!listedNow(moment).includes(address)) return []
     const coHolders = histories.filter((one) => one !== history && one.address === address)
-    // A master that finds a co-holder of its address does not delete their lease, which expires like a dead master's.
+    // A master with a co-holder does not delete their common lease. That lease expires like that of a dead master.
     const then = { ...moment, nowMs: sinceMs }
     const seen = observers(histories, [address]).some(
       (other) => other.isSettled(sinceMs) && other.isSettled(nowMs) && areOverFor(other, coHolders, then),
@@ -374,7 +374,7 @@ function lateToLeave(
   })
 }
 
-/** Listings that are still out of sync after the fleet was unchanged for the recovery time. */
+/** Lists that are still out of sync after the fleet has been unchanged for the recovery time. */
 export function wrongAfterwards(moment: Moment): readonly Breach[] {
   const { nowMs, histories, latest, changedAtMs, leasesSinceMs, bounds } = moment
   const standingMs = nowMs - Math.max(changedAtMs, leasesSinceMs)

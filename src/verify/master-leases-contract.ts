@@ -21,9 +21,9 @@ export interface LeaseContractCase {
  *
  * `for (const { name, run } of masterLeasesContract(makeWorld)) test(name, run)`
  *
- * In real time, the cases of expiring leases wait for two TTLs at most.
+ * In real time, a case of expiring leases waits for less than three TTLs.
  *
- * @param makeWorld - called once for each case.
+ * @param makeWorld - called once for each case, with the lifetime that the case needs.
  */
 export function masterLeasesContract(
   makeWorld: (lifetime: LeaseLifetime) => LeaseWorld | Promise<LeaseWorld>,

@@ -3,22 +3,22 @@ import { isLike, type MemberState, snapshotOf } from './member-state.ts'
 import { type Bounds, faultTimes } from './observation.ts'
 import { type Period, ReadinessHistory } from './readiness-history.ts'
 
-/** A permanent refusal of etcd is retried this often, in milliseconds. */
+/** A write that etcd refuses because it is full is retried at least this often, in milliseconds. */
 const REFUSED_MS = 10_000
 /** How much later than its interval a renewal may be, in milliseconds. */
 const RENEWAL_MS = 500
-/** A state at most this old counts as present, in milliseconds, because checks are a second apart. */
+/** A state at most this old counts as present, in milliseconds, because checks are up to a second apart. */
 const SEEN_MS = 1_000
-/** An outage seems this much longer than it was, because members first connect again, in milliseconds. */
+/** For the members an outage lasts up to this much longer, in milliseconds, because they must connect again. */
 const RECONNECTED_MS = 1_000
-/** How long a process needs after its server is ready to get its lease, in milliseconds. */
+/** How long a process with a ready server needs to get its lease, in milliseconds. */
 const READY_AT_ONCE_MS = 500
 /** How long a master waits for its server's answer before it leaves for good or renews its lease, in milliseconds. */
 const ASKS_MS = 3_000
 /** The most messages, requests and answers alike, that any action of a master needs in a row. */
 const MESSAGES = 12
 
-/** How much later an action of a master may happen if each message is late by `delayMs`; in milliseconds. */
+/** How much later an action of a master may happen, in milliseconds, if each message is late by `delayMs`. */
 export function lagOf(delayMs: number): number {
   return MESSAGES * delayMs
 }
@@ -61,7 +61,7 @@ export class MemberHistory {
   #lives = 0
   #ran = false
   #overlaps = false
-  /** Its present life: since when it is healthy, and whether it was once healthy for long enough to have a lease. */
+  /** The present life: since when it is healthy, and whether it was once healthy long enough to have a lease. */
   #life: { healthySinceMs: number | undefined; hasLease: boolean } = { healthySinceMs: undefined, hasLease: false }
   #causeAtMs = Number.NEGATIVE_INFINITY
   #resets = 0
@@ -95,7 +95,7 @@ export class MemberHistory {
     return this.#changedAtMs
   }
 
-  /** When its last life began; long ago for the first. */
+  /** When its present life began; negative infinity during the first one. */
   get startedAtMs(): number {
     return this.#startedAtMs
   }
@@ -124,7 +124,7 @@ export class MemberHistory {
     return this.#healthySinceMs
   }
 
-  /** How long it had been unhealthy when it last became healthy, with what still counted then of the time before. */
+  /** How long it was unhealthy before it last became healthy, plus what still counted of an earlier failure. */
   get illMs(): number {
     return this.#ill.forMs
   }
@@ -135,7 +135,7 @@ export class MemberHistory {
     return Math.max(this.#healthySinceMs, this.#resetAtMs, this.#refusedAtMs + REFUSED_MS, this.#askingAtMs + ASKS_MS)
   }
 
-  /** When it was last disconnected while it ran; long ago if it never was. */
+  /** When it was last disconnected while it ran; negative infinity if it never was. */
   get cutOffUntilMs(): number {
     return this.#cutOffUntilMs
   }
@@ -160,18 +160,18 @@ export class MemberHistory {
   }
 
   /**
-   * Since when it has been both stopped and connected, so that it should leave. Undefined if it need not leave, or
-   * ended before that.
+   * Since when it has been both stopped and connected, so that it should leave. If its server did not answer meanwhile,
+   * the time of one probe is added. Undefined if it need not leave, or ended before it was connected.
    */
   get leavingSinceMs(): number | undefined {
     const { withdrawsOnStop, hasBeenReady } = this.#state
-    // A life that has never been ready has no lease of its own to take back.
+    // A life that has never been ready has no lease of its own to remove.
     if (!withdrawsOnStop || hasBeenReady === false) return undefined
     if (this.#stoppedSinceMs === undefined || this.#connectedSinceMs === undefined) return undefined
     return Math.max(this.#stoppedSinceMs, this.#connectedSinceMs) + (this.#asksInVain ? ASKS_MS : 0)
   }
 
-  /** How long it needs to be listed, or to list others, once it is healthy. A kube-apiserver acts at its ticks. */
+  /** How long it needs to be listed, or to list others, once it is healthy. A kube-apiserver acts only at ticks. */
   get settlingMs(): number {
     const { listedMs, removalMarginMs } = this.#bounds
     const tickMs = this.kind === 'kube-apiserver' ? this.#state.reconcileIntervalMs + removalMarginMs : 0
@@ -184,14 +184,14 @@ export class MemberHistory {
     return nowMs >= Math.max(this.#healthySinceMs, this.#refusedAtMs + REFUSED_MS) + this.settlingMs
   }
 
-  /** Records the state that it has from now on. `standsStill`: no lease can expire. */
+  /** Records the state that the member has from now on. `standsStill`: no lease can expire. */
   note(nowMs: number, standsStill: boolean): void {
     if (!this.#closed && !isLike(this.#member, this.#state)) {
       const before = this.#state
       this.#state = snapshotOf(this.#member)
       this.#changedAtMs = nowMs
-      // A stopped server executes earlier requests when it continues, maybe a renewal, so the master is gone only from
-      // then on.
+      // When a frozen server continues, it executes the requests received meanwhile, perhaps a renewal. So the master
+      // is gone only from then on.
       if (isStopped(before) && goesOn(this.#state)) this.#goneSinceMs = this.#deadSinceMs = undefined
     }
     this.#noteState(nowMs, standsStill)
@@ -206,7 +206,7 @@ export class MemberHistory {
     this.#noteState(nowMs, false)
   }
 
-  /** When its requests or probes last failed by themselves; long ago if they never did. */
+  /** When a fault last made its requests or probes fail; negative infinity if none ever did. */
   get impairedAtMs(): number {
     return this.#impairedAtMs
   }
@@ -216,7 +216,7 @@ export class MemberHistory {
     return nowMs - this.#troubledAtMs < this.#bounds.listedMs + this.lagMs
   }
 
-  /** Treats its lease as if it may have expired in the last outage, and also as if it may still exist. */
+  /** After this, the lease may have expired in the last outage, and may also still exist. */
   forgetOutage(): void {
     this.#stoodStillMs = Number.NEGATIVE_INFINITY
     this.#throughOutage = undefined
@@ -230,7 +230,7 @@ export class MemberHistory {
     return undefined
   }
 
-  /** As {@link causeToGo}, without the cause that its server is not ready. */
+  /** Like {@link causeToGo}, but an unready server is no cause. */
   causeBesideUnready(nowMs: number): string | undefined {
     if (this.#settledAtMs === undefined) return 'it has not been healthy yet'
     if (this.#mayLeaseHaveEnded(nowMs, this.#settledAtMs)) return 'its lease may have ended'
@@ -241,7 +241,7 @@ export class MemberHistory {
 
   /** Whether its lease may exist at this moment, so that its address may come. */
   mayCome(nowMs: number): boolean {
-    // A master that has not ended may still publish its unreadiness, and is listed if no other is.
+    // A process that has not ended may still publish its unreadiness. Then it is listed if no other master is ready.
     if (this.#goneSinceMs === undefined || this.#state.running || !this.#state.ended) return true
     if (this.#stoodStillMs === Number.NEGATIVE_INFINITY) return true
     const aloneMs = nowMs - this.#goneSinceMs - this.#stoodStillMs
@@ -258,12 +258,12 @@ export class MemberHistory {
     if (state.running && !state.connected) this.#cutOffUntilMs = nowMs
     if (state.impaired !== 'no') this.#impairedAtMs = nowMs
     const isImpaired = nowMs - this.#impairedAtMs < Math.max(faultTimes.requestMs, state.reconcileIntervalMs)
-    // An ended process connects to nothing any more.
+    // A process that has ended cannot connect again.
     const inTouch = state.connected && !isImpaired && (this.#connectedSinceMs !== undefined || !state.ended)
     this.#connectedSinceMs = inTouch ? (this.#connectedSinceMs ?? nowMs) : undefined
     // A master that waits too long for each answer can neither renew nor manage the list in time.
     const able = state.healthy && !isImpaired && !this.isTooSlow && !this.#isTakingOver(nowMs)
-    // If it became healthy while it was slow, it counts as healthy from when it is no longer slow.
+    // A member that becomes healthy while it is slow counts as healthy only from the end of the slowness.
     const fromMs = this.lagMs === 0 ? nowMs : undefined
     const healthyFromMs = this.#healthySinceMs
     // Its probes may have noticed later that it was healthy.
@@ -272,7 +272,7 @@ export class MemberHistory {
     this.#healthySinceMs = able ? (healthyFromMs ?? fromMs) : undefined
     if (healthyFromMs === undefined && this.#healthySinceMs !== undefined)
       this.#ill = { forMs: nowMs - (this.#ill.sinceMs ?? nowMs), sinceMs: undefined }
-    // A master that is away when the outage ends does not renew in the time that others then give it.
+    // A master that is not healthy when the outage ends cannot renew in the time that the others then grant.
     if (!standsStill && !state.healthy && this.#stoodStillMs > 0) this.#stoodStillMs = 0
     this.#noteOutage(nowMs, standsStill)
     this.#goneSinceMs = state.renewing ? undefined : (this.#goneSinceMs ?? nowMs)
@@ -302,7 +302,7 @@ export class MemberHistory {
     this.#noteLives(nowMs)
   }
 
-  /** A slow life needs a while to get the lease of the one that it overlaps, which may leave meanwhile. */
+  /** A slow life takes time to get the lease of an earlier life that still runs. That life may leave meanwhile. */
   #isTakingOver(nowMs: number): boolean {
     return this.#overlaps && nowMs - this.#startedAtMs < this.lagMs
   }
@@ -312,7 +312,7 @@ export class MemberHistory {
     if (delayMs > 0) this.#delay = { ms: lagOf(delayMs), untilMs: nowMs + lagOf(delayMs) }
   }
 
-  /** A lease that lived when the outage began gets its whole TTL afterwards, whenever its server recovers. */
+  /** A lease that existed when the outage began gets a whole TTL after the outage, whenever the server recovers. */
   #noteOutage(nowMs: number, standsStill: boolean): void {
     const { running, lifeCount, leaseTtlMs, reconcileIntervalMs } = this.#state
     const outage = this.#throughOutage
@@ -340,7 +340,7 @@ export class MemberHistory {
     return nowMs - settledAtMs - notCountedMs > this.#slackMs - RENEWAL_MS - this.lagMs
   }
 
-  /** Whether it was certainly listed a moment ago. */
+  /** Whether it was certainly listed at most {@link SEEN_MS} ago. */
   #isPlaced(nowMs: number): boolean {
     return this.#settledAtMs !== undefined && nowMs - this.#settledAtMs <= SEEN_MS
   }
@@ -366,7 +366,7 @@ export class MemberHistory {
       if (this.#lives > 0) this.#startedAtMs = nowMs
       this.#overlaps = this.#ran
       this.#life = { healthySinceMs: undefined, hasLease: false }
-      // A kube-apiserver withdraws its own address at its start, a master only while its server is not ready.
+      // A kube-apiserver removes its own lease and address at its start.
       if (this.kind === 'kube-apiserver') this.#startedUnready = true
     }
     if (this.kind !== 'kube-apiserver' && hasBeenReady === false) {
@@ -384,17 +384,17 @@ export class MemberHistory {
   }
 }
 
-/** Whether its server accepts messages but does nothing. A server that is gone refuses them. */
+/** Whether its server is frozen: it accepts connections and answers nothing. A server that is gone refuses them. */
 function isStopped({ clientConnections, answering }: MemberState): boolean {
   return clientConnections === 'black-holed' && !answering
 }
 
-/** Whether its server executes the requests received while it was stopped, and the sidecar still runs. */
+/** Whether the server has continued and executes the requests received while frozen, and the sidecar still runs. */
 function goesOn(state: MemberState): boolean {
   return state.clientConnections !== 'refused' && !isStopped(state) && !state.ended
 }
 
-/** The least time for which a lease outlasts its master, whose last renewal may be an interval old. */
+/** The shortest time for which a lease outlasts its master, because the last renewal may be an interval old. */
 function slackOf({ leaseTtlMs, reconcileIntervalMs }: MemberState): number {
   return leaseTtlMs - reconcileIntervalMs
 }

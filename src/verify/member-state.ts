@@ -1,6 +1,6 @@
 /**
- * The true state of one member of a fleet, for the checks of its listing. Settings are those of its present life, or of
- * the last one.
+ * The true state of one member of a fleet, for the checks of its listing. The settings are those of its present life,
+ * or of the last one if none runs.
  */
 export interface MemberState {
   readonly name: string
@@ -16,18 +16,18 @@ export interface MemberState {
   readonly withdrawsEvenIfLast: boolean
   /** Whether it leaves while its API server is not ready. */
   readonly leavesWhenUnready: boolean
-  /** Whether it runs and was not stopped. */
+  /** Whether it runs, and was neither stopped nor frozen. */
   readonly running: boolean
   /** Whether it was stopped, even if it has ended by now. */
   readonly stopping: boolean
-  /** Whether its process has ended, or has not begun. Of a master's two processes this is the sidecar. */
+  /** Whether its process has ended, or has not begun. Of the two processes of a master, the sidecar counts. */
   readonly ended: boolean
   readonly frozen: boolean
   /** Whether it can read and write all that it needs; after an outage, only once its server has accepted a write. */
   readonly connected: boolean
-  /** How much longer than usual each message to its API server, or to its lease store, takes. */
+  /** How much longer than usual each message to its API server, or to its lease store, takes. In milliseconds. */
   readonly delayMs: number
-  /** Whether its /readyz is answered, with any answer. */
+  /** Whether its server answers /readyz, ready or not. */
   readonly answering: boolean
   /** Whether its /readyz is ready, except perhaps for its `etcd` check. */
   readonly ready: boolean
@@ -54,7 +54,7 @@ export interface MemberState {
   readonly hasBeenReady: boolean | undefined
   /** How often all its connections to its server were reset. */
   readonly connectionResets: number
-  /** Why its present life ended, if it failed. */
+  /** The error with which its present life ended; undefined if it did not fail. */
   readonly failure: unknown
 }
 

@@ -22,21 +22,24 @@ export interface Moment {
   readonly differSinceMs: number | undefined
   /** Which system namespaces are missing now, and since when. */
   readonly missing: { readonly namespaces: readonly string[]; readonly sinceMs: number }
-  /** The last content with which each of the two lists was overwritten; undefined without an overwrite. */
+  /** The last damage of each of the two lists; undefined if there was none. */
   readonly spoiled: Readonly<Record<Listing['object'], Listing | undefined>>
-  /** When any object, a list or another, was last overwritten; 0 if none was. */
+  /** When any object, a list or another, was last damaged; 0 if none was. */
   readonly damagedAtMs: number
-  /** When an object other than the lists was last overwritten; far in the past if none was. */
+  /** When an object other than the lists was last damaged; negative infinity if none was. */
   readonly objectsDamagedAtMs: number
-  /** The last period in which no master renewed a lease; far in the past if there was none. */
+  /** The last period in which no master could renew a lease; both ends are negative infinity if there was none. */
   readonly unrenewed: { readonly sinceMs: number; readonly untilMs: number }
-  /** When the TTLs of all leases last began anew, such as at the end of an outage of the store. */
+  /**
+   * The last moment at which no lease could expire, such as the end of an outage of the store: from then on, each lease
+   * has a whole TTL. 0 if there was none.
+   */
   readonly leasesSinceMs: number
-  /** When the fleet or its state last changed. */
+  /** When the state of a member last changed, an object was last damaged, or the checks began: the latest of these. */
   readonly changedAtMs: number
 }
 
-/** A version of a list, and the last version before it that was no deliberate overwrite. */
+/** A version of a list, and the last version before it that was no damage. */
 export interface Successor {
   readonly listing: Listing
   readonly before: Listing | undefined
@@ -53,22 +56,22 @@ export interface Breach {
 }
 
 /**
- * How long a master whose store was away waits for the others to renew their leases, in milliseconds: a TTL of
- * kube-apiserver.
+ * The shortest time, in milliseconds, for which the invariants let a master wait for the others' renewals after an
+ * outage of its store: kube-apiserver's TTL.
  */
 const SUSPICION_MS = 15_000
 
 /** How long a request that was sent just before the end of an outage takes to time out, in milliseconds. */
 const LAST_ATTEMPT_MS = 2_000
 
-/** How long a lease with this TTL may still count after an outage, in milliseconds. */
+/** How long after an outage a lease with this TTL may still count, in milliseconds. */
 export function suspicionMs(ttlMs: number): number {
   return Math.max(ttlMs, SUSPICION_MS) + LAST_ATTEMPT_MS
 }
 
 /**
- * How long it may take from the last fault until all is in sync, in milliseconds. A master whose lease has a long TTL
- * waits as long for the others.
+ * How long the fleet may take to be in sync after the last fault, in milliseconds. It takes longer with a TTL of more
+ * than 15 s, because a master waits its own TTL for the others' renewals.
  */
 export function recoveryMs({ bounds, histories }: Pick<Moment, 'bounds' | 'histories'>): number {
   const longestMs = Math.max(0, ...histories.map(({ ttlMs }) => ttlMs))
@@ -91,9 +94,9 @@ export function observers(all: readonly MemberHistory[], addresses: readonly str
 }
 
 /**
- * Whether the master's lease may expire before its next renewal, because another holder of the address has a shorter
- * TTL, or is too slow to renew in time. All holders share one lease, which has the TTL of the holder that renewed it
- * last.
+ * Whether the master's lease may expire before its next renewal, because a holder of the address, perhaps a later life
+ * of this master, has a shorter TTL or is too slow to renew in time. In etcd all holders share one lease, which has the
+ * TTL of the holder that renewed it last.
  */
 export function sharesShorterLease({ address, ttlMs }: MemberHistory, all: readonly MemberHistory[]): boolean {
   return all.some((other) => other.address === address && (other.state.leaseTtlMs < ttlMs || other.isTooSlow))
@@ -109,21 +112,25 @@ export function mayHaveMissedTick({ kind, state, ttlMs, lagMs }: MemberHistory, 
 }
 
 /**
- * Whether a kube-apiserver may have written this slice. Its write is not guarded, so it may be based on an old state.
+ * Whether a kube-apiserver may have written this slice. kube-apiserver's write of a slice is not guarded, so the write
+ * may be based on an old state.
  */
 export function isUnguarded({ object, by }: Listing, all: readonly MemberHistory[]): boolean {
   if (object !== 'slice') return false
   return all.some(({ kind, name }) => kind === 'kube-apiserver' && (by === undefined || name === by))
 }
 
-/** How old the state behind a version of an object may be: the delay of its writer's messages. */
+/**
+ * How old the state from which a version of an object was computed may be, in milliseconds: the lag of its writer, or
+ * the largest lag if the writer is unknown.
+ */
 export function ageOf({ by }: Listing, all: readonly MemberHistory[]): number {
   return Math.max(0, ...all.filter(({ name }) => by === undefined || name === by).map(({ lagMs }) => lagMs))
 }
 
 /**
- * Whether `observer` must have removed all of `dead` from the list by now: their leases have expired, and it has had
- * the time to act. After an outage or its own start it first waits for them to be renewed.
+ * Whether `observer` must have removed all of `dead` from the list by now, because their leases have expired and
+ * `observer` has had time to act. After an outage or its own start, `observer` first waits for renewals.
  */
 export function areOverFor(
   observer: MemberHistory,
@@ -141,26 +148,32 @@ export function areOverFor(
   })
 }
 
-/** How late a master detects and corrects something: at its next tick, and with the delay of its messages. */
+/**
+ * How late a master may correct a change, in milliseconds: a kube-apiserver waits for its next tick, and slow messages
+ * delay either kind.
+ */
 export function latenessOf({ kind, state, lagMs }: MemberHistory): number {
   return lagMs + (kind === 'kube-apiserver' ? state.reconcileIntervalMs : 0)
 }
 
-/** How much later a master leaves because of its slow messages, and those of the fastest master that could confirm. */
+/**
+ * How much later a master leaves, in milliseconds, because of its own slow messages and those of the fastest master
+ * that could confirm.
+ */
 export function departureLagMs(leaving: MemberHistory, { histories }: Moment): number {
   const others = histories.filter((other) => other !== leaving && other.goneSinceMs === undefined)
   const confirmationMs = others.length === 0 ? 0 : Math.min(...others.map(({ lagMs }) => lagMs))
   return latenessOf(leaving) + leaving.lagMs + confirmationMs
 }
 
-/** The addresses that a version of an object no longer lists. */
+/** The addresses that a version of an object lacks and the version before it listed; none for damage. */
 export function goneFrom({ listing, before }: Successor): readonly string[] {
   if (listing.byDamage) return []
   const { addresses = [] } = listing
   return (before?.addresses ?? []).filter((address) => !addresses.includes(address))
 }
 
-/** The addresses that a version of an object newly lists. */
+/** The addresses that a version of an object lists and the version before it did not; none for damage. */
 export function comeTo({ listing, before }: Successor): readonly string[] {
   if (listing.byDamage) return []
   return (listing.addresses ?? []).filter((address) => before?.addresses?.includes(address) !== true)

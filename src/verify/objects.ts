@@ -1,7 +1,10 @@
 import { type Breach, type Moment, names, observers, recoveryMs, seconds } from './moment.ts'
 import type { ObservedObjects, ObservedRequest, ObservedService } from './observation.ts'
 
-/** Reasons of Events about a writer that keeps overwriting a master's writes. In a drill there is no such writer. */
+/**
+ * Reasons of Events in which a master reports that another writer keeps undoing its writes. In a drill there is no such
+ * writer.
+ */
 const BACK_OFFS = ['ForeignOverwrite', 'LeaseContested', 'OtherReconcilerActive', 'OtherLeaseStore']
 
 export const systemNamespaces = ['default', 'kube-node-lease', 'kube-public', 'kube-system'] as const
@@ -30,7 +33,7 @@ export function writingMuch({ writes, bounds }: Moment): readonly Breach[] {
   return breaches
 }
 
-/** Writes, except of leases and Events, although everything has been in sync for long. */
+/** Writes, except of leases and Events, although nothing has changed for the recovery time. */
 export function writtenInQuiet(moment: Moment): readonly Breach[] {
   const { requests, histories, changedAtMs, leasesSinceMs } = moment
   const writes = requests.filter(isObjectWrite)
@@ -38,8 +41,8 @@ export function writtenInQuiet(moment: Moment): readonly Breach[] {
   // Without a healthy master nothing can be corrected.
   if (histories.every(({ healthySinceMs }) => healthySinceMs === undefined)) return []
   const lagMs = Math.max(0, ...histories.map((history) => history.lagMs))
-  // A master that is neither healthy nor gone may come and go. After a period in which no lease could expire, the TTL
-  // of a master that is gone counts from the end of that period.
+  // The address of a master that is neither healthy nor gone may come and go at any time. After a period in which no
+  // lease could expire, the TTL of a master that is gone counts from the end of that period.
   const settledMs = histories.map(({ healthySinceMs, goneSinceMs = Number.POSITIVE_INFINITY, ttlMs }) =>
     healthySinceMs === undefined ? Math.max(goneSinceMs, leasesSinceMs) + ttlMs : 0,
   )
@@ -59,7 +62,7 @@ export function suspecting({ requests }: Moment): readonly Breach[] {
   })
 }
 
-/** Properties that the Service has lost. */
+/** Losses of the Service: the object itself, its ClusterIP or a NodePort. */
 export function serviceChanged({ objects }: Moment): readonly Breach[] {
   return objects.flatMap(({ found, before }) => {
     const what = before?.service === undefined ? undefined : lostOf(before.service, found)

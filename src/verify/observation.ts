@@ -7,14 +7,14 @@ export interface ObservedRequest {
   readonly request: Pick<ApiRequest, 'method' | 'path' | 'body'>
 }
 
-/** The state of the objects other than the lists, from `atMs` on. */
+/** The state of the Service and the namespaces, from `atMs` on. */
 export interface ObservedObjects {
   readonly atMs: number
-  /** `default/kubernetes`; undefined when it is gone. */
+  /** `default/kubernetes`; undefined when it does not exist. */
   readonly service: ObservedService | undefined
   /** The names of all namespaces. */
   readonly namespaces: readonly string[]
-  /** Whether it was overwritten on purpose. */
+  /** Whether the drill, not a master, wrote this state as damage. */
   readonly byDamage: boolean
 }
 
@@ -31,24 +31,24 @@ interface ObservedPort {
   readonly nodePort: number | undefined
 }
 
-/** Whether the request was meant to change something. Events do not count. */
+/** Whether the request is a write of any object except an Event. */
 export function isWrite({ request }: ObservedRequest): boolean {
   return request.method !== 'GET' && !request.path.endsWith('/events')
 }
 
-/** The listed addresses of `default/kubernetes`, from `atMs` on. */
+/** The addresses that the Endpoints or the EndpointSlice `default/kubernetes` list, from `atMs` on. */
 export interface Listing {
   readonly atMs: number
   readonly object: 'endpoints' | 'slice'
-  /** Sorted; undefined when the object was gone. */
+  /** Sorted; undefined when the object did not exist. */
   readonly addresses: readonly string[] | undefined
-  /** Whether it was overwritten on purpose. */
+  /** Whether the drill, not a master, wrote this state as damage. */
   readonly byDamage: boolean
-  /** The writer; undefined if it is foreign or unknown. */
+  /** The name of the master that wrote this state; undefined for another or an unknown writer. */
   readonly by: string | undefined
 }
 
-/** The limits from which every margin of every invariant is computed. Durations are in milliseconds. */
+/** The limits of the invariants. Durations are in milliseconds. */
 export interface Bounds {
   /** How long after the end of its lease a dead master may still be listed. */
   readonly removalMarginMs: number
@@ -57,22 +57,22 @@ export interface Bounds {
   /** How long Endpoints and EndpointSlice may differ. */
   readonly agreementMs: number
   /**
-   * How long it may take until everything is in sync after the last fault, from the API server's first successful
+   * How long the fleet may take to be in sync after the last fault. An outage lasts until the API server has accepted a
    * write.
    */
   readonly recoveryMs: number
-  /** How many writes one master may make in ten seconds. */
+  /** How many writes one master may make in ten seconds. Events do not count. */
   readonly writesPerTenSeconds: number
 }
 
 /** Times of masters under faults of their own servers, in milliseconds. */
 export const faultTimes = {
   /**
-   * A shorter failure of a server may go unnoticed, because the next probe may be sent up to a second after its
-   * beginning, hang for 3 s, and succeed in the end.
+   * A shorter failure of a server may go unnoticed: the next probe may be sent up to a second after the failure begins,
+   * hang for 3 s, and succeed in the end.
    */
   noticedMs: 4_500,
-  /** For this long after the end of a fault of requests, a request may still hang, or an event be missing. */
+  /** For this long after a fault of requests ends, a request may still hang, or a watch event be missing. */
   requestMs: 10_000,
 } as const
 

@@ -2,11 +2,14 @@ import type { MemberState } from './member-state.ts'
 
 /**
  * How long it takes until a master has noticed and published that its server is ready again, in milliseconds. It takes
- * longer if probes must time out first (`silent`), or if the master may have published its unreadiness (`stated`),
- * which it withdraws only after two seconds.
+ * longer if probes must time out first (`silent`), or if the master may have published that its server is not ready
+ * (`stated`): the master takes that back only after two seconds.
  */
 const NOTICED_MS = { answered: 1_500, stated: 3_500, silent: 5_000 }
-/** No master leaves because of unreadiness before this, in milliseconds: three seconds, less the error of a clock. */
+/**
+ * A master does not leave before its server has been unready for this long, in milliseconds: three seconds, less the
+ * error of a clock.
+ */
 const LEAVES_MS = 2_900
 
 /** A past or present period. A present one ends at infinity. */
@@ -15,7 +18,7 @@ export interface Period {
   readonly untilMs: number
 }
 
-/** Further circumstances when the readiness of a member is noted. */
+/** The circumstances in which the readiness of a member is noted. */
 export interface Circumstances {
   /** Whether the member was certainly listed a moment ago. */
   readonly isPlaced: boolean
@@ -23,7 +26,7 @@ export interface Circumstances {
   readonly startedUnready: boolean
   /** Whether its probes may have failed until a moment ago. */
   readonly isImpaired: boolean
-  /** Whether this is another life than before. */
+  /** Whether a new life has begun since the last note. */
   readonly isAnother: boolean
   readonly lagMs: number
 }
@@ -37,12 +40,15 @@ export class ReadinessHistory {
   #cleanSinceMs: number | undefined
   #clean: Period | undefined
 
-  /** Whether its master may still publish the unreadiness of an earlier time. */
+  /** Whether the master may still publish that its server is not ready, because it was not a short time ago. */
   get mayStillSeemUnready(): boolean {
     return this.#unready !== undefined
   }
 
-  /** Since when it has been unready without a break while its master, listed at first, could publish that. */
+  /**
+   * Since when the server has been unready without a break while its master could publish that. Undefined while the
+   * server is ready, and if the master was not listed when it became unready.
+   */
   get cleanlyUnreadySinceMs(): number | undefined {
     return this.#cleanSinceMs
   }
@@ -53,7 +59,7 @@ export class ReadinessHistory {
     return sinceMs === undefined ? this.#clean : { sinceMs, untilMs: Number.POSITIVE_INFINITY }
   }
 
-  /** The last period in which it did not serve. */
+  /** The last period in which the server did not serve. */
   get unserving(): Period | undefined {
     return this.#unserving
   }
@@ -63,7 +69,7 @@ export class ReadinessHistory {
     return this.#wasPlaced ? this.#unserving : undefined
   }
 
-  /** Whether it has been unready for so long that its master may leave. */
+  /** Whether the server has been unready for so long that its master may leave. */
   mayLeave(nowMs: number): boolean {
     return this.#unready !== undefined && nowMs - this.#unready.sinceMs >= LEAVES_MS
   }
@@ -97,7 +103,7 @@ export class ReadinessHistory {
       this.#unserving = { sinceMs: nowMs, untilMs: Number.POSITIVE_INFINITY }
       this.#wasPlaced = running && isPlaced
     }
-    // Probes that hung before now count too.
+    // Probes that hung before this moment count too.
     this.#unready ??= { sinceMs: nowMs - (isImpaired ? LEAVES_MS : 0), silent: false, servesSinceMs: undefined }
     this.#unready.servesSinceMs = undefined
     if (!answering) this.#unready.silent = true

@@ -1,24 +1,24 @@
 import assert from 'node:assert/strict'
 import type { Holder, HolderState, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
 
-/** A store for one case: empty at first, and used by no other. */
+/** The store of one case of the contract: empty at first, and used by no other case. */
 export interface LeaseWorld {
   /** The TTL of this store's leases, in milliseconds. */
   readonly ttlMs: number
-  /** The client of one more master. */
+  /** Opens the client of another master. */
   open(): MasterLeases
   /** Lets this many milliseconds pass, for the store and its clients. */
   pass(ms: number): Promise<void>
   /** From now on no client may delete expired leases. Left out if the store itself expires leases. */
   refuseDeletes?(): void
-  /** Closes everything that the world has opened. All watches have ended. */
+  /** Closes everything that the world has opened. Called after all watches have ended. */
   close(): Promise<void>
 }
 
-/** Of calls that nobody aborts. */
+/** The signal of calls that are not aborted. */
 export const signal: AbortSignal = new AbortController().signal
 
-/** A store whose masters all follow the leases, and read them at each change. */
+/** A store whose clients all watch the leases, and list them at each change. */
 export class WatchedStore {
   readonly world: LeaseWorld
   readonly #end = new AbortController()
@@ -48,7 +48,7 @@ export class WatchedStore {
     return this.world.pass(Math.min(this.world.ttlMs / 10, 1_000))
   }
 
-  /** Waits until the watch of `leases` has reported more than `before` changes, for half a TTL at most. */
+  /** Waits until the watch of `leases` has reported more than `before` changes. Rejects after half a TTL. */
   async untilReported(leases: MasterLeases, before: number, what = 'a change'): Promise<void> {
     const { ttlMs } = this.world
     const everyMs = Math.min(ttlMs / 20, 500)
@@ -59,8 +59,8 @@ export class WatchedStore {
   }
 
   /**
-   * Waits until no lease is listed any more: at most half a TTL after the end of the lease that was renewed `agoMs`
-   * ago.
+   * Waits until no lease is listed any more. Rejects if that takes longer than half a TTL after the end of the lease
+   * that was renewed `agoMs` ago.
    */
   async untilNobodyIsListed(leases: MasterLeases, agoMs: number): Promise<void> {
     const { ttlMs } = this.world
@@ -80,7 +80,7 @@ export class WatchedStore {
   }
 }
 
-/** A master at this address that is ready, in its first life. */
+/** The record of a ready master at this address, in its first life. */
 export function holder(address: string, more: Partial<Holder> = {}): Holder {
   return {
     instanceId: `${address} first`,
@@ -101,7 +101,10 @@ export async function statesIn(leases: MasterLeases): Promise<(readonly [string,
   return (await leases.list(signal)).map((lease) => [lease.address, lease.holder?.state])
 }
 
-/** Begins an attempt and aborts it after `turns - 1` turns of the microtask queue. */
+/**
+ * Begins an attempt and aborts it after `turns - 1` turns of the microtask queue. Rejects if the attempt rejects with
+ * another error than the reason of its signal.
+ */
 export async function giveUp(store: WatchedStore, turns: number, attempt: (signal: AbortSignal) => Promise<void>) {
   const controller = new AbortController()
   const reason = new Error('out of time')

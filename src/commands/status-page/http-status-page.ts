@@ -11,7 +11,7 @@ const limits = {
   viewers: 32,
   /** Changes within this time are sent together. */
   gatherMs: 50,
-  /** The same after a message of more than `longLength` characters. */
+  /** As `gatherMs`, after a message of more than `longLength` characters. */
   longGatherMs: 1000,
   longLength: 64 * 1024,
   /** The interval of empty messages, which show the page and this server that the connection is alive. */
@@ -89,13 +89,19 @@ const headers = {
 
 /** An open page. */
 interface Viewer {
-  /** Messages were skipped, because the page had not taken an earlier one. When it has, it gets the latest state. */
+  /**
+   * Whether messages were skipped, because the page had not taken an earlier one. Once it has, it gets the latest
+   * state.
+   */
   isWaiting?: boolean
-  /** The page had not taken the previous message at the last heartbeat. */
+  /** Whether the page had not taken the previous message at the last heartbeat. */
   isStuck?: boolean
 }
 
-/** The open pages. A slow page may miss intermediate states, but gets the latest. One that takes nothing is closed. */
+/**
+ * The open pages. A slow page may miss intermediate states, but gets the latest. A page that takes nothing between two
+ * heartbeats is closed.
+ */
 class Viewers {
   readonly #viewers = new Map<ServerResponse, Viewer>()
   #source: Source | undefined

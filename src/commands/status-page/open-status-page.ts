@@ -5,7 +5,7 @@ import { type StatusPage, serveStatusPage } from './http-status-page.ts'
 import type { StatusSource } from './status-source.ts'
 
 export interface OpenedStatusPage extends StatusPage {
-  /** Starts to observe. Earlier requests wait. Call it once. */
+  /** Loads the source and starts to observe. Requests wait until the source is loaded. Call it once. */
   start(load: () => Promise<StatusSource>): void
 }
 

@@ -24,7 +24,7 @@ import { silentLogger } from '../../telemetry/logger.ts'
 import { compareRows, rowOf, type ViewKind, type ViewRow } from '../embedded.ts'
 import { type MastersSource, READ_INTERVAL_MS, rowsOf } from '../masters-source.ts'
 
-/** What the page shows. */
+/** The state that the page shows. */
 export interface Status {
   /** Where the leases are. */
   readonly place: string
@@ -51,7 +51,7 @@ export interface ActivityEntry {
 }
 
 const MAX_HAPPENINGS = 200
-/** Masters that were read longer ago than this, in milliseconds, are marked as old. */
+/** Masters that were read longer ago than this, in milliseconds, are reported as old. */
 const OLD_MS = 3_000
 /** The shortest pause between two reads of the masters, in milliseconds, however often the list changes. */
 const MIN_PAUSE_MS = 100

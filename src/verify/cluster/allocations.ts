@@ -211,8 +211,9 @@ export const typeFields = [
 ] as const
 
 /**
- * Changes the type to one without a ClusterIP and back, because a ClusterIP is immutable otherwise. The server then
- * deletes the IPAddress, even that of another holder, for which `between` creates it again.
+ * Changes the type to one without a ClusterIP and back, because a ClusterIP is immutable otherwise. The first change
+ * makes the server delete the IPAddress, even if that belongs to another holder. `between` runs after that, to create
+ * the IPAddress again or to delete one that the server left.
  */
 function newClusterIp(service: Service, between: readonly Command[], context: CheckContext): readonly Command[] {
   const target = { plural: serviceResource.plural, ...refOf(service) }
@@ -311,8 +312,8 @@ export function judgeNodePorts({ services }: Pick<Parts, 'services'>, context: C
 }
 
 /**
- * Patches the ports twice. If a patch only left out a NodePort, the server would set it again, because it completes a
- * port from the old one of the same name. So the first patch also renames the port.
+ * Patches the ports twice. If a patch only left out a NodePort, the server would set it again: it completes a port from
+ * the old port of the same name. So the first patch also renames the port.
  */
 function newNodePort(service: Service, port: number): readonly Command[] {
   const target = { plural: serviceResource.plural, ...refOf(service) }
@@ -328,7 +329,7 @@ function newNodePort(service: Service, port: number): readonly Command[] {
     }
     return [released(true), released(false)]
   }
-  // The server releases the port with the policy that needs it.
+  // The server releases the health check's NodePort when the policy that needs it changes.
   return [
     kubectlPatch(target, { spec: { externalTrafficPolicy: 'Cluster' } }),
     kubectlPatch(target, { spec: { externalTrafficPolicy } }),
@@ -365,9 +366,8 @@ export function judgeClusterIpDryRun(
 }
 
 /**
- * Checks whether a new Service gets a NodePort. A refused dry run shows that it gets none. An accepted one shows
- * nothing. Then it must be known that the bitmap has a free number, or that the server maintains its allocations
- * itself.
+ * Checks whether a new Service gets a NodePort. A refused dry run shows that it gets none. An accepted dry run shows
+ * nothing: then the check needs a bitmap in etcd with a free number, or a server that maintains its allocations itself.
  */
 export function judgeNodePortDryRun({ nodePortDryRun }: Pick<Parts, 'nodePortDryRun'>, context: CheckContext): Verdict {
   if (nodePortDryRun.type === 'refused' && partOf(context, 'clusterIpDryRun')?.type === 'refused') {

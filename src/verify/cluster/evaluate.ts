@@ -18,7 +18,7 @@ import type { CheckContext, Expectations, Part, PartName, Parts } from './state.
 import { judgeDuplicates, judgeOrphans, judgeServiceEndpoints, judgeServiceSlices } from './workloads.ts'
 import { judgeWriters } from './writers.ts'
 
-/** What the caller gave besides the API server. */
+/** The expectations and sources that the caller gave. They decide which checks run by default. */
 interface Asked {
   readonly expect: Expectations
   readonly source: Pick<ClusterSource, 'etcd' | 'leaseStore' | 'probe' | 'watchMs'>
@@ -33,8 +33,8 @@ interface Check<Need extends PartName> {
   /** Whether the check runs if no checks are named. @default always */
   isAsked?(asked: Asked): boolean
   /**
-   * Whether a finding counts without a second reading, because the first one lasts so long that no passing state is
-   * reported.
+   * Whether a finding counts without a second reading, because the first reading lasts so long that it shows no
+   * transient state.
    */
   readonly isConfirmed?: true
   /** Pure. */
@@ -130,7 +130,7 @@ export function needsConfirmation(id: CheckId): boolean {
   return checks[id].isConfirmed !== true
 }
 
-/** The verdict of one check. Pure. */
+/** The verdict of one check: skipped if a part that it needs was not read. Pure. */
 export function evaluate(id: CheckId, context: CheckContext): Verdict {
   const { needs, judge } = checks[id]
   const parts: Record<string, unknown> = {}

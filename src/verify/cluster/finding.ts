@@ -1,8 +1,8 @@
 import { printable } from '../../runtime/errors.ts'
 
 /**
- * One command that an operator can run. The flags of the connection are added when it is printed. `by-hand`: an
- * instruction, as the only argument, for what no command can do from here.
+ * One command that an operator can run. {@link shellLine} adds the flags of the connection. With `by-hand` the only
+ * argument is an instruction for what no command can do from here.
  */
 export interface Command {
   readonly tool: 'kubectl' | 'apiserver-bootstrap' | 'by-hand'
@@ -11,7 +11,7 @@ export interface Command {
   readonly input?: unknown
 }
 
-/** One thing that is not as it should be. */
+/** One difference between the expected and the found state of an object. */
 export interface Finding {
   /** The object concerned: `Service default/kubernetes`. */
   readonly object: string
@@ -23,13 +23,13 @@ export interface Finding {
 
 /** The result of one check. */
 export type Verdict =
-  /** `found` is what was seen, in a few words. */
+  /** `found` describes the found state in a few words. */
   | { readonly status: 'held'; readonly found: string }
   | { readonly status: 'failed'; readonly findings: readonly Finding[] }
   /** The check could not be decided. */
   | { readonly status: 'skipped'; readonly reason: string }
 
-/** Failed with the findings; held when there are none. */
+/** Failed with the findings; if there are none, held with `found`. */
 export function verdictOf(findings: readonly Finding[], found: string): Verdict {
   return findings.length === 0 ? { status: 'held', found } : { status: 'failed', findings }
 }

@@ -104,8 +104,8 @@ function endpointsOf(own: readonly string[], context: CheckContext): Endpoints |
 }
 
 /**
- * The commands that make Endpoints and slice list exactly these addresses. Without an address or a known port a master
- * must do it, because the list must never become empty.
+ * The commands that make Endpoints and slice list exactly these addresses. Without an address or a known port, the only
+ * remedy is to start a master: the list must never become empty.
  */
 export function relist(addresses: readonly string[], context: CheckContext): readonly Command[] {
   const wanted = addresses.length === 0 ? undefined : endpointsOf(addresses, context)
@@ -117,7 +117,10 @@ export function relist(addresses: readonly string[], context: CheckContext): rea
   ]
 }
 
-/** Checks the slice against the Endpoints as they should be, and the slice of the second family by itself. */
+/**
+ * Checks the slice against the Endpoints without their faults, and the second slice for usable addresses and the same
+ * ports.
+ */
 export function judgeSlice(
   { kubernetesSlices }: Pick<Parts, 'kubernetesSlices' | 'kubernetesEndpoints'>,
   context: CheckContext,

@@ -10,8 +10,8 @@ export function ownSlice(context: CheckContext): EndpointSlice | undefined {
 }
 
 /**
- * The port of the API servers by majority of Endpoints, slice and Service, so that a single wrong one is recognised. If
- * all differ, the Endpoints decide. Undefined if none states a port.
+ * The port of the API servers, by majority of Endpoints, slice and Service, so that one wrong object is recognised. If
+ * all differ, the first that states a port decides, in this order. Undefined if none states a port.
  */
 export function securePortOf(context: CheckContext): number | undefined {
   const stated = [
@@ -22,7 +22,7 @@ export function securePortOf(context: CheckContext): number | undefined {
   return stated.find((port, index) => stated.indexOf(port) !== index) ?? stated[0]
 }
 
-/** The targetPort of the Service; undefined if it is not a number. */
+/** The targetPort of the Service's HTTPS port; undefined if there is none, or if it is not a number. */
 export function targetPortOf(service: Service | undefined): number | undefined {
   const port = service?.spec?.ports?.find((one) => one.port === SERVICE_PORT)?.targetPort as unknown
   return typeof port === 'number' ? port : undefined

@@ -152,7 +152,9 @@ function labelFindings({ metadata }: Service): readonly Finding[] {
   ]
 }
 
-/** Checks that there is a second slice if there is a second ClusterIP, which is unreachable without it. */
+/**
+ * Checks that a second ClusterIP has its slice. Without the slice, connections to that ClusterIP reach no API server.
+ */
 function familyFindings({ spec }: Service, context: CheckContext): readonly Finding[] {
   const slices = partOf(context, 'kubernetesSlices')
   const clusterIPs = spec?.clusterIPs ?? []

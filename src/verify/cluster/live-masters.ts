@@ -4,8 +4,8 @@ import { type Verdict as Liveness, type MasterRow, mastersRows } from '../../kub
 import { type CheckContext, partOf } from './state.ts'
 
 /**
- * Judges from one reading whether a lease is still renewed. If only its timestamps decide, it is stale no sooner than
- * one TTL after it expired, because clocks differ.
+ * Judges from one reading whether a lease is still renewed. If only timestamps decide, a lease counts as stale only
+ * from one TTL after its expiry, because clocks differ.
  */
 function livenessOf({ life }: InspectedLease): Liveness {
   switch (life.type) {
@@ -20,7 +20,8 @@ function livenessOf({ life }: InspectedLease): Liveness {
 }
 
 /**
- * The rows that the command `masters` shows: the leases compared with the list. Without leases, all rows are unleased.
+ * The rows that the command `masters` shows: the leases compared with the list. If there are no leases, or they were
+ * not read, all rows are unleased.
  */
 export function rowsOf(context: CheckContext): readonly MasterRow[] {
   const leases = partOf(context, 'masterLeases')?.leases ?? []

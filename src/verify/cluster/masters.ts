@@ -11,11 +11,11 @@ import type { CheckContext, Parts } from './state.ts'
 
 const ENDPOINTS = 'Endpoints default/kubernetes'
 
-/** A list of addresses, and those that it should have. */
+/** A list of addresses, with the expected ones. */
 interface ExpectedList {
   readonly object: string
   readonly listed: readonly string[]
-  /** Undefined if any addresses will do. */
+  /** The expected addresses; undefined if only their number is checked. */
   readonly wanted: readonly string[] | undefined
   /** What to do about a listed address that is not wanted. */
   remove(address: string): Command
@@ -149,7 +149,10 @@ function leaseFindings(row: MasterRow, right: readonly string[], context: CheckC
   return verdict === 'stale' && noted.length === 0 ? [stale] : noted
 }
 
-/** Deletes a Lease by its name. One without an address cannot be evicted by address. */
+/**
+ * Deletes one lease by its name, or describes that for a key in etcd. {@link evict} cannot select a lease without an
+ * address, or one of several leases of an address.
+ */
 function deletion(id: string): readonly Command[] {
   const [, namespace, name] = /^Lease ([^/]+)\/(.+)$/.exec(id) ?? []
   if (namespace === undefined || name === undefined) return [byHand(`delete the key ${id} in etcd`)]

@@ -54,7 +54,7 @@ export async function probeServers(
   )
 }
 
-/** The addresses of both families, each with its port. */
+/** The usable addresses of both families, each with its port. */
 function addressesOf({ endpoints, slices }: ListedServers): ReadonlyMap<string, number> {
   const ofSubsets = (endpoints?.subsets ?? []).map(({ addresses, ports }) => ({
     texts: (addresses ?? []).map(({ ip }) => ip),

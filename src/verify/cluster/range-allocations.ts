@@ -15,14 +15,14 @@ type Stored = StoredBitmap & { readonly stored: Exclude<StoredBitmap['stored'], 
 
 /** The stored ranges of one kind of allocations, with their repair. */
 interface Group {
-  /** `NodePort`. */
+  /** `NodePort` or `ClusterIP`, for messages. */
   readonly item: string
   readonly controller: 'cluster-ip-repair' | 'node-port-repair'
   readonly stored: readonly Stored[]
   /** Undefined if no usable range is known. */
   readonly claims: RangeClaims | undefined
   readonly flags: readonly string[]
-  /** What to do instead of a repair, if `--service-cluster-ip-range` of `verify` is probably mistyped. */
+  /** What to do instead of a repair if the flag `--service-cluster-ip-range` of `verify` is probably mistyped. */
   readonly flagFirst?: Command | undefined
 }
 
@@ -122,7 +122,7 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
   return stored.flatMap((one): readonly Finding[] => {
     const place = claims.ranges.findIndex(({ name }) => name === one.name)
     const range = claims.ranges[place]
-    // Such as the bitmap of a second range in a cluster that has only one: a remainder that nobody uses.
+    // Nobody uses such a bitmap, for example that of a second range in a cluster with only one.
     if (range === undefined) return []
     const reading = readRange(range, one.stored, { claims, where: one.where, adopt: false })
     if (reading.type === 'withheld') {

@@ -31,7 +31,7 @@ import { type ListedServers, type Probing, probeServers } from './probe-servers.
 import type { ClusterState, DryRun, Part, PartName, Parts } from './state.ts'
 import { watchWrites } from './watch-writes.ts'
 
-/** Where the state of a cluster is read. */
+/** The sources from which the state of a cluster is read. */
 export interface ClusterSource {
   readonly api: KubeApi
   /** Probes /readyz of the same API server. @default /readyz is not read */
@@ -53,7 +53,8 @@ interface TimedSource extends ClusterSource {
 }
 
 /**
- * Reads one part. Rejects with a KubeError: `Forbidden` if the user may not read it, `NotFound` if it is not served.
+ * Reads one part. Rejects with NotRequested, an EtcdError or a KubeError: `Forbidden` if the user may not read the
+ * part, `NotFound` if the server does not have it.
  */
 type Reader<T> = (source: TimedSource, signal: AbortSignal) => Promise<T>
 
@@ -74,7 +75,7 @@ const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
       throw error
     }
   },
-  // Lists of one object: unlike a get, they distinguish an object that is missing from a kind that is not served.
+  // Listed, because a list, unlike a get, distinguishes a missing object from a kind that is not served.
   async kubernetesService(source, signal) {
     return (await listed(source, services, { ...inDefault, fieldSelector: named }, whole, signal))[0]
   },
@@ -235,8 +236,9 @@ function trimmedSlice(slice: EndpointSlice): EndpointSlice {
 }
 
 /**
- * Creates a Service without storing it. Rejects unless it is accepted, or its allocation is refused. The denial of an
- * admission policy or webhook says nothing of allocations: it rejects with `Forbidden`, whatever its HTTP status.
+ * Creates a Service without storing it. Resolves if the server accepts the Service, or refuses the allocation;
+ * otherwise rejects. The denial of an admission policy or webhook says nothing about allocations, so it rejects with
+ * `Forbidden`, whatever its HTTP status.
  */
 async function dryRun(api: KubeApi, spec: object, signal: AbortSignal): Promise<DryRun> {
   const metadata = { ...inDefault, generateName: 'apiserver-bootstrap-verify-' }

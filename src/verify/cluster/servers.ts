@@ -18,13 +18,16 @@ function isAnswered(server: ProbedServer): server is Answered {
   return server.answer.type === 'answer'
 }
 
-/** Such as `API server 192.0.2.1 at 127.0.0.1:6443`, if the dialled address is not the listed one. */
+/**
+ * The server for a finding: `API server 192.0.2.1:6443`, or `API server 192.0.2.1 at 127.0.0.1:6443` if the dialled
+ * address is not the listed one.
+ */
 function objectOf({ address, dialled }: ProbedServer): string {
   const isOwn = dialled.startsWith(`${address}:`) || dialled.startsWith(`[${address}]:`)
   return isOwn ? `API server ${dialled}` : `API server ${address} at ${dialled}`
 }
 
-/** Whether each listed address answers. */
+/** Checks whether each listed address answers. */
 export function judgeAnswers({ serverProbes }: Probes, context: CheckContext): Verdict {
   if (serverProbes.length === 0) return skipped('the Endpoints are empty: see kubernetes-endpoints')
   const findings = serverProbes.flatMap((server): readonly Finding[] => {
@@ -37,9 +40,9 @@ export function judgeAnswers({ serverProbes }: Probes, context: CheckContext): V
 }
 
 /**
- * The commands that remove the address of a dead server from the list, and those of the other servers that do not
- * answer. They never remove the last address. A server that renews its lease is not removed: `evict` refuses it, and
- * the patches after it do not run.
+ * The commands that remove from the list the addresses of this dead server and of all others that do not answer. They
+ * never remove the last address. A server that renews its lease is not removed: `evict` refuses, and the patches after
+ * it do not run.
  */
 function withoutServer(address: string, context: CheckContext): readonly Command[] {
   const start = `start the API server at ${address}, port ${securePortOf(context) ?? 'unknown'}`
@@ -53,7 +56,7 @@ function withoutServer(address: string, context: CheckContext): readonly Command
   return [...[...silent].filter((one) => leased.has(one)).map(evict), ...relist(others, context)]
 }
 
-/** Whether each server that answered has a certificate that its clients accept. */
+/** Checks whether each server that answered has a certificate that its clients accept. */
 export function judgeCertificates({ serverProbes }: Probes, _context: CheckContext): Verdict {
   const answered = serverProbes.filter(isAnswered)
   if (answered.length === 0) return skipped('no API server answered: see server-answers')
@@ -69,7 +72,7 @@ export function judgeCertificates({ serverProbes }: Probes, _context: CheckConte
   return verdictOf(findings, `${answered.length} certificates`)
 }
 
-/** Whether each server that answered is ready. */
+/** Checks whether each server that answered is ready. */
 export function judgeReadiness({ serverProbes }: Probes, _context: CheckContext): Verdict {
   const answered = serverProbes.filter(isAnswered)
   if (answered.length === 0) return skipped('no API server answered: see server-answers')

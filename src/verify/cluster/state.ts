@@ -34,9 +34,9 @@ export interface Parts {
   /** The answer at each listed address, if probes were requested. */
   readonly serverProbes: readonly ProbedServer[]
   readonly rangeAllocations: readonly StoredBitmap[]
-  /** What happened to default/kubernetes while it was watched. */
+  /** The states of default/kubernetes while it was watched. */
   readonly objectWrites: WatchedWrites
-  /** What the API server lists in `/readyz?verbose`. */
+  /** The checks that the API server lists in `/readyz?verbose`. */
   readonly readinessChecks: readonly ReadinessCheck[]
   readonly clusterIpDryRun: DryRun
   readonly nodePortDryRun: DryRun
@@ -58,7 +58,7 @@ export interface ProbedServer {
   readonly address: string
   /** Where it was dialled, as HOST:PORT. */
   readonly dialled: string
-  /** Its certificate must be valid for one of these names. */
+  /** The certificate must be valid for one of these names. */
   readonly names: readonly string[]
   readonly answer: ServerAnswer
 }
@@ -98,9 +98,12 @@ export type Part<T> =
 /** The observed state of a cluster. Parts that no check needs are left out. */
 export type ClusterState = { readonly [Name in PartName]?: Part<Parts[Name]> }
 
-/** What an operator expects beyond what the cluster itself shows. */
+/** What an operator expects of the cluster, beyond what the cluster itself shows. */
 export interface Expectations {
-  /** The addresses that Endpoints must list, in canonical form; if of two families, together with the second slice. */
+  /**
+   * The addresses that Endpoints must list, in canonical form; with two families, Endpoints and the second slice
+   * together.
+   */
   readonly addresses?: readonly string[] | undefined
   /** How many addresses Endpoints must list. */
   readonly masters?: number | undefined
@@ -108,11 +111,11 @@ export interface Expectations {
   readonly serviceNodePortRange?: PortRange | undefined
 }
 
-/** What a check knows besides the parts that it needs. */
+/** The input of a check besides the parts that it needs. */
 export interface CheckContext {
   readonly state: ClusterState
   readonly expect: Expectations
-  /** Wall time. */
+  /** Wall time, in milliseconds since the Unix epoch. */
   readonly nowMs: number
 }
 

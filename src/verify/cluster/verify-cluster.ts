@@ -23,17 +23,18 @@ export interface VerifyOptions {
   /** @default all */
   readonly only?: readonly CheckId[] | undefined
   readonly skip?: readonly CheckId[] | undefined
-  /** A finding counts if it still exists after this time, in milliseconds, because objects are read one by one. */
+  /** A finding counts only if it still exists after this time, in milliseconds, because objects are read one by one. */
   readonly confirmAfterMs: number
   readonly signal: AbortSignal
 }
 
 /**
  * Checks a cluster once, and writes nothing. A finding about an object counts only if a second reading also shows a
- * finding about this object, because a controller may have been at work. Skipped checks run again too, because an
- * object that they need may have appeared. One that then fails needs a third reading.
+ * finding about this object, because a controller may have been at work. The second reading repeats skipped checks too,
+ * because an object that they need may have appeared. If such a check then fails, its findings need a third reading.
  *
- * Rejects with a KubeError if the cluster cannot be read, and with the reason of the signal.
+ * Rejects with a RemoteError (a KubeError or an EtcdError) if the cluster cannot be read, and with the reason of the
+ * signal when that is aborted.
  */
 export async function checkCluster(options: VerifyOptions): Promise<VerifyReport> {
   const { clock, confirmAfterMs, signal } = options
@@ -52,19 +53,19 @@ export async function checkCluster(options: VerifyOptions): Promise<VerifyReport
 
 type Verdicts = ReadonlyMap<CheckId, Verdict>
 
-/** The verdicts, each with that of a later reading, if there is one. */
+/** The verdicts, each confirmed or replaced by the verdict of a later reading, if there is one. */
 function unite(earlier: Verdicts, later: Verdicts): Verdicts {
   return new Map([...earlier].map(([id, verdict]) => [id, confirmed(verdict, later.get(id))]))
 }
 
-/** The usual `confirmAfterMs` of VerifyOptions. */
+/** The usual `confirmAfterMs` of VerifyOptions, in milliseconds. */
 export const CONFIRM_AFTER_MS = 1_000
 
 /** The time between two attempts, in milliseconds. */
 const ATTEMPTS_MS = 1_000
 
 export interface WaitOptions extends VerifyOptions {
-  /** No attempt begins later than this, in milliseconds; 0 for one attempt. */
+  /** No attempt begins later than this after the call, in milliseconds; 0 for one attempt. */
   readonly waitMs: number
   /** Called with a line whenever the awaited checks change. */
   readonly onProgress?: ((line: string) => void) | undefined
@@ -75,9 +76,10 @@ type Attempt =
   | { readonly type: 'no-answer'; readonly error: RemoteError }
 
 /**
- * Checks a cluster again and again until everything holds or the signal is aborted; no attempt begins after `waitMs`.
- * Resolves with the last report. Tries again while the cluster does not answer; rejects with its KubeError if the last
- * attempt got no answer, and with the reason of the signal if it is aborted before the end of the first attempt.
+ * Checks a cluster again and again until no check fails and at least one held, or until the signal is aborted; no
+ * attempt begins after `waitMs`. Resolves with the last report. Tries again while the cluster does not answer, and
+ * rejects with the RemoteError of the last attempt if that got no answer. Rejects with the reason of the signal if that
+ * is aborted before the end of the first attempt.
  */
 export async function verifyUntil(options: WaitOptions): Promise<VerifyReport> {
   const { clock, waitMs, onProgress, signal } = options
@@ -180,7 +182,7 @@ export interface VerifyClusterOptions {
   readonly only?: readonly CheckId[] | undefined
   readonly skip?: readonly CheckId[] | undefined
   readonly expect?: Expectations | undefined
-  /** Check again until everything holds; no attempt begins later than this. @default 0 */
+  /** Check again until everything holds; no attempt begins later than this after the call. @default 0 */
   readonly waitMs?: number | undefined
   /** How long to watch for writers that overwrite each other. @default not at all */
   readonly watchMs?: number | undefined
@@ -190,7 +192,8 @@ export interface VerifyClusterOptions {
 /**
  * Checks a cluster in tests, as the command `verify` does. The first argument is the connection from `connect`, or the
  * `api`, `clock` and `readiness` of an API server in this process. Writes nothing. Rejects with a KubeError if the
- * cluster does not answer, and with a TypeError for an unknown check.
+ * cluster does not answer, with a TypeError for an unknown check, and with the reason of the signal if that is aborted
+ * before the first report.
  */
 export async function verifyCluster(
   { api, clock, readiness }: Pick<ClusterSource, 'api' | 'readiness'> & { readonly clock: Clock },

@@ -9,10 +9,13 @@ import type { WatchedWrites } from './state.ts'
 const watched: readonly Resource<KubeObject>[] = [services, endpoints, endpointSlices]
 /** The pause before a watch that the server ended is opened again, in milliseconds. */
 const AGAIN_AFTER_MS = 100
-/** The most states of one object. If it changes more often, it has been watched for long enough. */
+/** The most states that are collected of one object. More changes would add nothing to the finding. */
 const MOST_STATES = 10_000
 
-/** Collects the states of the three objects `default/kubernetes` during `forMs`. */
+/**
+ * Collects the states of the three objects `default/kubernetes` during `forMs`. Rejects with a KubeError, and with the
+ * reason of the signal when that is aborted.
+ */
 export async function watchWrites(
   { api, clock }: { readonly api: KubeApi; readonly clock: Clock },
   forMs: number,

@@ -25,7 +25,10 @@ import { byHand, type Command, type Finding, kubectl, runControllers, type Verdi
 import { isSecondSlice } from './kubernetes-endpoints.ts'
 import { type CheckContext, type Parts, partOf } from './state.ts'
 
-/** kube-controller-manager's controller of slices for Endpoints without a selector. */
+/**
+ * The label value of kube-controller-manager's controller that mirrors Endpoints of Services without a selector into
+ * slices.
+ */
 const MIRRORING = 'endpointslicemirroring-controller.k8s.io'
 /**
  * The largest value that kube-controller-manager accepts for the endpoints in a slice. The value does not matter here,
@@ -113,7 +116,10 @@ export function judgeServiceSlices(
   return verdictOf(findings, `${selected.size} Services with a selector`)
 }
 
-/** Whether a slice is one of the controller's, and not being deleted: the controller replaces such slices at once. */
+/**
+ * Whether the controller manages the slice, and the slice is not being deleted: the controller at once replaces a slice
+ * that is being deleted.
+ */
 function isPresent(slice: EndpointSlice): boolean {
   return slice.metadata?.labels?.[managedByLabel] === managedByController && !isBeingDeleted(slice)
 }

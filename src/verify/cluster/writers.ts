@@ -20,9 +20,9 @@ interface ContentChange {
 }
 
 /**
- * Checks whether writers overwrote each other's default/kubernetes while it was watched. Between two writers, one
- * return to an earlier content counts, because kube-apiserver's reconciler writes only every ten seconds. All masters
- * have the same field manager, so two returns count even if one manager made all changes.
+ * Checks whether writers overwrote each other's default/kubernetes while it was watched. With two writers, one return
+ * to an earlier content is enough, because kube-apiserver's reconciler writes only every ten seconds. All masters have
+ * the same field manager, so two returns count even if one manager made all changes.
  */
 export function judgeWriters(
   { objectWrites: { states, forMs } }: Pick<Parts, 'objectWrites'>,

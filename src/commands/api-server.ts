@@ -54,7 +54,7 @@ interface Opened extends Omit<ApiServer, 'api' | 'discovery'> {
  * Opens the configured API server without contacting it. Throws an InvalidInputError if the kubeconfig is unusable, and
  * with `gated` also if the URL of this master's own readiness is unknown. With `awaitsCredentials` the user's files may
  * be missing. With `servesEmbedded` an embedded API server listens for kubectl and other clients. With `patient` a
- * request that a busy server refuses with Retry-After is repeated for up to 12 seconds instead of two: for callers that
+ * request that a busy server refuses with Retry-After is repeated for about 12 seconds instead of two: for callers that
  * do not retry.
  */
 export async function openApiServer(

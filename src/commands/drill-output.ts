@@ -185,7 +185,7 @@ export class DrillTimeline {
     if (event.type === 'violation') this.#broken.add(event.invariant)
     if (!this.#options.showsEvents) return
     if (this.#showsAll(run)) this.#print(this.#transcript.take(event))
-    // Of a new transcript, only the last line is about this event: the first one is about the start of the run.
+    // Only the last line of a new transcript is about this event. The lines before it are about the start of the run.
     else if (isFirst) {
       this.#print(
         new Transcript()

@@ -11,7 +11,8 @@ import type { Surroundings } from './api-server.ts'
 
 /**
  * Opens the configured etcd, if any, without contacting it. Loads the code of the client only if needed. Throws an
- * InvalidInputError for unreadable or unusable certificates. The client reports faults of files that change later.
+ * InvalidInputError for unreadable or unusable certificates. If the files change later, the client reports their
+ * faults.
  */
 export async function openEtcd(resolved: Resolved, surroundings: Surroundings): Promise<EtcdStore | undefined> {
   const { etcdServers, etcdCafile: cafile, etcdCertfile: certfile, etcdKeyfile: keyfile } = resolved.configuration
@@ -50,8 +51,8 @@ type CertificateFiles = typeof etcdFiles | typeof healthFiles
 
 /**
  * Checks groups of certificate files. Returns the program's own certificate of each group, in their order; undefined
- * for a group without one. Throws an InvalidInputError that names each given file that is unreadable or unusable. The
- * code that uses the files reports faults of files that change later.
+ * for a group without one. Throws an InvalidInputError that names each given file that is unreadable or unusable. If
+ * the files change later, the code that uses them reports their faults.
  */
 export async function checkCertificates(
   resolved: Resolved,

@@ -10,7 +10,7 @@ import { evictionOptions } from './options.ts'
 import { presentable } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 
-/** The command watches leases for at most this many of their TTLs. */
+/** The command watches leases for at most this many times the longest TTL. */
 const WATCHES = 4
 
 /**

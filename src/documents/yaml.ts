@@ -21,7 +21,10 @@ import { InvalidInputError, type Mistake } from './validation.ts'
 
 /** The longest file, in characters. Every real configuration is shorter. */
 const MAX_LENGTH = 256 << 10
-/** The most aliases of a file, and the most copies from them. Files hardly have any, and many are slow to resolve. */
+/**
+ * The most aliases in a file, and the most copies that they may expand to. Files hardly have aliases, and many are slow
+ * to resolve.
+ */
 const MAX_ALIASES = 20
 /** How many bad lines are reported. A file with more is not YAML, and each report may require a walk through it. */
 const MAX_BAD_LINES = 100

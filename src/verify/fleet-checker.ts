@@ -109,7 +109,7 @@ export class FleetChecker {
 
   /** Checks the observations since the last call, and the present state. */
   check({ nowMs }: FleetTruth, observations: FleetObservations): void {
-    // A master that started before the others may still be about to act on what they have written.
+    // A master that started before the others may not have reacted to their writes yet.
     if (!this.#isChecking) this.#changedAtMs = nowMs
     this.#isChecking = true
     const moment = this.#momentOf(nowMs, observations)

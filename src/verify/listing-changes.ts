@@ -24,11 +24,11 @@ import { faultTimes } from './observation.ts'
 
 /** A removal is attributed to the shutdown of another master that began at most this long before, in milliseconds. */
 const SHUTDOWN_MS = 5_000
-/** A process that has become healthy has published its state after this time, in milliseconds. */
+/** A process that becomes healthy publishes its state within this time, in milliseconds. */
 const STATED_MS = 1_000
-/** A master that is not ready for this long certainly reads the others' records meanwhile, in milliseconds. */
+/** A master that is unready for this long, in milliseconds, has certainly read the others' records meanwhile. */
 const RECORDS_READ_MS = 6_500
-/** A master that is ready again has published its state after this time, in milliseconds. */
+/** A master that is ready again publishes its state within this time, in milliseconds. */
 const RESTATED_MS = 3_500
 /** A master that left this long ago no longer affects the others, in milliseconds. */
 const LONG_GONE_MS = 60_000
@@ -283,7 +283,7 @@ const LEAVING_MS = 1_000
  */
 const UNREADY_MS = 6_000
 
-/** Dead masters that are listed after the end of their leases. */
+/** Dead masters that are still listed after the end of their leases plus the margin. */
 export function deadAndListed(moment: Moment): readonly Breach[] {
   const { nowMs, histories, listedSinceMs, bounds } = moment
   if (histories.every(({ deadSinceMs }) => deadSinceMs === undefined)) return []

@@ -34,7 +34,7 @@ export class MemberHistory {
   #closed = false
   #changedAtMs: number
   #refusedAtMs = Number.NEGATIVE_INFINITY
-  /** When the member last waited for its server in vain. */
+  /** When its server last did not answer while the member ran. */
   #askingAtMs = Number.NEGATIVE_INFINITY
   #healthySinceMs: number | undefined
   #ill: { forMs: number; sinceMs: number | undefined } = { forMs: 0, sinceMs: undefined }
@@ -42,7 +42,7 @@ export class MemberHistory {
   #deadSinceMs: number | undefined
   #settledAtMs: number | undefined
   #stoppedSinceMs: number | undefined
-  /** Whether the member was stopped, and its server has not answered at some time since. */
+  /** Whether the member was stopped, and its server did not answer at some moment since. */
   #asksInVain = false
   #connectedSinceMs: number | undefined
   #cutOffUntilMs = Number.NEGATIVE_INFINITY
@@ -331,7 +331,7 @@ export class MemberHistory {
 
   #mayLeaseHaveEnded(nowMs: number, settledAtMs: number): boolean {
     const { leaseTtlMs, reconcileIntervalMs } = this.#state
-    // Masters see leases when they list them, so an outage between two lists goes unnoticed.
+    // Masters see the leases only when they list them, so they do not notice an outage between two lists.
     const outage = this.#throughOutage
     if (outage !== undefined && outage.untilMs - outage.sinceMs >= reconcileIntervalMs + RECONNECTED_MS) {
       return nowMs - outage.untilMs > leaseTtlMs - RENEWAL_MS - this.lagMs

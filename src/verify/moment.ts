@@ -6,11 +6,11 @@ export interface Moment {
   readonly nowMs: number
   readonly bounds: Bounds
   readonly histories: readonly MemberHistory[]
-  /** The listings since the last moment. */
+  /** The versions of the lists since the last moment. */
   readonly listings: readonly Successor[]
   /** The requests of the masters since the last moment. */
   readonly requests: readonly ObservedRequest[]
-  /** How often each master wrote in the last ten seconds. */
+  /** How many writes each master made in the last ten seconds. */
   readonly writes: ReadonlyMap<string, number>
   /** The observations of objects other than the lists since the last moment, each with the one before it. */
   readonly objects: readonly { readonly found: ObservedObjects; readonly before: ObservedObjects | undefined }[]
@@ -143,7 +143,7 @@ export function areOverFor(
   return dead.every(({ deadSinceMs, ttlMs }) => {
     if (deadSinceMs === undefined) return false
     const dueMs = Math.max(deadSinceMs + ttlMs, outageEndMs + suspicionMs(Math.max(ttlMs, observer.ttlMs)))
-    // The lease may end while the observer renews its own, so only the next renewal proves the end.
+    // The lease may end while the observer renews its own lease. Then only the observer's next renewal proves the end.
     return nowMs > dueMs + bounds.removalMarginMs + latenessOf(observer) + observer.lagMs
   })
 }

@@ -40,7 +40,9 @@ export class ReadinessHistory {
   #cleanSinceMs: number | undefined
   #clean: Period | undefined
 
-  /** Whether the master may still publish that its server is not ready, because it was not a short time ago. */
+  /**
+   * Whether the master may still publish that its server is not ready, because the server was unready a short time ago.
+   */
   get mayStillSeemUnready(): boolean {
     return this.#unready !== undefined
   }

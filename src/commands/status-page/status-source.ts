@@ -28,7 +28,10 @@ import { type MastersSource, READ_INTERVAL_MS, rowsOf } from '../masters-source.
 export interface Status {
   /** Where the leases are. */
   readonly place: string
-  /** How long ago the masters were read. The leases in `masters` have that much less time left than they show. */
+  /**
+   * How long ago the masters were read, in milliseconds. The leases in `masters` have that much less time left than
+   * they state.
+   */
   readonly ageMs: number
   /** Undefined before the first read. */
   readonly masters: readonly MasterRow[] | undefined

@@ -94,8 +94,8 @@ export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, 
 }
 
 /**
- * Advises against a delete: a ServiceCIDR stays until its last ClusterIP is gone, and no Service can be created
- * meanwhile.
+ * Advises against deletion: a deleted ServiceCIDR stays until its last ClusterIP is gone, and meanwhile no Service can
+ * be created.
  */
 function otherRange(found: readonly string[], wanted: readonly string[]): string {
   const flag = `check --service-cluster-ip-range first: the cluster has ${found.join(',')}`
@@ -123,7 +123,7 @@ function holdersOf(services: readonly Service[]): ReadonlyMap<string, readonly S
   return holders
 }
 
-/** Checks every ClusterIP by itself, and against the others. */
+/** Checks that every ClusterIP is an address in a range, and is held by one Service. */
 export function judgeClusterIps({ services }: Pick<Parts, 'services'>, context: CheckContext): Verdict {
   const ranges = rangesOf(context)
   const flagFirst = flagCheck(context, services)

@@ -24,7 +24,10 @@ export interface ListedServers {
   readonly service: Service | undefined
 }
 
-/** The most probes at once. There is a limit because somebody may have filled the list with a thousand addresses. */
+/**
+ * The most probes at once. The limit exists because any client with the right to write Endpoints may have listed a
+ * thousand addresses.
+ */
 const PROBES_AT_ONCE = 16
 
 /**

@@ -27,8 +27,8 @@ interface Group {
 }
 
 /**
- * Checks the bitmaps in etcd against what Services use. Does not check bitmaps of ClusterIPs on a server with
- * IPAddresses: they may be left from an earlier version, and nobody updates them.
+ * Checks the bitmaps in etcd against what Services use. Skips the bitmaps of ClusterIPs if the server has IPAddresses:
+ * an earlier version may have left such bitmaps, and nobody updates them.
  */
 export function judgeRangeAllocations(
   { services, rangeAllocations }: Pick<Parts, 'services' | 'rangeAllocations'>,

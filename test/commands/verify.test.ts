@@ -238,7 +238,7 @@ test('the output for GitHub has an annotation for each finding, in one line', ()
 test('--wait asks again until its time is over, with what it waits for', async (t) => {
   const kubeconfig = join(await tempDir(t), 'kubeconfig')
   writeKubeconfig(kubeconfig, { server: `http://127.0.0.1:${await freePort()}` })
-  const { code, stderr } = await runProgram(t, ['verify', `--kubeconfig=${kubeconfig}`, '--wait=1500ms'])
+  const { code, stderr } = await runProgram(t, ['verify', `--kubeconfig=${kubeconfig}`, '--wait=5s'])
   assert.equal(code, 3)
   assert.match(
     stderr.join('\n'),

@@ -41,12 +41,6 @@ import { judgeFreeNodePorts, nodePortRepair } from './range-allocations.ts'
 import { flagCheck, serviceRanges } from './ranges.ts'
 import { type CheckContext, type Parts, partOf } from './state.ts'
 
-/**
- * An IPAddress that is younger than this, in milliseconds, may belong to a Service that is about to be stored.
- * Upstream's `repairip.go` waits as long.
- */
-const STORED_WITHIN_MS = 5_000
-
 const BLOCKED = `see the conditions of ServiceCIDR ${DEFAULT_SERVICE_CIDR} for what blocks it`
 const UNKNOWN_RANGE = 'the range is not known: verify again with the --service-cluster-ip-range of the API servers'
 
@@ -257,8 +251,7 @@ export function judgeIpAddresses(
   const recreated = new Set(findings.flatMap(({ remedy }) => remedy.flatMap(({ args }) => args[2] ?? [])))
   const orphans = ipAddresses.flatMap((ipAddress): readonly Finding[] => {
     const { name = '', creationTimestamp = '' } = ipAddress.metadata ?? {}
-    const isYoung = context.nowMs - (tryParseTime(creationTimestamp) ?? 0) < STORED_WITHIN_MS
-    const ageMs = isYoung ? 0 : Number.POSITIVE_INFINITY
+    const ageMs = context.nowMs - (tryParseTime(creationTimestamp) ?? 0)
     const plan = planIpAddress({ ipAddress, service: parentOf(ipAddress), ageMs, repairing: false })
     if (plan.type !== 'delete' || recreated.has(name)) return []
     const remedy = [kubectl('delete', ipAddressResource.plural, name)]

@@ -25,7 +25,7 @@ export interface Damage {
   readonly inflict: (api: KubeApi, etcd: EtcdKv) => Promise<unknown>
   /** Its repair takes minutes of real time. */
   readonly isSlow?: true
-  /** It counts only after this time, in milliseconds. */
+  /** It counts only once it is this old, in milliseconds, by the times in the objects. */
   readonly visibleAfterMs?: number
   /** The command is complete only with the range as a flag. */
   readonly expectsRange?: true
@@ -378,13 +378,13 @@ const allocationDamages: readonly Damage[] = [
   {
     name: 'an IPAddress has no Service',
     check: 'ip-addresses',
-    visibleAfterMs: 6_000,
+    visibleAfterMs: 61_000,
     inflict: async (api) => api.create(ipAddresses, ipAddress(await freeIp(api), 'nobody')),
   },
   {
     name: 'an IPAddress is of a Service with another ClusterIP',
     check: 'ip-addresses',
-    visibleAfterMs: 6_000,
+    visibleAfterMs: 61_000,
     inflict: async (api) => api.create(ipAddresses, ipAddress(await freeIp(api), 'web')),
   },
   {

@@ -22,7 +22,10 @@ const LISTED_AGAIN_LIMIT_MS = 30_000
  * would keep the drill going for ever.
  */
 const OVERTIME_MS = 600_000
-/** The interval between checks of the fleet, in milliseconds. Only checks find most changes of real processes. */
+/**
+ * The interval between checks of the fleet, in milliseconds. Most changes of real processes cause no event, so only a
+ * check finds them.
+ */
 const POLL_MS = { sim: 1_000, live: 500 }
 
 /** The connections that a partition cuts. */
@@ -36,8 +39,9 @@ const paths = {
 type ActionOf<Name extends Action['action']> = Extract<Action, { readonly action: Name }>
 
 /**
- * Performs the steps of a scenario on a fleet, while a recorder observes. Steps may overlap: a step ends only its own
- * faults, and a fault that other steps also cause lasts until they end.
+ * Performs the steps of a scenario on a fleet, while a recorder observes. Steps may overlap. The end of a step ends
+ * only the faults of that step, and a fault that several steps cause lasts until the last of these steps ends. Only
+ * `start`, `thaw` and `heal` end the faults of other steps.
  */
 export class Conductor {
   readonly #target: DrillTarget
@@ -65,8 +69,8 @@ export class Conductor {
   }
 
   /**
-   * Runs from the start of the fleet to the end of the scenario and of its steps. Rejects at once with the signal's
-   * reason or a {@link DrillError}; no step continues then.
+   * Runs from the start of the fleet to the end of the scenario and of its steps. Rejects with the signal's reason, a
+   * {@link DrillError}, or the error of an action. No step begins another action then.
    */
   async run(): Promise<void> {
     const { controller, unlink } = this.#ending
@@ -131,7 +135,7 @@ export class Conductor {
   }
 
   async #act(step: Step, masters: readonly string[]): Promise<void> {
-    // A new object for each performance, because a scenario may contain one step twice.
+    // A new object for each performance, because a scenario may contain the same step object twice.
     const owner: Owner = {}
     switch (step.action) {
       case 'terminate': {
@@ -176,7 +180,7 @@ export class Conductor {
     }
   }
 
-  /** Undoes the step when its time is over and `before` is done. */
+  /** Undoes the step when `forMs` has passed and `before` has resolved. Without `forMs` its faults last. */
   async #undoAfter(step: Step, owner: Owner, before: Promise<void> = Promise.resolve()): Promise<void> {
     if (!('forMs' in step) || step.forMs === undefined) return
     await Promise.all([before, this.#fleet.sleep(step.forMs)])

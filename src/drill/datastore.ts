@@ -2,15 +2,15 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 
 /**
- * Whether one API server reaches its datastore. `fails`: every request is refused at once. `hangs`: none is answered,
- * as with a kube-apiserver whose etcd has been killed (measured on 1.36).
+ * Whether one API server reaches its datastore. `fails`: the server answers every request with 500 at once. `hangs`: it
+ * answers only probes, as a kube-apiserver whose etcd has been killed (measured on 1.36).
  */
 export type StoreState = 'ok' | 'fails' | 'hangs'
 
 /**
- * How much later an API server recovers than its datastore: a random time between two shares of the outage, but at most
- * `mostMs`. The reason is that its etcd client waits longer after each attempt, up to two minutes. Measured on
- * kube-apiserver 1.36: 3.7 to 7.9 s after an outage of 20 s, and 1.7 to 29.9 s after outages of 27 to 46 s.
+ * How much later an API server recovers than its datastore: a random time between two shares of the outage's length,
+ * but at most `mostMs`. The reason is that its etcd client waits longer after each attempt, up to two minutes. Measured
+ * on kube-apiserver 1.36: 3.7 to 7.9 s after an outage of 20 s, and 1.7 to 29.9 s after outages of 27 to 46 s.
  */
 const RECOVERY = { fromShare: 0.04, toShare: 0.7, mostMs: 120_000 }
 
@@ -109,7 +109,8 @@ export class ServerStore {
   }
 
   /**
-   * Call this when the datastore goes away, with undefined, or comes back: the server recovers after `backAfterMs`.
+   * Follows a change of the datastore. `backAfterMs`: how much later this server recovers, in milliseconds; undefined
+   * when the datastore goes away.
    */
   follow(backAfterMs: number | undefined): void {
     this.#cancel?.()

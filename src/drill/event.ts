@@ -2,7 +2,7 @@ import type { MemberState } from '../verify/member-state.ts'
 
 /**
  * An observation during a drill. `atMs` is the true time since all masters were listed, negative before. The events in
- * their order are the drill's history; figures, transcript and page are made from nothing else. Plain JSON without
+ * their order are the drill's history, from which figures, transcript and timelines are computed. Plain JSON without
  * messages of Node or libraries, so that a seed gives the same history on every version of Node.
  */
 export type DrillEvent = { readonly atMs: number } & (
@@ -22,10 +22,14 @@ export type DrillEvent = { readonly atMs: number } & (
    * observed with `none` and `master-count`.
    */
   | { readonly type: 'leases'; readonly addresses: readonly string[] }
-  /** A write of a member to the API server, including Lease objects. Only if the target observes single writes. */
+  /**
+   * A write of a master to its API server, including Lease objects and Events. Writes of real kube-apiservers are not
+   * observed.
+   */
   | { readonly type: 'write'; readonly master: string; readonly method: string; readonly path: string }
   /**
-   * A client's connection, which began at `atMs`. For `nobody` the address is empty. Reports have `served` instead.
+   * A client's connection, which began at `atMs`. With the outcome `nobody` the address is empty. In reports `served`
+   * events count the served connections instead.
    */
   | {
       readonly type: 'connection'
@@ -33,7 +37,7 @@ export type DrillEvent = { readonly atMs: number } & (
       readonly address: string
       readonly outcome: ConnectionOutcome
     }
-  /** The number of served connections that began in the second from `atMs` on; one event for each second with any. */
+  /** The number of served connections that began in the second from `atMs` on. Seconds without one have no event. */
   | { readonly type: 'served'; readonly count: number }
   | { readonly type: 'violation'; readonly invariant: string; readonly detail: string }
 )
@@ -138,8 +142,8 @@ export class ObservedFleet {
   }
 
   /**
-   * What a client gets at an address. If several masters share it, one that serves is enough, because the virtual
-   * address leads clients there. Without a master there is no answer.
+   * What a client gets at an address. If several masters share the address, one that serves is enough, because the
+   * virtual address leads clients to that master. Without a master there is no answer.
    */
   meets(address: string): MemberStatus['clientConnections'] {
     if (this.#any(address, ({ clientConnections }) => clientConnections === 'served')) return 'served'

@@ -11,8 +11,8 @@ const OVER = new Error('over')
 /** How long a stopped process may take to end, in milliseconds; then it is killed, as a kubelet does. */
 const GRACE_MS = 30_000
 /**
- * How long a stopped server continues to serve after its sidecar has ended, in milliseconds. This is the purpose of
- * kube-apiserver's --shutdown-delay-duration: within this time every client learns that the address is gone.
+ * How long a stopped server continues to serve after its sidecar has ended, in milliseconds. kube-apiserver's
+ * --shutdown-delay-duration has the same purpose: every client learns in time that the address is gone.
  */
 const SERVING_ON_MS = 2_000
 /** The interval between checks of a condition for which there is no event, in milliseconds. */
@@ -21,9 +21,9 @@ const POLL_MS = 100
 type ProcessPart = Exclude<Part, 'both'>
 
 /**
- * Performs the primitives of steps on a fleet, one after the other. The recorder checks the fleet before and after
- * each. A fault with an owner lasts until {@link release}. Retired masters are left alone. Every method rejects with
- * the signal's reason once the signal is aborted.
+ * Performs the primitives of steps on a fleet, and lets the recorder check the fleet before and after each. A fault
+ * with an owner lasts until {@link release}. Retired masters are left alone. After the signal is aborted, every action
+ * and every wait rejects with its reason.
  */
 export class FleetControl {
   readonly roster = new Roster()
@@ -41,7 +41,7 @@ export class FleetControl {
     this.#signal = signal
   }
 
-  /** Ends this owner's faults, unless another owner still needs them. */
+  /** Ends the faults of this owner, except those that another owner causes too. */
   release(owner: Owner): Promise<void> {
     return this.doAll(this.faults.release(owner))
   }
@@ -54,15 +54,16 @@ export class FleetControl {
     await this.do({ type: 'start', master: master.name, part: 'sidecar' })
   }
 
-  /** Kills a master that does not come back. */
+  /** Kills a master for good. Later primitives for it do nothing. */
   async retire(master: string): Promise<void> {
     this.roster.retire(master)
     await this.do({ type: 'retire', master })
   }
 
   /**
-   * Stops masters with SIGTERM and waits for their end. The sidecar withdraws the address and ends first; it is killed
-   * if it does not end in time. The server serves {@link SERVING_ON_MS} longer, so that clients leave before it stops.
+   * Stops masters with SIGTERM, and resolves when their processes have ended. A sidecar that has not ended after
+   * {@link GRACE_MS} is killed. With `both` the sidecar ends first, and the server serves {@link SERVING_ON_MS} longer,
+   * so that clients leave before it stops.
    */
   async terminate(masters: readonly string[], part: Part, owner: Owner): Promise<void> {
     await Promise.all(
@@ -151,7 +152,7 @@ export function toParts(
   return masters.flatMap((master) => partsOf(part).map((one): Primitive => ({ type, master, part: one })))
 }
 
-/** A step that was performed, as the owner of its faults. Compared by identity. */
+/** The owner of faults: one performance of a step, or its part for one master. Compared by identity. */
 export type Owner = object
 
 interface Fault {
@@ -160,8 +161,9 @@ interface Fault {
 }
 
 /**
- * The standing faults of a fleet, and their owners. If several steps cause the same fault of a master, it ends with the
- * last of these steps. If its values differ, such as two delays of one path, that of the latest remaining step applies.
+ * The faults of a fleet that have not ended, and their owners. A fault with several owners ends when the last of them
+ * releases it. If they set different values, such as two delays of one path, the value of the latest remaining owner
+ * applies.
  *
  * Performs nothing itself, but returns the primitives to perform.
  */
@@ -183,7 +185,10 @@ export class StandingFaults {
     return faults.some((fault) => fault.owner !== owner)
   }
 
-  /** Removes the faults of an ended owner. Returns the primitives that end them, unless another owner needs them. */
+  /**
+   * Removes the faults of an owner. Returns the primitives that end these faults or, where another owner remains, that
+   * restore its value.
+   */
   release(owner: Owner): readonly Primitive[] {
     const undone = [...this.#faults].flatMap(([key, faults]) => {
       const left = faults.filter((fault) => fault.owner !== owner)
@@ -209,7 +214,7 @@ export class StandingFaults {
     const is = left.at(-1)?.primitive
     if (was === undefined) return []
     if (is === undefined) return [lasting(was)?.undo].filter((undo) => undo !== undefined)
-    // The part stays stopped, however the remaining fault stopped it.
+    // The process stays stopped or frozen, so the remaining fault need not be performed again.
     return 'part' in is || JSON.stringify(was) === JSON.stringify(is) ? [] : [is]
   }
 }

@@ -30,7 +30,10 @@ import type { Listing, ObservedObjects, ObservedService } from '../verify/observ
 /** The timeout of watches, in seconds: longer than any drill, so that no server ends the watches of observers. */
 const WATCH_SECONDS = 172_800
 
-/** Reports every version of the Endpoints or of the slice of `kubernetes`, until the signal is aborted. */
+/**
+ * Reports every version of the Endpoints or of the slice `kubernetes` until the signal is aborted or the watch ends;
+ * undefined when the object is deleted. Rejects with a KubeError if the watch breaks.
+ */
 export async function followListings(
   api: KubeApi,
   object: Listing['object'],
@@ -66,7 +69,8 @@ export function addressesOf(object: unknown): readonly string[] {
 export type Found = Pick<ObservedObjects, 'service' | 'namespaces'>
 
 /**
- * Reports the Service `kubernetes` and the namespaces each time that they have changed, until the signal is aborted.
+ * Reports the Service `kubernetes` and the namespaces once both are known, and then at each event of their watches.
+ * Ends and rejects as {@link followListings} does.
  */
 export async function followObjects(api: KubeApi, report: (found: Found) => void, signal: AbortSignal): Promise<void> {
   const names = new Set<string>()
@@ -150,7 +154,7 @@ export async function followEtcdLeases(
 ): Promise<void> {
   const addresses = new LeaseAddresses(report)
   const keys = new EtcdLeaseKeys(prefix)
-  /** The changes that arrived during the list that is under way; undefined if none is. */
+  /** The changes that arrived during the list that is under way; undefined if no list is. */
   let waiting: KeyChange[] | undefined
   const apply = (changes: readonly KeyChange[]): void => {
     for (const { type, key } of changes) {
@@ -213,7 +217,7 @@ export function followMemoryLeases(registry: MemoryLeaseRegistry, report: Report
 
 /**
  * Writes all these addresses to `default/kubernetes`, once. An administrator of API servers with the reconciler `none`
- * must do the same, because nothing else will. Replaces existing objects.
+ * must do the same, because nothing else maintains the list. Replaces existing objects.
  */
 export async function writeStaticList(
   api: KubeApi,

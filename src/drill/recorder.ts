@@ -6,7 +6,10 @@ import type { DrillTarget, TargetObserver } from './target.ts'
 /** The fields of a {@link DrillEvent} without its time. */
 export type UntimedEvent = DrillEvent extends infer Each ? (Each extends unknown ? Omit<Each, 'atMs'> : never) : never
 
-/** Records the history of one run, and checks the invariants at each event. */
+/**
+ * Records the history of one run. Checks the invariants at each change of an observed object, and at each
+ * {@link check}.
+ */
 export class DrillRecorder implements TargetObserver {
   readonly events: DrillEvent[] = []
   readonly #target: DrillTarget

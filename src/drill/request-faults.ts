@@ -104,8 +104,8 @@ export class RequestFaults {
   }
 
   /**
-   * How much later a request arrives, in milliseconds, and its end. The request counts toward the limit of each rule
-   * that matches. `hang` overrides any status.
+   * Applies the rules to a request, which counts toward the limit of each rule that matches. Returns how much later the
+   * request arrives, in milliseconds, and its end if it does not reach the server. `hang` overrides any status.
    */
   applyTo(request: SentRequest): {
     readonly delayMs: number
@@ -170,12 +170,12 @@ export function impairmentOf(rules: readonly RequestRule[], leaseWay: boolean): 
   return isPrevented ? 'lease' : 'rest'
 }
 
-/** Whether rules leave more than a few probes unanswered. Pure. */
+/** Whether rules may leave more than a few probes unanswered. A delay counts however short it is. Pure. */
 export function silencesProbe(rules: readonly RequestRule[]): boolean {
   return rules.some((rule) => isSilent(rule) && !isBearable(rule) && isMet(rule, probe))
 }
 
-/** Whether rules make a probe answer that its server is not ready, for longer than the master tolerates. Pure. */
+/** Whether rules answer more than a few probes with 5xx or 429, so that the master may not count as ready. Pure. */
 export function answersUnready(rules: readonly RequestRule[]): boolean {
   return rules.some((rule) => {
     const { fault } = rule

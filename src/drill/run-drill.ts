@@ -28,7 +28,7 @@ interface RunOutcome {
   /** Ordered by time. The connections of clients are included; served ones are only counted. */
   readonly events: readonly DrillEvent[]
   readonly violations: readonly Violation[]
-  /** The end of the run, from time 0. */
+  /** The end of the scenario, in milliseconds from time 0. Steps may take longer. */
   readonly untilMs: number
   /** The greatest lateness of the host's timers, in milliseconds. */
   readonly latenessMs: number
@@ -38,9 +38,9 @@ interface RunOutcome {
  * Runs a scenario against a fleet of each variant, and returns the report. Without `openTarget` the fleets are
  * simulated: the shipped code runs in simulated time, and the same seed always gives the same report.
  *
- * Rejects with a {@link DrillError} if a fleet does not start or a step is impossible, with a KubeError if the API
- * server refuses a damage or fails, and with the signal's reason if the signal is aborted; before that, it ends every
- * process and restores the objects. Rejects with a RangeError that names an invalid argument.
+ * Rejects with a {@link DrillError} if a fleet does not start, a step is impossible or the objects cannot be restored;
+ * with a KubeError if the API server fails or refuses a damage; with the signal's reason if the signal is aborted; and
+ * with a RangeError that names an invalid argument. Before it rejects, it ends every process and restores the objects.
  */
 export async function runDrill(scenario: Scenario, options: DrillOptions = {}): Promise<DrillReport> {
   const { seed = 1, runs = 1, openTarget, version = '', command = '', signal, onEvent } = options
@@ -82,7 +82,10 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
   }
 }
 
-/** How often a request of a master and its answer may wait for this process, through which they pass. */
+/**
+ * How often one request of a master and its answer may wait for this process, whose proxies forward them in a live
+ * drill.
+ */
 const WAITS_OF_A_REQUEST = 4
 
 /** A note if the host's timers were later than the invariants or a renewal of a lease tolerate; undefined otherwise. */
@@ -99,7 +102,10 @@ function hostLate(latenessMs: number, { bounds, fleet }: Scenario): string | und
   return `Timers on this host fired up to ${seconds} s late, but the invariants and the leases allow ${formatDuration(boundMs)}: violations, and times in the figures, may be caused by the host. Drill again on a host with less load.`
 }
 
-/** Drills one fleet once, and closes it. Rejects as {@link runDrill} does. */
+/**
+ * Drills one fleet once, and closes the target. The steps must already be drawn ({@link drawSteps}). `seed` decides the
+ * choices of simulated clients. Rejects as {@link runDrill} does.
+ */
 export async function runOnce(
   scenario: Scenario,
   options: {
@@ -188,32 +194,36 @@ export interface Variant {
   readonly name: string
   /** The differences from the scenario's fleet. */
   readonly fleet: Partial<Pick<FleetPlan, 'reconciler' | 'leaseStore'>>
-  /** All masters are kube-apiservers, with upstream's own reconciler. */
+  /** Whether all masters are kube-apiservers, with upstream's own reconciler. @default false */
   readonly kubeApiservers?: boolean
 }
 
 export interface DrillOptions {
   /**
-   * The seed of the first run; each further run takes the next number. It determines everything in a simulated run, and
-   * the choices of clients in a live one. @default 1
+   * The seed of the first run, a whole number from 0 on; each further run takes the next number. It determines
+   * everything in a simulated run. In a live run it decides the jitter of steps, the choices of clients, and how late
+   * API servers recover from a datastore outage. @default 1
    */
   readonly seed?: number
-  /** How often each variant is drilled. @default 1 */
+  /** How often each variant is drilled, a whole number from 1 on. @default 1 */
   readonly runs?: number
   /** @default only the scenario's own fleet */
   readonly variants?: readonly Variant[]
   /**
-   * Composes a simulated sidecar at each of its starts. Set it to drill your own leases, reconciler or hooks.
-   * @default createMaster
+   * Composes a simulated sidecar at each of its starts. Set it to drill your own leases, reconciler or hooks. Not used
+   * with `openTarget`. @default createMaster
    */
   readonly createMaster?: typeof createMaster
-  /** Opens the fleet of one run. @default a simulated fleet */
+  /** Opens the fleet of one run, which {@link runDrill} closes. @default a simulated fleet */
   readonly openTarget?: (scenario: Scenario, seed: number) => Promise<DrillTarget>
   /** The command line that repeats the report. */
   readonly command?: string
   readonly version?: string
   readonly signal?: AbortSignal
-  /** Called with each event of each run as it happens. */
+  /**
+   * Called with each event of each run as it happens; with the events before time 0 at time 0. Not called for the
+   * connections of simulated clients, which are computed after the run.
+   */
   readonly onEvent?: (event: DrillEvent, run: { readonly variant: string; readonly index: number }) => void
 }
 

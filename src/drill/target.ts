@@ -5,16 +5,26 @@ import type { ConnectionOutcome } from './event.ts'
 import type { RequestRule } from './request-faults.ts'
 import type { DamageName, MasterPlan, MasterSettings } from './scenario/scenario.ts'
 
-/** One action on a fleet. Each may be repeated. One that has no meaning for its master changes nothing. */
+/**
+ * One action on a fleet. All but `add` may be repeated. An action that does not apply to its master, such as a fault of
+ * the sidecar of a kube-apiserver, changes nothing.
+ */
 export type Primitive =
-  /** `start` begins a new life of the sidecar. If an earlier life still runs, both run side by side. */
+  /**
+   * `start` begins a new life of the sidecar: a process, from its start to its end. If an earlier life still runs, both
+   * run side by side.
+   */
   | {
       readonly type: 'start' | 'kill' | 'terminate' | 'freeze' | 'thaw'
       readonly master: string
       readonly part: 'sidecar' | 'server'
     }
-  /** SIGTERM for the previous life, if lives overlap. */
+  /** SIGTERM for all lives of the sidecar that still run, except the latest. */
   | { readonly type: 'terminate-earlier'; readonly master: string }
+  /**
+   * Black-holes connections, or ends that. `api`: from the sidecar to its own API server; `store`: from the sidecar to
+   * etcd; `server-store`: from the API server to its datastore; `clients`: from clients to the API server.
+   */
   | {
       readonly type: 'cut' | 'heal'
       readonly master: string
@@ -38,7 +48,7 @@ export type Primitive =
   | { readonly type: 'compact' }
   | { readonly type: 'damage'; readonly damage: DamageName }
 
-/** Receives observations, at once and in order. Times are the target clock's `monotonicMs`. */
+/** Receives each observation as soon as it is made. Times are the target clock's `monotonicMs`. */
 export interface TargetObserver {
   listed(listing: Listing): void
   requested(request: ObservedRequest): void
@@ -46,9 +56,12 @@ export interface TargetObserver {
   objects(found: ObservedObjects): void
   /** The addresses with leases in the store, sorted, at each change. */
   leases(addresses: readonly string[]): void
-  /** Called for real clients only: the connections of simulated ones are computed from the history. */
+  /**
+   * Called when a connection has an outcome, and for real clients only: the connections of simulated clients are
+   * computed from the history.
+   */
   connected(connection: {
-    /** When it began. */
+    /** When the connection began. */
     readonly atMs: number
     readonly client: string
     readonly address: string
@@ -72,20 +85,26 @@ export interface DrillTarget {
    * late
    */
   readonly latenessMs?: number
-  /** Begins to observe. No process of the fleet runs yet. */
+  /** Begins to observe, before any process of the fleet runs. With the reconciler `none`, writes the list. */
   open(observer: TargetObserver, signal: AbortSignal): Promise<void>
   /**
-   * Resolves when the action is done; the fleet may react later. Rejects with a one-line message for people if this
-   * target cannot perform the action.
+   * Resolves when the action is done; the fleet may react later. Rejects with a {@link DrillError} if this target
+   * cannot perform the action, and with a KubeError if the API server fails or refuses a damage.
    */
   perform(primitive: Primitive, signal: AbortSignal): Promise<void>
   /** Lets time pass until `work` settles, and settles as it does. */
   drive<T>(work: Promise<T>): Promise<T>
-  /** Ends every process, and restores the objects. May be called at any moment, and twice. */
+  /**
+   * Ends every process, and restores the objects. May be called at any moment, and twice. Rejects with a
+   * {@link DrillError} if the objects cannot be restored.
+   */
   close(): Promise<void>
 }
 
-/** A drill cannot continue: the fleet did not start, or a step is impossible. The message is one line for people. */
+/**
+ * A drill failed: the fleet did not start, a step is impossible, or the objects cannot be restored. The message is one
+ * line for people.
+ */
 export class DrillError extends Error {
   override readonly name = 'DrillError'
   readonly code = 'DrillFailed'

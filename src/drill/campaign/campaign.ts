@@ -6,13 +6,13 @@ import type { FleetPlan, Scenario } from '../scenario/scenario.ts'
 interface CampaignOptions {
   readonly firstSeed: number
   readonly runs: number
-  /** After the first violation, workers take no more seeds: they end their tasks, and shrink. @default false */
+  /** After the first violation, workers take no more seeds. They finish their tasks, and then shrink. @default false */
   readonly failFast?: boolean
   /** The most failed schedules to shrink: the first ones found. @default 3 */
   readonly shrinkAtMost?: number
   /** Called with each result. */
   readonly onResult?: (result: ScheduleResult) => void
-  /** Aborting it ends the campaign early, with the results so far. */
+  /** After it is aborted, workers finish their tasks, and the campaign resolves with the results so far. */
   readonly signal: AbortSignal
 }
 

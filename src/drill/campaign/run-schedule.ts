@@ -58,8 +58,8 @@ interface ScheduleOutcome {
 }
 
 /**
- * Runs a scenario in the simulator, without clients and most figures. A run that rejects violates `drill-ends`. Rejects
- * only with the signal's reason.
+ * Runs a scenario in the simulator, without clients and most figures. A run that fails with an error counts as a
+ * violation of `drill-ends`. Rejects only with the signal's reason.
  */
 export async function runSchedule(scenario: Scenario, seed: number, signal: AbortSignal): Promise<ScheduleOutcome> {
   const target = new SimulatedTarget(scenario.fleet, seed)

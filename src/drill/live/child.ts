@@ -92,7 +92,7 @@ export class Child {
 
 const signals = { terminate: 'SIGTERM', freeze: 'SIGSTOP', thaw: 'SIGCONT' } as const
 
-/** One life of a member's process, and the signals that it got. */
+/** One life of a member's process, and the effects of the signals that were sent to it. */
 export class ProcessLife {
   readonly child: Child
   stopping = false
@@ -116,7 +116,8 @@ export class ProcessLife {
   }
 }
 
-// `groups` lists the guarded process groups between blanks. To remove one, the list is cut at it.
+// `groups` lists the guarded process groups between blanks. To remove a group, the script joins the parts of the list
+// before and after it.
 const SCRIPT = `
 trap '' INT TERM HUP
 groups=' '

@@ -134,8 +134,8 @@ const RENEW_MS = 500
 const PREFIXES = ['/masterleases/', '/apiserver-bootstrap/holders/']
 
 /**
- * A dead etcd expires no leases, but etcd still runs in an outage of a drill. This class renews the leases meanwhile,
- * and starts their TTLs again at the end. On kine they expire nevertheless, because its lease IDs identify no lease.
+ * A dead etcd expires no leases, but etcd still runs in an outage of a drill. So this class renews the leases
+ * meanwhile, and once more at the end. On kine they expire nevertheless, because its lease IDs identify no lease.
  */
 export class StandingLeases {
   readonly #kv: EtcdKv
@@ -156,14 +156,14 @@ export class StandingLeases {
     this.#clock = options.clock
   }
 
-  /** Renews the leases from now on until {@link release}. */
+  /** Renews the leases that exist now, until {@link release}. */
   hold(): void {
     if (this.#held !== undefined) return
     const end = new AbortController()
     this.#held = { end, ended: this.#renew(end.signal) }
   }
 
-  /** Ends the renewals. The leases get their whole TTL from now on. */
+  /** Ends the renewals with one more, so that each lease has its whole TTL left. */
   async release(): Promise<void> {
     this.#held?.end.abort()
     await this.#held?.ended

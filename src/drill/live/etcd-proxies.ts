@@ -105,7 +105,7 @@ const CONNECT_LIMIT_MS = 5_000
 
 /**
  * The path to each endpoint through a proxy on this machine. Reads the certificates of endpoints with TLS. Rejects with
- * a {@link DrillError} if a certificate is valid for no name of this machine.
+ * a {@link DrillError} if an endpoint returns no certificate, or one that is valid for neither 127.0.0.1 nor localhost.
  */
 export function etcdPaths(
   endpoints: readonly EtcdEndpoint[],

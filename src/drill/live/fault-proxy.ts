@@ -37,7 +37,7 @@ export interface ProxiedServer {
     | undefined
 }
 
-/** The credential of clients: requests with another bearer token are answered with 401. */
+/** The credential of clients: requests without this bearer token are answered with 401. */
 export interface IssuedCredential {
   readonly token: string
   /** The `authorization` header that the server gets instead. @default none */
@@ -50,7 +50,7 @@ export interface FaultProxyOptions {
   readonly tls?: { readonly certificate: string; readonly key: string } | undefined
   /** @default none: every client's `authorization` is passed on unchanged */
   readonly credential?: IssuedCredential | undefined
-  /** Rules that this proxy shares with another. @default its own */
+  /** Rules that this proxy shares with a readiness endpoint. @default its own */
   readonly faults?: RequestFaults | undefined
   /** Called with each request when it arrives, whatever its outcome. */
   readonly onRequest?: ((request: ObservedRequest['request']) => void) | undefined
@@ -64,8 +64,8 @@ interface Watch {
 /**
  * A proxy before an API server. It listens on a port of 127.0.0.1, speaks HTTP/1.1 to both sides, and applies rules
  * ({@link RequestRule}) to single requests. It passes on bodies and headers unchanged, except `host`, headers of the
- * connection, the token that it has issued, and `accept` of watches. The server sees the proxy's own certificate
- * instead of a client's.
+ * connection, the token that it has issued, and `accept` of watches. The server sees the proxy's client certificate
+ * instead of the client's.
  */
 export class FaultProxy {
   readonly port: number
@@ -103,7 +103,7 @@ export class FaultProxy {
     return new FaultProxy(listener, await listenAnywhere(listener), options)
   }
 
-  /** Applies a rule until {@link lift}. To apply it twice changes nothing. */
+  /** Applies a rule until {@link lift}, which ends it even if it was applied twice. */
   apply(rule: RequestRule): void {
     this.#faults.add(rule)
     if (rule.fault.type !== 'cut-watches') return
@@ -115,7 +115,7 @@ export class FaultProxy {
     this.#faults.remove(rule)
   }
 
-  /** From now on requests with another token are answered with 401. */
+  /** From now on requests without this token are answered with 401. */
   issue(credential: IssuedCredential): void {
     this.#credential = credential
   }
@@ -193,7 +193,7 @@ export class FaultProxy {
     request.pipe(upstream)
   }
 
-  /** Passes on the events of a watch, a line each. */
+  /** Passes on the events of a watch: one line each, unless a rule loses it. */
   #relay(answered: IncomingMessage, response: ServerResponse, sent: SentRequest): void {
     const { socket } = response
     if (socket === null) return
@@ -240,7 +240,7 @@ export class FaultProxy {
   }
 }
 
-/** Answers as an API server that refuses. */
+/** Answers with this status, as an API server that refuses a request. */
 export function answer(response: ServerResponse, status: number, retryAfterMs?: number): void {
   const seconds = retryAfterMs === undefined ? undefined : Math.ceil(retryAfterMs / 1000)
   const refused = refusedWith(status, seconds)

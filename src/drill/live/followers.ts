@@ -61,7 +61,7 @@ async function followObject(options: FollowOptions, object: Listing['object']): 
   const { cluster, clock, listed, spoiled, signal } = options
   const report = (addresses: readonly string[] | undefined): void =>
     listed({ atMs: clock.monotonicMs(), object, addresses, byDamage: spoiled(object), by: undefined })
-  // A watch reports nothing about an object that does not exist when it begins.
+  // A watch reports nothing about an object that does not exist when the watch begins.
   const kind = object === 'endpoints' ? endpoints : endpointSlices
   const found = await ifFound<KubeObject>(cluster.api.get(kind as Resource<KubeObject>, KUBERNETES_SERVICE, { signal }))
   if (found === undefined) report(undefined)

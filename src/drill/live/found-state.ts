@@ -59,8 +59,8 @@ export class FoundState {
   }
 
   /**
-   * Restores everything: missing objects are created, additional ones deleted. Objects that are in sync are not
-   * written.
+   * Restores everything: creates missing objects, overwrites changed ones, and deletes additional ones. Objects that
+   * are in sync are not written.
    */
   async putBack(api: KubeApi, signal: AbortSignal): Promise<void> {
     for (const kind of KINDS) {
@@ -139,7 +139,7 @@ const LATE_MS = 2_500
 /**
  * Waits for the end of abandoned leases. Rejects with a {@link DrillError} if another program manages
  * `default/kubernetes`: masters or kube-apiservers that renew their leases, the API server itself, or another drill,
- * whose list would be restored at the end. Writes nothing.
+ * whose list would be restored at the end. Also rejects with one if a lease never ends. Writes nothing.
  */
 export async function whenUnoccupied(
   cluster: Cluster,

@@ -22,9 +22,9 @@ interface ClientsOptions {
 
 /**
  * Clients of `kubernetes.default`, each behind a kube-proxy. Each begins a connection every `intervalMs`, whatever the
- * result of earlier ones, to a random address that the EndpointSlice listed `watchDelayMs` ago; any HTTP answer counts
- * as served. If several masters share an address, the first that does not refuse answers, as with a virtual address.
- * Without a master there is no answer.
+ * result of earlier ones, to a random address that the EndpointSlice listed `watchDelayMs` ago; any answer counts as
+ * served. If several masters share an address, the first one that does not refuse decides the outcome, as with a
+ * virtual address. Without a master there is no answer.
  */
 export class LiveClients {
   readonly #options: ClientsOptions

@@ -53,9 +53,9 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
   readonly #parts: ServerParts
   protected life: ServerLife | undefined
   #cutClients = false
-  /** The faults that cut it off from etcd. */
+  /** The faults that cut the server off from etcd. */
   readonly #storeCuts = new Set<string>()
-  /** The faults in which etcd refuses its connections. */
+  /** The faults in which etcd refuses the server's connections. */
   readonly #storeStops = new Set<string>()
 
   private constructor(around: LiveSurroundings, plan: MasterPlan, parts: ServerParts) {
@@ -66,7 +66,10 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
     this.#parts = parts
   }
 
-  /** Creates the credentials of a server that does not run yet. */
+  /**
+   * Prepares a server that does not run yet: its credentials and its proxies. Rejects with a {@link DrillError} if the
+   * drill has no etcd or no kube-apiserver binary.
+   */
   static async open(around: LiveSurroundings, plan: MasterPlan): Promise<LiveKubeApiserver> {
     if (around.etcdPaths.length === 0) throw new DrillError(`${plan.name}: a kube-apiserver needs --etcd-servers`)
     if (around.options.kubeApiserver === undefined) {
@@ -123,7 +126,7 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
         return this.#stopStore('own-etcd', primitive.state !== 'ok')
       case 'reset-connections':
         return this.#parts.store.reset()
-      // They have no meaning where no sidecar runs.
+      // These need a sidecar or its proxies, which a kube-apiserver does not have.
       case 'terminate-earlier':
       case 'fault':
       case 'no-fault':
@@ -198,12 +201,12 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
     this.#parts.clients.setCut(cut)
   }
 
-  /** Each fault lasts until it is undone itself. */
+  /** Cuts the server off from etcd until the last such fault is undone. */
   #cutFromStore(fault: string, cut: boolean): void {
     this.#parts.store.setCut(isAnyLeft(this.#storeCuts, fault, cut))
   }
 
-  /** Lets etcd refuse connections, as if it had been killed, until each fault is undone itself. */
+  /** Lets etcd refuse connections, as if it had been killed, until the last such fault is undone. */
   #stopStore(fault: string, stopped: boolean): Promise<void> {
     return this.#parts.store.setAway(isAnyLeft(this.#storeStops, fault, stopped))
   }
@@ -223,8 +226,8 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
       `--service-account-key-file=${file('sa.pub')}`,
       `--service-account-signing-key-file=${file('sa.key')}`,
       `--token-auth-file=${file('tokens.csv')}`,
-      // Denies everybody except the drill, which is in system:masters, because the server gives access to a store that
-      // is not ours.
+      // The server gives access to a store that is not ours, so it denies everybody except the drill, which is in
+      // system:masters.
       '--authorization-mode=AlwaysDeny',
       '--disable-admission-plugins=ServiceAccount',
       '--profiling=false',
@@ -242,7 +245,7 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
     let transport: HttpTransport | undefined
     while (!life.child.ended) {
       try {
-        // The server creates its certificate itself.
+        // The server creates its certificate itself, some time after its start.
         const ca = await readFile(join(this.#parts.directory, 'certificates', 'apiserver.crt'), 'utf8')
         transport ??= new HttpTransport({ server, tls: { ca }, timeoutMs: 3_000 })
         const headers = { authorization: `Bearer ${this.#parts.token}` }

@@ -31,7 +31,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
   readonly name: string
   readonly #around: LiveSurroundings
   readonly #front: ServerFront
-  /** Undefined if the leases are objects of the API. */
+  /** Undefined if the leases are Lease objects. */
   readonly #store: EtcdProxies | undefined
   readonly #lives: SidecarLife[]
   /** The settings for the next start of the sidecar. */

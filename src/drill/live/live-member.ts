@@ -19,7 +19,7 @@ export interface LiveMember extends MemberState {
   /** The port on 127.0.0.1 to which its clients connect. */
   readonly clientPort: number
   readonly clientTls: boolean
-  /** Performs an action. One that has no meaning for this kind of member changes nothing. */
+  /** Performs an action. An action that does not apply to this kind of member changes nothing. */
   perform(primitive: MemberPrimitive): Promise<void>
   /** Makes the member's proxies to etcd refuse connections, or accept them again. */
   setStoreAway(away: boolean): Promise<void>

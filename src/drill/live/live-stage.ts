@@ -14,7 +14,7 @@ import { etcdPaths, socketFault } from './etcd-proxies.ts'
 import { FoundState, whenUnoccupied, writeRecoveryFile } from './found-state.ts'
 import type { LiveSurroundings } from './live-member.ts'
 
-/** The path of the kube-apiserver that `npm run peers` builds beside a program; undefined if it was not built. */
+/** The path of the kube-apiserver that `npm run peers` builds in the clone of `program`; undefined if there is none. */
 export function builtKubeApiserver(program: readonly string[]): string | undefined {
   const file = join(dirname(program.at(-1) ?? ''), '..', 'test', 'peers', 'bin', 'kube-apiserver')
   return existsSync(file) ? file : undefined
@@ -72,8 +72,8 @@ export class ClusterStage {
   }
 
   /**
-   * Restores the cluster, once all processes have ended. `addresses`: the last ones of all masters, which may have left
-   * leases.
+   * Restores the cluster. All processes must have ended. `addresses`: the latest ones of all masters, which may have
+   * left leases. Rejects with a {@link DrillError} that names a file with the objects, if they cannot be restored.
    */
   async close(addresses: readonly string[]): Promise<void> {
     try {
@@ -103,7 +103,7 @@ export class ClusterStage {
   async #tryToPutBack(found: FoundState, addresses: readonly string[]): Promise<void> {
     const signal = AbortSignal.timeout(TRY_MS)
     for (const lease of await this.#cluster.leases.inspect(signal)) {
-      // A master may have left a lease at an address from before `roll-config`, which is for documentation too.
+      // A master may have left a lease at the address that it had before `roll-config`: a documentation address too.
       const isDrilled =
         lease.address !== undefined && (isDocumentation(lease.address) || addresses.includes(lease.address))
       if (isDrilled) await this.#cluster.leases.evict(lease, signal)

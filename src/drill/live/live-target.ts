@@ -26,8 +26,8 @@ const DELIVERY_MS = 1_000
 /**
  * A fleet of real processes on the API server of a kubeconfig: sidecars of this program, each with its own proxies
  * before the API server, and kube-apiservers. The fleet changes `default/kubernetes`, and restores it when it is
- * closed. Its processes do not outlive this process, however this process ends. The seed determines the choices of
- * clients.
+ * closed. Its processes do not outlive this process, however this process ends. The seed decides the choices of
+ * clients, and how late API servers recover from a datastore outage.
  *
  * Connects to nothing before `open`. Rejects with a KubeConfigError, an EtcdEndpointError, or a {@link DrillError} of
  * one line. `open` also rejects with a DrillError, before it changes anything, if others manage `default/kubernetes`.
@@ -42,8 +42,8 @@ export async function openLiveTarget(scenario: Scenario, seed: number, options: 
 }
 
 /**
- * A fleet of real processes on a real API server. In a datastore outage all connections to the datastore are cut. The
- * datastore keeps running, but its leases are prevented from expiring.
+ * A fleet of real processes on a real API server. Proxies imitate a datastore outage: connections to etcd are refused,
+ * and requests to the API servers hang. etcd itself keeps running, so the drill renews its leases.
  */
 class LiveTarget implements DrillTarget {
   readonly kind = 'live'
@@ -179,7 +179,7 @@ class LiveTarget implements DrillTarget {
         )
   }
 
-  /** Writes the list if the reconciler is `none`. Nothing else maintains it then. */
+  /** Writes the list if nothing else maintains it: with the reconciler `none` and without kube-apiservers. */
   async #listByHand(signal: AbortSignal): Promise<void> {
     const { reconciler, masters } = this.#scenario.fleet
     if (reconciler !== 'none' || masters.some(({ kind }) => kind === 'kube-apiserver') || this.#around === undefined)

@@ -19,7 +19,10 @@ export type ReadyzAnswer = 'ready' | 'unready' | 'hangs' | 'etcd-fails'
 
 interface ResponderOptions {
   readonly real: RealReadyz
-  /** Called for each answer to a /readyz, with the life of the sidecar that gets the answer. */
+  /**
+   * Called for each answer to /readyz, except those of request faults, with the life of the sidecar that gets the
+   * answer.
+   */
   readonly onAnswer: (life: number, ready: boolean) => void
   /** The faults of the sidecar's requests. */
   readonly faults: RequestFaults

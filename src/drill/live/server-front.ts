@@ -10,8 +10,8 @@ import type { SidecarAccess } from './sidecar.ts'
 import { TcpProxy } from './tcp-proxy.ts'
 
 /**
- * The fault of all requests but probes while the server's etcd fails. `requests` is more than a step may have, so no
- * step lifts this rule with one of its own.
+ * The fault of all requests but probes while the server's etcd fails. Rules are compared by their content. `requests`
+ * is more than any step may have, so no step lifts this rule.
  */
 const storeFails: RequestRule = {
   fault: { type: 'status', status: 500 },
@@ -34,7 +34,7 @@ interface FrontParts {
 
 /**
  * One master's API server: the real one behind this master's own proxies, so that it can be killed, frozen and cut off
- * without the others. There is a proxy each for the sidecar, for the sidecar's probes, and for clients.
+ * without affecting other masters. There is a proxy each for the sidecar, for the sidecar's probes, and for clients.
  */
 export class ServerFront {
   up = false
@@ -55,7 +55,7 @@ export class ServerFront {
     this.#shown = shown
     this.#token = token
     this.store = new ServerStore(datastore, () => this.#followStore())
-    // The outage may have begun before.
+    // A datastore outage may have begun before.
     this.#followStore()
   }
 

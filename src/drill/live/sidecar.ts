@@ -24,8 +24,8 @@ export class SidecarLife extends ProcessLife {
 }
 
 /**
- * The life whose state counts as the master's. While two lives overlap, this is the earlier one, until the later one
- * works or has ended.
+ * The life whose state counts as the master's. While two lives overlap, this is the earlier one, until the later one is
+ * {@link SidecarLife.awake} or has ended.
  */
 export function lifeThatCounts(
   life: SidecarLife | undefined,
@@ -47,7 +47,7 @@ interface SidecarSurroundings {
   readonly host: string
   readonly readyzUrl: string
   readonly serviceClusterIpRange: string
-  /** The URLs of the proxies to etcd, and the other flags for etcd; undefined if the leases are objects of the API. */
+  /** The URLs of the proxies to etcd, and the other flags for etcd; undefined if the leases are Lease objects. */
   readonly etcd: { readonly servers: readonly string[]; readonly flags: readonly string[] } | undefined
 }
 
@@ -92,8 +92,8 @@ export interface SidecarAccess {
 }
 
 /**
- * A kubeconfig with the context of `access`, for a sidecar whose API server is a proxy of the drill. Client
- * certificates are left out, because they do not pass through a proxy.
+ * A kubeconfig for a sidecar whose API server is a proxy of the drill. Its credentials are the proxy's token or,
+ * without one, those of `access` except client certificates, which do not pass through a proxy.
  */
 function kubeconfigCopy(access: Access, way: SidecarAccess): object {
   const user = way.token === undefined ? userOf(access) : { ...impersonation(access), token: way.token }

@@ -13,7 +13,7 @@ interface Connection {
   readonly flows: readonly TcpFlow[]
 }
 
-/** Why nothing passes: the server is frozen, or the network loses everything. */
+/** Why nothing passes: the server is frozen, or the network loses all packets. */
 type Hold = 'frozen' | 'cut'
 
 /**
@@ -58,7 +58,7 @@ export class TcpProxy {
     return this.#place
   }
 
-  /** Accepts connections, as a server does that has started. */
+  /** Accepts connections, as a started server does. */
   async accept(): Promise<void> {
     if (!this.#server.listening) await listenOn(this.#server, this.#place)
   }
@@ -119,7 +119,7 @@ export class TcpProxy {
     this.#connections.add(connection)
     for (const socket of [client, upstream]) {
       socket.setNoDelay(true)
-      // The event `close` follows, which ends the connection.
+      // A `close` event follows, and ends the connection.
       socket.on('error', () => {})
     }
     client.on('close', () => {
@@ -222,8 +222,8 @@ class TcpFlow {
   }
 }
 
-// Below the kernel's range of ports for outgoing connections, so that none takes a proxy's port while the proxy refuses
-// connections.
+// Below the kernel's range of ports for outgoing connections, so that no outgoing connection takes a proxy's port while
+// the proxy refuses connections.
 const FIRST_PORT = 20_000
 const PORTS = 10_000
 const TRIES = 100

@@ -143,7 +143,7 @@ const rollingRestart = roll((_, masters, pauseMs) => ({ action: 'rolling-restart
 
 const rollConfig = roll(({ draw, fleet }, masters, pauseMs) => {
   const settings = draw.pick([
-    // Not below the fleet's own TTL, because `slow` limits its delays by that TTL.
+    // TTL minus interval is never shorter than the fleet's, by which `slow` limits its delays.
     { leaseTtlMs: fleet.leaseTtlMs + 5_000, reconcileIntervalMs: fleet.reconcileIntervalMs },
     { leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 },
     { readinessGate: draw.pick(['continuous', 'startup'] as const) },
@@ -191,7 +191,7 @@ const partitionAll = ofAll(40_000, ({ draw }, forMs) => {
 
 /**
  * Slows connections. The delays are limited, because with longer ones the four round trips of a renewal could outlast
- * the TTL, and the lease would rightly expire.
+ * the lease, which would rightly expire.
  */
 const slow = ofSome(30_000, (context, masters, forMs) => {
   const { leaseTtlMs, reconcileIntervalMs } = context.fleet

@@ -11,7 +11,7 @@ interface Broken {
   readonly seeds: readonly number[]
 }
 
-/** The invariants that a variant broke, in the order in which they were first broken. */
+/** The invariants that a variant broke, in the order of the runs and, in each run, of the first violations. */
 export function brokenInvariants({ runs }: VariantReport): readonly Broken[] {
   const all = runs.flatMap(({ seed, violations }) => violations.map((violation) => ({ ...violation, seed })))
   return Object.entries(Object.groupBy(all, ({ invariant }) => invariant)).flatMap(([invariant, own = []]) => {

@@ -8,7 +8,7 @@ interface Run {
 
 /**
  * The figures of one or more runs, computed from their histories from time 0 until just before `untilMs`. Sums, minima
- * and maxima are over all runs. `deadUntilMs`: how long a dead master may be listed, which is its TTL plus the
+ * and maxima are over all runs. `deadUntilMs`: how long a dead master may be listed, which is the longest TTL plus the
  * scenario's margin for a removal. If several events have the same time, only the state after the last of them counts.
  * Pure.
  */
@@ -340,7 +340,10 @@ export function distribution(samples: readonly Sample[]): Distribution {
   }
 }
 
-/** A percentile by nearest rank: the smallest value such that at least `percent` % of all values do not exceed it. */
+/**
+ * A percentile by nearest rank: the smallest value such that at least `percent` % of all values do not exceed it.
+ * `sorted` is ascending; undefined if it is empty.
+ */
 export function percentile(sorted: readonly number[], percent: number): number | undefined {
   return sorted[Math.max(Math.ceil((percent * sorted.length) / 100), 1) - 1]
 }

@@ -33,7 +33,10 @@ export interface VariantReport {
   readonly runs: readonly RunReport[]
   /** Over all runs. */
   readonly figures: Figures
-  /** The known failures of this reconciler that occurred: a sentence for each, and how often. Empty for `lease`. */
+  /**
+   * The known failures of this reconciler that occurred: a sentence for each, and how often. Empty for `lease` and
+   * kube-apiservers.
+   */
   readonly knownFailures: readonly { readonly sentence: string; readonly count: number }[]
   /** The latency of one message in the simulator, in milliseconds; undefined for `live`. */
   readonly latency: { readonly fromMs: number; readonly toMs: number; readonly spikes: boolean } | undefined

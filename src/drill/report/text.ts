@@ -8,9 +8,10 @@ import type { Distribution, DrillReport, Figures, VariantReport } from './report
 const WIDTH = 100
 
 /**
- * The report for a terminal. First the broken invariants, then the known failures of the reconcilers and what could not
- * be checked, then the table of figures, with the reconcilers side by side. The last line says whether all invariants
- * held, and how to repeat the drill. At most 100 columns, except for longer names and details. Ends without a newline.
+ * The report for a terminal: the scenario, the broken invariants, the known failures of the reconcilers, notes on a
+ * late host and on what could not be judged, and the table of figures, with the variants side by side. The last line
+ * says whether all invariants held, and how to repeat the drill. At most 100 columns, except for longer names and
+ * details. Ends without a newline.
  */
 export function renderText(report: DrillReport): string {
   const { scenario, variants, unchecked, hostLate, command, seed } = report

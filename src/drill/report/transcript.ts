@@ -38,7 +38,7 @@ export class Transcript {
       lines.push(line(0, 'start', `${this.#listed.slice?.join(' ') || 'nobody'} listed`))
     }
     const words = this.#describe(event)
-    // The result of a real connection arrives after later events.
+    // The result of a real connection may arrive after later events.
     this.#latestMs = Math.max(this.#latestMs, event.atMs)
     const [first] = this.#met.values()
     const isOver = first !== undefined && wholeSeconds(first.sinceMs) !== wholeSeconds(this.#latestMs)

@@ -9,7 +9,7 @@ type Damage = (api: KubeApi) => Promise<unknown>
 
 /**
  * Every way in which another writer damages `default/kubernetes`, by name. Each rejects with a KubeError if the server
- * does not do it: `NotFound` if there is nothing to damage.
+ * fails or refuses: `NotFound` if there is nothing to damage.
  */
 export const damages = named({
   'endpoints-deleted': (api) => api.delete(endpoints, ref),

@@ -14,8 +14,8 @@ const ROLL_MS = 10_000
 const upstream = { leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 } as const
 
 /**
- * When everything that a step does is done and undone, in milliseconds from time 0. For a rolling restart it is an
- * estimate, in which each master takes `rollMs`.
+ * When a step is over and undone, in milliseconds from time 0, with its whole jitter. How long processes take to end or
+ * start is not included; in a rolling restart each master is assumed to take `rollMs`.
  */
 export function stepEndMs(step: Step, { masters }: Pick<FleetPlan, 'masters'>, rollMs = ROLL_MS): number {
   return latestMs(step) + spanMs(step, masters.length, rollMs)
@@ -33,7 +33,7 @@ export function lastStepEndMs(steps: readonly Step[], fleet: Pick<FleetPlan, 'ma
 export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): string | undefined {
   if (steps.length === 0) return undefined
   const { recoveryMs, listedMs, removalMarginMs } = bounds
-  // With kube-apiservers only, a dead one is removed at the next tick at the earliest.
+  // If all masters are kube-apiservers, a dead one is removed only at the first tick after its lease has ended.
   const delayMs = fleet.masters.every(({ kind }) => kind === 'kube-apiserver') ? upstream.reconcileIntervalMs : 0
   const withinMs = Math.max(recoveryMs, listedMs, longestTtlMs(steps, fleet) + removalMarginMs + delayMs)
   const slow = slowMasters(steps, fleet)

@@ -8,8 +8,9 @@ import type { Scenario } from './scenario.ts'
 const ending = '.yaml'
 
 /**
- * A built-in scenario by its name, or the scenario of a file by its path. Rejects with an {@link InvalidInputError} of
- * every mistake in the scenario or, for an unknown name, with the names of the built-in scenarios.
+ * A built-in scenario by its name, or the scenario of a file by its path. Rejects with an {@link InvalidInputError}:
+ * with every mistake in the scenario, the reason why a file cannot be read or, for an unknown name, the names of the
+ * built-in scenarios.
  */
 export async function loadScenario(nameOrFile: string): Promise<Scenario> {
   const directory = builtInDirectory()

@@ -29,8 +29,8 @@ export class MappingReader {
   }
 
   /**
-   * Reads a mapping, and the mappings in it, into fields. A key without a value is left out. After a mistake the result
-   * is incomplete.
+   * Reads a mapping, and the mappings in it, into fields. A key without a value counts as missing. After a mistake the
+   * result is incomplete.
    * @param what - what the mapping is, for messages: `fleet`, `the action kill`.
    */
   read<Of extends Keys>(value: unknown, path: Path, keys: Of, what: string): FieldsOf<Of> {

@@ -11,8 +11,7 @@ export function isSuccessorName(candidate: string, name: string): boolean {
 }
 
 /**
- * Whether a step that names `chosen` may mean a master: by its own name, by that of a predecessor, or by that of a
- * successor.
+ * Whether `chosen` may mean the master `name`: is `all`, or contains its name or that of a predecessor or successor.
  */
 export function isAmong(chosen: Chosen, name: string): boolean {
   if (chosen === 'all' || chosen.includes(name)) return true
@@ -104,8 +103,8 @@ export class Roster {
   }
 
   /**
-   * The plan of a new master at the address of a retired one. Its wall clock is one minute ahead of the retired one's,
-   * so that by either clock the new master started later.
+   * Plans a new master at the address of a retired one; from now on the old name means the new master. Its wall clock
+   * is one minute ahead of the retired one's, so that by either clock the new master started later.
    */
   successorOf(plan: MasterPlan): MasterPlan {
     let name = successorName(plan.name)

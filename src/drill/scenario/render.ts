@@ -64,7 +64,9 @@ function renderStep(step: Step): Mapping {
 const parts: Readonly<Record<Part, string>> = { sidecar: 'sidecar', server: 'server', both: 'sidecar and server' }
 const signals: Readonly<Record<string, string>> = { kill: 'SIGKILL', terminate: 'SIGTERM' }
 
-/** The words for each property of a step, except its action and its masters, in the order of the text. */
+/**
+ * The words for the properties of a step, in the order of the text. `at`, `jitter`, `action` and `masters` have none.
+ */
 const words: Readonly<Record<string, (value: never) => string>> = {
   part: (part: Part) => `(${parts[part]})`,
   how: (how: string) => how,

@@ -77,7 +77,7 @@ export function expectedList({ masters, reconciler, apiserverCount }: FleetPlan)
   }
 }
 
-/** A kube-apiserver uses leases, as upstream does, whatever the others use. */
+/** A kube-apiserver uses leases, as upstream does, whatever our masters use. */
 function reconcilerOf({ kind, settings }: MasterPlan, fleet: FleetPlan['reconciler']): FleetPlan['reconciler'] {
   return kind === 'kube-apiserver' ? 'lease' : (settings.reconciler ?? fleet)
 }

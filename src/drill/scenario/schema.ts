@@ -102,7 +102,10 @@ export function time<More extends Pick<Key, 'required' | 'default' | 'unset'>>(
   return { schema: duration({ minMs }), metavar: 'DURATION', description, ...(more as More) }
 }
 
-/** The keys of `fleet`. A setting that is also a flag of `run` has the name, the form and the default of the flag. */
+/**
+ * The keys of `fleet`. The lease times, `readinessGate` and `onShutdown` have the names, forms and defaults of the
+ * flags of `run`.
+ */
 export const fleetKeys = {
   masters: {
     schema: z.union(

@@ -98,7 +98,7 @@ export const actions = {
         schema: z.enum(['status', 'hang', 'delay', 'cut-watches', 'lose-event', 'expired']),
         metavar: 'HOW',
         description:
-          'status: answered with `status`; hang: never answered; delay: answered late; cut-watches: watches are cut; lose-event: the next event of each watch is lost; expired: 401 until the credentials are renewed',
+          'status: answered with `status`; hang: never answered; delay: answered late; cut-watches: watches are cut; lose-event: the next event of each watched resource is lost; expired: 401 until the credentials are renewed',
         required: true,
       },
       status: { schema: wholeNumber(400, 599), metavar: 'CODE', description: 'the HTTP status, with `how: status`' },

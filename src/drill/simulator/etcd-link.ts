@@ -47,7 +47,7 @@ export class Route {
     return () => this.#connections.delete(connection)
   }
 
-  /** Black-holes a request. Resolves with `reset` if its connection is reset, otherwise with `timeout`. */
+  /** Black-holes a request. Resolves with `reset` when its connection is reset, or with `timeout` after `timeoutMs`. */
   async swallow(clock: Clock, timeoutMs: number, signal: AbortSignal): Promise<'reset' | 'timeout'> {
     const { controller, unlink } = linkedController(signal)
     const forget = this.addStream(controller)
@@ -66,9 +66,9 @@ export class Route {
 
 /**
  * Waits for the latency of a request and of its answer, each with `slowMs` more. With `spikes`, some messages take up
- * to 200 ms more. The request takes effect when it is sent, and all latency passes before the answer. That costs one
- * event of the simulator instead of two. The races are the same, because the data that a process has read are equally
- * old when it acts on them.
+ * to 200 ms more. The request takes effect when it is sent, and both latencies pass before its answer arrives, which
+ * costs one event of the simulator instead of two. The races are those of real requests: one round trip lies between
+ * the moment of a read and the effect of the write that depends on it.
  */
 export function roundTrip(
   clock: Clock,
@@ -130,7 +130,7 @@ export class SimulatedEtcd {
     this.store.startLeasesOver()
   }
 
-  /** Creates the route of one master, which all lives of its process share. */
+  /** Creates the route of one host, which all processes on that host share. */
   route(): EtcdRoute {
     const route = new EtcdRoute(this)
     this.#routes.push(route)
@@ -169,7 +169,7 @@ export class EtcdRoute extends Route {
     this.endCut()
   }
 
-  /** Ends a cut only: an endpoint that refuses connections goes on refusing them. */
+  /** Ends a cut, and resets the connections. An endpoint that refuses connections continues to refuse them. */
   endCut(): void {
     super.heal()
   }
@@ -236,4 +236,5 @@ function isRenewal({ type, key, value, previousValue }: KeyChange): boolean {
   return key.includes('/masterleases/') || (previousValue !== undefined && Buffer.compare(previousValue, value) === 0)
 }
 
+/** The calls that need space in the database, so that a full etcd refuses them. */
 const GROWING: readonly EtcdCall['method'][] = ['create', 'update', 'grantLease']

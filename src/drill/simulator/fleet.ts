@@ -34,11 +34,14 @@ export interface FleetOptions {
   readonly spikes?: boolean
   /** Composes each sidecar. @default createMaster */
   readonly createMaster?: typeof createMaster
-  /** Whether to record all listings and requests, for tests; else only recent requests. @default true */
+  /**
+   * Whether to record all listings and requests, for tests. Otherwise no listings and only recent requests are
+   * recorded. @default true
+   */
   readonly recordsAll?: boolean
 }
 
-/** At least this many of the latest requests remain recorded, if not all are. */
+/** Without `recordsAll`, at least this many of the latest requests stay recorded. */
 const FEW_REQUESTS = 200
 
 /** Masters that share one store, in simulated time. They run the shipped code over in-process transports. */
@@ -51,7 +54,7 @@ export class Fleet {
   readonly etcd: SimulatedEtcd | undefined
   readonly masters: readonly SimulatedMaster[]
   readonly surroundings: Surroundings
-  /** The client of the test itself, whose requests take no time. */
+  /** The client of the test or the drill. Its requests take no time. */
   readonly api: KubeApi
   readonly listings: Listing[] = []
   readonly requests: { readonly atMs: number; readonly by: string; readonly request: ApiRequest }[] = []
@@ -133,12 +136,15 @@ export class Fleet {
     return this.time.advance(ms)
   }
 
-  /** The addresses that were last listed; undefined if the object is gone. */
+  /** The addresses that were last listed; undefined if the object is gone. Needs `recordsAll`. */
   listed(object: Listing['object']): readonly string[] | undefined {
     return this.listings.findLast((listing) => listing.object === object)?.addresses
   }
 
-  /** Runs `work` as another writer, who changes objects that the masters manage. */
+  /**
+   * Runs `work` as another writer that changes objects of the masters. Changes that it makes at this moment count as
+   * damage.
+   */
   async damage(work: () => Promise<unknown>): Promise<void> {
     this.#damagedAtMs = this.time.nowMs
     await work()

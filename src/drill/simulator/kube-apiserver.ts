@@ -300,7 +300,8 @@ class KubeApiserverLife {
   }
 
   /**
-   * EnsureEndpointSliceFromEndpoints in endpointsadapter.go. Without a resourceVersion, its update detects no conflict.
+   * EnsureEndpointSliceFromEndpoints in endpointsadapter.go. Upstream's update has no resourceVersion, so it detects no
+   * conflict.
    */
   async #ensureSlice(stored: Endpoints): Promise<void> {
     const { api } = this.#options
@@ -384,7 +385,8 @@ class KubeApiserverObjects {
 
   async ensureService(securePort: number): Promise<void> {
     if ((await orUndefined(this.#api.get(services, REF))) !== undefined) return
-    // Otherwise the Service is refused, and created a tick later. #manageObjects may be creating the same objects.
+    // Without these the Service would be refused, and created a tick later. #manageObjects may create them at the same
+    // moment.
     await this.ensureNamespaces()
     await this.ensureServiceCidr()
     const clusterIp = serviceIpOf(SERVICE_RANGE).text

@@ -15,9 +15,9 @@ import type { ProcessClock } from './process.ts'
 const OVER = new Error('over')
 const RESET = new Error('connection reset')
 
-/** How long a request without its own timeout waits, in milliseconds, as in `HttpTransport`. */
+/** How long a request without its own timeout waits, in milliseconds: the default of `HttpTransport`. */
 const TIMEOUT_MS = 10_000
-/** How long the two etcd checks of /readyz take if etcd does not answer: two seconds each, one after the other. */
+/** How long the two etcd checks of /readyz take if etcd does not answer, in seconds: two each, one after the other. */
 const ETCD_CHECKS_S = 4
 
 /**
@@ -29,7 +29,7 @@ export class SimulatedServer extends Route {
   ready = true
   /** Whether the etcd check of /readyz succeeds. */
   etcdCheck = true
-  /** Whether its /readyz hangs, while all other requests are answered. */
+  /** Whether its /readyz and /livez hang, while all other requests are answered. */
   silent = false
   #unreachable = false
   #frozen = false
@@ -39,7 +39,7 @@ export class SimulatedServer extends Route {
   /** The faults of the requests of its sidecar. */
   readonly faults = new RequestFaults()
   readonly #watches = new Map<AbortController, SentRequest>()
-  /** Whether all requests but /readyz hang. */
+  /** Whether all requests but /readyz and /livez hang. */
   hanging = false
 
   constructor(datastore = new Datastore()) {
@@ -51,7 +51,7 @@ export class SimulatedServer extends Route {
     return this.#serving
   }
 
-  /** Whether requests to this server are answered. */
+  /** Whether the process runs, is not frozen, and is not cut off. Its store may hang nevertheless. */
   get reachable(): boolean {
     return this.#serving && !this.cut && !this.#frozen
   }
@@ -61,7 +61,7 @@ export class SimulatedServer extends Route {
     return this.store.state !== 'ok'
   }
 
-  /** Whether its own etcd member fails: the server then refuses every request. */
+  /** Sets whether its own etcd member fails: the server then answers every request with 500. */
   set storeless(storeless: boolean) {
     this.store.own = storeless ? 'fails' : 'ok'
   }
@@ -97,8 +97,8 @@ export class SimulatedServer extends Route {
   }
 
   /**
-   * Waits until a stalled server continues (`goes on`), its connections are reset (`reset`), or `timeoutMs` has passed
-   * (`timeout`). Without `timeoutMs` it waits without limit.
+   * Waits until the stalled server continues (`goes on`), its connections are reset (`reset`), or `timeoutMs` has
+   * passed (`timeout`). Without `timeoutMs` it waits without limit.
    */
   async untilGoesOn(
     clock: Clock,
@@ -178,7 +178,7 @@ export function simulatedLink(
       const end = await server.untilGoesOn(clock, request.timeoutMs ?? TIMEOUT_MS, signal)
       if (end === 'reset') throw new KubeError('Unreachable', 'connection reset')
       if (end === 'timeout') throw new KubeError('Timeout', 'no answer')
-      // This wait is on the clock of the process: if the process is frozen too, it gets the answer when it thaws.
+      // This wait is on the clock of the process: a frozen process gets the answer when it thaws.
       await latency(clock, random, spikes, signal, server.slowMs)
     }
     if (!server.serving) throw new KubeError('Unreachable', 'connection refused')
@@ -243,7 +243,7 @@ export function simulatedLink(
       const forgetWatch = server.watch(sent, controller, clock)
       return { ...response, stream: relay(response.stream) }
 
-      /** A killed process receives nothing more, not even the end of its connection. */
+      /** Ends the connection of a killed process. Never settles, because the process receives nothing more. */
       function hangUp(): Promise<never> {
         forget()
         forgetWatch()
@@ -305,7 +305,7 @@ interface WatchFrame {
 
 const etcdIsAway = { kind: 'Status', apiVersion: 'v1', status: 'Failure', code: 500, message: 'etcdserver: no leader' }
 
-/** A request in the form that the rules of a server match. */
+/** A request in the form that {@link RequestFaults} reads. */
 function sentOf({ method, path, stream }: ApiRequest): SentRequest {
   return { method, path, isWatch: stream === true }
 }

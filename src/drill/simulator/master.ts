@@ -32,7 +32,7 @@ export interface Host {
   readonly options?: Partial<MasterOptions> | undefined
 }
 
-/** What a host is connected to. */
+/** The environment that all hosts of a fleet share. */
 export interface Surroundings {
   readonly time: VirtualClock
   readonly seed: number

@@ -139,8 +139,9 @@ class FleetTracks {
 }
 
 /**
- * The masters to which the listing or the lease of an address belongs, of the masters `sharing` it at once or one after
- * the other: those for which `does` is true; if there are none, those that are alive; otherwise those that died last.
+ * The masters at which the listing or the lease of an address is shown. `sharing` are all masters with this address.
+ * Those for which `does` is true are chosen; without such a master those that are alive; otherwise those that died
+ * last.
  */
 function heirs(sharing: readonly Member[], does: (status: MemberStatus) => boolean): readonly Member[] {
   const doing = sharing.filter(({ status }) => does(status))
@@ -157,7 +158,7 @@ function newTracks(): Tracks {
   return Object.fromEntries(trackNames.map((name) => [name, new Track()])) as unknown as Tracks
 }
 
-/** How often things happened, in equal parts of the time from 0. */
+/** Counts of occurrences in equal parts of the time from 0. */
 export interface Bins<Kind extends string = string> {
   readonly widthMs: number
   /** How often each kind happened, for each part of the time. */
@@ -173,7 +174,7 @@ export function binWidth(untilMs: number): number {
   return widths.find(fits) ?? Math.ceil(untilMs / MOST_BINS / 60_000) * 60_000
 }
 
-/** Counts happenings in bins. Those before time 0 are left out; those after `untilMs` count in the last bin. */
+/** Counts occurrences in bins. Occurrences before time 0 are left out; those after `untilMs` count in the last bin. */
 export function binned<Kind extends string>(
   kinds: readonly Kind[],
   happenings: readonly { readonly atMs: number; readonly kind: Kind; readonly times?: number }[],

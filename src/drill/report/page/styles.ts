@@ -12,7 +12,7 @@ const colours = {
   held: ['#17703f', '#62c68f'],
   broken: ['#b1221b', '#ff8f86'],
   caution: ['#7a5200', '#e3b153'],
-  // Lines that separate things.
+  // Borders and grid lines.
   line: ['#d8dde2', '#323a42'],
   // In charts: a process; served; listed; leased; amiss; listed although dead.
   life: ['#75818c', '#7f8b97'],

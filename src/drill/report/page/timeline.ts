@@ -15,7 +15,7 @@ import {
 import { counted, type Html, html, markup, percent, seconds } from './html.ts'
 
 /**
- * Limits for the whole page: the most spans, which is also the most rows of tables, and the most marks of faults. They
+ * Limits for the whole page: the most spans, also in the rows of tables, and the most marks of faults. These limits
  * keep the file small, however long the histories are.
  */
 const MOST_SPANS = 1_200

@@ -12,11 +12,12 @@ type Change = { readonly atMs: number } & (
 
 /**
  * The connections of simulated clients between time 0 and `untilMs`, computed from a history. Each client begins a
- * connection every `intervalMs`, whatever the result of earlier ones; the clients take turns at nearly even intervals,
- * with some randomness. Each learns of changes to the EndpointSlice `watchDelayMs` late, as its kube-proxy does, and
- * picks an address of the slice with equal probability. The `state` events determine the outcome: if several masters
- * share an address, one that serves is enough; without a master there is no answer. A connection without an answer for
- * `timeoutMs` is black-holed. Pure; in the order of time.
+ * connection every `intervalMs`, whatever the result of its earlier connections. The clients take turns at nearly even
+ * intervals, with some randomness. Each client learns of a change of the EndpointSlice `watchDelayMs` late, as its
+ * kube-proxy does, and picks an address of the slice with equal probability. The `state` events determine the outcome.
+ * If several masters share an address, one that serves is enough; an address without a master does not answer. A
+ * connection without an answer for `timeoutMs` is black-holed. Served connections are counted by the second. Pure; in
+ * the order of time.
  */
 export function simulateClients(
   events: readonly DrillEvent[],

@@ -9,7 +9,10 @@ export type DrillEvent = { readonly atMs: number } & (
   | { readonly type: 'step'; readonly action: string; readonly masters: readonly string[]; readonly text: string }
   /** The state of a member has changed. */
   | ({ readonly type: 'state'; readonly master: string } & MemberStatus)
-  /** A new version of an object. `addresses` is undefined if the object was deleted. */
+  /**
+   * A new version of an object. `addresses` is undefined if the object was deleted. `by`: the master that wrote it, if
+   * known; `damage`: whether a `damage` step did.
+   */
   | {
       readonly type: 'listed'
       readonly object: 'endpoints' | 'slice'

@@ -179,7 +179,9 @@ export class StandingFaults {
     this.#faults.set(key, faults)
   }
 
-  /** Whether an owner other than `owner` has stopped this master's part. */
+  /**
+   * Whether a fault of an owner other than `owner` has stopped this part of the master; without `owner`, of any owner.
+   */
   isDown(master: string, part: 'sidecar' | 'server', owner?: Owner): boolean {
     const faults = this.#faults.get(`down ${master} ${part}`) ?? []
     return faults.some((fault) => fault.owner !== owner)

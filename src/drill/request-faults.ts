@@ -81,7 +81,10 @@ export function isMet({ only, resource, verb }: RequestFilter, request: SentRequ
  * drills use this class, so that a fault means the same in both. It has no effects except on its own state.
  */
 export class RequestFaults {
-  /** By their content, so that the same rule is not added twice. */
+  /**
+   * By their content, so that the same rule is not added twice. `lost`: the resources of which the rule has lost an
+   * event; `left`: how many more requests have its fault.
+   */
   readonly #rules = new Map<string, { readonly rule: RequestRule; readonly lost: Set<string>; left: number }>()
 
   add(rule: RequestRule): void {

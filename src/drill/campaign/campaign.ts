@@ -113,8 +113,9 @@ export interface CampaignSummary {
   readonly cpuMs: MeanAndMax
   readonly simulatorEvents: MeanAndMax
   /**
-   * One entry for each combination of lease times. `schedules`: how many schedules had it. `flaps`: how often in them
-   * an address left the list while its master was healthy. `flapFree`: how many of them had no flap.
+   * One entry for each combination of lease times. `schedules`: how many schedules had it. `flaps`: how often an
+   * address left the list in these schedules while its master was healthy. `flapFree`: how many of these schedules had
+   * no flap.
    */
   readonly flaps: readonly {
     readonly leaseTtlMs: number

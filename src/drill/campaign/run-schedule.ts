@@ -143,7 +143,7 @@ class Search {
     this.#limit = limit
   }
 
-  /** Ends the scenario shortly after the violation, and removes the steps after that. */
+  /** Ends the scenario shortly after the violation, and removes the steps after its new end. */
   async cutTail(): Promise<void> {
     this.#failureMs ??= await this.#run(this.best)
     if (this.#failureMs === undefined) return

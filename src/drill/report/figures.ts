@@ -327,7 +327,7 @@ class TrafficMeter {
   }
 }
 
-/** The distribution of samples. Those that never ended are counted separately. */
+/** The distribution of samples. Samples that never ended are counted separately. */
 export function distribution(samples: readonly Sample[]): Distribution {
   const sorted = samples.flatMap(({ tookMs }) => (tookMs === undefined ? [] : [tookMs])).sort((a, b) => a - b)
   return {

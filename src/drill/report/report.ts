@@ -69,7 +69,7 @@ export interface Figures {
   readonly deadListedAtEnd: number
   /** How long nobody was listed while a master was healthy. */
   readonly emptyMs: number
-  /** How long at least one address was listed at which no client was served. */
+  /** How long at least one listed address served no client. */
   readonly deadListedMs: number
   readonly fewestListed: number
   readonly connections: {
@@ -106,7 +106,7 @@ export interface Distribution {
 }
 
 export interface Sample {
-  /** Of the masters that have had the address, the one whose state changed last. */
+  /** The master whose state changed last, of all masters that have had the address. */
   readonly master: string
   /**
    * The last action before the sample began, such as `kill`, that named a master of the address or no master at all;

@@ -168,7 +168,7 @@ function shareOf(count: (connections: Figures['connections']) => number): (figur
   return ({ connections }) => percent(connections.total === 0 ? 0 : count(connections) / connections.total)
 }
 
-/** A share as a percentage with two decimals. One that is too small for them is `<0.01`, not zero. */
+/** A share as a percentage with two decimals. A positive share that would round to zero is `<0.01`. */
 function percent(share: number): string {
   return share > 0 && share < 0.00005 ? '<0.01' : (share * 100).toFixed(2)
 }

@@ -82,7 +82,7 @@ export class MappingReader {
     if (input === undefined) return undefined
     const { success, data, error } = parseInput(key.schema, input)
     if (success) return data
-    // Only the wrong type is reported: for a text instead of a list, zod also checks the length, counting letters.
+    // Only the wrong type is reported: for a text instead of a list, zod would also report its length, in letters.
     const ofType = error.issues.find(({ code }) => code === 'invalid_type')
     for (const issue of ofType === undefined ? error.issues : [ofType]) {
       const within = issue.path.filter((step) => typeof step !== 'symbol')

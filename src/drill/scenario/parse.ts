@@ -35,7 +35,7 @@ export function parseScenario(text: string, file: string): Scenario {
   return scenario
 }
 
-/** The masters of a list, or as many default ones as a number says. */
+/** The masters of a list or, for a number, that many default masters. */
 function readMasters(reader: MappingReader, given: number | readonly unknown[] = []): readonly MasterPlan[] {
   const list = typeof given === 'number' ? Array.from({ length: given }, () => ({})) : given
   return list.map((value, index) => {

@@ -45,7 +45,10 @@ function checkFleet(reader: MappingReader, fleet: FleetPlan): void {
   checkTimes(reader, fleet, ['fleet'])
 }
 
-/** Checks the TTL against the interval. Reports a mistake at the TTL, or at the interval if only that is given here. */
+/**
+ * Checks the TTL against the interval. Reports a mistake at the TTL or, if only the interval is given at `path`, at the
+ * interval.
+ */
 function checkTimes(
   reader: MappingReader,
   { leaseTtlMs, reconcileIntervalMs }: Pick<FleetPlan, 'leaseTtlMs' | 'reconcileIntervalMs'>,

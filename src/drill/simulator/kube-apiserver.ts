@@ -214,7 +214,7 @@ class KubeApiserverLife {
     while (!this.#stop.signal.aborted) {
       this.ready = true
       const startedMs = this.clock.monotonicMs()
-      // What fails is tried again at the next tick.
+      // A failed update is tried again at the next tick.
       await this.#updateKubernetesService().catch(() => {})
       await sleep(this.clock, startedMs + INTERVAL_MS - this.clock.monotonicMs(), this.#stop.signal).catch(() => {})
     }

@@ -7,6 +7,7 @@ import { masterOptionsOf } from '../config/master-options.ts'
 import type { Flags } from '../config/resolve.ts'
 import { formatDuration } from '../documents/duration.ts'
 import { InvalidInputError } from '../documents/validation.ts'
+import { membershipTimings } from '../kubernetes-service/membership/timings.ts'
 import { RemoteError } from '../runtime/errors.ts'
 import { auditUser, openApiServer, openSurroundings } from './api-server.ts'
 import { openEtcd } from './etcd-store.ts'
@@ -16,8 +17,8 @@ import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 /**
  * Withdraws this master's address, and prints the result in one line. Resolves with 0 if the address is withdrawn, or
  * stays listed because no other master is ready. Resolves with 1 if there is nothing to withdraw; the line then names
- * what was searched for, and where. Within twice the reconcile interval it retries while the servers do not answer;
- * after that it throws.
+ * what was searched for, and where. While the servers do not answer it retries, for as long as a stop may take
+ * (`leavingMs`); after that it throws.
  */
 export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(flags, withdrawRules)
@@ -38,9 +39,9 @@ export async function execute(flags: Flags): Promise<number> {
   const etcd = await openEtcd(resolved, surroundings)
   const user = auditUser(server, etcd)
   dieOfUnhandled((error) => surroundings.logger.error({ error }, 'unhandled error'))
-  const limitMs = 2 * configuration.reconcileInterval
-  const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(limitMs)])
   const options = masterOptionsOf(configuration, hostname())
+  const { leavingMs: limitMs } = membershipTimings(options)
+  const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(limitMs)])
   let lastFailure = 'the API server did not answer'
   try {
     const { type, reason } = await pRetry(

@@ -63,7 +63,7 @@ const MAX_NAMES = 20
  * server name, like Pods that use the ClusterIP. It reads only the beginning of a long answer.
  */
 export function serverProbe({ ca, clock, timeoutMs = 5_000 }: ServerProbeOptions): ServerProbe {
-  return ({ host, port, names }, signal) => {
+  return async ({ host, port, names }, signal) => {
     signal.throwIfAborted()
     const { promise, resolve, reject } = Promise.withResolvers<ServerAnswer>()
     const agent = new Agent({ keepAlive: false, maxCachedSessions: 0 })
@@ -96,12 +96,14 @@ export function serverProbe({ ca, clock, timeoutMs = 5_000 }: ServerProbeOptions
       })
     })
     sent.end()
-    return promise.finally(() => {
+    try {
+      return await promise
+    } finally {
       clearTimeout(timer)
       signal.removeEventListener('abort', abort)
       sent.destroy()
       agent.destroy()
-    })
+    }
   }
 }
 

@@ -7,6 +7,7 @@ import { exposureOf } from '../../src/commands/run.ts'
 import { type Flags, resolveConfiguration } from '../../src/config/resolve.ts'
 import { certificate, startServer } from '../kube/loopback-server.ts'
 import { writeKubeconfig } from '../peers/kubeconfig.ts'
+import { freePort } from '../peers/ports.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { runProgram, startProgram, whenReady } from './command-line.ts'
 
@@ -131,6 +132,15 @@ suite('run', { concurrency: 2 }, () => {
     assert.ok(asked.length > 0 && asked.every((authorization) => authorization === undefined))
     assert.doesNotMatch(program.stderr(), /secret-of-the-cluster/)
     assert.equal(program.stderr().match(/are not sent to http.* without TLS/g)?.length, 1)
+  })
+
+  test('withdraw has as long as a stop: six seconds where two intervals are shorter', async (t) => {
+    const kubeconfig = join(await tempDir(t), 'kubeconfig')
+    writeKubeconfig(kubeconfig, { server: `http://127.0.0.1:${await freePort()}` })
+    const flags = ['--advertise-address=192.0.2.1', '--lease-ttl=3s', '--reconcile-interval=1s']
+    const { code, stderr } = await runProgram(t, ['withdraw', `--kubeconfig=${kubeconfig}`, ...flags])
+    assert.equal(code, 1)
+    assert.match(stderr.join('\n'), /not withdrawn within 6s: .*connection refused/)
   })
 
   test('a lease store in memory is out of reach of withdraw', async (t) => {

@@ -132,6 +132,8 @@ test('a port where nobody listens is one line, and an aborted probe rejects', as
   const { port } = await listenOnLoopback(t, server)
   const probe = serverProbe({ clock: systemClock })
   await assert.rejects(probe({ host, port, names: [] }, AbortSignal.timeout(50)), { name: 'TimeoutError' })
+  const aborted = probe({ host, port, names: [] }, AbortSignal.abort())
+  await assert.rejects(aborted, { name: 'AbortError' })
   server.close()
   assert.deepEqual(await probe({ host, port: 1, names: [] }, never), {
     type: 'none',

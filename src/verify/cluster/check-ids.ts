@@ -62,7 +62,7 @@ export const checkTexts = {
     repair: 'see what fails in /readyz?verbose',
   },
   'clock-skew': {
-    title: 'The clocks of the API servers differ by no more than five seconds.',
+    title: 'The clock of each API server differs from the median by no more than five seconds.',
     why: 'Certificates, tokens and leases depend on the time: what one server accepts has expired for another.',
     repair: 'synchronise the clocks',
   },

@@ -2,7 +2,6 @@ import { rmSync } from 'node:fs'
 import { glob, mkdtemp, readFile, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join, matchesGlob, relative, resolve } from 'node:path'
-import { PassThrough } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
@@ -22,10 +21,7 @@ interface Tier {
    * start takes most of their time.
    */
   readonly sharing?: string
-  /**
-   * Patterns of files that check how soon something happens. Two run at a time, and beside them the other files at the
-   * lowest priority.
-   */
+  /** Patterns of files that check how soon something happens. They run after the others, two at a time. */
   readonly timed?: readonly string[]
   readonly testTimeoutMs: number
   readonly tierTimeoutMs: number
@@ -48,8 +44,6 @@ const inProcess = {
 const withPeers = { testTimeoutMs: 5 * minute, tierTimeoutMs: 60 * minute, needsPeers: true }
 /** With more files at a time, pauses of the machine would look like faults of the program. */
 const TIMED_CONCURRENCY = 2
-/** How many files run at a time beside the timed ones, which leave nearly one of two processors. */
-const BACKGROUND_CONCURRENCY = 2
 /** How many files share a process. */
 const SHARING = 8
 
@@ -154,11 +148,8 @@ const durations: { readonly file: string; readonly ms: number }[] = []
 /** The files in which at least one test has ended. */
 const tested = new Set<string>()
 const total = { ran: 0, passed: 0, failed: 0 }
-if (timed.length === 0) await runFiles(rest, tier.concurrency)
-else {
-  const inForeground = runFiles(timed, TIMED_CONCURRENCY)
-  await Promise.all([inForeground, ...(rest.length > 0 ? [runFiles(rest, BACKGROUND_CONCURRENCY, inForeground)] : [])])
-}
+if (rest.length > 0) await runFiles(rest, tier.concurrency)
+if (timed.length > 0) await runFiles(timed, TIMED_CONCURRENCY)
 for (const file of sharing) if (!tested.has(file)) problems.push(`no test in ${file}`)
 if (total.ran === 0) problems.push('no test ran')
 if (overall.aborted) problems.push(`not done within ${tier.tierTimeoutMs / minute} minutes`)
@@ -169,18 +160,14 @@ for (const { file, ms } of slow) console.log(`${(ms / 1000).toFixed(0).padStart(
 const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
 console.log(`${tierName}: ${total.passed} passed, ${total.failed} failed, ${files.length} files, ${seconds} s`)
 
-/**
- * Runs test files, prints their results, and adds them to {@link total}. With `inForeground`, the run of other files, these
- * run at the lowest priority, and their results are printed after those of the others.
- */
-async function runFiles(some: readonly string[], concurrency: number, inForeground?: Promise<void>): Promise<void> {
-  const modules = ['test/support/leaks.ts', ...(inForeground !== undefined ? ['test/support/lowest-priority.ts'] : [])]
+/** Runs test files, prints their results, and adds them to {@link total}. */
+async function runFiles(some: readonly string[], concurrency: number): Promise<void> {
   const tests = run({
     files: some.map((file) => resolve(file)),
     concurrency,
     timeout: tier?.testTimeoutMs,
     // Without forceExit, which loses results on their way here. leaks.ts ends a process that something keeps alive.
-    execArgv: [...modules.flatMap((module) => ['--import', resolve(module)]), ...(tier?.execArgv ?? [])],
+    execArgv: ['--import', resolve('test/support/leaks.ts'), ...(tier?.execArgv ?? [])],
     signal: AbortSignal.any([overall, interrupted.signal]),
     ...(options['test-name-pattern'] && { testNamePatterns: options['test-name-pattern'] }),
   })
@@ -208,11 +195,9 @@ async function runFiles(some: readonly string[], concurrency: number, inForegrou
     total.passed += passed
     total.failed += ran - passed - counts.skipped - counts.todo
   })
-  const results = tests.compose(new spec()).pipe(new PassThrough({ highWaterMark: Number.MAX_SAFE_INTEGER }))
-  const print = (): void => void results.pipe(process.stdout, { end: false })
-  if (inForeground === undefined) print()
-  else void inForeground.then(print, print)
-  await finished(results)
+  const printed = tests.compose(new spec())
+  printed.pipe(process.stdout, { end: false })
+  await finished(printed)
 }
 
 /**

@@ -1,7 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
-import { getPriority } from 'node:os'
 import { createInterface } from 'node:readline'
 import type { Owner } from './owner.ts'
 import { guardGroup, killGroup, releaseGroup } from './reaper.ts'
@@ -60,7 +58,6 @@ export class RunningProcess {
     await once(child, 'spawn')
     const pid = child.pid as number
     guardGroup(pid)
-    passOnPriority(pid)
     const running = new RunningProcess(options.name, child, pid)
     owner.after(() => running.kill())
     return running
@@ -133,20 +130,6 @@ export class RunningProcess {
     this.#lines.push(line)
     if (this.#lines.length > keptLines) this.#lines.shift()
     for (const listener of this.#listeners) listener(line)
-  }
-}
-
-/**
- * Gives a session that this process has started its own priority, if that is low. Linux gives each session an equal
- * share of the processors, and compares priorities only within a session (see autogroup in sched(7)).
- */
-function passOnPriority(pid: number): void {
-  const priority = getPriority()
-  if (priority <= 0) return
-  try {
-    writeFileSync(`/proc/${pid}/autogroup`, `${priority}`)
-  } catch {
-    // Not Linux, or a kernel that compares all processes.
   }
 }
 

@@ -46,6 +46,30 @@ describe('built-in drills on real processes', () => {
     })
   }
 
+  test('a master whose own etcd is dead leaves while others serve, and comes back', async () => {
+    const { code, report, said } = await drill(
+      owner,
+      cluster,
+      `apiVersion: apiserver-bootstrap/v1alpha1
+kind: Drill
+description: For a test.
+name: own-etcd
+fleet:
+  masters: 3
+  leaseTtl: 3s
+  reconcileInterval: 1s
+duration: 40s
+steps:
+  - { at: 7s, action: own-etcd-dead, masters: [master-2], how: fails, for: 15s }
+`,
+    )
+    const [variant] = report?.variants ?? []
+    assert.ok(variant, said)
+    for (const { violations } of variant.runs) assert.deepEqual(violations, [])
+    assert.equal(code, 0, said)
+    assert.equal(variant.figures.fewestListed, 2)
+  })
+
   test("with kube-apiserver's own reconciler a dead master stays until its lease has ended and another looks", async (t) => {
     const { code, report, said } = await drill(owner, cluster, 'crash', ['--reconciler=kube-apiserver'])
     const [variant] = report?.variants ?? []

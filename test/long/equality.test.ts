@@ -10,6 +10,10 @@ import { startsOf } from '../real/equality/starts.ts'
 describeEquality('kube-apiserver and this program make the same of whatever they find at their start', {
   moment: 'at start',
 })
+describeEquality('kube-apiserver and this program make the same of whatever three masters find', {
+  moment: 'running',
+  only: (_, mode) => mode === 'master-count 3',
+})
 
 describe('kube-apiserver makes the same every 10 s as every 200 ms', { concurrency: modeNames.length }, () => {
   const owner = openOwner({ after })

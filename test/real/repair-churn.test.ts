@@ -25,9 +25,9 @@ import { followAllocations, wronglyFreed } from './allocation-history.ts'
 const withinMs = 30_000
 // As long as it takes for so many, however slow the machine is.
 const leastMs = 10_000
-const mostMs = 90_000
+const mostMs = 60_000
 const workers = 8
-const enoughInterleavings = 100
+const enoughInterleavings = 60
 /** A machine that is slow for as long as it may take still has to show so many. */
 const leastInterleavings = 20
 // Wide: a port whose bit is taken away here is free for a moment, and is seldom given to the next Service then.

@@ -4,7 +4,7 @@ import { type Etcd, startEtcd } from '../../peers/etcd.ts'
 import { openOwner } from '../../peers/owner.ts'
 import { differenceIn, type Moment } from './differences.ts'
 import type { ListState } from './list-state.ts'
-import { modeNames } from './modes.ts'
+import { type ModeName, modeNames } from './modes.ts'
 import { Ours, Upstream } from './sides.ts'
 import { startsOf } from './starts.ts'
 
@@ -17,7 +17,7 @@ const timeout = 60 * 60_000
  */
 export function describeEquality(
   title: string,
-  { moment, only }: { readonly moment: Moment; readonly only?: readonly string[] },
+  { moment, only }: { readonly moment: Moment; readonly only?: (start: string, mode: ModeName) => boolean },
 ): void {
   describe(title, { concurrency: modeNames.length, timeout }, () => {
     const owner = openOwner({ after })
@@ -36,7 +36,7 @@ export function describeEquality(
         })
 
         for (const start of startsOf(mode)) {
-          if (only?.includes(start.name) === false) continue
+          if (only?.(start.name, mode) === false) continue
           const difference = differenceIn(start.name, mode, moment)
           test(difference === undefined ? start.name : `${start.name} (a difference)`, async () => {
             const [upstreamEnd] = await Promise.all([upstream.endOf(start, moment), ours.settle(start, moment)])

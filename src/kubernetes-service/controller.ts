@@ -187,14 +187,14 @@ export class KubernetesServiceController {
     // If only the IP families differ, another master may have written them because it knows of a member that has just
     // joined or left. So we read the members again.
     const isOfFamilies = this.#serviceWriter.isSatisfied(cached, { ...demand, stack: 'as-found' })
-    if (isOfFamilies) await this.#readMembers(signal).catch(() => {})
+    if (isOfFamilies) await this.#refreshMembers(signal).catch(() => {})
     await this.#serviceWriter.reconcile(cached, this.#demand(), signal)
   }
 
   async #reconcileEndpoints(reasons: ReadonlySet<ReconcileReason<'objects'>>, signal: AbortSignal): Promise<void> {
     const { reconciler, address } = this.#options
     const onlyObjects = reasons.size === 1 && reasons.has('objects')
-    if (!onlyObjects) await this.#readMembers(signal)
+    if (!onlyObjects) await this.#refreshMembers(signal)
     this.#noteDemand()
     this.#reportForeignPorts()
     if (address === undefined || reconciler.isSatisfied?.(this.#observed, this.#ports, this.#portsAgreed())) return
@@ -210,9 +210,9 @@ export class KubernetesServiceController {
     }
   }
 
-  async #readMembers(signal: AbortSignal): Promise<void> {
+  async #refreshMembers(signal: AbortSignal): Promise<void> {
     try {
-      await this.#options.reconciler.readMembers?.(signal)
+      await this.#options.reconciler.refreshMembers?.(signal)
       this.#known = true
     } catch (error) {
       this.#known = false

@@ -35,7 +35,7 @@ export class Members implements ListReconciler {
   seen: ObservedEndpoints | undefined
   corrects: boolean | undefined
 
-  async readMembers(signal: AbortSignal): Promise<void> {
+  async refreshMembers(signal: AbortSignal): Promise<void> {
     this.reads++
     await this.read(signal)
   }

@@ -53,7 +53,7 @@ async function run({ given, call, expect }: LeaseReconcilerCase): Promise<void> 
       case 'stop':
         break
       case 'remove': {
-        await reconciler.readMembers(signal)
+        await reconciler.refreshMembers(signal)
         const out = await reconciler.stop('always', signal)
         assert.equal(out === 'not-listed' ? 'LeaseNotFound' : undefined, expect.error?.reason)
         break

@@ -38,7 +38,7 @@ async function run({ given, call, expect }: MasterCountReconcilerCase): Promise<
   for (const step of call.steps) {
     switch (step) {
       case 'reconcile':
-        await reconciler.readMembers(signal)
+        await reconciler.refreshMembers(signal)
         await reconciler.reconcileEndpoints(ip, call.endpointPorts, call.reconcilePorts === true, signal)
         break
       case 'stop':

@@ -169,7 +169,7 @@ export class MembershipRunner implements ListReconciler {
     await abortable(this.#hasJoined.promise, signal)
     if (this.#state.phase.type !== 'listed') return
     await this.#options.adapter.reconcile(async (stored) => {
-      await this.readMembers(signal)
+      await this.refreshMembers(signal)
       const plan = this.#plan(stored, reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts)
       // Only this master lives, and its lease will soon be created again: nothing to do, and no failure.
       return plan.endpoints.type === 'refuse' && isHeldBack(this.#state) ? undefined : plan
@@ -182,7 +182,7 @@ export class MembershipRunner implements ListReconciler {
     return this.#options.adapter.isSettled(this.#plan(observed, reconcilePorts), observed)
   }
 
-  async readMembers(signal: AbortSignal): Promise<void> {
+  async refreshMembers(signal: AbortSignal): Promise<void> {
     const sentAtMs = this.#nowMs
     this.#read(sentAtMs, await this.#options.leases.list(signal), false)
   }
@@ -327,7 +327,7 @@ export class MembershipRunner implements ListReconciler {
     const signal = this.#signal as AbortSignal
     try {
       const isWritten = await adapter.reconcile(async (stored) => {
-        await this.readMembers(signal)
+        await this.refreshMembers(signal)
         if (needsOthers && othersReady(this.#state.fleet.leases, holder).length === 0) return undefined
         // The remaining masters decide about their ports.
         return this.#plan(stored, false, mayEmpty)

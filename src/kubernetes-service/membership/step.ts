@@ -69,7 +69,7 @@ export function startMembership(self: Holder): Membership {
 export function step(before: Membership, input: MembershipInput, nowMs: number, timings: MembershipTimings): Step {
   const effects: MembershipEffect[] = []
   const turn: Turn = { nowMs, timings, effects }
-  let state = trusting(take(before, input, turn), turn)
+  let state = endRecovery(take(before, input, turn), turn)
   if (state.fleet.isReadDue && state.phase.type !== 'starting' && state.phase.type !== 'out') {
     state = read(state, turn)
   }
@@ -109,7 +109,7 @@ export function isHeldBack({ lease }: Membership): boolean {
   return lease.missing && lease.contention.phase === 'backing-off'
 }
 
-function trusting(state: Membership, { nowMs, effects }: Turn): Membership {
+function endRecovery(state: Membership, { nowMs, effects }: Turn): Membership {
   const { trust } = state.lease
   if (trust.type !== 'recovering' || nowMs < trust.untilAtMs) return state
   // From now on a newcomer lists no address whose lease it has not read.
@@ -191,7 +191,7 @@ function earlierLife({ fleet, self }: Membership): Holder | undefined {
 /** The next actions of a master with a lease: renew, state its server's readiness, prove that others are gone. */
 function nextListed(before: Membership, turn: Turn): Membership {
   const { nowMs, timings } = turn
-  let state = departing(quieted(before, turn), nowMs)
+  let state = updateDeparture(endContention(before, turn), nowMs)
   const { lease, fleet, server } = state
   // The expiry of a lease is certain only if a read after the margin does not show it.
   const isReadDue = fleet.missing.some((one) => isProved(one, nowMs, timings) && isDecided(state, one.lease))
@@ -214,7 +214,7 @@ function nextListed(before: Membership, turn: Turn): Membership {
     // A master with a dead server lets its lease expire. Until then its record confirms no departure of another master.
     if (server.serving) return state
   }
-  if (lease.missing || says(wanted, state.self)) return state
+  if (lease.missing || statesAll(wanted, state.self)) return state
   return request(state, 'mark', wanted, turn)
 }
 
@@ -247,7 +247,7 @@ function renewalDueAtMs(state: Membership, timings: MembershipTimings): number {
 }
 
 /** Begins or cancels this master's own departure because of unreadiness. */
-function departing(state: Membership, nowMs: number): Membership {
+function updateDeparture(state: Membership, nowMs: number): Membership {
   const { phase, server, departures } = state
   if (phase.type !== 'listed') return state
   const wants = isFailing(server.readiness, nowMs)
@@ -305,7 +305,7 @@ function isOver({ lease }: Membership, { nowMs, timings }: Now): boolean {
 }
 
 /** Whether the written record has the wanted state, departure and confirmations. More confirmations do no harm. */
-function says(wanted: Holder, written: Holder): boolean {
+function statesAll(wanted: Holder, written: Holder): boolean {
   return (
     wanted.state === written.state &&
     wanted.departure === written.departure &&
@@ -314,7 +314,7 @@ function says(wanted: Holder, written: Holder): boolean {
 }
 
 /** Ends the contention for the lease when no other client has deleted it for `FIGHT.quietMs`. */
-function quieted(state: Membership, turn: Turn): Membership {
+function endContention(state: Membership, turn: Turn): Membership {
   const { contention, missing } = state.lease
   if (missing || contention.phase === 'calm') return state
   return contended(state, 'in-sync', turn)

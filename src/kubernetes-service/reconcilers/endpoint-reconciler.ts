@@ -25,7 +25,7 @@ export interface ObservedEndpoints {
 /**
  * Decides which addresses `default/kubernetes` lists, and writes them, while this master runs.
  *
- * Calls of {@link reconcileEndpoints} never overlap, but {@link readMembers} may run beside one. A rejected call is
+ * Calls of {@link reconcileEndpoints} never overlap, but {@link refreshMembers} may run beside one. A rejected call is
  * repeated: at once after each of the first three conflicts in a row, otherwise after a growing delay of at most 1.5 s.
  * After a permanent refusal, a change shortens that delay, but not below a quarter of a second.
  */
@@ -48,7 +48,7 @@ export interface ListReconciler {
    */
   isSatisfied?(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean
   /** Reads the members from the store, for {@link isSatisfied}, {@link portsAgreed} and {@link isDualStack}. */
-  readMembers?(signal: AbortSignal): Promise<void>
+  refreshMembers?(signal: AbortSignal): Promise<void>
   /** Whether all members are known to want the same ports. Left out: true. */
   portsAgreed?(): boolean
   /**

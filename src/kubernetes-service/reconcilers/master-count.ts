@@ -102,7 +102,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
    * Reads the list and begins a new interval: a place that others have taken may be claimed now, and the number of
    * corrections starts anew.
    */
-  async readMembers(signal: AbortSignal): Promise<void> {
+  async refreshMembers(signal: AbortSignal): Promise<void> {
     const { address, count, logger } = this.#options
     this.#lastRead = await this.#options.adapter.getEndpoints(signal)
     this.#displaced = isDisplaced(this.#lastRead, address.text, count)

@@ -84,7 +84,7 @@ test('an outage of the store ends for a master that lets its lease expire, becau
   one.link.loses = 'nothing'
   await time.advance(15_000)
   // As the controller does at each interval.
-  await one.runner.readMembers(signal)
+  await one.runner.refreshMembers(signal)
   assert.deepEqual(await addressesOf(leases), ['192.0.2.2'])
   assert.equal(one.availability.available, true)
   await Promise.all([one.kill(), two.kill()])
@@ -98,7 +98,7 @@ test('an outage of the store lasts while its renewals get no answer, although it
   await time.advance(3_000)
   for (let read = 0; read < 20; read++) {
     await time.advance(10_000)
-    await one.runner.readMembers(signal)
+    await one.runner.refreshMembers(signal)
     assert.equal(one.availability.available, false)
   }
   one.link.loses = 'nothing'

@@ -52,7 +52,7 @@ async function setUp() {
         reconciler,
         warnings: () => logger.lines.filter(({ level }) => level === 'warn').length,
         async look(cause) {
-          if (cause === 'interval') await reconciler.readMembers(signal)
+          if (cause === 'interval') await reconciler.refreshMembers(signal)
           const [seen] = (await api.list(endpoints)).items
           const [slice] = (await api.list(endpointSlices)).items
           if (reconciler.isSatisfied({ endpoints: seen, slice, secondSlices: [] }, ports, reconciler.portsAgreed()))

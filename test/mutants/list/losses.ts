@@ -43,9 +43,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     broken: 'A master that leaves reads the leases before the list that it writes.',
     file: 'kubernetes-service/membership/runner.ts',
     text: `      const isWritten = await adapter.reconcile(async (stored) => {
-        await this.readMembers(signal)
+        await this.refreshMembers(signal)
 `,
-    instead: `      await this.readMembers(signal)
+    instead: `      await this.refreshMembers(signal)
       const isWritten = await adapter.reconcile(async (stored) => {
 `,
     tests: ['bootstrap/leaving.test.ts'],

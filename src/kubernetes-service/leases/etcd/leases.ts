@@ -89,7 +89,7 @@ export class EtcdLeases implements MasterLeases {
   /** The two keys of this master. */
   #own: { readonly lease: GuardedKey; readonly record: GuardedKey } | undefined
   /** Whether this process has written its record before. */
-  #hasSpoken = false
+  #hasWrittenRecord = false
   /** Whether the first write of this process replaced the record of an earlier life. */
   #isSuccessor = false
   /** Whether this master must have no lease, because it is unready or leaving. */
@@ -204,7 +204,7 @@ export class EtcdLeases implements MasterLeases {
     let grants: Grants | undefined = await this.#grant(listed, RECORD_OUTLASTS_S, beganMs, signal)
     let before = lease.last
     let changed = false
-    const isFirst = !this.#hasSpoken
+    const isFirst = !this.#hasWrittenRecord
     for (;;) {
       grants = await this.#writeRecord(record, holder, grants, signal)
       if (grants === undefined) return
@@ -307,7 +307,7 @@ export class EtcdLeases implements MasterLeases {
       const again = this.#grantAgain(grants, signal)
       before = await record.read(signal)
       const stored = before && decodeRecord(before.value)
-      if (!this.#hasSpoken && stored !== undefined) {
+      if (!this.#hasWrittenRecord && stored !== undefined) {
         this.#isSuccessor = true
         const isUnready = stored.state === 'unready'
         const written = isUnready ? await lease.read(signal) : undefined
@@ -318,9 +318,9 @@ export class EtcdLeases implements MasterLeases {
       if (before === undefined || !this.#yields(stored, holder)) continue
       // Without a lease, a record that this life finds before its first write is of an earlier life. If its start is
       // later, the host's clock was set back.
-      if (this.#hasSpoken || (await lease.read(signal)) !== undefined) return undefined
+      if (this.#hasWrittenRecord || (await lease.read(signal)) !== undefined) return undefined
     }
-    this.#hasSpoken = true
+    this.#hasWrittenRecord = true
     return grants
   }
 

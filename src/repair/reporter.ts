@@ -196,7 +196,7 @@ export class RepairReporter {
   readonly #options: RepairReporterOptions
   readonly metrics: RepairMetrics
   /** The identities of reported findings that still exist. */
-  #standing = new Set<string>()
+  #reported = new Set<string>()
 
   /** Records the writes that a person requested. */
   readonly audit: AuditTrail
@@ -213,22 +213,22 @@ export class RepairReporter {
    */
   report(findings: readonly Finding[], { full }: { readonly full: boolean }): void {
     const { events } = this.#options
-    const standing = full ? new Set<string>() : this.#standing
+    const reported = full ? new Set<string>() : this.#reported
     const fresh: Finding[] = []
-    const tellable: Finding[] = []
+    const recordable: Finding[] = []
     for (const finding of findings) {
       const identity = identityOf(finding)
-      const known = this.#standing.has(identity)
+      const known = this.#reported.has(identity)
       if (!known) fresh.push(finding)
       if (full || !known) {
         this.metrics.found(finding)
-        if (finding.regarding !== undefined) tellable.push(finding)
+        if (finding.regarding !== undefined) recordable.push(finding)
       }
-      standing.add(identity)
+      reported.add(identity)
     }
-    this.#standing = standing
+    this.#reported = reported
     this.#log(fresh)
-    for (const { reason, note, regarding } of tellable.slice(0, MAX_SINGLE_REPORTS)) {
+    for (const { reason, note, regarding } of recordable.slice(0, MAX_SINGLE_REPORTS)) {
       if (regarding === undefined) continue
       events.record({ regarding: referenceTo(regarding), type: 'Warning', reason, action: repairReasons[reason], note })
     }
@@ -237,7 +237,7 @@ export class RepairReporter {
   /** Counts a finding as repaired. If it occurs again, it is a new finding. */
   repaired(finding: Finding): void {
     if (this.#options.dryRun === true) return
-    this.#standing.delete(identityOf(finding))
+    this.#reported.delete(identityOf(finding))
     this.metrics.repaired(finding)
   }
 

@@ -88,9 +88,9 @@ export class IpAddressWriter {
     const due = new Set(this.#unverified)
     const later = new Set<string>()
     for (const name of names) {
-      const orphanedMs = this.#orphanedSince(name)
-      if (orphanedMs === undefined) continue
-      if (orphanedMs >= MAX_RELEASE_DELAY_MS) due.add(name)
+      const orphanedForMs = this.#orphanedForMs(name)
+      if (orphanedForMs === undefined) continue
+      if (orphanedForMs >= MAX_RELEASE_DELAY_MS) due.add(name)
       else later.add(name)
     }
     const made = [...due].map((name) => [name, this.#made.get(name)] as const).filter(isMade)
@@ -114,7 +114,7 @@ export class IpAddressWriter {
   }
 
   /** For how long no Service has had the address of a created IPAddress, in milliseconds; undefined for any other. */
-  #orphanedSince(name: string): number | undefined {
+  #orphanedForMs(name: string): number | undefined {
     const { clock, current, holdersOf } = this.#options
     const made = this.#made.get(name)
     if (made === undefined || this.#unverified.has(name)) return undefined

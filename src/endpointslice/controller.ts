@@ -97,7 +97,7 @@ export class EndpointSliceController implements WorkloadController {
       api,
       tracker: this.#tracker,
       written: (operation) => metrics.changed(operation),
-      notFound: (key) => this.#queue.add(key, UNSEEN_MS),
+      onSliceGone: (key) => this.#queue.add(key, UNSEEN_MS),
     })
     this.#orphans = new OrphanedSlices({ ...options, writer: this.#writer })
     this.#changes = new SliceChanges({
@@ -229,7 +229,7 @@ export class EndpointSliceController implements WorkloadController {
   async #deleteAll(service: Service, slices: readonly EndpointSlice[], signal: AbortSignal): Promise<readonly Error[]> {
     const errors: Error[] = []
     for (const slice of slices) {
-      errors.push(...(await failuresOf(this.#writer.deleteOfOtherType(service, slice, signal))))
+      errors.push(...(await failuresOf(this.#writer.deleteUnwanted(service, slice, signal))))
     }
     return errors
   }

@@ -11,7 +11,7 @@ import type { SliceWriter } from './slice-writer.ts'
  */
 export const ORPHAN_GRACE_MS = 10_000
 
-export interface OrphansQuestion {
+export interface OrphansInput {
   readonly serviceKey: string
   /** The uid of the Service with that key, undefined when there is none. */
   readonly serviceUid: string | undefined
@@ -32,15 +32,15 @@ export interface OrphansPlan {
 }
 
 /** Decides which slices are deleted because their Service is gone. Pure. */
-export function planOrphans(question: OrphansQuestion): OrphansPlan {
-  const { nowMs } = question
+export function planOrphans(input: OrphansInput): OrphansPlan {
+  const { nowMs } = input
   const due: EndpointSlice[] = []
   const orphanedAtMs = new Map<string, number>()
   let waitMs: number | undefined
-  for (const slice of question.slices) {
-    if (!isOrphan(slice, question)) continue
+  for (const slice of input.slices) {
+    if (!isOrphan(slice, input)) continue
     const uid = slice.metadata?.uid ?? ''
-    const sinceMs = question.orphanedAtMs.get(uid) ?? nowMs
+    const sinceMs = input.orphanedAtMs.get(uid) ?? nowMs
     orphanedAtMs.set(uid, sinceMs)
     const leftMs = sinceMs + ORPHAN_GRACE_MS - nowMs
     if (leftMs <= 0) due.push(slice)
@@ -53,7 +53,7 @@ export function planOrphans(question: OrphansQuestion): OrphansPlan {
  * Whether all owners of the slice are earlier Services with this key. A slice without an owner is not an orphan. A
  * slice that has other owners too is left to a garbage collector.
  */
-function isOrphan({ metadata }: EndpointSlice, { serviceKey, serviceUid }: OrphansQuestion): boolean {
+function isOrphan({ metadata }: EndpointSlice, { serviceKey, serviceUid }: OrphansInput): boolean {
   const owners = metadata?.ownerReferences ?? []
   const { name } = refOfKey(serviceKey)
   return (
@@ -95,17 +95,17 @@ export class OrphanedSlices {
     signal: AbortSignal,
   ): Promise<number | undefined> {
     const { clock, writer } = this.#options
-    const question = {
+    const input = {
       serviceKey,
       serviceUid: service?.metadata?.uid,
       slices,
       orphanedAtMs: this.#orphanedAtMs.get(serviceKey) ?? new Map(),
       nowMs: clock.monotonicMs(),
     }
-    const plan = planOrphans(question)
+    const plan = planOrphans(input)
     this.#remember(serviceKey, plan)
     if (plan.due.length === 0) return plan.waitMs
-    const live = planOrphans({ ...question, serviceUid: await this.#liveUid(serviceKey, signal), slices: plan.due })
+    const live = planOrphans({ ...input, serviceUid: await this.#liveUid(serviceKey, signal), slices: plan.due })
     for (const slice of live.due) await writer.deleteOrphan(slice, signal)
     // If the live read found the owner, the copy of the Services is old. We check again, because no event follows if
     // that Service is deleted before the copy receives it.

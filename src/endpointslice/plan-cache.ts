@@ -2,7 +2,7 @@ import type { EndpointSlice, Pod, Service } from '../kube/resources.ts'
 import { DesiredEndpoints, type DesiredEndpointsOptions } from './desired-endpoints.ts'
 import type { AddressType } from './slice.ts'
 
-interface MemoryQuestion extends DesiredEndpointsOptions {
+interface MemoryInput extends DesiredEndpointsOptions {
   readonly pods: readonly Pod[]
   /** Changes whenever a Node appears, disappears or moves to another zone. */
   readonly nodesVersion: number
@@ -30,18 +30,18 @@ export class SlicesMemory {
   readonly #known = new Map<AddressType, Known>()
 
   /** The cached state of an address type, updated with the Pods. */
-  recall(question: MemoryQuestion): Remembered {
-    const known = this.#known.get(question.addressType)
-    if (known !== undefined && update(known, question)) return known
-    const fresh = remembered(question)
-    this.#known.set(question.addressType, fresh)
+  recall(input: MemoryInput): Remembered {
+    const known = this.#known.get(input.addressType)
+    if (known !== undefined && update(known, input)) return known
+    const fresh = remembered(input)
+    this.#known.set(input.addressType, fresh)
     return fresh
   }
 }
 
-function remembered(question: MemoryQuestion): Known {
-  const { service, nodesVersion, pods } = question
-  const desired = new DesiredEndpoints(question)
+function remembered(input: MemoryInput): Known {
+  const { service, nodesVersion, pods } = input
+  const desired = new DesiredEndpoints(input)
   for (const pod of pods) desired.add(pod)
   const settledByPorts = new Map<string, InSyncSlices>()
   return {
@@ -62,7 +62,7 @@ function remembered(question: MemoryQuestion): Known {
 }
 
 /** Updates the cached state. Returns false if a new state must be computed, or is cheaper than the update. */
-function update(known: Known, { service, nodesVersion, pods }: MemoryQuestion): boolean {
+function update(known: Known, { service, nodesVersion, pods }: MemoryInput): boolean {
   const { desired, settledByPorts } = known
   if (known.service !== service || known.nodesVersion !== nodesVersion || desired.leftOut.length > 0) return false
   const changes = changedPods(known.pods, pods)

@@ -15,7 +15,7 @@ export interface SliceWriterOptions {
    * Called with the key of the Service when the server answers a deletion with NotFound or Conflict. If the server has
    * the slice nevertheless, no event follows, so the Service must be synced again after `UNSEEN_MS`.
    */
-  readonly notFound: (serviceKey: string) => void
+  readonly onSliceGone: (serviceKey: string) => void
 }
 
 /** How many slices of a Service are written at the same time, at most. Upstream writes one after the other. */
@@ -73,7 +73,7 @@ export class SliceWriter {
    * does not manage the Service.
    * @throws SliceWriteError, or the error of the request itself if `signal` is aborted.
    */
-  async deleteOfOtherType(service: Service, slice: EndpointSlice, signal: AbortSignal): Promise<void> {
+  async deleteUnwanted(service: Service, slice: EndpointSlice, signal: AbortSignal): Promise<void> {
     try {
       await this.#write({ type: 'delete', slice }, signal)
     } catch (error) {
@@ -119,7 +119,7 @@ export class SliceWriter {
   }
 
   async #write(action: SliceAction, signal: AbortSignal): Promise<void> {
-    const { api, tracker, notFound } = this.#options
+    const { api, tracker, onSliceGone } = this.#options
     switch (action.type) {
       case 'create':
         tracker.update(await api.create(endpointSlices, action.slice, { signal }))
@@ -135,7 +135,7 @@ export class SliceWriter {
           // With these codes the slice is gone, or another one has its name.
           if (!isKubeError(error, 'NotFound', 'Conflict')) throw error
           const serviceKey = serviceKeyOf(action.slice)
-          if (serviceKey !== undefined) notFound(serviceKey)
+          if (serviceKey !== undefined) onSliceGone(serviceKey)
         }
         tracker.expectDeletion(action.slice)
       }

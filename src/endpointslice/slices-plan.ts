@@ -74,8 +74,8 @@ export interface SlicesPlan {
  * Decides what must change so that a Service's slices contain exactly the endpoints of its Pods (upstream's
  * `Reconcile`). Pure, except that it updates `topology` and `memory`.
  */
-export function planSlices(question: SlicesInput): SlicesPlan {
-  const { service, slices, topology } = question
+export function planSlices(input: SlicesInput): SlicesPlan {
+  const { service, slices, topology } = input
   const addressTypes = addressTypesOf(service)
   const labels = labelsOfSlices(service, managedByController)
   const unsupported = slices.filter((slice) => !(addressTypes as readonly string[]).includes(slice.addressType))
@@ -83,16 +83,16 @@ export function planSlices(question: SlicesInput): SlicesPlan {
   return {
     addressTypes: addressTypes.map((addressType) => {
       const own = slices.filter((slice) => slice.addressType === addressType)
-      return planAddressType({ ...question, slices: own, addressType, labels })
+      return planAddressType({ ...input, slices: own, addressType, labels })
     }),
     unsupported,
   }
 }
 
 function planAddressType(
-  question: SlicesInput & { readonly addressType: AddressType; readonly labels: Labels },
+  input: SlicesInput & { readonly addressType: AddressType; readonly labels: Labels },
 ): AddressTypePlan {
-  const { service, slices, addressType, labels, maxEndpointsPerSlice } = question
+  const { service, slices, addressType, labels, maxEndpointsPerSlice } = input
   const owned = new Map<string, EndpointSlice[]>()
   const create: EndpointSlice[] = []
   const update: EndpointSlice[] = []
@@ -108,7 +108,7 @@ function planAddressType(
     else group.push(slice)
   }
 
-  const { desired: wanted, settled } = recall(question)
+  const { desired: wanted, settled } = desiredEndpointsOf(input)
   const packings = new Map<string, Packing>()
   let added = 0
   let removed = 0
@@ -139,8 +139,8 @@ function planAddressType(
     packings.set('', { endpoints: 0, slices: 1 })
   }
 
-  const hinted = decideHints(question, { create, update, remove })
-  const writes = planWrites({ ...question, create: hinted.create, update: hinted.update, remove })
+  const hinted = decideHints(input, { create, update, remove })
+  const writes = planWrites({ ...input, create: hinted.create, update: hinted.update, remove })
   return {
     addressType,
     ...writes,
@@ -152,17 +152,17 @@ function planAddressType(
   }
 }
 
-function recall(question: SlicesInput & { readonly addressType: AddressType }): {
+function desiredEndpointsOf(input: SlicesInput & { readonly addressType: AddressType }): {
   readonly desired: DesiredEndpoints
   readonly settled?: (portsKey: string) => InSyncSlices
 } {
-  if (question.memory !== undefined) {
-    const { memory, nodesVersion } = question.memory
-    const remembered = memory.recall({ ...question, nodesVersion })
+  if (input.memory !== undefined) {
+    const { memory, nodesVersion } = input.memory
+    const remembered = memory.recall({ ...input, nodesVersion })
     return { desired: remembered.desired, settled: (key) => remembered.settled(key) }
   }
-  const desired = new DesiredEndpoints(question)
-  for (const pod of question.pods) desired.add(pod)
+  const desired = new DesiredEndpoints(input)
+  for (const pod of input.pods) desired.add(pod)
   return { desired }
 }
 

@@ -41,14 +41,14 @@ test('a slice is an orphan when a Service of its name owns it that is not the pr
 
 test('the grace of each orphan begins when it is first seen, and ends when it is none any more', () => {
   const [a, b] = [sliceOwnedBy([owner], 'a'), sliceOwnedBy([owner], 'b')]
-  const question = { serviceKey: 'other/foo', serviceUid: undefined }
-  const first = planOrphans({ ...question, slices: [a], orphanedAtMs: new Map(), nowMs: 1_000 })
+  const input = { serviceKey: 'other/foo', serviceUid: undefined }
+  const first = planOrphans({ ...input, slices: [a], orphanedAtMs: new Map(), nowMs: 1_000 })
   assert.deepEqual(first, { due: [], orphanedAtMs: new Map([['a', 1_000]]), waitMs: ORPHAN_GRACE_MS })
-  const second = planOrphans({ ...question, ...first, slices: [a, b], nowMs: 4_000 })
+  const second = planOrphans({ ...input, ...first, slices: [a, b], nowMs: 4_000 })
   assert.equal(second.waitMs, ORPHAN_GRACE_MS - 3_000)
-  const third = planOrphans({ ...question, ...second, slices: [a, b], nowMs: 1_000 + ORPHAN_GRACE_MS })
+  const third = planOrphans({ ...input, ...second, slices: [a, b], nowMs: 1_000 + ORPHAN_GRACE_MS })
   assert.deepEqual([third.due, third.waitMs], [[a], 3_000])
-  const returned = planOrphans({ ...question, ...second, serviceUid: 'gone', slices: [a, b], nowMs: 5_000 })
+  const returned = planOrphans({ ...input, ...second, serviceUid: 'gone', slices: [a, b], nowMs: 5_000 })
   assert.deepEqual(returned, { due: [], orphanedAtMs: new Map(), waitMs: undefined })
 })
 

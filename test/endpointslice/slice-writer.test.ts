@@ -20,12 +20,12 @@ async function started() {
   const embedded = await Embedded.started()
   const tracker = new SliceTracker()
   const written: string[] = []
-  const notFound: string[] = []
+  const goneKeys: string[] = []
   const writer = new SliceWriter({
     api: embedded.api,
     tracker,
     written: (operation) => written.push(operation),
-    notFound: (serviceKey) => notFound.push(serviceKey),
+    onSliceGone: (serviceKey) => goneKeys.push(serviceKey),
   })
   const execute = async (actions: readonly SliceAction[]): Promise<boolean> => {
     const [done] = await Promise.all([
@@ -34,11 +34,11 @@ async function started() {
     ])
     return done
   }
-  return { embedded, tracker, written, notFound, execute }
+  return { embedded, tracker, written, goneKeys, execute }
 }
 
 test('creations come first, deletions last, and the tracker knows all of them', async () => {
-  const { embedded, tracker, written, notFound, execute } = await started()
+  const { embedded, tracker, written, goneKeys, execute } = await started()
   const old = await embedded.api.create(endpointSlices, sliceOf('old'))
   const gone = await embedded.api.create(endpointSlices, sliceOf('gone'))
   const created = Array.from({ length: 6 }, (_, index) => sliceOf(`new-${index}`))
@@ -51,7 +51,7 @@ test('creations come first, deletions last, and the tracker knows all of them', 
   assert.deepEqual(written, [...created.map(() => 'create'), 'update', 'delete'])
   assert.equal(tracker.generation(old), 2)
   assert.equal(tracker.generation(gone), -1)
-  assert.deepEqual(notFound, [])
+  assert.deepEqual(goneKeys, [])
 })
 
 test('the first failure ends what has not begun, in upstream’s words', async () => {
@@ -101,7 +101,7 @@ test('a refused creation stops no update, unless that takes away what the new sl
       if (call === 'create') throw refusal
       return of
     }
-    const writer = new SliceWriter({ api, tracker: new SliceTracker(), written: () => {}, notFound: () => {} })
+    const writer = new SliceWriter({ api, tracker: new SliceTracker(), written: () => {}, onSliceGone: () => {} })
     const executing = writer.execute(service, actions, existing, new AbortController().signal)
     await assert.rejects(executing, (error) => {
       assert.ok(error instanceof SliceWriteError && error.cause === refusal)
@@ -114,10 +114,10 @@ test('a refused creation stops no update, unless that takes away what the new sl
 })
 
 test('a slice that is gone already has been deleted', async () => {
-  const { written, notFound, execute } = await started()
+  const { written, goneKeys, execute } = await started()
   assert.equal(await execute([{ type: 'delete', slice: sliceOf('gone') }]), true)
   assert.deepEqual(written, ['delete'])
-  assert.deepEqual(notFound, ['default/web'])
+  assert.deepEqual(goneKeys, ['default/web'])
 })
 
 test('the tracker awaits no deletion that has failed', async () => {
@@ -128,7 +128,7 @@ test('the tracker awaits no deletion that has failed', async () => {
   const tracker = new SliceTracker()
   const kept = { ...sliceOf('kept'), metadata: { ...sliceOf('kept').metadata, uid: 'kept', generation: 1 } }
   tracker.update(kept)
-  const writer = new SliceWriter({ api, tracker, written: () => {}, notFound: () => {} })
+  const writer = new SliceWriter({ api, tracker, written: () => {}, onSliceGone: () => {} })
   const { signal } = new AbortController()
   await assert.rejects(writer.execute(service, [{ type: 'delete', slice: kept }], [], signal), SliceWriteError)
   assert.equal(tracker.isStale('default/web', [kept]), false)
@@ -151,7 +151,7 @@ test('in a namespace that ends a refused creation is no failure, a refused updat
   api.answer = () => {
     throw refusal
   }
-  const writer = new SliceWriter({ api, tracker: new SliceTracker(), written: () => {}, notFound: () => {} })
+  const writer = new SliceWriter({ api, tracker: new SliceTracker(), written: () => {}, onSliceGone: () => {} })
   const { signal } = new AbortController()
   assert.equal(await writer.execute(service, [{ type: 'create', slice: sliceOf('a') }], [], signal), false)
   const update = writer.execute(service, [{ type: 'update', slice: sliceOf('a') }], [], signal)
@@ -164,10 +164,10 @@ test('a slice of an address type that the Service lacks is deleted; what an end 
   api.answer = () => {
     throw cause
   }
-  const writer = new SliceWriter({ api, tracker: new SliceTracker(), written: () => {}, notFound: () => {} })
+  const writer = new SliceWriter({ api, tracker: new SliceTracker(), written: () => {}, onSliceGone: () => {} })
   const end = new AbortController()
-  const failing = writer.deleteOfOtherType(service, sliceOf('web-6'), end.signal)
+  const failing = writer.deleteUnwanted(service, sliceOf('web-6'), end.signal)
   await assert.rejects(failing, (error) => error instanceof SliceWriteError && error.cause === cause)
   end.abort()
-  await assert.rejects(writer.deleteOfOtherType(service, sliceOf('web-6'), end.signal), cause)
+  await assert.rejects(writer.deleteUnwanted(service, sliceOf('web-6'), end.signal), cause)
 })

@@ -122,7 +122,7 @@ class World {
   }
 }
 
-function question(pods: readonly Pod[], slices: readonly EndpointSlice[], max: number, known = nodes): SlicesInput {
+function input(pods: readonly Pod[], slices: readonly EndpointSlice[], max: number, known = nodes): SlicesInput {
   return {
     service,
     pods,
@@ -216,12 +216,12 @@ test('from any slices a plan comes to the desired endpoints, each once, in no mo
       )
       const unsupported = slices.filter(({ addressType }) => addressType === 'FQDN').length
       const world = new World(slices)
-      const writes = world.apply(planSlices(question(pods, slices, max)))
+      const writes = world.apply(planSlices(input(pods, slices, max)))
       assert.deepEqual(slices, frozen, 'what is given is not changed')
       assertRight(pods, world.slices)
       for (const { endpoints } of world.slices) assert.ok((endpoints?.length ?? 0) <= max)
       assert.ok(writes <= naive.reduce((sum, count) => sum + count, unsupported), `${writes} writes, upstream ${naive}`)
-      assert.equal(world.apply(planSlices(question(pods, world.slices, max))), 0)
+      assert.equal(world.apply(planSlices(input(pods, world.slices, max))), 0)
     }),
     { numRuns: 1_000 },
   )
@@ -292,7 +292,7 @@ test('a plan with a memory of the last one comes to the same with as many writes
             }
           }
           const known = nodesVersion % 2 === 0 ? nodes : movedNodes
-          const asked = question([...pods.values()], world.slices, max, known)
+          const asked = input([...pods.values()], world.slices, max, known)
           const plan = planSlices({ ...asked, memory: { memory, nodesVersion } })
           assert.deepEqual(saidBy(plan), saidBy(planSlices(asked)))
           world.apply(plan)

@@ -27,7 +27,7 @@ const pods = ['a', 'b', 'c', 'd'].map((name, index) => ({
   status: { podIPs: [{ ip: `2001:db8::${name}` }], conditions: [{ type: 'Ready', status: 'True' }] },
 })) as unknown as readonly Pod[]
 
-function question(topology: TopologyCache): SlicesInput {
+function input(topology: TopologyCache): SlicesInput {
   const nodeOf = (name: string): Node | undefined => nodes.find(({ metadata }) => metadata?.name === name)
   return { service, pods, nodeOf, slices: [], maxEndpointsPerSlice: 100, triggerTime: undefined, topology }
 }
@@ -35,12 +35,12 @@ function question(topology: TopologyCache): SlicesInput {
 test('the hints of an address type that a Service no longer has are forgotten with its slices', () => {
   const topology = new TopologyCache()
   topology.setNodes(nodes)
-  const [plan] = planSlices(question(topology)).addressTypes
+  const [plan] = planSlices(input(topology)).addressTypes
   const slices = plan?.actions.map(({ slice }) => ({ ...slice, metadata: { ...slice.metadata, name: 'web-1' } })) ?? []
   topology.setNodes([])
   assert.deepEqual(topology.overloadedServices(), ['n/web'])
   const single = { ...service, spec: { ...service.spec, ipFamilies: ['IPv4'] } } as Service
-  const { unsupported } = planSlices({ ...question(topology), service: single, slices: slices as EndpointSlice[] })
+  const { unsupported } = planSlices({ ...input(topology), service: single, slices: slices as EndpointSlice[] })
   assert.deepEqual(unsupported, slices)
   assert.deepEqual(topology.overloadedServices(), [])
 })

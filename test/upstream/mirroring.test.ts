@@ -70,7 +70,7 @@ function assertWrites(plan: Plan, expected: readonly MirrorWrite[]): void {
 
 function eventsOf(plan: Plan): readonly unknown[] {
   if (plan.type === 'withdrawn') return []
-  return plan.complaints.map(({ reason, note }) => ({ type: eventReasons[reason].type, reason, note }))
+  return plan.events.map(({ reason, note }) => ({ type: eventReasons[reason].type, reason, note }))
 }
 
 for (const { name, given, expect } of mirroringReconciler.tables.reconcile) {

@@ -21,7 +21,7 @@ import type { SliceAction } from '../slice-actions.ts'
 import { ServiceSlices } from '../slice-index.ts'
 import { SliceChanges, SliceTracker } from '../slice-tracker.ts'
 import { SliceWriteError, SliceWriter } from '../slice-writer.ts'
-import { hasSelector, type MirrorComplaint, mayBeMirrored, mirroringManager, planMirror } from './mirror-plan.ts'
+import { hasSelector, type MirrorEvent, mayBeMirrored, mirroringManager, planMirror } from './mirror-plan.ts'
 import type { MirroringMetrics } from './mirroring-metrics.ts'
 
 /** As upstream, `batchPeriodMs` applies to changes of slices only: changes of Endpoints are mirrored at once. */
@@ -69,7 +69,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
       api,
       tracker: this.#tracker,
       written: (operation) => metrics.written(operation),
-      notFound: (key) => this.#queue.add(key, UNSEEN_MS),
+      onSliceGone: (key) => this.#queue.add(key, UNSEEN_MS),
     })
     this.#changes = new SliceChanges({
       tracker: this.#tracker,
@@ -150,16 +150,16 @@ export class EndpointSliceMirroringController implements WorkloadController {
       return
     }
     this.#slices.requireCurrent(key, slices, this.#tracker)
-    this.#complain(endpoints, plan.complaints)
+    this.#recordEvents(endpoints, plan.events)
     metrics.planned(key, plan.tally, maxEndpointsPerSubset)
     for (const slice of plan.unchanged) if (!this.#tracker.has(slice)) this.#tracker.update(slice)
     await this.#write(key, plan.actions, slices, signal)
   }
 
-  #complain(endpoints: Endpoints | undefined, complaints: readonly MirrorComplaint[]): void {
+  #recordEvents(endpoints: Endpoints | undefined, events: readonly MirrorEvent[]): void {
     // Items of a list lack apiVersion and kind.
     const regarding = referenceTo({ ...endpoints, apiVersion: 'v1', kind: endpointsResource.kind })
-    for (const { reason, note } of complaints) this.#options.events.record(eventOf(reason, { regarding, note }))
+    for (const { reason, note } of events) this.#options.events.record(eventOf(reason, { regarding, note }))
   }
 
   /** Deletes as many slices as possible, and rejects with the first failure. */

@@ -13,7 +13,7 @@ const leaderElectionAnnotation = 'control-plane.alpha.kubernetes.io/leader'
 const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration'
 
 /** An Event about Endpoints that cannot be mirrored completely. */
-export interface MirrorComplaint {
+export interface MirrorEvent {
   readonly reason: 'InvalidIPAddress' | 'TooManyAddressesToMirror'
   readonly note: string
 }
@@ -36,7 +36,7 @@ export type MirrorPlan =
       readonly actions: readonly SliceAction[]
       /** Slices that are in sync. */
       readonly unchanged: readonly EndpointSlice[]
-      readonly complaints: readonly MirrorComplaint[]
+      readonly events: readonly MirrorEvent[]
       readonly tally: MirrorTally
     }
 
@@ -119,7 +119,7 @@ export function planMirror(observed: {
       ...writes.remove.map((slice) => ({ type: 'delete', slice }) as const),
     ],
     unchanged,
-    complaints: complaintsOf(invalid, skipped, maxEndpointsPerSubset),
+    events: eventsOf(invalid, skipped, maxEndpointsPerSubset),
     tally,
   }
 }
@@ -210,19 +210,19 @@ function sameText(wanted: Labels, found: Labels | null | undefined): boolean {
   return keys.length === Object.keys(found ?? {}).length && keys.every((key) => wanted[key] === found?.[key])
 }
 
-function complaintsOf(invalid: number, skipped: number, max: number): readonly MirrorComplaint[] {
-  const complaints: MirrorComplaint[] = []
+function eventsOf(invalid: number, skipped: number, max: number): readonly MirrorEvent[] {
+  const events: MirrorEvent[] = []
   if (invalid > 0) {
     const note = `Skipped ${invalid} invalid IP addresses when mirroring to EndpointSlices`
-    complaints.push({ reason: 'InvalidIPAddress', note })
+    events.push({ reason: 'InvalidIPAddress', note })
   }
   if (skipped > invalid) {
     const note =
       `A max of ${max} addresses can be mirrored to EndpointSlices per Endpoints subset. ` +
       `${skipped} addresses were skipped`
-    complaints.push({ reason: 'TooManyAddressesToMirror', note })
+    events.push({ reason: 'TooManyAddressesToMirror', note })
   }
-  return complaints
+  return events
 }
 
 interface SliceWrites {

@@ -31,7 +31,7 @@ export function trafficDistributionOf(service: Service): TrafficDistribution | u
 
 /** Sets the desired hints on the endpoints of the slices of one address type, or removes them. */
 export function decideHints(
-  question: {
+  input: {
     readonly service: Service
     readonly slices: readonly EndpointSlice[]
     readonly addressType: AddressType
@@ -43,7 +43,7 @@ export function decideHints(
     readonly remove: readonly EndpointSlice[]
   },
 ): HintedSlices {
-  const { service, slices, addressType, topology } = question
+  const { service, slices, addressType, topology } = input
   const { create, update, remove } = planned
   const serviceKey = keyOfObject(service)
   const info: SliceInfo = {

@@ -118,7 +118,7 @@ test('after a plan another does nothing, whatever the Endpoints and whatever was
         assert.ok(plan.type === 'mirrored' && again.type === 'mirrored')
         assert.deepEqual(again.actions, [])
         assert.equal(again.unchanged.length, slices.length)
-        assert.deepEqual(again.complaints, plan.complaints)
+        assert.deepEqual(again.events, plan.events)
         const fresh = planMirror({ endpoints, service: selectorless, slices: [], maxEndpointsPerSubset: max })
         assert.deepEqual(offers(slices), offers(carryOut([], fresh)), 'what was before leaves no trace')
         const needed = (['IPv4', 'IPv6'] as const).map((type) => {
@@ -194,7 +194,7 @@ test('no slice has more endpoints than the maximum, ready ones come first, and w
     ),
     [[...many(100, 106).map(({ ip }) => `${ip} true`), '192.0.2.10 false', '192.0.2.11 false']],
   )
-  assert.deepEqual(plan.complaints, [
+  assert.deepEqual(plan.events, [
     { reason: 'InvalidIPAddress', note: 'Skipped 1 invalid IP addresses when mirroring to EndpointSlices' },
     {
       reason: 'TooManyAddressesToMirror',

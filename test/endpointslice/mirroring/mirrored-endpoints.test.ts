@@ -71,7 +71,7 @@ test('the maximum counts for each subset; those of one port list share a slice t
   const endpoints = { metadata: { namespace: 'ns', name: 'svc' }, subsets: one }
   const plan = planMirror({ endpoints, service: {}, slices: [], maxEndpointsPerSubset: 1 })
   assert.ok(plan.type === 'mirrored')
-  assert.deepEqual(plan.complaints, [])
+  assert.deepEqual(plan.events, [])
   assert.deepEqual(
     plan.actions.map(({ slice }) => slice.endpoints?.length),
     [1],

@@ -89,7 +89,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['upstream/endpointslice-utils.test.ts'],
   },
   'endpointslice-slice-writer-guard': {
-    broken: 'deleteOfOtherType: drops: if (signal.aborted).',
+    broken: 'deleteUnwanted: drops: if (signal.aborted).',
     file: 'endpointslice/slice-writer.ts',
     text: '      if (signal.aborted) throw error\n',
     instead: '',

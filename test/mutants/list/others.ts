@@ -249,7 +249,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'this.#away = false',
     tests: ['drill/datastore.test.ts'],
   },
-  'a-plan-cache-with-its-first-question': {
+  'a-plan-cache-with-its-first-input': {
     broken: 'Keeps the Pods and slices of the first plan for a Service as long as its plan cache.',
     file: 'endpointslice/desired-endpoints.ts',
     text: `  constructor({ service, nodeOf, addressType }: DesiredEndpointsOptions) {

@@ -55,8 +55,8 @@ export function endpointPort({ name, protocol, appProtocol }: ServicePort, port:
 }
 
 function classesOf(service: Service, pods: readonly Pod[], ports: readonly ServicePort[]): readonly PodClass[] {
-  const tolerant = service.spec?.publishNotReadyAddresses === true
-  const addresses = addressesOf(service, pods, tolerant)
+  const publishesNotReady = service.spec?.publishNotReadyAddresses === true
+  const addresses = addressesOf(service, pods, publishesNotReady)
   const classes = new Map<string, PodClass>()
   // A numeric target port is the same in all Pods. Only a named one must be resolved for each Pod.
   const differ = ports.some(({ targetPort }) => typeof (targetPort as unknown) === 'string')
@@ -66,7 +66,7 @@ function classesOf(service: Service, pods: readonly Pod[], ports: readonly Servi
     if (address === undefined) continue
     const pod = pods[place] as Pod
     if (only === undefined || differ) only = classOf(pod, ports, classes)
-    if (tolerant || isPodReady(pod)) only.ready.push(address)
+    if (publishesNotReady || isPodReady(pod)) only.ready.push(address)
     else only.notReady.push(address)
   }
   return [...classes.values()]
@@ -76,11 +76,13 @@ function classesOf(service: Service, pods: readonly Pod[], ports: readonly Servi
 function addressesOf(
   service: Service,
   pods: readonly Pod[],
-  tolerant: boolean,
+  publishesNotReady: boolean,
 ): readonly (EndpointAddress | undefined)[] {
   const family = familyOf(service)
   return pods.map((pod) =>
-    isEndpoint(pod, tolerant) ? addressOfFamily(pod, family ?? familyOfPod(pod), hasHostname(pod, service)) : undefined,
+    isEndpoint(pod, publishesNotReady)
+      ? addressOfFamily(pod, family ?? familyOfPod(pod), hasHostname(pod, service))
+      : undefined,
   )
 }
 

@@ -121,11 +121,12 @@ test('the subsets of a Service are what packing one subset for each Pod and port
   fc.assert(
     fc.property(service, pods, (service, pods) => {
       const { spec } = service
-      const tolerant = spec?.publishNotReadyAddresses === true
+      const publishesNotReady = spec?.publishNotReadyAddresses === true
       const single: EndpointSubset[] = pods.flatMap((pod) => {
-        const address = isEndpoint(pod, tolerant) ? addressFor(service, pod) : undefined
+        const address = isEndpoint(pod, publishesNotReady) ? addressFor(service, pod) : undefined
         if (address === undefined) return []
-        const listed = tolerant || isPodReady(pod) ? { addresses: [address] } : { notReadyAddresses: [address] }
+        const listed =
+          publishesNotReady || isPodReady(pod) ? { addresses: [address] } : { notReadyAddresses: [address] }
         if (spec?.ports?.length === 0) return spec.clusterIP === 'None' ? [listed] : []
         return (spec?.ports ?? []).flatMap((port) => {
           const number = findPort(pod, port)

@@ -344,10 +344,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['endpoints/old-copy.test.ts'],
   },
   'endpoints-wanted-subsets-flag': {
-    broken: 'tolerant:: says false for true.',
+    broken: 'publishesNotReady:: says false for true.',
     file: 'endpoints/wanted-subsets.ts',
-    text: 'const tolerant = service.spec?.publishNotReadyAddresses === true',
-    instead: 'const tolerant = service.spec?.publishNotReadyAddresses === false',
+    text: 'const publishesNotReady = service.spec?.publishNotReadyAddresses === true',
+    instead: 'const publishesNotReady = service.spec?.publishNotReadyAddresses === false',
     tests: ['endpoints/endpoints-plan.property.test.ts'],
   },
   'endpoints-endpoints-plan-statement': {

@@ -23,7 +23,7 @@ export interface DutyTerm {
 export type DutyCondition =
   | { readonly type: 'healthy' }
   /** The duty has a fault that may pass. */
-  | { readonly type: 'ailing'; readonly sinceMs: number }
+  | { readonly type: 'failing'; readonly sinceMs: number }
   | { readonly type: 'degraded'; readonly reason: string }
 
 /** The symptoms of a duty at one moment. */
@@ -51,8 +51,8 @@ export function nextCondition(
   if (before.type === 'degraded') return before
   if (crashed) return { type: 'degraded', reason: fault }
   if (away) return { type: 'healthy' }
-  const sinceMs = before.type === 'ailing' ? before.sinceMs : nowMs
-  return nowMs - sinceMs >= timeoutMs ? { type: 'degraded', reason: fault } : { type: 'ailing', sinceMs }
+  const sinceMs = before.type === 'failing' ? before.sinceMs : nowMs
+  return nowMs - sinceMs >= timeoutMs ? { type: 'degraded', reason: fault } : { type: 'failing', sinceMs }
 }
 
 interface DutyHealthOptions {

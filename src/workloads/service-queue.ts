@@ -46,7 +46,7 @@ export class ServiceQueue {
   /** For each Service that is being synced: whether a cached object of it has changed since that sync began. */
   readonly #changed = new Map<string, boolean>()
   /** How often in a row the sync of each Service failed while the server was neither away nor busy. */
-  readonly #refusals = new Map<string, number>()
+  readonly #failures = new Map<string, number>()
   /** Services that have failed with an error of the API server since their last successful sync. */
   readonly #failed = new Set<string>()
   #expeditedMs = Number.NEGATIVE_INFINITY
@@ -103,7 +103,7 @@ export class ServiceQueue {
     this.#changed.set(key, false)
     try {
       await sync()
-      this.#refusals.delete(key)
+      this.#failures.delete(key)
       if (this.#failed.delete(key)) this.#recovered()
     } catch (error) {
       if (!(error instanceof StaleCacheError)) throw error
@@ -130,9 +130,9 @@ export class ServiceQueue {
     const retries = this.#queue.numRequeues(key)
     const fields = { service: key, retries, error }
     const isAway = isAwayOrBusy(error)
-    const refusals = isAway ? 0 : (this.#refusals.get(key) ?? 0) + 1
-    this.#refusals.set(key, refusals)
-    if (refusals === MAX_RETRIES + 1) logger.error(fields, 'a Service cannot be synced; retrying')
+    const failures = isAway ? 0 : (this.#failures.get(key) ?? 0) + 1
+    this.#failures.set(key, failures)
+    if (failures === MAX_RETRIES + 1) logger.error(fields, 'a Service cannot be synced; retrying')
     // A conflict is normal, `Availability` logs an outage once, and retries would fill the log.
     else if (isAway || isKubeError(error, 'Conflict') || retries > 0) logger.debug(fields, 'a sync failed')
     else logger.warn(fields, 'a sync failed; trying again')

@@ -16,19 +16,19 @@ import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 
 const well: DutyCondition = { type: 'healthy' }
-const ailing: DutyCondition = { type: 'ailing', sinceMs: 0 }
+const failing: DutyCondition = { type: 'failing', sinceMs: 0 }
 const degraded: DutyCondition = { type: 'degraded', reason: 'refused' }
 const seen = (more: Partial<DutySymptoms>): DutySymptoms => ({ fault: 'refused', crashed: false, away: false, ...more })
 
 const table: readonly [DutyCondition, Partial<DutySymptoms>, nowMs: number, DutyCondition][] = [
   [well, { fault: undefined }, 0, well],
-  [well, {}, 0, ailing],
-  [ailing, {}, 59_999, ailing],
-  [ailing, {}, 60_000, degraded],
-  [ailing, { fault: undefined }, 60_000, well],
-  [ailing, { away: true }, 60_000, well],
+  [well, {}, 0, failing],
+  [failing, {}, 59_999, failing],
+  [failing, {}, 60_000, degraded],
+  [failing, { fault: undefined }, 60_000, well],
+  [failing, { away: true }, 60_000, well],
   [well, { crashed: true }, 0, degraded],
-  [ailing, { crashed: true, away: true }, 1, degraded],
+  [failing, { crashed: true, away: true }, 1, degraded],
   [degraded, { away: true }, 1, degraded],
   [degraded, { fault: 'refused otherwise' }, 1, degraded],
   [degraded, { fault: undefined }, 1, well],

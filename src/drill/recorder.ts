@@ -102,8 +102,8 @@ export class DrillRecorder implements TargetObserver {
       this.#states.set(member.name, status)
       this.#record({ type: 'state', master: member.name, ...status })
     }
-    const { members, leasesStandStill, clock } = this.#target
-    const truth = { nowMs: clock.monotonicMs(), members, leasesStandStill }
+    const { members, leasesCannotExpire, clock } = this.#target
+    const truth = { nowMs: clock.monotonicMs(), members, leasesCannotExpire }
     const observations = {
       listings: this.#listings.splice(0),
       requests: this.#requests.splice(0),

@@ -79,7 +79,7 @@ export interface DrillTarget {
   /** The names of masters that are not expected back. */
   readonly retired: ReadonlySet<string>
   /** Whether no lease can expire now. */
-  readonly leasesStandStill: boolean
+  readonly leasesCannotExpire: boolean
   /**
    * The greatest lateness of the host's timers so far, in milliseconds. @default undefined: simulated timers are never
    * late

@@ -19,7 +19,7 @@ export interface FleetTruth {
   /** All masters that may be listed, including dead ones. Each call must pass the same objects. */
   readonly members: readonly MemberState[]
   /** Whether no lease can expire, because the lease store is down, or no master reaches it. */
-  readonly leasesStandStill: boolean
+  readonly leasesCannotExpire: boolean
 }
 
 /** The observations since the last check, in order. */
@@ -58,7 +58,7 @@ export class FleetChecker {
   #histories: readonly MemberHistory[] = []
   readonly #undamaged: Record<Listing['object'], Listing | undefined> = { endpoints: undefined, slice: undefined }
   readonly #latest: Record<Listing['object'], Listing | undefined> = { endpoints: undefined, slice: undefined }
-  readonly #spoiled: Record<Listing['object'], Listing | undefined> = { endpoints: undefined, slice: undefined }
+  readonly #damaged: Record<Listing['object'], Listing | undefined> = { endpoints: undefined, slice: undefined }
   readonly #since = { endpoints: new Map<string, number>(), slice: new Map<string, number>() }
   readonly #writes: ObservedRequest[] = []
   readonly #writeCounts = new Map<string, number>()
@@ -74,28 +74,28 @@ export class FleetChecker {
   #changedAtMs = 0
   #isChecking = false
   #full: { readonly sinceMs: number; readonly lives: number; readonly allKnow: boolean } | undefined
-  #wasSuspecting = false
+  #wasExpirySuspected = false
 
   constructor({ bounds = defaultBounds }: { readonly bounds?: Bounds } = {}) {
     this.#bounds = bounds
   }
 
   /** Records the state that the fleet has from now on. */
-  note({ nowMs, members, leasesStandStill }: FleetTruth): void {
-    if (leasesStandStill) this.#leasesSinceMs = nowMs
+  note({ nowMs, members, leasesCannotExpire }: FleetTruth): void {
+    if (leasesCannotExpire) this.#leasesSinceMs = nowMs
     const somebodyRenewed = this.#somebodyRenews
-    this.#somebodyRenews = !leasesStandStill && members.some(({ renewing }) => renewing)
+    this.#somebodyRenews = !leasesCannotExpire && members.some(({ renewing }) => renewing)
     if (!this.#somebodyRenews) {
       this.#unrenewed = { sinceMs: somebodyRenewed ? nowMs : this.#unrenewed.sinceMs, untilMs: nowMs }
     }
-    const suspecting = this.#suspecting(nowMs, members)
-    const forget = this.#wasSuspecting && !suspecting
-    this.#wasSuspecting = suspecting
+    const expirySuspected = this.#isExpirySuspected(nowMs, members)
+    const forget = this.#wasExpirySuspected && !expirySuspected
+    this.#wasExpirySuspected = expirySuspected
     for (const member of members) {
       if (this.#present.get(member)?.address !== member.address) this.#begin(member, nowMs)
     }
     for (const history of this.#histories) {
-      history.note(nowMs, leasesStandStill || suspecting)
+      history.note(nowMs, leasesCannotExpire || expirySuspected)
       // If only some masters know which addresses to retain, a retained address may come and go.
       if (forget || this.#full?.allKnow === false) history.forgetOutage()
       this.#changedAtMs = Math.max(this.#changedAtMs, history.changedAtMs)
@@ -131,7 +131,7 @@ export class FleetChecker {
       listedSinceMs: this.#since.slice,
       differSinceMs: this.#differSinceMs,
       missing: this.#missing,
-      spoiled: this.#spoiled,
+      damaged: this.#damaged,
       damagedAtMs: this.#damagedAtMs,
       objectsDamagedAtMs: this.#objectsDamagedAtMs,
       leasesSinceMs: this.#leasesSinceMs,
@@ -167,7 +167,7 @@ export class FleetChecker {
    * a master is frozen, was cut off when etcd became full, or has started since: such a master knows no address to
    * retain. False also if an object was damaged since, and in a fleet with a kube-apiserver.
    */
-  #suspecting(nowMs: number, members: readonly MemberState[]): boolean {
+  #isExpirySuspected(nowMs: number, members: readonly MemberState[]): boolean {
     const full = members.some(({ storeFull }) => storeFull)
     if (!full || members.some(({ kind }) => kind === 'kube-apiserver')) {
       this.#full = undefined
@@ -177,8 +177,8 @@ export class FleetChecker {
     const allKnow = this.#histories.every(({ state }) => !state.running || state.connected)
     this.#full ??= { sinceMs: nowMs, lives, allKnow }
     const slept = members.some(({ frozen }) => frozen)
-    const spoiled = this.#damagedAtMs >= this.#full.sinceMs && this.#damagedAtMs > 0
-    return this.#full.lives === lives && this.#full.allKnow && !slept && !spoiled
+    const damaged = this.#damagedAtMs >= this.#full.sinceMs && this.#damagedAtMs > 0
+    return this.#full.lives === lives && this.#full.allKnow && !slept && !damaged
   }
 
   #countWrites(nowMs: number, requests: readonly ObservedRequest[]): ReadonlyMap<string, number> {
@@ -202,7 +202,7 @@ export class FleetChecker {
     this.#latest[object] = listing
     if (byDamage) {
       this.#damagedAtMs = atMs
-      this.#spoiled[object] = listing
+      this.#damaged[object] = listing
     } else {
       this.#undamaged[object] = listing
       this.#since[object] = new Map(addresses.map((address) => [address, since.get(address) ?? atMs]))

@@ -7,18 +7,18 @@ import {
   leavesForUnready,
   removedByOthers,
   removedWithoutCause,
+  stillOutOfSync,
   stoppedAndListed,
   unreadyAndListed,
-  wrongAfterwards,
 } from './listing-changes.ts'
 import type { Breach, Moment } from './moment.ts'
 import {
   differing,
+  excessiveWrites,
   failed,
+  foreignWriterReports,
   missingNamespaces,
   serviceChanged,
-  suspecting,
-  writingMuch,
   writtenInQuiet,
 } from './objects.ts'
 
@@ -81,7 +81,7 @@ export const invariants = {
   },
   'in-sync-after-the-last-fault': {
     sentence: 'After the last fault exactly the live masters are listed within the bound.',
-    broken: wrongAfterwards,
+    broken: stillOutOfSync,
   },
   'quiet-when-in-sync': {
     sentence: 'While in sync, only leases are written.',
@@ -89,11 +89,11 @@ export const invariants = {
   },
   'writes-bounded': {
     sentence: 'No master writes more often than the bound.',
-    broken: writingMuch,
+    broken: excessiveWrites,
   },
   'nobody-taken-for-a-foreign-writer': {
     sentence: 'No master mistakes another master, or a repair, for a foreign writer.',
-    broken: suspecting,
+    broken: foreignWriterReports,
   },
   'service-stays': {
     sentence: 'A Service that exists stays, with its ClusterIP and its NodePorts.',

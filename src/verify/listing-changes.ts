@@ -1,20 +1,20 @@
 import { confirmationAfterMs } from '../kubernetes-service/membership/timings.ts'
 import type { MemberHistory } from './member-history.ts'
 import {
+  addedAddresses,
   ageOf,
-  areOverFor,
   type Breach,
-  comeTo,
   departureLagMs,
-  goneFrom,
   isUnguarded,
   latenessOf,
   listedNow,
   type Moment,
   mayHaveMissedTick,
+  mustHaveRemoved,
   names,
   observers,
   recoveryMs,
+  removedAddresses,
   type Successor,
   seconds,
   sharesShorterLease,
@@ -69,7 +69,7 @@ export function removedWithoutCause(moment: Moment): readonly Breach[] {
 function goneWithoutCause(moment: Moment): readonly (Breach & { readonly byOthers: boolean })[] {
   const { listings, histories } = moment
   return listings.flatMap((successor) =>
-    goneFrom(successor).flatMap((address) => {
+    removedAddresses(successor).flatMap((address) => {
       const { atMs, object } = successor.listing
       const ageMs = ageOf(successor.listing, histories)
       return histories
@@ -95,7 +95,7 @@ export function addedWithoutCause(moment: Moment): readonly Breach[] {
   return listings.flatMap((successor) => {
     const { atMs, object } = successor.listing
     if (isUnguarded(successor.listing, histories)) return []
-    return comeTo(successor)
+    return addedAddresses(successor)
       .filter((address) => {
         const own = histories.filter((history) => history.address === address)
         if (own.length === 0 && isPossibleMaster(address, successor, moment)) return false
@@ -112,7 +112,7 @@ export function addedWithoutCause(moment: Moment): readonly Breach[] {
 /** Addresses that come and go again although their masters were healthy all the time. */
 export function goneThoughHealthy({ listings, histories }: Moment): readonly Breach[] {
   return listings.flatMap((successor) =>
-    goneFrom(successor).flatMap((address) => {
+    removedAddresses(successor).flatMap((address) => {
       const { atMs, object } = successor.listing
       if (isUnguarded(successor.listing, histories)) return []
       return histories
@@ -142,7 +142,7 @@ function statedAmongUnready({ listings, histories }: Moment): readonly Breach[] 
   return listings.flatMap((successor) => {
     const { atMs, object } = successor.listing
     return histories
-      .filter(({ address }) => goneFrom(successor).includes(address))
+      .filter(({ address }) => removedAddresses(successor).includes(address))
       .filter(({ readiness: { cleanlyUnready: own }, healthySinceMs, lagMs }) => {
         if (own === undefined || healthySinceMs !== own.untilMs || lagMs > 0) return false
         if (own.untilMs - own.sinceMs < RECORDS_READ_MS || atMs - own.untilMs > RESTATED_MS) return false
@@ -174,7 +174,7 @@ function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
   return listings.flatMap((successor) => {
     const { atMs, object } = successor.listing
     return histories
-      .filter(({ address }) => goneFrom(successor).includes(address))
+      .filter(({ address }) => removedAddresses(successor).includes(address))
       .filter((history) => {
         const own = history.readiness.unservingInPlace
         if (own === undefined || history.causeBesideUnready(atMs) !== undefined) return false
@@ -210,7 +210,7 @@ function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
 function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
   return listings.flatMap((successor) => {
     const { listing } = successor
-    const addresses = goneFrom(successor)
+    const addresses = removedAddresses(successor)
     // Another invariant checks empty lists, and a kube-apiserver may have written this one.
     if (addresses.length === 0 || listing.addresses?.length === 0) return []
     const gone = histories.filter(({ address }) => addresses.includes(address))
@@ -237,8 +237,8 @@ function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
  * Whether the writer of a list may retain an unknown address, because a master that could not renew its lease may have
  * it: the writer started, and damage put the address into both lists, while no master could renew.
  */
-function isPossibleMaster(address: string, { listing }: Successor, { histories, spoiled, unrenewed }: Moment): boolean {
-  const { endpoints, slice } = spoiled
+function isPossibleMaster(address: string, { listing }: Successor, { histories, damaged, unrenewed }: Moment): boolean {
+  const { endpoints, slice } = damaged
   const writer = histories.findLast(({ name }) => name === listing.by)
   if (endpoints === undefined || slice === undefined || writer?.kind !== 'apiserver-bootstrap') return false
   if (!endpoints.addresses?.includes(address) || !(slice.addresses ?? [address]).includes(address)) return false
@@ -295,7 +295,7 @@ export function deadAndListed(moment: Moment): readonly Breach[] {
     if (nowMs <= deadMs + ttlMs + bounds.removalMarginMs) return []
     // If the address was listed again meanwhile, the masters have `agreementMs` to remove it.
     if (nowMs <= (listedSinceMs.get(address) ?? 0) + bounds.agreementMs) return []
-    const seen = observers(histories, [address]).some((one) => areOverFor(one, own, moment))
+    const seen = observers(histories, [address]).some((one) => mustHaveRemoved(one, own, moment))
     const who = own.map(({ name }) => name).join(' and ')
     return seen
       ? [{ of: address, detail: `${address} of ${who}, dead for ${seconds(nowMs - deadMs)}, is still listed` }]
@@ -339,9 +339,9 @@ export function unreadyAndListed(moment: Moment): readonly Breach[] {
   const withinMs = UNREADY_MS + moment.bounds.removalMarginMs
   // A master confirms no departure soon after its start, or soon after its server recovered.
   const confirmers = moment.histories.filter(
-    ({ healthySinceMs, startedAtMs, illMs }) =>
+    ({ healthySinceMs, startedAtMs, unhealthyMs }) =>
       healthySinceMs !== undefined &&
-      moment.nowMs - Math.max(healthySinceMs, startedAtMs) >= confirmationAfterMs(illMs) + withinMs,
+      moment.nowMs - Math.max(healthySinceMs, startedAtMs) >= confirmationAfterMs(unhealthyMs) + withinMs,
   )
   // A kube-apiserver counts as confirming, except if only the etcd checks of the leaving master's server fail.
   const sinceOf = ({ readiness, state: { etcdFails } }: MemberHistory): number | undefined => {
@@ -367,7 +367,7 @@ function lateToLeave(
     // A master with a co-holder does not delete their common lease. That lease expires like that of a dead master.
     const then = { ...moment, nowMs: sinceMs }
     const seen = observers(histories, [address]).some(
-      (other) => other.isSettled(sinceMs) && other.isSettled(nowMs) && areOverFor(other, coHolders, then),
+      (other) => other.isSettled(sinceMs) && other.isSettled(nowMs) && mustHaveRemoved(other, coHolders, then),
     )
     if (!seen) return []
     return [{ of: name, detail: `${address} of ${name}, ${what} for ${seconds(nowMs - sinceMs)}, is still listed` }]
@@ -375,7 +375,7 @@ function lateToLeave(
 }
 
 /** Lists that are still out of sync after the fleet has been unchanged for the recovery time. */
-export function wrongAfterwards(moment: Moment): readonly Breach[] {
+export function stillOutOfSync(moment: Moment): readonly Breach[] {
   const { nowMs, histories, latest, changedAtMs, leasesSinceMs, bounds } = moment
   const standingMs = nowMs - Math.max(changedAtMs, leasesSinceMs)
   const dueMs = recoveryMs(moment)
@@ -386,7 +386,7 @@ export function wrongAfterwards(moment: Moment): readonly Breach[] {
   if (standingMs <= dueMs + lateMs) return []
   const ofHealthy = new Set(healthy.map(({ address }) => address))
   // A master that is neither healthy nor dead for long enough may be listed or not.
-  const isGone = (history: MemberHistory): boolean => healthy.some((one) => areOverFor(one, [history], moment))
+  const isGone = (history: MemberHistory): boolean => healthy.some((one) => mustHaveRemoved(one, [history], moment))
   const allowed = new Set(histories.filter((history) => !isGone(history)).map(({ address }) => address))
   return (['endpoints', 'slice'] as const).flatMap((object) => {
     const { addresses: listed = [], atMs = 0 } = latest[object] ?? {}

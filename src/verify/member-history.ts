@@ -1,5 +1,5 @@
 import { stillCountedMs } from '../kubernetes-service/membership/timings.ts'
-import { isLike, type MemberState, snapshotOf } from './member-state.ts'
+import { hasSameState, type MemberState, snapshotOf } from './member-state.ts'
 import { type Bounds, faultTimes } from './observation.ts'
 import { type Period, ReadinessHistory } from './readiness-history.ts'
 
@@ -37,7 +37,7 @@ export class MemberHistory {
   /** When its server last did not answer while the member ran. */
   #askingAtMs = Number.NEGATIVE_INFINITY
   #healthySinceMs: number | undefined
-  #ill: { forMs: number; sinceMs: number | undefined } = { forMs: 0, sinceMs: undefined }
+  #unhealthy: { forMs: number; sinceMs: number | undefined } = { forMs: 0, sinceMs: undefined }
   #goneSinceMs: number | undefined
   #deadSinceMs: number | undefined
   #settledAtMs: number | undefined
@@ -52,7 +52,7 @@ export class MemberHistory {
   /** The period in which no lease could expire, and through which the member held its lease. */
   #throughOutage: Period | undefined
   /** Since when no lease can expire; undefined while leases can. */
-  #stillSinceMs: number | undefined
+  #noExpirySinceMs: number | undefined
   /** Whether it was stopped since it was last settled. */
   #stopRequested = false
   #startedUnready = false
@@ -70,7 +70,7 @@ export class MemberHistory {
   #longestTtlMs: number
   #slackMs: number
   /** The time since it was last settled in which no lease could expire. */
-  #stoodStillMs = 0
+  #noExpiryMs = 0
   #notedAtMs: number
   #delay = { ms: 0, untilMs: 0 }
 
@@ -125,8 +125,8 @@ export class MemberHistory {
   }
 
   /** How long it was unhealthy before it last became healthy, plus what still counted of an earlier failure. */
-  get illMs(): number {
-    return this.#ill.forMs
+  get unhealthyMs(): number {
+    return this.#unhealthy.forMs
   }
 
   /** Since when it has watched the others without a break; undefined while it is not healthy. */
@@ -184,9 +184,9 @@ export class MemberHistory {
     return nowMs >= Math.max(this.#healthySinceMs, this.#refusedAtMs + REFUSED_MS) + this.settlingMs
   }
 
-  /** Records the state that the member has from now on. `standsStill`: no lease can expire. */
-  note(nowMs: number, standsStill: boolean): void {
-    if (!this.#closed && !isLike(this.#member, this.#state)) {
+  /** Records the state that the member has from now on. */
+  note(nowMs: number, leasesCannotExpire: boolean): void {
+    if (!this.#closed && !hasSameState(this.#member, this.#state)) {
       const before = this.#state
       this.#state = snapshotOf(this.#member)
       this.#changedAtMs = nowMs
@@ -194,7 +194,7 @@ export class MemberHistory {
       // is gone only from then on.
       if (isStopped(before) && goesOn(this.#state)) this.#goneSinceMs = this.#deadSinceMs = undefined
     }
-    this.#noteState(nowMs, standsStill)
+    this.#noteState(nowMs, leasesCannotExpire)
     if (this.causeToGo(nowMs) !== undefined) this.#causeAtMs = nowMs
   }
 
@@ -218,7 +218,7 @@ export class MemberHistory {
 
   /** After this, the lease may have expired in the last outage, and may also still exist. */
   forgetOutage(): void {
-    this.#stoodStillMs = Number.NEGATIVE_INFINITY
+    this.#noExpiryMs = Number.NEGATIVE_INFINITY
     this.#throughOutage = undefined
   }
 
@@ -243,16 +243,16 @@ export class MemberHistory {
   mayCome(nowMs: number): boolean {
     // A process that has not ended may still publish its unreadiness. Then it is listed if no other master is ready.
     if (this.#goneSinceMs === undefined || this.#state.running || !this.#state.ended) return true
-    if (this.#stoodStillMs === Number.NEGATIVE_INFINITY) return true
-    const aloneMs = nowMs - this.#goneSinceMs - this.#stoodStillMs
+    if (this.#noExpiryMs === Number.NEGATIVE_INFINITY) return true
+    const aloneMs = nowMs - this.#goneSinceMs - this.#noExpiryMs
     return aloneMs <= this.#longestTtlMs + this.#bounds.removalMarginMs + this.lagMs
   }
 
-  #noteState(nowMs: number, standsStill: boolean): void {
+  #noteState(nowMs: number, leasesCannotExpire: boolean): void {
     const state = this.#state
     if (state.storeFull) this.#refusedAtMs = nowMs
     if (state.running && !state.answering && state.clientConnections !== 'refused') this.#askingAtMs = nowMs
-    if (standsStill) this.#stoodStillMs += nowMs - this.#notedAtMs
+    if (leasesCannotExpire) this.#noExpiryMs += nowMs - this.#notedAtMs
     this.#notedAtMs = nowMs
     this.#noteDelay(nowMs)
     if (state.running && !state.connected) this.#cutOffUntilMs = nowMs
@@ -268,13 +268,13 @@ export class MemberHistory {
     const healthyFromMs = this.#healthySinceMs
     // Its probes may have noticed later that it was healthy.
     const knownHealthyMs = nowMs - (healthyFromMs ?? nowMs) - faultTimes.noticedMs
-    if (!able) this.#ill.sinceMs ??= nowMs - stillCountedMs(this.#ill.forMs, knownHealthyMs)
+    if (!able) this.#unhealthy.sinceMs ??= nowMs - stillCountedMs(this.#unhealthy.forMs, knownHealthyMs)
     this.#healthySinceMs = able ? (healthyFromMs ?? fromMs) : undefined
     if (healthyFromMs === undefined && this.#healthySinceMs !== undefined)
-      this.#ill = { forMs: nowMs - (this.#ill.sinceMs ?? nowMs), sinceMs: undefined }
+      this.#unhealthy = { forMs: nowMs - (this.#unhealthy.sinceMs ?? nowMs), sinceMs: undefined }
     // A master that is not healthy when the outage ends cannot renew in the time that the others then grant.
-    if (!standsStill && !state.healthy && this.#stoodStillMs > 0) this.#stoodStillMs = 0
-    this.#noteOutage(nowMs, standsStill)
+    if (!leasesCannotExpire && !state.healthy && this.#noExpiryMs > 0) this.#noExpiryMs = 0
+    this.#noteOutage(nowMs, leasesCannotExpire)
     this.#goneSinceMs = state.renewing ? undefined : (this.#goneSinceMs ?? nowMs)
     const isDead = !state.renewing && !(state.running && state.impaired === 'lease')
     this.#deadSinceMs = isDead ? (this.#deadSinceMs ?? nowMs) : undefined
@@ -288,7 +288,7 @@ export class MemberHistory {
     if (this.isSettled(nowMs)) {
       this.#settledAtMs = nowMs
       this.#throughOutage = undefined
-      this.#stoodStillMs = 0
+      this.#noExpiryMs = 0
       this.#startedUnready = false
       this.#stopRequested = false
       if (nowMs - this.#startedAtMs > state.reconcileIntervalMs) {
@@ -313,11 +313,11 @@ export class MemberHistory {
   }
 
   /** A lease that existed when the outage began gets a whole TTL after the outage, whenever the server recovers. */
-  #noteOutage(nowMs: number, standsStill: boolean): void {
+  #noteOutage(nowMs: number, leasesCannotExpire: boolean): void {
     const { running, lifeCount, leaseTtlMs, reconcileIntervalMs } = this.#state
     const outage = this.#throughOutage
-    this.#stillSinceMs = standsStill ? (this.#stillSinceMs ?? nowMs) : undefined
-    const sinceMs = this.#stillSinceMs
+    this.#noExpirySinceMs = leasesCannotExpire ? (this.#noExpirySinceMs ?? nowMs) : undefined
+    const sinceMs = this.#noExpirySinceMs
     if (sinceMs !== undefined) {
       // A further outage counts only if masters can notice it and it began before the lease expired.
       const counts =
@@ -336,7 +336,7 @@ export class MemberHistory {
     if (outage !== undefined && outage.untilMs - outage.sinceMs >= reconcileIntervalMs + RECONNECTED_MS) {
       return nowMs - outage.untilMs > leaseTtlMs - RENEWAL_MS - this.lagMs
     }
-    const notCountedMs = this.#stoodStillMs < reconcileIntervalMs ? 0 : this.#stoodStillMs
+    const notCountedMs = this.#noExpiryMs < reconcileIntervalMs ? 0 : this.#noExpiryMs
     return nowMs - settledAtMs - notCountedMs > this.#slackMs - RENEWAL_MS - this.lagMs
   }
 

@@ -92,7 +92,7 @@ export function snapshotOf(member: MemberState): MemberState {
 }
 
 /** Whether a member with the same name, kind and address is in the same state. */
-export function isLike(one: MemberState, other: MemberState): boolean {
+export function hasSameState(one: MemberState, other: MemberState): boolean {
   return (
     one.running === other.running &&
     one.healthy === other.healthy &&

@@ -23,7 +23,7 @@ export interface Moment {
   /** Which system namespaces are missing now, and since when. */
   readonly missing: { readonly namespaces: readonly string[]; readonly sinceMs: number }
   /** The last damage of each of the two lists; undefined if there was none. */
-  readonly spoiled: Readonly<Record<Listing['object'], Listing | undefined>>
+  readonly damaged: Readonly<Record<Listing['object'], Listing | undefined>>
   /** When any object, a list or another, was last damaged; 0 if none was. */
   readonly damagedAtMs: number
   /** When an object other than the lists was last damaged; negative infinity if none was. */
@@ -132,7 +132,7 @@ export function ageOf({ by }: Listing, all: readonly MemberHistory[]): number {
  * Whether `observer` must have removed all of `dead` from the list by now, because their leases have expired and
  * `observer` has had time to act. After an outage or its own start, `observer` first waits for renewals.
  */
-export function areOverFor(
+export function mustHaveRemoved(
   observer: MemberHistory,
   dead: readonly MemberHistory[],
   { nowMs, leasesSinceMs, bounds }: Moment,
@@ -167,14 +167,14 @@ export function departureLagMs(leaving: MemberHistory, { histories }: Moment): n
 }
 
 /** The addresses that a version of an object lacks and the version before it listed; none for damage. */
-export function goneFrom({ listing, before }: Successor): readonly string[] {
+export function removedAddresses({ listing, before }: Successor): readonly string[] {
   if (listing.byDamage) return []
   const { addresses = [] } = listing
   return (before?.addresses ?? []).filter((address) => !addresses.includes(address))
 }
 
 /** The addresses that a version of an object lists and the version before it did not; none for damage. */
-export function comeTo({ listing, before }: Successor): readonly string[] {
+export function addedAddresses({ listing, before }: Successor): readonly string[] {
   if (listing.byDamage) return []
   return (listing.addresses ?? []).filter((address) => before?.addresses?.includes(address) !== true)
 }

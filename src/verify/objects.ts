@@ -25,7 +25,7 @@ export function differing({ nowMs, histories, latest, differSinceMs, bounds }: M
 }
 
 /** Masters that write too much. */
-export function writingMuch({ writes, bounds }: Moment): readonly Breach[] {
+export function excessiveWrites({ writes, bounds }: Moment): readonly Breach[] {
   const breaches: Breach[] = []
   for (const [by, count] of writes) {
     if (count > bounds.writesPerTenSeconds) breaches.push({ of: by, detail: `${by} wrote ${count} times in 10 s` })
@@ -54,7 +54,7 @@ export function writtenInQuiet(moment: Moment): readonly Breach[] {
 }
 
 /** Masters that report a foreign writer. */
-export function suspecting({ requests }: Moment): readonly Breach[] {
+export function foreignWriterReports({ requests }: Moment): readonly Breach[] {
   return requests.flatMap(({ by, request }) => {
     if (!request.path.endsWith('/events')) return []
     const { reason, note } = (request.body ?? {}) as { readonly reason?: string; readonly note?: string }

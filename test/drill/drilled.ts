@@ -65,8 +65,8 @@ function proxied(target: SimulatedTarget, perform: DrillTarget['perform']): Dril
     clock: target.clock,
     members: target.members,
     retired: target.retired,
-    get leasesStandStill() {
-      return target.leasesStandStill
+    get leasesCannotExpire() {
+      return target.leasesCannotExpire
     },
     open: (observer) => target.open(observer),
     perform,

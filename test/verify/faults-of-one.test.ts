@@ -73,10 +73,10 @@ tellStories({
 /** All servers fail with what they store in, and are back with it; that of b so much later. */
 function outageStory(laterMs: number, b: { readonly leavesWhenUnready?: boolean } = {}): FleetStory {
   const story = new FleetStory({ a: {}, b, c: {} })
-  story.leasesStandStill = true
+  story.leasesCannotExpire = true
   for (const name of all) story.turn(name, { ...silent, connected: false })
   story.wait(20_000)
-  story.leasesStandStill = false
+  story.leasesCannotExpire = false
   return story.turn('a', BACK).turn('c', BACK).wait(laterMs)
 }
 
@@ -84,10 +84,10 @@ function outageStory(laterMs: number, b: { readonly leavesWhenUnready?: boolean 
 function shortOutageStory(outageMs: number): FleetStory {
   const times = { leaseTtlMs: 6_000, reconcileIntervalMs: 4_000 }
   const story = new FleetStory({ a: times, b: times, c: times })
-  story.leasesStandStill = true
+  story.leasesCannotExpire = true
   for (const name of all) story.turn(name, { ...silent, connected: false })
   story.wait(outageMs)
-  story.leasesStandStill = false
+  story.leasesCannotExpire = false
   return story.turn('a', BACK).turn('c', BACK)
 }
 
@@ -100,10 +100,10 @@ function outagesStory(apartMs: number): FleetStory {
     renewing: false,
   })
   story.wait(apartMs)
-  story.leasesStandStill = true
+  story.leasesCannotExpire = true
   for (const name of ['a', 'c']) story.turn(name, { connected: false })
   story.wait(12_000)
-  story.leasesStandStill = false
+  story.leasesCannotExpire = false
   return story.turn('a', BACK).turn('c', BACK).wait(500)
 }
 

@@ -70,7 +70,7 @@ export const happenings = {
 export class FleetStory {
   readonly judge: FleetChecker
   nowMs = BEGIN_MS
-  leasesStandStill = false
+  leasesCannotExpire = false
   readonly #members: Changing[]
   #begun = false
   #listings: Listing[] = []
@@ -165,7 +165,7 @@ export class FleetStory {
   }
 
   #truth(nowMs: number) {
-    return { nowMs, members: this.#members, leasesStandStill: this.leasesStandStill }
+    return { nowMs, members: this.#members, leasesCannotExpire: this.leasesCannotExpire }
   }
 
   #news() {

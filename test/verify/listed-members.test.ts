@@ -77,9 +77,9 @@ const stories: Stories = {
   'while leases stand still nobody ends': [
     () => {
       const story = storyOfThree().turn('b', killed)
-      story.leasesStandStill = true
+      story.leasesCannotExpire = true
       story.wait(30_000)
-      story.leasesStandStill = false
+      story.leasesCannotExpire = false
       return story.wait(16_500).list(['a', 'c'])
     },
   ],

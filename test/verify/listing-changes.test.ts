@@ -203,10 +203,10 @@ const stories: Stories = {
     () => {
       const story = storyOfThree()
       for (const name of ['a', 'b', 'c']) story.turn(name, storeCut)
-      story.leasesStandStill = true
+      story.leasesCannotExpire = true
       story.wait(30_000)
       for (const name of ['a', 'b', 'c']) story.turn(name, BACK)
-      story.leasesStandStill = false
+      story.leasesCannotExpire = false
       return story.wait(1_000).list(['a', 'c']).list(['a', 'b', 'c'])
     },
     'no-address-goes-without-cause',
@@ -215,10 +215,10 @@ const stories: Stories = {
     () => {
       const story = storyOfThree()
       for (const name of ['a', 'b', 'c']) story.turn(name, storeCut)
-      story.leasesStandStill = true
+      story.leasesCannotExpire = true
       story.wait(3_000)
       for (const name of ['a', 'b', 'c']) story.turn(name, BACK)
-      story.leasesStandStill = false
+      story.leasesCannotExpire = false
       return story.turn('b', { frozen: true, running: false }).wait(2_000).list(['a', 'c'])
     },
   ],
@@ -560,10 +560,10 @@ function hangingProbeStory(hangsMs: number): FleetStory {
 /** All fail for twelve seconds, in which no lease can expire; then one is ready again. */
 function storeOutageStory(): FleetStory {
   const story = storyOfThree()
-  story.leasesStandStill = true
+  story.leasesCannotExpire = true
   for (const name of ['a', 'b', 'c']) story.turn(name, unready)
   story.wait(12_000)
-  story.leasesStandStill = false
+  story.leasesCannotExpire = false
   return story.turn('a', BACK)
 }
 

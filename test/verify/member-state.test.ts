@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isLike, type MemberState, snapshotOf } from '../../src/verify/member-state.ts'
+import { hasSameState, type MemberState, snapshotOf } from '../../src/verify/member-state.ts'
 import { well } from './fleet-story.ts'
 
 const state: MemberState = { name: 'a', address: '192.0.2.1', ...well }
@@ -8,7 +8,7 @@ const state: MemberState = { name: 'a', address: '192.0.2.1', ...well }
 test('a snapshot has all of a state, and one difference in it makes another state', () => {
   const copy = snapshotOf(state)
   assert.deepEqual(copy, state)
-  assert.ok(isLike(copy, state))
+  assert.ok(hasSameState(copy, state))
   const fields = Object.keys(state).filter((field) => !['name', 'address', 'kind'].includes(field))
-  for (const field of fields) assert.equal(isLike({ ...state, [field]: 'another' }, state), false, field)
+  for (const field of fields) assert.equal(hasSameState({ ...state, [field]: 'another' }, state), false, field)
 })

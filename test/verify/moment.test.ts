@@ -3,19 +3,19 @@ import { test } from 'node:test'
 import { MemberHistory } from '../../src/verify/member-history.ts'
 import type { MemberState } from '../../src/verify/member-state.ts'
 import {
+  addedAddresses,
   ageOf,
-  areOverFor,
-  comeTo,
   departureLagMs,
-  goneFrom,
   isUnguarded,
   latenessOf,
   listedNow,
   type Moment,
   mayHaveMissedTick,
+  mustHaveRemoved,
   names,
   observers,
   recoveryMs,
+  removedAddresses,
   seconds,
   sharesShorterLease,
   suspicionMs,
@@ -125,7 +125,7 @@ test('a version is as old as the messages of its writer are late, or those of an
 
 /** The last moment, in milliseconds, at which all of `dead` may still be listed; undefined if they always may. */
 function lastOf(observer: MemberHistory, dead: readonly MemberHistory[], leasesSinceMs = 0): number | undefined {
-  const isOver = (nowMs: number): boolean => areOverFor(observer, dead, moment({ nowMs, leasesSinceMs }))
+  const isOver = (nowMs: number): boolean => mustHaveRemoved(observer, dead, moment({ nowMs, leasesSinceMs }))
   let [from, to] = [0, 10_000_000]
   if (!isOver(to)) return undefined
   while (to - from > 1) {
@@ -184,7 +184,7 @@ test('what a version no longer lists is gone, what it newly lists has come, unle
   const since = new Map<string, number>()
   const change = (before: Listing | undefined, after: Listing) => {
     const successor = { listing: after, before, since }
-    return [goneFrom(successor), comeTo(successor)]
+    return [removedAddresses(successor), addedAddresses(successor)]
   }
   assert.deepEqual(change(listing(['a', 'b']), listing(['b', 'c'])), [['a'], ['c']])
   assert.deepEqual(change(listing(['a']), listing(undefined)), [['a'], []])

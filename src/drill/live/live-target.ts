@@ -79,7 +79,7 @@ class LiveTarget implements DrillTarget {
     return this.#members
   }
 
-  get leasesStandStill(): boolean {
+  get leasesCannotExpire(): boolean {
     // The etcd keeps running, but its leases are prevented from expiring.
     return (
       this.#datastore.state === 'away' ||

@@ -53,7 +53,7 @@ export class SimulatedTarget implements DrillTarget {
     return this.#members
   }
 
-  get leasesStandStill(): boolean {
+  get leasesCannotExpire(): boolean {
     const { etcd, surroundings } = this.#fleet
     if (etcd !== undefined) return etcd.down
     return (

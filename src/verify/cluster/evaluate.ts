@@ -50,7 +50,12 @@ function define<Need extends PartName>(check: Check<Need>): AnyCheck {
 }
 
 /** The three objects of default/kubernetes and the range, which must agree. */
-const beside: readonly PartName[] = ['kubernetesService', 'kubernetesEndpoints', 'kubernetesSlices', 'serviceCidrs']
+const relatedObjects: readonly PartName[] = [
+  'kubernetesService',
+  'kubernetesEndpoints',
+  'kubernetesSlices',
+  'serviceCidrs',
+]
 
 const probed = {
   needs: ['serverProbes'] as const,
@@ -59,11 +64,11 @@ const probed = {
 
 const checks: Readonly<Record<CheckId, AnyCheck>> = {
   'system-namespaces': define({ needs: ['namespaces'], wants: ['nodesServed'], judge: judgeNamespaces }),
-  'kubernetes-service': define({ needs: ['kubernetesService'], wants: beside, judge: judgeService }),
-  'kubernetes-endpoints': define({ needs: ['kubernetesEndpoints'], wants: beside, judge: judgeEndpoints }),
+  'kubernetes-service': define({ needs: ['kubernetesService'], wants: relatedObjects, judge: judgeService }),
+  'kubernetes-endpoints': define({ needs: ['kubernetesEndpoints'], wants: relatedObjects, judge: judgeEndpoints }),
   'kubernetes-endpointslice': define({
     needs: ['kubernetesSlices', 'kubernetesEndpoints'],
-    wants: [...beside, 'masterLeases'],
+    wants: [...relatedObjects, 'masterLeases'],
     judge: judgeSlice,
   }),
   'expected-masters': define({
@@ -72,9 +77,13 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
     isAsked: ({ expect: { addresses, masters } }) => addresses !== undefined || masters !== undefined,
     judge: judgeExpected,
   }),
-  'master-leases': define({ needs: ['masterLeases', 'kubernetesEndpoints'], wants: beside, judge: judgeLeases }),
+  'master-leases': define({
+    needs: ['masterLeases', 'kubernetesEndpoints'],
+    wants: relatedObjects,
+    judge: judgeLeases,
+  }),
   'shared-addresses': define({ needs: ['masterLeases'], wants: ['kubernetesEndpoints'], judge: judgeShared }),
-  'server-answers': define({ ...probed, wants: [...beside, 'masterLeases'], judge: judgeAnswers }),
+  'server-answers': define({ ...probed, wants: [...relatedObjects, 'masterLeases'], judge: judgeAnswers }),
   'server-certificate': define({ ...probed, judge: judgeCertificates }),
   'server-ready': define({ ...probed, judge: judgeReadiness }),
   'clock-skew': define({

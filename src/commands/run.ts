@@ -122,7 +122,9 @@ export function healthServing(
   return {
     ...configuration.healthBindAddress,
     ...(certFile !== undefined && keyFile !== undefined && { tls: { certFile, keyFile, clientCaFile } }),
-    ...(asksWho(configuration) && { access: new DelegatedAccess({ api, tokens, clock, logger, outages }) }),
+    ...(requiresAuthentication(configuration) && {
+      access: new DelegatedAccess({ api, tokens, clock, logger, outages }),
+    }),
     alwaysAllowPaths: configuration.authorizationAlwaysAllowPaths,
   }
 }
@@ -132,13 +134,14 @@ export function exposureOf(configuration: Configuration): string | undefined {
   if (isLoopbackName(configuration.healthBindAddress.host)) return undefined
   const lacks = [
     ...(configuration.healthTlsCertFile === undefined ? ['without TLS (--health-tls-cert-file)'] : []),
-    ...(!asksWho(configuration) || isAlwaysAllowed('/metrics', configuration.authorizationAlwaysAllowPaths)
+    ...(!requiresAuthentication(configuration) ||
+    isAlwaysAllowed('/metrics', configuration.authorizationAlwaysAllowPaths)
       ? ['without authentication (--authentication-token-webhook or --client-ca-file)']
       : []),
   ]
   return lacks.length === 0 ? undefined : `/metrics is served to the network ${lacks.join(' and ')}`
 }
 
-function asksWho({ authenticationTokenWebhook, clientCaFile }: Configuration): boolean {
+function requiresAuthentication({ authenticationTokenWebhook, clientCaFile }: Configuration): boolean {
   return authenticationTokenWebhook || clientCaFile !== undefined
 }

@@ -24,7 +24,7 @@ import { stopSignals } from './stop-signals.ts'
 import { renderGithub, renderJson, renderJunit, renderTable } from './verify-output.ts'
 
 /** The exit code if nothing was verified: no answer, or every check was skipped. */
-const NOT_ASKED = 3
+const NOTHING_VERIFIED = 3
 
 const renderers = { table: renderTable, json: renderJson, junit: renderJunit, github: renderGithub } as const
 
@@ -79,13 +79,13 @@ export async function execute(flags: Flags): Promise<number> {
     await print(renderers[own.output](report, commandFlags(resolved)))
     if (!isUndecided(report)) return report.holds ? 0 : 1
     say('apiserver-bootstrap: every check was skipped: nothing was verified')
-    return NOT_ASKED
+    return NOTHING_VERIFIED
   } catch (error) {
     if (!(error instanceof RemoteError) && error !== stop.signal.reason) throw error
     say(
       `apiserver-bootstrap: ${error instanceof RemoteError ? error.message : 'interrupted before a report was complete'}`,
     )
-    return NOT_ASKED
+    return NOTHING_VERIFIED
   } finally {
     await Promise.all([server.close(), store?.kv.close()])
     stop.release()

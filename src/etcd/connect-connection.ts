@@ -46,7 +46,7 @@ interface Timer {
 }
 
 /** How much longer to wait for the answer to a ping, in milliseconds: it may have arrived without being read. */
-const REREAD_MS = 200
+const PONG_GRACE_MS = 200
 
 const noTimer: Timer = { kind: 'none', dueMs: 0, cancel() {} }
 
@@ -218,7 +218,7 @@ export class EtcdConnection {
     this.#forgiven = false
     const give = (): void => this.#end(lost('no response to a ping from the server'))
     // Waits a little longer: after a pause of this process, the answer may have arrived without having been read.
-    this.#arm('pong', pongMs, () => this.#arm('pong', REREAD_MS, give))
+    this.#arm('pong', pongMs, () => this.#arm('pong', PONG_GRACE_MS, give))
     this.#session.ping((error: Error | null) => {
       if (error !== null || this.#failure !== undefined) return
       this.#lastReceivedMs = this.#clock.monotonicMs()

@@ -165,7 +165,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
   })
   const monitor = new ReadinessMonitor({
     ...as('readiness'),
-    outages: ports.readiness.apart === true ? undefined : ports.availability.outages,
+    outages: ports.readiness.hasOwnAddress === true ? undefined : ports.availability.outages,
     gate: options.readinessGate,
     periodMs: options.readinessProbePeriodMs,
   })

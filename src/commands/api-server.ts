@@ -134,7 +134,7 @@ async function openRemote(
     }
   }
   const url = new URL(configuration.readyzUrl)
-  const apart = url.origin !== access.server.origin
+  const hasOwnAddress = url.origin !== access.server.origin
   const own = (resolved: ResolvedKubeConfig) => ({
     ...resolved,
     access: readyzAccess(resolved.access, url, process.env),
@@ -144,14 +144,14 @@ async function openRemote(
     reload: async () => own(await reload()),
     clock,
     logger,
-    ...(apart ? {} : { outages }),
+    ...(hasOwnAddress ? {} : { outages }),
   })
   const probe = { transport: ownTransport, path: url.pathname, name: url.href, logger }
   return {
     name,
     user,
     transport,
-    readiness: apart ? { ...httpReadiness(probe), apart } : httpReadiness({ ...probe, outages }),
+    readiness: hasOwnAddress ? { ...httpReadiness(probe), hasOwnAddress } : httpReadiness({ ...probe, outages }),
     async close() {
       await Promise.all([transport.close(), ownTransport.close()])
     },

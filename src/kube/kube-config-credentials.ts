@@ -130,7 +130,7 @@ export class KubeCredentials {
   }
 
   /** Whether there are credentials. Waits up to `patienceMs` for a plugin or issuer, four times as long for files. */
-  async areThere(patienceMs: number, signal: AbortSignal): Promise<boolean> {
+  async waitForAny(patienceMs: number, signal: AbortSignal): Promise<boolean> {
     // Several waits, because a busy start may block the event loop past the end of a wait, before the files are read.
     for (let waits = this.#identity.renewal ? 1 : 4; waits > 0 && this.#held === undefined; waits--) {
       await abortable(this.#atMost(patienceMs, this.#read()), signal)
@@ -139,7 +139,7 @@ export class KubeCredentials {
   }
 
   /** The TLS settings of an anonymous request, without any credentials. */
-  async none(signal: AbortSignal): Promise<Credentials> {
+  async anonymous(signal: AbortSignal): Promise<Credentials> {
     const { access } = this.#identity.resolved
     const ca = await abortable(this.#authority(access), signal)
     return assemble({ ...access, user: undefined }, { ca })

@@ -86,8 +86,8 @@ class KubeConfigTransport implements Transport {
   }
 
   async send(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
-    if (request.mayBeAnonymous === true && !(await this.#credentials.areThere(ANONYMOUS_AFTER_MS, signal))) {
-      return this.#sendAnonymously(await this.#credentials.none(signal), request, signal)
+    if (request.mayBeAnonymous === true && !(await this.#credentials.waitForAny(ANONYMOUS_AFTER_MS, signal))) {
+      return this.#sendAnonymously(await this.#credentials.anonymous(signal), request, signal)
     }
     let credentials = await this.#credentials.current(signal)
     let response: ApiResponse

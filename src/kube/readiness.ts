@@ -39,7 +39,7 @@ export type ReadinessAnswer =
 /** Reads the health of a master's own API server. */
 export interface Readiness {
   /** Whether probes have a server address of their own, whose outages are tracked separately. */
-  readonly apart?: boolean
+  readonly hasOwnAddress?: boolean
   /** GET /readyz?verbose, once. Never rejects, except with the signal's reason. */
   probe(signal: AbortSignal): Promise<ReadinessAnswer>
   /**

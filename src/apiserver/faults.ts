@@ -30,11 +30,11 @@ export function faultyTransport(
   inner: Transport,
   options: { readonly clock: Clock; readonly random: Random },
 ): Transport & { readonly faults: Faults } {
-  const line = new FaultyLine(inner, options.clock, options.random)
-  return { faults: line, send: (request, signal) => line.send(request, signal), close: () => inner.close() }
+  const transport = new FaultyTransport(inner, options.clock, options.random)
+  return { faults: transport, send: (request, signal) => transport.send(request, signal), close: () => inner.close() }
 }
 
-class FaultyLine implements Faults {
+class FaultyTransport implements Faults {
   readonly #inner: Transport
   readonly #clock: Clock
   readonly #random: Random

@@ -152,7 +152,7 @@ function conflict(resource: Resource<KubeObject>, name: string, why: string): Re
 }
 
 /** A resourceVersion that is not that of the stored object. */
-export function modified(resource: Resource<KubeObject>, name: string): Refusal {
+export function resourceVersionConflict(resource: Resource<KubeObject>, name: string): Refusal {
   return conflict(
     resource,
     name,

@@ -21,9 +21,9 @@ import {
   forbidden,
   internalError,
   invalid,
-  modified,
   notFound,
   preconditionFailed,
+  resourceVersionConflict,
   uidConflict,
 } from './refusal.ts'
 import { namespaceKind } from './resources/plain-kinds.ts'
@@ -140,7 +140,7 @@ export function updateObject(
   if (version !== undefined && version !== live.metadata.resourceVersion) {
     if (!/^\d+$/.test(version))
       throw internalError(`strconv.ParseUint: parsing ${JSON.stringify(version)}: invalid syntax`)
-    throw modified(kind.resource, name)
+    throw resourceVersionConflict(kind.resource, name)
   }
   const uid = draft.metadata?.uid
   if (options.guarded === true && uid !== undefined && uid !== live.metadata.uid) {

@@ -31,7 +31,7 @@ import { cannotDecode, type FieldErrors, forbidden } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
 
 /** The namespaces that upstream's NamespaceLifecycle admission protects. kube-node-lease is not among them. */
-const immortal = ['default', 'kube-public', 'kube-system']
+const immortalNamespaces = ['default', 'kube-public', 'kube-system']
 
 /** The finalizer in a Namespace's spec that is removed once the Namespace is empty. */
 const contentsFinalizer = 'kubernetes'
@@ -62,7 +62,7 @@ export const namespaceKind: Kind = {
   validate() {},
   refuseDelete(live) {
     const { name } = live.metadata
-    if (immortal.includes(name)) throw forbidden(namespaces, name, 'this namespace may not be deleted')
+    if (immortalNamespaces.includes(name)) throw forbidden(namespaces, name, 'this namespace may not be deleted')
   },
   forDelete(marked) {
     const { deletionGracePeriodSeconds: _grace, ...metadata } = marked.metadata

@@ -159,16 +159,18 @@ const probe: SentRequest = { method: 'GET', path: '/readyz', isWatch: false }
 
 /**
  * The effect of rules on a sidecar. `no`: none; `rest`: some of its requests fail, but it renews its lease; `lease`:
- * its renewals may fail for too long. `leaseWay`: whether its lease is a Lease object. A probe that gets any status
- * counts as answered. Pure.
+ * its renewals may fail for too long. `usesLeaseObject`: whether its lease is a Lease object. A probe that gets any
+ * status counts as answered. Pure.
  */
-export function impairmentOf(rules: readonly RequestRule[], leaseWay: boolean): 'no' | 'rest' | 'lease' {
+export function impairmentOf(rules: readonly RequestRule[], usesLeaseObject: boolean): 'no' | 'rest' | 'lease' {
   if (rules.length === 0) return 'no'
   const lease = { path: '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/any', isWatch: false }
   const isPrevented = rules.some((rule) => {
     if (rule.fault.type === 'cut-watches' || rule.fault.type === 'lose-event') return false
     if (isSilent(rule) && !isBearable(rule) && isMet(rule, probe)) return true
-    return leaseWay && !isBearable(rule) && ['GET', 'POST', 'PUT'].some((method) => isMet(rule, { ...lease, method }))
+    return (
+      usesLeaseObject && !isBearable(rule) && ['GET', 'POST', 'PUT'].some((method) => isMet(rule, { ...lease, method }))
+    )
   })
   return isPrevented ? 'lease' : 'rest'
 }

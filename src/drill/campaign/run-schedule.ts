@@ -167,7 +167,7 @@ class Search {
     for (const { name } of this.best.fleet.masters) {
       if (this.best.fleet.masters.length > 1) await this.#take(withoutMaster(this.best, name))
     }
-    for (const candidate of withoutPeculiarity) await this.#take({ ...this.best, fleet: candidate(this.best.fleet) })
+    for (const simplify of fleetSimplifications) await this.#take({ ...this.best, fleet: simplify(this.best.fleet) })
   }
 
   async shortenTimes(): Promise<void> {
@@ -238,7 +238,7 @@ export function fittingScenario(scenario: Scenario): Scenario {
 }
 
 /** Changes that each make a fleet simpler. */
-const withoutPeculiarity: readonly ((fleet: FleetPlan) => FleetPlan)[] = [
+const fleetSimplifications: readonly ((fleet: FleetPlan) => FleetPlan)[] = [
   (fleet) => ({ ...fleet, spikes: false }),
   (fleet) => everyMaster(fleet, (master) => ({ ...master, driftPpm: 0 })),
   (fleet) => everyMaster(fleet, (master) => ({ ...master, skewMs: 0 })),

@@ -34,7 +34,7 @@ export interface Cluster {
    * The credentials that a proxy sends to the server for clients that have the proxy's token. Undefined if the sidecars
    * use the kubeconfig's credentials.
    */
-  readonly shown: { readonly authorization: string | undefined } | undefined
+  readonly sentCredentials: { readonly authorization: string | undefined } | undefined
   readonly api: KubeApi
   readonly readyz: RealReadyz
   readonly etcd: { readonly kv: EtcdKv; readonly prefix: string } | undefined
@@ -71,12 +71,12 @@ export async function openCluster(options: LiveOptions, leaseStore: 'etcd' | 'ku
   if (leaseStore === 'etcd' && kv === undefined) throw new DrillError('leases in etcd need --etcd-servers')
   const { protocol, hostname, port } = access.server
   const tls = protocol === 'https:'
-  const shown = shownBy(access)
+  const sentCredentials = sentCredentialsOf(access)
   return {
     access,
     server: { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || (tls ? 443 : 80)), tls },
-    proxied: proxiedServer(access, shown !== undefined),
-    shown,
+    proxied: proxiedServer(access, sentCredentials !== undefined),
+    sentCredentials,
     api,
     async readyz() {
       const response = await transport.send(
@@ -119,7 +119,7 @@ function proxiedServer(access: Access, asks: boolean): ProxiedServer {
   return { url, tls: { ca: text(ca), cert: text(cert), key: text(key), serverName, skipVerify } }
 }
 
-function shownBy({ server, user }: Access): Cluster['shown'] {
+function sentCredentialsOf({ server, user }: Access): Cluster['sentCredentials'] {
   // Credentials are not sent without TLS.
   if (server.protocol === 'http:') return { authorization: undefined }
   if (user?.exec !== undefined || user?.authProvider !== undefined || user?.tokenFile !== undefined) return undefined

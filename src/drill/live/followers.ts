@@ -23,7 +23,7 @@ interface FollowOptions {
   readonly observer: Pick<TargetObserver, 'objects' | 'leases'>
   readonly listed: TargetObserver['listed']
   /** Whether a new version of an object is the result of damage. To be called once for each version. */
-  readonly spoiled: (object: DamagedObject) => boolean
+  readonly takeDamage: (object: DamagedObject) => boolean
   readonly signal: AbortSignal
 }
 
@@ -39,7 +39,7 @@ export async function followCluster(options: FollowOptions): Promise<void> {
         api,
         (found) => {
           // A report about a namespace repeats the last version of the Service.
-          const byDamage = found.service !== last && options.spoiled('service')
+          const byDamage = found.service !== last && options.takeDamage('service')
           last = found.service
           options.observer.objects({ ...found, atMs: options.clock.monotonicMs(), byDamage })
         },
@@ -58,9 +58,9 @@ async function again({ clock, signal }: FollowOptions, follow: () => Promise<voi
 }
 
 async function followObject(options: FollowOptions, object: Listing['object']): Promise<void> {
-  const { cluster, clock, listed, spoiled, signal } = options
+  const { cluster, clock, listed, takeDamage, signal } = options
   const report = (addresses: readonly string[] | undefined): void =>
-    listed({ atMs: clock.monotonicMs(), object, addresses, byDamage: spoiled(object), by: undefined })
+    listed({ atMs: clock.monotonicMs(), object, addresses, byDamage: takeDamage(object), by: undefined })
   // A watch reports nothing about an object that does not exist when the watch begins.
   const kind = object === 'endpoints' ? endpoints : endpointSlices
   const found = await ifFound<KubeObject>(cluster.api.get(kind as Resource<KubeObject>, KUBERNETES_SERVICE, { signal }))

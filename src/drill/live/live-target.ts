@@ -58,7 +58,7 @@ class LiveTarget implements DrillTarget {
   readonly #end = new AbortController()
   readonly #background: Promise<unknown>[] = []
   /** Damaged objects, and until when their next version counts as a result of the damage. */
-  readonly #spoiled = new Map<DamagedObject, number>()
+  readonly #damaged = new Map<DamagedObject, number>()
   readonly #underWay = new Set<Promise<void>>()
   #around: LiveSurroundings | undefined
   #observer: TargetObserver | undefined
@@ -111,10 +111,10 @@ class LiveTarget implements DrillTarget {
       observer.listed(listing)
     }
     const end = this.#end.signal
-    const spoiled = (object: DamagedObject): boolean => this.#takeSpoiled(object)
+    const takeDamage = (object: DamagedObject): boolean => this.#takeDamage(object)
     await this.#listByHand(signal)
     this.#background.push(
-      followCluster({ cluster, clock: this.clock, observer, listed, spoiled, signal: end }),
+      followCluster({ cluster, clock: this.clock, observer, listed, takeDamage, signal: end }),
       clients.run(end),
     )
   }
@@ -216,18 +216,18 @@ class LiveTarget implements DrillTarget {
     // A kube-apiserver deletes the Endpoints with their Service (registry/core/service/storage, `afterDelete`).
     const objects: readonly DamagedObject[] =
       name === 'service-deleted' ? ['service', 'endpoints'] : [name.split('-')[0] as DamagedObject]
-    for (const object of objects) this.#spoiled.set(object, Number.POSITIVE_INFINITY)
+    for (const object of objects) this.#damaged.set(object, Number.POSITIVE_INFINITY)
     const isDone = api !== undefined && (await ifFound(damages[name](api).then(() => true))) === true
     signal.throwIfAborted()
     for (const object of objects) {
-      if (!isDone) this.#spoiled.delete(object)
-      else if (this.#spoiled.has(object)) this.#spoiled.set(object, this.clock.monotonicMs() + DELIVERY_MS)
+      if (!isDone) this.#damaged.delete(object)
+      else if (this.#damaged.has(object)) this.#damaged.set(object, this.clock.monotonicMs() + DELIVERY_MS)
     }
   }
 
-  #takeSpoiled(object: DamagedObject): boolean {
-    const untilMs = this.#spoiled.get(object) ?? Number.NEGATIVE_INFINITY
-    this.#spoiled.delete(object)
+  #takeDamage(object: DamagedObject): boolean {
+    const untilMs = this.#damaged.get(object) ?? Number.NEGATIVE_INFINITY
+    this.#damaged.delete(object)
     return this.clock.monotonicMs() < untilMs
   }
 

@@ -45,14 +45,19 @@ export class ServerFront {
   #cutApi = false
   #cutClients = false
   readonly #parts: FrontParts
-  readonly #shown: Cluster['shown']
+  readonly #sentCredentials: Cluster['sentCredentials']
   #token: string | undefined
   /** Whether this server reaches its datastore. */
   readonly store: ServerStore
 
-  private constructor(parts: FrontParts, shown: Cluster['shown'], token: string | undefined, datastore: Datastore) {
+  private constructor(
+    parts: FrontParts,
+    sentCredentials: Cluster['sentCredentials'],
+    token: string | undefined,
+    datastore: Datastore,
+  ) {
     this.#parts = parts
-    this.#shown = shown
+    this.#sentCredentials = sentCredentials
     this.#token = token
     this.store = new ServerStore(datastore, () => this.#followStore())
     // A datastore outage may have begun before.
@@ -74,19 +79,19 @@ export class ServerFront {
       readonly onRequest: (request: ObservedRequest['request']) => void
     },
   ): Promise<ServerFront> {
-    const { proxied: server, shown } = cluster
+    const { proxied: server, sentCredentials } = cluster
     const faults = new RequestFaults()
     const readyz = await ReadyzResponder.open({ real: cluster.readyz, onAnswer, faults })
     // Always with TLS, because tokens pass here: they must not reach a process that takes the port after the drill.
     const tls = selfSignedCertificate(['127.0.0.1'])
-    const token = shown && newToken()
-    const credential = token === undefined ? undefined : { token, ...shown }
+    const token = sentCredentials && newToken()
+    const credential = token === undefined ? undefined : { token, ...sentCredentials }
     const requests = await FaultProxy.open({ server, tls, credential, faults, onRequest })
     const api = await TcpProxy.open({ host: '127.0.0.1', port: requests.port })
     const probes = await TcpProxy.open({ host: '127.0.0.1', port: readyz.port })
     const clients = await TcpProxy.open(cluster.server)
     const parts = { api, probes, clients, readyz, requests, faults, authority: tls.certificate }
-    return new ServerFront(parts, shown, token, datastore)
+    return new ServerFront(parts, sentCredentials, token, datastore)
   }
 
   /** The faults of the sidecar's requests. */
@@ -107,9 +112,9 @@ export class ServerFront {
   /** Ends a fault. Returns whether the sidecar's credentials have changed, as they do at the end of `expired`. */
   lift(rule: RequestRule): boolean {
     const stood = this.faults.remove(rule)
-    if (!stood || rule.fault.type !== 'expired' || this.#shown === undefined) return false
+    if (!stood || rule.fault.type !== 'expired' || this.#sentCredentials === undefined) return false
     this.#token = newToken()
-    this.#parts.requests.issue({ token: this.#token, ...this.#shown })
+    this.#parts.requests.issue({ token: this.#token, ...this.#sentCredentials })
     return true
   }
 

@@ -6,7 +6,7 @@ import type { AvailableMasters, Draw } from './available-masters.ts'
 export interface FaultContext {
   readonly draw: Draw
   readonly fleet: FleetPlan
-  readonly roster: AvailableMasters
+  readonly available: AvailableMasters
   /** All faults end by then. */
   readonly untilMs: number
 }
@@ -38,12 +38,12 @@ function lasting({ draw, untilMs }: FaultContext, atMs: number, longestMs: numbe
 /** A fault of one master's processes. Their next fault begins at least 0.5 s after the end of this one. */
 function ofProcess(longestMs: number, make: (context: FaultContext, master: string, forMs: number) => Action): Fault {
   return (context, atMs) => {
-    const { draw, roster } = context
-    const free = roster.free(atMs)
+    const { draw, available } = context
+    const free = available.free(atMs)
     const forMs = lasting(context, atMs, longestMs)
     if (free.length === 0 || forMs === undefined) return undefined
     const master = draw.pick(free)
-    roster.occupy([master], atMs + forMs + 500)
+    available.occupy([master], atMs + forMs + 500)
     return [{ atMs, ...make(context, master, forMs) }]
   }
 }
@@ -54,10 +54,10 @@ function ofSome(
   make: (context: FaultContext, masters: readonly string[], forMs: number) => Action | undefined,
 ): Fault {
   return (context, atMs) => {
-    const { draw, roster } = context
+    const { draw, available } = context
     const forMs = lasting(context, atMs, longestMs)
     if (forMs === undefined) return undefined
-    const action = make(context, draw.some(roster.names(atMs), draw.chance(0.75) ? 1 : 2), forMs)
+    const action = make(context, draw.some(available.names(atMs), draw.chance(0.75) ? 1 : 2), forMs)
     return action && [{ atMs, ...action }]
   }
 }
@@ -92,34 +92,34 @@ const freeze = ofProcess(45_000, ({ draw }, master, forMs) => {
 })
 
 /** Kills a sidecar and starts it again within a second, sometimes while the etcd check of its server fails. */
-const crash: Fault = ({ draw, roster, untilMs }, atMs) => {
-  const free = roster.free(atMs)
+const crash: Fault = ({ draw, available, untilMs }, atMs) => {
+  const free = available.free(atMs)
   if (free.length === 0 || untilMs - atMs < 5_000) return undefined
   const masters = [draw.pick(free)]
   const pauseMs = draw.pick([0, 500, 1_000])
-  roster.occupy(masters, atMs + pauseMs + 1_000)
+  available.occupy(masters, atMs + pauseMs + 1_000)
   const restart: Step = { atMs, action: 'restart', masters, part: 'sidecar', signal: 'kill', pauseMs }
   if (!draw.chance(0.25)) return [restart]
   return [{ atMs, action: 'readyz-fails', masters, how: 'etcd', forMs: draw.ms(2_000, 5_000) }, restart]
 }
 
 /** Stops several sidecars at the same moment and starts them again. */
-const stopTogether: Fault = ({ draw, roster, untilMs }, atMs) => {
-  const free = roster.free(atMs, OURS)
+const stopTogether: Fault = ({ draw, available, untilMs }, atMs) => {
+  const free = available.free(atMs, OURS)
   if (free.length < 2 || untilMs - atMs < 5_000) return undefined
   const masters = draw.some(free, draw.integer(2, free.length))
   const pauseMs = draw.ms(500, 3_000)
-  roster.occupy(masters, atMs + pauseMs + 3_000)
+  available.occupy(masters, atMs + pauseMs + 3_000)
   return [{ atMs, action: 'restart', masters, part: 'sidecar', signal: 'terminate', pauseMs }]
 }
 
 /** Starts the next process of a sidecar before the current one stops. */
-const overlap: Fault = ({ draw, roster, untilMs }, atMs) => {
-  const free = roster.free(atMs, OURS)
+const overlap: Fault = ({ draw, available, untilMs }, atMs) => {
+  const free = available.free(atMs, OURS)
   if (free.length === 0 || untilMs - atMs < 6_000) return undefined
   const masters = [draw.pick(free)]
   const overlapMs = draw.ms(500, 4_000)
-  roster.occupy(masters, atMs + overlapMs + 1_500)
+  available.occupy(masters, atMs + overlapMs + 1_500)
   const pauseMs = 0
   return [{ atMs, action: 'restart', masters, part: 'sidecar', signal: 'terminate', pauseMs, overlapMs }]
 }
@@ -128,14 +128,14 @@ const overlap: Fault = ({ draw, roster, untilMs }, atMs) => {
 const roll =
   (make: (context: FaultContext, masters: readonly string[], pauseMs: number) => Action): Fault =>
   (context, atMs) => {
-    const { draw, roster, untilMs, fleet } = context
-    const free = roster.free(atMs, OURS)
+    const { draw, available, untilMs, fleet } = context
+    const free = available.free(atMs, OURS)
     const pauseMs = draw.ms(0, 3_000)
     const masters = draw.some(free, draw.integer(1, free.length))
     const step: Step = { atMs, ...make(context, masters, pauseMs) }
     const endMs = stepEndMs(step, fleet)
     if (masters.length === 0 || endMs > untilMs) return undefined
-    roster.occupy(masters, endMs)
+    available.occupy(masters, endMs)
     return [step]
   }
 
@@ -154,20 +154,20 @@ const rollConfig = roll(({ draw, fleet }, masters, pauseMs) => {
 })
 
 /** The machine dies, and another one with its address replaces it. */
-const replace: Fault = ({ draw, fleet, roster, untilMs }, atMs) => {
-  const free = roster.free(atMs, OURS).filter((name) => !roster.isReplacement(name))
+const replace: Fault = ({ draw, fleet, available, untilMs }, atMs) => {
+  const free = available.free(atMs, OURS).filter((name) => !available.isReplacement(name))
   const pauseMs = draw.ms(0, fleet.leaseTtlMs + 4_000)
-  if (free.length === 0 || roster.replaced >= 2 || untilMs - atMs < pauseMs + 1_000) return undefined
+  if (free.length === 0 || available.replaced >= 2 || untilMs - atMs < pauseMs + 1_000) return undefined
   const master = draw.pick(free)
-  roster.replace(master, atMs + pauseMs + 1_000)
+  available.replace(master, atMs + pauseMs + 1_000)
   return [{ atMs, action: 'replace', masters: [master], pauseMs }]
 }
 
 /** Adds one or two masters, and removes them again later. */
-const scale: Fault = ({ draw, fleet, roster, untilMs }, atMs) => {
+const scale: Fault = ({ draw, fleet, available, untilMs }, atMs) => {
   const count = fleet.masters.length
-  if (roster.replaced > 0 || roster.scaled || untilMs - atMs < 40_000) return undefined
-  roster.scaled = true
+  if (available.replaced > 0 || available.scaled || untilMs - atMs < 40_000) return undefined
+  available.scaled = true
   const backMs = atMs + draw.ms(5_000, Math.min(60_000, untilMs - atMs - 35_000))
   return [
     { atMs, action: 'scale', to: count + draw.integer(1, 2) },
@@ -175,9 +175,9 @@ const scale: Fault = ({ draw, fleet, roster, untilMs }, atMs) => {
   ]
 }
 
-const clockSkew: Fault = ({ draw, roster }, atMs) => {
+const clockSkew: Fault = ({ draw, available }, atMs) => {
   const byMs = draw.chance(0.5) ? 0 : draw.around(3_600_000)
-  return [{ atMs, action: 'clock-skew', masters: [draw.pick(roster.names(atMs))], byMs }]
+  return [{ atMs, action: 'clock-skew', masters: [draw.pick(available.names(atMs))], byMs }]
 }
 
 const partition = ofSome(40_000, ({ draw }, masters, forMs) => {
@@ -209,9 +209,9 @@ const readyzAll = ofAll(40_000, ({ draw }, forMs) => {
   return { action: 'readyz-fails', masters: 'all', how: draw.pick(['unready', 'etcd', 'hangs'] as const), forMs }
 })
 
-const flapping: Fault = ({ draw, roster, untilMs }, atMs) => {
+const flapping: Fault = ({ draw, available, untilMs }, atMs) => {
   if (untilMs - atMs < 10_000) return undefined
-  const masters = [draw.pick(roster.names(atMs))]
+  const masters = [draw.pick(available.names(atMs))]
   return [0, 3_000, 6_000].map((laterMs) => {
     return { atMs: atMs + laterMs, action: 'readyz-fails', masters, how: 'unready', forMs: 1_500 }
   })
@@ -233,9 +233,9 @@ const filters: readonly Pick<RequestsFail, 'only' | 'resource' | 'verb'>[] = [
 
 /** Faults of one sidecar's requests, while its API server serves all other clients. */
 const requestsFail: Fault = (context, atMs) => {
-  const { draw, roster } = context
+  const { draw, available } = context
   const forMs = lasting(context, atMs, 30_000)
-  const ours = roster.names(atMs, OURS)
+  const ours = available.names(atMs, OURS)
   if (forMs === undefined || ours.length === 0) return undefined
   const masters = [draw.pick(ours)]
   return [{ atMs, action: 'requests-fail', masters, ...failure(draw), forMs }]
@@ -274,18 +274,18 @@ function failure(draw: Draw): Pick<RequestsFail, 'how'> & Partial<RequestsFail> 
 
 /** The etcd member beside one API server is dead. */
 const ownEtcdDead: Fault = (context, atMs) => {
-  const { draw, roster } = context
+  const { draw, available } = context
   const forMs = lasting(context, atMs, 40_000)
   if (forMs === undefined) return undefined
-  const masters = [draw.pick(roster.names(atMs))]
+  const masters = [draw.pick(available.names(atMs))]
   return [{ atMs, action: 'own-etcd-dead', masters, how: draw.pick(['fails', 'hangs'] as const), forMs }]
 }
 
-const resetConnections: Fault = ({ draw, roster }, atMs) => [
+const resetConnections: Fault = ({ draw, available }, atMs) => [
   {
     atMs,
     action: 'reset-connections',
-    masters: draw.some(roster.names(atMs), draw.integer(1, roster.names(atMs).length)),
+    masters: draw.some(available.names(atMs), draw.integer(1, available.names(atMs).length)),
   },
 ]
 
@@ -294,8 +294,10 @@ const datastoreOutage = ofAll(45_000, (context, forMs) => {
   return { action: 'datastore-outage', how, forMs }
 })
 
-const apiserverOutage = ofAll(40_000, ({ draw, roster }, forMs, atMs) => {
-  const masters = draw.chance(0.6) ? 'all' : draw.some(roster.names(atMs), draw.integer(1, roster.names(atMs).length))
+const apiserverOutage = ofAll(40_000, ({ draw, available }, forMs, atMs) => {
+  const masters = draw.chance(0.6)
+    ? 'all'
+    : draw.some(available.names(atMs), draw.integer(1, available.names(atMs).length))
   return { action: 'apiserver-outage', masters, forMs }
 })
 

@@ -110,7 +110,7 @@ function randomSteps(
   { fromMs, untilMs }: { readonly fromMs: number; readonly untilMs: number },
 ): readonly Step[] {
   const draw = new Draw(random)
-  const context: FaultContext = { draw, fleet, roster: new AvailableMasters(fleet.masters), untilMs }
+  const context: FaultContext = { draw, fleet, available: new AvailableMasters(fleet.masters), untilMs }
   const steps: Step[] = []
   let atMs = fromMs
   while (atMs < untilMs) {

@@ -48,7 +48,7 @@ export class Route {
   }
 
   /** Black-holes a request. Resolves with `reset` when its connection is reset, or with `timeout` after `timeoutMs`. */
-  async swallow(clock: Clock, timeoutMs: number, signal: AbortSignal): Promise<'reset' | 'timeout'> {
+  async blackHole(clock: Clock, timeoutMs: number, signal: AbortSignal): Promise<'reset' | 'timeout'> {
     const { controller, unlink } = linkedController(signal)
     const forget = this.addStream(controller)
     try {
@@ -198,7 +198,7 @@ export class EtcdRoute extends Route {
     const stop = async (call: EtcdCall, signal: AbortSignal): Promise<void> => {
       if (this.refused || etcd.down) throw new EtcdError('Unreachable', 'connection refused')
       // A watch has no timeout, because a server without changes is silent too.
-      const end = await this.swallow(clock, call.method === 'watch' ? 1e9 : 5_000, signal)
+      const end = await this.blackHole(clock, call.method === 'watch' ? 1e9 : 5_000, signal)
       throw end === 'reset' ? new EtcdError('Unreachable', 'connection reset') : new EtcdError('Timeout', 'no answer')
     }
     const refuse = async (call: EtcdCall, isFull: boolean, signal: AbortSignal): Promise<void> => {

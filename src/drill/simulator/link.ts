@@ -33,7 +33,7 @@ export class SimulatedServer extends Route {
   silent = false
   #unreachable = false
   #frozen = false
-  readonly #goingOn = new Set<() => void>()
+  readonly #waiting = new Set<() => void>()
   /** Whether this server reaches the store. */
   readonly store: ServerStore
   /** The faults of the requests of its sidecar. */
@@ -44,7 +44,7 @@ export class SimulatedServer extends Route {
 
   constructor(datastore = new Datastore()) {
     super()
-    this.store = new ServerStore(datastore, () => this.#goOn())
+    this.store = new ServerStore(datastore, () => this.#resumeWaiting())
   }
 
   get serving(): boolean {
@@ -88,7 +88,7 @@ export class SimulatedServer extends Route {
   set frozen(frozen: boolean) {
     if (frozen === this.#frozen) return
     this.#frozen = frozen
-    this.#goOn()
+    this.#resumeWaiting()
   }
 
   /** Whether it or its store does nothing, so that requests wait. */
@@ -97,22 +97,22 @@ export class SimulatedServer extends Route {
   }
 
   /**
-   * Waits until the stalled server continues (`goes on`), its connections are reset (`reset`), or `timeoutMs` has
+   * Waits until the stalled server continues (`resumed`), its connections are reset (`reset`), or `timeoutMs` has
    * passed (`timeout`). Without `timeoutMs` it waits without limit.
    */
-  async untilGoesOn(
+  async untilResumed(
     clock: Clock,
     timeoutMs: number | undefined,
     signal: AbortSignal,
-  ): Promise<'goes on' | 'reset' | 'timeout'> {
+  ): Promise<'resumed' | 'reset' | 'timeout'> {
     const { controller, unlink } = linkedController(signal)
-    const goesOn = Promise.withResolvers<'goes on'>()
-    const onGoingOn = (): void => goesOn.resolve('goes on')
-    this.#goingOn.add(onGoingOn)
+    const resumed = Promise.withResolvers<'resumed'>()
+    const resume = (): void => resumed.resolve('resumed')
+    this.#waiting.add(resume)
     try {
-      return await Promise.race([goesOn.promise, this.swallow(clock, timeoutMs ?? 1e9, controller.signal)])
+      return await Promise.race([resumed.promise, this.blackHole(clock, timeoutMs ?? 1e9, controller.signal)])
     } finally {
-      this.#goingOn.delete(onGoingOn)
+      this.#waiting.delete(resume)
       controller.abort(OVER)
       unlink()
     }
@@ -150,8 +150,8 @@ export class SimulatedServer extends Route {
     this.store.restart()
   }
 
-  #goOn(): void {
-    if (!this.stalled) for (const onGoingOn of this.#goingOn) onGoingOn()
+  #resumeWaiting(): void {
+    if (!this.stalled) for (const resume of this.#waiting) resume()
   }
 }
 
@@ -175,24 +175,24 @@ export function simulatedLink(
   /** Delays or fails a message that does not get through at this moment. */
   const pass = async (request: ApiRequest, signal: AbortSignal, isStalled = server.frozen): Promise<void> => {
     if (isStalled) {
-      const end = await server.untilGoesOn(clock, request.timeoutMs ?? TIMEOUT_MS, signal)
+      const end = await server.untilResumed(clock, request.timeoutMs ?? TIMEOUT_MS, signal)
       if (end === 'reset') throw new KubeError('Unreachable', 'connection reset')
       if (end === 'timeout') throw new KubeError('Timeout', 'no answer')
       // This wait is on the clock of the process: a frozen process gets the answer when it thaws.
       await latency(clock, random, spikes, signal, server.slowMs)
     }
     if (!server.serving) throw new KubeError('Unreachable', 'connection refused')
-    if (server.cut || server.hanging) await swallow(request, signal)
+    if (server.cut || server.hanging) await blackHole(request, signal)
   }
-  const swallow = async (request: ApiRequest, signal: AbortSignal): Promise<never> => {
-    const end = await server.swallow(clock, request.timeoutMs ?? TIMEOUT_MS, signal)
+  const blackHole = async (request: ApiRequest, signal: AbortSignal): Promise<never> => {
+    const end = await server.blackHole(clock, request.timeoutMs ?? TIMEOUT_MS, signal)
     throw end === 'reset' ? new KubeError('Unreachable', 'connection reset') : new KubeError('Timeout', 'no answer')
   }
   /** The answer of a fault; undefined if the request reaches the server. */
   const applyFaults = async (request: ApiRequest, signal: AbortSignal): Promise<ApiResponse | undefined> => {
     const { delayMs, end } = server.faults.applyTo(sentOf(request))
     const { timeoutMs = TIMEOUT_MS } = request
-    if (end?.type === 'hang' || delayMs >= timeoutMs) return swallow(request, signal)
+    if (end?.type === 'hang' || delayMs >= timeoutMs) return blackHole(request, signal)
     if (delayMs > 0) await sleep(clock, delayMs, signal)
     if (end === undefined) return undefined
     await back(signal)
@@ -259,7 +259,7 @@ export function simulatedLink(
             const atOnce = isRenewal(event) && !clock.frozen && server.slowMs === 0
             if (!atOnce) await latency(clock, random, spikes, controller.signal, server.slowMs)
             if (server.stalled) {
-              await server.untilGoesOn(clock, undefined, controller.signal)
+              await server.untilResumed(clock, undefined, controller.signal)
               await latency(clock, random, spikes, controller.signal, server.slowMs)
             }
             // Black-holed: nothing more arrives, not even the end, until the connection is reset.

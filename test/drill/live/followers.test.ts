@@ -13,7 +13,7 @@ test('a change of a namespace does not pass for the result of damage to the Serv
     spec: { clusterIP: 'None', ports: [{ port: 443 }] },
   }
   await api.create(services, service)
-  let isSpoiled = false
+  let isDamaged = false
   const seen: string[] = []
   const stop = new AbortController()
   const following = followCluster({
@@ -25,9 +25,9 @@ test('a change of a namespace does not pass for the result of damage to the Serv
         seen.push(`${found === undefined ? 'gone' : 'there'} ${names.length} ${byDamage}`),
     },
     listed() {},
-    spoiled(object) {
-      if (object !== 'service' || !isSpoiled) return false
-      isSpoiled = false
+    takeDamage(object) {
+      if (object !== 'service' || !isDamaged) return false
+      isDamaged = false
       return true
     },
     signal: stop.signal,
@@ -35,7 +35,7 @@ test('a change of a namespace does not pass for the result of damage to the Serv
   await time.advance(1_000)
   const before = (await api.list(namespaces)).items.length
   seen.length = 0
-  isSpoiled = true
+  isDamaged = true
   await api.create(namespaces, { metadata: { name: 'other' } })
   await time.advance(1_000)
   await api.delete(services, { namespace: 'default', name: 'kubernetes' }, {})

@@ -41,11 +41,11 @@ test('before a server without TLS a master asks for a token over TLS, and shows 
 test('a client certificate is shown for those alone whom the proxy asks for its own token', async (t) => {
   const server = 'https://127.0.0.1:1'
   const asking = await clusterOf(t, server, certificate)
-  assert.ok(asking.shown)
+  assert.ok(asking.sentCredentials)
   assert.ok(asking.proxied.tls?.cert)
   const tokenFile = join(data, 'ca.crt')
   const passing = await clusterOf(t, server, { ...certificate, tokenFile })
-  assert.equal(passing.shown, undefined)
+  assert.equal(passing.sentCredentials, undefined)
   assert.equal(passing.proxied.tls?.cert, undefined)
   assert.equal(passing.proxied.tls?.key, undefined)
 })

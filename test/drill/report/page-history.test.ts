@@ -55,9 +55,9 @@ test('a master that is frozen behind a shared address is not listed while anothe
 })
 
 test('an address that is no master’s has a lane of its own', () => {
-  const { strangers } = readHistory([...begin(2), slice(1000, [1, 2, 7]), slice(3000, [1, 2])], 10_000)
+  const { unownedAddresses } = readHistory([...begin(2), slice(1000, [1, 2, 7]), slice(3000, [1, 2])], 10_000)
   assert.deepEqual(
-    strangers.map(({ address, slice: spans }) => [address, ...texts(spans)]),
+    unownedAddresses.map(({ address, slice: spans }) => [address, ...texts(spans)]),
     [['192.0.2.7', 'listed 1000 to 3000']],
   )
 })

@@ -34,8 +34,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'drill-random-random-faults-term': {
     broken: 'overlap: drops + 1_500.',
     file: 'drill/random/random-faults.ts',
-    text: 'roster.occupy(masters, atMs + overlapMs + 1_500)',
-    instead: 'roster.occupy(masters, atMs + overlapMs)',
+    text: 'available.occupy(masters, atMs + overlapMs + 1_500)',
+    instead: 'available.occupy(masters, atMs + overlapMs)',
     tests: ['drill/random/random-scenario.test.ts'],
   },
   'drill-conductor-method': {
@@ -164,7 +164,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '',
     tests: ['drill/live/readyz-responder.test.ts'],
   },
-  'drill-random-roster-operator': {
+  'drill-random-available-masters-operator': {
     broken: 'names: has !== for === after kind.',
     file: 'drill/random/available-masters.ts',
     text: '.filter((one) => one.fromMs <= atMs && (kind === undefined || one.kind === kind))',
@@ -178,7 +178,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "if (how === 'status' || (status !== undefined && status !== 429 && status !== 503)) {",
     tests: ['drill/scenario/parse.test.ts'],
   },
-  'drill-random-roster-operator-2': {
+  'drill-random-available-masters-operator-2': {
     broken: 'names: has !== for === after one.kind.',
     file: 'drill/random/available-masters.ts',
     text: '.filter((one) => one.fromMs <= atMs && (kind === undefined || one.kind === kind))',
@@ -330,8 +330,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'drill-random-random-faults-branch': {
     broken: 'action:: always takes the first of draw.chance(0.75) ? 1 : 2.',
     file: 'drill/random/random-faults.ts',
-    text: 'const action = make(context, draw.some(roster.names(atMs), draw.chance(0.75) ? 1 : 2), forMs)',
-    instead: 'const action = make(context, draw.some(roster.names(atMs), 1), forMs)',
+    text: 'const action = make(context, draw.some(available.names(atMs), draw.chance(0.75) ? 1 : 2), forMs)',
+    instead: 'const action = make(context, draw.some(available.names(atMs), 1), forMs)',
     tests: ['drill/random/random-scenario.test.ts'],
   },
   'drill-scenario-rules-return': {
@@ -344,8 +344,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'drill-random-random-faults-operator': {
     broken: 'replace:: has - for + between atMs and pauseMs.',
     file: 'drill/random/random-faults.ts',
-    text: 'roster.replace(master, atMs + pauseMs + 1_000)',
-    instead: 'roster.replace(master, atMs - pauseMs + 1_000)',
+    text: 'available.replace(master, atMs + pauseMs + 1_000)',
+    instead: 'available.replace(master, atMs - pauseMs + 1_000)',
     tests: ['drill/random/random-scenario.test.ts'],
   },
   'drill-simulator-link-min': {

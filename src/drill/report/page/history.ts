@@ -25,7 +25,7 @@ export interface RunHistory {
   readonly untilMs: number
   readonly masters: readonly MasterHistory[]
   /** Addresses that were listed while no master had them. */
-  readonly strangers: readonly { readonly address: string; readonly slice: readonly Span<'listed'>[] }[]
+  readonly unownedAddresses: readonly { readonly address: string; readonly slice: readonly Span<'listed'>[] }[]
   readonly steps: readonly EventOf<'step'>[]
   readonly violations: readonly EventOf<'violation'>[]
   readonly writes: Bins<'write'>
@@ -74,7 +74,7 @@ interface Member {
 /** Follows members, listings and leases together, because the meaning of each depends on the others. */
 class FleetTracks {
   readonly #members = new Map<string, Member>()
-  readonly #strangers = new Map<string, Track<'listed'>>()
+  readonly #unownedAddresses = new Map<string, Track<'listed'>>()
   readonly #listed: Record<'endpoints' | 'slice', readonly string[]> = { endpoints: [], slice: [] }
   #leases: readonly string[] = []
 
@@ -94,7 +94,7 @@ class FleetTracks {
     this.#note(event.atMs)
   }
 
-  end(atMs: number): Pick<RunHistory, 'masters' | 'strangers'> {
+  end(atMs: number): Pick<RunHistory, 'masters' | 'unownedAddresses'> {
     const ended = <State extends string>(track: Track<State>): readonly Span<State>[] => {
       track.end(atMs)
       return track.spans
@@ -106,8 +106,8 @@ class FleetTracks {
         trackNames.map((track) => [track, ended<string>(tracks[track])]),
       ) as unknown as MasterHistory['tracks'],
     }))
-    const strangers = [...this.#strangers].map(([address, track]) => ({ address, slice: ended(track) }))
-    return { masters, strangers: strangers.filter(({ slice }) => slice.length > 0) }
+    const unownedAddresses = [...this.#unownedAddresses].map(([address, track]) => ({ address, slice: ended(track) }))
+    return { masters, unownedAddresses: unownedAddresses.filter(({ slice }) => slice.length > 0) }
   }
 
   #note(atMs: number): void {
@@ -116,8 +116,8 @@ class FleetTracks {
     for (const member of members) {
       const { status, tracks } = member
       const sharing = members.filter((other) => other.status.address === status.address)
-      const isListed = heirs(sharing, ({ clientConnections }) => clientConnections === 'served').includes(member)
-      const isLeased = heirs(sharing, ({ renewing }) => renewing).includes(member)
+      const isListed = shownMasters(sharing, ({ clientConnections }) => clientConnections === 'served').includes(member)
+      const isLeased = shownMasters(sharing, ({ renewing }) => renewing).includes(member)
       const state = status.clientConnections === 'served' ? 'listed' : 'dead'
       tracks.sidecar.set(atMs, status.sidecar)
       tracks.server.set(atMs, status.server)
@@ -130,9 +130,9 @@ class FleetTracks {
     }
     const known = new Set(members.map(({ status }) => status.address))
     for (const address of this.#listed.slice) {
-      if (!known.has(address) && !this.#strangers.has(address)) this.#strangers.set(address, new Track())
+      if (!known.has(address) && !this.#unownedAddresses.has(address)) this.#unownedAddresses.set(address, new Track())
     }
-    for (const [address, track] of this.#strangers) {
+    for (const [address, track] of this.#unownedAddresses) {
       track.set(atMs, this.#listed.slice.includes(address) && !known.has(address) ? 'listed' : undefined)
     }
   }
@@ -143,7 +143,7 @@ class FleetTracks {
  * Those for which `does` is true are chosen; without such a master those that are alive; otherwise those that died
  * last.
  */
-function heirs(sharing: readonly Member[], does: (status: MemberStatus) => boolean): readonly Member[] {
+function shownMasters(sharing: readonly Member[], does: (status: MemberStatus) => boolean): readonly Member[] {
   const doing = sharing.filter(({ status }) => does(status))
   if (doing.length > 0) return doing
   const latestMs = Math.max(...sharing.map(({ aliveMs }) => aliveMs))
@@ -293,7 +293,7 @@ export function stepList({ steps }: RunHistory, most: number): Html {
   )}</ol>${omitted(steps.length - shown.length)}`
 }
 
-function lives({ masters, strangers }: RunHistory, name: string, most: number): Html {
+function lives({ masters, unownedAddresses }: RunHistory, name: string, most: number): Html {
   let left = most
   let dropped = 0
   const groupOf = (
@@ -320,7 +320,7 @@ function lives({ masters, strangers }: RunHistory, name: string, most: number): 
       trackNames.map((name) => ({ what: titles[name] ?? name, spans: one.tracks[name] })),
     ),
   )
-  const others = strangers.map(({ address, slice }) =>
+  const others = unownedAddresses.map(({ address, slice }) =>
     groupOf(`${address} (no master)`, [{ what: 'EndpointSlice', spans: slice }]),
   )
   return html`${table({

@@ -149,7 +149,7 @@ function timeline(history: RunHistory, options: Limits & { readonly description:
 ${guides(ticks(untilMs), untilMs, 'tick')}
 ${marksRow(stepMarks, history, { untilMs, withViolations: shown.violations })}
 ${history.masters.map(lane)}
-${history.strangers.map(({ address, slice }) =>
+${history.unownedAddresses.map(({ address, slice }) =>
   row({
     name: address,
     addresses: 'no master',
@@ -305,9 +305,9 @@ function rate(perSecond: number): string {
   return String(Number(perSecond.toFixed(perSecond < 10 ? 1 : 0)))
 }
 
-function spansOf({ masters, strangers }: RunHistory): readonly Span[] {
+function spansOf({ masters, unownedAddresses }: RunHistory): readonly Span[] {
   const ofMasters = masters.flatMap(({ tracks }): readonly (readonly Span[])[] => Object.values(tracks))
-  return [...ofMasters, ...strangers.map(({ slice }) => slice)].flat()
+  return [...ofMasters, ...unownedAddresses.map(({ slice }) => slice)].flat()
 }
 
 /**

@@ -49,6 +49,8 @@ export class ServiceQueue {
   readonly #failures = new Map<string, number>()
   /** Services that have failed with an error of the API server since their last successful sync. */
   readonly #failed = new Set<string>()
+  /** The Services whose failure was logged as a warning, until a sync succeeds. */
+  readonly #warned = new Set<string>()
   #expeditedMs = Number.NEGATIVE_INFINITY
   #cancelExpedite: Cancel | undefined
 
@@ -104,6 +106,7 @@ export class ServiceQueue {
     try {
       await sync()
       this.#failures.delete(key)
+      this.#warned.delete(key)
       if (this.#failed.delete(key)) this.#recovered()
     } catch (error) {
       if (!(error instanceof StaleCacheError)) throw error
@@ -134,8 +137,11 @@ export class ServiceQueue {
     this.#failures.set(key, failures)
     if (failures === MAX_RETRIES + 1) logger.error(fields, 'a Service cannot be synced; retrying')
     // A conflict is normal, `Availability` logs an outage once, and retries would fill the log.
-    else if (isAway || isKubeError(error, 'Conflict') || retries > 0) logger.debug(fields, 'a sync failed')
-    else logger.warn(fields, 'a sync failed; trying again')
+    else if (isAway || isKubeError(error, 'Conflict') || this.#warned.has(key)) logger.debug(fields, 'a sync failed')
+    else {
+      this.#warned.add(key)
+      logger.warn(fields, 'a sync failed; trying again')
+    }
   }
 }
 

@@ -80,7 +80,7 @@ test('a Service that fails is tried again, at the given rate, until it succeeds,
   assert.deepEqual(syncs.slice(4), ['10000 ns/web', '11000 ns/web'])
 })
 
-test('a Service that is refused after many failures of the server is reported once', async (t) => {
+test('a Service that is refused after many failures of the server is reported as any other: a warning, then an error', async (t) => {
   let code: 'Unreachable' | 'Forbidden' = 'Unreachable'
   const { time, queue, lines } = setUp(t, () => Promise.reject(new KubeError(code, 'failed')), {
     retry: { maxMs: 1_000 },
@@ -95,7 +95,7 @@ test('a Service that is refused after many failures of the server is reported on
   await time.advance(30_000)
   assert.deepEqual(
     lines.filter(({ level }) => level !== 'debug').map(({ level }) => level),
-    ['error'],
+    ['warn', 'error'],
   )
 })
 
@@ -244,6 +244,29 @@ test('the first failure of a Service is a warning, unless the server could not b
     'debug ns/c 1',
   ])
   assert.equal(lines[0]?.fields.error, errors['ns/a'])
+})
+
+test('a refusal after an outage is a warning too, once until a sync succeeds', async (t) => {
+  const errors: (Error | undefined)[] = [
+    new KubeError('Unreachable', 'connection refused'),
+    new KubeError('Forbidden', 'not you'),
+    new KubeError('Forbidden', 'not you'),
+    undefined,
+    new KubeError('Forbidden', 'not you'),
+  ]
+  const sync = async (): Promise<void> => {
+    const error = errors.shift()
+    if (error !== undefined) throw error
+  }
+  const { time, queue, lines } = setUp(t, sync, { workers: 1, retry: slow })
+  queue.add('ns/a')
+  await time.advance(60_000)
+  queue.add('ns/a')
+  await time.advance(500)
+  assert.deepEqual(
+    lines.map(({ level, fields }) => `${level} ${fields.retries}`),
+    ['debug 0', 'warn 1', 'debug 2', 'warn 0'],
+  )
 })
 
 test('it ends when the signal is aborted, after the sync under way', async (t) => {

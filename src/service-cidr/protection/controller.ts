@@ -52,6 +52,8 @@ export class ServiceCidrProtectionController implements WorkloadController {
   readonly #options: ServiceCidrProtectionOptions
   readonly #serviceCidrs: Followed<ServiceCidr>
   readonly #queue: WorkQueue
+  /** The ServiceCIDRs whose failure was logged as a warning, until a sync succeeds. */
+  readonly #warned = new Set<string>()
   readonly #blocking: BlockingAddresses
   /** The answer to the last write, by name: without it, a write would be repeated until the copy shows it. */
   readonly #written = new Map<string, ServiceCidr>()
@@ -78,7 +80,10 @@ export class ServiceCidrProtectionController implements WorkloadController {
       await this.#queue.run({
         workers: WORKERS,
         signal,
-        reconcile: (name, signal) => this.#sync(name, signal),
+        reconcile: async (name, signal) => {
+          await this.#sync(name, signal)
+          this.#warned.delete(name)
+        },
         failed: (name, error) => this.#logFailure(name, error),
       })
     } catch (error) {
@@ -206,10 +211,13 @@ export class ServiceCidrProtectionController implements WorkloadController {
   #logFailure(serviceCidr: string, error: unknown): void {
     const retries = this.#queue.numRequeues(serviceCidr)
     const fields = { serviceCidr, retries, error }
-    // Only at debug, because `Availability` logs an outage once, and the first failure was logged as a warning.
-    if (isAwayOrBusy(error) || isKubeError(error, 'Conflict') || retries > 0) {
+    // At debug: a conflict is normal, `Availability` logs an outage once, and retries would fill the log.
+    if (isAwayOrBusy(error) || isKubeError(error, 'Conflict') || this.#warned.has(serviceCidr)) {
       this.#options.logger.debug(fields, 'a sync failed')
-    } else this.#options.logger.warn(fields, 'a sync failed; trying again')
+    } else {
+      this.#warned.add(serviceCidr)
+      this.#options.logger.warn(fields, 'a sync failed; trying again')
+    }
   }
 }
 

@@ -273,6 +273,20 @@ test('no ServiceCIDR goes before all IPAddresses are known', async () => {
   await end()
 })
 
+test('a refusal after an outage is a warning, once', async () => {
+  const cluster = await Cluster.started()
+  const logger = memoryLogger()
+  const end = await cluster.lead({ logger })
+  cluster.fault({ fault: { type: 'refuse' }, methods: ['PATCH'], times: 1 })
+  cluster.fault({ fault: { type: 'status', status: 403 }, methods: ['PATCH'], times: 3 })
+  await cluster.create('a', ['10.0.0.0/24'])
+  await cluster.pass(60_000)
+  const warnings = logger.lines.filter(({ level, message }) => level === 'warn' && message.startsWith('a sync failed'))
+  assert.equal(warnings.length, 1)
+  assert.equal(await cluster.state('a'), READY)
+  await end()
+})
+
 test('one that is gone before it is protected is no failure', async () => {
   const cluster = await Cluster.started()
   const logger = memoryLogger()

@@ -11,9 +11,9 @@ export class DecodeError extends Error {
 const decoded = new WeakMap<object, Schema | undefined>()
 
 /**
- * A frozen copy of `value`, as a Go server would read it. Members that are `undefined` or `null`, empty lists and empty
- * maps are left out, unless the schema preserves them. A result of `decode` for the same schema is not copied again.
- * Fields that the schema lacks are preserved.
+ * A frozen copy of `value`, as a Go server would read it. Leaves out members that are `undefined`, members that are
+ * `null` unless the schema allows `null`, and empty values that Go would omit by the schema. Preserves fields without a
+ * schema, even with empty values. A result of `decode` for the same schema is not copied again.
  * @throws DecodeError for a value of the wrong type, or one that is nested too deeply
  */
 export function decode(value: unknown, schema: Schema | undefined, path = '', depth = 1): unknown {
@@ -156,8 +156,8 @@ export function setMember(target: Record<string, unknown>, key: string, value: u
 }
 
 /**
- * Freezes a value that this server made in the form of a {@link decode} result. {@link decode} does not copy the value
- * when a client sends it back.
+ * Freezes a value that this server made in the form of a {@link decode} result. {@link decode} does not copy it again
+ * when an in-process client sends the same object back.
  */
 export function asDecoded<T extends object>(value: T, schema: Schema): T {
   decoded.set(value, schema)

@@ -17,7 +17,10 @@ import { flag } from './query.ts'
 import { internalError, notAcceptable, Refusal, tooManyRequests, unauthorized } from './refusal.ts'
 import type { WatchEvent } from './watch.ts'
 
-/** The limits for all clients of an embedded API server together. Times are in milliseconds. */
+/**
+ * The limits of an embedded API server. Counts are for all clients together; times, in milliseconds, are for each
+ * connection, request or answer.
+ */
 export type ApiServerLimits = { readonly [limit in keyof typeof defaultLimits]: number }
 
 const defaultLimits = {
@@ -27,12 +30,9 @@ const defaultLimits = {
   requests: 400,
   /** Open watches; a further one gets 429. */
   watches: 1000,
-  /**
-   * For the TLS handshake; then for the headers of each request, counted from the end of the handshake (for later
-   * requests of a connection, from their first byte).
-   */
+  /** For each of these: the TLS handshake, the first byte of a connection, the headers from their first byte on. */
   headersMs: 10_000,
-  /** Until the last byte of a request has arrived. */
+  /** From the first byte of a request until its last byte has arrived. */
   requestMs: 30_000,
   /** For a client to read what was written to it; a slower client is disconnected. */
   answerMs: 30_000,
@@ -41,7 +41,7 @@ const defaultLimits = {
 } as const
 
 export interface ApiServingOptions {
-  /** Answers the requests: an embedded server, perhaps behind faults. */
+  /** Answers the requests: an embedded server, perhaps with injected faults. */
   readonly send: Transport['send']
   /** An address of this machine, or a name of such an address. Without a `token` only loopback is accepted. */
   readonly host: string
@@ -237,7 +237,7 @@ class HttpFrontend {
       await this.#sendParts(response, partsOf(body, longMember))
       return
     }
-    // Bytes: together with a string, Node would encode the headers as UTF-8, which `bytesOf` has already done.
+    // The body is sent as bytes. With a string, Node would encode the headers as UTF-8 again, after `bytesOf` did.
     const bytes = Buffer.from(typeof body === 'string' ? body : `${JSON.stringify(body)}\n`)
     response.writeHead(status, {
       ...commonHeaders,
@@ -324,7 +324,7 @@ const ITEMS_IN_PART = 20
 /** The members that hold the objects of a list and the rows of a Table. */
 const longMembers = ['items', 'rows']
 
-/** The name of the member that is too long to send the body at once; undefined if there is none. */
+/** The name of the list that makes the body too long to send at once; undefined if there is none. */
 function longMemberOf(body: unknown): string | undefined {
   if (!isRecord(body)) return undefined
   return longMembers.find((name) => {

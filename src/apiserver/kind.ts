@@ -7,7 +7,7 @@ import type { Conversion, StoredObject } from './store.ts'
 /** An incoming object: decoded and frozen, but not yet in its stored form. */
 export type Draft = Readonly<Record<string, unknown>> & KubeObject
 
-/** Resources that a write needs beside the object itself, such as an address. */
+/** What a write takes in addition to storing the object, such as a ClusterIP or a NodePort. */
 export interface Reservation {
   /** The draft with the reserved values. */
   readonly object: Draft
@@ -24,7 +24,10 @@ export interface Kind {
   readonly categories?: readonly string[]
   /** The text of a Warning header in every answer about this kind. */
   readonly deprecation?: string
-  /** The object without unknown fields, and the paths of these fields. @default by the Go type */
+  /**
+   * The object without unknown fields, and the paths of these fields. @default fields that the kind's Go type lacks are
+   * unknown
+   */
   readonly withoutUnknown?: (object: Draft) => { readonly known: object; readonly unknown: readonly string[] }
   /** The texts of Warning headers for a client that writes such an object. */
   readonly warnings?: (object: Draft) => readonly string[]
@@ -42,8 +45,8 @@ export interface Kind {
    * patched strategically.
    */
   readonly isCustom?: true
-  /** Aborts when the definition is replaced or deleted. Watches then end. */
-  readonly replaced?: AbortSignal
+  /** Aborts when the definition of the kind is changed or deleted. Watches then end. */
+  readonly definitionChanged?: AbortSignal
   /** Whether `/status` is served; then an update changes `status` only there. */
   readonly hasStatus: boolean
   /** The paths of the members that `/scale` shows and changes. Left out: `/scale` is not served. */
@@ -51,7 +54,7 @@ export interface Kind {
   /** Whether PUT creates a missing object. */
   readonly createOnUpdate: boolean
   /** Whether PUT must name a resourceVersion. */
-  readonly guardedUpdate?: boolean
+  readonly requiresResourceVersion?: boolean
   /** Whether DELETE returns the deleted object instead of a Status. */
   readonly answersDeleted?: boolean
   readonly selectableFields?: FieldGetters
@@ -65,15 +68,15 @@ export interface Kind {
   readonly forUpdate?: (draft: Draft, live: StoredObject) => Draft
   readonly validate: (draft: Draft, errors: FieldErrors, live: StoredObject | undefined) => void
   /**
-   * Finds the resources that the object needs; throws a Refusal when they are not available. Must not change anything
-   * yet.
+   * Finds the addresses and ports that the object needs; throws a Refusal when they are not available. Must not change
+   * anything yet.
    */
   readonly reserve?: (draft: Draft, live: StoredObject | undefined) => Reservation
-  /** Called with a removed object: releases its resources. */
+  /** Called with a removed object: releases its addresses and ports. */
   readonly release?: (gone: StoredObject) => void
   /** Throws a Refusal when the object may not be deleted. */
   readonly refuseDelete?: (live: StoredObject) => void
-  /** Further changes at deletion, beside the metadata. */
+  /** Changes at deletion in addition to those of the metadata. */
   readonly forDelete?: (marked: StoredObject) => StoredObject
   /** Whether something other than finalizers retains a deleted object. */
   readonly isRetained?: (object: StoredObject) => boolean
@@ -114,7 +117,7 @@ export type Schema = TypedSchema & {
 }
 
 type TypedSchema =
-  /** `default`: the value of a field that identifies an item of a list, if an applied item lacks the field. */
+  /** `default`: for a list key such as `protocol`, the value that counts if an applied item lacks it. */
   | { readonly type: 'string'; readonly omitEmpty?: boolean; readonly default?: string }
   | { readonly type: 'integer'; readonly omitEmpty?: boolean }
   | { readonly type: 'boolean' | 'time' | 'microTime' | 'integerOrString' }
@@ -123,7 +126,10 @@ type TypedSchema =
    * null are preserved, as in custom resources.
    */
   | { readonly type: 'any'; readonly granular?: true; readonly default?: unknown; readonly keepsNull?: boolean }
-  /** A struct. With `pointer`, a pointer to a struct, which can be absent and is a field of its own. */
+  /**
+   * A struct. With `pointer`: a pointer to a struct. It can be absent, so managedFields records an owner of the pointer
+   * itself.
+   */
   | {
       readonly type: 'object'
       readonly fields: Readonly<Record<string, Schema>>

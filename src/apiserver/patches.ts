@@ -29,7 +29,7 @@ export function patchTypeOf(contentType: string): PatchType {
 
 /**
  * A patched object, not yet decoded. `schema` is that of its kind.
- * @throws Refusal 400, 413, 422 or, as kube-apiserver, 500
+ * @throws Refusal 400, 413 or 422; 500 where kube-apiserver also answers 500
  */
 export function patched(
   type: Exclude<PatchType, 'apply'>,
@@ -229,7 +229,7 @@ function refused(): never {
   throw unprocessable()
 }
 
-/** The type of a JSON value as Go's decoder calls it. */
+/** The type of a JSON value as Go's decoder calls it; not for null. */
 function jsonTypeOf(value: unknown): string {
   if (Array.isArray(value)) return 'array'
   return typeof value === 'boolean' ? 'bool' : typeof value

@@ -19,7 +19,7 @@ const DELETE_VALUES = '$deleteFromPrimitiveList'
  * The document after a strategic merge patch (k8s.io/apimachinery/pkg/util/strategicpatch), as `kubectl apply`, `patch`
  * and `edit` send it: a merge patch in which the items of a list are merged by their key. The key is the first one by
  * which the schema identifies items; a list without keys is replaced.
- * @throws Refusal 400, 422 or, as kube-apiserver, 500 for a malformed patch
+ * @throws Refusal 400 or 422; for a malformed patch 500 where kube-apiserver also answers 500
  */
 export function strategicMergePatch(document: unknown, patch: Members, schema: Schema | undefined, depth = 1): Members {
   checkDepth(depth)

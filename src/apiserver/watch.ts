@@ -77,9 +77,9 @@ export function openWatch(
   }
   signal.addEventListener('abort', onAbort, { once: true })
   stream.onEnd(() => signal.removeEventListener('abort', onAbort))
-  const onReplaced = (): void => stream.end()
-  kind.replaced?.addEventListener('abort', onReplaced, { once: true })
-  stream.onEnd(() => kind.replaced?.removeEventListener('abort', onReplaced))
+  const onDefinitionChanged = (): void => stream.end()
+  kind.definitionChanged?.addEventListener('abort', onDefinitionChanged, { once: true })
+  stream.onEnd(() => kind.definitionChanged?.removeEventListener('abort', onDefinitionChanged))
   return stream
 }
 

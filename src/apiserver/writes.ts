@@ -136,7 +136,8 @@ export function updateObject(
   checkTarget(draft, target.namespace, name)
   const given = draft.metadata?.resourceVersion
   const version = given === '0' ? undefined : given
-  if (version === undefined && options.guarded === true && kind.guardedUpdate === true) throw unguarded(kind, name)
+  if (version === undefined && options.guarded === true && kind.requiresResourceVersion === true)
+    throw unguarded(kind, name)
   if (version !== undefined && version !== live.metadata.resourceVersion) {
     if (!/^\d+$/.test(version))
       throw internalError(`strconv.ParseUint: parsing ${JSON.stringify(version)}: invalid syntax`)

@@ -33,7 +33,7 @@ const followed: Readonly<Record<WorkloadControllerName, readonly string[]>> = {
 }
 
 /**
- * Composes the duties of a master beside `default/kubernetes`. None of them can end the program: a duty that fails is
+ * Composes all duties of a master except `kubernetes-service`. None of them can end the program: a duty that fails is
  * degraded, and retries.
  */
 export function composeDuties(options: MasterOptions, ports: PartPorts, monitor: ReadinessMonitor) {
@@ -42,7 +42,7 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
   const active = new ActiveDuties(
     metrics.gauge({
       name: 'apiserver_bootstrap_duty_active',
-      help: 'Whether this process performs a duty (1), or it is off or left to the server (0).',
+      help: 'Whether this process performs a duty now (1). 0: it is off, suspended, or done by the server or another process.',
       labels: ['duty'],
     }),
   )

@@ -49,8 +49,11 @@ export interface Master {
   preShutdownHook(): Promise<void>
 }
 
-/** The period of probes with the gate `startup`, in milliseconds. They show when the server's own duties change. */
-const ASKING_PERIOD_MS = 10_000
+/**
+ * With the gate `startup`: the server is probed if it has not answered for this long, in milliseconds. Its answer shows
+ * which duties it does itself.
+ */
+const DUTIES_PROBE_PERIOD_MS = 10_000
 
 /** The one place where the parts of a master are composed. */
 export function createMaster(options: MasterOptions, ports: MasterPorts): Master {
@@ -91,8 +94,9 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
   }
   if (workloads !== undefined) lifecycle.part('workload-controllers', (signal) => workloads.run(signal))
   if (served !== undefined) lifecycle.part('discovery', (signal) => served.run(signal))
-  if (options.readinessGate === 'startup') lifecycle.part('server-duties', (signal) => askAgain(monitor, clock, signal))
-  // Added last: the other parts must have subscribed before its first answer, and it must be the first to end.
+  if (options.readinessGate === 'startup')
+    lifecycle.part('server-duties', (signal) => probePeriodically(monitor, clock, signal))
+  // The monitor is added last: the other parts must have subscribed before its first answer, and it must end first.
   lifecycle.part('readiness', (signal) => monitor.run(signal))
 
   const stop = new AbortController()
@@ -228,15 +232,15 @@ function serverFault(monitor: ReadinessMonitor, clock: Clock, leaseTtlMs: number
   return state.phase === 'ready' ? undefined : 'own API server is not ready'
 }
 
-/** Probes the server if it has not answered for {@link ASKING_PERIOD_MS}, so that the subscribers get an answer. */
-async function askAgain(monitor: ReadinessMonitor, clock: Clock, signal: AbortSignal): Promise<void> {
-  let askedMs = clock.monotonicMs()
+/** Probes the server if it has not answered for {@link DUTIES_PROBE_PERIOD_MS}, so that subscribers get an answer. */
+async function probePeriodically(monitor: ReadinessMonitor, clock: Clock, signal: AbortSignal): Promise<void> {
+  let probedMs = clock.monotonicMs()
   for (;;) {
-    const leftMs = Math.max(askedMs, monitor.lastAnswerMs ?? askedMs) + ASKING_PERIOD_MS - clock.monotonicMs()
+    const leftMs = Math.max(probedMs, monitor.lastAnswerMs ?? probedMs) + DUTIES_PROBE_PERIOD_MS - clock.monotonicMs()
     if (leftMs > 0) {
       await sleep(clock, leftMs, signal)
     } else {
-      askedMs = clock.monotonicMs()
+      probedMs = clock.monotonicMs()
       await monitor.probe(signal)
     }
   }
@@ -285,7 +289,8 @@ function dryRunPorts({ api, logger }: MasterPorts): Pick<MasterPorts, 'api' | 'l
 
 /**
  * Records an Event whenever the master's own API server begins to refuse the readiness probe, for example because
- * credentials have expired. That Event is written once there are new credentials. `address` names the master.
+ * credentials have expired. That Event can only be written when the program has new credentials. `address` names the
+ * master.
  */
 export function recordRefusals(
   monitor: Pick<ReadinessMonitor, 'subscribe'>,

@@ -75,7 +75,7 @@ export function composeWorkloads(
   for (const name of workloadControllerNames) active.set({ duty: name }, 0)
   if (names.length === 0) return undefined
   const { leaderElection } = options.workloads
-  // No election in a dry run: it writes no Lease, and may observe while another process leads.
+  // A dry run has no election: it writes no Lease, and may observe while another process leads.
   const elector =
     leaderElection === undefined || options.dryRun
       ? undefined
@@ -238,21 +238,22 @@ function contextOf(
 }
 
 /**
- * Whether masters maintain a Service: it is `kubernetes`, and this process manages it, or other masters have marked its
- * objects. Upstream's controllers do not exclude this Service: they delete its Endpoints when it is deleted, and create
- * slices for it if it gets a selector. The masters correct such a change only after clients have seen it.
+ * Whether masters maintain a Service. It is `default/kubernetes`, and either this process manages it or other masters
+ * have marked its objects. Upstream's controllers do not exclude this Service: they delete its Endpoints when it is
+ * deleted, and create slices for it if it gets a selector. The masters correct such a change only after clients have
+ * seen it.
  */
 function managedByMasters(options: MasterOptions): (key: string, isMarked: boolean) => boolean {
   const managedHere = isSelected(options.controllers, 'kubernetes-service')
   return (key, isMarked) => key === keyOf(KUBERNETES_SERVICE) && (managedHere || isMarked)
 }
 
-/** Whether masters wrote the Endpoints: only theirs have this label. */
+/** Whether masters wrote Endpoints `default/kubernetes`: only masters give these Endpoints the label. */
 function isMastersEndpoints(current: Endpoints | undefined): boolean {
   return current?.metadata?.labels?.[SKIP_MIRROR_LABEL] === 'true'
 }
 
-/** Whether masters wrote the slice `kubernetes`: only their slice has no managed-by label. */
+/** Whether masters wrote the slice `kubernetes`: a slice of this name without a managed-by label is theirs. */
 function hasMastersSlice({ informers }: Term): boolean {
   const slice = informers.get(endpointSlices, { transform: trimEndpointSlice }).store.get(KUBERNETES_SERVICE)
   return slice !== undefined && slice.metadata?.labels?.[managedByLabel] === undefined

@@ -55,7 +55,7 @@ export async function runCampaignCommand(
         done++
         if (violation === undefined) return
         failed++
-        shown.line(`seed ${of} does not hold: ${violation.invariant}: ${violation.detail}`)
+        shown.line(`seed ${of} violates: ${violation.invariant}: ${violation.detail}`)
       },
     })
   } finally {
@@ -106,7 +106,7 @@ export function campaignReport(
     return describeFailure(failure, shortest && { ...shortest, file: join(report ?? '', shortest.file) })
   })
   const notDescribed = failures.slice(MAX_DESCRIBED).map(({ seed }) => seed)
-  const more = notDescribed.length > 0 ? [`these seeds do not hold either: ${notDescribed.join(', ')}`] : []
+  const more = notDescribed.length > 0 ? [`these seeds also failed: ${notDescribed.join(', ')}`] : []
   const text = [...described, ...more, headline(summary, failures.length), ...describeSummary(summary)].join('\n')
   const json = JSON.stringify(
     {
@@ -138,6 +138,6 @@ function headline(
   { schedules, interrupted }: { readonly schedules: number; readonly interrupted: boolean },
   failed: number,
 ): string {
-  const held = failed === 0 ? 'all held' : `${failed} did not hold`
-  return `${interrupted ? 'interrupted: ' : ''}${schedules} random schedules of ten minutes: ${held}`
+  const result = failed === 0 ? 'no failure' : `${failed} failed`
+  return `${interrupted ? 'interrupted: ' : ''}${schedules} random schedules of ten minutes: ${result}`
 }

@@ -194,7 +194,7 @@ export const serveOptions = {
       schema: faultText,
       metavar: 'FAULT',
       description:
-        'fault to inject into requests: status=503, delay=200ms, refuse, lose-request, lose-answer, garbage, cut-watch=EVENTS or lose-events',
+        'fault to inject into requests: status=503, delay=200ms, refuse, lose-request, lose-answer, garbage, cut-watch=NUMBER or lose-events',
       unset: 'nothing',
     },
     faultPercent: {

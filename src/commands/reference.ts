@@ -17,7 +17,7 @@ export function commandReference(commands: readonly CommandDeclaration[]): strin
     '<!-- Generated from the commands by `npm run generate`. -->',
     '# Command line',
     '',
-    '`apiserver-bootstrap COMMAND --help` prints all flags of a command. [configuration.md](configuration.md) has those that are settings.',
+    '`apiserver-bootstrap COMMAND --help` prints all flags of a command. [configuration.md](configuration.md) describes the flags that a configuration file can also set.',
     ...commands.flatMap((command) => sectionOf(command, firstUse)),
   ].join('\n')}\n`
 }

@@ -5,11 +5,12 @@ import { parsedText } from '../documents/option.ts'
 type Fault = FaultRule['fault']
 
 const EXPECTED =
-  'must be status=CODE, delay=DURATION, refuse, lose-request, lose-answer, garbage, cut-watch=EVENTS or lose-events'
+  'must be status=400 to status=599, delay=DURATION, refuse, lose-request, lose-answer, garbage, cut-watch=NUMBER or lose-events'
 
 /** Parses the value of `serve --fault`. @throws Error with one line */
 export function parseFault(text: string): Fault {
-  const [name = '', value] = text.split('=', 2)
+  const [name = '', value, ...more] = text.split('=')
+  if (more.length > 0) throw new Error(EXPECTED)
   const number = /^\d{1,6}$/.test(value ?? '') ? Number(value) : undefined
   if (value === undefined) {
     switch (name) {

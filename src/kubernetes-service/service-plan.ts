@@ -29,9 +29,9 @@ export interface ServiceDemand {
 
 /**
  * How a second address is requested.
- * - `configured`: the first usable one of the second Service range.
- * - `any`: any free one of that family.
- * - `if-possible`: one if the server has that family; otherwise the Service gets none.
+ * - `configured`: the first usable address of the second Service range.
+ * - `any`: any free address of the second family.
+ * - `if-possible`: such an address if the server has that family; otherwise the Service gets no second address.
  */
 export type SecondClusterIp = 'configured' | 'any' | 'if-possible'
 
@@ -39,8 +39,8 @@ export type SecondClusterIp = 'configured' | 'any' | 'if-possible'
  * Decides what must change so that Service `default/kubernetes` has its ports, type and families.
  *
  * Pure. An existing Service keeps its ClusterIP, whatever the range. Upstream creates the Service but never corrects it
- * (pkg/controlplane/controller/kubernetesservice/controller.go). The corrections here are those of its unused
- * `reconcile` path.
+ * (pkg/controlplane/controller/kubernetesservice/controller.go). Upstream's unused `reconcile` path would correct ports
+ * and type. This function also corrects selector and families.
  *
  * A Service without an address gets only its first one; the next plan adds the second. If a server refuses one of two
  * addresses, it leaves the other address allocated without a Service (`allocClusterIPs` in
@@ -94,11 +94,11 @@ interface FamilyFields {
 }
 
 /**
- * Decides which addresses and families a Service must get; undefined if those that it has must stay.
+ * Decides which addresses and families a Service must get; undefined if its present ones must stay.
  *
- * The first address of a Service never changes. While two families are wanted, an existing second address stays too:
- * both may be in use. So the second family is the one that the first address does not have. A server releases a second
- * address only when all three fields demand it (pkg/registry/core/service/storage/alloc.go).
+ * The first address of a Service never changes, so the second family is the other one. While two families are wanted,
+ * an existing second address stays too, because clients may use both addresses. A server releases a second address only
+ * when all three fields demand it (pkg/registry/core/service/storage/alloc.go).
  */
 function planFamilies(
   spec: Service['spec'],

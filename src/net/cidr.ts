@@ -113,13 +113,13 @@ function addressIn(text: string, address: string): Address {
 
 /** A range for which kube-apiserver stores a bitmap: its items are numbered from 0. */
 export interface AllocationRange<Item> {
-  /** The range as kube-apiserver stores it beside the bitmap: `10.96.0.0/12`, `30000-32767`. */
+  /** The range as kube-apiserver stores it with the bitmap: `10.96.0.0/12`, `30000-32767`. */
   readonly text: string
   /** How many items can be allocated. */
   readonly size: number
   /** The number of an item; undefined when it cannot be allocated from this range. */
   offsetOf(item: Item): number | undefined
-  /** The item with a number below `size`, as text. */
+  /** The text of item number `offset`, which must be below `size`. */
   textAt(offset: number): string
 }
 

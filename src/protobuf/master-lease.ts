@@ -9,7 +9,7 @@ type EndpointsDesc = typeof EndpointsSchema
 
 const endpoints: StoredKind<EndpointsDesc> = { apiVersion: 'v1', kind: 'Endpoints', schema: EndpointsSchema }
 
-/** A master's lease as kube-apiserver stores it, and as it may be written again. */
+/** A master's lease, decoded from protobuf, with what is needed to write it again without loss. */
 export interface ProtobufMasterLease {
   readonly type: 'protobuf'
   /** The address that a kube-apiserver lists for it; undefined if it names none. */

@@ -19,7 +19,7 @@ export interface RangeSnapshot {
   readonly data: Uint8Array
 }
 
-/** A range as kube-apiserver stores it, and as it may be written again. */
+/** A range, decoded from protobuf, with what is needed to write it again without loss. */
 export interface ProtobufRangeAllocation extends RangeSnapshot {
   readonly type: 'protobuf'
   /** The whole value, for {@link encodeRangeAllocation}. */

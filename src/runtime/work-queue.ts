@@ -67,7 +67,7 @@ export class WorkQueue<Key extends string = string> {
   readonly #dirty = new Set<Key>()
   readonly #processing = new Set<Key>()
   readonly #delayed = new Map<Key, { readonly dueMs: number; readonly cancel: Cancel }>()
-  /** The delayed keys that have reserved a retry of the overall rate. */
+  /** The delayed keys that hold a reserved token of the overall rate. */
   readonly #reserved = new Set<Key>()
   /** How often each key was added with rate limit, and since when. */
   readonly #failures = new Map<Key, { readonly count: number; readonly sinceMs: number }>()
@@ -118,8 +118,8 @@ export class WorkQueue<Key extends string = string> {
   /**
    * Adds a key after a delay that doubles each time until `forget`, within the overall rate of retries. The delay is at
    * most about as long as the time since the first failure: a key that is also added for other reasons fails more
-   * often, but need not wait longer. client-go only counts the failures, so many changes within seconds of trouble can
-   * cause a delay of minutes.
+   * often, but need not wait longer. client-go only counts failures: many changes during an outage of seconds can cause
+   * a delay of minutes.
    */
   addRateLimited(key: Key): void {
     if (this.#shuttingDown) return
@@ -152,9 +152,9 @@ export class WorkQueue<Key extends string = string> {
   }
 
   /**
-   * Adds now every delayed key that was added with rate limit and not forgotten since. With `anew` the cause of the
-   * failures has ended, so a key that fails again is retried after the first delay. That always applies to keys whose
-   * work is under way, because that work may still fail for the old cause.
+   * Adds now every delayed key that was added with rate limit and not forgotten since. Pass `anew` if the cause of the
+   * failures has ended: a key that then fails again starts with a short delay. Keys being processed start with a short
+   * delay even without `anew`: they may still fail for the old cause.
    */
   expediteFailed(anew = false): void {
     const sinceMs = this.#clock.monotonicMs()

@@ -12,12 +12,12 @@ import { formatTime } from '../runtime/time-format.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import {
   DEFAULT_SERVICE_CIDR,
-  failureComplaint,
+  failureReport,
   planServiceCidr,
   readyStatus,
   SERVICE_CIDR_MANAGER,
   type ServiceCidrAction,
-  type ServiceCidrComplaint,
+  type ServiceCidrReport,
 } from './service-cidr-plan.ts'
 
 /** The time between two reconciliations without a change, in milliseconds; as upstream. */
@@ -46,7 +46,7 @@ export class DefaultServiceCidrController {
   readonly #loop: ReconcileLoop<'changed'>
   readonly #informer: Informer<ServiceCidr>
   readonly #absent = Promise.withResolvers<void>()
-  readonly #complaints = new Set<string>()
+  readonly #reports = new Set<string>()
 
   constructor(options: DefaultServiceCidrOptions) {
     this.#options = options
@@ -85,7 +85,7 @@ export class DefaultServiceCidrController {
     const cached = this.#informer.store.get({ name: DEFAULT_SERVICE_CIDR })
     const planned = planServiceCidr(cached, this.#cidrs)
     if (planned.type === 'none') return
-    if (planned.type === 'complain' && this.#complaints.has(textOf(planned.complaint))) return
+    if (planned.type === 'report' && this.#reports.has(textOf(planned.report))) return
     // A missing ServiceCIDR is created without a live read, because the server refuses a second one.
     const live = planned.type === 'create' ? undefined : await this.#read(signal)
     await this.#execute(planServiceCidr(live, this.#cidrs), live, signal)
@@ -96,8 +96,8 @@ export class DefaultServiceCidrController {
     switch (action.type) {
       case 'none':
         return
-      case 'complain':
-        this.#complain(action.complaint, live)
+      case 'report':
+        this.#report(action.report, live)
         return
       case 'create': {
         const created = await this.#attempt('create', action.serviceCidr, () =>
@@ -146,16 +146,16 @@ export class DefaultServiceCidrController {
         return undefined
       }
       if (isKubeError(error, 'Invalid', 'Forbidden', 'BadRequest')) {
-        this.#complain(failureComplaint(action, this.#cidrs, error.message), regarding)
+        this.#report(failureReport(action, this.#cidrs, error.message), regarding)
       }
       throw error
     }
   }
 
-  #complain(complaint: ServiceCidrComplaint, regarding: ServiceCidr | undefined): void {
-    const { reason, note } = complaint
-    if (this.#complaints.has(textOf(complaint))) return
-    this.#complaints.add(textOf(complaint))
+  #report(report: ServiceCidrReport, regarding: ServiceCidr | undefined): void {
+    const { reason, note } = report
+    if (this.#reports.has(textOf(report))) return
+    this.#reports.add(textOf(report))
     this.#options.logger.warn({ reason }, note)
     this.#options.events.record({
       regarding: {
@@ -164,7 +164,7 @@ export class DefaultServiceCidrController {
         name: DEFAULT_SERVICE_CIDR,
         ...(regarding?.metadata?.uid !== undefined && { uid: regarding.metadata.uid }),
       },
-      // The reason may come from the Ready condition of the ServiceCIDR.
+      // Only the type and action are taken from this entry: the reason may be that of the condition Ready.
       ...eventReasons.KubernetesDefaultServiceCIDRError,
       reason,
       note,
@@ -176,6 +176,6 @@ export class DefaultServiceCidrController {
   }
 }
 
-function textOf({ reason, note }: ServiceCidrComplaint): string {
+function textOf({ reason, note }: ServiceCidrReport): string {
   return `${reason} ${note}`
 }

@@ -4,14 +4,14 @@ import { readyConditionBody, readyConditionOf } from './ready-condition.ts'
 
 /** The name of the ServiceCIDR that has the ranges of the API server's flag. */
 export const DEFAULT_SERVICE_CIDR = 'kubernetes'
-/** The field manager of its status: upstream's name, so that this controller and upstream's own the same field. */
+/** The field manager of its status. Upstream's name, so that both controllers share ownership of the same field. */
 export const SERVICE_CIDR_MANAGER = 'kubernetes-service-cidr-controller'
 
 const ERROR: EventReason = 'KubernetesDefaultServiceCIDRError'
 const INCONSISTENT: EventReason = 'KubernetesDefaultServiceCIDRInconsistent'
 
-/** A report about a ServiceCIDR that only an administrator can correct. It is made once. */
-export interface ServiceCidrComplaint {
+/** A report that the controller makes once: a difference that it must not correct, or a refused write. */
+export interface ServiceCidrReport {
   readonly reason: string
   readonly note: string
 }
@@ -23,8 +23,8 @@ export type ServiceCidrAction =
   /** Adds the second family: the only change of ranges that the controller makes. */
   | { readonly type: 'upgrade'; readonly serviceCidr: ServiceCidr }
   | { readonly type: 'set-ready' }
-  /** The ServiceCIDR is left alone, and the complaint reported once. */
-  | { readonly type: 'complain'; readonly complaint: ServiceCidrComplaint }
+  /** The ServiceCIDR is not changed, and the report is made once. */
+  | { readonly type: 'report'; readonly report: ServiceCidrReport }
 
 /**
  * Decides what must change so that the default ServiceCIDR exists with `cidrs` and is Ready.
@@ -42,7 +42,7 @@ export function planServiceCidr(current: ServiceCidr | undefined, cidrs: readonl
   }
   if (isBeingDeleted(current)) return { type: 'none' }
   if (found.length !== cidrs.length || found.some((cidr, index) => cidr !== cidrs[index])) {
-    return { type: 'complain', complaint: { reason: INCONSISTENT, note: inconsistentNote(found, cidrs) } }
+    return { type: 'report', report: { reason: INCONSISTENT, note: inconsistentNote(found, cidrs) } }
   }
   const ready = readyConditionOf(current)
   switch (ready?.status) {
@@ -50,8 +50,8 @@ export function planServiceCidr(current: ServiceCidr | undefined, cidrs: readonl
       return { type: 'none' }
     case 'False':
       return {
-        type: 'complain',
-        complaint: { reason: ready.reason || ERROR, note: `Configuration matches, but ${ready.message}` },
+        type: 'report',
+        report: { reason: ready.reason || ERROR, note: `Configuration matches, but ${ready.message}` },
       }
     default:
       return { type: 'set-ready' }
@@ -68,11 +68,11 @@ export function readyStatus(now: string): unknown {
 }
 
 /** The report of a refused write, in upstream's words. */
-export function failureComplaint(
+export function failureReport(
   action: 'create' | 'upgrade' | 'set-ready',
   cidrs: readonly string[],
   message: string,
-): ServiceCidrComplaint {
+): ServiceCidrReport {
   switch (action) {
     case 'create':
       return { reason: ERROR, note: 'The default ServiceCIDR can not be created' }

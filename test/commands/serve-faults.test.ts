@@ -22,14 +22,19 @@ for (const text of [
   'status',
   'status=200',
   'status=x',
+  'status=500=1',
   'refuse=1',
   'cut-watch',
   'cut-watch=-1',
+  'cut-watch=3=x',
   'delay',
   'delay=-1s',
+  'delay=1s=9s',
+  'refuse=',
+  'refuse==',
   'other',
 ]) {
   test(`--fault ${text || '(empty)'} is refused in one line that says what is taken`, () => {
-    assert.throws(() => parseFault(text), /^Error: must be status=CODE, .* or lose-events$/)
+    assert.throws(() => parseFault(text), /^Error: must be status=400 to status=599, .* or lose-events$/)
   })
 }

@@ -133,7 +133,7 @@ describe('what the copy says is checked by a live read before', () => {
     await end()
   })
 
-  test('a complaint', async () => {
+  test('a report', async () => {
     const { run, api, create, watch, faults, time, events, found, end } = await setUp('10.97.0.0/16')
     await create('10.96.0.0/16')
     const admit = faults.add({ ...refusing(500, 'GET'), pathPrefix: `${pathPrefix}/` } as FaultRule)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ServiceCidr } from '../../src/kube/resources.ts'
-import { failureComplaint, planServiceCidr, readyStatus } from '../../src/service-cidr/service-cidr-plan.ts'
+import { failureReport, planServiceCidr, readyStatus } from '../../src/service-cidr/service-cidr-plan.ts'
 
 const [FOUR, SIX, OTHER] = ['10.96.0.0/16', 'fd00::/108', '10.97.0.0/16']
 const deletionTimestamp = '2026-01-01T00:00:00Z'
@@ -41,10 +41,10 @@ test('one range is upgraded to two only if it is the first of them; the rest of 
   assert.deepEqual(plan, { type: 'upgrade', serviceCidr: { ...found, spec: { cidrs: [FOUR, SIX], kept: true } } })
   assert.equal(typeOf(stored([FOUR], undefined, { deletionTimestamp }), [FOUR, SIX]), 'upgrade', 'as upstream')
   for (const cidrs of [[SIX], [OTHER], [], [FOUR, OTHER]])
-    assert.equal(typeOf(stored(cidrs), [FOUR, SIX]), 'complain', cidrs.join())
+    assert.equal(typeOf(stored(cidrs), [FOUR, SIX]), 'report', cidrs.join())
 })
 
-test('other ranges, more, fewer or in another order are complained of, with what is found first', () => {
+test('other ranges, more, fewer or in another order are reported, with what is found first', () => {
   for (const [found, wanted] of [
     [[OTHER], [FOUR]],
     [[FOUR, SIX], [FOUR]],
@@ -58,14 +58,14 @@ test('other ranges, more, fewer or in another order are complained of, with what
     ],
   ] as const) {
     assert.deepEqual(planServiceCidr(stored(found, { status: 'True' }), wanted), {
-      type: 'complain',
-      complaint: {
+      type: 'report',
+      report: {
         reason: 'KubernetesDefaultServiceCIDRInconsistent',
         note: `The default ServiceCIDR [${found.join(' ')}] does not match the controller flag configurations [${wanted.join(' ')}]`,
       },
     })
   }
-  assert.equal(typeOf({ metadata: { name: 'kubernetes' } } as ServiceCidr, [FOUR]), 'complain')
+  assert.equal(typeOf({ metadata: { name: 'kubernetes' } } as ServiceCidr, [FOUR]), 'report')
 })
 
 test('one that is being deleted is left alone, whatever its ranges and condition are', () => {
@@ -87,8 +87,8 @@ test('Ready=True is right, False is somebody’s decision, and all else is made 
     ['', 'KubernetesDefaultServiceCIDRError'],
     [undefined, 'KubernetesDefaultServiceCIDRError'],
   ]) {
-    const complaint = { reason: told, note: 'Configuration matches, but it is not' }
-    assert.deepEqual(plan({ status: 'False', reason, message: 'it is not' }), { type: 'complain', complaint })
+    const report = { reason: told, note: 'Configuration matches, but it is not' }
+    assert.deepEqual(plan({ status: 'False', reason, message: 'it is not' }), { type: 'report', report })
   }
 })
 
@@ -104,7 +104,7 @@ test('the status that is applied has the one condition, of the time that is give
 
 test('a refused write is told of in upstream’s words', () => {
   const notes = (['create', 'upgrade', 'set-ready'] as const).map((action) =>
-    Object.values(failureComplaint(action, [FOUR, SIX], 'no')),
+    Object.values(failureReport(action, [FOUR, SIX], 'no')),
   )
   const reason = 'KubernetesDefaultServiceCIDRError'
   assert.deepEqual(notes, [

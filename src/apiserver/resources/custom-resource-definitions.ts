@@ -115,7 +115,7 @@ export const customResourceDefinitionKind: Kind = {
   }),
   hasStatus: true,
   createOnUpdate: false,
-  guardedUpdate: true,
+  requiresResourceVersion: true,
   answersDeleted: false,
   columns: [nameColumn(), { name: 'Created At', cell: ({ metadata }) => metadata.creationTimestamp ?? '' }],
   nameFault: dnsSubdomainFault,

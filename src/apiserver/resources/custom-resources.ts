@@ -51,7 +51,7 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
     hasStatus,
     ...(scale === undefined ? {} : { scale: scalePathsOf(scale) }),
     createOnUpdate: false,
-    guardedUpdate: true,
+    requiresResourceVersion: true,
     selectableFields: Object.fromEntries(
       (version.selectableFields ?? []).flatMap(({ jsonPath }) => {
         const read = parseJsonPath(jsonPath)

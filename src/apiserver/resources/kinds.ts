@@ -115,7 +115,7 @@ export class Kinds {
     if (type === 'DELETED') this.#defined.delete(name)
     else if (previous !== undefined && equalJson(member(previous, 'spec'), member(object, 'spec'))) return
     else this.#defined.set(name, defined(object))
-    before?.replaced.abort()
+    before?.definitionChanged.abort()
     this.#listener()
     // Deferred, so that no write is nested in another.
     if (type === 'DELETED') this.context.clock.schedule(0, () => this.#removeAll(before?.kinds ?? []))
@@ -135,20 +135,20 @@ export class Kinds {
 }
 
 /**
- * The kinds of a definition, including those whose name is taken. `replaced` ends their watches when the definition
- * changes or is deleted.
+ * The kinds of a definition, including those whose name is taken. `definitionChanged` ends their watches when the
+ * definition changes or is deleted.
  */
 interface Definition {
   readonly kinds: readonly Kind[]
-  readonly replaced: AbortController
+  readonly definitionChanged: AbortController
 }
 
 function defined(definition: StoredObject): Definition {
-  const replaced = new AbortController()
+  const definitionChanged = new AbortController()
   // Each watch adds a listener.
-  setMaxListeners(0, replaced.signal)
-  const kinds = kindsOfDefinition(definition).map((kind) => ({ ...kind, replaced: replaced.signal }))
-  return { kinds, replaced }
+  setMaxListeners(0, definitionChanged.signal)
+  const kinds = kindsOfDefinition(definition).map((kind) => ({ ...kind, definitionChanged: definitionChanged.signal }))
+  return { kinds, definitionChanged }
 }
 
 function isTaken({ resource: { group, plural, kind } }: Kind, others: readonly Kind[]): boolean {

@@ -288,7 +288,7 @@ export const leaseKind: Kind = {
   }),
   hasStatus: false,
   createOnUpdate: true,
-  guardedUpdate: true,
+  requiresResourceVersion: true,
   columns: [
     nameColumn(),
     { name: 'Holder', cell: (lease) => String(member(lease, 'spec').holderIdentity ?? '') },

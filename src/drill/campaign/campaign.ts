@@ -8,7 +8,7 @@ interface CampaignOptions {
   readonly runs: number
   /** After the first violation, workers take no more seeds. They finish their tasks, and then shrink. @default false */
   readonly failFast?: boolean
-  /** The most failed schedules to shrink: the first ones found. @default 3 */
+  /** How many failed schedules to shrink at most. The first ones found are shrunk. @default 3 */
   readonly shrinkAtMost?: number
   /** Called with each result. */
   readonly onResult?: (result: ScheduleResult) => void
@@ -160,7 +160,7 @@ export function describeSummary(summary: CampaignSummary): readonly string[] {
     `time       ${formatDuration(Math.round(elapsedSeconds) * 1000)}, ${schedulesPerSecond.toFixed(1)} schedules a second`,
     `CPU        ${cpuMs.mean.toFixed(0)} ms a schedule, at most ${cpuMs.max.toFixed(0)} ms`,
     `simulator  ${simulatorEvents.mean.toFixed(0)} events a schedule, at most ${simulatorEvents.max.toFixed(0)}`,
-    `leases     of ${schedules} schedules ${stores.join(', ')}`,
+    `leases     ${stores.join(', ')}, of ${schedules} schedules`,
     `flaps      ${flapping.join(', ')}`,
   ]
 }
@@ -196,8 +196,8 @@ function rounded(value: number): number {
 }
 
 /**
- * Describes for people the violations of one schedule, and how to repeat it. `shortest`: the shortest schedule that
- * fails in the same way, with the path (`file`) and the text (`yaml`) of its scenario file. Pure.
+ * Describes for people the violations of one schedule, and how to repeat it. `shortest`: the shortest schedule found
+ * with the same failure, with the path (`file`) and the text (`yaml`) of its scenario file. Pure.
  */
 export function describeFailure(
   { seed, violations }: Pick<ScheduleResult, 'seed' | 'violations'>,
@@ -206,12 +206,12 @@ export function describeFailure(
   const described = violations.map(({ atMs, invariant, detail }) => {
     return `  at ${(atMs / 1000).toFixed(3)} s: ${sentenceOf(invariant)} (${invariant}): ${detail}`
   })
-  const lines = [`seed ${seed} does not hold:`, ...described, `  again: ${replayCommand(seed)}`]
+  const lines = [`seed ${seed} violates:`, ...described, `  again: ${replayCommand(seed)}`]
   if (shortest === undefined) return lines
   const { schedule, file, yaml } = shortest
   return [
     ...lines,
-    `  the shortest schedule that fails so, of ${schedule.tries} tried: apiserver-bootstrap drill ${file} --seed ${seed}`,
+    `  the shortest schedule found with the same failure (${schedule.tries} tried): apiserver-bootstrap drill ${file} --seed ${seed}`,
     '',
     ...yaml
       .trimEnd()
@@ -226,7 +226,7 @@ export function replayCommand(seed: number): string {
   return `apiserver-bootstrap drill random --seed ${seed} --runs 1`
 }
 
-/** The progress of a campaign: rate, time left, and violations so far, in one line. Pure. */
+/** The progress of a campaign in one line: schedules done, rate, time left, and how many failed. Pure. */
 export function describeProgress({
   done,
   runs,
@@ -238,10 +238,11 @@ export function describeProgress({
   readonly failed: number
   readonly elapsedMs: number
 }): string {
-  const described = failed === 0 ? 'all held so far' : `${failed} did not hold`
+  const described = failed === 0 ? 'no failure so far' : `${failed} failed`
   const parts = [`${done} of ${runs} schedules`]
-  if (done === runs) parts.push('searching the shortest ones that fail')
-  else if (done > 0 && elapsedMs > 0) {
+  if (done === runs) {
+    if (failed > 0) parts.push('searching for shorter schedules that still fail')
+  } else if (done > 0 && elapsedMs > 0) {
     parts.push(`${((done * 1000) / elapsedMs).toFixed(1)} a second`)
     parts.push(`${humanDuration(((runs - done) * elapsedMs) / done)} left`)
   }

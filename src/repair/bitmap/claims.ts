@@ -16,11 +16,11 @@ import { clusterIpsOf, nodePortsOf } from '../service-claims.ts'
 /** A range whose bitmap a repair manages. */
 export interface BitmapRange {
   readonly name: RangeName
-  /** The range as stored beside the bitmap: `10.96.0.0/12`, `30000-32767`. */
+  /** The range as stored with the bitmap: `10.96.0.0/12`, `30000-32767`. */
   readonly text: string
   /** How many items can be allocated. */
   readonly size: number
-  /** The item with a number below `size`, as text. */
+  /** The text of item number `offset`, which must be below `size`. */
   textAt(offset: number): string
   /** The number of an item in the form of {@link textAt}; undefined when it is not in this range. */
   offsetOf(item: string): number | undefined
@@ -39,7 +39,8 @@ export interface RangeClaims {
   parse(text: string): Pick<BitmapRange, 'size' | 'textAt'> | undefined
   /**
    * Calls `hold` with each number that a Service holds, as often as the Service holds it. Calls `fault` with a finding
-   * for each item that is malformed or outside all ranges.
+   * for each item that is malformed or outside all ranges. Ignores ClusterIPs of a family whose range is too large for
+   * a bitmap.
    */
   visit(service: Service, hold: (range: number, offset: number) => void, fault?: (finding: Finding) => void): void
   /** The finding that a Service holds an unallocated number. `repairing`: the number is about to be allocated. */

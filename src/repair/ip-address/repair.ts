@@ -108,7 +108,7 @@ export class IpAddressRepair implements Repair {
         const { metadata } = change.type === 'deleted' ? change.old : change.object
         const { name = '' } = metadata ?? {}
         if (change.type !== 'updated') this.#ranges.count(name, change.type === 'added' ? 1 : -1)
-        if (change.type === 'deleted') this.#schedule.markReleased(name)
+        if (change.type === 'deleted') this.#schedule.markDeleted(name)
         // The first full pass checks everything.
         else if (this.#stage === 'repairing') this.#schedule.mark([name])
       }),
@@ -134,7 +134,7 @@ export class IpAddressRepair implements Repair {
       }
       await this.#whenReady(signal)
       metrics.onCollect(() => this.#reportUsage())
-      this.#schedule.passWithin(0)
+      this.#schedule.passAfter(0)
       for (;;) await this.#rounds.round(await this.#schedule.next(signal), signal)
     } finally {
       for (const end of subscriptions) end()

@@ -101,7 +101,7 @@ export class IpAddressRounds {
     const writing = wanted && permit.mode === 'repair' && (await permit.granted(signal))
     if (wanted && !writing && !full) return []
     const found = wanted ? await checkLive(seen, scope, this.#view(writing), { api, clock, signal }) : seen
-    if (found.againMs !== undefined) schedule.passWithin(found.againMs)
+    if (found.againMs !== undefined) schedule.passAfter(found.againMs)
     this.#noteOrphans(found, full)
     const outcomes = writing ? await this.#writer.write(found.writes, signal) : []
     this.#report({ ...found, findings: this.#confirmed(found.findings, outcomes, work) }, work)
@@ -133,7 +133,7 @@ export class IpAddressRounds {
     const { services, ipAddresses, view, schedule, clock } = this.#options
     const steps = namesToCheck(services.store.list(), this.#view(true))
     const named = all ? await inSlices(clock, steps, signal) : names
-    const checked = [...named].filter((name) => !schedule.isReleased(name))
+    const checked = [...named].filter((name) => !schedule.isJustDeleted(name))
     if (full) return { names: checked, existing: ipAddresses.store.list(), deleting: true }
     const existing = [...names].map((name) => view.ipAddressOf(name)).filter((one) => one !== undefined)
     return { names: checked, existing, deleting: false }
@@ -166,7 +166,7 @@ export class IpAddressRounds {
     }
     // The watch of ServiceCIDRs may be behind that of the Services: only a full pass decides.
     const reported = findings.filter((finding) => !isOutOfRange(finding) || this.#outOfRange.has(identityOf(finding)))
-    if (reported.length < findings.length) schedule.passWithin(CATCH_UP_MS)
+    if (reported.length < findings.length) schedule.passAfter(CATCH_UP_MS)
     if (reported.length > 0) reporter.report(reported, { full: false })
   }
 
@@ -196,7 +196,7 @@ export class IpAddressRounds {
     }
     for (const name of names) this.#failed.add(name)
     schedule.markAfter(names, delayMs)
-    if (names.size < left.length) schedule.passWithin(delayMs)
+    if (names.size < left.length) schedule.passAfter(delayMs)
   }
 
   /** Schedules everything again, because the check itself failed. */

@@ -4,16 +4,16 @@ import { Trigger } from '../../runtime/trigger.ts'
 
 /**
  * The least wait after the first change, in milliseconds; the wait is at most twice as long. A server writes the
- * IPAddress before the Service, but the two watches are separate. After this time both have normally arrived. Masters
- * wait for different times.
+ * IPAddress before the Service, but the two watches are separate. After this time the events of both watches have
+ * normally arrived. The wait is random, so that masters do not all repair at the same moment.
  */
 const SETTLE_MS = 10
 /**
- * If more addresses than this wait, and their number grows during a wait, the wait is repeated, up to five waits in
- * all. One check of all addresses costs two lists of the Services, and each of several checks would cost as much.
+ * If more than this many addresses are waiting, and more arrive during a wait, the wait is repeated: five waits at
+ * most. One check of all these addresses costs two lists of the Services; each of several checks would cost as much.
  */
-const MASS = 8
-const SETTLES_OF_MASS = 5
+const MANY_ADDRESSES = 8
+const MAX_SETTLE_WAITS = 5
 /** The least time between two full passes, in milliseconds, except after a failure. */
 const PASS_DISTANCE_MS = 5_000
 
@@ -26,7 +26,7 @@ const STORE_DELAY_MS = 150
 
 /** The scope of a round. */
 export interface Work {
-  /** Whether everything is checked, and orphans are deleted. */
+  /** Whether all addresses are checked, and IPAddresses without a Service are deleted. */
   readonly full: boolean
   /** Whether this is the full pass of the interval, not an additional one. */
   readonly regular: boolean
@@ -44,7 +44,7 @@ export class IpAddressSchedule {
   readonly #trigger = new Trigger<'round'>()
   readonly #cancels = new Set<Cancel>()
   /** Addresses whose IPAddress was deleted: `fresh` since the last tick of the timer, `waiting` before it. */
-  #released: { readonly fresh: Set<string>; readonly waiting: Set<string> } | undefined
+  #deleted: { readonly fresh: Set<string>; readonly waiting: Set<string> } | undefined
   /** When delayed checks of addresses are due; see {@link markAfter}. */
   readonly #later = new Map<string, number>()
   #names = new Set<string>()
@@ -74,33 +74,33 @@ export class IpAddressSchedule {
   /**
    * Requests a delayed check of an address whose IPAddress was deleted, so that the server can first store the Service.
    */
-  markReleased(name: string): void {
-    if (this.#released === undefined) {
-      this.#released = { fresh: new Set(), waiting: new Set() }
-      this.#tickReleased()
+  markDeleted(name: string): void {
+    if (this.#deleted === undefined) {
+      this.#deleted = { fresh: new Set(), waiting: new Set() }
+      this.#tickDeleted()
     }
-    this.#released.fresh.add(name)
+    this.#deleted.fresh.add(name)
   }
 
-  /** Whether the check of an address must wait for its server; see {@link markReleased}. */
-  isReleased(name: string): boolean {
-    return this.#released !== undefined && (this.#released.fresh.has(name) || this.#released.waiting.has(name))
+  /** Whether the check of an address must wait for its server; see {@link markDeleted}. */
+  isJustDeleted(name: string): boolean {
+    return this.#deleted !== undefined && (this.#deleted.fresh.has(name) || this.#deleted.waiting.has(name))
   }
 
-  #tickReleased(): void {
+  #tickDeleted(): void {
     const cancel = this.#clock.schedule(STORE_DELAY_MS, () => {
       this.#cancels.delete(cancel)
-      const { fresh, waiting } = this.#released ?? { fresh: new Set<string>(), waiting: new Set<string>() }
-      this.#released = fresh.size === 0 ? undefined : { fresh: new Set(), waiting: fresh }
+      const { fresh, waiting } = this.#deleted ?? { fresh: new Set<string>(), waiting: new Set<string>() }
+      this.#deleted = fresh.size === 0 ? undefined : { fresh: new Set(), waiting: fresh }
       this.mark(waiting)
-      if (fresh.size > 0) this.#tickReleased()
+      if (fresh.size > 0) this.#tickDeleted()
     })
     this.#cancels.add(cancel)
   }
 
   /**
-   * Requests a check of addresses after `delayMs`. Does nothing for an address whose check is due sooner: an address
-   * that fails again and again must have one timer, not ever more of them.
+   * Requests a check of addresses after `delayMs`. Does nothing for an address whose check is due sooner. So an address
+   * that fails repeatedly does not collect timers.
    */
   markAfter(names: Iterable<string>, delayMs: number): void {
     const dueMs = this.#clock.monotonicMs() + delayMs
@@ -117,7 +117,7 @@ export class IpAddressSchedule {
   }
 
   /** Requests a full pass in this many milliseconds, but not within {@link PASS_DISTANCE_MS} of the last one. */
-  passWithin(delayMs: number): void {
+  passAfter(delayMs: number): void {
     const nowMs = this.#clock.monotonicMs()
     const dueMs = Math.max(nowMs + delayMs, this.#lastPassMs + PASS_DISTANCE_MS)
     if (this.#pass !== undefined && this.#pass.dueMs <= dueMs) return
@@ -134,7 +134,7 @@ export class IpAddressSchedule {
   passAgain(delayMs: number): void {
     this.#regularDueMs = Number.NEGATIVE_INFINITY
     this.#lastPassMs = Number.NEGATIVE_INFINITY
-    this.passWithin(delayMs)
+    this.passAfter(delayMs)
   }
 
   /** Resolves with the next round, after a request and the wait for more requests. Rejects with the signal's reason. */
@@ -148,10 +148,10 @@ export class IpAddressSchedule {
   }
 
   async #settle(signal: AbortSignal): Promise<void> {
-    for (let i = 0; i < SETTLES_OF_MASS; i++) {
+    for (let i = 0; i < MAX_SETTLE_WAITS; i++) {
       const before = this.#names.size
       await sleep(this.#clock, SETTLE_MS * (1 + this.#random.next()), signal)
-      if (this.#names.size <= Math.max(before, MASS)) return
+      if (this.#names.size <= Math.max(before, MANY_ADDRESSES)) return
     }
   }
 
@@ -177,7 +177,7 @@ export class IpAddressSchedule {
     this.#lastPassMs = nowMs
     const regular = nowMs >= this.#regularDueMs
     if (regular) this.#regularDueMs = nowMs + this.#intervalMs * (0.9 + 0.2 * this.#random.next())
-    this.passWithin(this.#regularDueMs - nowMs)
+    this.passAfter(this.#regularDueMs - nowMs)
     return regular
   }
 }

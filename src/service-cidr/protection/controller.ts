@@ -46,7 +46,8 @@ export interface ServiceCidrProtectionOptions {
  * The controller plans from the copies of its informers. The resourceVersion guards each change of the finalizers: if
  * the ServiceCIDR has changed since the plan, the write fails. Before the controller removes a finalizer, it reads
  * ServiceCIDRs and IPAddresses live, because a copy that has missed an IPAddress would let a range in use be deleted.
- * The controller may run beside a kube-controller-manager: both write the same, and neither repeats the other's writes.
+ * The controller may run together with a kube-controller-manager: both write the same, and neither repeats a write of
+ * the other.
  */
 export class ServiceCidrProtectionController implements WorkloadController {
   readonly #options: ServiceCidrProtectionOptions
@@ -133,7 +134,10 @@ export class ServiceCidrProtectionController implements WorkloadController {
       const ipAddress = page.find(isBlocking)?.metadata?.name
       if (ipAddress === undefined) continue
       const fields = { serviceCidr: nameOf(serviceCidr), ipAddress }
-      logger.warn(fields, 'an IPAddress is missing from the cache; not removing the finalizer of the ServiceCIDR')
+      logger.warn(
+        fields,
+        'an IPAddress still needs the ServiceCIDR, though the cache shows none; not removing the finalizer',
+      )
       return true
     }
     return false

@@ -78,10 +78,10 @@ export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, 
     }
     case 'set-ready':
       return finding('Ready', 'no condition Ready', [setReady])
-    case 'complain': {
+    case 'report': {
       const isSame = found.join() === wanted.join()
       return isSame
-        ? finding('Ready', `not Ready: ${plan.complaint.note}`, [setReady])
+        ? finding('Ready', `not Ready: ${plan.report.note}`, [setReady])
         : finding(wanted.join(', '), found.join(', '), [byHand(otherRange(found, wanted))])
     }
   }

@@ -82,7 +82,7 @@ function clusterIpFindings(
   const address = tryParseAddress(clusterIp)
   const expected = first ?? 'the first address of a range'
   const isFirst = first === undefined ? isFirstOfSomeRange(address?.value) : address?.text === first
-  // An ExternalName has no ClusterIP, and gets one when `specFindings` corrects its type.
+  // A Service of type ExternalName has no ClusterIP. The patch that `specFindings` proposes gives it one.
   if (isFirst || service.spec?.type === 'ExternalName') return []
   const create = planService(undefined, settings, true)
   const remove = kubectl('delete', services.plural, KUBERNETES_SERVICE.name, IN_DEFAULT)
@@ -175,7 +175,7 @@ function familyFindings({ spec }: Service, context: CheckContext): readonly Find
 }
 
 function nodePortOf({ spec }: Service): number {
-  // A master creates a NodePort Service without session affinity. With affinity, somebody else changed the type.
+  // Masters create NodePort Services without session affinity, so one with affinity is not taken for theirs.
   if (spec?.type !== 'NodePort' || (spec.sessionAffinity ?? 'None') !== 'None') return 0
   return spec.ports?.find(({ port }) => port === SERVICE_PORT)?.nodePort ?? 0
 }

@@ -124,22 +124,29 @@ test('the summary tells time, CPU, events, where the leases were and who flapped
     'time       2s, 2.0 schedules a second',
     'CPU        3 ms a schedule, at most 4 ms',
     'simulator  25 events a schedule, at most 40',
-    'leases     of 4 schedules 4 in etcd',
+    'leases     4 in etcd, of 4 schedules',
     'flaps      1 in 2 with 3s/1s (50.0 % without), 0 in 2 with 15s/1s (100.0 % without)',
   ])
 })
 
 test('progress tells rate and time left once there is something to tell', () => {
-  assert.equal(describeProgress({ done: 0, runs: 10, failed: 0, elapsedMs: 900 }), '0 of 10 schedules, all held so far')
+  assert.equal(
+    describeProgress({ done: 0, runs: 10, failed: 0, elapsedMs: 900 }),
+    '0 of 10 schedules, no failure so far',
+  )
   assert.equal(
     describeProgress({ done: 100, runs: 10_000, failed: 2, elapsedMs: 10_000 }),
-    '100 of 10000 schedules, 10.0 a second, 16m left, 2 did not hold',
+    '100 of 10000 schedules, 10.0 a second, 16m left, 2 failed',
   )
 })
 
 test('once all have run, progress tells what is still waited for', () => {
   assert.equal(
     describeProgress({ done: 10, runs: 10, failed: 1, elapsedMs: 10_000 }),
-    '10 of 10 schedules, searching the shortest ones that fail, 1 did not hold',
+    '10 of 10 schedules, searching for shorter schedules that still fail, 1 failed',
+  )
+  assert.equal(
+    describeProgress({ done: 10, runs: 10, failed: 0, elapsedMs: 10_000 }),
+    '10 of 10 schedules, no failure so far',
   )
 })

@@ -305,7 +305,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['bootstrap/duties-apart.test.ts'],
   },
   'bootstrap-master-await-4': {
-    broken: 'askAgain: does not wait for monitor.probe(signal).',
+    broken: 'probePeriodically: does not wait for monitor.probe(signal).',
     file: 'bootstrap/master.ts',
     text: 'await monitor.probe(signal)',
     instead: 'void monitor.probe(signal)',
@@ -343,8 +343,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'bootstrap-master-method': {
     broken: 'leftMs: calls min for Math.max.',
     file: 'bootstrap/master.ts',
-    text: 'const leftMs = Math.max(askedMs, monitor.lastAnswerMs ?? askedMs)',
-    instead: 'const leftMs = Math.min(askedMs, monitor.lastAnswerMs ?? askedMs)',
+    text: 'const leftMs = Math.max(probedMs, monitor.lastAnswerMs ?? probedMs)',
+    instead: 'const leftMs = Math.min(probedMs, monitor.lastAnswerMs ?? probedMs)',
     tests: ['bootstrap/startup-gate.test.ts'],
   },
 }

@@ -90,9 +90,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'apiserver-writes-flag-2': {
     broken: 'updateObject: says false for true.',
     file: 'apiserver/writes.ts',
-    text: 'if (version === undefined && options.guarded === true && kind.guardedUpdate === true) throw unguarded(kind, name)',
-    instead:
-      'if (version === undefined && options.guarded === false && kind.guardedUpdate === true) throw unguarded(kind, name)',
+    text: 'if (version === undefined && options.guarded === true && kind.requiresResourceVersion === true)',
+    instead: 'if (version === undefined && options.guarded === false && kind.requiresResourceVersion === true)',
     tests: ['kube/contract/in-process.test.ts'],
   },
   'apiserver-faults-number': {

@@ -60,9 +60,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['repair/bitmap/claims.test.ts'],
   },
   'repair-cluster-ip-ip-address-repair-statement': {
-    broken: '#run: does not do: this.#schedule.passWithin(0).',
+    broken: '#run: does not do: this.#schedule.passAfter(0).',
     file: 'repair/ip-address/repair.ts',
-    text: '      this.#schedule.passWithin(0)\n',
+    text: '      this.#schedule.passAfter(0)\n',
     instead: '',
     tests: ['repair/ip-address/repair.test.ts'],
   },
@@ -168,8 +168,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'repair-ip-address-schedule-branch': {
     broken: 'cancel:: always takes the first of fresh.size === 0 ? undefined : { fresh: new Set(), waiting:….',
     file: 'repair/ip-address/schedule.ts',
-    text: 'this.#released = fresh.size === 0 ? undefined : { fresh: new Set(), waiting: fresh }',
-    instead: 'this.#released = undefined',
+    text: 'this.#deleted = fresh.size === 0 ? undefined : { fresh: new Set(), waiting: fresh }',
+    instead: 'this.#deleted = undefined',
     tests: ['repair/ip-address/schedule.test.ts'],
   },
   'repair-registries-config-map-await': {

@@ -43,8 +43,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'return true',
     tests: ['bootstrap/workloads.test.ts'],
   },
-  'no-live-read-before-a-complaint': {
-    broken: 'The default ServiceCIDR is written and complained of as the watch has it, however late that is.',
+  'no-live-read-before-a-report': {
+    broken: 'The default ServiceCIDR is written and reported as the watch has it, however late that is.',
     file: 'service-cidr/controller.ts',
     text: "const live = planned.type === 'create' ? undefined : await this.#read(signal)",
     instead: 'const live = cached',

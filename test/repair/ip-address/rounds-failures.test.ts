@@ -197,7 +197,7 @@ describe('a check that fails as a whole', () => {
   test('is made again as a pass of the interval, at once and not five seconds after the last', async () => {
     const world = openRounds()
     world.store(web)
-    world.schedule.passWithin(0)
+    world.schedule.passAfter(0)
     assert.deepEqual(await world.next(), ['full, regular', 0])
     refusing(world, { get: 'ServerError' })
     await world.round(full)

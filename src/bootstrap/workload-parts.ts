@@ -238,8 +238,8 @@ function contextOf(
 }
 
 /**
- * Whether masters maintain a Service. It is `default/kubernetes`, and either this process manages it or other masters
- * have marked its objects. Upstream's controllers do not exclude this Service: they delete its Endpoints when it is
+ * Whether masters maintain a Service: true for `default/kubernetes` if this process manages it or other masters have
+ * marked its objects. Upstream's controllers do not exclude this Service: they delete its Endpoints when it is
  * deleted, and create slices for it if it gets a selector. The masters correct such a change only after clients have
  * seen it.
  */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { type Cluster, startCluster } from '../peers/cluster.ts'
 import { openOwner } from '../peers/owner.ts'
-import { drill } from '../real/drill-world.ts'
+import { drill, nothingIsLeft } from '../real/drill-world.ts'
 
 const names = [
   'crash',
@@ -68,6 +68,7 @@ steps:
     for (const { violations } of variant.runs) assert.deepEqual(violations, [])
     assert.equal(code, 0, said)
     assert.equal(variant.figures.fewestListed, 2)
+    await nothingIsLeft(cluster.server)
   })
 
   test("with kube-apiserver's own reconciler a dead master stays until its lease has ended and another looks", async (t) => {

@@ -3,23 +3,17 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Apiserver } from '../peers/apiserver.ts'
 import { type Cluster, startCluster } from '../peers/cluster.ts'
 import { openOwner, temporaryDirectory } from '../peers/owner.ts'
 import { type Program, startMaster } from '../peers/program.ts'
 import { whenReady } from '../peers/program-health.ts'
 import { untilPasses } from '../peers/until.ts'
 import { isAlive } from '../support/is-alive.ts'
-import { childrenOf, type DrillOutcome, drill, startDrill } from './drill-world.ts'
+import { childrenOf, type DrillOutcome, drill, kinds, nothingIsLeft, startDrill } from './drill-world.ts'
 
 // With the default TTL, all eight built-in ones, and with a dead etcd of one master: test/long/drill-live.test.ts.
 
 const namespace = '/api/v1/namespaces/default'
-const kinds = [
-  `${namespace}/services/kubernetes`,
-  `${namespace}/endpoints/kubernetes`,
-  '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes',
-]
 /** What a list by hand looks like: one that is not the drill's. */
 const found = {
   apiVersion: 'v1',
@@ -311,10 +305,6 @@ function held(
 async function whenEnded(children: readonly number[]): Promise<void> {
   const check = (): void => assert.deepEqual(children.filter(isAlive), [])
   await untilPasses('its processes to end', check, { withinMs: 10_000 })
-}
-
-async function nothingIsLeft({ api }: Apiserver): Promise<void> {
-  for (const path of kinds) assert.equal((await api.send('GET', path)).status, 404, path)
 }
 
 async function leasesIn({ etcd }: Cluster): Promise<unknown> {

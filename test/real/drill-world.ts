@@ -1,8 +1,9 @@
+import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DrillReport } from '../../src/drill/report/report.ts'
-import { serviceRange } from '../peers/apiserver.ts'
+import { type Apiserver, serviceRange } from '../peers/apiserver.ts'
 import type { Cluster } from '../peers/cluster.ts'
 import { type Owner, temporaryDirectory } from '../peers/owner.ts'
 import { Program } from '../peers/program.ts'
@@ -76,4 +77,16 @@ export function childrenOf({ process: { pid } }: Program): readonly number[] {
     .split('\n')
     .filter((line) => line.trim() !== '')
     .map(Number)
+}
+
+/** The objects of `default/kubernetes`. */
+export const kinds = [
+  '/api/v1/namespaces/default/services/kubernetes',
+  '/api/v1/namespaces/default/endpoints/kubernetes',
+  '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes',
+]
+
+/** A drill that found none of the objects leaves none. */
+export async function nothingIsLeft({ api }: Apiserver): Promise<void> {
+  for (const path of kinds) assert.equal((await api.send('GET', path)).status, 404, path)
 }

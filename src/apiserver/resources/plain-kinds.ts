@@ -128,6 +128,8 @@ function checkKeys(draft: Draft, field: string, errors: FieldErrors): void {
         "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')",
       )
     }
+    if (key === '.' || key === '..') errors.invalid(`${field}[${key}]`, key, `must not be '${key}'`)
+    else if (key.startsWith('..')) errors.invalid(`${field}[${key}]`, key, "must not start with '..'")
   }
 }
 

@@ -111,18 +111,29 @@ function isFirstOfSomeRange(value: bigint | undefined): boolean {
 function specFindings(service: Service, settings: ServiceSettings): readonly Finding[] {
   const plan = planService(service, settings, true)
   if (plan.type !== 'update') return []
-  const { type, ports, clusterIP, clusterIPs } = plan.object.spec ?? {}
-  const released = (service.spec?.clusterIP ?? '') === '' ? { clusterIP, clusterIPs, externalName: null } : {}
+  const { spec: wanted = {}, metadata: { annotations = {} } = {} } = plan.object
+  const { type, ports, clusterIP, clusterIPs } = wanted
+  const removed = removedFields(service.spec ?? {}, wanted)
+  const removedAnnotations = removedFields(service.metadata?.annotations ?? {}, annotations)
   const patch = kubectlPatch(
     { plural: services.plural, ...KUBERNETES_SERVICE },
     {
-      spec: { type, ports, selector: null, ...released },
+      ...(Object.keys(removedAnnotations).length > 0 && { metadata: { annotations: removedAnnotations } }),
+      spec: { type, ports, ...((service.spec?.clusterIP ?? '') === '' && { clusterIP, clusterIPs }), ...removed },
     },
   )
+  // Without a known range we cannot name the address that the Service must get.
+  const remedy = clusterIP === '' ? [runMaster()] : [patch]
   return plan.reasons.map((reason): Finding => {
     const [expected, found] = differenceOf(reason, service, plan.object)
-    return { object: SERVICE, expected, found, remedy: [patch] }
+    return { object: SERVICE, expected, found, remedy }
   })
+}
+
+/** A merge patch that removes the fields which only `found` has. */
+function removedFields(found: object, wanted: object): Readonly<Record<string, null>> {
+  const names = Object.keys(found).filter((name) => !Object.hasOwn(wanted, name))
+  return Object.fromEntries(names.map((name) => [name, null]))
 }
 
 function differenceOf(reason: string, { spec: found }: Service, { spec: wanted }: Service): readonly [string, string] {

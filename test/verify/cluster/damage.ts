@@ -87,6 +87,18 @@ const kubernetesDamages: readonly Damage[] = [
     inflict: patch(services, { spec: { type: 'LoadBalancer', allocateLoadBalancerNodePorts: false } }),
   },
   {
+    name: 'the Service is of type LoadBalancer and accepts some clients only',
+    check: 'kubernetes-service',
+    inflict: patch(services, {
+      metadata: { annotations: { 'service.beta.kubernetes.io/load-balancer-source-ranges': '192.0.2.0/24' } },
+      spec: {
+        type: 'LoadBalancer',
+        allocateLoadBalancerNodePorts: false,
+        loadBalancerSourceRanges: ['192.0.2.0/24'],
+      },
+    }),
+  },
+  {
     name: 'the Service is of type ExternalName',
     check: 'kubernetes-service',
     inflict: patch(services, {

@@ -192,6 +192,18 @@ test('a missing Service is not created with a port that nothing states', async (
   assert.deepEqual(await repair(), ['by-hand'])
 })
 
+test('a Service without a ClusterIP gets none from a command if the range is unknown', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const spec = { type: 'ExternalName', externalName: 'example.com', clusterIP: null, clusterIPs: null }
+  await api.patch(services, kubernetes, { type: 'merge', body: { spec } })
+  const repair = async () =>
+    findingsOf(await verify({ only: ['kubernetes-service'] })).map(({ remedy }) => remedy[0]?.tool)
+  assert.ok((await repair()).every((tool) => tool === 'kubectl'))
+  for (const { metadata } of (await api.list(serviceCidrs)).items)
+    await api.delete(serviceCidrs, { name: metadata?.name ?? '' })
+  assert.ok((await repair()).every((tool) => tool === 'by-hand'))
+})
+
 test('a NodePort that no master can have created has the wrong type', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const failed = async () => findingsOf(await verify({ only: ['kubernetes-service'] })).map(({ found }) => found)

@@ -21,7 +21,7 @@ interface Tier {
    * start takes most of their time.
    */
   readonly sharing?: string
-  /** Patterns of files that check how soon something happens. They run after the others, two at a time. */
+  /** Patterns of files that check how soon something happens. They run after the others, three at a time. */
   readonly timed?: readonly string[]
   readonly testTimeoutMs: number
   readonly tierTimeoutMs: number
@@ -43,7 +43,7 @@ const inProcess = {
 }
 const withPeers = { testTimeoutMs: 5 * minute, tierTimeoutMs: 60 * minute, needsPeers: true }
 /** With more files at a time, pauses of the machine would look like faults of the program. */
-const TIMED_CONCURRENCY = 2
+const TIMED_CONCURRENCY = 3
 /** How many files share a process. */
 const SHARING = 8
 

@@ -1,11 +1,12 @@
 import { constants } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { observerRules } from '../config/configuration.ts'
 import { type Flags, resolveConfiguration } from '../config/resolve.ts'
 import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
 import type { LiveOptions } from '../drill/live/cluster.ts'
-import type { DrillOptions } from '../drill/run-drill.ts'
+import { type DrillOptions, variantName } from '../drill/run-drill.ts'
+import type { Scenario } from '../drill/scenario/scenario.ts'
 import type { VariedScenario } from './drill-request.ts'
 import { checkCertificates, etcdFiles } from './etcd-store.ts'
 import type { DrillValues } from './options.ts'
@@ -43,12 +44,19 @@ export async function liveTargets(
   refuseFaults(varied, options, liveFaults)
   return async (scenario, seed) => {
     try {
-      return await openLiveTarget(scenario, seed, options)
+      const logs = values.report === undefined ? undefined : logsOf(values.report, scenario, seed)
+      return await openLiveTarget(scenario, seed, { ...options, logs })
     } catch (cause) {
       if (!(cause instanceof Error) || cause.name !== 'KubeConfigError') throw cause
       throw new InvalidInputError([{ where: '--kubeconfig', message: cause.message }], { cause })
     }
   }
+}
+
+/** Where the logs of one run are stored, below the directory of the report. */
+function logsOf(directory: string, { fleet }: Scenario, seed: number): LiveOptions['logs'] {
+  const variant = variantName(fleet).replace(/\W+/g, '-').replace(/-$/, '')
+  return { directory: join(directory, 'logs'), prefix: `${variant}-seed-${seed}` }
 }
 
 /** The full path of a program. Throws an {@link InvalidInputError} for a file that is not executable. */

@@ -266,7 +266,8 @@ export const drillReportOptions = {
     report: {
       schema: directory,
       metavar: 'DIR',
-      description: 'write report.json, timeline.txt and report.html to this directory; created if missing',
+      description:
+        'write report.json, timeline.txt, report.html and the logs of real processes to this directory; created if missing',
     },
   },
 } as const satisfies OptionGroup

@@ -144,6 +144,10 @@ steps:
     const { figures } = held(t, outcome)
     assert.equal(figures.timeToRemove.count, 1)
     assert.equal(figures.timeToDetect.count, 1)
+    for (const name of ['master-1', 'master-2', 'master-3']) {
+      const log = outcome.logs[`lease-kubernetes-seed-1-${name}-1.log`] ?? ''
+      assert.match(log, /^\{.*"level":/, `the log of ${name}, among ${Object.keys(outcome.logs)}`)
+    }
     const leases = await cluster.server.api.get<{ readonly items: readonly { readonly metadata: { name: string } }[] }>(
       '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases',
     )
@@ -167,6 +171,7 @@ steps:
       ])
       const why = `the fleet did not come up: master-1: ${program} ended with code ${code}: unknown flag`
       assert.deepEqual([outcome.code, outcome.said.split('\n').at(-1)], [1, `apiserver-bootstrap: ${why}`])
+      assert.equal(outcome.logs['kube-apiserver-seed-1-master-1-1.log'], 'starting\nunknown flag\n')
       const { subsets, metadata } = await server.api.get<typeof found>(kinds[1] as string)
       assert.deepEqual([subsets, metadata.labels], [before.subsets, before.metadata.labels])
       assert.equal((await server.api.send('GET', kinds[0] as string)).status, 404)

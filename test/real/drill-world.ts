@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DrillReport } from '../../src/drill/report/report.ts'
 import { type Apiserver, serviceRange } from '../peers/apiserver.ts'
@@ -31,6 +31,8 @@ export interface DrillOutcome {
   readonly report: DrillReport | undefined
   /** The end of what it said. */
   readonly said: string
+  /** The output of each process, by the name of its file. */
+  readonly logs: Readonly<Record<string, string>>
 }
 
 const MOST_REPEATS = 2
@@ -67,7 +69,10 @@ async function drillOnce(
   } catch {
     // It says why.
   }
-  return { code, report, said }
+  const logs = join(directory, 'logs')
+  const names = existsSync(logs) ? readdirSync(logs) : []
+  const read = (name: string): readonly [string, string] => [name, readFileSync(join(logs, name), 'utf8')]
+  return { code, report, said, logs: Object.fromEntries(names.map(read)) }
 }
 
 /** The processes that a drill runs at this moment. */

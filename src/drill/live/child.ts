@@ -1,8 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { createInterface } from 'node:readline'
-import type { Readable } from 'node:stream'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 
 /**
@@ -11,43 +10,37 @@ import { type Clock, sleep } from '../../runtime/clock.ts'
  */
 export class Child {
   readonly pid: number
-  /** Resolves when the process has ended, and all its output has been read or, after {@link kill}, dropped. */
+  /** Resolves when the process has ended. */
   readonly exited: Promise<void>
-  /** The last line of its output, which explains a failure. */
-  lastLine: string | undefined
-  readonly #outputs: readonly Readable[]
   #ended = false
   #failure: Error | undefined
   #stopRequested = false
   #killed = false
 
-  private constructor(command: string, child: ChildProcess, pid: number, watchdog: Watchdog) {
+  private constructor(command: string, child: ChildProcess, pid: number, options: ChildOptions) {
     this.pid = pid
-    this.#outputs = [child.stdout, child.stderr].filter((output) => output !== null)
-    for (const input of this.#outputs) {
-      createInterface({ input }).on('line', (line) => {
-        this.lastLine = line
-      })
-    }
-    this.exited = once(child, 'close').then(([code, signal]: unknown[]) => {
+    this.exited = once(child, 'close').then(async ([code, signal]: unknown[]) => {
       this.#ended = true
-      if (!this.#killed && !(this.#stopRequested && code === 0)) {
-        this.#failure = new Error(`${command} ended with ${signal ?? `code ${code}`}: ${this.lastLine ?? 'no output'}`)
-      }
-      watchdog.releaseGroup(pid)
+      options.watchdog.releaseGroup(pid)
+      if (this.#killed || (this.#stopRequested && code === 0)) return
+      const line = await lastLine(options.output).catch(() => undefined)
+      this.#failure = new Error(`${command} ended with ${signal ?? `code ${code}`}: ${line ?? 'no output'}`)
     })
   }
 
-  /** Starts a command. Rejects with one line if it cannot be run. */
-  static async start(command: string, args: readonly string[], watchdog: Watchdog): Promise<Child> {
-    const child = spawn(command, args, {
-      detached: true,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    await once(child, 'spawn')
-    const pid = child.pid as number
-    watchdog.guardGroup(pid)
-    return new Child(command, child, pid, watchdog)
+  /** Starts a command. Rejects with one line if it cannot be run, or if its output file cannot be created. */
+  static async start(command: string, args: readonly string[], options: ChildOptions): Promise<Child> {
+    // The process writes to the file itself, so that a slow reader cannot delay it.
+    const output = await open(options.output, 'wx')
+    try {
+      const child = spawn(command, args, { detached: true, stdio: ['ignore', output.fd, output.fd] })
+      await once(child, 'spawn')
+      const pid = child.pid as number
+      options.watchdog.guardGroup(pid)
+      return new Child(command, child, pid, options)
+    } finally {
+      await output.close()
+    }
   }
 
   get ended(): boolean {
@@ -83,11 +76,30 @@ export class Child {
       } catch {
         // The process has just ended.
       }
-      // A descendant that has left the group may hold the output open.
-      for (const output of this.#outputs) output.destroy()
     }
     await this.exited
   }
+}
+
+export interface ChildOptions {
+  readonly watchdog: Watchdog
+  /** The file for the output of the process. It must not exist yet. */
+  readonly output: string
+}
+
+/** The most bytes that are searched for the last line of an output. */
+const LAST_BYTES = 4096
+
+/** The last line of a file that is not blank; undefined if there is none. */
+async function lastLine(file: string): Promise<string | undefined> {
+  await using opened = await open(file)
+  const { size } = await opened.stat()
+  const { buffer, bytesRead } = await opened.read({
+    buffer: Buffer.alloc(LAST_BYTES),
+    position: Math.max(0, size - LAST_BYTES),
+  })
+  const lines = buffer.toString('utf8', 0, bytesRead).split('\n')
+  return lines.findLast((line) => line.trim() !== '')
 }
 
 const signals = { terminate: 'SIGTERM', freeze: 'SIGSTOP', thaw: 'SIGCONT' } as const

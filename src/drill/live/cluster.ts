@@ -216,6 +216,8 @@ export interface LiveOptions {
   readonly kubeApiserver?: string | undefined
   /** One range, or two separated by a comma. @default that of the ServiceCIDR `kubernetes` */
   readonly serviceClusterIpRange?: string | undefined
+  /** Where the output of all processes is stored after the drill; the prefix is of the files' names. */
+  readonly logs?: { readonly directory: string; readonly prefix: string } | undefined
   /** How to start this program: a command, and the arguments before `run`. */
   readonly program: readonly string[]
   /** Logs a line for people, rarely. */

@@ -10,7 +10,14 @@ import type { MasterPlan } from '../scenario/scenario.ts'
 import { DrillError } from '../target.ts'
 import { Child, ProcessLife } from './child.ts'
 import { EtcdProxies } from './etcd-proxies.ts'
-import { etcdFlags, type LiveMember, type LiveSurroundings, LivingMember, type MemberPrimitive } from './live-member.ts'
+import {
+  childOptions,
+  etcdFlags,
+  type LiveMember,
+  type LiveSurroundings,
+  LivingMember,
+  type MemberPrimitive,
+} from './live-member.ts'
 import { listenAnywhere, TcpProxy } from './tcp-proxy.ts'
 
 /** Upstream's lease TTL and interval, for which kube-apiserver has no flags. */
@@ -212,7 +219,7 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
   }
 
   async #start(): Promise<void> {
-    const { options, watchdog, serviceClusterIpRange } = this.#around
+    const { options, serviceClusterIpRange } = this.#around
     const file = (name: string): string => join(this.#parts.directory, name)
     const flags = [
       `--etcd-servers=${this.#parts.store.urls.join()}`,
@@ -232,7 +239,8 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
       '--disable-admission-plugins=ServiceAccount',
       '--profiling=false',
     ]
-    const child = await Child.start(options.kubeApiserver ?? '', flags, watchdog)
+    const output = childOptions(this.#around, this.name, this.lifeCount + 1)
+    const child = await Child.start(options.kubeApiserver ?? '', flags, output)
     const life = new ServerLife(child)
     this.life = life
     this.lifeCount++

@@ -7,6 +7,7 @@ import type { FleetPlan, MasterPlan } from '../scenario/scenario.ts'
 import { Child } from './child.ts'
 import { EtcdProxies } from './etcd-proxies.ts'
 import {
+  childOptions,
   etcdFlags,
   type LiveMember,
   type LiveSurroundings,
@@ -269,7 +270,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
   }
 
   async #start(): Promise<void> {
-    const { options, watchdog, serviceClusterIpRange } = this.#around
+    const { options, serviceClusterIpRange } = this.#around
     const settings = this.#settings
     const number = this.#lives.length + 1
     const kubeconfig = await this.#writeKubeconfig()
@@ -281,7 +282,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
       serviceClusterIpRange,
       etcd: this.#store && { servers: this.#store.urls, flags: etcdFlags(this.#around) },
     })
-    const child = await Child.start(command, [...before, ...flags], watchdog)
+    const child = await Child.start(command, [...before, ...flags], childOptions(this.#around, this.name, number))
     const life = new SidecarLife(child, number, settings)
     this.#lives.push(life)
     this.#latest = life

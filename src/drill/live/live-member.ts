@@ -1,6 +1,7 @@
+import { join } from 'node:path'
 import type { MemberState } from '../../verify/member-state.ts'
 import type { Primitive } from '../target.ts'
-import type { ProcessLife, Watchdog } from './child.ts'
+import type { ChildOptions, ProcessLife, Watchdog } from './child.ts'
 import type { Cluster, LiveOptions } from './cluster.ts'
 import type { EtcdProxyTarget } from './etcd-proxies.ts'
 
@@ -77,6 +78,14 @@ export interface LiveSurroundings {
   /** A private directory, which is removed at the end. */
   readonly directory: string
   readonly watchdog: Watchdog
+}
+
+/** The ending of the names of files for the output of processes, in the private directory of a drill. */
+export const LOG_ENDING = '.log'
+
+/** Each life of a member's process has its own file for its output. */
+export function childOptions({ directory, watchdog }: LiveSurroundings, name: string, life: number): ChildOptions {
+  return { watchdog, output: join(directory, `${name}-${life}${LOG_ENDING}`) }
 }
 
 /**

@@ -1,5 +1,6 @@
-import { existsSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { constants, existsSync } from 'node:fs'
+import { copyFile, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { parseEndpoint } from '../../etcd/options.ts'
@@ -12,7 +13,7 @@ import { patiently, Watchdog } from './child.ts'
 import { type Cluster, isDocumentation, type LiveOptions } from './cluster.ts'
 import { etcdPaths, socketFault } from './etcd-proxies.ts'
 import { FoundState, whenUnoccupied, writeRecoveryFile } from './found-state.ts'
-import type { LiveSurroundings } from './live-member.ts'
+import { type LiveSurroundings, LOG_ENDING } from './live-member.ts'
 
 /** The path of the kube-apiserver that `npm run peers` builds in the clone of `program`; undefined if there is none. */
 export function builtKubeApiserver(program: readonly string[]): string | undefined {
@@ -80,8 +81,27 @@ export class ClusterStage {
       await this.#putBack(addresses)
     } finally {
       await this.#cluster.close()
+      await this.#storeLogs()
       if (this.#directory !== undefined) await rm(this.#directory, { recursive: true, force: true })
       this.#watchdog?.close()
+    }
+  }
+
+  /** Replaces files of the same names, and follows no link. A failure is logged, because the drill itself is over. */
+  async #storeLogs(): Promise<void> {
+    const { logs, log } = this.#options
+    if (logs === undefined || this.#directory === undefined) return
+    try {
+      await mkdir(logs.directory, { recursive: true })
+      for (const name of await readdir(this.#directory)) {
+        if (!name.endsWith(LOG_ENDING)) continue
+        const file = join(logs.directory, `${logs.prefix}-${name}`)
+        const next = `${file}.${randomUUID()}`
+        await copyFile(join(this.#directory, name), next, constants.COPYFILE_EXCL)
+        await rename(next, file)
+      }
+    } catch (error) {
+      log(`the logs of the processes cannot be written: ${messageOf(error)}`)
     }
   }
 

@@ -1,27 +1,32 @@
 import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { Child, patiently, Watchdog } from '../../../src/drill/live/child.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 import { eventually, withTimeout } from '../../support/with-timeout.ts'
 
-/** A shell that does this. */
-async function start(t: TestContext, script: string): Promise<Child> {
+/** A shell that does this, and a reader of its output. */
+async function start(t: TestContext, script: string): Promise<{ child: Child; output: () => string }> {
   const watchdog = new Watchdog()
-  const child = await Child.start('sh', ['-c', script], watchdog)
+  const file = join(await tempDir(t), 'output')
+  const child = await Child.start('sh', ['-c', script], { watchdog, output: file })
   t.after(async () => {
     await child.kill()
     watchdog.close()
   })
-  return child
+  return { child, output: () => readFileSync(file, 'utf8').trim() }
 }
 
 for (const [script, failure] of [
   ['echo one; echo two; exit 3', 'sh ended with code 3: two'],
+  ['seq 5000; printf "last\\n\\n"; exit 1', 'sh ended with code 1: last'],
   ['exit 0', 'sh ended with code 0: no output'],
   ['kill -9 $$', 'sh ended with SIGKILL: no output'],
 ] as const) {
   test(`a process that ends by itself has failed: ${failure}`, async (t) => {
-    const child = await start(t, script)
+    const { child } = await start(t, script)
     await child.exited
     assert.equal(child.failure?.message, failure)
     assert.equal(child.failure, child.failure, 'whoever compares sees that nothing has changed')
@@ -33,23 +38,32 @@ for (const [code, failure] of [
   [5, 'sh ended with code 5: ready'],
 ] as const) {
   test(`one that is told to stop and ends with code ${code} has ${failure === undefined ? 'not ' : ''}failed`, async (t) => {
-    const child = await start(t, `trap 'exit ${code}' TERM; echo ready; while :; do sleep 0.05; done`)
-    await eventually('its output', () => child.lastLine === 'ready')
+    const { child, output } = await start(t, `trap 'exit ${code}' TERM; echo ready; while :; do sleep 0.05; done`)
+    await eventually('its output', () => output() === 'ready')
     child.signal('SIGTERM')
     await child.exited
     assert.equal(child.failure?.message, failure)
   })
 }
 
+test('the output of a process replaces no file', async (t) => {
+  const watchdog = new Watchdog()
+  t.after(() => watchdog.close())
+  const output = join(await tempDir(t), 'output')
+  writeFileSync(output, 'before')
+  await assert.rejects(Child.start('echo', ['after'], { watchdog, output }), /EEXIST/)
+  assert.equal(readFileSync(output, 'utf8'), 'before')
+})
+
 test('one that is killed here has not failed', async (t) => {
-  const child = await start(t, 'sleep 600')
+  const { child } = await start(t, 'sleep 600')
   await child.kill()
   assert.equal(child.failure, undefined)
 })
 
 test('one that is killed has ended, although a descendant that left its process group holds its output open', async (t) => {
-  const child = await start(t, 'setsid sleep 600 & echo $!; wait')
-  const descendant = Number(await eventually('its output', () => child.lastLine))
+  const { child, output } = await start(t, 'setsid sleep 600 & echo $!; wait')
+  const descendant = Number(await eventually('its output', output))
   await withTimeout(child.kill(), 10_000, 'the end of the process').finally(() => process.kill(descendant, 'SIGKILL'))
   assert.ok(child.ended)
 })

@@ -21,7 +21,8 @@ import { scenario } from '../report/reports.ts'
 /** A life of a process that does nothing until it is told to stop. */
 async function startLife(t: TestContext, number: number): Promise<SidecarLife> {
   const watchdog = new Watchdog()
-  const child = await Child.start('sleep', ['600'], watchdog)
+  const directory = await tempDir(t)
+  const child = await Child.start('sleep', ['600'], { watchdog, output: join(directory, 'output') })
   t.after(async () => {
     await child.kill()
     watchdog.close()

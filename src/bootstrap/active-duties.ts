@@ -1,6 +1,6 @@
 import type { Gauge } from '../telemetry/metrics.ts'
 
-/** Shows in a gauge which duties this process performs. While a duty is suspended, it is not performed. */
+/** Shows in a gauge which duties this process performs; none that is suspended. */
 export class ActiveDuties {
   readonly #gauge: Gauge<'duty'>
   readonly #values = new Map<string, 0 | 1>()
@@ -10,7 +10,7 @@ export class ActiveDuties {
     this.#gauge = gauge
   }
 
-  /** 1 if this process performs the duty, unless it is suspended; 0 if the duty is off or left to others. */
+  /** 1 if this process performs the duty while it is not suspended; 0 if the duty is off or left to others. */
   set({ duty }: { readonly duty: string }, value: 0 | 1): void {
     this.#values.set(duty, value)
     this.#show(duty)

@@ -20,20 +20,17 @@ export const workloadControllerNames = [
   'service-cidr',
 ] as const
 
-/** The duties that a master can have. */
 const controllerNames = [...usualNames, ...workloadControllerNames] as const
 
 export type WorkloadControllerName = (typeof workloadControllerNames)[number]
 
 export type ControllerName = (typeof controllerNames)[number]
 
-/** The duties of a master. */
 export interface ControllerSelection {
   /** Whether the usual duties are on, except those in `off` and those that the server does itself. */
   readonly auto: boolean
   /** Duties that are on even if the server does them itself. */
   readonly on: readonly ControllerName[]
-  /** Duties that are off. */
   readonly off: readonly ControllerName[]
 }
 
@@ -63,7 +60,6 @@ export function isSelected({ auto, on, off }: ControllerSelection, name: Control
   return on.includes(name) || (auto && isUsual(name) && !off.includes(name))
 }
 
-/** Whether `auto` includes the duty. */
 function isUsual(name: ControllerName): boolean {
   return usualNames.some((usual) => usual === name)
 }
@@ -86,8 +82,8 @@ export const ALLOCATIONS_HOOK = 'poststarthook/start-service-ip-repair-controlle
 
 /**
  * The post-start hooks that show, in `/readyz?verbose`, that a server does a duty itself. `kubernetes-service` has
- * none, for two reasons: a server lists its hook even if its reconciler is off, and with another lease store the server
- * and the master can both do the duty.
+ * none, for two reasons: a server lists that hook even if its reconciler is off, and with another lease store the
+ * server and the master can both do the duty.
  */
 const HOOKS: Readonly<Partial<Record<ControllerName, string>>> = {
   'system-namespaces': 'poststarthook/start-system-namespaces-controller',
@@ -97,11 +93,11 @@ const HOOKS: Readonly<Partial<Record<ControllerName, string>>> = {
 }
 
 /**
- * For how long all answers must lack a listed hook before the hook counts as absent, in milliseconds. One answer is not
- * enough, because behind a load balancer different servers answer.
+ * For how long all answers must lack a listed hook before it counts as absent. One answer is not enough, because behind
+ * a load balancer different servers answer.
  */
 const QUIET_MS = 60_000
-/** After a longer gap between two answers, in milliseconds, {@link QUIET_MS} begins again: the gap proves nothing. */
+/** After a longer gap between two answers, {@link QUIET_MS} begins again: the gap proves nothing. */
 const GAP_MS = 15_000
 
 /** Whether a server does a duty itself, judged by whether its answers list the hook of the duty. */
@@ -131,15 +127,12 @@ export function nextHookState(before: HookState, answer: ReadinessAnswer, hook: 
   return nowMs - sinceMs >= QUIET_MS ? { type: 'absent' } : { type: 'listed', quiet: { sinceMs, lastMs: nowMs } }
 }
 
-/** Whether this process does a duty. */
 export type DutyDecision =
   | { readonly type: 'off' }
   | { readonly type: 'on' }
-  /** On, because the duty was requested by name, although the server does it too. */
+  /** The duty was requested by name, although the server does it too. */
   | { readonly type: 'on-beside-server'; readonly hook: string }
-  /**
-   * The server does the duty itself. `except`: objects that the server does not create, and that this process manages.
-   */
+  /** `except`: objects that the server does not create, and that this process manages. */
   | { readonly type: 'left-to-server'; readonly hook: string; readonly except?: readonly string[] | undefined }
 
 /**
@@ -149,10 +142,8 @@ export type DutyDecision =
 const BOOTSTRAP_HOOK = 'poststarthook/bootstrap-controller'
 const NODE_NAMESPACES = ['kube-node-lease']
 
-/** All hooks, each once. */
 const hooks: readonly string[] = [...new Set([...Object.values(HOOKS), BOOTSTRAP_HOOK, ALLOCATORS_CHECK])]
 
-/** Decides whether this process does a duty, from the request and the states of the hooks. Pure. */
 export function decideDuty(
   name: ControllerName,
   selection: ControllerSelection,
@@ -172,7 +163,7 @@ interface DutyDecisionsOptions {
   readonly clock: Clock
 }
 
-/** Which duties this process does, decided again with each answer of the server. */
+/** Decides which duties this process does, again with each answer of the server. */
 export class DutyDecisions {
   readonly #selection: ControllerSelection
   readonly #hookStates = new Map<string, HookState>(hooks.map((hook) => [hook, unknownHook]))
@@ -196,7 +187,7 @@ export class DutyDecisions {
     })
   }
 
-  /** Whether this process does a duty; undefined before the first answer that is not a refusal. */
+  /** Undefined before the first answer that is not a refusal. */
   of(name: ControllerName): DutyDecision | undefined {
     if (!this.#hasAnswer) return undefined
     return decideDuty(name, this.#selection, (hook) => this.#hookStates.get(hook) ?? unknownHook)

@@ -9,9 +9,8 @@ import type { Logger } from '../telemetry/logger.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
 import type { ControllerName } from './duties.ts'
 
-/** One run of a duty, from its start to its end. A term relies on nothing from an earlier term. */
+/** One run of a duty. A term relies on nothing from an earlier term. */
 export interface DutyTerm {
-  /** Does the duty until the signal is aborted. */
   run(signal: AbortSignal): Promise<void>
   /** Resolves when the duty was done for the first time; may reject if the term ends before that. */
   readonly settled: Promise<void>
@@ -19,14 +18,12 @@ export interface DutyTerm {
   fault?(): string | undefined
 }
 
-/** The condition of a duty. */
 export type DutyCondition =
   | { readonly type: 'healthy' }
   /** The duty has a fault that may pass. */
   | { readonly type: 'failing'; readonly sinceMs: number }
   | { readonly type: 'degraded'; readonly reason: string }
 
-/** The symptoms of a duty at one moment. */
 export interface DutySymptoms {
   /** Why the duty is not done; undefined without a fault. */
   readonly fault: string | undefined
@@ -38,8 +35,8 @@ export interface DutySymptoms {
 
 /**
  * The condition of a duty after another check. Pure. A crash degrades the duty at once, another fault when it has
- * lasted for `timeoutMs`. The time does not count while a server is away, and starts from zero when the server is back.
- * A degraded duty stays degraded while it has a fault.
+ * lasted for `timeoutMs`. The time does not count while a server is away, and begins again when the server is back. A
+ * degraded duty stays degraded while it has a fault.
  */
 export function nextCondition(
   before: DutyCondition,
@@ -60,15 +57,13 @@ interface DutyHealthOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly events: EventSink
-  /** 1 while the duty is degraded. */
   readonly degraded: Gauge<'duty'>
-  /** How long the duty may be refused, or not be done, before it is degraded. */
+  /** How long the duty may be refused or incomplete before it is degraded. */
   readonly timeoutMs: number
   /** In a dry run no duty is ever done, so an incomplete duty is not a fault. */
   readonly dryRun: boolean
   /** What the server permanently refuses to this duty; undefined without a refusal. */
   readonly refusal: () => string | undefined
-  /** Called with unexpected failures. */
   readonly onMistake?: ((error: unknown) => void) | undefined
 }
 
@@ -93,12 +88,11 @@ export class DutyHealth {
     return this.#settled.promise
   }
 
-  /** As {@link settled}, but resolves also when the duty is degraded, because nothing more can be expected soon. */
+  /** As {@link settled}, but resolves also when the duty is degraded: it may then take long. */
   get known(): Promise<void> {
     return this.#known.promise
   }
 
-  /** A term begins. */
   begun(term: Pick<DutyTerm, 'settled' | 'fault'>): void {
     this.#term = term
     this.#done = false
@@ -116,7 +110,6 @@ export class DutyHealth {
     this.recovered()
   }
 
-  /** The term has failed unexpectedly; another one will begin. */
   crashed(error: unknown): void {
     this.#options.logger.error({ error }, 'unexpected error; restarting the duty')
     this.#options.onMistake?.(error)
@@ -124,7 +117,7 @@ export class DutyHealth {
     this.#check({ away: false })
   }
 
-  /** The failure that {@link crashed} reported is over. It may have been in a part that several duties share. */
+  /** The failure that {@link crashed} reported is over, for example in a part that several duties share. */
   recovered(): void {
     this.#crash = undefined
     this.#check({ away: false })
@@ -137,7 +130,7 @@ export class DutyHealth {
     this.#check({ away: false })
   }
 
-  /** The server does not serve what the duty needs: there is nothing to do until {@link resumed}. */
+  /** The server does not serve the resources of the duty: there is nothing to do until {@link resumed}. */
   suspended(): void {
     this.#suspended = true
     this.#settled.resolve()
@@ -154,7 +147,6 @@ export class DutyHealth {
     this.#check(seen)
   }
 
-  /** The fault to report in the health check of this duty. */
   fault(): string | undefined {
     if (this.#suspended) return undefined
     return this.#condition.type === 'degraded' ? this.#condition.reason : this.#term?.fault?.()
@@ -191,13 +183,11 @@ export class DutyHealth {
   }
 }
 
-/** The waits between a failure and the next term. */
 const waits = { firstMs: 1_000, maxMs: 60_000, jitter: 0.25 }
 /** After a term that lasted this long the waits start again with the first. */
 const STEADY_MS = 60_000
 
 export interface SupervisedOptions {
-  /** Creates a term. */
   readonly make: () => DutyTerm
   readonly health: Pick<DutyHealth, 'begun' | 'crashed'>
   readonly clock: Clock
@@ -205,8 +195,8 @@ export interface SupervisedOptions {
 }
 
 /**
- * Does a duty, term after term, until the signal is aborted; never rejects. A failed term is a programming error,
- * because terms handle failures of servers themselves. It is reported to `health`, and the next term begins after a
+ * Does a duty, term after term, until the signal is aborted; never rejects. Terms handle failures of servers
+ * themselves, so a failed term is a programming error. It is reported to `health`, and the next term begins after a
  * wait.
  */
 export async function supervised(

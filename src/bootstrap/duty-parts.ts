@@ -21,10 +21,7 @@ import { composeRepairs } from './repair-parts.ts'
 import { PartAvailability } from './servers-availability.ts'
 import { composeWorkloads } from './workload-parts.ts'
 
-/**
- * The resources that each controller of a kube-controller-manager follows, in the form in which the reflectors name
- * them when they report failures.
- */
+/** The resources that each of these controllers follows, as the reflectors name them in reports of failures. */
 const followed: Readonly<Record<WorkloadControllerName, readonly string[]>> = {
   endpoints: [services, pods, endpoints].map((resource) => describeSelection(resource)),
   endpointslice: [services, pods, nodes, endpointSlices].map((resource) => describeSelection(resource)),

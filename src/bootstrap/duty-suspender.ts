@@ -15,7 +15,7 @@ import type { ServedResources } from '../kube/served-resources.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { ControllerName } from './duties.ts'
 
-/** The resources that a duty needs. While one of them is not served, the duty is suspended. */
+/** The resources that each duty needs. While one of them is not served, the duty is suspended. */
 const needs: Readonly<Record<ControllerName, readonly Resource<KubeObject>[]>> = {
   'kubernetes-service': [services, endpoints, endpointSlices],
   'system-namespaces': [namespaces],
@@ -28,7 +28,6 @@ const needs: Readonly<Record<ControllerName, readonly Resource<KubeObject>[]>> =
   'service-cidr': [serviceCidrs, ipAddresses],
 }
 
-/** How a duty reacts to resources that appear and disappear. */
 interface SuspendableDuty {
   /** Whether this process carries out the duty when its resources are served. */
   isOn(): boolean
@@ -37,8 +36,8 @@ interface SuspendableDuty {
 }
 
 /**
- * Suspends a duty while the server does not serve the resources that it needs, and resumes it when the server does.
- * Logs one line for each suspension and each resumption, if this process carries out the duty.
+ * Suspends a duty while the server does not serve its resources. Logs each suspension and each resumption of a duty
+ * that this process carries out.
  */
 export class DutySuspender {
   readonly #served: ServedResources | undefined

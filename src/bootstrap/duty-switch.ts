@@ -9,7 +9,7 @@ import { type DutyHealth, type DutyTerm, supervised } from './duty-health.ts'
 
 export interface DutySwitchOptions {
   readonly name: ControllerName
-  /** Makes one term of the duty. `only`: the objects that are managed here, if the server does the rest. */
+  /** `only`: the objects that are managed here, if the server does the rest. */
   readonly make: (only: readonly string[] | undefined) => DutyTerm
   /** Whether the duty also runs, but only reports, beside a server that does it itself. @default false */
   readonly reports?: boolean | undefined
@@ -18,14 +18,14 @@ export interface DutySwitchOptions {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
-  /** 1 while the duty is done here, 0 while it is off or left to the server. */
+  /** Set to 1 while the duty is done here, to 0 while it is off or left to the server. */
   readonly active: Pick<ActiveDuties, 'set'>
 }
 
 /**
  * Starts one duty as soon as an answer of the server shows which duties the server does itself. Stops the duty, or lets
- * it only report, while a server does it. Starts the duty again once the answers of the server have shown for a minute
- * that the server does not do it.
+ * it only report, while the server does it. Starts it again once the answers have shown for a minute that the server
+ * does not do it.
  */
 export class DutySwitch {
   readonly #options: DutySwitchOptions

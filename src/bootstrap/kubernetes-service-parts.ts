@@ -26,7 +26,7 @@ import { formatMicroTime } from '../runtime/time-format.ts'
 import type { MasterOptions, MasterPorts } from './master-options.ts'
 import type { ServersAvailability } from './servers-availability.ts'
 
-/** The ports of a part, with a logger of its name and the availability that records the results of its requests. */
+/** The ports of one part, with its own logger and the availability that records the results of its requests. */
 export type PartPorts = MasterPorts & {
   readonly availability: ServersAvailability
   readonly events: EventSink
@@ -34,7 +34,6 @@ export type PartPorts = MasterPorts & {
   readonly served?: ServedResources | undefined
 }
 
-/** Composes the parts of one master for `default/kubernetes`. */
 export function composeKubernetesService(options: MasterOptions, ports: PartPorts, monitor: ReadinessMonitor) {
   const [range, secondRange] = options.serviceClusterIpRanges
   if (range === undefined) throw new TypeError('a master needs at least one Service range')
@@ -46,7 +45,7 @@ export function composeKubernetesService(options: MasterOptions, ports: PartPort
     address: options.advertiseAddresses[0]?.text,
     fleet: options.endpointReconcilerType === 'lease' ? fleet : undefined,
   })
-  // None in a dry run, which writes nothing: every object would seem to be overwritten by others.
+  // A dry run writes nothing, so others would seem to overwrite every object.
   const overwrites = options.dryRun ? undefined : new ForeignOverwrites({ ...ports, intervalMs })
   const writer = new ObjectWriter({ ...ports, overwrites, onWritten: (written) => announcements.written(written) })
   const adapter = new EndpointsAdapter({ ...ports, writer })
@@ -135,7 +134,7 @@ function openLeases(
   }
 }
 
-/** A new holder record of this master. Each call chooses another `instanceId`. */
+/** Each call chooses another `instanceId`. */
 export function holderOf(options: MasterOptions, { clock, random }: Pick<MasterPorts, 'clock' | 'random'>): Holder {
   return {
     instanceId: randomUuid(random),

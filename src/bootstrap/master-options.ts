@@ -58,13 +58,13 @@ export interface MasterOptions {
   readonly workloads: WorkloadOptions
   readonly dryRun: boolean
   /**
-   * The name of the machine in the holder record. A master that restarts has the same name as before; masters behind
-   * one address have different names.
+   * The name of the machine in the holder record. A restarted master has the same name as before; masters behind one
+   * address have different names.
    */
   readonly host: string
 }
 
-/** The options of kube-controller-manager's controllers. They run only if `controllers` names them. */
+/** The options of kube-controller-manager's controllers, which run only if `controllers` names them. */
 export interface WorkloadOptions {
   readonly endpoints: SyncOptions
   readonly endpointSlice: SyncOptions & { readonly maxEndpointsPerSlice: number }
@@ -79,7 +79,7 @@ export interface SyncOptions {
   readonly batchPeriodMs: number
 }
 
-/** An etcd client, and the classes of the stores that use it. Only programs that use etcd load these classes. */
+/** An etcd client and the stores that use it, passed as classes so that only programs that use etcd load them. */
 export interface EtcdStore {
   readonly kv: EtcdKv
   readonly Leases: new (options: EtcdLeasesOptions) => MasterLeases
@@ -90,11 +90,7 @@ export interface EtcdStore {
 
 /** Everything through which a master reaches the outside. "Port" is meant as in "ports and adapters", not as in TCP. */
 export interface MasterPorts extends Omit<Connection, 'close' | 'discovery'> {
-  /**
-   * Reads which resources the server serves. Without discovery, a resource that the server does not serve counts as
-   * refused.
-   * @default none
-   */
+  /** Without discovery, a resource that the server does not serve counts as refused. @default none */
   readonly discovery?: Discovery | undefined
   /** The datastore of the API servers; for the lease store and the range registry `etcd`. */
   readonly etcd?: EtcdStore | undefined

@@ -36,26 +36,23 @@ export interface Master {
    */
   run(signal: AbortSignal): Promise<void>
   /**
-   * Starts the master: for an API server that calls this as its own post-start hook, instead of {@link run}. Resolves
-   * when the duties for namespaces and ServiceCIDR were done, need not be done here or are degraded. Does not wait for
-   * the Service and the address: they need the server's /readyz, which may wait for this hook. Rejects when the start
-   * failed.
+   * Starts the master, as a post-start hook of an API server, instead of {@link run}. Resolves when the duties for
+   * namespaces and ServiceCIDR were done, need not be done here or are degraded. Does not wait for the Service and the
+   * address: they need the server's /readyz, which may wait for this hook. Rejects when the start failed.
    */
   postStartHook(): Promise<void>
   /**
-   * Ends what {@link postStartHook} started: for an API server that calls this before it stops serving. Withdraws the
-   * address even if it is the last one, whatever `onShutdown` is. Rejects when something failed.
+   * Stops the master that {@link postStartHook} started: for an API server that calls this before it stops serving.
+   * Withdraws the address even if it is the last one, whatever `onShutdown` is. Rejects when something failed.
    */
   preShutdownHook(): Promise<void>
 }
 
 /**
- * With the gate `startup`: the server is probed if it has not answered for this long, in milliseconds. Its answer shows
- * which duties it does itself.
+ * With the gate `startup`, the server is probed if it has not answered for this long, to learn which duties it does.
  */
 const DUTIES_PROBE_PERIOD_MS = 10_000
 
-/** The one place where the parts of a master are composed. */
 export function createMaster(options: MasterOptions, ports: MasterPorts): Master {
   const { lifecycle, clock, monitor, served, recording, duty, duties } = compose(options, ports)
   const { foundations, repairs, workloads } = duties
@@ -96,7 +93,7 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
   if (served !== undefined) lifecycle.part('discovery', (signal) => served.run(signal))
   if (options.readinessGate === 'startup')
     lifecycle.part('server-duties', (signal) => probePeriodically(monitor, clock, signal))
-  // The monitor is added last: the other parts must have subscribed before its first answer, and it must end first.
+  // The monitor is added last: the other parts must subscribe before its first answer, and it must end first.
   lifecycle.part('readiness', (signal) => monitor.run(signal))
 
   const stop = new AbortController()
@@ -205,7 +202,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
   return { lifecycle, clock, monitor, served, recording, duty, duties }
 }
 
-/** Reads discovery again when the server becomes ready, because it may then serve other resources than before. */
+/** A server that becomes ready may serve other resources than before, so discovery is then read again. */
 function servedResources(
   { discovery, clock, logger }: MasterPorts,
   monitor: ReadinessMonitor,
@@ -232,7 +229,6 @@ function serverFault(monitor: ReadinessMonitor, clock: Clock, leaseTtlMs: number
   return state.phase === 'ready' ? undefined : 'own API server is not ready'
 }
 
-/** Probes the server if it has not answered for {@link DUTIES_PROBE_PERIOD_MS}, so that subscribers get an answer. */
 async function probePeriodically(monitor: ReadinessMonitor, clock: Clock, signal: AbortSignal): Promise<void> {
   let probedMs = clock.monotonicMs()
   for (;;) {
@@ -246,7 +242,7 @@ async function probePeriodically(monitor: ReadinessMonitor, clock: Clock, signal
   }
 }
 
-/** The availability of each server. Each logs its own outages; the API server and etcd also have a metric. */
+/** The availability of each server. Each logs its own outages; those of the API server and etcd have metrics. */
 function openAvailability({ leaseStore }: MasterOptions, ports: MasterPorts): ServersAvailability {
   const { clock, logger, metrics, etcd, outages } = ports
   const api = new Availability({ clock, logger, outages })
@@ -281,16 +277,15 @@ function openEvents({ host }: MasterOptions, ports: MasterPorts): EventRecorder 
   return new EventRecorder({ ...ports, reportingController: 'apiserver-bootstrap', reportingInstance: host })
 }
 
-/** The ports of a dry run: no write happens, so every log line is marked. */
+/** In a dry run no write happens, so every log line is marked. */
 function dryRunPorts({ api, logger }: MasterPorts): Pick<MasterPorts, 'api' | 'logger'> {
   const marked = dryRunLogger(logger.child({ dryRun: true }))
   return { api: dryRunApi(api, marked), logger: marked }
 }
 
 /**
- * Records an Event whenever the master's own API server begins to refuse the readiness probe, for example because
- * credentials have expired. That Event can only be written when the program has new credentials. `address` names the
- * master.
+ * Records an Event whenever the master's own API server begins to refuse the readiness probe, for example after
+ * credentials have expired. That Event can only be written with new credentials. `address` names the master.
  */
 export function recordRefusals(
   monitor: Pick<ReadinessMonitor, 'subscribe'>,
@@ -326,7 +321,6 @@ async function startedWithin(
     readonly monitor: Pick<ReadinessMonitor, 'untilFirstReady'>
     readonly clock: Clock
     readonly timeoutMs: number
-    /** What the server permanently refuses. */
     readonly refusal: () => string | undefined
     readonly signal: AbortSignal
   },

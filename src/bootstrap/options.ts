@@ -15,7 +15,6 @@ const controllers = z.codec(z.array(z.string()), z.custom<ControllerSelection>()
   encode: formatControllers,
 })
 
-/** The options of a master as a whole. */
 export const masterOptions = {
   title: 'Duties',
   options: {

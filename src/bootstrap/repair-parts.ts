@@ -20,10 +20,8 @@ import { auditUserOf, type PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions } from './master-options.ts'
 import { PartAvailability } from './servers-availability.ts'
 
-/** The repair of ClusterIPs, or that of NodePorts. */
 interface RepairDuty {
   readonly name: 'cluster-ip-repair' | 'node-port-repair'
-  /** Creates one term of the duty. */
   make(): DutyTerm
   /** What the server permanently refuses to this repair; undefined without a refusal. */
   refusal(): string | undefined
@@ -31,14 +29,13 @@ interface RepairDuty {
   remark(): string | undefined
 }
 
-/** The repairs of a master, and their shared informers. */
 interface Repairs {
   readonly duties: readonly RepairDuty[]
-  /** Follows the resources of the repairs. */
+  /** Runs the informers that the repairs share. */
   run(signal: AbortSignal): Promise<void>
 }
 
-/** Composes the repairs that are not off; undefined if both are off. */
+/** Undefined if both repairs are off. */
 export function composeRepairs(
   options: MasterOptions,
   ports: PartPorts,
@@ -86,7 +83,7 @@ function nodePortDuty(parts: Parts): RepairDuty {
   })
 }
 
-/** Composes one repair. `followed` are the resources that it follows through the shared informers. */
+/** `followed`: the resources that the repair follows through the shared informers. */
 function dutyOf(
   kind: RepairKind,
   { options, ports, monitor, decisions, informers }: Parts,
@@ -157,9 +154,9 @@ function openRegistry({ rangeRegistry, etcdPrefix: prefix }: MasterOptions, port
  * Lets a repair write while no server shows in `/readyz?verbose` that it does the repair itself. A repair that was
  * requested by name may always write.
  *
- * Probes again before each round of writes, because a kube-apiserver with a repair of its own exits when another client
- * creates the IPAddresses that its first pass is about to create. The server that answered a second ago may have been
- * replaced by such a server.
+ * Probes again before each round of writes, because the server may have been replaced since the last answer. A
+ * kube-apiserver with a repair of its own exits when another client creates the IPAddresses that its first pass is
+ * about to create.
  */
 export class RepairPermit implements WritePermit {
   readonly #name: ControllerName
@@ -170,7 +167,6 @@ export class RepairPermit implements WritePermit {
   constructor(
     name: ControllerName,
     options: {
-      /** Whether the repair was requested by name. */
       readonly byName: boolean
       /** The decisions that follow from the answers to `monitor`. */
       readonly decisions: Pick<DutyDecisions, 'of'>

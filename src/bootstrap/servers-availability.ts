@@ -5,14 +5,13 @@ import { RemoteError } from '../runtime/errors.ts'
 import { RequestTimeout } from '../runtime/request-limit.ts'
 import type { Outages } from '../telemetry/outages.ts'
 
-/** Records the results of requests, and knows the permanent refusals. */
+/**
+ * Records the results of requests, and knows the permanent refusals. `outages` and `subscribe` concern the API server.
+ */
 export type ServersAvailability = AvailabilityReporter &
   Pick<Availability, 'refusalOf'> & {
-    /** Subscribes to the availability of the API server. */
     readonly subscribe: Availability['subscribe']
-    /** The outages of the API server. */
     readonly outages: Outages
-    /** The outages of the server that holds the leases. */
     readonly leaseOutages: Outages
     /** False during an outage of etcd. */
     readonly etcdAvailable: boolean
@@ -26,14 +25,14 @@ export interface Servers {
   readonly own: Availability
   /**
    * The one of these three that holds the leases. Each {@link RequestTimeout} counts as its failure, because only
-   * requests for leases reject with that error: others have time limits too, but reject with another error.
+   * requests for leases reject with that error.
    */
   readonly leases: Availability
 }
 
 /**
- * Passes each failure on to the server that the class of the error determines, by default the API server. A success is
- * passed on to all servers, because its report does not name a server.
+ * Passes each failure on to the server that the class of the error determines, by default the API server. A report of a
+ * success does not name a server, so each success is passed on to all servers.
  */
 export function availabilityByServer({ api, etcd, own, leases }: Servers): ServersAvailability {
   const all = [api, etcd, own]
@@ -118,7 +117,6 @@ export class PartAvailability implements ServersAvailability {
     return this.#all.refusalOf(...sources)
   }
 
-  /** What the server permanently refuses to this part; undefined without a refusal. */
   refusal(): string | undefined {
     return this.#all.refusalOf(...this.#sources)
   }

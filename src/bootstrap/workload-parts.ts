@@ -26,20 +26,19 @@ import type { MasterOptions, SyncOptions } from './master-options.ts'
 
 /**
  * Each watcher gets the whole Endpoints object, whatever has changed. So the Endpoints of a Service with fifty Pods or
- * more are written at most once a second, and those of a Service with five Pods at most ten times a second.
+ * more are written at most once a second, with five Pods at most ten times a second.
  */
 const endpointsPause: WritePause = (addresses) => Math.min(20 * addresses, 1_000)
 
 /**
- * In the long run, at most about fifty slices of one Service are written in a second. This slows down only a Service
- * with many slices that all change.
+ * In the long run, at most about fifty slices of one Service are written in a second. Only a Service with many slices
+ * that all change is slowed down.
  */
 const slicesPause: WritePause = (slices) => 19.5 * slices
 
-/** The shared parts of the controllers of one term. */
 type Term = Pick<WorkloadContext, 'informers' | 'members'>
 
-/** Makes a new controller for each term of leadership. The metrics continue from term to term. */
+/** Makes a new controller for each term. The metrics continue from term to term. */
 interface Maker {
   readonly name: WorkloadControllerName
   make(term: Term): WorkloadController
@@ -52,16 +51,14 @@ function usesMembers(name: WorkloadControllerName): boolean {
 
 const noMembers: Term['members'] = { podsOf: () => [], subscribe: () => () => {} }
 
-/** The requested controllers of a kube-controller-manager, composed. */
 export interface Workloads {
   /** Runs the controllers while this process leads, until the signal is aborted. */
   run(signal: AbortSignal): Promise<void>
 }
 
-/** The health to which a controller reports its results. */
 export type WorkloadHealth = (name: WorkloadControllerName) => Pick<DutyHealth, 'begun' | 'crashed'>
 
-/** Composes the requested controllers of a kube-controller-manager; undefined without any. */
+/** Undefined if no such controller was requested. */
 export function composeWorkloads(
   options: MasterOptions,
   ports: PartPorts,
@@ -103,7 +100,6 @@ export function composeWorkloads(
   return { run: (signal) => supervised({ ...ports, make: () => ({ ...waiting, run }), health: all }, signal) }
 }
 
-/** One term of leadership. It relies on nothing from an earlier term. */
 async function runTerm(
   makers: readonly Maker[],
   ports: PartPorts,
@@ -218,7 +214,7 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
 }
 
 /**
- * Returns a function that makes those inputs of a controller that are the same in all terms. Each call of that function
+ * Returns a function that makes the inputs of a controller that are the same in all terms. Each call of that function
  * restarts the metrics of the queue.
  */
 function contextOf(
@@ -238,22 +234,21 @@ function contextOf(
 }
 
 /**
- * Whether masters maintain a Service: true for `default/kubernetes` if this process manages it or other masters have
- * marked its objects. Upstream's controllers do not exclude this Service: they delete its Endpoints when it is
- * deleted, and create slices for it if it gets a selector. The masters correct such a change only after clients have
- * seen it.
+ * Whether masters maintain a Service: `default/kubernetes`, if this process manages it or other masters have marked its
+ * objects. Upstream's controllers do not exclude this Service: they delete its Endpoints when it is deleted, and create
+ * slices for it if it gets a selector. The masters could correct that only after clients have seen it.
  */
 function managedByMasters(options: MasterOptions): (key: string, isMarked: boolean) => boolean {
   const managedHere = isSelected(options.controllers, 'kubernetes-service')
   return (key, isMarked) => key === keyOf(KUBERNETES_SERVICE) && (managedHere || isMarked)
 }
 
-/** Whether masters wrote Endpoints `default/kubernetes`: only masters give these Endpoints the label. */
+/** Only masters give Endpoints `default/kubernetes` this label. */
 function isMastersEndpoints(current: Endpoints | undefined): boolean {
   return current?.metadata?.labels?.[SKIP_MIRROR_LABEL] === 'true'
 }
 
-/** Whether masters wrote the slice `kubernetes`: a slice of this name without a managed-by label is theirs. */
+/** A slice `kubernetes` without a managed-by label is the masters'. */
 function hasMastersSlice({ informers }: Term): boolean {
   const slice = informers.get(endpointSlices, { transform: trimEndpointSlice }).store.get(KUBERNETES_SERVICE)
   return slice !== undefined && slice.metadata?.labels?.[managedByLabel] === undefined

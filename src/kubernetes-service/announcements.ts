@@ -38,19 +38,16 @@ interface AnnouncementsOptions {
   readonly fleet: FleetView | undefined
 }
 
-/** A master that was added to the list or removed from it. */
 interface Listed {
   readonly address: string
   readonly host?: string | undefined
 }
 
-/** The masters that were added and removed, and why. */
 interface ListChange {
   readonly added: readonly Listed[]
   readonly removed: readonly (Listed & Removal)[]
 }
 
-/** The reason in the words of an Event. */
 const REASON_WORDS: Readonly<Record<Absence, string>> = {
   'lease-ended': 'its lease has ended',
   evicted: 'its lease was deleted by another client',
@@ -72,10 +69,7 @@ export class Announcements {
   readonly #otherReconciler = new OtherReconciler()
   /** Detects another apiserver-bootstrap with another lease store. */
   readonly #otherStore = new OtherReconciler()
-  /**
-   * For each object, the last write whose answer was lost. If the write is repeated and its answer is lost again, it is
-   * not logged again.
-   */
+  /** For each object, the last write whose answer was lost. The same write without an answer is not logged again. */
   readonly #unanswered = new Map<string, string>()
 
   constructor(options: AnnouncementsOptions) {
@@ -83,8 +77,8 @@ export class Announcements {
   }
 
   /**
-   * Reports a write that succeeded, or whose answer was lost. A correction in a fight has no Event of its own, because
-   * one was recorded when the fight began.
+   * Reports a write that succeeded, or whose answer was lost. A correction in a fight has no Event of its own: one was
+   * recorded when the fight began.
    */
   written(write: Written): void {
     const { resource, found, stored, reasons, correction, error } = write
@@ -124,7 +118,7 @@ export class Announcements {
     }
   }
 
-  /** Logs each write in one line, including writes to slices, because most clients follow the slices. */
+  /** Writes to slices are logged too, because most clients follow the slices. */
   #log({ resource, verb, found, stored, reasons, correction, error }: Written, change: ListChange | undefined): void {
     const [before, after] = [destinationsIn(found), destinationsIn(stored)]
     const portsDiffer = JSON.stringify(before.ports) !== JSON.stringify(after.ports)
@@ -148,7 +142,7 @@ export class Announcements {
   }
 
   /**
-   * Detects a writer that does not use this lease store: a kube-apiserver with its own reconciler, or an
+   * Detects writers that do not use this lease store: a kube-apiserver with its own reconciler, or an
    * apiserver-bootstrap that lists addresses without a lease here and does not list this master.
    */
   #noticeOthers({ found, stored, reasons, correction }: Written): void {
@@ -233,7 +227,6 @@ function destinationsIn(object: KubeObject | undefined) {
 
 interface LeaseTelemetryOptions extends ContentionReportsOptions {
   readonly clock: Clock
-  /** The address of this master. */
   readonly address: string
   readonly leaseTtlMs: number
   /** The outages of the server that holds the leases. @default none */
@@ -242,10 +235,7 @@ interface LeaseTelemetryOptions extends ContentionReportsOptions {
   readonly renewedMs: () => number | undefined
 }
 
-/**
- * Reports the state of this master's own lease in metrics, and in the log and an Event if another client keeps deleting
- * it.
- */
+/** Reports this master's own lease in metrics, and in the log and an Event if another client keeps deleting it. */
 export class LeaseTelemetry {
   readonly #options: LeaseTelemetryOptions
   readonly #renewals: Counter<'result'>
@@ -271,7 +261,6 @@ export class LeaseTelemetry {
     this.#reports = new ContentionReports(options)
   }
 
-  /** Called when an attempt to renew has ended. */
   attempted(error: unknown): void {
     const result = error === undefined ? 'success' : error instanceof LeaseWithdrawn ? 'withdrawn' : 'failure'
     this.#renewals.add({ result })

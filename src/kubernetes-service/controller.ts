@@ -23,15 +23,14 @@ import type { ListReconciler, ObservedEndpoints } from './reconcilers/endpoint-r
 import type { ServiceDemand, ServiceSettings } from './service-plan.ts'
 import { ServiceWriter } from './service-writer.ts'
 
-/** A managed object, of any kind. */
 type Followed = Pick<FollowedObject<KubeObject>, 'run' | 'whenSynced' | 'readLive'>
 
 /** While the members are unknown, everything that depends on them stays as found. */
 const unknownMembers: ServiceDemand = { settled: false, stack: 'as-found' }
 
 /**
- * The longest wait before a refused write is tried again, in milliseconds, so that the list is in sync within two
- * seconds after the permission is granted.
+ * The longest wait before a refused write is repeated: the list is in sync within two seconds after the permission is
+ * granted.
  */
 const REFUSED_MS = 1_500
 
@@ -75,7 +74,7 @@ export class KubernetesServiceController {
   readonly #ports: readonly EndpointPort[]
   /** Resolves after the first read of the members, successful or not. */
   readonly #membersAsked = Promise.withResolvers<void>()
-  /** Whether the last read of the members succeeded, so that their demand is known. */
+  /** Whether the last read of the members succeeded. */
   #known = false
   #lastDemand: ServiceDemand = unknownMembers
   #foreignPorts = ''
@@ -118,7 +117,6 @@ export class KubernetesServiceController {
     })
   }
 
-  /** Requests a reconciliation. */
   request(): void {
     this.#serviceLoop.request('objects')
     this.#endpointsLoop.request('objects')
@@ -163,10 +161,7 @@ export class KubernetesServiceController {
     }
   }
 
-  /**
-   * The objects to read live in a round. The second slice is read only if it is wanted or a watch shows it. Then the
-   * two slices take turns.
-   */
+  /** The second slice is read only if it is wanted or a watch shows it. Then the two slices take turns. */
   #toRead(round: number): readonly Followed[] {
     const { address, reconciler } = this.#options
     if (address === undefined) return [this.#service]
@@ -177,8 +172,8 @@ export class KubernetesServiceController {
   }
 
   async #reconcileService(reasons: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
-    // We wait for the first read of the members, because the fields of a new Service depend on them. If the read fails,
-    // the Service is created all the same.
+    // The fields of a new Service depend on the members, so we wait for their first read. If the read fails, the
+    // Service is created all the same.
     await abortable(this.#membersAsked.promise, signal)
     const cached = this.#service.current
     if (reasons.has('interval')) this.#serviceWriter.renewDemand(cached)
@@ -230,7 +225,7 @@ export class KubernetesServiceController {
     return { settled: this.#portsAgreed(), stack }
   }
 
-  /** Requests a reconciliation of the Service when the members' demand has changed. */
+  /** Requests a reconciliation of the Service if the members' demand has changed. */
   #noteDemand(): void {
     const { settled, stack } = this.#lastDemand
     this.#lastDemand = this.#demand()

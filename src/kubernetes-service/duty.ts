@@ -10,9 +10,9 @@ import type { OnShutdown } from './membership/state.ts'
 import type { ReadinessMonitor } from './readiness-monitor.ts'
 import type { EndpointReconciler } from './reconcilers/endpoint-reconciler.ts'
 
-/** The time between two attempts to remove the address of an earlier life, in milliseconds. */
+/** Between two attempts to remove the address of an earlier life. */
 const CLEARING_RETRY_MS = 500
-/** The time between two attempts to leave, in milliseconds. */
+/** Between two attempts to leave. */
 const LEAVING_RETRY_MS = 200
 
 export interface KubernetesServiceDutyOptions {
@@ -69,7 +69,6 @@ export class KubernetesServiceDuty {
     await this.#leaveOrGiveUp(reconciler, mode, signal).finally(() => reconciler.destroy())
   }
 
-  /** Leaves, and retries after a failure. Gives up if the server does not answer. */
   async #leaveOrGiveUp(reconciler: EndpointReconciler, mode: OnShutdown, signal: AbortSignal): Promise<void> {
     const { clock, monitor, logger } = this.#options
     let reported: string | undefined
@@ -78,7 +77,7 @@ export class KubernetesServiceDuty {
         return await this.#leave(reconciler, mode, signal)
       } catch (error) {
         if (signal.aborted || !(error instanceof RemoteError)) throw error
-        // Departing masters write the same objects, so the second one must try again.
+        // Departing masters write the same objects, so a later one must repeat its write.
         if (error.nature === 'conflict') continue
         const { answered } = await monitor.probe(signal)
         const { message: reason } = error
@@ -116,8 +115,8 @@ export class KubernetesServiceDuty {
   }
 
   /**
-   * Removes the address that an earlier life of this master has listed, because it leads clients to a server that is
-   * not ready. The address stays if no other is listed, or if the server is ready.
+   * Removes the address that an earlier life of this master has listed: it leads clients to a server that is not ready.
+   * The address stays if no other is listed, or if the server is ready.
    */
   async #clearAway(reconciler: EndpointReconciler, signal: AbortSignal): Promise<void> {
     const { address, monitor, clock, logger, securePort } = this.#options

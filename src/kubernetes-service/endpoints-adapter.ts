@@ -20,25 +20,22 @@ import type { ObjectWriter, Outcome, RemovableAction } from './guarded-writes/ob
 import { KUBERNETES_SERVICE } from './identity.ts'
 import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 
-/** The plan for the list of masters. */
 export interface ListPlan {
   readonly endpoints: EndpointsAction
   /** The addresses of the slice of the second family. Without any, there must be no such slice. */
   readonly secondAddresses: readonly string[]
   /**
-   * Whether the plan was made without leases. Then each master plans another list, and if the write of the Endpoints is
-   * refused, the slices do not follow the plan: the masters would overwrite each other's slices without end.
-   *
-   * @default false
+   * Whether the plan was made without leases. Each master then plans another list. So if the write of the Endpoints is
+   * refused, the slices do not follow the plan: the masters would overwrite each other's slices without end. @default
+   * false
    */
   readonly withoutLeases?: boolean | undefined
 }
 
 /**
- * Reads and writes Endpoints `default/kubernetes` together with the EndpointSlice of that name.
- *
- * It has no state between calls: every write is guarded by a read in the same call. After a conflict the call rejects,
- * and the caller reconciles again. Upstream: pkg/controlplane/reconcilers/endpointsadapter.go.
+ * Reads and writes Endpoints `default/kubernetes` together with the EndpointSlice of that name. Every write is guarded
+ * by a read in the same call. After a conflict the call rejects, and the caller reconciles again. Upstream:
+ * pkg/controlplane/reconcilers/endpointsadapter.go.
  */
 export class EndpointsAdapter {
   readonly #api: KubeApi
@@ -55,7 +52,6 @@ export class EndpointsAdapter {
     this.#served = options.served
   }
 
-  /** The live Endpoints; undefined when there are none. */
   getEndpoints(signal?: AbortSignal): Promise<Endpoints | undefined> {
     return ifFound(this.#api.get(endpointsResource, KUBERNETES_SERVICE, { signal }))
   }
@@ -74,8 +70,8 @@ export class EndpointsAdapter {
   }
 
   /**
-   * Whether a plan needs no write now, according to the watches: everything is in sync, or a difference must wait
-   * because another writer keeps overwriting it.
+   * Whether a plan needs no write now, according to the watches: everything is in sync, or another writer keeps
+   * overwriting a difference, whose correction must wait.
    */
   isSettled({ endpoints: action, secondAddresses }: ListPlan, observed: ObservedEndpoints): boolean {
     if (action.type === 'refuse') return false
@@ -88,9 +84,8 @@ export class EndpointsAdapter {
 
   /**
    * Gets a plan for the stored objects from `plan`, and executes it. Resolves with whether there was a plan. `plan`
-   * must read the leases after the objects were read, so that this write conflicts if another master wrote a plan from
-   * newer leases. If the server serves no Endpoints, there is no list that could be out of sync, and the result is
-   * true.
+   * must read the leases after the objects were read: this write then conflicts if another master wrote a plan from
+   * newer leases. If the server serves no Endpoints, no list can be out of sync, and the result is true.
    */
   async reconcile(
     plan: (stored: ObservedEndpoints) => Promise<ListPlan | undefined>,
@@ -106,9 +101,9 @@ export class EndpointsAdapter {
 
   /**
    * Executes a plan for the Endpoints, then makes the slices follow the stored Endpoints. Back-off applies to each
-   * object separately: slices follow the plan even while the write of the Endpoints waits, or is always refused (but
-   * see {@link ListPlan.withoutLeases}). Endpoints that another client created meanwhile are not an error: the next
-   * reconciliation reads them. Rejects with {@link NoLiveMasters} if the plan is to refuse.
+   * object separately: slices follow the plan even while the write of the Endpoints waits or is refused (but see {@link
+   * ListPlan.withoutLeases}). If another client has created the Endpoints meanwhile, the next reconciliation reads
+   * them. Rejects with {@link NoLiveMasters} if the plan is to refuse.
    */
   async execute(
     { endpoints: action, secondAddresses, withoutLeases = false }: ListPlan,
@@ -135,7 +130,7 @@ export class EndpointsAdapter {
     secondAddresses: ListPlan['secondAddresses'],
     signal?: AbortSignal,
   ): Promise<void> {
-    // No write waits for another, so that a refused write does not leave a dead address in the other slices.
+    // No write waits for another: a refused write must not leave a dead address in the other slices.
     await allEnded(
       slicePlans(endpoints, secondAddresses, stored).map(([action, slice]) =>
         this.#writer.execute(endpointSlices, action, slice, signal),
@@ -153,22 +148,22 @@ export function isDenied(error: unknown): boolean {
 }
 
 /**
- * Whether the slices follow a plan although the Endpoints could not be written: also after a 500, which a server with a
- * broken admission webhook answers each time. (If the write happened nevertheless, the slices follow the stored
- * Endpoints too.)
+ * Whether the slices follow a plan although the Endpoints could not be written. A 500 counts too: a server with a
+ * broken admission webhook answers it each time. (If the write happened nevertheless, the slices still equal the stored
+ * Endpoints.)
  */
 function isRefusal(error: unknown): boolean {
   return isDenied(error) || (isKubeError(error, 'ServerError') && error.httpStatus === 500)
 }
 
-/** The action that makes each slice follow these Endpoints, with the current state of the slice. */
+/** For each slice: the action that makes it follow these Endpoints, and its current state. */
 function slicePlans(
   endpoints: Endpoints | undefined,
   secondAddresses: ListPlan['secondAddresses'],
   { slice, secondSlices }: ObservedEndpoints,
 ): readonly (readonly [RemovableAction<EndpointSlice>, EndpointSlice | undefined])[] {
   const second = secondSliceOf(endpoints, secondAddresses)
-  // We plan for both names, because the order of the address families may have been reversed since.
+  // We plan for both names: the order of the address families may have been reversed since.
   const seconds = ([4, 6] as const).map((family) => {
     const name = secondSliceName(family)
     const current = secondSlices.find(({ metadata }) => metadata?.name === name)

@@ -12,13 +12,11 @@ import {
   samePorts,
 } from './identity.ts'
 
-/** The action on Endpoints `default/kubernetes`. */
 export type EndpointsAction =
   | ObjectAction<Endpoints>
-  /** There is no address to list, which is more likely a fault of the store than the truth. */
+  /** There is no address to list: the store is more likely at fault than all masters are dead. */
   | { readonly type: 'refuse' }
 
-/** The inputs of a plan for Endpoints. */
 export interface EndpointsObservation {
   /** The addresses to list, sorted, without duplicates. */
   readonly addresses: readonly string[]
@@ -113,10 +111,9 @@ function newEndpoints(addresses: readonly string[], ports: readonly EndpointPort
 const LABELS = { [SERVICE_NAME_LABEL]: KUBERNETES_SERVICE.name }
 
 /**
- * Decides what must change so that EndpointSlice `default/kubernetes` equals the Endpoints of that name.
- *
- * Pure. Unlike upstream (`EndpointsAdapter` in pkg/controlplane/reconcilers/endpointsadapter.go), an update preserves
- * foreign metadata except labels, and is guarded by the object's resourceVersion.
+ * Decides what must change so that EndpointSlice `default/kubernetes` equals the Endpoints of that name. Pure. Unlike
+ * upstream (`EndpointsAdapter` in pkg/controlplane/reconcilers/endpointsadapter.go), an update preserves foreign
+ * metadata except labels, and is guarded by the object's resourceVersion.
  */
 export function planEndpointSlice(
   endpoints: Endpoints,
@@ -126,10 +123,9 @@ export function planEndpointSlice(
 }
 
 /**
- * Decides what must change so that the second slice is as desired, or is removed if none is wanted.
- *
- * Pure. While a second slice is wanted, damage is corrected as in the first slice. If none is wanted, an existing slice
- * is removed only if it is evidently ours: it has only our label and no owner. A foreign slice of that name stays.
+ * Decides what must change so that the second slice is as desired, or is removed if none is wanted. Pure. An existing
+ * slice is removed only if it is evidently ours: it has only our label and no owner. A foreign slice of that name
+ * stays.
  */
 export function planSecondSlice(
   wanted: EndpointSlice | undefined,
@@ -142,7 +138,6 @@ export function planSecondSlice(
   return isOurs ? { type: 'remove', reasons: ['single-stack'] } : { type: 'none' }
 }
 
-/** Decides what must change so that a slice is as desired. Foreign labels are removed; other metadata is ignored. */
 function planSlice(wanted: EndpointSlice, current: EndpointSlice | undefined): RemovableAction<EndpointSlice> {
   if (current === undefined) return { type: 'create', object: wanted, reasons: ['missing'] }
   if (current.addressType !== wanted.addressType) {
@@ -170,19 +165,14 @@ export function sliceOf(endpoints: Endpoints): EndpointSlice {
   return newSlice(KUBERNETES_SERVICE.name, family, ofFamily.map(toSliceEndpoint), endpoints)
 }
 
-/**
- * The name of the slice of the second family: `kubernetes-ipv6` if Endpoints list IPv4 addresses, else
- * `kubernetes-ipv4`.
- */
+/** The name of a second slice: `kubernetes-ipv6` if Endpoints list IPv4 addresses, else `kubernetes-ipv4`. */
 export function secondSliceName(family: 4 | 6): string {
   return `${KUBERNETES_SERVICE.name}-ipv${family}`
 }
 
 /**
  * The slice that lists the second addresses of the listed masters, with the ports of these Endpoints. Undefined without
- * such addresses, or if the Endpoints have no subset.
- *
- * @param addresses - all of one family, sorted, without duplicates.
+ * such addresses, or if the Endpoints have no subset. `addresses`: all of one family, sorted, without duplicates.
  */
 export function secondSliceOf(
   endpoints: Endpoints | undefined,
@@ -195,7 +185,6 @@ export function secondSliceOf(
   return newSlice(secondSliceName(family), family, listed, endpoints)
 }
 
-/** A slice with the ports of the first subset. */
 function newSlice(
   name: string,
   family: 4 | 6,
@@ -237,7 +226,8 @@ function familyOf(ip: string): 4 | 6 {
 }
 
 /**
- * Whether the values are equal as JSON, in any order of fields. Usually their texts are equal, which is quick to check.
+ * Whether the values are equal as JSON, in any order of fields. Usually their texts are equal, which is quicker to
+ * check.
  */
 function sameValue(found: unknown, wanted: unknown): boolean {
   const text = JSON.stringify(wanted)

@@ -23,15 +23,14 @@ export interface Removal {
   readonly detail?: string | undefined
 }
 
-/** The last known state of one lease. */
 interface Seen {
   readonly state: HolderState | 'foreign' | 'suspected-expiry'
   readonly host: string | undefined
   readonly reason: string | undefined
   readonly renewal: string | undefined
   /**
-   * When we sent the last read that did not yet show this renewal. The lease lasts at least a TTL from then. Undefined
-   * for the first renewal that was seen.
+   * When we sent the last read that did not yet show this renewal: the lease lasts at least a TTL from then. Undefined
+   * for the first renewal that we saw.
    */
   readonly notYetMs: number | undefined
   /** When we sent the last read that showed this renewal. */
@@ -41,7 +40,7 @@ interface Seen {
 }
 
 const STATES: readonly Seen['state'][] = [...HOLDER_STATES, 'foreign', 'suspected-expiry']
-/** How many addresses to remember, past ones included, to report why they are gone. */
+/** How many addresses to remember, including those that are gone, to report why. */
 const MAX_REMEMBERED = 256
 
 /** The fleet as one master knows it, for metrics and Events: which masters live, which are gone, since when and why. */
@@ -57,7 +56,6 @@ export class FleetView {
   readonly #goneSinceMs = new Map<string, number>()
   #noticedMs: number | undefined
 
-  /** `ttlMs`: how long a lease lasts without renewal, in milliseconds. */
   constructor({ clock, metrics, ttlMs }: { readonly clock: Clock; readonly metrics: Metrics; readonly ttlMs: number }) {
     this.#clock = clock
     this.#ttlMs = ttlMs
@@ -95,7 +93,7 @@ export class FleetView {
         reason: holder?.reason,
         ...timesOf(lease, this.#seen.get(address), sentMs),
       }
-      // Moved to the end, so that the addresses that were not read for longest are forgotten first.
+      // Moved to the end: the first addresses are those that were not read for longest, and are forgotten first.
       this.#seen.delete(address)
       this.#seen.set(address, seen)
     }

@@ -7,7 +7,6 @@ export const KUBERNETES_SERVICE = { namespace: 'default', name: 'kubernetes' } a
 
 /** The EndpointSliceMirroring controller ignores Endpoints with this label. We write their slice ourselves. */
 export const SKIP_MIRROR_LABEL = 'endpointslice.kubernetes.io/skip-mirror'
-/** The label of EndpointSlices that names their Service. */
 export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name'
 
 export type EndpointSubset = NonNullable<Endpoints['subsets']>[number]
@@ -25,12 +24,10 @@ export function addressesInSlice(slice: EndpointSlice | undefined): readonly str
   return (slice?.endpoints ?? []).flatMap(({ addresses }) => addresses ?? [])
 }
 
-/** The one port of `default/kubernetes`, in the form of Endpoints. */
 export function endpointPorts(securePort: number): readonly EndpointPort[] {
   return [{ name: 'https', port: securePort, protocol: 'TCP' }]
 }
 
-/** The fields of a port of Endpoints, of a slice or of the Service. */
 interface AnyPort {
   readonly name?: string | undefined
   readonly port?: number | undefined
@@ -71,8 +68,8 @@ export function unlistableReason(address: Address): string | undefined {
 }
 
 /**
- * Whether a text is an address in canonical form that can be listed. Results are cached, because each reconciliation
- * reads the same few addresses.
+ * Whether a text is an address in canonical form that can be listed. Cached: each reconciliation reads the same few
+ * texts.
  */
 export const isListable = memoize((text) => {
   const address = tryParseAddress(text)

@@ -29,8 +29,8 @@ export function keepingPlaces(
   const { endpoints, slice } = current
   if (endpoints === undefined && slice === undefined) return leases
   if (!leases.some(({ expirySuspected, found }) => expirySuspected || found)) return leases
-  // If Endpoints list none of the leases, they are missing or damaged. All found leases are then listed, and those with
-  // a suspected expiry if the slice still lists them.
+  // If Endpoints list none of the leases, the Endpoints are missing or damaged. All found leases are then listed, and
+  // those with a suspected expiry if the slice still lists them.
   const inEndpoints = endpoints === undefined ? [] : addressesIn(endpoints)
   const inSlice = addressesInSlice(slice)
   const isSpoiled = !leases.some(({ address }) => inEndpoints.includes(address))
@@ -43,11 +43,10 @@ export function keepingPlaces(
 }
 
 /**
- * The addresses for clients, sorted and without duplicates.
- *
- * While any master is ready: all but the unready and the withdrawn ones. Otherwise all but the withdrawn ones, because
- * a list of unready servers serves clients better than an empty one. Every observer computes the same list from the
- * same leases, so masters that become unready at the same moment cannot empty it.
+ * The addresses for clients, sorted and without duplicates: all but the unready and the withdrawn masters, or, if no
+ * master is ready, all but the withdrawn ones. A list of unready servers serves clients better than an empty one. Every
+ * observer computes the same list from the same leases, so masters that become unready at the same moment cannot empty
+ * it.
  */
 export function listedAddresses(leases: readonly MasterLease[]): readonly string[] {
   return [...new Set(listedLeases(leases).map((lease) => lease.address))].sort()
@@ -75,9 +74,7 @@ export function isDualStack(leases: readonly MasterLease[]): boolean | undefined
 
 /**
  * The second addresses of the listed masters, sorted and without duplicates; none unless the fleet {@link isDualStack}.
- *
- * @param leases - the leases to list.
- * @param all - the leases of the whole fleet.
+ * `leases`: those to list. `all`: those of the whole fleet.
  */
 export function secondAddresses(
   leases: readonly MasterLease[],
@@ -95,8 +92,8 @@ export function unknownTo(leases: readonly MasterLease[], self: Holder): (addres
 }
 
 /**
- * Whether to list a lease while a master is ready. With a suspected expiry its state does not count, because it may be
- * older than the outage in which the lease ended.
+ * Whether to list a lease while a master is ready. If its expiry is suspected its state does not count, because the
+ * state may be older than the outage in which the lease ended.
  */
 function isListedBesideReady({ holder, expirySuspected }: MasterLease): boolean {
   return expirySuspected === true || (holder?.state !== 'unready' && holder?.state !== 'withdrawn')
@@ -110,28 +107,25 @@ export function isIpv6(address: string): boolean {
   return address.includes(':')
 }
 
-/**
- * The other masters that serve, according to their records, so that `self` may leave. Another holder of the same
- * address counts. One without a record is a kube-apiserver, which serves while it renews.
- */
+/** The other masters that serve, so that `self` may leave. Another holder of the same address counts. */
 export function othersReady(leases: readonly MasterLease[], self: Holder): readonly MasterLease[] {
   return leases.filter((lease) => isReady(lease) && !isHeldBy(lease, self))
 }
 
-/** Whether this lease is of the same master: the same instance, or another life of it. */
+/** Whether a lease is of the same master as `self`: of this life or another one. */
 export function isHeldBy(lease: MasterLease, self: Holder): boolean {
   const { holder } = lease
   return holder !== undefined && holder.host === self.host && addressOf(holder) === addressOf(self)
 }
 
-/** Whether a lease is of another life of this master than `self`, an earlier or a later one. */
+/** Whether a lease is of another life of the same master, an earlier or a later one. */
 export function isHeldByAnotherLife(lease: MasterLease, self: Holder): boolean {
   return isHeldBy(lease, self) && isOfAnotherLife(lease.holder, self)
 }
 
 /**
- * The identity of a master across restarts of its sidecar, even if its port changes: host and address. Masters that
- * share a virtual address have different hosts, and so has a later owner of an address.
+ * The identity of a master across restarts of its sidecar, even if its port changes. Masters that share a virtual
+ * address have different hosts, and so has a later owner of an address.
  */
 export function masterKey(holder: Holder): string {
   return `${holder.host} ${addressOf(holder)}`
@@ -139,12 +133,12 @@ export function masterKey(holder: Holder): string {
 
 /**
  * Whether every live master wants these ports; true without leases. A lease without a holder record states no ports, so
- * there is no agreement. The ports change only when the last master wants the new ones, so masters do not fight during
+ * it prevents agreement. The ports change only when the last master wants the new ones, so masters do not fight during
  * a rolling change.
  */
 export function portsAgreed(leases: readonly MasterLease[], { securePort, nodePort }: HolderPorts): boolean {
   return leases.every(({ holder, expirySuspected }) => {
-    // With a suspected expiry the ports may be old: the master may have been restarted with others since.
+    // If the expiry is suspected, the ports may be old: the master may have been restarted with others since.
     if (holder === undefined || expirySuspected === true) return false
     return holder.ports.securePort === securePort && holder.ports.nodePort === nodePort
   })

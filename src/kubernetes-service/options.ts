@@ -18,7 +18,6 @@ export function parseAdvertised(text: string): Address {
   return address
 }
 
-/** The Service default/kubernetes, and the lease that keeps a master listed behind it. */
 export const kubernetesServiceOptions = {
   title: 'The Service default/kubernetes',
   options: {
@@ -138,9 +137,9 @@ export const kubernetesServiceOptions = {
 export type KubernetesServiceValues = ValuesOf<typeof kubernetesServiceOptions>
 
 /**
- * Why the TTL does not fit the interval; undefined if it does. If the TTL is too short, one missed renewal ends the
- * lease. (TTL minus interval also limits the time of a request for the lease.) If the TTL is too long, so is the time
- * for which a dead master stays listed. `interval` is the name of the interval in the message.
+ * Why the TTL does not fit the interval, which the message calls `interval`; undefined if it does. If the TTL is too
+ * short, one missed renewal ends the lease. (TTL minus interval also limits the time of a request for the lease.) If
+ * the TTL is too long, a dead master stays listed for too long.
  */
 export function ttlFault(leaseTtlMs: number, reconcileIntervalMs: number, interval: string): string | undefined {
   const leastMs = 1.5 * reconcileIntervalMs
@@ -228,7 +227,6 @@ export const kubernetesServiceRules: readonly Rule<
   {
     on: 'readinessProbePeriod',
     needs: ['readinessProbePeriod', 'reconcileInterval'],
-    // Three failed probes in a row make a server unready.
     breach: ({ readinessProbePeriod, reconcileInterval }) =>
       readinessProbePeriod > reconcileInterval
         ? `must be at most --reconcile-interval, ${formatDuration(reconcileInterval)}, not ${formatDuration(readinessProbePeriod)}: a server that fails would stay listed for three periods`

@@ -5,7 +5,7 @@ import type { Logger } from '../telemetry/logger.ts'
 import { noOutages, type Outages, type Symptom } from '../telemetry/outages.ts'
 import { isServing, neverReady, nextReadiness, type ReadinessState } from './membership/readiness.ts'
 
-/** The time between two probes of a server that has not been ready yet, in milliseconds; as upstream. */
+/** Between two probes of a server that has not been ready yet; as upstream. */
 const STARTING_PERIOD_MS = 100
 
 export interface ReadinessMonitorOptions {
@@ -39,7 +39,8 @@ export class ReadinessMonitor {
   }
 
   /**
-   * Whether the server serves, by the last probe. With the gate `startup`, once it has been ready, any answer counts.
+   * Whether the last probe found the server serving. With the gate `startup`, any answer counts after the first ready
+   * one.
    */
   get serves(): boolean {
     return this.#serves

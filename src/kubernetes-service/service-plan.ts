@@ -2,14 +2,11 @@ import type { Service } from '../kube/resources.ts'
 import type { ObjectAction } from './guarded-writes/object-writer.ts'
 import { KUBERNETES_SERVICE, type ServicePort, samePorts } from './identity.ts'
 
-/** The port under which clients inside the cluster reach the API server. */
 export const SERVICE_PORT = 443
 
-/** The settings that decide the desired state of Service `default/kubernetes`. */
 export interface ServiceSettings {
   /** The first usable address of the first Service range, in canonical form. */
   readonly clusterIp: string
-  /** The first usable address of the second Service range, if there is one. */
   readonly secondClusterIp?: string | undefined
   /** Where the API servers listen: the Service's targetPort. */
   readonly securePort: number
@@ -20,7 +17,6 @@ export interface ServiceSettings {
 /** How many families the Service should have. `as-found`: the number is unknown, so the families stay as they are. */
 export type ServiceStack = 'single' | 'dual' | 'as-found'
 
-/** What the live masters together require of the Service. */
 export interface ServiceDemand {
   /** False while live masters may want different ports or types: both then stay as found. */
   readonly settled: boolean
@@ -36,9 +32,9 @@ export interface ServiceDemand {
 export type SecondClusterIp = 'configured' | 'any' | 'if-possible'
 
 /**
- * Decides what must change so that Service `default/kubernetes` has its ports, type and families.
+ * Decides what must change so that Service `default/kubernetes` has its ports, type and families. Pure.
  *
- * Pure. An existing Service keeps its ClusterIP, whatever the range. Upstream creates the Service but never corrects it
+ * An existing Service keeps its ClusterIP, whatever the range. Upstream creates the Service but never corrects it
  * (pkg/controlplane/controller/kubernetesservice/controller.go). Upstream's unused `reconcile` path would correct ports
  * and type. This function also corrects selector and families.
  *
@@ -77,7 +73,7 @@ export function planService(
   return { type: 'update', object: { ...current, metadata: withoutRanges(current), spec: next } as Service, reasons }
 }
 
-/** Another form of `loadBalancerSourceRanges`. A server refuses both for all types but LoadBalancer. */
+/** Another form of `loadBalancerSourceRanges`. A server refuses both forms for all types but LoadBalancer. */
 const SOURCE_RANGES = 'service.beta.kubernetes.io/load-balancer-source-ranges'
 
 function withoutRanges({ metadata }: Service): Service['metadata'] {
@@ -86,7 +82,7 @@ function withoutRanges({ metadata }: Service): Service['metadata'] {
   return { ...metadata, annotations }
 }
 
-/** The fields of a Service's spec that depend on each other: a server refuses them if they contradict each other. */
+/** A server refuses these fields if they contradict each other. */
 interface FamilyFields {
   readonly ipFamilyPolicy: 'SingleStack' | 'PreferDualStack'
   readonly ipFamilies: readonly ('IPv4' | 'IPv6')[]

@@ -6,7 +6,7 @@ import type { ObjectAction, ObjectWriter } from './guarded-writes/object-writer.
 import { KUBERNETES_SERVICE } from './identity.ts'
 import { planService, type SecondClusterIp, type ServiceDemand, type ServiceSettings } from './service-plan.ts'
 
-/** Less is requested after this many refusals in a row: by then a server has released a deleted Service's address. */
+/** After this many refusals in a row less is requested: a server has then released the address of a deleted Service. */
 const PATIENCE = 10
 
 export interface ServiceWriterOptions {
@@ -16,13 +16,11 @@ export interface ServiceWriterOptions {
   readonly settings: ServiceSettings
 }
 
-/** Creates and corrects Service `default/kubernetes`. */
 export class ServiceWriter {
   readonly #options: ServiceWriterOptions
   readonly #second = new SecondClusterIpDemand()
   #foreignClusterIp: string | undefined
   #refusalReported = false
-  /** Whether the last creation failed. */
   #creationRefused = false
   #isAway = false
 
@@ -31,8 +29,8 @@ export class ServiceWriter {
   }
 
   /**
-   * Whether no write is needed now, according to a cache: the Service is in sync, or its correction must wait because
-   * another writer keeps overwriting it.
+   * Whether the cached Service needs no write now: it is in sync, or another writer keeps overwriting it, so that its
+   * correction must wait.
    */
   isSatisfied(cached: Service | undefined, demand: ServiceDemand): boolean {
     return this.#options.writer.isSettled(services, this.#plan(cached, demand), cached)
@@ -46,8 +44,8 @@ export class ServiceWriter {
   }
 
   /**
-   * Called when the API server was lost, or is back. The server may have been restarted with other ranges, and refuses
-   * every address in them until it has read them. So all attempts begin again.
+   * Called when the API server was lost, or is back. It may have been restarted with other ranges, and refuses every
+   * address in them until it has read them. So all attempts begin again.
    */
   noticeAvailability(available: boolean): void {
     this.#isAway = !available
@@ -57,9 +55,9 @@ export class ServiceWriter {
   /**
    * Reconciles the Service. A cached Service is first read live. A missing one is created without a read, because the
    * server refuses to create it twice. After a failed creation the Service is also read: a watch may have missed it,
-   * and a server that already has it refuses its address as taken. A Service that another client created meanwhile is
-   * handled the next time. Rejects after a conflict and other failures. A second address that was refused
-   * `PATIENCE` times is not requested again until {@link renewDemand}.
+   * and a server that already has it refuses its address as taken. A second address that was refused `PATIENCE` times
+   * is not requested again until {@link renewDemand}. Rejects after a conflict and other failures, except if another
+   * client has created the Service meanwhile.
    */
   async reconcile(cached: Service | undefined, demand: ServiceDemand, signal: AbortSignal): Promise<void> {
     const isRead = cached !== undefined || this.#creationRefused
@@ -112,10 +110,9 @@ export class ServiceWriter {
 }
 
 /**
- * Decides which second address to request from a server. After refusals it requests less, until the server accepts.
- *
- * An address may be refused because another Service has it, or because it leaked: an API server with only one family
- * does not release addresses of the other family. The family may be refused because the server has only one.
+ * Decides which second address to request from a server. After refusals it requests less, until the server accepts. An
+ * address may be refused because another Service has it, or because it leaked: an API server with only one family does
+ * not release addresses of the other family. The family may be refused because the server has only one.
  */
 class SecondClusterIpDemand {
   #present: SecondClusterIp = 'configured'
@@ -137,8 +134,7 @@ class SecondClusterIpDemand {
   }
 
   /**
-   * Requests everything again, with all attempts: the Service has got its second address, or the server may have been
-   * replaced.
+   * Requests everything again, with all attempts: the Service has its second address, or the server may be another one.
    */
   reset(): void {
     this.#present = 'configured'

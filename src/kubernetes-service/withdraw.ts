@@ -32,13 +32,10 @@ interface WithdrawOptions {
   readonly audit: AuditTrail
   readonly leases: MasterLeases
   readonly adapter: EndpointsAdapter
-  /**
-   * The master: host and address, or host alone if the host holds one lease. Its `instanceId` is ignored: that of the
-   * lease is used.
-   */
+  /** The master: host and address, or host alone if the host holds one lease. Its `instanceId` is ignored. */
   readonly self: Holder
   readonly always: boolean
-  /** Where the leases are, for a person: `among the Leases in kube-system`. */
+  /** Where the leases are, as the end of a sentence. */
   readonly place: string
   readonly fleet: FleetView
   readonly clock: Clock
@@ -52,11 +49,11 @@ interface WithdrawOptions {
  *
  * The last master stays listed unless `always` is set. A master that is already withdrawn stays so. If a master is
  * restarted meanwhile, the mark concerns its earlier life, and its new life is withdrawn too. If the API server does
- * not answer while another master serves, the mark is enough: that master removes the address from the list.
+ * not answer while another master serves, the mark is enough: the other master removes the address from the list.
  *
  * This process has just started, and a Lease object does not show a new reader whether it has ended. So every lease in
  * the store of Lease objects is {@link MasterLease.found}. Its master counts as alive only if its address is listed,
- * because the running masters may have removed an address that is not. If the leases of all other masters seem to have
+ * because the running masters may have removed an unlisted address. If all other listed masters' leases seem to have
  * ended, this waits up to 1.2 reconcile intervals for one to be renewed; without a renewal this master is the last one.
  * (After a power failure all other listed masters may be dead.)
  *
@@ -105,7 +102,7 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
         const alive = listedAddresses(listed)
         const { endpoints: current, slice } = stored
         isListed = [...addressesIn(current), ...addressesInSlice(slice)].includes(address)
-        // While all leases have ended, only masters that were withdrawn are removed: the others may soon be back.
+        // While all leases have ended, only withdrawn masters are removed: the others may soon be back.
         const isOutage = always && alive.length === 0
         const stays = unknownTo(live, own)
         const addresses = isOutage ? addressesIn(current).filter(stays) : alive
@@ -142,7 +139,7 @@ function hostsAt(address: string, leases: readonly MasterLease[]): string {
   return held.map(({ holder }) => holder?.host ?? 'unknown').join(', ')
 }
 
-/** Marks the master as withdrawn if it may leave. If it was restarted meanwhile, the mark changes nothing. */
+/** Marks the master as withdrawn if it may leave. The mark changes nothing if the master was restarted meanwhile. */
 async function markAsWithdrawn(
   own: Holder,
   options: WithdrawOptions,
@@ -169,8 +166,8 @@ async function markAsWithdrawn(
 }
 
 /**
- * Marks the record as that of a master that does not serve. Resolves with whether the master may leave: with `always`,
- * or if another one serves.
+ * Marks the master as one that does not serve. Resolves with whether it may leave: with `always`, or if another one
+ * serves.
  */
 async function mayLeave(
   own: Holder,
@@ -178,8 +175,8 @@ async function mayLeave(
   signal: AbortSignal,
 ): Promise<boolean> {
   for (const untilMs = clock.monotonicMs() + 1.2 * intervalMs; ; ) {
-    // A renewal of the running master may have overwritten the last mark. Without a mark two masters could both leave.
-    // As `leaving`, an unready master would be listed again.
+    // A renewal of the running master may have overwritten the last mark, and without a mark two masters could both
+    // leave. As `leaving`, an unready master would be listed again.
     await leases.mark({ ...own, state: own.state === 'unready' ? 'unready' : 'leaving' }, signal)
     if (always) return true
     const others = othersReady(await presentLeases(leases, adapter, signal), own)
@@ -190,8 +187,8 @@ async function mayLeave(
 }
 
 /**
- * The leases of the masters that count as alive. Reads Endpoints and their slice only if a lease is `found`, because
- * the API server may not answer.
+ * The leases of the masters that count as alive. The API server may not answer, so Endpoints and their slice are read
+ * only if a lease is `found`.
  */
 async function presentLeases(
   leases: MasterLeases,
@@ -202,7 +199,6 @@ async function presentLeases(
   return live.some(({ found }) => found) ? keepingPlaces(live, await adapter.read(signal)) : live
 }
 
-/** The audit entry for a master whose record is marked as withdrawn. */
 function withdrawalOf(own: Holder, where: string): AuditEntry {
   const { host, instanceId, state } = own
   const name = addressOf(own)

@@ -3,7 +3,7 @@ import { messageOf } from '../runtime/errors.ts'
 import { type HealthCheck, type HealthEndpoint, healthEndpoints, ping } from '../telemetry/health.ts'
 import type { Logger } from '../telemetry/logger.ts'
 
-/** Work that lasts as long as the program. It ends only after `signal` is aborted, and cleans up before it ends. */
+/** Work that lasts as long as the program. It may end only after `signal` is aborted, and cleans up before it ends. */
 export type Part = (signal: AbortSignal) => Promise<void>
 
 /** Work to be done once after the start. `signal` is aborted when the shutdown begins. */
@@ -28,8 +28,8 @@ export interface LifecycleOptions {
 const DRAIN_MS = 5_000
 
 /**
- * A hook or a part failed. The message names it; `cause` is what it threw, undefined if a part ended without an error.
- * The signals of hooks and parts are aborted with this class too.
+ * A hook or a part failed. The message names the hook or part; `cause` is the error that it threw, undefined if a part
+ * ended without an error. The signals of hooks and parts are aborted with this class too.
  */
 export class LifecycleError extends Error {
   override readonly name = 'LifecycleError'
@@ -80,7 +80,7 @@ export class Lifecycle {
   readonly #checks: { readonly check: HealthCheck; readonly endpoints: readonly HealthEndpoint[] }[] = [
     { check: ping, endpoints: healthEndpoints },
     // Like upstream's, this check cannot answer while a write to a log file or terminal blocks the process. It passes
-    // even if lines are dropped because nobody reads the log's pipe: a restart would cost a working master its address
+    // even while nobody reads the log's pipe and lines are dropped: a restart would cost a working master its address
     // and bring no reader.
     { check: { name: 'log', fault: () => undefined }, endpoints: healthEndpoints },
   ]
@@ -108,9 +108,8 @@ export class Lifecycle {
   }
 
   /**
-   * Adds a hook that runs after the start. Until the hook has finished, the check `poststarthook/NAME` fails with "not
-   * finished" on readyz and healthz.
-   * @throws Error for an empty or taken name, or after the start.
+   * Adds a hook that runs after the start. Until it has finished, the check `poststarthook/NAME` fails on readyz and
+   * healthz. @throws Error for an empty or taken name, or after the start.
    */
   postStartHook(name: string, hook: PostStartHook): void {
     this.#register('PostStartHook', name, this.#postStart)
@@ -140,8 +139,8 @@ export class Lifecycle {
   }
 
   /**
-   * The checks of an endpoint: `ping` and `log`, then those of hooks and of {@link healthCheck} in the order of
-   * registration. On readyz, `shutdown` is the last.
+   * `ping` and `log`, then the checks of hooks and of {@link healthCheck} in the order of registration. On readyz,
+   * `shutdown` is the last.
    */
   checks(endpoint: HealthEndpoint): readonly HealthCheck[] {
     const checks = this.#checks.filter(({ endpoints }) => endpoints.includes(endpoint)).map(({ check }) => check)
@@ -150,7 +149,7 @@ export class Lifecycle {
 
   /**
    * Runs until `signal` is aborted, `shutdown` is called or something fails. Then it shuts down, and resolves, or
-   * rejects with the first failure. A rejection of a pre-shutdown hook is a failure too. With an aborted signal nothing
+   * rejects with the first failure, such as the rejection of a pre-shutdown hook. With an aborted signal nothing
    * starts. A second call rejects.
    */
   async run(signal: AbortSignal): Promise<void> {
@@ -202,7 +201,7 @@ export class Lifecycle {
       fault = `: ${messageOf(error)}`
       cause = error
     }
-    // After the signal of a part was aborted, an error of the part is a consequence of the abort.
+    // An error after the abort is a consequence of the abort.
     if (!signal.aborted) this.#fail(new LifecycleError(`part "${name}" failed${fault}`, { cause }))
   }
 
@@ -285,10 +284,7 @@ export class Lifecycle {
   }
 }
 
-/**
- * Turns a synchronous throw into a rejection, so that the failure is handled only after all parts and hooks have
- * started.
- */
+/** Turns a synchronous throw into a rejection: a failure is handled only after all parts and hooks have started. */
 async function attempt(work: () => Promise<void>): Promise<void> {
   await work()
 }

@@ -8,7 +8,6 @@ const paths = z.array(
   z.string().check(z.regex(/^\/[^*\s]*\*?$/, 'must begin with / and may have a * as its last character only')),
 )
 
-/** How this process serves its own health, and how it ends. */
 export const lifecycleOptions = {
   title: 'Health and shutdown of this process',
   options: {

@@ -75,14 +75,14 @@ export class SystemNamespacesController {
       logger.info({ namespace: name }, 'created a system namespace')
     } catch (error) {
       if (!isKubeError(error, 'AlreadyExists')) throw error
-      // Another client was faster, or the watch has missed the creation. After a missed creation the store lacks the
-      // namespace until the informer restarts, and each reconciliation would try to create it.
+      // Another client was faster, or the watch has missed the creation. In the second case each reconciliation would
+      // try to create the namespace until the informer restarts.
       this.#informer.restart()
     }
   }
 }
 
-/** A cluster may have thousands of namespaces; only their identity is needed here. */
+/** A cluster may have thousands of namespaces, so only their identity is stored. */
 function identityOnly(namespace: Namespace): Namespace {
   const { name, uid, resourceVersion } = namespace.metadata ?? {}
   return { metadata: { name, uid, resourceVersion } } as Namespace
@@ -91,10 +91,7 @@ function identityOnly(namespace: Namespace): Namespace {
 /** The namespaces that a cluster cannot do without, in upstream's order (pkg/controlplane, `SystemNamespaces`). */
 export const SYSTEM_NAMESPACES: readonly string[] = ['kube-system', 'kube-public', 'default', 'kube-node-lease']
 
-/**
- * The wanted namespaces that do not exist. Pure. A namespace that is being deleted still exists; it is created again
- * when it is gone.
- */
+/** A namespace that is being deleted still exists; it is created again when it is gone. Pure. */
 function planNamespaces(wanted: readonly string[], present: (name: string) => boolean): readonly string[] {
   return wanted.filter((name) => !present(name))
 }

@@ -35,10 +35,9 @@ export interface DefaultServiceCidrOptions {
 }
 
 /**
- * Creates the default ServiceCIDR, makes it Ready, and upgrades it from one family to two.
- *
- * Each difference that the controller must not correct is reported once, as a Warning Event and a log line. A server
- * without the ServiceCIDR API is left alone. Upstream: pkg/controlplane/controller/defaultservicecidr.
+ * Creates the default ServiceCIDR, makes it Ready, and upgrades it from one family to two. Each difference that the
+ * controller must not correct is reported once, as a Warning Event and a log line. A server without the ServiceCIDR API
+ * is left alone. Upstream: pkg/controlplane/controller/defaultservicecidr.
  */
 export class DefaultServiceCidrController {
   readonly #options: DefaultServiceCidrOptions
@@ -67,7 +66,6 @@ export class DefaultServiceCidrController {
     return Promise.race([this.#loop.settled, this.#absent.promise])
   }
 
-  /** Runs until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all([this.#informer.run(signal), this.#reconcileUntilAborted(signal)])
   }
@@ -128,9 +126,7 @@ export class DefaultServiceCidrController {
     }
   }
 
-  /**
-   * Makes the call. Reports a permanent refusal, and rethrows every error, except AlreadyExists from a creation.
-   */
+  /** Reports a permanent refusal. Rethrows every error, except AlreadyExists from a creation. */
   async #attempt<T>(
     action: 'create' | 'upgrade' | 'set-ready',
     regarding: ServiceCidr | undefined,
@@ -140,8 +136,8 @@ export class DefaultServiceCidrController {
       return await call()
     } catch (error) {
       if (action === 'create' && isKubeError(error, 'AlreadyExists')) {
-        // Another client was faster, or the watch has missed the creation. In the second case the creation would be
-        // repeated for ever without a restart of the informer.
+        // Another client was faster, or the watch has missed the creation. In the second case each reconciliation would
+        // try to create the ServiceCIDR until the informer restarts.
         this.#informer.restart()
         return undefined
       }

@@ -16,10 +16,7 @@ function parseServiceRange(text: string): Cidr {
   return range
 }
 
-/**
- * The ranges for the addresses of Services. Their size has no upper limit, as in a kube-apiserver that uses IPAddress
- * objects.
- */
+/** The size of a range has no upper limit, as in a kube-apiserver that uses IPAddress objects. */
 export const serviceCidrOptions = {
   title: 'Service addresses',
   options: {

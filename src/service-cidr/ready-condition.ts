@@ -1,6 +1,5 @@
 import { apiVersionOf, type ServiceCidr, serviceCidrs } from '../kube/resources.ts'
 
-/** The condition Ready of a ServiceCIDR. */
 export interface ReadyCondition {
   readonly status: 'True' | 'False'
   /** @default none */
@@ -10,7 +9,7 @@ export interface ReadyCondition {
 
 type Condition = NonNullable<NonNullable<ServiceCidr['status']>['conditions']>[number]
 
-/** The condition Ready of a ServiceCIDR; undefined if it has none. */
+/** Undefined if the ServiceCIDR has no condition Ready. */
 export function readyConditionOf({ status }: ServiceCidr): Condition | undefined {
   return status?.conditions?.find(({ type }) => type === 'Ready')
 }

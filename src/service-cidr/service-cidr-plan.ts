@@ -4,7 +4,7 @@ import { readyConditionBody, readyConditionOf } from './ready-condition.ts'
 
 /** The name of the ServiceCIDR that has the ranges of the API server's flag. */
 export const DEFAULT_SERVICE_CIDR = 'kubernetes'
-/** The field manager of its status. Upstream's name, so that both controllers share ownership of the same field. */
+/** The field manager of the status: upstream's name, so that both controllers own the same field. */
 export const SERVICE_CIDR_MANAGER = 'kubernetes-service-cidr-controller'
 
 const ERROR: EventReason = 'KubernetesDefaultServiceCIDRError'
@@ -16,7 +16,6 @@ export interface ServiceCidrReport {
   readonly note: string
 }
 
-/** What must be done to the default ServiceCIDR. */
 export type ServiceCidrAction =
   | { readonly type: 'none' }
   | { readonly type: 'create'; readonly serviceCidr: ServiceCidr }
@@ -27,10 +26,9 @@ export type ServiceCidrAction =
   | { readonly type: 'report'; readonly report: ServiceCidrReport }
 
 /**
- * Decides what must change so that the default ServiceCIDR exists with `cidrs` and is Ready.
- *
- * Pure. Apart from the upgrade, a ServiceCIDR with other ranges, with Ready=False, or under deletion belongs to an
- * administrator and is not changed. Upstream: pkg/controlplane/controller/defaultservicecidr, 1.36.3.
+ * Decides what must change so that the default ServiceCIDR exists with `cidrs` and is Ready. Pure. Apart from the
+ * upgrade, a ServiceCIDR with other ranges, with Ready=False, or under deletion belongs to an administrator and is not
+ * changed. Upstream: pkg/controlplane/controller/defaultservicecidr, 1.36.3.
  *
  * @param cidrs - one or two, the first decides the cluster's primary family.
  */
@@ -58,7 +56,6 @@ export function planServiceCidr(current: ServiceCidr | undefined, cidrs: readonl
   }
 }
 
-/** The body of the server-side apply that makes the default ServiceCIDR Ready. `now` is RFC 3339 in whole seconds. */
 export function readyStatus(now: string): unknown {
   return readyConditionBody(
     DEFAULT_SERVICE_CIDR,

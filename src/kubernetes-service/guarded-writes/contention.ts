@@ -35,10 +35,8 @@ export type ContentionInput = 'undone' | 'corrected' | 'written' | 'in-sync'
 
 export const calm: Contention = { phase: 'calm', corrections: [] }
 
-/** The next wait is the fight's length divided by this. */
 const PATIENCE = 8
 
-/** The state after an observation or a write. Pure. */
 export function nextContention(state: Contention, input: ContentionInput, nowMs: number): Contention {
   if (state.phase === 'calm') {
     const corrections = state.corrections.filter((atMs) => atMs > nowMs - FIGHT.windowMs)
@@ -65,11 +63,9 @@ export function nextContention(state: Contention, input: ContentionInput, nowMs:
 }
 
 /**
- * When the next correction may be made. Pure.
- *
- * The longer the fight, the longer the wait: an eighth of its length, but at least 250 ms and at most `mostMs`. So
- * after the other writer has stopped, the object is in sync again after about an eighth of the fight's length. Negative
- * infinity without a fight: the next correction may be made at once.
+ * When the next correction may be made; negative infinity without a fight. The longer the fight, the longer the wait:
+ * an eighth of its length, but at least 250 ms and at most `mostMs`. So after the other writer has stopped, the object
+ * is in sync again after about an eighth of the fight's length. Pure.
  */
 export function correctionDueMs(state: Contention, mostMs: number): number {
   if (state.phase === 'calm') return Number.NEGATIVE_INFINITY
@@ -78,15 +74,14 @@ export function correctionDueMs(state: Contention, mostMs: number): number {
 }
 
 /**
- * When to check again even without a change, because a correction is due or the fight may be over. Undefined while
- * there is no fight. Pure.
+ * When to check again without a change: a correction is due, or the fight may be over. Undefined without a fight. Pure.
  */
 export function nextCheckMs(state: Contention, mostMs: number): number | undefined {
   if (state.phase === 'calm') return undefined
   return state.inSyncSinceMs === undefined ? correctionDueMs(state, mostMs) : state.inSyncSinceMs + FIGHT.quietMs
 }
 
-/** Clients choose their own field manager, so only this many get a label value of their own; the rest share `other`. */
+/** Clients choose their own field manager, so only this many have their own label value; the rest share `other`. */
 const MAX_WRITERS = 20
 
 export interface ContentionReportsOptions {
@@ -95,7 +90,7 @@ export interface ContentionReportsOptions {
   readonly events: EventSink
 }
 
-/** A managed object and the messages for when another writer repeatedly overwrites it and when that ends. */
+/** A managed object, with the messages for the start and the end of a fight. */
 export interface Contested {
   readonly kind: string
   readonly fields: LogFields
@@ -111,7 +106,6 @@ export class ContentionReports {
   readonly #backoffs: Counter<'kind'>
   readonly #backingOff: Gauge<'kind'>
   readonly #writers = new Set<string>()
-  /** How many objects of a kind are in back-off. */
   readonly #fights = new Map<string, number>()
 
   constructor(options: ContentionReportsOptions) {
@@ -134,7 +128,6 @@ export class ContentionReports {
     })
   }
 
-  /** Called when an overwrite by another writer was corrected. */
   corrected(kind: string, writer: string | undefined): void {
     this.#overwrites.add({ kind, writer: writer === undefined ? 'unknown' : this.#known(writer) })
   }

@@ -27,8 +27,8 @@ import {
 interface ForeignOverwritesOptions extends ContentionReportsOptions {
   readonly clock: Clock
   /**
-   * The longest wait between two corrections, in milliseconds: the reconcile interval. With its default, 10 s as in
-   * upstream, we are never slower than upstream.
+   * The longest wait between two corrections: the reconcile interval. With its default, 10 s as in upstream, we are
+   * never slower than upstream.
    */
   readonly intervalMs: number
 }
@@ -41,14 +41,13 @@ export interface Correction {
   readonly isFight: boolean
 }
 
-/** One managed object. */
 interface Track {
   readonly resource: Resource<KubeObject>
   readonly metadata: { readonly namespace: string; readonly name: string }
   contention: Contention
   /** The last state that was in sync, whether written or read; undefined before there was one. */
   inSync: { readonly content: string; readonly object: KubeObject | undefined } | undefined
-  /** Whether the write that is about to be made is a correction. */
+  /** Whether the next write is a correction. */
   isCorrection: boolean
   found: KubeObject | undefined
   /** The last other writer that left a trace, and when the trace was found. */
@@ -75,8 +74,8 @@ export class ForeignOverwrites {
   }
 
   /**
-   * Lets corrections wait from now on, and calls `wake` when one is due or when a fight may be over. The returned
-   * function ends this, so that writes at shutdown do not wait.
+   * Lets corrections wait from now on, and calls `wake` when one is due or a fight may be over. After a call of the
+   * returned function no write waits: a shutdown must not.
    */
   attach(wake: () => void): () => void {
     this.#wake = wake
@@ -130,10 +129,8 @@ export class ForeignOverwrites {
   }
 
   /**
-   * Called after the write for which {@link mustWait} was called. Returns the correction if it was one.
-   *
-   * @param object - the desired object, or the deleted one.
-   * @param stored - undefined for a deletion.
+   * Called after the write for which {@link mustWait} was called. Returns the correction if it was one. `object`: the
+   * desired object, or the deleted one. `stored`: undefined for a deletion.
    */
   written(
     resource: Resource<KubeObject>,
@@ -155,7 +152,7 @@ export class ForeignOverwrites {
     return inSync?.content === contentOf(wanted)
   }
 
-  /** Whether the correction must wait. Records that the object was overwritten. */
+  /** Also records that the object was overwritten. */
   #mustWait(track: Track): boolean {
     if (this.#wake === undefined) return false
     this.#next(track, 'undone')
@@ -214,8 +211,7 @@ export class ForeignOverwrites {
     const nextMs = Math.min(...checks.filter((atMs) => atMs !== undefined))
     const wake = this.#wake
     if (wake === undefined || !Number.isFinite(nextMs)) return
-    // At least 1 ms, because sums of milliseconds are rounded, and a check that is not quite due must not repeat at
-    // once.
+    // At least 1 ms: sums of milliseconds are rounded, and a check that comes just too early must not repeat at once.
     this.#cancel = clock.schedule(Math.max(nextMs - clock.monotonicMs(), 1), () => {
       // A fight also ends by time alone, without another check of the object.
       for (const track of this.#tracks.values()) if (isInSync(track.contention)) this.#next(track, 'in-sync')
@@ -246,10 +242,7 @@ function isInSync(contention: Contention): boolean {
   return contention.phase === 'backing-off' && contention.inSyncSinceMs !== undefined
 }
 
-/**
- * The managed content of a Service, Endpoints or an EndpointSlice, as text: equal for two objects exactly if their
- * managed content is equal. Pure.
- */
+/** The managed content of a Service, Endpoints or an EndpointSlice, as text, for comparison. Pure. */
 export function contentOf(object: KubeObject | undefined): string {
   if (object === undefined) return 'absent'
   const { subsets } = object as Endpoints
@@ -266,7 +259,7 @@ export function contentOf(object: KubeObject | undefined): string {
   return JSON.stringify(listed)
 }
 
-/** The writer that keeps overwriting a managed object, and the remedy, for an Event. Pure. */
+/** The writer that keeps overwriting a managed object, and the remedy, in the words of an Event. */
 function describeWriter(kind: string, writer: string | undefined): { readonly who: string; readonly remedy: string } {
   if (writer === undefined) {
     const remedy = "The API server's audit log names it"
@@ -285,31 +278,29 @@ function describeWriter(kind: string, writer: string | undefined): { readonly wh
 
 /** The field manager of this program's writes, and of the writes of other masters. */
 export const OWN_MANAGER = 'apiserver-bootstrap'
-/** How to turn off a kube-apiserver's own reconciler. */
 export const TURN_OFF =
   'start it with --endpoint-reconciler-type=none, or give this program --etcd-servers so that both use one lease store'
 
-/** Field managers of a kube-apiserver's own reconciler: its program's name, and those of programs that contain it. */
+/** Field managers of kube-apiserver's own reconciler: kube-apiserver itself, and programs that contain it. */
 const RECONCILERS: readonly string[] = ['kube-apiserver', 'k3s']
 
-/** Overwrites that are further apart than this belong to different causes, in milliseconds. */
+/** Overwrites that are further apart than this belong to different causes. */
 const WINDOW_MS = 60_000
 /**
- * Overwrites must last this long to be reported, in milliseconds. A reconciler with other leases overwrites again after
- * its interval of ten seconds. But several kube-apiservers of this fleet may each write an outdated list once.
+ * Overwrites must last this long to be reported. A reconciler with other leases overwrites again after its interval of
+ * ten seconds. But several kube-apiservers of this fleet may each write an outdated list once.
  */
 const LASTING_MS = 5_000
-/** A reconciler that returns after this long is reported again, in milliseconds. */
+/** A reconciler that returns after this long is reported again. */
 const FORGET_MS = 600_000
 
-/** Whether a field manager is a kube-apiserver. */
 export function isReconciler(manager: string): boolean {
   return RECONCILERS.includes(manager)
 }
 
 /**
- * Detects an endpoint reconciler with other leases that overwrites the addresses again and again, too rarely for a
- * fight. It is reported once, and again if it returns after ten minutes.
+ * Detects an endpoint reconciler with other leases that overwrites the addresses repeatedly, too rarely for a fight. It
+ * is reported once, and again if it returns after ten minutes.
  */
 export class OtherReconciler {
   #firstMs = Number.NEGATIVE_INFINITY

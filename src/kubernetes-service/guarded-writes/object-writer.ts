@@ -25,7 +25,6 @@ export interface Written {
   readonly found: KubeObject | undefined
   /** The object after the write, or as it was sent; undefined: none. */
   readonly stored: KubeObject | undefined
-  /** The differences that caused the write. */
   readonly reasons: readonly string[]
   /** Set if the write corrects an overwrite by another writer. */
   readonly correction: Correction | undefined
@@ -70,16 +69,14 @@ export class ObjectWriter {
   }
 
   /**
-   * Lets corrections wait from now on, and calls `reconcile` when one is due. The returned function ends this, so that
-   * no write waits.
+   * Lets corrections wait from now on, and calls `reconcile` when one is due, until the returned function is called.
    */
   holdBack(reconcile: () => void): () => void {
     return this.#options.overwrites?.attach(reconcile) ?? (() => {})
   }
 
   /**
-   * Whether an action that was planned from a cached object needs no write now: the object is in sync, or its
-   * correction must wait.
+   * Whether an action that was planned from a cached object needs no write now: the object is in sync, or must wait.
    */
   isSettled<T extends KubeObject>(resource: Resource<T>, action: RemovableAction<T>, cached: T | undefined): boolean {
     if (action.type !== 'none') {
@@ -116,7 +113,7 @@ export class ObjectWriter {
       return { type: 'written', object: stored }
     }
     const send = <A>(verb: Written['verb'], write: () => Promise<A>): Promise<A> => {
-      // An object that is created did not exist before, even if we deleted another one right before.
+      // A created object did not exist before, even if we deleted another one right before.
       const change = { found: verb === 'create' ? undefined : found, stored: verb === 'delete' ? undefined : wanted }
       const unanswered = (error: unknown): void =>
         onWritten?.({ resource, verb, ...change, reasons, correction: undefined, error })
@@ -158,7 +155,6 @@ export class ObjectWriter {
   }
 }
 
-/** The desired object; undefined if it must not exist. */
 function wantedBy<T>(action: Exclude<RemovableAction<T>, { readonly type: 'none' }>): T | undefined {
   return action.type === 'remove' ? undefined : action.object
 }

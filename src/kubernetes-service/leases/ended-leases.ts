@@ -10,7 +10,7 @@ import type { Holder } from './master-leases.ts'
 
 /** How long one deletion may delay the caller that listed the leases, in milliseconds. */
 const DELETE_LIMIT_MS = 1_000
-/** How many Leases are deleted after one list. The others are deleted after later lists. */
+/** How many Leases are deleted after one list; the rest follow after later lists. */
 const MAX_AT_ONCE = 100
 /** The waits between two attempts to delete the same Lease. */
 const pauses = { firstMs: 2_000, maxMs: 60_000, jitter: 0.1 } as const
@@ -22,13 +22,11 @@ export interface EndedLeasesOptions {
   readonly logger: Logger
 }
 
-/** A Lease from a list, with its holder. */
 export interface HeldLease {
   readonly lease: Lease
   readonly holder: Holder
 }
 
-/** The attempts to delete one Lease. */
 interface Attempts {
   readonly backoff: Backoff
   dueMs: number
@@ -42,7 +40,7 @@ interface Attempts {
  */
 export class EndedLeases {
   readonly #options: EndedLeasesOptions
-  /** The attempts by the name of the Lease. */
+  /** By the name of the Lease. */
   #attempts = new Map<string, Attempts>()
 
   constructor(options: EndedLeasesOptions) {
@@ -83,7 +81,7 @@ export class EndedLeases {
     return false
   }
 
-  /** Deletes a Lease. Returns the error; undefined after success. */
+  /** Returns the error; undefined after success. */
   #delete(lease: Lease, signal: AbortSignal): Promise<unknown> {
     const { api, clock } = this.#options
     return within(clock, DELETE_LIMIT_MS, signal, (limited) =>
@@ -95,7 +93,7 @@ export class EndedLeases {
   }
 }
 
-/** Deletes a Lease unless it was written since it was read. In that case it rejects with a Conflict. */
+/** Deletes a Lease; rejects with a Conflict if it was written since it was read. */
 export async function deleteAsRead(
   api: KubeApi,
   lease: Lease,

@@ -30,7 +30,6 @@ export const LEASE_NAMESPACE = 'kube-system'
 const LEASE_LABEL = 'apiserver-bootstrap/lease'
 export const LABEL_SELECTOR = `${LEASE_LABEL}=master`
 export const HOLDER_ANNOTATION = 'apiserver-bootstrap/holder'
-/** The prefix of the names of masters' Leases. */
 const NAME_PREFIX = 'apiserver-bootstrap-'
 /**
  * The bounds for another master's TTL: at least `leastMs`, at most `mostMs` or `mostOwn` times this master's own TTL,
@@ -38,7 +37,7 @@ const NAME_PREFIX = 'apiserver-bootstrap-'
  * minutes of a placeholder (docs/lease-stores.md).
  */
 const BELIEVED_TTL = { leastMs: 1_000, mostMs: 60_000, mostOwn: 20 }
-/** Only this many Leases are read, the oldest ones, because no EndpointSlice holds more addresses. */
+/** How many Leases are read, the oldest ones: no EndpointSlice holds more addresses. */
 const MAX_MASTERS = 1_000
 /**
  * The limit of reads that are caused by the end of a Lease, or by a change of one other than a renewal: `burst` at
@@ -71,7 +70,7 @@ export class KubernetesLeases implements MasterLeases {
   readonly #observer: LeaseObserver
   readonly #ended: EndedLeases
   readonly #namespace: string
-  /** Our own Lease as last written or read: this saves a read before each renewal. */
+  /** Our own Lease as last written or read. It saves a read before each renewal. */
   #own: Lease | undefined
   /** Sets the timer for the next end of a lease; does nothing without a watch. */
   #wakeAtNextRead: () => void = () => {}
@@ -218,13 +217,13 @@ export class KubernetesLeases implements MasterLeases {
     return { key: nameOf(lease), renewal: `${holderIdentity} ${renewTime}`, ttlMs: believedMs }
   }
 
-  /** Whether the last renewal is at least a TTL before or after now, by its writer's wall clock and this host's. */
+  /** Whether the last renewal is at least a TTL away from now, by its writer's wall clock and this host's. */
   #isLapsed(lease: Lease): boolean {
     const renewedMs = tryParseTime(lease.spec?.renewTime ?? '') ?? Number.NEGATIVE_INFINITY
     return Math.abs(this.#options.clock.wallMs() - renewedMs) >= this.#observed(lease).ttlMs
   }
 
-  /** Changes this master's Lease, if there is one, and retries if another write came between the read and the write. */
+  /** Changes this master's Lease, if there is one, and retries after a conflict. */
   async #change(holder: Holder, signal: AbortSignal, change: (current: Lease) => Promise<void>): Promise<void> {
     for (;;) {
       const current = await this.#read(leaseName(holder), signal)
@@ -280,8 +279,8 @@ export class KubernetesLeases implements MasterLeases {
 }
 
 /**
- * The record in a Lease with the masters' label; undefined without a valid record or without the label. Policies
- * protect the label: a Lease without it may have been written by anybody.
+ * The record in a Lease; undefined without a valid record or without the masters' label. Policies protect the label: a
+ * Lease without it may have been written by anybody.
  */
 export function holderOf(lease: Lease | undefined): Holder | undefined {
   return lease?.metadata?.labels?.[LEASE_LABEL] === 'master' ? decodeHolder(recordOf(lease)) : undefined
@@ -297,9 +296,8 @@ function isInItsPlace({ lease, holder }: { readonly lease: Lease; readonly holde
 }
 
 /**
- * The name of a master's Lease object: readable, valid, and the same for each life of the same master (see
- * {@link masterKey}). The address in a name is unambiguous, so rights to one name are rights to one address. Examples:
- * `apiserver-bootstrap-192-0-2-1-5b1cd2f0`, `apiserver-bootstrap-2001-db8--1-9c3e11d7`.
+ * The name of a master's Lease object, the same for each life of the master (see {@link masterKey}). The address in a
+ * name is unambiguous. Examples: `apiserver-bootstrap-192-0-2-1-5b1cd2f0`, `apiserver-bootstrap-2001-db8--1-9c3e11d7`.
  */
 function leaseName(holder: Holder): string {
   const address = addressOf(holder).replace(/[.:]/g, '-')
@@ -311,7 +309,6 @@ function changesMembership(change: Change<Lease>): boolean {
   return change.type !== 'updated' || recordOf(change.old) !== recordOf(change.object)
 }
 
-/** The settings that determine where the leases are. */
 interface LeasePlace {
   readonly leaseStore: 'etcd' | 'kubernetes' | 'memory'
   readonly leaseNamespace: string
@@ -319,12 +316,12 @@ interface LeasePlace {
   readonly etcdPrefix: string
 }
 
-/** Where the leases are, for a person: `among the Leases in kube-system`. */
+/** Where the leases are, as the end of a sentence: `among the Leases in kube-system`. */
 export function placeOfLeases({ leaseStore, leaseNamespace, etcdPrefix }: LeasePlace): string {
   return leaseStore === 'etcd' ? `under ${etcdPrefix}/masterleases/ in etcd` : `among the Leases in ${leaseNamespace}`
 }
 
-/** The same place for a user who found no lease there, and the flags that select another place. */
+/** For a user who found no lease: the place, and the flags that select another one. */
 export function searchedPlace(place: LeasePlace): string {
   return place.leaseStore === 'etcd'
     ? `${placeOfLeases(place)} (set --etcd-prefix for another prefix; omit --etcd-servers to use Lease objects)`

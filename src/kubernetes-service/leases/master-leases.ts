@@ -10,10 +10,8 @@ import { isListable } from '../identity.ts'
  * - `ready`: its API server serves.
  * - `failing`: its API server does not serve; listed. With {@link Holder.departure} it leaves once another master has
  *   confirmed that its own server serves.
- * - `unready`: its API server does not serve, and another master has confirmed that its own does; listed only while no
- *   master is ready.
- * - `leaving`: it was stopped; listed until another master has confirmed that its own server serves. A stopped master
- *   that was `unready` stays so.
+ * - `unready`: as `failing`, but another master has confirmed; listed only while no master is ready.
+ * - `leaving`: it was stopped; listed until another master has confirmed. A stopped master that was `unready` stays so.
  * - `withdrawn`: the `withdraw` command has removed it, or it has removed itself when it stopped; never listed, and not
  *   to be announced again under this instance id.
  */
@@ -25,8 +23,8 @@ export const HOLDER_STATES = ['ready', 'failing', 'unready', 'leaving', 'withdra
 export const OWN_ETCD = 'own-etcd'
 
 /**
- * The holder of a lease: its fields distinguish two masters behind one address, and a reused address from its former
- * holder.
+ * The holder of a lease. Its fields distinguish two masters behind one address, and the present from the former holder
+ * of a reused address.
  */
 export interface Holder {
   /** Random for each start of the program. */
@@ -54,20 +52,18 @@ export interface Holder {
   readonly coHolder?: boolean | undefined
 }
 
-/** The address of a master that Endpoints list. */
 export function addressOf(holder: Holder): string {
   return holder.addresses[0] ?? ''
 }
 
 /** The ports that a master wants in `default/kubernetes`; while live masters differ, ports stay as found. */
 export interface HolderPorts {
-  /** The port on which the API server listens. */
   readonly securePort: number
   /** The Service's node port, 0 for a ClusterIP Service. */
   readonly nodePort: number
 }
 
-/** A live lease. One without a holder belongs to another program, such as a kube-apiserver. */
+/** A live lease. A lease without a holder belongs to another program, such as a kube-apiserver. */
 export interface MasterLease {
   /** In canonical form. */
   readonly address: string
@@ -90,8 +86,8 @@ export interface MasterLease {
    */
   readonly lapsed?: boolean | undefined
   /**
-   * True for a lease with a suspected expiry: it is missing, perhaps only because nobody could renew. Set by the
-   * reader, never by a store: see `fleetAfterRead`. Its address stays in the list but is not added, and no master
+   * True for a lease with a suspected expiry: reads no longer show it, perhaps only because nobody could renew. Set by
+   * the reader, never by a store: see `fleetAfterRead`. Its address stays in the list but is not added, and no master
    * leaves because of it.
    */
   readonly expirySuspected?: boolean | undefined
@@ -162,7 +158,7 @@ export function isOfAnotherLife(stored: Holder | undefined, { instanceId }: Hold
 }
 
 /**
- * Whether `holder` must not renew the stored lease, because that belongs to a later life of the same master. While both
+ * Whether the stored lease belongs to a later life of the same master, so that `holder` must not renew it. While both
  * lives overlap, the earlier one must neither take the lease back nor remove it.
  *
  * Throws {@link LeaseWithdrawn} when the record belongs to `holder`'s own instance and is marked as withdrawn.
@@ -183,7 +179,6 @@ const MAX_REASON = 200
  */
 const MAX_NAME = 300
 
-/** The text of a holder record. */
 export function encodeHolder(holder: Holder): string {
   const { instanceId, host, startedAt, addresses, ports, state, departure, reason, confirms = [], coHolder } = holder
   const confirmed = confirms.length === 0 ? undefined : confirms
@@ -209,9 +204,7 @@ export function decodeHolder(text: string | undefined): Holder | undefined {
   return text === undefined ? undefined : decode(text).holder
 }
 
-/**
- * Results are cached: each reconciliation reads the records of all masters, and a renewal does not change a record.
- */
+/** A cache: each reconciliation reads the records of all masters, and a renewal does not change a record. */
 const decode = memoize((text) => ({ holder: holderIn(text) }), 64)
 
 const name = z.string().check(

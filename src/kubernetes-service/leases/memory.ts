@@ -30,7 +30,7 @@ export class MemoryLeaseRegistry {
     this.#clock = clock
   }
 
-  /** Adds leases that have no holder and never expire. They stand for other API servers, mostly in tests. */
+  /** Adds leases without a holder that never expire. They stand for other API servers, mostly in tests. */
   addForeign(...addresses: readonly string[]): void {
     for (const address of addresses) this.put(address, { address }, Number.POSITIVE_INFINITY)
   }
@@ -93,7 +93,6 @@ export class MemoryLeaseRegistry {
   }
 }
 
-/** Leases of masters that live in one process. */
 export class MemoryLeases implements MasterLeases {
   readonly #registry: MemoryLeaseRegistry
   readonly #ttlMs: number
@@ -141,7 +140,7 @@ export class MemoryLeases implements MasterLeases {
   }
 }
 
-/** The holder of a lease as text: a renewal does not change it. */
+/** A renewal does not change this text. */
 function textOf({ holder }: MasterLease): string {
   return holder === undefined ? '' : encodeHolder(holder)
 }

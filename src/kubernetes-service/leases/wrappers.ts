@@ -8,7 +8,6 @@ import type { Logger } from '../../telemetry/logger.ts'
 import { masterKey } from '../members.ts'
 import { addressOf, type Holder, LeaseWithdrawn, type MasterLease, type MasterLeases } from './master-leases.ts'
 
-/** The waits between two attempts to watch, in milliseconds. */
 const pauses = { firstMs: 500, maxMs: 10_000, jitter: 0.1 } as const
 
 /** A lease store failed with an error outside its contract, which counts as `away`. */
@@ -32,7 +31,6 @@ export function reliableLeases(
     readonly clock: Clock
     readonly random: Random
     readonly logger: Logger
-    /** Aborts calls that take too long. */
     readonly limit: RequestLimit
   },
 ): MasterLeases {
@@ -61,7 +59,7 @@ export function reliableLeases(
         const startedMs = clock.monotonicMs()
         let error: unknown = new Error('the watch ended')
         try {
-          // If a store ignores the signal, we no longer wait for its watch.
+          // If a store ignores the signal, we do not wait for its watch.
           await abortable(store.watch(onChange, signal), signal)
         } catch (failure) {
           error = failure
@@ -83,9 +81,8 @@ function asPromised(what: string, error: unknown): unknown {
 }
 
 /**
- * The leases of a dry run: those of other masters, and this master's own, which is not written. When this master
- * leaves, the other ready masters appear to have confirmed its departure. They never see its record, so this master
- * would wait for them in vain.
+ * The leases of a dry run: those of other masters, and this master's own, which is not written. The other masters never
+ * see its record, so their confirmations are simulated: this master would wait for them in vain.
  */
 export class DryRunLeases implements MasterLeases {
   readonly #inner: MasterLeases

@@ -38,9 +38,8 @@ export interface OddValue {
 
 /** One lease as read, or a holder record without one: in etcd that of an unready or withdrawn master. */
 export interface InspectedLease {
-  /** Its place in the store: a key, or `Lease kube-system/NAME`. */
+  /** A key, or `Lease kube-system/NAME`. */
   readonly id: string
-  /** A reference to the object, if leases are objects. */
   readonly object?: ObjectReference
   /** Changes with each write. */
   readonly revision: string
@@ -55,10 +54,8 @@ export interface InspectedLease {
 }
 
 /**
- * For operators: shows the leases of a store as they are, broken ones included, and removes one. Masters use
- * {@link MasterLeases}.
- *
- * Both methods reject when the store cannot be reached.
+ * For operators: shows the leases of a store as they are, broken ones included, and removes one. Masters use {@link
+ * MasterLeases}. Both methods reject when the store cannot be reached.
  */
 export interface LeaseInspector {
   /** All leases and records, read from the store itself. */
@@ -70,25 +67,22 @@ export interface LeaseInspector {
   evict(lease: InspectedLease, signal: AbortSignal): Promise<boolean>
 }
 
-/** A stored holder record, and its place. */
+/** A stored holder record, and the address in its key. */
 interface StoredRecord {
   readonly stored: KeyValue
   readonly address: string | undefined
   readonly holder: Holder | undefined
 }
 
-/** The parts of an inspected lease: a lease with the records of its address, or a record without a lease. */
 interface Found extends Pick<InspectedLease, 'address' | 'leased' | 'odd'> {
   readonly main: KeyValue
   readonly own: readonly StoredRecord[]
 }
 
 /**
- * Shows and removes the leases of kube-apiservers and of our masters in etcd, each with the holder records of its
- * address.
- *
- * kine does not state the remaining time of a lease. There the life of a lease is `renewed`, and the id of its etcd
- * lease is the TTL in seconds.
+ * Shows and removes the leases in etcd of kube-apiservers and of our masters, with the holder records of their
+ * addresses. kine does not state the remaining time of a lease. There the life of a lease is `renewed`, and the id of
+ * its etcd lease is the TTL in seconds.
  */
 export class EtcdLeaseInspector implements LeaseInspector {
   readonly #etcd: EtcdKv
@@ -195,7 +189,7 @@ function textOf(text: string): string | undefined {
   return tryParseAddress(text)?.text
 }
 
-/** The TTL of a Lease that states none. Masters always state theirs. */
+/** For a Lease that states no TTL. Masters always state theirs. */
 const DEFAULT_TTL_MS = 15_000
 
 /** Shows and removes the coordination.k8s.io Leases of masters. Only watching one shows whether it is renewed. */

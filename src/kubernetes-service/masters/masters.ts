@@ -15,7 +15,6 @@ interface MasterConflict {
     | `${OddValue['type']}-value`
     | 'listed-without-lease'
     | 'not-listed'
-  /** A few words for a person. */
   readonly message: string
 }
 
@@ -31,12 +30,10 @@ export interface MasterRow {
   readonly leased: boolean
   readonly listed: boolean | undefined
   readonly conflicts: readonly MasterConflict[]
-  /** The id of its lease in the store. */
   readonly id?: string | undefined
   readonly revision?: string | undefined
 }
 
-/** The inputs of the rows. */
 interface MastersObservation {
   readonly leases: readonly InspectedLease[]
   readonly verdict: (lease: InspectedLease) => Verdict
@@ -96,8 +93,8 @@ function unleasedRow(address: string): MasterRow {
 }
 
 /**
- * The hosts that share an address, as one text for each address. Computed once for all rows: to compute them for each
- * of ten thousand leases would take seconds, and ten thousand separate texts would fill the memory.
+ * The hosts that share an address, as one text for each address. Ten thousand leases may share one: to compute the text
+ * for each lease would take seconds, and ten thousand copies of it would fill the memory.
  */
 function sharersOf(leases: readonly InspectedLease[]): ReadonlyMap<string, string> {
   const hosts = new Map<string, Set<string>>()
@@ -111,7 +108,6 @@ function sharersOf(leases: readonly InspectedLease[]): ReadonlyMap<string, strin
   return new Map(shared.map(([address, names]) => [address, someOf([...names].sort())]))
 }
 
-/** If there are more hosts, only this many are named. */
 const MAX_NAMED = 10
 
 function someOf(hosts: readonly string[]): string {
@@ -131,11 +127,9 @@ function compare(a: string, b: string): number {
 export type Verdict = 'live' | 'stale' | 'unknown'
 
 /**
- * Distinguishes renewed leases from abandoned ones, over any number of reads.
- *
- * A lease that the store ends is live, one that nothing ends is stale. Any other lease is live if it was renewed during
- * the watch, and stale if it was not renewed for its whole TTL, see {@link LeaseObserver}. No I/O and no clock: only
- * its own state changes.
+ * Distinguishes renewed leases from abandoned ones, over any number of reads; no I/O and no clock. A lease that the
+ * store ends is live, one that nothing ends is stale. Any other lease is live if it was renewed during the watch, and
+ * stale if it was not renewed for its whole TTL, see {@link LeaseObserver}.
  */
 export class LeaseWatch {
   readonly #observer: LeaseObserver
@@ -146,7 +140,6 @@ export class LeaseWatch {
     this.#observer = new LeaseObserver(options)
   }
 
-  /** Records a complete read. */
   read(leases: readonly InspectedLease[], nowMs: number): void {
     this.#observer.readAll(
       leases.map((lease) => ({ key: lease.id, renewal: lease.revision, ttlMs: ttlOf(lease) })),
@@ -174,7 +167,6 @@ export class LeaseWatch {
   }
 }
 
-/** How long a lease must be watched for a verdict. */
 function ttlOf({ life }: InspectedLease): number {
   switch (life.type) {
     case 'ends':
@@ -186,11 +178,9 @@ function ttlOf({ life }: InspectedLease): number {
   }
 }
 
-/** What to do about a request to evict an address. */
+/** The answer to a request to evict an address. */
 export type EvictionPlan =
-  /** The address has no lease. */
   | { readonly type: 'absent' }
-  /** Undecided: watch for `forMs` milliseconds. */
   | { readonly type: 'watch'; readonly forMs: number }
   /** No other address is listed or live. */
   | { readonly type: 'refuse'; readonly because: 'last' }
@@ -199,10 +189,8 @@ export type EvictionPlan =
   | { readonly type: 'evict'; readonly leases: readonly InspectedLease[] }
 
 /**
- * Decides whether the leases of `address` may be removed. Pure.
- *
- * Without `force`, only the stale leases of the address are removed; with it, all. Even with `force`, another address
- * must be listed, or a remaining lease be live, because clients would otherwise have no API server.
+ * Decides whether the leases of `address` may be removed: only the stale ones, with `force` all. Another address must
+ * be listed, or a remaining lease be live, even with `force`: clients would otherwise have no API server. Pure.
  */
 export function planEviction(options: {
   readonly address: string

@@ -14,7 +14,6 @@ import type { ObservedEndpoints } from '../reconcilers/endpoint-reconciler.ts'
 import type { AnnouncedDeparture, FleetFacts, Membership, MissingLease, Trust } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
-/** The facts before the first read of the leases. */
 export const unknownFleet: FleetFacts = {
   leases: [],
   missing: [],
@@ -30,9 +29,10 @@ export const unknownFleet: FleetFacts = {
  * The facts after a read of the leases. Pure.
  *
  * A lease that was in the last read and is missing now may have expired because nobody could renew: the store accepts
- * no writes, or all servers hang. So it stays, with a suspected expiry, until this master has renewed its own lease,
- * and a read after that does not show the missing lease either. Masters that announced their departure left on purpose,
- * so their leases do not stay. This master's own lease also stays, because this process lives and is about to renew it.
+ * no writes, or all servers hang. So the facts retain it with a suspected expiry until this master has renewed its own
+ * lease, and a later read does not show the missing lease either. Masters that announced their departure left on
+ * purpose, so their leases are not retained. This master's own lease is retained too, because this process lives and is
+ * about to renew it.
  */
 export function fleetAfterRead(
   before: Pick<Membership, 'fleet' | 'self' | 'lease'>,
@@ -158,7 +158,7 @@ export function isNewcomer(trust: Trust): boolean {
   return trust.type !== 'steady' && trust.isNew
 }
 
-/** The missing leases after a successful renewal of this master's own lease that was sent at `sentAtMs`. Pure. */
+/** The missing leases after the success of a renewal that this master sent at `sentAtMs`. Pure. */
 export function provedBy(
   state: Pick<Membership, 'fleet' | 'lease'>,
   sentAtMs: number,
@@ -210,7 +210,7 @@ function renewedWhileRecovering(
 }
 
 /**
- * Whether another master has seen this departure and found its own server serving after that. A kube-apiserver confirms
+ * Whether another master has seen this departure and has since found its own server serving. A kube-apiserver confirms
  * nothing. It is assumed to serve while {@link isDecided} trusts its lease, unless this master's server fails only
  * because of an etcd that the two probably share.
  */

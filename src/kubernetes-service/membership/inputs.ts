@@ -38,8 +38,8 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
         failsByEtcd: isNewest ? failsByEtcd : server.failsByEtcd,
         probingSinceAtMs: requested ? undefined : server.probingSinceAtMs,
       }
-      // A renewal may have waited for this probe. Without an answer it counts as failed, unless the server has answered
-      // another probe since.
+      // A renewal may have waited for this probe. Without an answer the renewal counts as failed, unless the server has
+      // answered another probe since.
       const isSilent = requested && !answered && server.answeredAtMs < sentAtMs
       const silent = isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')
       if (silent) {
@@ -76,10 +76,10 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
 }
 
 /**
- * Since when the server is ready or not, according to this answer and the earlier ones. A server that is not ready may
- * have failed right after the previous probe, in particular if this process was frozen meanwhile. What still counts of
- * an earlier failure is added. If this process was frozen for `unseenMs`, between two probes or during one, a failure
- * in that time is assumed.
+ * Since when the server is ready or not, by this answer and the earlier ones. A server that is not ready may have
+ * failed right after the previous probe, in particular if this process was frozen meanwhile. The part of an earlier
+ * failure that still counts is added. If this process was frozen for `unseenMs`, between two probes or during one, a
+ * failure in that time is assumed.
  */
 function sinceWhen(
   server: ServerFacts,
@@ -131,7 +131,6 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
   }
 }
 
-/** Whether the leases lead to the same list as those before, whatever their order. */
 function areSameForList(leases: readonly MasterLease[], before: readonly MasterLease[]): boolean {
   const areAllIn = (some: readonly MasterLease[], others: readonly MasterLease[]): boolean =>
     some.every((one) => others.some((other) => isSameForList(one, other)))
@@ -185,9 +184,9 @@ function done(state: Membership, turn: Turn): Membership {
 }
 
 /**
- * Whether this master was frozen before it sent this renewal, perhaps during an outage that it did not notice because
- * it sent no requests. A listed master was frozen if the renewal was sent an attempt or more too late. A joining master
- * was frozen if so much time has passed since its read that a lease may have expired.
+ * Whether this master was frozen before it sent this renewal. It sent no requests in that time, so it may have missed
+ * an outage. A listed master was frozen if the renewal was sent an attempt or more too late. A joining master was
+ * frozen if so much time has passed since its read that a lease may have expired.
  */
 function isLateRenewal({ lease, fleet }: Membership, sentAtMs: number, timings: MembershipTimings): boolean {
   const { ttlMs, intervalMs, attemptMs } = timings
@@ -267,7 +266,7 @@ function listEnded(
     case 'denied':
     case 'failed': {
       if (leaving.type === 'listing') return end(state, 'last-one', turn)
-      // The other masters retry. With `always` there may be none.
+      // The other masters retry the write. With `always` there may be no other master.
       if (outcome === 'denied' && phase.mode === 'withdraw') return end(state, 'denied', turn)
       const later = { ...state, lease: { ...lease, retryAtMs: nowMs + timings.retryMs } }
       return goOn(later, phase, { type: 'checking', sinceAtMs: nowMs })

@@ -20,20 +20,15 @@ export type ReadinessState =
       readonly phase: 'unready'
       readonly failures: number
       /**
-       * Since when the server fails. The first answer after silence alone starts this time anew. Undefined while the
-       * server recovers.
+       * Since when the server fails; undefined while it recovers. The first answer after silence starts this time anew.
        */
       readonly failingSinceMs: number | undefined
-      /**
-       * Whether no failure was answered, counted from the one that made the server unready, or from the first one after
-       * a success.
-       */
+      /** Whether the server was silent in every failed probe since it became unready, or since its last success. */
       readonly onlySilent: boolean
       readonly recoveringSinceMs: number | undefined
       readonly reason: string
     }
 
-/** The state before the first answer. */
 export const neverReady: ReadinessState = { phase: 'starting', failures: 0, failingSinceMs: undefined }
 const ready: ReadinessState = { phase: 'ready', failures: 0, failingSinceMs: undefined }
 
@@ -82,8 +77,8 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
 }
 
 /**
- * Whether the failure is a reason to leave the list: at least three probes in a row have failed, over at least three
- * seconds. A server that was silent and then answers is most likely starting, so both are counted anew. Pure.
+ * Whether the failure has lasted long enough to leave the list. A server that was silent and then answers is most
+ * likely starting, so its failures and their time are counted anew. Pure.
  */
 export function isFailing(state: ReadinessState, nowMs: number): boolean {
   if (state.phase === 'ready' || state.failingSinceMs === undefined) return false
@@ -105,7 +100,6 @@ export function isServing(answer: ReadinessAnswer): boolean {
   return answer.answered && (answer.ready || answer.refused !== undefined)
 }
 
-/** Whether the server answers that only its etcd fails. */
 export function failsByEtcd(answer: ReadinessAnswer): boolean {
   if (!answer.answered || answer.ready) return false
   const failing = answer.checks.filter((check) => !check.ok)

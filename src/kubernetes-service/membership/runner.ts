@@ -38,11 +38,9 @@ export interface MembershipRunnerOptions {
   readonly monitor: ReadinessMonitor
   readonly adapter: EndpointsAdapter
   readonly leases: MasterLeases
-  /** This master's record. */
   readonly holder: Holder
   readonly ports: readonly EndpointPort[]
   readonly timings: MembershipTimings
-  /** Called with each read of the leases. */
   readonly fleet: FleetView
   readonly announcements: Announcements
   readonly telemetry: Pick<LeaseTelemetry, 'attempted' | 'contended'>
@@ -68,7 +66,7 @@ export class MembershipRunner implements ListReconciler {
   #signal: AbortSignal | undefined
   /** The time of the last answer of the API server or the lease store, refusals included, on the monotonic clock. */
   #answeredMs = Number.NEGATIVE_INFINITY
-  /** When a request last failed because the store was away; infinite if none has, or if a later one was refused. */
+  /** When a request last failed; infinite without a failure, or if the store was not away. */
   #awayMs = Number.POSITIVE_INFINITY
   #cancelWake: Cancel = () => {}
   #isAnnounced = false
@@ -87,7 +85,6 @@ export class MembershipRunner implements ListReconciler {
     return this.#state
   }
 
-  /** The fault for the health check: see {@link membershipFault}. */
   fault(): string | undefined {
     const { clock, timings } = this.#options
     return membershipFault(this.#state, clock.monotonicMs(), timings)
@@ -171,7 +168,7 @@ export class MembershipRunner implements ListReconciler {
     await this.#options.adapter.reconcile(async (stored) => {
       await this.refreshMembers(signal)
       const plan = this.#plan(stored, reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts)
-      // Only this master lives, and its lease will soon be created again: nothing to do, and no failure.
+      // Only this master lives, and its lease will soon be created again. So there is nothing to do, and no failure.
       return plan.endpoints.type === 'refuse' && isHeldBack(this.#state) ? undefined : plan
     }, signal)
   }
@@ -193,7 +190,6 @@ export class MembershipRunner implements ListReconciler {
     return leases.length > 0 && portsAgreed(leases, this.#options.holder.ports)
   }
 
-  /** Undefined while unknown, and while there is no lease, as before the first master has created its own. */
   isDualStack(observed: ObservedEndpoints): boolean | undefined {
     return isFleetDualStack(this.#state, observed, this.#listedBefore ?? listedInBoth(observed))
   }
@@ -346,7 +342,7 @@ export class MembershipRunner implements ListReconciler {
       this.#loggedFault = reason
       this.#options.logger.warn({ reason }, 'could not withdraw the address')
     }
-    // After a 401 new credentials may be found, so this is retried.
+    // After a 401 new credentials may be found, so the write is retried.
     return isDenied(error) && !isKubeError(error, 'Unauthorized') ? 'denied' : 'failed'
   }
 

@@ -11,24 +11,9 @@ import { confirmationAfterMs, type MembershipTimings } from './timings.ts'
  */
 export type OnShutdown = 'withdraw' | 'always' | 'keep'
 
-/** Why a master is out. */
-export type OutReason =
-  /** The master has removed its address from the list. */
-  | 'left'
-  /** The master's server still answers, and no other one serves. The address stays until the lease expires. */
-  | 'last-one'
-  /** The master was stopped without withdrawing its address. */
-  | 'left-listed'
-  /** The master had no lease. */
-  | 'not-listed'
-  /** The master's server does not answer, so the list could not be written. The lease is gone, or ends by itself. */
-  | 'no-answer'
-  /** The master's lease is gone, but its server refuses writes of the list. The other masters retry. */
-  | 'denied'
-  /** Another process has withdrawn the master. */
-  | 'withdrawn'
+/** Why a master is out. {@link outMessages} explains each reason. */
+export type OutReason = 'left' | 'last-one' | 'left-listed' | 'not-listed' | 'no-answer' | 'denied' | 'withdrawn'
 
-/** The log line about each reason. */
 export const outMessages: Readonly<Record<OutReason, string>> = {
   left: 'withdrew the address',
   'last-one': 'the address stays listed: its API server still responds, and no other master is ready',
@@ -42,11 +27,10 @@ export const outMessages: Readonly<Record<OutReason, string>> = {
 }
 
 /**
- * The phase of a master between its start and its end. Every field that ends in `AtMs` is a time on its monotonic
- * clock.
+ * The phase of a master. Every field that ends in `AtMs` is a time on its monotonic clock.
  *
  * - `starting`: its API server has not been ready yet.
- * - `joining`: the server is ready and the lease is being created; or the master continues its earlier life's lease.
+ * - `joining`: its server has been ready and its lease is being created, or it continues the lease of its earlier life.
  * - `listed`: it has a lease and renews it. Its record says whether its server is `ready`, `failing` or `unready`;
  *   while it is `unready`, and another master is ready, its address is not on the list.
  * - `leaving`: it was stopped. `before` is the state that its record had until then.
@@ -68,7 +52,7 @@ export type Phase =
 
 /**
  * - `probing`: does the master's own server still answer?
- * - `announcing`: write `leaving` into the record.
+ * - `announcing`: write the departure into the record.
  * - `waiting`: wait for another master to confirm that it serves.
  * - `staying`: no other master serves; write the former state into the record.
  * - `removing`: remove the lease.
@@ -91,17 +75,16 @@ export type LeavingStep =
 /** A request for this master's own lease. There is at most one at a time. */
 interface LeaseRequest {
   readonly type: 'renew' | 'mark' | 'remove'
-  /** The record to write. */
   readonly holder: Holder
   readonly sentAtMs: number
 }
 
 /**
- * Whether to trust what this master finds in the store.
- * - `steady`: its own renewals succeed.
- * - `lost`: the last renewal failed, or could not be sent because the server does not answer; or this master has not
- *   joined yet, and its server or a read failed.
- * - `recovering`: a renewal has succeeded after that, or so late that this master may have missed an outage. Other
+ * Whether an absent lease in the store proves anything.
+ * - `steady`: this master's own renewals succeed.
+ * - `lost`: its last renewal failed, or could not be sent because the server does not answer; or it has not joined yet,
+ *   and its server or a read failed.
+ * - `recovering`: a renewal has succeeded after `lost`, or so late that this master may have missed an outage. Other
  *   masters may need some time until their renewals succeed too. `isNew`: this master joined after a failure, and does
  *   not know which masters existed before.
  */
@@ -110,7 +93,6 @@ export type Trust =
   | { readonly type: 'lost'; readonly isNew: boolean }
   | { readonly type: 'recovering'; readonly untilAtMs: number; readonly isNew: boolean }
 
-/** This master's own lease. */
 export interface OwnLease {
   /** The time of sending the last successful renewal; undefined while there is no lease. */
   readonly renewedAtMs: number | undefined
@@ -128,14 +110,13 @@ export interface OwnLease {
   /** The next request is not sent before this time. */
   readonly retryAtMs: number
   readonly trust: Trust
-  /** Whether another client keeps deleting the lease. */
   readonly contention: Contention
 }
 
 /** The results of the probes of this master's own API server. */
 export interface ServerFacts {
   readonly readiness: ReadinessState
-  /** The time of its last answer, of any kind. */
+  /** The time of the server's last answer, of any kind. */
   readonly answeredAtMs: number
   /** The time of sending the last probe that has ended. */
   readonly probedAtMs: number
@@ -151,21 +132,20 @@ export interface ServerFacts {
    * `stillCountedMs`). Undefined before the first failure, observed or assumed.
    */
   readonly failedAtMs: number | undefined
-  /** Whether the last probe found only its etcd failing. */
+  /** Whether that probe found only the server's etcd failing. */
   readonly failsByEtcd: boolean
   /** When the probe that a `probe` effect requested was sent; undefined while none is running. */
   readonly probingSinceAtMs: number | undefined
 }
 
-/** A lease that was read before and is not in the store any more. Its address stays until the expiry is certain. */
+/** A lease that an earlier read showed and the last one did not. Its address stays until the expiry is certain. */
 export interface MissingLease {
   readonly lease: MasterLease
   readonly sinceAtMs: number
-  /** When a renewal of this master's own lease, sent after `sinceAtMs`, succeeded: so the store accepts writes. */
+  /** When a renewal that this master sent after `sinceAtMs` succeeded: the store then accepted writes. */
   readonly provedAtMs: number | undefined
 }
 
-/** A departure that another master has announced. */
 export interface AnnouncedDeparture {
   readonly id: string
   /** Whether its master was stopped; otherwise its server is not ready. */
@@ -175,7 +155,7 @@ export interface AnnouncedDeparture {
 
 /** The results of the reads of the leases. */
 export interface FleetFacts {
-  /** The live leases. With a suspected expiry also those of {@link missing}, and this master's own if it is missing. */
+  /** The live leases; and, with a suspected expiry, those in {@link missing} and this master's own if it is missing. */
   readonly leases: readonly MasterLease[]
   readonly missing: readonly MissingLease[]
   readonly departures: readonly AnnouncedDeparture[]
@@ -191,7 +171,6 @@ export interface FleetFacts {
   readonly retryAtMs: number
 }
 
-/** The whole state of one master's membership. Plain data. */
 export interface Membership {
   readonly phase: Phase
   /** This master's record, as last written. */
@@ -203,9 +182,8 @@ export interface Membership {
   readonly departures: number
 }
 
-/** The inputs of a master. */
 export type MembershipInput =
-  /** A probe of the master's own server ended. `serving`: see `ReadinessMonitor`. `requested`: by a `probe` effect. */
+  /** A probe of the master's own server. `serving`: see `ReadinessMonitor`. `requested`: by a `probe` effect. */
   | {
       readonly type: 'probed'
       readonly sentAtMs: number
@@ -226,7 +204,6 @@ export type MembershipInput =
       readonly span: LifeSpan
       readonly requested: boolean
     }
-  /** A requested read has failed. */
   | { readonly type: 'read-failed' }
   /** A watch reports that the leases may have changed. */
   | { readonly type: 'changed' }
@@ -245,7 +222,6 @@ export type MembershipInput =
   | { readonly type: 'timer' }
   | { readonly type: 'stop'; readonly mode: OnShutdown }
 
-/** Events to report to people. */
 export type MembershipEvent =
   | { readonly type: 'joined' }
   | { readonly type: 'unready' }
@@ -269,7 +245,6 @@ export interface Step {
   readonly effects: readonly MembershipEffect[]
 }
 
-/** The time of a step. */
 export interface Now {
   readonly nowMs: number
   readonly timings: MembershipTimings
@@ -303,7 +278,6 @@ export function read(state: Membership, turn: Turn): Membership {
   return { ...state, fleet: { ...fleet, isReadDue: false, readingSinceAtMs: nowMs } }
 }
 
-/** The phase of a departing master. */
 export type Leaving = Extract<Phase, { readonly type: 'leaving' }>
 
 /** The record of a stopped master. An unready one stays unready: as `leaving` its address would be listed again. */
@@ -312,18 +286,16 @@ export function leavingRecord(self: Holder, departure: string): Holder {
   return self.state === 'unready' ? announced : { ...announced, state: 'leaving', reason: undefined }
 }
 
-/** The state with the next step of a departure. */
 export function goOn(state: Membership, phase: Leaving, step: LeavingStep): Membership {
   return { ...state, phase: { ...phase, step } }
 }
 
-/** Ends the membership. */
 export function end(state: Membership, why: OutReason, { effects }: Turn): Membership {
   effects.push({ type: 'report', event: { type: 'out', why } })
   return { ...state, phase: { type: 'out', why } }
 }
 
-/** The state after another client has deleted this master's lease, or after it was created again or left alone. */
+/** The state after another client has deleted the lease, or after the lease was created again or left alone. */
 export function contended(state: Membership, input: ContentionInput, { nowMs, effects }: Turn): Membership {
   const before = state.lease.contention
   const now = nextContention(before, input, nowMs)
@@ -332,7 +304,7 @@ export function contended(state: Membership, input: ContentionInput, { nowMs, ef
   return { ...state, lease: { ...state.lease, contention: now } }
 }
 
-/** Whether this master's lease still lasts at `atMs` by its own clock, unless another client has deleted it. */
+/** Whether this master's lease lasts at `atMs` by this master's clock, unless another client has deleted the lease. */
 export function wouldLast({ renewedAtMs }: OwnLease, atMs: number, { ttlMs }: MembershipTimings): boolean {
   return renewedAtMs !== undefined && atMs < renewedAtMs + ttlMs
 }

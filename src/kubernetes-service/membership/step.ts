@@ -28,7 +28,6 @@ import {
 } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
-/** The state of a master that has just started. `self` is its record. */
 export function startMembership(self: Holder): Membership {
   return {
     phase: { type: 'starting' },
@@ -61,10 +60,9 @@ export function startMembership(self: Holder): Membership {
 }
 
 /**
- * The next actions of one master for its membership. No I/O, no clock, so that the explorer in test/model and the
- * runner call the same function. `nowMs` is on the monotonic clock. Pure.
- *
- * An input first changes the state; the actions then follow from the whole state, not from the input.
+ * The next actions of one master. `nowMs` is on the monotonic clock. Pure, so that the explorer in test/model and the
+ * runner call the same function. An input first changes the state; the actions then follow from the whole state, not
+ * from the input.
  */
 export function step(before: Membership, input: MembershipInput, nowMs: number, timings: MembershipTimings): Step {
   const effects: MembershipEffect[] = []
@@ -188,7 +186,6 @@ function earlierLife({ fleet, self }: Membership): Holder | undefined {
   return own.find((holder) => holder.state !== 'withdrawn')
 }
 
-/** The next actions of a master with a lease: renew, state its server's readiness, prove that others are gone. */
 function nextListed(before: Membership, turn: Turn): Membership {
   const { nowMs, timings } = turn
   let state = updateDeparture(endContention(before, turn), nowMs)
@@ -203,9 +200,9 @@ function nextListed(before: Membership, turn: Turn): Membership {
 
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   const renewing = nowMs >= renewalDueAtMs(state, timings)
-  // An expired lease is created again only if this server serves, or no other server does, because the lease puts the
-  // address on the list.
   if (isTakenUnprobed(state, turn)) return probe(state, timings.attemptMs, turn)
+  // A lease puts its address on the list. So an expired lease is created again only if this server serves, or no other
+  // server does.
   if (isOver(state, turn) && !server.serving && othersReady(fleet.leases, state.self).length > 0) return state
   const wanted = wantedRecord(state, renewing, turn)
   if (renewing) {
@@ -218,7 +215,6 @@ function nextListed(before: Membership, turn: Turn): Membership {
   return request(state, 'mark', wanted, turn)
 }
 
-/** When a listed master must act without another input. Pure. */
 function listedWakesAtMs(state: Membership, now: Now): readonly (number | undefined)[] {
   const { timings } = now
   const { lease, fleet, server } = state
@@ -234,8 +230,8 @@ function listedWakesAtMs(state: Membership, now: Now): readonly (number | undefi
 }
 
 /**
- * When the lease must be renewed: after each interval; at once after a failed renewal, or to prove that other leases
- * have expired. A missing lease is renewed as soon as its contention permits.
+ * When to renew the lease: after each interval; at once after a failed renewal, or to prove that other leases have
+ * expired. A missing lease is created again as soon as its contention permits.
  */
 function renewalDueAtMs(state: Membership, timings: MembershipTimings): number {
   const { renewedAtMs = Number.NEGATIVE_INFINITY, missing, contention, trust } = state.lease
@@ -256,7 +252,6 @@ function updateDeparture(state: Membership, nowMs: number): Membership {
   return { ...state, departures: departures + 1, phase: { ...phase, departure: departureId(state) } }
 }
 
-/** The desired record of this master. */
 function wantedRecord(state: Membership, renewing: boolean, now: Now): Holder {
   const { nowMs, timings } = now
   const { self, server, fleet, phase } = state
@@ -280,15 +275,14 @@ function wantedRecord(state: Membership, renewing: boolean, now: Now): Holder {
   return { ...self, state: 'ready', departure: undefined, reason: undefined, confirms }
 }
 
-/** Why this master's own server does not serve, for the record that other masters read. */
 function reasonOf({ failsByEtcd, readiness }: Membership['server']): string | undefined {
   if (failsByEtcd) return OWN_ETCD
   return readiness.phase === 'ready' ? undefined : readiness.reason
 }
 
 /**
- * When a master whose server is unhealthy must itself probe it again: with the gate `startup` there are no regular
- * probes. A master without a lease probes sooner, because it waits for the answer.
+ * When a master probes its unhealthy server, because the gate `startup` makes no regular probes. A master without a
+ * lease probes sooner, because it waits for the answer.
  */
 function nextProbeAtMs(state: Membership, now: Now): number {
   const { timings } = now
@@ -313,7 +307,6 @@ function statesAll(wanted: Holder, written: Holder): boolean {
   )
 }
 
-/** Ends the contention for the lease when no other client has deleted it for `FIGHT.quietMs`. */
 function endContention(state: Membership, turn: Turn): Membership {
   const { contention, missing } = state.lease
   if (missing || contention.phase === 'calm') return state
@@ -323,18 +316,16 @@ function endContention(state: Membership, turn: Turn): Membership {
 /** The time between two reads of the leases while a master awaits a confirmation, in case a watch misses it. */
 const CONFIRMATION_READ_MS = 500
 
-/** When a departing master must act without another input. Pure. */
 function leavingWakesAtMs({ step }: Leaving, fleetReadAtMs: number | undefined): readonly number[] {
   if (step.type !== 'waiting') return []
   return [step.untilAtMs, (fleetReadAtMs ?? step.sinceAtMs) + CONFIRMATION_READ_MS]
 }
 
 /**
- * The next request of a stopped master.
- *
- * The master announces its departure. It leaves when another master has confirmed that its own server serves, so that
- * clients are not left with a hanging server. A master that cannot confirm states that in its record. If another master
- * is ready but does not confirm in time, the stopped master leaves too, because its own server is about to stop.
+ * The next action of a stopped master. The master announces its departure. It leaves when another master has confirmed
+ * that its own server serves, so that clients are not left with a hanging server. A master that cannot confirm states
+ * that in its record. If another master is ready but does not confirm in time, the stopped master leaves too, because
+ * its own server is about to stop.
  */
 function nextLeaving(state: Membership, phase: Leaving, turn: Turn): Membership {
   const { nowMs, timings } = turn
@@ -369,7 +360,7 @@ function nextLeaving(state: Membership, phase: Leaving, turn: Turn): Membership 
       return request(state, 'mark', asBefore(self, phase), turn)
     case 'removing':
       if (isBusy) return state
-      // Once the store has answered a removal, no lease is left.
+      // The store has answered a removal, so this master has no lease.
       if (lease.renewedAtMs === undefined && self.state === 'withdrawn') return go({ type: 'writing', sent: false })
       return request(state, 'remove', { ...self, state: 'withdrawn', departure, reason: undefined }, turn)
     case 'writing':

@@ -1,10 +1,7 @@
-/** The settings from which the times of a membership are computed. All in milliseconds. */
 export interface TimingSettings {
-  /** How long a lease lasts without renewal. */
   readonly leaseTtlMs: number
   /** The time between two renewals. */
   readonly reconcileIntervalMs: number
-  /** The time between two probes of the master's own API server. */
   readonly readinessProbePeriodMs: number
 }
 
@@ -16,7 +13,6 @@ export interface MembershipTimings {
   readonly ttlMs: number
   readonly intervalMs: number
   readonly probePeriodMs: number
-  /** How long one probe of /readyz may take. */
   readonly probeTimeoutMs: number
   /** How long one request to the lease store, or one probe that a renewal waits for, may take. */
   readonly attemptMs: number
@@ -30,14 +26,10 @@ export interface MembershipTimings {
   readonly answerFreshMs: number
   /** If this long passes between two probes, or during one, the server may have failed unnoticed. */
   readonly unseenMs: number
-  /**
-   * How long a master must have served, at least, before it confirms that another may leave because of unreadiness; see
-   * {@link confirmationAfterMs}.
-   */
+  /** How long a master must have served, at least, before it confirms a departure because of unreadiness. */
   readonly confirmAfterMs: number
   /**
-   * Applies instead of {@link confirmAfterMs} if it is longer: this share of the time for which the master's server had
-   * failed; see {@link confirmationAfterMs}.
+   * If longer than {@link confirmAfterMs}, this share of the server's last failure; see {@link confirmationAfterMs}.
    */
   readonly confirmShare: number
   /** How long a stopped master waits for another to confirm that it serves. */
@@ -61,15 +53,12 @@ export interface MembershipTimings {
 export const PATIENT_ATTEMPTS = 2
 
 /**
- * The limit of a call, in attempts. In etcd a renewal waits for three answers in turn. The first renewal of a restarted
- * master waits for nine on a slow etcd, but most of these take less than an attempt.
+ * In etcd a renewal waits for three answers in turn. The first renewal of a restarted master waits for nine on a slow
+ * etcd, but most of these take less than an attempt.
  */
 const REQUESTS_PER_CALL = 8
 
-/**
- * How long one probe may take, in milliseconds: more than the two seconds after which kube-apiserver's check of a hung
- * etcd gives up.
- */
+/** kube-apiserver's check of a hung etcd gives up after two seconds, so a probe may take longer. */
 const PROBE_TIMEOUT_MS = 3_000
 /**
  * After outages of 20 s, kube-apiservers were ready 3.7 to 7.9 s after their etcd (for longer outages see
@@ -90,7 +79,6 @@ export const SERVERS_APART = { confirmAfterMs: 7_000, confirmShare: 0.8 } as con
  */
 const FAILED_MOST_MS = 180_000
 
-/** Computes all times from the settings. Pure. */
 export function membershipTimings(settings: TimingSettings): MembershipTimings {
   const { leaseTtlMs: ttlMs, reconcileIntervalMs: intervalMs, readinessProbePeriodMs: probePeriodMs } = settings
   // The remaining time of a lease when its renewal is due. Two failed attempts with their pauses, and a third attempt
@@ -110,8 +98,8 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
     slowRetryMs: 1_000,
     // A renewal without a fresh answer probes the server first, so no lease expires because of a long probe period.
     answerFreshMs: Math.min(probePeriodMs + 1_500, 2_500),
-    // Two probes are at most an interval apart, because a renewal without a fresh answer probes, or two probe periods
-    // if one probe is lost. A probe may take its whole timeout.
+    // A renewal without a fresh answer probes, so two probes are at most an interval apart, or two probe periods if one
+    // probe is lost. A probe may take its whole timeout.
     unseenMs: Math.max(intervalMs, 2 * probePeriodMs) + PROBE_TIMEOUT_MS,
     ...SERVERS_APART,
     // The other master answers at the latest when its probe has timed out: its record then states a failing server.

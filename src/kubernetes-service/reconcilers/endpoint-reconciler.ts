@@ -8,7 +8,6 @@ import type { EndpointPort } from '../identity.ts'
  */
 export type ReconcilePorts = boolean | 'agreed'
 
-/** The result of a departure. */
 export type Departure = 'left' | 'last-one'
 
 /**
@@ -31,10 +30,8 @@ export interface ObservedEndpoints {
  */
 export interface ListReconciler {
   /**
-   * Announces this master and reconciles the Endpoints and their slice.
-   *
-   * @param ip - this master's address.
-   * @param ports - the ports that this master wants.
+   * Announces this master, at the address `ip`, and reconciles the Endpoints and their slice. `ports`: those that this
+   * master wants.
    */
   reconcileEndpoints(
     ip: Address,
@@ -53,9 +50,8 @@ export interface ListReconciler {
   portsAgreed?(): boolean
   /**
    * Whether every member has an address of each family, so that the Service may have two families; undefined when that
-   * is unknown. Left out: always unknown. While it is unknown the Service's families stay as found.
-   *
-   * @param observed - the objects according to the watches.
+   * is unknown. Left out: always unknown. While it is unknown the Service's families stay as found. `observed` is from
+   * the watches.
    */
   isDualStack?(observed: ObservedEndpoints): boolean | undefined
 }
@@ -79,7 +75,6 @@ export interface EndpointReconciler extends ListReconciler {
   clearAway?(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<boolean>
   /** Makes {@link reconcileEndpoints} do nothing from now on. */
   stopReconciling(): void
-  /** Releases the reconciler's resources. */
   destroy(): Promise<void>
 }
 

@@ -6,13 +6,11 @@ import { type EndpointsAction, type EndpointsObservation, planEndpoints } from '
 import { addressesIn, type EndpointPort } from '../identity.ts'
 import type { Departure, EndpointReconciler, ObservedEndpoints, ReconcilePorts } from './endpoint-reconciler.ts'
 
-/** How many times the listed addresses may be corrected in one interval. */
 const CORRECTIONS_PER_INTERVAL = 3
 
 export interface MasterCountReconcilerOptions {
   readonly adapter: EndpointsAdapter
   readonly logger: Logger
-  /** This master's address. */
   readonly address: Address
   /** The number of API servers; at least 1, and the same for all of them. */
   readonly count: number
@@ -23,8 +21,8 @@ export interface MasterCountReconcilerOptions {
  * takes its place.
  *
  * As upstream, a listed master stays listed when its API server becomes unready, because it cannot know whether another
- * one serves. But at its start, while its API server is not ready, it removes the address that an earlier run has
- * listed, unless no other address is listed (see {@link clearAway}).
+ * one serves. But at its start, while its API server is not ready, it removes the address of an earlier run, unless no
+ * other address is listed (see {@link clearAway}).
  *
  * Damage is corrected as soon as it is detected. A place that others have taken is claimed only at the next interval:
  * otherwise, with more masters than places, they would displace each other without end. Masters with different counts
@@ -62,8 +60,8 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   }
 
   /**
-   * Removes this master from the list; does nothing when it is not listed. Rejects with NoLiveMasters when the list
-   * would become empty, unless {@link stopReconciling} was called before.
+   * Does nothing if this master is not listed. Rejects with NoLiveMasters when the list would become empty, unless
+   * {@link stopReconciling} was called before.
    */
   async removeEndpoints(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void> {
     await this.#remove(ip, await this.#read(signal), ports, this.#stopped, signal)
@@ -99,8 +97,8 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   }
 
   /**
-   * Reads the list and begins a new interval: a place that others have taken may be claimed now, and the number of
-   * corrections starts anew.
+   * Reads the list and begins a new interval: a place that others have taken may be claimed now, and the corrections
+   * are counted from zero.
    */
   async refreshMembers(signal: AbortSignal): Promise<void> {
     const { address, count, logger } = this.#options
@@ -176,35 +174,33 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
  */
 export type Allowance = 'keep' | 'correct' | 'claim'
 
-/** The inputs of a plan by count. */
 export interface MasterCountObservation extends Pick<EndpointsObservation, 'current' | 'ports' | 'reconcilePorts'> {
   /** This master's address, in canonical form. */
   readonly own: string
-  /** The number of masters; at least 1. */
   readonly count: number
   readonly allowed: Allowance
 }
 
 /**
  * Decides what must change so that Endpoints `default/kubernetes` list this master among at most `count` addresses.
+ * Pure.
  *
- * Pure. The plan does not know which masters live. As far as it is allowed, it adds this master if it is missing. If
- * there are then too many addresses, it removes those that follow this master's own in the sorted order of their texts,
- * which wraps around. Without exactly one subset, Endpoints get one that lists this master alone; the others add
- * themselves. With `claim` the results equal those of upstream's reconciler
- * (pkg/controlplane/reconcilers/instancecount.go), except that notReadyAddresses, which upstream leaves in place, are
- * removed.
+ * The plan does not know which masters live. As far as it is allowed, it adds this master if it is missing. If there
+ * are then too many addresses, it removes those that follow this master's own in the sorted order of their texts, which
+ * wraps around. Without exactly one subset, Endpoints get one that lists this master alone; the others add themselves.
+ * With `claim` the results equal those of upstream's reconciler (pkg/controlplane/reconcilers/instancecount.go), except
+ * that notReadyAddresses, which upstream leaves in place, are removed.
  */
 export function planMasterCount(observed: MasterCountObservation): EndpointsAction {
   const { current, own, count, ports, reconcilePorts } = observed
   const plan = planEndpoints({ addresses: addressesToList(observed), current, ports, reconcilePorts, stopping: false })
-  // Others have taken the place of this master: that is corrected later.
+  // Others have taken the place of this master, which is corrected at the next interval.
   return plan.type === 'none' && isDisplaced(current, own, count) ? { type: 'none', forNow: true } : plan
 }
 
 /**
- * Decides what must change so that Endpoints no longer list `own`. Pure. The ports are left to the remaining masters.
- * Only with `stopping` may the list become empty.
+ * Decides what must change so that Endpoints no longer list `own`. The remaining masters decide about the ports. Only
+ * with `stopping` may the list become empty. Pure.
  */
 export function planRemoval({
   own,
@@ -216,7 +212,6 @@ export function planRemoval({
   return planEndpoints({ ...observed, addresses, reconcilePorts: false })
 }
 
-/** The other ready addresses in Endpoints, without duplicates. */
 function otherAddresses(current: Endpoints | undefined, own: string): readonly string[] {
   return readyAddresses(current).filter((address) => address !== own)
 }
@@ -228,7 +223,6 @@ function isMentioned(current: Endpoints | undefined, own: string): boolean {
   )
 }
 
-/** Whether others have taken all `count` places of the list, so that `own` is not on it. */
 export function isDisplaced(current: Endpoints | undefined, own: string, count: number): boolean {
   if (current?.subsets?.length !== 1) return false
   const listed = readyAddresses(current)

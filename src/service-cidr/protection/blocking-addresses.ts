@@ -11,25 +11,24 @@ export function blockingTest(serviceCidr: ServiceCidr, all: readonly ServiceCidr
   return (ipAddress) => isManagedByAllocator(ipAddress) && isBlocking(nameOf(ipAddress))
 }
 
-/** The state of one ServiceCIDR that is being deleted. */
 interface Entry {
   /** The ranges from which this entry was computed, as text. */
   readonly madeOf: string
   /** Whether an IPAddress of this name would be in no ServiceCIDR without this one. */
   readonly isBlocking: (name: string) => boolean
   /**
-   * The names of the blocking IPAddresses. A mere count could be wrong: {@link BlockingAddresses.apply} may receive a
-   * change that the store already contained when this set was made.
+   * The names of the blocking IPAddresses. A count could be wrong: {@link BlockingAddresses.apply} may receive a change
+   * that the store already contained when this set was made.
    */
   readonly names: Set<string>
 }
 
 /**
- * The IPAddresses that block each ServiceCIDR under deletion, because they would be in no ServiceCIDR without it.
+ * The IPAddresses that block each ServiceCIDR under deletion: without it they would be in no ServiceCIDR.
  *
  * All IPAddresses, perhaps a million, are read when a deletion begins, and again when the ServiceCIDRs that overlap it
  * change. Between these reads, a change of an IPAddress costs a few comparisons. While no ServiceCIDR is being deleted,
- * it costs nothing.
+ * such a change costs nothing.
  */
 export class BlockingAddresses {
   readonly #ipAddresses: Pick<Store<IpAddress>, 'list'>
@@ -58,7 +57,6 @@ export class BlockingAddresses {
     return names.size > 0
   }
 
-  /** Forgets a ServiceCIDR that is not being deleted or is gone. */
   forget(name: string): void {
     this.#entries.delete(name)
   }

@@ -23,9 +23,9 @@ export const SERVICE_CIDR_CONTROLLER = 'service-cidr-controller'
 
 /** How many ServiceCIDRs may be worked on at the same time; as in kube-controller-manager. */
 const WORKERS = 5
-/** The longest back-off of a failed ServiceCIDR, in milliseconds. It is short, because there are few ServiceCIDRs. */
+/** The longest back-off of a failed ServiceCIDR. It is short, because there are few ServiceCIDRs. */
 const LONGEST_RETRY_MS = 60_000
-/** If a copy differs from the server, the ServiceCIDR is checked again after this time, in milliseconds. */
+/** If a copy differs from the server, the ServiceCIDR is checked again after this time. */
 const STALE_COPY_MS = 10_000
 
 export interface ServiceCidrProtectionOptions {
@@ -35,7 +35,6 @@ export interface ServiceCidrProtectionOptions {
   readonly events: EventSink
   /** Provides the informers of ServiceCIDRs and IPAddresses. Their creator runs them. */
   readonly informers: Informers
-  /** Observes the queue, for its metrics. */
   readonly observer: WorkQueueObserver
 }
 
@@ -99,8 +98,8 @@ export class ServiceCidrProtectionController implements WorkloadController {
   }
 
   /**
-   * Queues the ServiceCIDR, and every ServiceCIDR under deletion that overlaps it and so may depend on it. The new
-   * object of an update has all ranges of the old one, because ranges are only ever added.
+   * Queues the ServiceCIDR, and those under deletion that overlap it and so may depend on it. The new object of an
+   * update has all ranges of the old one, because ranges are only ever added.
    */
   #serviceCidrChanged(change: Change<ServiceCidr>): void {
     const changed = change.type === 'deleted' ? change.old : change.object

@@ -12,9 +12,9 @@ export function overlapping(serviceCidr: ServiceCidr, all: readonly ServiceCidr[
   return all.filter((other) => rangesOf(other).some((range) => ranges.some((own) => doOverlap(own, range))))
 }
 
-/** What the deletion of a ServiceCIDR would leave uncovered. */
+/** The ranges that decide whether a ServiceCIDR may be deleted. */
 export interface Coverage {
-  /** All ranges of the ServiceCIDR. Empty if the ranges of others include each of them, so that none is needed. */
+  /** All ranges of the ServiceCIDR; none if each of them is within a range of another ServiceCIDR. */
   readonly needed: readonly Cidr[]
   /** The ranges of other ServiceCIDRs that overlap the needed ones. */
   readonly others: readonly Cidr[]
@@ -22,11 +22,9 @@ export interface Coverage {
 
 /**
  * Compares a ServiceCIDR with the others that remain after its deletion. Pure. Upstream: `canDeleteCIDR` in
- * pkg/controller/servicecidrs.
- *
- * Upstream also counts ServiceCIDRs that are being deleted. So if two with the same addresses are deleted together,
- * both may go, and their addresses are then in no ServiceCIDR. Here, of two that are being deleted, only the one whose
- * deletion began first may rely on the other.
+ * pkg/controller/servicecidrs. Upstream also counts ServiceCIDRs that are being deleted. So if two with the same
+ * addresses are deleted together, both may go, and their addresses are then in no ServiceCIDR. Here, of two that are
+ * being deleted, only the one whose deletion began first may rely on the other.
  */
 export function coverageOf(serviceCidr: ServiceCidr, all: readonly ServiceCidr[]): Coverage {
   const ranges = rangesOf(serviceCidr)

@@ -19,7 +19,6 @@ const terminating: ReadyCondition = {
   message: 'There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR',
 }
 
-/** One action on a ServiceCIDR. */
 export type ProtectionAction =
   /** `finalizers` is the complete new list, in the order of upstream's strategic merge patch. */
   | { readonly type: 'add-finalizer'; readonly finalizers: readonly string[] }
@@ -37,10 +36,9 @@ export interface ProtectionObservation {
 }
 
 /**
- * Decides which actions a ServiceCIDR needs, in their order. Pure. The finalizer is removed only if
- * the ServiceCIDR has been under deletion for {@link DELETION_GRACE_MS} and is not blocked. Upstream: `sync` in
- * pkg/controller/servicecidrs, 1.36.3.
- * @throws RangeError for a malformed deletionTimestamp.
+ * Decides which actions a ServiceCIDR needs, in their order. Pure. The finalizer is removed only if the ServiceCIDR has
+ * been under deletion for {@link DELETION_GRACE_MS} and is not blocked. Upstream: `sync` in
+ * pkg/controller/servicecidrs, 1.36.3. @throws RangeError for a malformed deletionTimestamp.
  */
 export function planProtection(observed: ProtectionObservation): readonly ProtectionAction[] {
   const { serviceCidr } = observed
@@ -61,7 +59,6 @@ export function planProtection(observed: ProtectionObservation): readonly Protec
   return [{ type: 'remove-finalizer', finalizers: finalizers.filter((name) => name !== PROTECTION_FINALIZER) }]
 }
 
-/** Sets the condition Ready if its status, reason or message differs. */
 function planCondition(serviceCidr: ServiceCidr, wanted: ReadyCondition): readonly ProtectionAction[] {
   const found = readyConditionOf(serviceCidr)
   const isSame =

@@ -16,13 +16,11 @@ import { decodeRecord, EtcdLeaseKeys, hasLease, leaseValue, readSnapshot, type U
 
 /** The TTL of a kube-apiserver's own lease; kube-apiserver has no flag for it. */
 const KUBE_APISERVER_TTL_MS = 15_000
-/**
- * Two lists at one revision fail only when the store is compacted in between; more failures are a fault of the store.
- */
+/** Two lists at one revision fail only if the store is compacted in between; more failures are a fault of the store. */
 const SNAPSHOT_TRIES = 5
 /** How much longer a record lasts than its lease, in seconds. */
 const RECORD_OUTLASTS_S = 1
-/** The same in seconds if grants are repeated, which happens on slow stores. */
+/** The same for grants that are repeated, which happens on slow stores. */
 const RECORD_OUTLASTS_SLOW_S = 3
 /** The record outlives the lease by at least this many milliseconds. */
 const RECORD_MARGIN_MS = 500
@@ -36,7 +34,6 @@ const GRANTS_OLD_MS = 500
 interface Grants {
   readonly lease: bigint
   readonly record: bigint
-  /** When the grants were requested. */
   readonly askedMs: number
   /** When the renewal began: the content of its record is at least as old. */
   readonly beganMs: number
@@ -59,11 +56,10 @@ export interface EtcdLeasesOptions {
  * kube-apiserver does not write.
  *
  * - Every write compares the revision of the last read or write; a steady renewal reads nothing. A lease that cannot be
- *   encoded without loss (JSON, unknown fields in odd places) is renewed with the bytes that it has. An unreadable one
- *   is never written, but logged, left to expire and created again.
+ *   encoded without loss (JSON, unknown fields in odd places) is renewed with the bytes that it has. An unreadable
+ *   lease is never written, but logged, left to expire and created again.
  * - A record is written before its lease and lasts longer, by half a second at least, so that no lease of ours is ever
- *   mistaken for a kube-apiserver's. If a master leaves a lease that it renewed last to another master at its address,
- *   its record also stays, as `withdrawn`, and expires after the lease.
+ *   mistaken for a kube-apiserver's.
  * - kube-apiservers list every lease. So a master that becomes unready or is withdrawn deletes its lease, unless
  *   another master at that address wants it. Its record alone then shows that it is alive. When it is ready again, it
  *   creates its lease again.
@@ -86,9 +82,7 @@ export class EtcdLeases implements MasterLeases {
   /** When a renewal last found the lease written by a process without a record. */
   #overtakenMs = Number.NEGATIVE_INFINITY
   #coHolderSeenMs = Number.NEGATIVE_INFINITY
-  /** The two keys of this master. */
   #own: { readonly lease: GuardedKey; readonly record: GuardedKey } | undefined
-  /** Whether this process has written its record before. */
   #hasWrittenRecord = false
   /** Whether the first write of this process replaced the record of an earlier life. */
   #isSuccessor = false
@@ -199,7 +193,7 @@ export class EtcdLeases implements MasterLeases {
     const beganMs = this.#options.clock.monotonicMs()
     const listed = hasLease(holder.state)
     this.#isReleased = !listed
-    // The list detects a kube-apiserver's lease at this address. The record then states it.
+    // The list detects a kube-apiserver's lease at this address, which the record then states.
     if (!listed && lease.last === undefined) await this.list(signal)
     let grants: Grants | undefined = await this.#grant(listed, RECORD_OUTLASTS_S, beganMs, signal)
     let before = lease.last
@@ -244,7 +238,8 @@ export class EtcdLeases implements MasterLeases {
 
   /**
    * Requests new grants after a conflict, if the old ones are no longer fresh. The old ones stay if that fails, or if
-   * the renewal has taken a whole TTL. So etcd, unlike kine, refuses its writes about two TTLs after it began.
+   * the renewal has taken a whole TTL. So etcd, unlike kine, refuses the writes of a renewal about two TTLs after it
+   * began.
    */
   async #grantAgain(before: Grants, signal: AbortSignal): Promise<Grants> {
     const { clock, ttlMs } = this.#options
@@ -272,7 +267,7 @@ export class EtcdLeases implements MasterLeases {
     if (isRepeated) this.#seeCoHolder(holder)
   }
 
-  /** While this master has no lease of its own, checks whether a read shows a kube-apiserver's lease in its place. */
+  /** While this master has no lease, finds out whether a read shows a kube-apiserver's lease in its place. */
   #findCoHolder(live: readonly MasterLease[], leases: readonly KeyValue[]): void {
     const { lease, record } = this.#own ?? {}
     const own = live.find(({ holder }) => holder?.coHolder && this.#keys.record(holder) === record?.key)?.holder
@@ -355,8 +350,8 @@ export class EtcdLeases implements MasterLeases {
   }
 
   /**
-   * Whether another master wants the lease of this address: on another host, or another life of this master, whose
-   * record has the same key.
+   * Whether another master wants the lease of this address: a master on another host, or another life of this master,
+   * whose record has the same key.
    */
   async #isHeldByOthers(holder: Holder, signal: AbortSignal): Promise<boolean> {
     const { items } = await this.#options.etcd.list(this.#keys.recordsOf(addressOf(holder)), { signal })

@@ -46,14 +46,13 @@ export interface UnusableValue {
 }
 
 /**
- * Whether a master in this state has a lease, so that other API servers list its address too. An unready or withdrawn
- * master has only its holder record, because a kube-apiserver lists every lease.
+ * Whether a master in this state has a lease. An unready or withdrawn master has only its holder record, because a
+ * kube-apiserver lists every lease.
  */
 export function hasLease(state: HolderState): boolean {
   return state === 'ready' || state === 'failing' || state === 'leaving'
 }
 
-/** Reads a stored holder record. */
 export function decodeRecord(value: Uint8Array): Holder | undefined {
   return decodeHolder(Buffer.from(value).toString())
 }
@@ -116,7 +115,6 @@ export function readSnapshot(
   return { live, unusable }
 }
 
-/** A record with the revision of its last write. */
 interface Recorded {
   readonly holder: Holder
   readonly modRevision: bigint
@@ -139,8 +137,8 @@ function besideOther({ holder }: Recorded): Holder {
 }
 
 /**
- * The address that a kube-apiserver lists for a stored lease, and the fault of the value. For a JSON value both are
- * undefined: it has no address, and that is no fault.
+ * The address that a kube-apiserver lists for a stored lease, and the fault of the value. Both are undefined for a JSON
+ * value, whose key names the address.
  */
 function readLease(
   keys: EtcdLeaseKeys,

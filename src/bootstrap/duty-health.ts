@@ -195,9 +195,8 @@ export interface SupervisedOptions {
 }
 
 /**
- * Does a duty, term after term, until the signal is aborted; never rejects. Terms handle failures of servers
- * themselves, so a failed term is a programming error. It is reported to `health`, and the next term begins after a
- * wait.
+ * Does a duty, term after term, until the signal is aborted; never rejects. Terms handle failures of servers, so a
+ * failed term is a programming error. It is reported to `health`, and the next term begins after a wait.
  */
 export async function supervised(
   { make, health, clock, random }: SupervisedOptions,

@@ -35,10 +35,7 @@ interface SuspendableDuty {
   resume(): void
 }
 
-/**
- * Suspends a duty while the server does not serve its resources. Logs each suspension and each resumption of a duty
- * that this process carries out.
- */
+/** Suspends a duty while the server does not serve its resources. Logs this only for duties that are on here. */
 export class DutySuspender {
   readonly #served: ServedResources | undefined
   readonly #logger: Logger

@@ -24,8 +24,7 @@ export interface DutySwitchOptions {
 
 /**
  * Starts one duty as soon as an answer of the server shows which duties the server does itself. Stops the duty, or lets
- * it only report, while the server does it. Starts it again once the answers have shown for a minute that the server
- * does not do it.
+ * it only report, while the server does it, and until its answers have shown for a minute that it does not.
  */
 export class DutySwitch {
   readonly #options: DutySwitchOptions

@@ -58,8 +58,7 @@ export interface MasterOptions {
   readonly workloads: WorkloadOptions
   readonly dryRun: boolean
   /**
-   * The name of the machine in the holder record. A restarted master has the same name as before; masters behind one
-   * address have different names.
+   * The name of the machine in the holder record: the same after a restart, another for each master behind one address.
    */
   readonly host: string
 }

@@ -30,10 +30,7 @@ import { availabilityByServer, PartAvailability, type ServersAvailability } from
 export interface Master {
   /** For hooks and health checks of the embedding program; see {@link Lifecycle}. */
   readonly lifecycle: Lifecycle
-  /**
-   * Runs until the signal is aborted, then leaves according to `onShutdown` and resolves. Rejects when something
-   * failed. Call it once.
-   */
+  /** Runs until the signal is aborted, then leaves according to `onShutdown`. Rejects after a failure. Call it once. */
   run(signal: AbortSignal): Promise<void>
   /**
    * Starts the master, as a post-start hook of an API server, instead of {@link run}. Resolves when the duties for
@@ -312,8 +309,7 @@ export function recordRefusals(
 /**
  * Resolves with `settled`. After the first ready answer, checks every `timeoutMs`, and rejects if the server then
  * refuses something that the start needs. Admission and RBAC refuse at first, until they are ready. A refusal that
- * lasts longer does not end by itself, and a program that only logs it would seem to work. An outage is not a refusal,
- * and only prolongs the wait.
+ * lasts longer does not end by itself, and a program that only logs it would seem to work. An outage is no refusal.
  */
 async function startedWithin(
   settled: Promise<void>,

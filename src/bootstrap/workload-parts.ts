@@ -31,8 +31,7 @@ import type { MasterOptions, SyncOptions } from './master-options.ts'
 const endpointsPause: WritePause = (addresses) => Math.min(20 * addresses, 1_000)
 
 /**
- * In the long run, at most about fifty slices of one Service are written in a second. Only a Service with many slices
- * that all change is slowed down.
+ * At most about fifty slices of one Service are written in a second. This slows only Services whose many slices change.
  */
 const slicesPause: WritePause = (slices) => 19.5 * slices
 

@@ -60,8 +60,7 @@ const REASON_WORDS: Readonly<Record<Absence, string>> = {
 }
 
 /**
- * Reports the changes of `default/kubernetes` in the log and by Events. Each master reports its own writes, so that
- * each change is reported once.
+ * Reports this master's own writes of `default/kubernetes` in the log and by Events, so each write is reported once.
  */
 export class Announcements {
   readonly #options: AnnouncementsOptions
@@ -77,8 +76,7 @@ export class Announcements {
   }
 
   /**
-   * Reports a write that succeeded, or whose answer was lost. A correction in a fight has no Event of its own: one was
-   * recorded when the fight began.
+   * Reports a write, also one whose answer was lost. A fight has one Event, from its start; its corrections have none.
    */
   written(write: Written): void {
     const { resource, found, stored, reasons, correction, error } = write
@@ -142,8 +140,8 @@ export class Announcements {
   }
 
   /**
-   * Detects writers that do not use this lease store: a kube-apiserver with its own reconciler, or an
-   * apiserver-bootstrap that lists addresses without a lease here and does not list this master.
+   * Detects writers with other leases: a kube-apiserver's own reconciler, or an apiserver-bootstrap that lists
+   * addresses without a lease here and does not list this master.
    */
   #noticeOthers({ found, stored, reasons, correction }: Written): void {
     const { fleet, address, clock, logger } = this.#options

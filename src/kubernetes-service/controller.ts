@@ -28,10 +28,7 @@ type Followed = Pick<FollowedObject<KubeObject>, 'run' | 'whenSynced' | 'readLiv
 /** While the members are unknown, everything that depends on them stays as found. */
 const unknownMembers: ServiceDemand = { settled: false, stack: 'as-found' }
 
-/**
- * The longest wait before a refused write is repeated: the list is in sync within two seconds after the permission is
- * granted.
- */
+/** The longest wait before a refused write is repeated, so that a new permission soon takes effect. */
 const REFUSED_MS = 1_500
 
 export interface KubernetesServiceOptions extends InformerContext {
@@ -57,8 +54,8 @@ export interface KubernetesServiceOptions extends InformerContext {
  * A watch may lose an event and continue. So each interval also reads the Service, the Endpoints and a slice live: at
  * most three requests, besides the read of the leases. Reconciliations never wait for these reads.
  *
- * The Service and the list have separate loops with separate back-off, because a refused or contested write of one must
- * not delay the other.
+ * The Service and the list have separate loops and back-off: a refused or contested write of one must not delay the
+ * other.
  */
 export class KubernetesServiceController {
   readonly #options: KubernetesServiceOptions

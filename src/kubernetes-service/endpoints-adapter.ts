@@ -25,9 +25,8 @@ export interface ListPlan {
   /** The addresses of the slice of the second family. Without any, there must be no such slice. */
   readonly secondAddresses: readonly string[]
   /**
-   * Whether the plan was made without leases. Each master then plans another list. So if the write of the Endpoints is
-   * refused, the slices do not follow the plan: the masters would overwrite each other's slices without end. @default
-   * false
+   * Whether the plan was made without leases, so that each master plans another list. If the write of the Endpoints is
+   * refused, the slices then stay: masters would overwrite each other's slices without end. @default false
    */
   readonly withoutLeases?: boolean | undefined
 }
@@ -139,18 +138,14 @@ export class EndpointsAdapter {
   }
 }
 
-/**
- * Whether a server refuses a write until its configuration is changed. `Invalid` is also the answer of a
- * ValidatingAdmissionPolicy.
- */
+/** Whether the server will refuse the same write again. A ValidatingAdmissionPolicy also answers `Invalid`. */
 export function isDenied(error: unknown): boolean {
   return isKubeError(error, 'Invalid') || (error instanceof RemoteError && error.nature === 'lasting')
 }
 
 /**
- * Whether the slices follow a plan although the Endpoints could not be written. A 500 counts too: a server with a
- * broken admission webhook answers it each time. (If the write happened nevertheless, the slices still equal the stored
- * Endpoints.)
+ * Whether the slices follow a plan although the Endpoints could not be written. A 500 counts too, because a server with
+ * a broken admission webhook answers it each time. If the write happened nevertheless, the slices are right.
  */
 function isRefusal(error: unknown): boolean {
   return isDenied(error) || (isKubeError(error, 'ServerError') && error.httpStatus === 500)

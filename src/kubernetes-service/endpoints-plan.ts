@@ -124,8 +124,7 @@ export function planEndpointSlice(
 
 /**
  * Decides what must change so that the second slice is as desired, or is removed if none is wanted. Pure. An existing
- * slice is removed only if it is evidently ours: it has only our label and no owner. A foreign slice of that name
- * stays.
+ * slice is removed only if it is evidently ours: it has only our label and no owner.
  */
 export function planSecondSlice(
   wanted: EndpointSlice | undefined,
@@ -226,8 +225,7 @@ function familyOf(ip: string): 4 | 6 {
 }
 
 /**
- * Whether the values are equal as JSON, in any order of fields. Usually their texts are equal, which is quicker to
- * check.
+ * Whether the values are equal as JSON, in any order of fields. The texts are compared first, because that is quick.
  */
 function sameValue(found: unknown, wanted: unknown): boolean {
   const text = JSON.stringify(wanted)

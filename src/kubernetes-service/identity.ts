@@ -67,10 +67,7 @@ export function unlistableReason(address: Address): string | undefined {
   return undefined
 }
 
-/**
- * Whether a text is an address in canonical form that can be listed. Cached: each reconciliation reads the same few
- * texts.
- */
+/** Whether a text is an address in canonical form that can be listed. Cached, because the same few texts recur. */
 export const isListable = memoize((text) => {
   const address = tryParseAddress(text)
   return address?.text === text && unlistableReason(address) === undefined

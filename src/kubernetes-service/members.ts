@@ -10,10 +10,7 @@ import {
 } from './leases/master-leases.ts'
 import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 
-/**
- * Whether the master of a lease serves. A lease without a holder record is a kube-apiserver's, which serves as long as
- * it renews its lease.
- */
+/** A lease without a holder record is a kube-apiserver's, which serves as long as it renews its lease. */
 export function isReady(lease: MasterLease): boolean {
   return lease.expirySuspected !== true && (lease.holder === undefined || lease.holder.state === 'ready')
 }
@@ -44,9 +41,8 @@ export function keepingPlaces(
 
 /**
  * The addresses for clients, sorted and without duplicates: all but the unready and the withdrawn masters, or, if no
- * master is ready, all but the withdrawn ones. A list of unready servers serves clients better than an empty one. Every
- * observer computes the same list from the same leases, so masters that become unready at the same moment cannot empty
- * it.
+ * master is ready, all but the withdrawn ones. For clients a list of unready servers is better than an empty one. Every
+ * observer computes the same list, so masters that become unready at the same moment cannot empty it.
  */
 export function listedAddresses(leases: readonly MasterLease[]): readonly string[] {
   return [...new Set(listedLeases(leases).map((lease) => lease.address))].sort()
@@ -133,8 +129,7 @@ export function masterKey(holder: Holder): string {
 
 /**
  * Whether every live master wants these ports; true without leases. A lease without a holder record states no ports, so
- * it prevents agreement. The ports change only when the last master wants the new ones, so masters do not fight during
- * a rolling change.
+ * it prevents agreement. The ports change only when the last master wants the new ones, so masters do not fight.
  */
 export function portsAgreed(leases: readonly MasterLease[], { securePort, nodePort }: HolderPorts): boolean {
   return leases.every(({ holder, expirySuspected }) => {
@@ -180,10 +175,7 @@ export function isOfLaterLife({ holder }: MasterLease, self: Holder, { began, no
   return holder.startedAt > began && holder.startedAt <= now
 }
 
-/**
- * `self`, with its start moved after that of every earlier life of this master that still has a lease: the host's clock
- * may have been set back since.
- */
+/** `self`, with a later start than the earlier lives of this master that have a lease. The clock may be set back. */
 export function startedAfter(leases: readonly MasterLease[], self: Holder, span: LifeSpan): Holder {
   const others = leases.filter((lease) => isHeldByAnotherLife(lease, self))
   const latest = others

@@ -38,10 +38,7 @@ export class ReadinessMonitor {
     return this.#state
   }
 
-  /**
-   * Whether the last probe found the server serving. With the gate `startup`, any answer counts after the first ready
-   * one.
-   */
+  /** Whether the last probe found the server serving. With the gate `startup` any answer counts once it was ready. */
   get serves(): boolean {
     return this.#serves
   }

@@ -28,10 +28,7 @@ export class ServiceWriter {
     this.#options = options
   }
 
-  /**
-   * Whether the cached Service needs no write now: it is in sync, or another writer keeps overwriting it, so that its
-   * correction must wait.
-   */
+  /** Whether the cached Service needs no write now: it is in sync, or its correction must wait. */
   isSatisfied(cached: Service | undefined, demand: ServiceDemand): boolean {
     return this.#options.writer.isSettled(services, this.#plan(cached, demand), cached)
   }

@@ -165,10 +165,7 @@ async function markAsWithdrawn(
   }
 }
 
-/**
- * Marks the master as one that does not serve. Resolves with whether it may leave: with `always`, or if another one
- * serves.
- */
+/** Marks the master as one that does not serve. Resolves with whether it may leave. */
 async function mayLeave(
   own: Holder,
   { leases, adapter, always, clock, intervalMs }: WithdrawOptions,
@@ -186,10 +183,7 @@ async function mayLeave(
   }
 }
 
-/**
- * The leases of the masters that count as alive. The API server may not answer, so Endpoints and their slice are read
- * only if a lease is `found`.
- */
+/** The API server may not answer, so the list is read only if a lease is `found`. */
 async function presentLeases(
   leases: MasterLeases,
   adapter: EndpointsAdapter,

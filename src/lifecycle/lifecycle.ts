@@ -148,9 +148,8 @@ export class Lifecycle {
   }
 
   /**
-   * Runs until `signal` is aborted, `shutdown` is called or something fails. Then it shuts down, and resolves, or
-   * rejects with the first failure, such as the rejection of a pre-shutdown hook. With an aborted signal nothing
-   * starts. A second call rejects.
+   * Runs until `signal` is aborted, `shutdown` is called or something fails. Then it shuts down, and rejects with the
+   * first failure, if any, even of a pre-shutdown hook. With an aborted signal nothing starts. A second call rejects.
    */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#state !== 'composing') throw new Error('a lifecycle runs once')
@@ -164,10 +163,7 @@ export class Lifecycle {
     if (this.#failure !== undefined) throw this.#failure
   }
 
-  /**
-   * Begins the shutdown, if it has not begun. Every call returns the same promise, which resolves when the shutdown is
-   * over and never rejects.
-   */
+  /** Begins the shutdown. Every call returns the same promise, which resolves after the shutdown and never rejects. */
   shutdown(): Promise<void> {
     if (this.#shutdown === undefined) {
       // Set first, because `#shutDown` may cause another call.

@@ -14,10 +14,7 @@ export function readyConditionOf({ status }: ServiceCidr): Condition | undefined
   return status?.conditions?.find(({ type }) => type === 'Ready')
 }
 
-/**
- * The body of the server-side apply that gives the ServiceCIDR of this name a condition Ready. `now` is RFC 3339 in
- * whole seconds.
- */
+/** The body of the server-side apply that sets the condition Ready. `now` is RFC 3339 in whole seconds. */
 export function readyConditionBody(name: string, condition: ReadyCondition, now: string): unknown {
   return {
     apiVersion: apiVersionOf(serviceCidrs),

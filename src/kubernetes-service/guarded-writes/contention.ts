@@ -26,7 +26,7 @@ export type Contention =
     }
 
 /**
- * - `undone`: a live read finds that another writer has overwritten the object.
+ * - `undone`: another writer has overwritten the object.
  * - `corrected`: the overwrite was corrected.
  * - `written`: the object was written for another reason, such as a new list of masters.
  * - `in-sync`: the object is as desired.

@@ -26,10 +26,7 @@ import {
 
 interface ForeignOverwritesOptions extends ContentionReportsOptions {
   readonly clock: Clock
-  /**
-   * The longest wait between two corrections: the reconcile interval. With its default, 10 s as in upstream, we are
-   * never slower than upstream.
-   */
+  /** The longest wait between two corrections: the reconcile interval. With 10 s we are never slower than upstream. */
   readonly intervalMs: number
 }
 
@@ -108,10 +105,7 @@ export class ForeignOverwrites {
     track.found = undefined
   }
 
-  /**
-   * Whether a difference in the cache must be left alone for now. `wanted` is undefined if the object `found` must not
-   * exist.
-   */
+  /** Whether a difference in the cache must stay for now. `wanted`: undefined if `found` must not exist. */
   isWaiting(resource: Resource<KubeObject>, wanted: KubeObject | undefined, found: KubeObject | undefined): boolean {
     const track = this.#track(resource, wanted ?? found)
     if (track.contention.phase === 'calm' || !this.#isCorrection(track, wanted)) return false

@@ -40,8 +40,7 @@ const BELIEVED_TTL = { leastMs: 1_000, mostMs: 60_000, mostOwn: 20 }
 /** How many Leases are read, the oldest ones: no EndpointSlice holds more addresses. */
 const MAX_MASTERS = 1_000
 /**
- * The limit of reads that are caused by the end of a Lease, or by a change of one other than a renewal: `burst` at
- * once, and `qps` a second.
+ * The limit of reads after changes other than renewals, and after the end of a Lease: `burst` at once, `qps` a second.
  */
 const CHANGES = { burst: 30, qps: 4 }
 

@@ -22,10 +22,7 @@ export const HOLDER_STATES = ['ready', 'failing', 'unready', 'leaving', 'withdra
 /** A {@link Holder.reason}: only the server's own etcd fails. */
 export const OWN_ETCD = 'own-etcd'
 
-/**
- * The holder of a lease. Its fields distinguish two masters behind one address, and the present from the former holder
- * of a reused address.
- */
+/** The holder of a lease. Its fields distinguish masters behind one address, and the owners of a reused address. */
 export interface Holder {
   /** Random for each start of the program. */
   readonly instanceId: string
@@ -43,10 +40,7 @@ export interface Holder {
   readonly departure?: string | undefined
   /** Why its API server does not serve, with `failing` and `unready`: {@link OWN_ETCD}, or the result of its probe. */
   readonly reason?: string | undefined
-  /**
-   * The departures of other masters that this master has read and confirms, because its own server has since answered
-   * that it is ready.
-   */
+  /** The departures of other masters that this master confirms. Its own server has since answered that it is ready. */
   readonly confirms?: readonly string[] | undefined
   /** Whether a kube-apiserver also renews the lease of this address. Only the store `etcd` detects and sets this. */
   readonly coHolder?: boolean | undefined
@@ -86,9 +80,8 @@ export interface MasterLease {
    */
   readonly lapsed?: boolean | undefined
   /**
-   * True for a lease with a suspected expiry: reads no longer show it, perhaps only because nobody could renew. Set by
-   * the reader, never by a store: see `fleetAfterRead`. Its address stays in the list but is not added, and no master
-   * leaves because of it.
+   * True for a lease with a suspected expiry. Its address stays in the list but is not added, and no master leaves
+   * because of it. Set by `fleetAfterRead`, never by a store.
    */
   readonly expirySuspected?: boolean | undefined
 }
@@ -121,14 +114,12 @@ export interface MasterLeases {
   list(signal: AbortSignal): Promise<readonly MasterLease[]>
   /**
    * Creates or renews this holder's lease for one TTL. Rejects with {@link LeaseWithdrawn} when another process has
-   * withdrawn this instance, which then must not announce itself again. The lease of a later life of the same master
-   * stays unchanged.
+   * withdrawn this instance. The lease of a later life of the same master stays unchanged.
    */
   update(holder: Holder, signal: AbortSignal): Promise<void>
   /**
-   * Writes the holder record beside its lease without changing when the lease ends. Does nothing if there is no lease,
-   * or if it belongs to another life of this master, earlier or later; rejects with {@link LeaseWithdrawn} as
-   * {@link update} does.
+   * Writes the holder record beside its lease without changing when the lease ends. Does nothing without a lease, or if
+   * it belongs to another life of this master. Rejects with {@link LeaseWithdrawn} as {@link update} does.
    */
   mark(holder: Holder, signal: AbortSignal): Promise<void>
   /** Removes this holder's lease, if there is one. A lease that another instance has taken over stays. */
@@ -161,7 +152,7 @@ export function isOfAnotherLife(stored: Holder | undefined, { instanceId }: Hold
  * Whether the stored lease belongs to a later life of the same master, so that `holder` must not renew it. While both
  * lives overlap, the earlier one must neither take the lease back nor remove it.
  *
- * Throws {@link LeaseWithdrawn} when the record belongs to `holder`'s own instance and is marked as withdrawn.
+ * Throws {@link LeaseWithdrawn} when the record is of `holder`'s own instance and withdrawn, but `holder` is not.
  */
 export function yieldsTo(stored: Holder | undefined, holder: Holder): boolean {
   // A foreign record in this master's place is overwritten.

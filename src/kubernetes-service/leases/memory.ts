@@ -57,10 +57,7 @@ export class MemoryLeaseRegistry {
     if (this.#entries.delete(key)) this.#notify()
   }
 
-  /**
-   * Calls `onChange` whenever a lease appears or disappears, or its holder record changes, until the returned function
-   * is called.
-   */
+  /** Calls `onChange` when a lease appears or ends, or its record changes, until the returned function is called. */
   subscribe(onChange: () => void): () => void {
     this.#watchers.add(onChange)
     this.#scheduleExpiry()

@@ -97,8 +97,7 @@ export class EtcdLeaseInspector implements LeaseInspector {
   }
 
   async inspect(signal: AbortSignal): Promise<readonly InspectedLease[]> {
-    // Records are written before their leases and read after them, so that the lease of a master that is just starting
-    // is read with its record.
+    // Records are written before their leases. We read them after the leases, so that no lease seems to have no record.
     const leases = await this.#etcd.list(this.#keys.leases, { signal })
     const records = (await this.#etcd.list(this.#keys.records, { signal })).items.map((stored) => this.#record(stored))
     const leased = leases.items.map((main): Found => {

@@ -31,8 +31,7 @@ export const unknownFleet: FleetFacts = {
  * A lease that was in the last read and is missing now may have expired because nobody could renew: the store accepts
  * no writes, or all servers hang. So the facts retain it with a suspected expiry until this master has renewed its own
  * lease, and a later read does not show the missing lease either. Masters that announced their departure left on
- * purpose, so their leases are not retained. This master's own lease is retained too, because this process lives and is
- * about to renew it.
+ * purpose, so their leases are not retained. This master's own lease is retained, because this process is alive.
  */
 export function fleetAfterRead(
   before: Pick<Membership, 'fleet' | 'self' | 'lease'>,

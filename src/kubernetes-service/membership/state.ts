@@ -128,7 +128,7 @@ export interface ServerFacts {
    */
   readonly readySinceAtMs: number | undefined
   /**
-   * When the server's last failure may have begun, minus what still counts of the failure before it (see
+   * When the server's last failure may have begun, moved back by the part of the earlier failure that still counts (see
    * `stillCountedMs`). Undefined before the first failure, observed or assumed.
    */
   readonly failedAtMs: number | undefined

@@ -60,9 +60,8 @@ export function startMembership(self: Holder): Membership {
 }
 
 /**
- * The next actions of one master. `nowMs` is on the monotonic clock. Pure, so that the explorer in test/model and the
- * runner call the same function. An input first changes the state; the actions then follow from the whole state, not
- * from the input.
+ * The next actions of a master. An input first changes the state; the actions then follow from the whole state, not
+ * from the input. `nowMs` is on the monotonic clock. Pure: the explorer in test/model and the runner share it.
  */
 export function step(before: Membership, input: MembershipInput, nowMs: number, timings: MembershipTimings): Step {
   const effects: MembershipEffect[] = []
@@ -141,8 +140,7 @@ function nextStarting(state: Membership, turn: Turn): Membership {
 
 /**
  * Creates the lease once the server is ready. If an earlier life of this master has a live lease, continues that lease
- * as soon as the server answers, ready or not: a restart of the sidecar alone removes no address. The usual rules for a
- * listed master then apply.
+ * as soon as the server answers, ready or not: a restart of the sidecar alone removes no address.
  */
 function nextJoining(state: Membership, sinceAtMs: number, turn: Turn): Membership {
   const { nowMs, timings, effects } = turn
@@ -281,7 +279,7 @@ function reasonOf({ failsByEtcd, readiness }: Membership['server']): string | un
 }
 
 /**
- * When a master probes its unhealthy server, because the gate `startup` makes no regular probes. A master without a
+ * When a master itself probes its unhealthy server: the gate `startup` makes no regular probes. A master without a
  * lease probes sooner, because it waits for the answer.
  */
 function nextProbeAtMs(state: Membership, now: Now): number {

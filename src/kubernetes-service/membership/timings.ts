@@ -67,22 +67,20 @@ const PROBE_TIMEOUT_MS = 3_000
 const SERVER_RECOVERY_MS = 10_000
 /**
  * How far apart servers that failed together may recover: the first must not conclude that only the others fail. After
- * an outage of 20 s kube-apiservers recovered at most 4.2 s apart. After a longer outage they are further apart: the
+ * an outage of 20 s kube-apiservers recovered at most 4.2 s apart. After a longer one they are further apart: the
  * back-off of each server's etcd client (gRPC) grows by a factor of 1.6 with a jitter of 20 %, so the last recovers up
- * to 0.6 × 1.2 = 0.72 of the outage later; 0.8 leaves a margin. After outages of 27 to 46 s kube-apiservers were ready
- * 1.7 to 29.9 s after their etcd.
+ * to 0.6 × 1.2 = 0.72 of the outage later; 0.8 leaves a margin. After 27 to 46 s without etcd they were ready 1.7 to
+ * 29.9 s after etcd.
  */
 export const SERVERS_APART = { confirmAfterMs: 7_000, confirmShare: 0.8 } as const
 /**
- * A longer failure counts as this long, in milliseconds. Its share of 0.8, 144 s, is the longest back-off of gRPC: two
- * minutes plus a fifth.
+ * A longer failure counts as this long: its share of 0.8, 144 s, is gRPC's longest back-off, two minutes plus a fifth.
  */
 const FAILED_MOST_MS = 180_000
 
 export function membershipTimings(settings: TimingSettings): MembershipTimings {
   const { leaseTtlMs: ttlMs, reconcileIntervalMs: intervalMs, readinessProbePeriodMs: probePeriodMs } = settings
-  // The remaining time of a lease when its renewal is due. Two failed attempts with their pauses, and a third attempt
-  // that succeeds, must fit into it.
+  // The rest of a lease whose renewal is due: two failed attempts, their pauses and a third attempt must fit into it.
   const budgetMs = ttlMs - intervalMs
   const retryMs = Math.min(250, Math.floor(budgetMs / 20))
   const leavingMs = Math.max(2 * intervalMs, 6_000)
@@ -115,8 +113,8 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
 }
 
 /**
- * How long a master must have served before it confirms that another may leave because of unreadiness, if its own
- * server had failed for `failedMs` before. Pure.
+ * How long a master must serve before it confirms a departure because of unreadiness, after a failure of `failedMs`.
+ * Pure.
  */
 export function confirmationAfterMs(
   failedMs: number,

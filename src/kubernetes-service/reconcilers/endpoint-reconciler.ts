@@ -10,10 +10,7 @@ export type ReconcilePorts = boolean | 'agreed'
 
 export type Departure = 'left' | 'last-one'
 
-/**
- * The objects of `default/kubernetes`, read or watched. Watched objects may be old, but suffice to decide that nothing
- * needs to change.
- */
+/** The objects of `default/kubernetes`. Watched ones may be old, but suffice to decide that nothing needs to change. */
 export interface ObservedEndpoints {
   readonly endpoints: Endpoints | undefined
   readonly slice: EndpointSlice | undefined
@@ -29,29 +26,22 @@ export interface ObservedEndpoints {
  * After a permanent refusal, a change shortens that delay, but not below a quarter of a second.
  */
 export interface ListReconciler {
-  /**
-   * Announces this master, at the address `ip`, and reconciles the Endpoints and their slice. `ports`: those that this
-   * master wants.
-   */
+  /** Announces this master, whose address is `ip`, and reconciles the Endpoints and their slice. */
   reconcileEndpoints(
     ip: Address,
     ports: readonly EndpointPort[],
     reconcilePorts: ReconcilePorts,
     signal: AbortSignal,
   ): Promise<void>
-  /**
-   * Whether the reconciler would change nothing, according to a cache. Left out: every reconciliation calls
-   * {@link reconcileEndpoints}.
-   */
+  /** Whether the cached objects need no change. Left out: every reconciliation calls {@link reconcileEndpoints}. */
   isSatisfied?(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean
   /** Reads the members from the store, for {@link isSatisfied}, {@link portsAgreed} and {@link isDualStack}. */
   refreshMembers?(signal: AbortSignal): Promise<void>
   /** Whether all members are known to want the same ports. Left out: true. */
   portsAgreed?(): boolean
   /**
-   * Whether every member has an address of each family, so that the Service may have two families; undefined when that
-   * is unknown. Left out: always unknown. While it is unknown the Service's families stay as found. `observed` is from
-   * the watches.
+   * Whether every member has an address of each family, so that the Service may have two families. Undefined when that
+   * is unknown: the Service's families then stay as found. Left out: always unknown. `observed` is from the watches.
    */
   isDualStack?(observed: ObservedEndpoints): boolean | undefined
 }

@@ -97,8 +97,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   }
 
   /**
-   * Reads the list and begins a new interval: a place that others have taken may be claimed now, and the corrections
-   * are counted from zero.
+   * Reads the list and begins a new interval, in which a taken place may be claimed, and corrections count from zero.
    */
   async refreshMembers(signal: AbortSignal): Promise<void> {
     const { address, count, logger } = this.#options
@@ -182,8 +181,7 @@ export interface MasterCountObservation extends Pick<EndpointsObservation, 'curr
 }
 
 /**
- * Decides what must change so that Endpoints `default/kubernetes` list this master among at most `count` addresses.
- * Pure.
+ * Decides what must change so that Endpoints list this master among at most `count` addresses. Pure.
  *
  * The plan does not know which masters live. As far as it is allowed, it adds this master if it is missing. If there
  * are then too many addresses, it removes those that follow this master's own in the sorted order of their texts, which

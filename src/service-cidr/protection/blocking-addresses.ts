@@ -27,8 +27,8 @@ interface Entry {
  * The IPAddresses that block each ServiceCIDR under deletion: without it they would be in no ServiceCIDR.
  *
  * All IPAddresses, perhaps a million, are read when a deletion begins, and again when the ServiceCIDRs that overlap it
- * change. Between these reads, a change of an IPAddress costs a few comparisons. While no ServiceCIDR is being deleted,
- * such a change costs nothing.
+ * change. Otherwise a change of an IPAddress costs a few comparisons, and nothing while no ServiceCIDR is being
+ * deleted.
  */
 export class BlockingAddresses {
   readonly #ipAddresses: Pick<Store<IpAddress>, 'list'>

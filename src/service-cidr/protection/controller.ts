@@ -15,10 +15,7 @@ import { BlockingAddresses, blockingTest } from './blocking-addresses.ts'
 import { overlapping } from './coverage.ts'
 import { type ProtectionAction, planProtection } from './protection-plan.ts'
 
-/**
- * The field manager of the condition, and the source of the Events: upstream's name, so that both controllers own the
- * same field.
- */
+/** The field manager of the condition, and the source of the Events: upstream's name, to own the same field. */
 export const SERVICE_CIDR_CONTROLLER = 'service-cidr-controller'
 
 /** How many ServiceCIDRs may be worked on at the same time; as in kube-controller-manager. */

@@ -52,8 +52,7 @@ export interface EtcdLeasesOptions {
 
 /**
  * Leases at the keys of kube-apiserver's own, `<prefix>/masterleases/<ip>`, so that these masters and kube-apiservers
- * are one fleet. Beside each lease is a holder record, `<prefix>/apiserver-bootstrap/holders/<ip>/<host>`, which a
- * kube-apiserver does not write.
+ * are one fleet. Beside each lease of ours is a holder record, `<prefix>/apiserver-bootstrap/holders/<ip>/<host>`.
  *
  * - Every write compares the revision of the last read or write; a steady renewal reads nothing. A lease that cannot be
  *   encoded without loss (JSON, unknown fields in odd places) is renewed with the bytes that it has. An unreadable
@@ -65,12 +64,10 @@ export interface EtcdLeasesOptions {
  *   creates its lease again.
  * - If a process without a record also renews a master's lease, it is a kube-apiserver at the same address whose
  *   reconciler is on, and the lease is left to it. The record states this for the next life of this master. As long as
- *   the kube-apiserver renews that lease, the other masters list the address too, even if the record there says
- *   `unready`.
+ *   the kube-apiserver renews that lease, the other masters list the address even if the record says `unready`.
  * - A new host at the address of a dead one takes its lease over at once. Until the old record expires, one or three
  *   seconds after the dead master's lease would have, both hosts are reported. The address stays listed.
- * - The store expires leases that are not renewed, even while it accepts no writes. The readers decide whether the
- *   master is gone.
+ * - The store expires leases even while it accepts no renewals. The readers decide whether a master is gone.
  *
  * Upstream: pkg/controlplane/reconcilers/lease.go.
  */
@@ -119,8 +116,8 @@ export class EtcdLeases implements MasterLeases {
       if (isOfAnotherLife(before, holder) || this.#yields(before, holder)) return
       const isBack = holder.state === 'ready' || holder.state === 'failing'
       if (isBack && before !== undefined && !hasLease(before.state)) return this.update(holder, signal)
-      // The record keeps its expiry, because it stays attached to its etcd lease. (On kine the record's TTL starts
-      // again; the lease's does not.)
+      // The record stays attached to its etcd lease, so its expiry stays too. (On kine the TTL of the record starts
+      // again.)
       if (await this.#replace(record, holder, stored, signal)) break
     }
     if (!hasLease(holder.state)) await this.#release(holder, signal)
@@ -238,8 +235,7 @@ export class EtcdLeases implements MasterLeases {
 
   /**
    * Requests new grants after a conflict, if the old ones are no longer fresh. The old ones stay if that fails, or if
-   * the renewal has taken a whole TTL. So etcd, unlike kine, refuses the writes of a renewal about two TTLs after it
-   * began.
+   * the renewal began a TTL ago. So etcd, unlike kine, refuses the writes of a renewal about two TTLs after its start.
    */
   async #grantAgain(before: Grants, signal: AbortSignal): Promise<Grants> {
     const { clock, ttlMs } = this.#options
@@ -349,10 +345,7 @@ export class EtcdLeases implements MasterLeases {
     }
   }
 
-  /**
-   * Whether another master wants the lease of this address: a master on another host, or another life of this master,
-   * whose record has the same key.
-   */
+  /** Whether another master wants the lease of this address: on another host, or another life of this master. */
   async #isHeldByOthers(holder: Holder, signal: AbortSignal): Promise<boolean> {
     const { items } = await this.#options.etcd.list(this.#keys.recordsOf(addressOf(holder)), { signal })
     return items

@@ -1,6 +1,6 @@
 import type { Gauge } from '../telemetry/metrics.ts'
 
-/** Shows in a gauge which duties this process performs; none that is suspended. */
+/** Shows in a gauge which duties this process performs. A suspended duty is not performed. */
 export class ActiveDuties {
   readonly #gauge: Gauge<'duty'>
   readonly #values = new Map<string, 0 | 1>()

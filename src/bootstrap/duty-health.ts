@@ -88,7 +88,7 @@ export class DutyHealth {
     return this.#settled.promise
   }
 
-  /** As {@link settled}, but resolves also when the duty is degraded: it may then take long. */
+  /** As {@link settled}, but resolves also when the duty is degraded: success may then take long. */
   get known(): Promise<void> {
     return this.#known.promise
   }

@@ -14,7 +14,7 @@ import {
 
 export type EndpointsAction =
   | ObjectAction<Endpoints>
-  /** There is no address to list: the store is more likely at fault than all masters are dead. */
+  /** There is no address to list. A fault of the store is more likely than the death of all masters. */
   | { readonly type: 'refuse' }
 
 export interface EndpointsObservation {

@@ -40,7 +40,7 @@ interface Seen {
 }
 
 const STATES: readonly Seen['state'][] = [...HOLDER_STATES, 'foreign', 'suspected-expiry']
-/** How many addresses to remember, including those that are gone, to report why. */
+/** How many addresses to remember, so that reports can state why one is gone. */
 const MAX_REMEMBERED = 256
 
 /** The fleet as one master knows it, for metrics and Events: which masters live, which are gone, since when and why. */

@@ -37,7 +37,7 @@ const NAME_PREFIX = 'apiserver-bootstrap-'
  * minutes of a placeholder (docs/lease-stores.md).
  */
 const BELIEVED_TTL = { leastMs: 1_000, mostMs: 60_000, mostOwn: 20 }
-/** How many Leases are read, the oldest ones: no EndpointSlice holds more addresses. */
+/** Only this many Leases are read, the oldest ones: an EndpointSlice holds no more addresses. */
 const MAX_MASTERS = 1_000
 /**
  * The limit of reads after changes other than renewals, and after the end of a Lease: `burst` at once, `qps` a second.

@@ -95,14 +95,14 @@ export class EndpointsController implements WorkloadController {
     const key = keyOfObject(object)
     this.#tracker.observed(key)
     this.#queue.caughtUp(key)
-    // If the answer to their creation was lost, the sync after the Service's deletion did not know these Endpoints.
+    // The sync after the Service's deletion did not know these Endpoints if the answer to their creation was lost.
     const isLate = change.type === 'added' && this.#services.store.at(key) === undefined && isMadeFromPods(object)
     if (change.type === 'deleted' || isLate) this.#queue.add(key)
   }
 
   /**
-   * Queues the Endpoints of Services that were deleted while no controller ran. All others are queued with their
-   * Services, except the locks of leader elections.
+   * Queues the Endpoints of Services that were deleted while no controller ran. Leaves out the locks of leader
+   * elections.
    */
   #addLeftovers(): void {
     for (const { metadata } of this.#endpoints.store.list()) {
@@ -127,7 +127,7 @@ export class EndpointsController implements WorkloadController {
       return
     }
     if (!hasEndpoints(service)) {
-      // The Service has replaced a deleted one, whose Pods these Endpoints would list for ever.
+      // The Service has replaced a deleted one. These Endpoints would list the Pods of the deleted Service for ever.
       const isLeftover = current !== undefined && this.#deleted.has(key) && isMadeFromPods(current)
       if (isLeftover) await this.#deleteLeftover(key, current, signal)
       this.#deleted.delete(key)
@@ -154,7 +154,10 @@ export class EndpointsController implements WorkloadController {
     this.#pacing.written(key, nowMs, countAddresses(action.endpoints.subsets ?? []))
   }
 
-  /** Whether a Service that is missing from the copy is gone from the server too. If not, its event queues it again. */
+  /**
+   * Whether a Service that is missing from the copy is gone from the server too. If it exists, its event queues the
+   * key.
+   */
   async #isGone(key: string, signal: AbortSignal): Promise<boolean> {
     const ref = refOfKey(key)
     const live = await ifFound(this.#options.api.get(services, ref, { signal }))

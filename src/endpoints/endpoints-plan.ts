@@ -10,18 +10,15 @@ import { type Labels, sameLabels } from '../workloads/selector-index.ts'
 import { type EndpointSubset, repackSubsets, sameSubsets, subsetOf } from './subsets.ts'
 import { wantedSubsets } from './wanted-subsets.ts'
 
-/** What must be done to the Endpoints of a Service. */
 export type EndpointsAction =
   | { readonly type: 'none' }
   | { readonly type: 'create'; readonly endpoints: Endpoints }
   /** The whole object, with the resourceVersion that it replaces. */
   | { readonly type: 'update'; readonly endpoints: Endpoints }
-  /** Deletes exactly this object. */
   | { readonly type: 'delete'; readonly endpoints: Endpoints }
 
-/** The inputs of a plan for Endpoints. */
 interface EndpointsObservation {
-  /** Undefined if it was deleted. */
+  /** Undefined if the Service was deleted. */
   readonly service: Service | undefined
   /** The Pods that the Service selects, in any order. */
   readonly pods: readonly Pod[]
@@ -34,9 +31,9 @@ interface EndpointsObservation {
  * Decides what must change so that the Endpoints of a Service list its Pods.
  *
  * Pure and idempotent: once a plan is carried out, the next is `none`. Results equal those of upstream's Endpoints
- * controller (`syncService` in pkg/controller/endpoint/endpoints_controller.go), except that unchanged Endpoints are
- * never written: upstream writes them in each sync if they are over capacity, or if the Service has a label that the
- * controller sets.
+ * controller (`syncService` in pkg/controller/endpoint/endpoints_controller.go), with one exception: unchanged
+ * Endpoints are never written. Upstream writes them in each sync if they are over capacity, or if the Service has a
+ * label that the controller sets.
  */
 export function planEndpoints({ service, pods, current, triggerTime }: EndpointsObservation): EndpointsAction {
   if (service === undefined) return current === undefined ? { type: 'none' } : { type: 'delete', endpoints: current }
@@ -60,18 +57,17 @@ export function planEndpoints({ service, pods, current, triggerTime }: Endpoints
   return { type: current === undefined ? 'create' : 'update', endpoints }
 }
 
-/** Whether this controller makes the Endpoints of a Service: the Service has a selector and is not an ExternalName. */
+/** Whether this controller makes the Endpoints of a Service. */
 export function hasEndpoints({ spec }: Service): boolean {
   return spec?.type !== 'ExternalName' && spec?.selector !== undefined && spec.selector !== null
 }
 
-/** The Endpoints with the label of this controller, unless they have the label already, whatever its value. */
+/** Adds the label of this controller, unless the Endpoints have that label with any value. */
 export function withManager(endpoints: Endpoints): Endpoints {
   const { metadata } = endpoints
   return { ...endpoints, metadata: { ...metadata, labels: { [managedBy]: endpointController, ...metadata?.labels } } }
 }
 
-/** Whether these Endpoints have the label of this controller, and all their addresses are of Pods. */
 export function isMadeFromPods({ metadata, subsets }: Endpoints): boolean {
   if (metadata?.labels?.[managedBy] !== endpointController) return false
   return (subsets ?? []).every(({ addresses, notReadyAddresses }) =>
@@ -83,8 +79,8 @@ function isInSync(current: Endpoints, service: Service, subsets: readonly Endpoi
   const annotation = current.metadata?.annotations?.[overCapacity]
   if (annotation !== (cut ? truncated : undefined) || !labelsAreInSync(current, service)) return false
   if (sameSubsets(current.subsets, subsets)) return true
-  // Another writer may have packed the subsets differently. After truncation, that would list different addresses, so
-  // only equal packing counts.
+  // Another writer may have packed the same addresses differently. If the list is truncated, only equal packing counts,
+  // because truncation of another packing retains other addresses.
   return !cut && sameSubsets(repackSubsets(current.subsets), subsets)
 }
 
@@ -94,7 +90,6 @@ function newEndpointsOf({ metadata }: Service): Endpoints {
   return { metadata: { name: metadata?.name ?? '', namespace: metadata?.namespace ?? '' } }
 }
 
-/** The object with new contents; its other fields stay. */
 function endpointsWith(
   base: Endpoints,
   labels: Texts,
@@ -117,26 +112,20 @@ function presentOf(texts: Readonly<Record<string, string | undefined>>): Texts |
   return present.length === 0 ? undefined : Object.fromEntries(present)
 }
 
-/** The label of Endpoints that names the controller that manages them. */
 const managedBy = 'endpoints.kubernetes.io/managed-by'
-/**
- * The value that kube-controller-manager writes. This controller writes the same, because readers conclude from it that
- * the Service has a selector.
- */
+/** kube-controller-manager's value, because readers conclude from this value that the Service has a selector. */
 const endpointController = 'endpoint-controller'
-/** The label of Endpoints whose Service has no ClusterIP. */
 const headless = 'service.kubernetes.io/headless'
 
-/** The desired labels of a Service's Endpoints: those of the Service, and the two that this controller sets. */
 function wantedLabels(service: Service): Labels {
   const { [headless]: _, ...labels } = service.metadata?.labels ?? {}
   return { ...labels, ...(hasClusterIp(service) ? {} : { [headless]: '' }), [managedBy]: endpointController }
 }
 
 /**
- * Whether the labels of Endpoints are in sync (upstream's `labelsCorrectForEndpoints`). The label `headless` does not
- * count: it is corrected with the next other change. If the Service itself has `headless` or `managedBy`, all labels
- * are compared; upstream writes the Endpoints of such a Service in each sync.
+ * Whether the labels of Endpoints are in sync (upstream's `labelsCorrectForEndpoints`). A wrong label `headless` alone
+ * causes no write. If the Service itself has `headless` or `managedBy`, all labels are compared; upstream writes the
+ * Endpoints of such a Service in each sync.
  */
 function labelsAreInSync(endpoints: Endpoints, service: Service): boolean {
   const labels = endpoints.metadata?.labels ?? {}
@@ -152,14 +141,12 @@ function labelsAreInSync(endpoints: Endpoints, service: Service): boolean {
   return Object.keys(own).length === copied
 }
 
-/** The most addresses that Endpoints list. Upstream: `maxCapacity`. */
+/** Upstream: `maxCapacity`. */
 const MAX_ADDRESSES = 1_000
 
-/** The annotation of Endpoints that do not list all addresses. */
 const overCapacity = 'endpoints.kubernetes.io/over-capacity'
 const truncated = 'truncated'
 
-/** The number of addresses in the subsets, ready or not. */
 export function countAddresses(subsets: readonly EndpointSubset[]): number {
   return total(subsets, 'addresses') + total(subsets, 'notReadyAddresses')
 }

@@ -12,7 +12,6 @@ interface EndpointsWriterOptions {
   readonly clock: Clock
   readonly events: EventSink
   readonly tracker: EndpointsTracker
-  /** The informer's copy. */
   readonly copy: Store<Endpoints>
 }
 
@@ -107,7 +106,7 @@ export class EndpointsWriter {
   }
 }
 
-/** Whether the namespace is terminating. Then nothing can be created in it, and the Service will be deleted too. */
+/** In a terminating namespace nothing can be created, and the Service will be deleted too. */
 function isNamespaceTerminating(error: KubeError): boolean {
   const causes = error.status?.details?.causes ?? []
   return error.code === 'Forbidden' && causes.some(({ reason }) => reason === 'NamespaceTerminating')
@@ -119,7 +118,6 @@ function isNamespaceTerminating(error: KubeError): boolean {
  */
 const CREATED_UNSEEN_MS = 10_000
 
-/** The last write of an object by this process, with the fields that show whether a copy is older. */
 type LastWrite = { readonly atMs: number } & (
   | { readonly type: 'created'; readonly endpoints: Endpoints }
   | { readonly type: 'replaced'; readonly resourceVersion: string | undefined }
@@ -131,8 +129,8 @@ type LastWrite = { readonly atMs: number } & (
  * `staleEndpointsTracker` remembers updates. This one also remembers creations and deletions, which saves requests that
  * the server would refuse.
  *
- * The copy counts as current although it does not show the write, {@link UNSEEN_MS} after the write (for a creation,
- * {@link CREATED_UNSEEN_MS}), or as soon as it comes from a list that was requested after the write.
+ * A copy that does not show the write counts as current in two cases: {@link UNSEEN_MS} have passed since the write
+ * (for a creation, {@link CREATED_UNSEEN_MS}), or the copy comes from a list that was requested after the write.
  */
 export class EndpointsTracker {
   readonly #writes = new Map<string, LastWrite>()
@@ -144,7 +142,6 @@ export class EndpointsTracker {
     this.#writes.set(keyOfObject(before), { type: 'replaced', resourceVersion, atMs: nowMs })
   }
 
-  /** Records a creation, with the answer of the server. */
   created(key: string, { metadata }: Endpoints, nowMs: number): void {
     const { namespace, name, uid } = metadata ?? {}
     const identity = { namespace, name, uid } as NonNullable<Endpoints['metadata']>
@@ -186,7 +183,7 @@ export class EndpointsTracker {
     return true
   }
 
-  /** Whether this process has deleted `current`, as far as it knows. */
+  /** Whether this process has deleted `current`, and the copy does not show that yet. */
   isDeleted(key: string, current: Endpoints | undefined, nowMs: number): boolean {
     return this.#writes.get(key)?.type === 'deleted' && this.isStale(key, current, nowMs)
   }
@@ -216,7 +213,6 @@ export class EndpointsTracker {
     return keys
   }
 
-  /** Forgets an object that is gone. */
   delete(key: string): void {
     this.#writes.delete(key)
   }

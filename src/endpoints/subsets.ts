@@ -81,8 +81,8 @@ export function compareEndpointAddresses(a: EndpointAddress, b: EndpointAddress)
 /**
  * The ports in the order in which kube-controller-manager writes them: by the hash of their Go form.
  *
- * Upstream accepts any stored order. The hash is reproduced because truncation depends on the order of subsets, and so
- * that a change to or from kube-controller-manager rewrites nothing.
+ * Upstream accepts any stored order. We reproduce the hash for two reasons: truncation depends on the order of subsets,
+ * and a switch to or from kube-controller-manager must rewrite nothing.
  */
 export function portsInOrder(ports: readonly EndpointPort[]): readonly EndpointPort[] {
   return inHashOrder(ports, (port) => `(v1.EndpointPort)${portText(port)}`)
@@ -159,8 +159,8 @@ const lastOrders = new WeakMap<Service, readonly number[]>()
 /**
  * The indexes of the addresses in listing order. Indexes of undefined addresses may be anywhere.
  *
- * Returns the last order for the Service again if the addresses are still sorted in it. They mostly are, because one
- * Pod changes at a time. That saves the sorting of thousands of addresses, which is most of the work of a sync.
+ * If the addresses are still sorted in the last order for the Service, returns that order. Usually they are, because
+ * one Pod changes at a time. This saves the sorting of thousands of addresses, which is most of the work of a sync.
  */
 export function listedOrder(service: Service, addresses: Addresses): readonly number[] {
   const last = lastOrders.get(service)
@@ -192,8 +192,8 @@ type Offers = Map<EndpointAddress, boolean>
 /**
  * Brings subsets into their canonical form: each port is paired with each of its addresses, then the ports that have
  * the same addresses in the same state are grouped, all in order (upstream's `RepackSubsets`). An address is identified
- * by its IP and the uid of its Pod; one that is both ready and not ready for a port is not ready. Idempotent, except
- * for ports with an `appProtocol`, and for ports with the number 0, which servers refuse.
+ * by its IP and the uid of its Pod. An address that is both ready and not ready for a port counts as not ready.
+ * Idempotent, except for ports with an `appProtocol`, and for ports with the number 0, which servers refuse.
  */
 export function repackSubsets(subsets: List<EndpointSubset>): readonly EndpointSubset[] {
   const only = subsets?.length === 1 ? subsets[0] : undefined
@@ -253,7 +253,6 @@ function areDistinct(ports: readonly EndpointPort[]): boolean {
   return new Set(ports.map((port) => portKey(port, ''))).size === ports.length
 }
 
-/** A port, or none, and the addresses that offer it. */
 interface Offered {
   readonly port: EndpointPort | undefined
   readonly offers: Offers

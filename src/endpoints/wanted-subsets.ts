@@ -72,7 +72,7 @@ function classesOf(service: Service, pods: readonly Pod[], ports: readonly Servi
   return [...classes.values()]
 }
 
-/** The addresses of the Pods, undefined for those that are not endpoints. */
+/** One entry for each Pod; undefined if the Pod is no endpoint, or has no address of the family. */
 function addressesOf(
   service: Service,
   pods: readonly Pod[],
@@ -98,7 +98,6 @@ function classOf(pod: Pod, ports: readonly ServicePort[], classes: Map<string, P
   return own
 }
 
-/** Ports that the same classes offer. */
 interface PortGroup {
   readonly classes: readonly PodClass[]
   readonly ports: EndpointPort[]
@@ -157,7 +156,7 @@ export function addressFor(service: Service, pod: Pod): EndpointAddress | undefi
 
 /**
  * The family of the addresses that a Service lists: the first of its `ipFamilies`, else the family of its ClusterIP.
- * Undefined if it has neither. Each Pod is then listed with an address of the family of its own first address.
+ * Undefined if the Service has neither: each Pod is then listed with an address of the family of its own first address.
  */
 function familyOf(service: Service): IpFamily | undefined {
   const { ipFamilies, clusterIP } = service.spec ?? {}
@@ -167,7 +166,6 @@ function familyOf(service: Service): IpFamily | undefined {
   return familyOfText(clusterIP)
 }
 
-/** The family of a Pod's own first address. */
 function familyOfPod(pod: Pod): IpFamily {
   return familyOfText(pod.status?.podIP ?? '')
 }

@@ -279,7 +279,6 @@ export class EndpointSliceController implements WorkloadController {
   }
 }
 
-/** Whether this controller manages slices for a Service: only with a selector, and not for type ExternalName. */
 function hasSelector(service: Service): boolean {
   const { type, selector } = service.spec ?? {}
   return type !== 'ExternalName' && selector !== undefined && selector !== null

@@ -11,8 +11,8 @@ export interface DesiredEndpointsOptions {
 }
 
 /**
- * The endpoints that have the same ports, by the names of their Pods. A group may be empty, because a Pod creates one
- * even if it is left out or has no address of the family.
+ * The endpoints that have the same ports, by the names of their Pods. A group may be empty: a Pod that is left out, or
+ * has no address of the family, still creates its group.
  */
 interface DesiredGroup {
   readonly ports: readonly EndpointPort[]
@@ -108,7 +108,6 @@ export class SyncFailure extends Error {
   }
 }
 
-/** The error for a Pod that the sync of a Service left out. */
 export function leftOutError(serviceKey: string, { pod, node }: LeftOutPod): Error {
   return new Error(`skipping Pod ${pod} for Service ${serviceKey}: Node ${node} Not Found`)
 }

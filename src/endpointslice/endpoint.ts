@@ -9,7 +9,6 @@ type ObjectReference = NonNullable<Endpoint['targetRef']>
 
 export const zoneLabel = 'topology.kubernetes.io/zone'
 
-/** The zone of a Node, by its label; undefined if it has none. */
 export function zoneOf(node: Node | undefined): string | undefined {
   return node?.metadata?.labels?.[zoneLabel] || undefined
 }

@@ -87,7 +87,7 @@ export class NodeWatch {
     this.#trigger.fire('changed')
   }
 
-  /** The keys of the Services that have an endpoint on one of these Nodes with another zone than the Node has. */
+  /** The keys of the Services that have an endpoint on one of these Nodes whose zone is not the Node's. */
   *#inFormerZones(names: ReadonlySet<string>): Iterable<string> {
     const { nodes, slices } = this.#options
     for (const [key, own] of slices.entries()) {
@@ -134,7 +134,6 @@ export class AwaitedNodes {
     }
   }
 
-  /** The keys of the Services that wait for a Node. */
   waitingFor(node: string): readonly string[] {
     return [...(this.#servicesByNode.get(node) ?? [])]
   }

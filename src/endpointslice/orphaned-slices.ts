@@ -71,9 +71,7 @@ export interface OrphanedSlicesOptions {
   readonly writer: SliceWriter
 }
 
-/**
- * Deletes the slices of deleted Services, which upstream leaves to the garbage collector of kube-controller-manager.
- */
+/** Deletes the slices of deleted Services. Upstream leaves this to the garbage collector of kube-controller-manager. */
 export class OrphanedSlices {
   readonly #options: OrphanedSlicesOptions
   /** When each orphan was first found, by the key of the Service, then by the uid of the slice. */
@@ -84,7 +82,7 @@ export class OrphanedSlices {
   }
 
   /**
-   * Deletes the slices that have been orphans for the grace period, if a live read of the Service confirms it. Each
+   * Deletes the slices that have been orphans for the grace period, if a live read of the Service confirms that. Each
    * deletion is guarded by the uid and the resourceVersion of the slice. Returns the number of milliseconds after which
    * to call this again; undefined if no grace period is running.
    * @throws KubeError for a failed request.

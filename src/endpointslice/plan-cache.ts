@@ -8,7 +8,6 @@ interface MemoryInput extends DesiredEndpointsOptions {
   readonly nodesVersion: number
 }
 
-/** The cached state of an address type. */
 interface Remembered {
   readonly desired: DesiredEndpoints
   /** The slices in sync whose ports have this key. */
@@ -24,7 +23,7 @@ interface Known extends Remembered {
 
 /**
  * The results of the last plan for a Service. With them the next plan checks only what has changed since. They do not
- * alter its result.
+ * alter the result of that plan.
  */
 export class SlicesMemory {
   readonly #known = new Map<AddressType, Known>()
@@ -125,7 +124,6 @@ export class InSyncSlices {
     return this.#pods.has(slice)
   }
 
-  /** Whether one of these slices holds the endpoint of a Pod. */
   holds(pod: string): boolean {
     return this.#homes.has(pod)
   }
@@ -142,7 +140,6 @@ export class InSyncSlices {
     if (home !== undefined) this.#unsettle(home)
   }
 
-  /** Forgets all slices except these. */
   retain(slices: readonly EndpointSlice[]): void {
     const present = new Set(slices)
     for (const slice of this.#pods.keys()) if (!present.has(slice)) this.#unsettle(slice)

@@ -3,14 +3,12 @@ import { lastChangeTriggerTime } from '../workloads/pod-rules.ts'
 import type { Endpoint } from './endpoint.ts'
 import { type AddressType, type EndpointPort, inHashOrder, type Labels } from './slice.ts'
 
-/** One write of a slice. */
 export type SliceAction =
   | { readonly type: 'create'; readonly slice: EndpointSlice }
   /** Guarded by the resourceVersion of the slice that it replaces. */
   | { readonly type: 'update'; readonly slice: EndpointSlice }
   | { readonly type: 'delete'; readonly slice: EndpointSlice }
 
-/** The desired writes for the slices of one address type of a Service. */
 interface WantedWrites {
   readonly service: Service
   readonly create: readonly EndpointSlice[]
@@ -98,7 +96,6 @@ function asSent(slice: EndpointSlice, time: string | undefined): EndpointSlice {
 
 const subdomain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
 
-/** The content of a slice. */
 interface SliceContent {
   readonly addressType: AddressType
   readonly labels: Labels

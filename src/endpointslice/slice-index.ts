@@ -31,7 +31,6 @@ export class ServiceSlices {
     })
   }
 
-  /** Whether a slice belongs to the controller. */
   manages(slice: EndpointSlice): boolean {
     return slice.metadata?.labels?.[managedByLabel] === this.#managedBy
   }
@@ -53,7 +52,7 @@ export class ServiceSlices {
 
   /**
    * Checks that `slices`, the copy of a Service's slices, has the recent writes of this process.
-   * @throws StaleCacheError if it does not. Before that, it restarts the informer if the watch is dead.
+   * @throws StaleCacheError if a write is missing; before that, restarts the informer if the watch is dead.
    */
   requireCurrent(serviceKey: string, slices: readonly EndpointSlice[], tracker: SliceTracker): void {
     if (!tracker.isStale(serviceKey, slices)) return

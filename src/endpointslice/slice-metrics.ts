@@ -86,7 +86,6 @@ export class EndpointSliceMetrics {
     for (const key of [...this.#distributionOf.keys()]) this.#distribute(key, undefined)
   }
 
-  /** Counts a sync of a Service by its result. */
   synced(result: 'success' | 'stale' | 'error'): void {
     this.#syncs.add({ result })
   }
@@ -101,7 +100,6 @@ export class EndpointSliceMetrics {
     this.#distribute(key, trafficDistribution)
   }
 
-  /** Counts a successful write of a slice. */
   changed(operation: 'create' | 'update' | 'delete'): void {
     this.#changes.add({ operation })
   }
@@ -111,7 +109,6 @@ export class EndpointSliceMetrics {
     this.#changedPerSync.observe({ topology, traffic_distribution: trafficDistribution ?? '' }, slices)
   }
 
-  /** Forgets a Service that is gone. */
   deleteService(key: string): void {
     this.#totals.set(key, undefined)
     this.#distribute(key, undefined)
@@ -154,7 +151,6 @@ export interface Totals {
 
 const zero: Totals = { endpoints: 0, slices: 0, desiredSlices: 0 }
 
-/** The totals of each Service, and their sum. */
 export class ServiceTotals {
   readonly #services = new Map<string, Totals>()
   #sum = zero

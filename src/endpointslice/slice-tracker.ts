@@ -5,7 +5,6 @@ import { serviceKeyOf } from './slice.ts'
 
 const DELETION_EXPECTED = -1
 
-/** The resourceVersion of an object. */
 interface Versioned {
   readonly metadata: { readonly resourceVersion?: string | undefined }
 }
@@ -121,7 +120,6 @@ export class SliceTracker {
     return generation === undefined || generation === DELETION_EXPECTED
   }
 
-  /** Forgets the slices of a Service that is gone. */
   deleteService(serviceKey: string): void {
     this.#generations.delete(serviceKey)
   }
@@ -182,7 +180,6 @@ function generationOf(slice: EndpointSlice): number {
 
 interface SliceChangesOptions {
   readonly tracker: SliceTracker
-  /** Whether a slice belongs to the controller. */
   readonly manages: (slice: EndpointSlice) => boolean
   /** Called with the key of each Service whose slices another client has changed. */
   readonly queue: (serviceKey: string) => void

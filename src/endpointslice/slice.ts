@@ -41,10 +41,8 @@ export interface HintedSlices {
 
 export type Labels = Readonly<Record<string, string>>
 
-/** The label that names the Service of a slice. */
 export const serviceNameLabel = 'kubernetes.io/service-name'
 
-/** The label that names the controller of a slice. */
 export const managedByLabel = 'endpointslice.kubernetes.io/managed-by'
 
 /** The label, without a value, of slices whose Service has no ClusterIP. */
@@ -84,8 +82,8 @@ function isReserved(key: string): boolean {
 }
 
 /**
- * The address types of a Service's slices: its `ipFamilies`. Without these, as on very old servers, it is the family of
- * the ClusterIP; without a ClusterIP, both families (upstream's `getAddressTypesForService`).
+ * The address types of a Service's slices: its `ipFamilies`. A Service without `ipFamilies`, as on very old servers,
+ * has the family of its ClusterIP, or without a ClusterIP both families (upstream's `getAddressTypesForService`).
  */
 export function addressTypesOf(service: Service): readonly AddressType[] {
   const { ipFamilies, clusterIP } = service.spec ?? {}

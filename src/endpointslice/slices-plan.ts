@@ -21,7 +21,6 @@ export const managedByController = 'endpointslice-controller.k8s.io'
 
 export interface SlicesInput {
   readonly service: Service
-  /** The Pods that the Service selects. */
   readonly pods: readonly Pod[]
   readonly nodeOf: (name: string) => Node | undefined
   /** The controller's slices that name the Service, except those that are being deleted. */
@@ -41,7 +40,6 @@ export interface Packing {
   readonly slices: number
 }
 
-/** The actions for the slices of one address type. */
 export interface AddressTypePlan {
   readonly addressType: AddressType
   /** Creations, then updates, then deletions, to be carried out by `SliceWriter.execute`. */
@@ -187,13 +185,11 @@ export interface PortGroup {
   /** The endpoints by the names of their Pods, which are all in the Service's namespace. */
   readonly desired: ReadonlyMap<string, Endpoint>
   readonly maxEndpointsPerSlice: number
-  /** The desired labels of the slices. */
   readonly labels: Labels
   /**
    * The slices that are known to be in sync. The plan does not compare their endpoints again, and updates this cache.
    */
   readonly settled?: InSyncSlices | undefined
-  /** Creates a new slice of the group. */
   readonly make: (endpoints: readonly Endpoint[]) => EndpointSlice
 }
 
@@ -203,11 +199,10 @@ interface PortGroupPlan {
   readonly remove: readonly EndpointSlice[]
   /** How many desired endpoints were in no slice. */
   readonly added: number
-  /** How many endpoints in slices were not desired, or were duplicates. */
   readonly removed: number
 }
 
-/** An update of a slice. If `labels` is undefined, the labels stay. */
+/** If `labels` is undefined, the labels stay. */
 interface Draft {
   readonly slice: EndpointSlice
   readonly endpoints: Endpoint[]
@@ -300,7 +295,6 @@ function sliceToFill(slices: readonly EndpointSlice[], endpoints: number, max: n
   return closest
 }
 
-/** The slice as it is to be written. Its other fields stay the same. */
 function written({ slice, endpoints, labels }: Draft): EndpointSlice {
   return labels === undefined
     ? { ...slice, endpoints }

@@ -13,7 +13,7 @@ import type { EtcdEndpoint } from './options.ts'
 
 /** How long each stage may take, in milliseconds. */
 export interface ConnectionTimes {
-  /** How long opening may take, until the server's first HTTP/2 frame arrives; TCP and TLS are included. */
+  /** From the start of TCP, through TLS, to the server's first HTTP/2 frame. */
   readonly connectMs: number
   /** After this long without an answer to a request the server is pinged. */
   readonly pingAfterMs: number
@@ -45,7 +45,10 @@ interface Timer {
   readonly cancel: Cancel
 }
 
-/** How much longer to wait for the answer to a ping, in milliseconds: it may have arrived without being read. */
+/**
+ * How much longer to wait for the answer to a ping, in milliseconds: after a pause of this process, an answer may have
+ * arrived that was not read yet.
+ */
 const PONG_GRACE_MS = 200
 
 const noTimer: Timer = { kind: 'none', dueMs: 0, cancel() {} }
@@ -132,8 +135,8 @@ export class EtcdConnection {
   }
 
   /**
-   * Whether the connection accepts further requests: not after the server has begun to close it. Node ends such a
-   * connection with its last stream.
+   * Whether the connection accepts further requests. It does not once the server has begun to close it. Node ends such
+   * a connection with its last stream.
    */
   get usable(): boolean {
     return this.#failure === undefined && !this.#session.closed && !this.#session.destroyed
@@ -194,8 +197,8 @@ export class EtcdConnection {
   }
 
   /**
-   * Checks within `delayMs` whether the server has been silent for too long. While a ping is unanswered, its timer
-   * decides instead.
+   * Checks within `delayMs` whether the server has been silent for too long. While a ping is unanswered, the timer of
+   * that ping decides.
    */
   #check(delayMs: number): void {
     const { kind, dueMs } = this.#timer
@@ -217,7 +220,6 @@ export class EtcdConnection {
     this.#pingedMs = this.#clock.monotonicMs()
     this.#forgiven = false
     const give = (): void => this.#end(lost('no response to a ping from the server'))
-    // Waits a little longer: after a pause of this process, the answer may have arrived without having been read.
     this.#arm('pong', pongMs, () => this.#arm('pong', PONG_GRACE_MS, give))
     this.#session.ping((error: Error | null) => {
       if (error !== null || this.#failure !== undefined) return
@@ -229,7 +231,6 @@ export class EtcdConnection {
     })
   }
 
-  /** Replaces the timer; there is only one at a time. */
   #arm(kind: Timer['kind'], delayMs: number, callback: () => void): void {
     this.#timer.cancel()
     const cancel = this.#clock.schedule(delayMs, () => {

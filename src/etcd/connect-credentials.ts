@@ -32,7 +32,6 @@ export interface TlsMaterial {
   readonly clientCertificate: string
 }
 
-/** The contents of the files. */
 interface Loaded {
   readonly ca: string
   readonly cert: string
@@ -40,7 +39,7 @@ interface Loaded {
   readonly context: SecureContext
 }
 
-/** How often the files are read at most while a connection is in use, in milliseconds. */
+/** The shortest time between two readings of the files while a connection is in use, in milliseconds. */
 const REREAD_MS = 60_000
 /** How long a connection waits for a reading that hangs, if an earlier reading succeeded, in milliseconds. */
 const PATIENCE_MS = 1_000
@@ -55,9 +54,11 @@ export class EtcdCredentials {
   readonly #files: CredentialFiles
   readonly #options: EtcdCredentialsOptions
   #readAtMs = Number.NEGATIVE_INFINITY
-  /** The last files that could be used. */
   #last: Loaded | undefined
-  /** The reading that is under way: one, because a file that hangs takes one of the few threads of this process. */
+  /**
+   * The reading that is under way. There is one at most, because a file that hangs occupies one of the few threads of
+   * this process.
+   */
   #reading: { readonly result: Promise<Loaded>; readonly sinceMs: number } | undefined
   #isFailing = false
 
@@ -131,7 +132,7 @@ export class EtcdCredentials {
 
   async #read(): Promise<Loaded> {
     const { cafile, certfile, keyfile } = this.#files
-    // One after the other, so that a file that is missing does not end the reading while another one hangs.
+    // One after the other: a missing file must not end the reading while another file still hangs.
     const ca = await pemIn(cafile)
     const cert = await pemIn(certfile)
     const key = await pemIn(keyfile)

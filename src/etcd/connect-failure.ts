@@ -103,7 +103,7 @@ function answerOf(error: ConnectError): readonly [EtcdErrorCode, string, Trait] 
   return [code, words, trait]
 }
 
-/** Reasons beside those of {@link socketReason}, which only gRPC connections and Unix sockets have. */
+/** Reasons that only gRPC connections and Unix sockets have, beside those of {@link socketReason}. */
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such socket',
   EACCES: 'permission denied for the socket',

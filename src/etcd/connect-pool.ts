@@ -32,7 +32,6 @@ export interface PoolOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly times: ConnectionTimes
-  /** How long one server may take to answer one request, in milliseconds. */
   readonly requestTimeoutMs: number
 }
 
@@ -146,7 +145,7 @@ export class EndpointPool {
 
   /**
    * The endpoints, beginning with the one to try first. An endpoint whose open connection turns out to be broken comes
-   * once more at the end, with a new connection. That is sufficient after a restart of the only server.
+   * once more at the end, with a new connection. That suffices after a restart of the only server.
    */
   *#inTurn(): Generator<Member> {
     const first = this.#first
@@ -191,7 +190,7 @@ export class EndpointPool {
     this.#left = error
   }
 
-  /** Logs that another endpoint answers than before. Single failures are not logged. */
+  /** Logs if another endpoint answers than before. Single failures are not logged. */
   #answered(member: Member): void {
     if (this.#members[this.#first] !== member || this.#serving === member) return
     if (this.#serving !== undefined) {

@@ -23,7 +23,6 @@ const pauses = { firstMs: 100, maxMs: 3_000, jitter: 'full' } as const
 /** If a watch lasted this long before it broke, in milliseconds, the back-off is reset. */
 const PROVEN_MS = 5_000
 
-/** An open watch on one server. */
 interface OpenWatch {
   readonly server: Server
   readonly responses: AsyncIterator<WatchResponse>

@@ -1,6 +1,5 @@
 import { type FailureNature, RemoteError } from '../runtime/errors.ts'
 
-/** A key and its value. */
 export interface KeyValue {
   readonly key: string
   readonly value: Uint8Array
@@ -16,7 +15,6 @@ export interface PrefixSnapshot {
   readonly items: readonly KeyValue[]
 }
 
-/** An etcd lease. */
 export interface LeaseGrant {
   readonly id: bigint
   /** More than requested if the store's minimum is longer: etcd's is one and a half times its election timeout. */
@@ -72,11 +70,9 @@ export interface EtcdKv {
    * neither again.
    */
   watch(prefix: string, options: WatchOptions): Promise<void>
-  /** Closes all connections. */
   close(): Promise<void>
 }
 
-/** What happened to a key. */
 export interface KeyChange {
   readonly type: 'created' | 'modified' | 'deleted'
   readonly key: string
@@ -84,7 +80,6 @@ export interface KeyChange {
   readonly value: Uint8Array
   /** The value before; undefined for `created`, and if the store no longer has it. */
   readonly previousValue: Uint8Array | undefined
-  /** The store's revision of this change. */
   readonly modRevision: bigint
 }
 

@@ -18,7 +18,10 @@ export interface MemoryEtcdOptions {
    * lease sets the time of that key alone; and the remaining time of a lease is not available. @default 'etcd'
    */
   readonly flavour?: 'etcd' | 'kine' | undefined
-  /** The interval between the times at which leases expire, in milliseconds; 0: they expire at once. @default 0 */
+  /**
+   * The interval between the times at which leases expire, in milliseconds; 0: each lease expires when its TTL has
+   * passed. @default 0
+   */
   readonly expiryStepMs?: number | undefined
   /** One of the times at which leases expire, in milliseconds on the store's clock. @default 0 */
   readonly expiryPhaseMs?: number | undefined
@@ -77,7 +80,7 @@ export class MemoryEtcd {
     return this.#history.revision
   }
 
-  /** A client of this store. There may be any number. */
+  /** There may be any number of clients. */
   client(): EtcdKv {
     const closing = new AbortController()
     const turn = async (signal: AbortSignal): Promise<void> => {
@@ -209,7 +212,6 @@ export class MemoryEtcd {
     return this.#terms.get(this.#flavour === 'kine' ? key : lease)
   }
 
-  /** The end of a term that begins now. */
   #endOf(seconds: number): number {
     const endMs = this.#clock.monotonicMs() + seconds * 1000
     this.#nothingBeforeMs = Math.min(this.#nothingBeforeMs, endMs)

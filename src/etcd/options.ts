@@ -76,7 +76,6 @@ export interface EtcdEndpoint {
 /** Matches a host with or without scheme and port. Messages quote no other text, because it may contain a password. */
 const isAddress = /^(?:[a-z]+:\/\/)?(?:[\w.-]+|\[[\da-f:.]*\]?)(?::\d{0,5})?\/?$/i
 
-/** An endpoint or prefix that cannot be used. */
 class EtcdEndpointError extends Error {
   override readonly name = 'EtcdEndpointError'
   readonly code = 'InvalidEtcdEndpoint'

@@ -31,14 +31,12 @@ export function keyText(key: Uint8Array): string {
   return decoder.decode(key)
 }
 
-/** What a put stores. */
 interface Stored {
   readonly value: Uint8Array
   /** The etcd lease to attach the key to, 0n for none. */
   readonly lease: bigint
 }
 
-/** Reads the newest state of one key. */
 export function getRequest(key: Uint8Array): RangeInit {
   return { key, limit: 1n }
 }
@@ -103,8 +101,8 @@ function range(key: Uint8Array): OpInit {
 }
 
 /**
- * How many failed writes are remembered. An earlier one cannot happen any more, because the etcd lease to which it
- * attaches the key has ended by then.
+ * How many failed writes are remembered. An earlier write cannot happen any more, because the etcd lease that it uses
+ * has ended by then.
  */
 const MAX_UNANSWERED = 256
 
@@ -144,7 +142,6 @@ export class GuardedKey {
     this.#last = undefined
   }
 
-  /** Reads the key from the store; undefined if it does not exist. */
   read(signal: AbortSignal): Promise<KeyValue | undefined> {
     return this.#etcd.get(this.key, signal)
   }

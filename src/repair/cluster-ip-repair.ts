@@ -42,8 +42,8 @@ interface ClusterIpRepairOptions {
 
 /**
  * Repairs the allocations of ClusterIPs: the IPAddress objects if the server serves them, and the bitmaps if the server
- * serves no IPAddresses or is seen to use bitmaps too. Servers from 1.31 to 1.34 write both. For them the repair of
- * the bitmaps finds leaked bits, which upstream misses.
+ * serves no IPAddresses or is seen to use bitmaps too. Servers from 1.31 to 1.34 may write both, by their feature
+ * gates. For them the repair of the bitmaps finds leaked bits, which upstream misses.
  */
 export class ClusterIpRepair implements Repair {
   readonly #options: ClusterIpRepairOptions
@@ -122,8 +122,8 @@ export class ClusterIpRepair implements Repair {
   }
 
   /**
-   * Whether the bitmaps must be repaired; undefined while that is unknown. If the registry cannot be read: the
-   * milliseconds to wait before the next attempt.
+   * Whether the bitmaps must be repaired; undefined while that is unknown. A number: the registry cannot be read, and
+   * the next attempt is due after that many milliseconds.
    */
   async #need(signal: AbortSignal): Promise<'needed' | 'if used' | 'unneeded' | number | undefined> {
     const { ipAddresses, registry, clock, availability } = this.#options
@@ -163,7 +163,7 @@ interface BitmapUseOptions {
 
 /**
  * Detects whether a server that serves IPAddresses also writes the bitmaps of ClusterIPs, as servers from 1.31 to 1.34
- * do. An existing bitmap proves nothing: an upgraded cluster still has the bitmap of its old servers, which newer
+ * may do. An existing bitmap proves nothing: an upgraded cluster still has the bitmap of its old servers, which newer
  * servers neither read nor write. A server that uses the bitmap sets a bit for each new Service.
  */
 export class BitmapUse {
@@ -232,8 +232,8 @@ export class BitmapUse {
   }
 
   /**
-   * Records in `here` that a Service, or the bitmap, got an address. `there` has the recent addresses of the other one:
-   * if it also has this address, the server uses the bitmap.
+   * Records in `here` that a Service, or the bitmap, got an address. `there` has the recent addresses of the other of
+   * these two. If the address is in both, the server uses the bitmap.
    */
   #note(ip: string, here: Recent, there: Recent): void {
     const nowMs = this.#options.clock.monotonicMs()

@@ -106,10 +106,7 @@ export class RangeReader {
     }
   }
 
-  /**
-   * The findings that report these numbers as not allocated. Takes their holders from the informer's copies of
-   * Services.
-   */
+  /** As {@link LiveNumbers.findings}, but from the informer's copies of the Services. */
   notAllocated(numbers: Bitmap): Promise<readonly Finding[]> {
     return this.#notAllocated(this.#options.services.store.list(), numbers, false)
   }
@@ -137,7 +134,6 @@ export class RangeReader {
   }
 }
 
-/** Each Service once. */
 function refsOf(services: readonly Service[]): readonly ObjectRef[] {
   return [...new Set(services)].map(({ metadata }) => ({ namespace: metadata?.namespace, name: metadata?.name ?? '' }))
 }

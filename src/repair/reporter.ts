@@ -9,7 +9,6 @@ import type { Counter, Gauge, Metrics } from '../telemetry/metrics.ts'
 /** The kind of a finding, as in the label `type` of upstream's metrics. */
 export type FindingType = 'leak' | 'repair' | 'outOfRange' | 'duplicate' | 'unknown' | 'invalid'
 
-/** One fault of an allocation. */
 export interface Finding {
   readonly type: FindingType
   /** Upstream's event reason: `ClusterIPNotAllocated`, `PortOutOfRange`. */
@@ -75,7 +74,6 @@ const upstream = {
   },
 } as const
 
-/** The metrics of one repair. */
 export class RepairMetrics {
   readonly #kind: RepairKind
   readonly #clock: Clock
@@ -136,12 +134,10 @@ export class RepairMetrics {
     this.#repairs.add({ repair: this.#kind, reason })
   }
 
-  /** A full pass succeeded. */
   passed(): void {
     this.#lastPassMs = this.#clock.monotonicMs()
   }
 
-  /** A pass failed. */
   failed(): void {
     this.#failures.add({})
   }

@@ -16,7 +16,7 @@ import {
 export interface FleetTruth {
   /** True time, from any origin. */
   readonly nowMs: number
-  /** All masters that may be listed, including dead ones. Each call must pass the same objects. */
+  /** Including dead masters. Each call must pass the same objects. */
   readonly members: readonly MemberState[]
   /** Whether no lease can expire, because the lease store is down, or no master reaches it. */
   readonly leasesCannotExpire: boolean
@@ -31,12 +31,10 @@ export interface FleetObservations {
   readonly objects?: readonly ObservedObjects[]
 }
 
-/** A violation of an invariant. */
 export interface Violation {
   readonly atMs: number
   /** The invariant's name: its sentence is in `invariants`. */
   readonly invariant: string
-  /** How the invariant is broken, in words. */
   readonly detail: string
 }
 
@@ -163,9 +161,9 @@ export class FleetChecker {
   }
 
   /**
-   * Whether our masters retain addresses with a suspected expiry, because etcd is full and accepts no writes. False if
-   * a master is frozen, was cut off when etcd became full, or has started since: such a master knows no address to
-   * retain. False also if an object was damaged since, and in a fleet with a kube-apiserver.
+   * Whether our masters retain addresses with a suspected expiry, because etcd is full. False if a master is frozen,
+   * was cut off when etcd became full, or has started since: such a master knows no address to retain. False also if an
+   * object was damaged since, and in a fleet with a kube-apiserver.
    */
   #isExpirySuspected(nowMs: number, members: readonly MemberState[]): boolean {
     const full = members.some(({ storeFull }) => storeFull)

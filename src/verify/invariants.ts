@@ -24,9 +24,7 @@ import {
 
 /** A condition that a fleet must meet at each moment. */
 export interface Invariant {
-  /** The condition as one sentence for people. */
   readonly sentence: string
-  /** The breaches at this moment. */
   readonly broken: (moment: Moment) => readonly Breach[]
 }
 

@@ -33,7 +33,6 @@ const RESTATED_MS = 3_500
 /** A master that left this long ago no longer affects the others, in milliseconds. */
 const LONG_GONE_MS = 60_000
 
-/** Lists that are empty while a master lives. */
 export function emptyLists({ listings, histories }: Moment): readonly Breach[] {
   return listings
     .filter(({ listing: { addresses = [], atMs, byDamage, by } }) => {
@@ -206,7 +205,6 @@ function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
   })
 }
 
-/** Masters that leave because of unreadiness, while no other master is ready either. */
 function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
   return listings.flatMap((successor) => {
     const { listing } = successor
@@ -215,7 +213,7 @@ function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
     if (addresses.length === 0 || listing.addresses?.length === 0) return []
     const gone = histories.filter(({ address }) => addresses.includes(address))
     const stay = histories.filter(({ address }) => listing.addresses?.includes(address))
-    // If the messages of a master are slow, the others learn late that it is unready, and it learns late about them.
+    // If a master's messages are slow, it learns late that others are unready, and they learn late that it is unready.
     const statedMs = Math.max(
       ...stay.map(
         ({ readiness: { cleanlyUnreadySinceMs = Number.POSITIVE_INFINITY }, lagMs }) => cleanlyUnreadySinceMs + lagMs,
@@ -247,19 +245,19 @@ function isPossibleMaster(address: string, { listing }: Successor, { histories, 
   return listing.atMs - unrenewed.untilMs <= suspicionMs(writer.ttlMs)
 }
 
-/** Whether another of our masters did not see this one die, and so gives it time to renew its lease. */
+/** Whether another of our masters did not see this master die, and so still gives it time to renew its lease. */
 function isSuspected({ goneSinceMs = 0, ttlMs }: MemberHistory, { histories, bounds }: Moment, atMs: number): boolean {
   return histories.some((other) => {
     const { kind, startedAtMs, healthySinceMs = Number.NEGATIVE_INFINITY, cutOffUntilMs } = other
     if (kind === 'kube-apiserver' || startedAtMs > goneSinceMs) return false
-    // A master without a ready server manages the list too: for it, only its last disconnection counts.
+    // A master without a ready server manages the list too. For such a master only the last disconnection counts.
     const seesSinceMs = Math.max(healthySinceMs, cutOffUntilMs)
     const graceMs = suspicionMs(Math.max(ttlMs, other.ttlMs)) + bounds.removalMarginMs
     return seesSinceMs > goneSinceMs && atMs - seesSinceMs <= graceMs
   })
 }
 
-/** Whether the master is healthy and has had time to publish its state. A kube-apiserver does so once per interval. */
+/** Whether the master is healthy and has had time to publish that. A kube-apiserver publishes once per interval. */
 function isKnownToServe(history: MemberHistory, atMs: number): boolean {
   const { kind, readiness, watchingSinceMs = Number.POSITIVE_INFINITY } = history
   if (kind === 'kube-apiserver') return history.isSettled(atMs)
@@ -279,11 +277,10 @@ function seemsToLive({ state, healthySinceMs = 0 }: MemberHistory, atMs: number)
 const LEAVING_MS = 1_000
 /**
  * An unready master leaves within this time plus `removalMarginMs` and {@link departureLagMs}, in milliseconds: three
- * seconds of unreadiness, two until it reads the others' records, and one period of the probes.
+ * seconds of unreadiness, two until the master reads the others' records, and one period of the probes.
  */
 const UNREADY_MS = 6_000
 
-/** Dead masters that are still listed after the end of their leases plus the margin. */
 export function deadAndListed(moment: Moment): readonly Breach[] {
   const { nowMs, histories, listedSinceMs, bounds } = moment
   if (histories.every(({ deadSinceMs }) => deadSinceMs === undefined)) return []
@@ -303,7 +300,6 @@ export function deadAndListed(moment: Moment): readonly Breach[] {
   })
 }
 
-/** Healthy masters that are not listed in time. */
 export function healthyAndMissing(moment: Moment): readonly Breach[] {
   const { nowMs, histories, latest, damagedAtMs, bounds } = moment
   const { slice } = latest
@@ -329,12 +325,10 @@ export function healthyAndMissing(moment: Moment): readonly Breach[] {
   }))
 }
 
-/** Stopped masters that are listed for too long. */
 export function stoppedAndListed(moment: Moment): readonly Breach[] {
   return lateToLeave(moment, LEAVING_MS + moment.bounds.removalMarginMs, (history) => history.leavingSinceMs, 'stopped')
 }
 
-/** Unready masters that are listed for too long, while others serve. */
 export function unreadyAndListed(moment: Moment): readonly Breach[] {
   const withinMs = UNREADY_MS + moment.bounds.removalMarginMs
   // A master confirms no departure soon after its start, or soon after its server recovered.

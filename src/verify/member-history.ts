@@ -34,7 +34,7 @@ export class MemberHistory {
   #closed = false
   #changedAtMs: number
   #refusedAtMs = Number.NEGATIVE_INFINITY
-  /** When its server last did not answer while the member ran. */
+  /** When the member last ran while its server did not answer. */
   #askingAtMs = Number.NEGATIVE_INFINITY
   #healthySinceMs: number | undefined
   #unhealthy: { forMs: number; sinceMs: number | undefined } = { forMs: 0, sinceMs: undefined }
@@ -47,13 +47,12 @@ export class MemberHistory {
   #connectedSinceMs: number | undefined
   #cutOffUntilMs = Number.NEGATIVE_INFINITY
   readonly readiness = new ReadinessHistory()
-  /** When its requests last failed. */
   #impairedAtMs = Number.NEGATIVE_INFINITY
   /** The period in which no lease could expire, and through which the member held its lease. */
   #throughOutage: Period | undefined
   /** Since when no lease can expire; undefined while leases can. */
   #noExpirySinceMs: number | undefined
-  /** Whether it was stopped since it was last settled. */
+  /** Whether the member was stopped since it was last settled. */
   #stopRequested = false
   #startedUnready = false
   #troubledAtMs = Number.NEGATIVE_INFINITY
@@ -61,15 +60,15 @@ export class MemberHistory {
   #lives = 0
   #ran = false
   #overlaps = false
-  /** The present life: since when it is healthy, and whether it was once healthy long enough to have a lease. */
+  /** The present life: since when it is healthy, and whether it was ever healthy long enough to have a lease. */
   #life: { healthySinceMs: number | undefined; hasLease: boolean } = { healthySinceMs: undefined, hasLease: false }
   #causeAtMs = Number.NEGATIVE_INFINITY
   #resets = 0
   #resetAtMs = 0
-  /** The longest TTL of the lives since it was last settled, because the stored lease may be of any of them. */
+  /** The longest TTL of all lives since the member was last settled. The stored lease may be of any of these lives. */
   #longestTtlMs: number
   #slackMs: number
-  /** The time since it was last settled in which no lease could expire. */
+  /** For how long no lease could expire since the member was last settled. */
   #noExpiryMs = 0
   #notedAtMs: number
   #delay = { ms: 0, untilMs: 0 }
@@ -95,7 +94,7 @@ export class MemberHistory {
     return this.#changedAtMs
   }
 
-  /** When its present life began; negative infinity during the first one. */
+  /** When the present life began; negative infinity in the first life. */
   get startedAtMs(): number {
     return this.#startedAtMs
   }
@@ -104,48 +103,47 @@ export class MemberHistory {
     return this.#longestTtlMs
   }
 
-  /** How much longer its actions take because of slow messages. */
+  /** How much longer the member's actions take because of slow messages. */
   get lagMs(): number {
     return this.#delay.untilMs >= this.#notedAtMs ? this.#delay.ms : 0
   }
 
-  /** Whether answers are too slow for it to renew its lease in time. */
+  /** Whether answers are too slow for a renewal in time. */
   get isTooSlow(): boolean {
     return this.lagMs > slackOf(this.#state)
   }
 
-  /** When there last was a cause for its address to go. */
+  /** When {@link causeToGo} last found a cause. */
   get causeAtMs(): number {
     return this.#causeAtMs
   }
 
-  /** Since when it is healthy; undefined while it is not. */
   get healthySinceMs(): number | undefined {
     return this.#healthySinceMs
   }
 
-  /** How long it was unhealthy before it last became healthy, plus what still counted of an earlier failure. */
+  /** How long the member was unhealthy before it last became healthy, plus what still counted of an earlier failure. */
   get unhealthyMs(): number {
     return this.#unhealthy.forMs
   }
 
-  /** Since when it has watched the others without a break; undefined while it is not healthy. */
+  /** Since when the member has watched the others without a break; undefined while it is not healthy. */
   get watchingSinceMs(): number | undefined {
     if (this.#healthySinceMs === undefined) return undefined
     return Math.max(this.#healthySinceMs, this.#resetAtMs, this.#refusedAtMs + REFUSED_MS, this.#askingAtMs + ASKS_MS)
   }
 
-  /** When it was last disconnected while it ran; negative infinity if it never was. */
+  /** When the member last ran disconnected; negative infinity if never. */
   get cutOffUntilMs(): number {
     return this.#cutOffUntilMs
   }
 
-  /** Since when it cannot renew its lease; undefined while it can. */
+  /** Since when the member cannot renew its lease; undefined while it can. */
   get goneSinceMs(): number | undefined {
     return this.#goneSinceMs
   }
 
-  /** Since when it certainly cannot renew its lease; undefined while some of its requests may still succeed. */
+  /** As {@link goneSinceMs}, but undefined while some of the member's requests may still succeed. */
   get deadSinceMs(): number | undefined {
     return this.#deadSinceMs
   }
@@ -154,14 +152,15 @@ export class MemberHistory {
     return this.#stoppedSinceMs
   }
 
-  /** Whether an earlier life of it may withdraw its address although this one does not serve yet. */
+  /** Whether an earlier life may withdraw the address although the present life does not serve yet. */
   get mayBeLeftByEarlierLife(): boolean {
     return this.#overlaps && this.#startedUnready
   }
 
   /**
-   * Since when it has been both stopped and connected, so that it should leave. If its server did not answer meanwhile,
-   * the time of one probe is added. Undefined if it need not leave, or ended before it was connected.
+   * Since when the member has been both stopped and connected, so that it should leave. If its server did not answer
+   * meanwhile, the time of one probe is added. Undefined if the member need not leave, or ended before it was
+   * connected.
    */
   get leavingSinceMs(): number | undefined {
     const { withdrawsOnStop, hasBeenReady } = this.#state
@@ -171,20 +170,19 @@ export class MemberHistory {
     return Math.max(this.#stoppedSinceMs, this.#connectedSinceMs) + (this.#asksInVain ? ASKS_MS : 0)
   }
 
-  /** How long it needs to be listed, or to list others, once it is healthy. A kube-apiserver acts only at ticks. */
+  /** How long a healthy member needs to be listed, or to list others. A kube-apiserver acts only at ticks. */
   get settlingMs(): number {
     const { listedMs, removalMarginMs } = this.#bounds
     const tickMs = this.kind === 'kube-apiserver' ? this.#state.reconcileIntervalMs + removalMarginMs : 0
     return Math.max(listedMs, tickMs) + this.lagMs
   }
 
-  /** Whether it has been healthy long enough to be certainly listed. */
+  /** Whether the member has been healthy long enough to be certainly listed. */
   isSettled(nowMs: number): boolean {
     if (this.#healthySinceMs === undefined) return false
     return nowMs >= Math.max(this.#healthySinceMs, this.#refusedAtMs + REFUSED_MS) + this.settlingMs
   }
 
-  /** Records the state that the member has from now on. */
   note(nowMs: number, leasesCannotExpire: boolean): void {
     if (!this.#closed && !hasSameState(this.#member, this.#state)) {
       const before = this.#state
@@ -198,7 +196,7 @@ export class MemberHistory {
     if (this.causeToGo(nowMs) !== undefined) this.#causeAtMs = nowMs
   }
 
-  /** The member has another address from now on; its traces under this one last as long as its lease. */
+  /** The member has another address from now on. Its traces under the old address last as long as its lease. */
   close(nowMs: number): void {
     this.#closed = true
     this.#changedAtMs = nowMs
@@ -206,23 +204,23 @@ export class MemberHistory {
     this.#noteState(nowMs, false)
   }
 
-  /** When a fault last made its requests or probes fail; negative infinity if none ever did. */
+  /** When a fault last made the member's requests or probes fail; negative infinity if none ever did. */
   get impairedAtMs(): number {
     return this.#impairedAtMs
   }
 
-  /** Whether records that it published, or that others published about it, may date from an outage. */
+  /** Whether records by this member or about it may date from an outage. */
   isRecovering(nowMs: number): boolean {
     return nowMs - this.#troubledAtMs < this.#bounds.listedMs + this.lagMs
   }
 
-  /** After this, the lease may have expired in the last outage, and may also still exist. */
+  /** From now on it is unknown whether the lease expired in the last outage. */
   forgetOutage(): void {
     this.#noExpiryMs = Number.NEGATIVE_INFINITY
     this.#throughOutage = undefined
   }
 
-  /** Why its address may go at this moment; undefined when it must not. */
+  /** Why the address may go at this moment; undefined if it must not. */
   causeToGo(nowMs: number): string | undefined {
     const other = this.causeBesideUnready(nowMs)
     if (other !== undefined) return other
@@ -239,9 +237,9 @@ export class MemberHistory {
     return undefined
   }
 
-  /** Whether its lease may exist at this moment, so that its address may come. */
+  /** Whether the lease may exist at this moment, so that the address may come. */
   mayCome(nowMs: number): boolean {
-    // A process that has not ended may still publish its unreadiness. Then it is listed if no other master is ready.
+    // A process that has not ended may still publish that it is unready. It is then listed if no other master is ready.
     if (this.#goneSinceMs === undefined || this.#state.running || !this.#state.ended) return true
     if (this.#noExpiryMs === Number.NEGATIVE_INFINITY) return true
     const aloneMs = nowMs - this.#goneSinceMs - this.#noExpiryMs
@@ -266,13 +264,13 @@ export class MemberHistory {
     // A member that becomes healthy while it is slow counts as healthy only from the end of the slowness.
     const fromMs = this.lagMs === 0 ? nowMs : undefined
     const healthyFromMs = this.#healthySinceMs
-    // Its probes may have noticed later that it was healthy.
+    // The member's probes may have noticed its health later.
     const knownHealthyMs = nowMs - (healthyFromMs ?? nowMs) - faultTimes.noticedMs
     if (!able) this.#unhealthy.sinceMs ??= nowMs - stillCountedMs(this.#unhealthy.forMs, knownHealthyMs)
     this.#healthySinceMs = able ? (healthyFromMs ?? fromMs) : undefined
     if (healthyFromMs === undefined && this.#healthySinceMs !== undefined)
       this.#unhealthy = { forMs: nowMs - (this.#unhealthy.sinceMs ?? nowMs), sinceMs: undefined }
-    // A master that is not healthy when the outage ends cannot renew in the time that the others then grant.
+    // A master that is unhealthy when the outage ends cannot renew in the time that the others grant after the outage.
     if (!leasesCannotExpire && !state.healthy && this.#noExpiryMs > 0) this.#noExpiryMs = 0
     this.#noteOutage(nowMs, leasesCannotExpire)
     this.#goneSinceMs = state.renewing ? undefined : (this.#goneSinceMs ?? nowMs)
@@ -302,7 +300,9 @@ export class MemberHistory {
     this.#noteLives(nowMs)
   }
 
-  /** A slow life takes time to get the lease of an earlier life that still runs. That life may leave meanwhile. */
+  /**
+   * A slow life takes time to get the lease of an earlier life that still runs. The earlier life may leave meanwhile.
+   */
   #isTakingOver(nowMs: number): boolean {
     return this.#overlaps && nowMs - this.#startedAtMs < this.lagMs
   }
@@ -340,7 +340,7 @@ export class MemberHistory {
     return nowMs - settledAtMs - notCountedMs > this.#slackMs - RENEWAL_MS - this.lagMs
   }
 
-  /** Whether it was certainly listed at most {@link SEEN_MS} ago. */
+  /** Whether the member was certainly listed at most {@link SEEN_MS} ago. */
   #isPlaced(nowMs: number): boolean {
     return this.#settledAtMs !== undefined && nowMs - this.#settledAtMs <= SEEN_MS
   }
@@ -375,7 +375,7 @@ export class MemberHistory {
     const life = this.#life
     life.healthySinceMs = healthy ? (life.healthySinceMs ?? nowMs) : undefined
     if (hasBeenReady && nowMs - (life.healthySinceMs ?? nowMs) >= READY_AT_ONCE_MS) life.hasLease = true
-    // The previous life may be stopped before this one has a lease of its own.
+    // The previous life may be stopped before the present life has a lease of its own.
     const waits = this.#overlaps && !life.hasLease && nowMs - this.#startedAtMs >= READY_AT_ONCE_MS
     if (waits && this.kind !== 'kube-apiserver') this.#startedUnready = true
     if (this.#isTakingOver(nowMs)) this.#startedUnready = true
@@ -384,12 +384,12 @@ export class MemberHistory {
   }
 }
 
-/** Whether its server is frozen: it accepts connections and answers nothing. A server that is gone refuses them. */
+/** A frozen server accepts connections and answers nothing. A server that is gone refuses connections. */
 function isStopped({ clientConnections, answering }: MemberState): boolean {
   return clientConnections === 'black-holed' && !answering
 }
 
-/** Whether the server has continued and executes the requests received while frozen, and the sidecar still runs. */
+/** Whether the server runs on, executes the requests that it received while frozen, and still has its sidecar. */
 function goesOn(state: MemberState): boolean {
   return state.clientConnections !== 'refused' && !isStopped(state) && !state.ended
 }

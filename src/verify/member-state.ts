@@ -10,11 +10,9 @@ export interface MemberState {
   readonly kind: 'apiserver-bootstrap' | 'kube-apiserver'
   readonly leaseTtlMs: number
   readonly reconcileIntervalMs: number
-  /** Whether it withdraws its address when it is stopped. */
   readonly withdrawsOnStop: boolean
   /** Whether it withdraws its address on a stop even if its server still answers and the list is then empty. */
   readonly withdrawsEvenIfLast: boolean
-  /** Whether it leaves while its API server is not ready. */
   readonly leavesWhenUnready: boolean
   /** Whether it runs, and was neither stopped nor frozen. */
   readonly running: boolean
@@ -48,7 +46,6 @@ export interface MemberState {
   readonly renewing: boolean
   /** Whether its lease store accepts no writes. */
   readonly storeFull: boolean
-  /** How often it was started. */
   readonly lifeCount: number
   /** Whether its server has answered in its present life that it is ready; undefined without a life. */
   readonly hasBeenReady: boolean | undefined
@@ -58,7 +55,6 @@ export interface MemberState {
   readonly failure: unknown
 }
 
-/** The state of a member at this moment, as a copy. */
 export function snapshotOf(member: MemberState): MemberState {
   return {
     name: member.name,

@@ -6,9 +6,7 @@ export interface Moment {
   readonly nowMs: number
   readonly bounds: Bounds
   readonly histories: readonly MemberHistory[]
-  /** The versions of the lists since the last moment. */
   readonly listings: readonly Successor[]
-  /** The requests of the masters since the last moment. */
   readonly requests: readonly ObservedRequest[]
   /** How many writes each master made in the last ten seconds. */
   readonly writes: ReadonlyMap<string, number>
@@ -47,7 +45,6 @@ export interface Successor {
   readonly since: ReadonlyMap<string, number>
 }
 
-/** A breach of an invariant. */
 export interface Breach {
   /** The master or object that breaks it. A breach that continues counts once. */
   readonly of: string
@@ -179,7 +176,6 @@ export function addedAddresses({ listing, before }: Successor): readonly string[
   return (listing.addresses ?? []).filter((address) => before?.addresses?.includes(address) !== true)
 }
 
-/** A duration for people. */
 export function seconds(ms: number): string {
   return `${(ms / 1000).toFixed(1)} s`
 }

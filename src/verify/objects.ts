@@ -24,7 +24,6 @@ export function differing({ nowMs, histories, latest, differSinceMs, bounds }: M
   return couldCorrect ? [{ of: 'lists', detail }] : []
 }
 
-/** Masters that write too much. */
 export function excessiveWrites({ writes, bounds }: Moment): readonly Breach[] {
   const breaches: Breach[] = []
   for (const [by, count] of writes) {
@@ -53,7 +52,6 @@ export function writtenInQuiet(moment: Moment): readonly Breach[] {
     .map(({ by, request: { method, path } }) => ({ of: by, detail: `${by}: ${method} ${path}` }))
 }
 
-/** Masters that report a foreign writer. */
 export function foreignWriterReports({ requests }: Moment): readonly Breach[] {
   return requests.flatMap(({ by, request }) => {
     if (!request.path.endsWith('/events')) return []
@@ -62,7 +60,6 @@ export function foreignWriterReports({ requests }: Moment): readonly Breach[] {
   })
 }
 
-/** Losses of the Service: the object itself, its ClusterIP or a NodePort. */
 export function serviceChanged({ objects }: Moment): readonly Breach[] {
   return objects.flatMap(({ found, before }) => {
     const what = before?.service === undefined ? undefined : lostOf(before.service, found)
@@ -95,7 +92,6 @@ export function missingNamespaces({ nowMs, histories, missing, bounds }: Moment)
   return couldCreate ? [{ of: 'namespaces', detail }] : []
 }
 
-/** Members whose process ended by an error. */
 export function failed({ histories }: Moment): readonly Breach[] {
   const breaches: Breach[] = []
   for (const { name, state } of histories) {

@@ -10,9 +10,7 @@ export interface ObservedRequest {
 /** The state of the Service and the namespaces, from `atMs` on. */
 export interface ObservedObjects {
   readonly atMs: number
-  /** `default/kubernetes`; undefined when it does not exist. */
   readonly service: ObservedService | undefined
-  /** The names of all namespaces. */
   readonly namespaces: readonly string[]
   /** Whether the drill, not a master, wrote this state as damage. */
   readonly byDamage: boolean

@@ -1,9 +1,9 @@
 import type { MemberState } from './member-state.ts'
 
 /**
- * How long it takes until a master has noticed and published that its server is ready again, in milliseconds. It takes
- * longer if probes must time out first (`silent`), or if the master may have published that its server is not ready
- * (`stated`): the master takes that back only after two seconds.
+ * How long a master takes to notice and publish that its server is ready again, in milliseconds. It takes longer if
+ * probes must time out first (`silent`). It also takes longer if the master may have published that its server is not
+ * ready (`stated`), because a master takes that back only after two seconds.
  */
 const NOTICED_MS = { answered: 1_500, stated: 3_500, silent: 5_000 }
 /**
@@ -61,12 +61,14 @@ export class ReadinessHistory {
     return sinceMs === undefined ? this.#clean : { sinceMs, untilMs: Number.POSITIVE_INFINITY }
   }
 
-  /** The last period in which the server did not serve. */
   get unserving(): Period | undefined {
     return this.#unserving
   }
 
-  /** As {@link unserving}, if the master was listed when it began, and was neither stopped nor started since. */
+  /**
+   * As {@link unserving}; undefined if the master was not listed when that period began, or was stopped or started
+   * since.
+   */
   get unservingInPlace(): Period | undefined {
     return this.#wasPlaced ? this.#unserving : undefined
   }
@@ -76,7 +78,6 @@ export class ReadinessHistory {
     return this.#unready !== undefined && nowMs - this.#unready.sinceMs >= LEAVES_MS
   }
 
-  /** Records the state that the member has from now on. */
   note(nowMs: number, state: MemberState, around: Circumstances): void {
     if (!state.running || around.isAnother) this.#wasPlaced = false
     if (state.serves) this.#noteServing(nowMs, state, around.lagMs)

@@ -3,7 +3,6 @@ import type { Holder, HolderState, MasterLeases } from '../kubernetes-service/le
 
 /** The store of one case of the contract: empty at first, and used by no other case. */
 export interface LeaseWorld {
-  /** The TTL of this store's leases, in milliseconds. */
   readonly ttlMs: number
   /** Opens the client of another master. */
   open(): MasterLeases

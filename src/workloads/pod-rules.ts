@@ -8,7 +8,6 @@ export type ServicePort = NonNullable<NonNullable<Service['spec']>['ports']>[num
 type Condition = NonNullable<NonNullable<Pod['status']>['conditions']>[number]
 type Container = NonNullable<Pod['spec']>['containers'][number]
 
-/** The condition Ready of a Pod; undefined if the Pod has none yet. */
 export function readyCondition(pod: Pod): Condition | undefined {
   const conditions = pod.status?.conditions
   if (conditions === undefined || conditions === null) return undefined
@@ -16,7 +15,6 @@ export function readyCondition(pod: Pod): Condition | undefined {
   return undefined
 }
 
-/** Whether the condition Ready of a Pod is True. */
 export function isPodReady(pod: Pod): boolean {
   return readyCondition(pod)?.status === 'True'
 }
@@ -37,9 +35,9 @@ function hasEnded({ status }: Pod): boolean {
 }
 
 /**
- * Whether a change of a Pod may change endpoints: the first result of upstream's `podEndpointsChanged`, and also true
- * when an unready Pod ends, which upstream does not notice. Always true for a Pod that is being deleted: upstream
- * compares the pointers to the deletion times, which differ.
+ * Whether a change of a Pod may change endpoints: the first result of upstream's `podEndpointsChanged`. Also true when
+ * an unready Pod ends, which upstream does not notice. Always true for a Pod that is being deleted: upstream compares
+ * pointers to the deletion times, and these pointers differ.
  */
 export function isEndpointChange(old: Pod, pod: Pod): boolean {
   if (isBeingDeleted(old) || isBeingDeleted(pod)) return true
@@ -60,8 +58,8 @@ export function hasHostname(pod: Pod, service: Service): boolean {
 
 /**
  * The port number of a Pod for a port of a Service (upstream's `FindPort`). A named target port is searched in the
- * containers, then in the sidecar containers, and must have the protocol of the Service's port. Undefined if it is not
- * found.
+ * containers, then in the sidecar containers, and must have the protocol of the Service's port. Undefined if no
+ * container has such a port.
  */
 export function findPort(pod: Pod, port: ServicePort): number | undefined {
   const target = port.targetPort as number | string | undefined
@@ -103,7 +101,7 @@ export function podAddresses(pod: Pod, family: 'IPv4' | 'IPv6'): readonly string
 /** A buffer for one address, used only within a call. */
 const groups: AddressGroups = new Uint16Array(8)
 
-/** Whether a Service has a ClusterIP (upstream's `IsServiceIPSet`): headless ones do not. */
+/** Upstream: `IsServiceIPSet`. */
 export function hasClusterIp(service: Service): boolean {
   const clusterIp = service.spec?.clusterIP
   return clusterIp !== undefined && clusterIp !== '' && clusterIp !== 'None'
@@ -161,7 +159,6 @@ export class TriggerTimes {
     return known === undefined ? created : earliest
   }
 
-  /** Forgets a Service that is gone. */
   delete(key: string): void {
     this.#states.delete(key)
   }

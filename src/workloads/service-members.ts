@@ -9,7 +9,6 @@ export interface ServiceMembersOptions {
   readonly pods: Followed<Pod>
 }
 
-/** A Pod in its present state. */
 class Member {
   pod: Pod
 
@@ -22,14 +21,13 @@ class Member {
   }
 }
 
-/** A Service and the Pods that it selects. */
 interface Group {
   readonly key: string
   readonly selector: Labels
   readonly members: Set<Member>
 }
 
-/** The Pods and Services of one namespace. Selectors do not cross namespaces. */
+/** Selectors do not cross namespaces. */
 interface Namespace {
   /** By name. */
   readonly members: Map<string, Member>
@@ -53,10 +51,7 @@ export class ServiceMembers {
     options.pods.subscribe((change) => this.#podChanged(change))
   }
 
-  /**
-   * The Pods that a Service of the store selects, in the order in which it began to select them; none for a Service
-   * without a selector.
-   */
+  /** The Pods that a Service selects, in the order in which it began to select them. */
   podsOf(service: Service): readonly Pod[] {
     const group = this.#groups.get(keyOfObject(service))
     const pods: Pod[] = []

@@ -28,7 +28,7 @@ const MAX_RETRIES = 15
 /** A sync that found a stale cache is repeated after at most this time, in milliseconds. */
 const STALE_RETRY_MS = 1_000
 /**
- * A copy that has not received a write of this process after this time, in milliseconds, never will, because a silent
+ * After this time, in milliseconds, a copy that lacks a write of this process will never receive it, because a silent
  * watch is restarted after 90 s. Either the server answered wrongly, or it was restored from a backup.
  */
 export const UNSEEN_MS = 100_000
@@ -163,7 +163,6 @@ export class WritePacing {
     this.#pause = pause
   }
 
-  /** How long the next write for a Service has to wait. */
   delayMs(key: string, nowMs: number): number {
     const untilMs = this.#untilMs.get(key)
     if (untilMs === undefined) return 0
@@ -195,9 +194,7 @@ export interface WorkloadContext {
   readonly informers: Informers
   /** Which Pods each Service selects, shared by all controllers of the term. */
   readonly members: Pick<ServiceMembers, 'podsOf' | 'subscribe'>
-  /** Measures the queue of the controller. */
   readonly observer: WorkQueueObserver
-  /** How many Services may be worked on at the same time. */
   readonly workers: number
   /**
    * The delay from a change of a Pod to the sync of its Services, in milliseconds. One sync handles all changes until

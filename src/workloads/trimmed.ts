@@ -102,7 +102,6 @@ const nodeLabels = [
   'node-role.kubernetes.io/master',
 ] as const
 
-/** The needed fields of a Node: identity, zone, labels of a control plane, condition Ready, and allocatable CPU. */
 export function trimNode(node: Node): Node {
   const { metadata, status } = node
   const ready = status?.conditions?.find(({ type }) => type === 'Ready')
@@ -126,10 +125,6 @@ trimNode.protobuf = trimmedReader('core/v1.Node', {
 
 const hintAnnotations = ['service.kubernetes.io/topology-aware-hints', 'service.kubernetes.io/topology-mode'] as const
 
-/**
- * A part of the fields of a Service, without its status: its identity, resourceVersion, labels, the times of its
- * creation and deletion, the annotations of topology hints, and the fields of the spec from which endpoints follow.
- */
 export function trimService(service: Service): Service {
   const { metadata, spec } = service
   const annotations = picked(metadata?.annotations ?? {}, hintAnnotations)
@@ -193,7 +188,6 @@ export function trimEndpoints(endpoints: Endpoints): Endpoints {
   return withoutManagedFields(endpoints)
 }
 
-/** As {@link trimEndpoints}. */
 export function trimEndpointSlice(slice: EndpointSlice): EndpointSlice {
   return withoutManagedFields(slice)
 }

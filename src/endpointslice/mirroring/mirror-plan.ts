@@ -12,7 +12,6 @@ const skipMirrorLabel = 'endpointslice.kubernetes.io/skip-mirror'
 const leaderElectionAnnotation = 'control-plane.alpha.kubernetes.io/leader'
 const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration'
 
-/** An Event about Endpoints that cannot be mirrored completely. */
 export interface MirrorEvent {
   readonly reason: 'InvalidIPAddress' | 'TooManyAddressesToMirror'
   readonly note: string
@@ -34,7 +33,6 @@ export type MirrorPlan =
   | {
       readonly type: 'mirrored'
       readonly actions: readonly SliceAction[]
-      /** Slices that are in sync. */
       readonly unchanged: readonly EndpointSlice[]
       readonly events: readonly MirrorEvent[]
       readonly tally: MirrorTally
@@ -157,8 +155,8 @@ function labelsOf(endpoints: Endpoints): Labels {
 }
 
 /**
- * The mirrored annotations of the Endpoints. Two describe the Endpoints alone and are not mirrored: the time of the
- * last change, and kubectl's last applied configuration.
+ * The mirrored annotations of the Endpoints. Two annotations describe the Endpoints alone and are not mirrored: the
+ * time of the last change, and kubectl's last applied configuration.
  */
 function annotationsOf(endpoints: Endpoints): Labels {
   const {

@@ -11,7 +11,6 @@ export interface MirroredGroup {
   readonly endpoints: ReadonlyMap<string, Endpoint>
 }
 
-/** The contents of the slices that mirror Endpoints. */
 interface MirroredEndpoints {
   /** By {@link groupKey}; including groups without addresses. */
   readonly groups: ReadonlyMap<string, MirroredGroup>

@@ -47,7 +47,6 @@ export class MirroringMetrics {
     })
   }
 
-  /** Forgets all Services. */
   reset(): void {
     this.#totals.clear()
     this.#show()
@@ -78,7 +77,6 @@ export class MirroringMetrics {
     return this.#totals.has(serviceKey)
   }
 
-  /** Removes a Service that is no longer mirrored. */
   forget(serviceKey: string): void {
     if (!this.#totals.has(serviceKey)) return
     this.#totals.set(serviceKey, undefined)

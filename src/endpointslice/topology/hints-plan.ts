@@ -68,7 +68,6 @@ export function decideHints(
   return { create: hinted.create, update: hinted.update, events }
 }
 
-/** The slices that stay as they are. */
 function others(
   slices: readonly EndpointSlice[],
   update: readonly EndpointSlice[],

@@ -24,7 +24,6 @@ export class TopologyCache {
   readonly #hints = new Map<string, Map<AddressType, HintsByZone>>()
   readonly #populated = new Set<string>()
 
-  /** Computes the distribution of the CPU from all Nodes. */
   setNodes(nodes: Iterable<Node>): void {
     this.#ratios = cpuRatiosOf(nodes)
   }
@@ -47,7 +46,6 @@ export class TopologyCache {
     return this.#populated.has(serviceKey)
   }
 
-  /** Forgets the hints of a Service for one address type. */
   removeHints(serviceKey: string, addressType: AddressType): void {
     const hintsByType = this.#hints.get(serviceKey)
     hintsByType?.delete(addressType)
@@ -223,7 +221,6 @@ function namesOnly(hints: readonly { readonly name: string }[] | null | undefine
   return name === undefined ? count === 0 : count === 1 && hints?.[0]?.name === name
 }
 
-/** Removes all hints. */
 export function removeHintsFromSlices(info: SliceInfo): HintedSlices {
   const bare = (slice: EndpointSlice): EndpointSlice => mapEndpoints(slice, withoutHint)
   return {

@@ -18,7 +18,6 @@ export interface BitmapRange {
   readonly name: RangeName
   /** The range as stored with the bitmap: `10.96.0.0/12`, `30000-32767`. */
   readonly text: string
-  /** How many items can be allocated. */
   readonly size: number
   /** The text of item number `offset`, which must be below `size`. */
   textAt(offset: number): string

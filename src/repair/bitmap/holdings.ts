@@ -26,7 +26,7 @@ export class RangeHoldings {
     return this.#held[range] as Bitmap
   }
 
-  /** Applies one change. Call this with every change, in order. */
+  /** Call this with every change, in order. */
   apply(change: Change<Service>): void {
     if (change.type !== 'deleted') this.#claims.visit(change.object, this.#add)
     if (change.type !== 'added') this.#claims.visit(change.old, this.#remove)

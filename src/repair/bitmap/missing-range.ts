@@ -8,7 +8,6 @@ export function lacksBitmap(reason: string): boolean {
   return NO_BITMAP.test(reason)
 }
 
-/** The remedy, for messages. */
 export const BITMAP_HINT = 'set --etcd-servers to have the bitmap of the allocator created in etcd'
 
 /**

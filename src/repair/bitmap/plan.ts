@@ -86,7 +86,9 @@ const PASSES_BEFORE_FREED = 3
  */
 const LEAK_MS = 120_000
 
-/** Numbers that are allocated without a holder: first seen so in the same full pass, or all due to be freed. */
+/**
+ * Numbers that are allocated without a holder. Either one full pass saw all of them first, or all are due to be freed.
+ */
 interface LeakCohort {
   readonly numbers: Bitmap
   /** Since when the numbers are known to be allocated continuously, on the monotonic clock. */
@@ -147,7 +149,6 @@ function withNumbers(ledger: LeakLedger, change: (numbers: Bitmap) => Bitmap): L
     .filter(({ numbers }) => numbers.count > 0)
 }
 
-/** The plan for one range. */
 export type RangePlan =
   /** No state of the range was received, or the range is withheld. */
   | { readonly type: 'none'; readonly ledger: LeakLedger }
@@ -165,7 +166,6 @@ export type RangePlan =
       readonly ledger: LeakLedger
     }
 
-/** The inputs of the plan for one range. */
 interface RangeObservation {
   /** The last state of the range; undefined if none was received, as without a registry. */
   readonly reading: RangeReading | undefined
@@ -207,7 +207,6 @@ interface RangePassInput {
 
 interface RangePass {
   readonly ranges: readonly RangePlan[]
-  /** All findings. */
   readonly findings: readonly Finding[]
 }
 

@@ -18,8 +18,8 @@ interface RangeStateOptions {
 }
 
 /**
- * A server that has cleared a number gets this long, in milliseconds, to store the Service that gives the number up. On
- * a loaded server about 100 ms were measured.
+ * How long a server that has cleared a number may take to store the Service that gives the number up, in milliseconds.
+ * On a loaded server about 100 ms were measured.
  */
 const STORE_DELAY_MS = 250
 
@@ -60,7 +60,6 @@ export class RangeState {
     return leftMs > 0 ? leftMs : undefined
   }
 
-  /** The last received state. */
   get reading(): RangeReading | undefined {
     return this.#reading
   }
@@ -178,13 +177,16 @@ interface Cohort {
  * The numbers of one range that this master has set recently and that were not cleared since.
  *
  * When a Service loses its ports or addresses, its server clears the numbers before it stores the Service. A master
- * that sets the numbers in between leaks them, and servers refuse them until they are freed. But as long as a number
- * has been set continuously since this master set it, no server can have allocated it for a new Service: it can be
- * released as soon as no Service holds it.
+ * that sets the numbers in between leaks these numbers: servers refuse them until a repair frees them. But while a
+ * number stays set after this master set it, no server can allocate the number for a new Service. So this master may
+ * release the number when no Service holds it.
  */
 export class RecentlySet {
   readonly #size: number
-  /** `numbers`: of a running write, except those cleared since. `seen`: those of them that a state has shown as set. */
+  /**
+   * `numbers`: those of a running write, except those that were cleared since. `seen`: those of `numbers` that a state
+   * has shown as set.
+   */
   #coming: { numbers: Bitmap; seen: Bitmap } | undefined
   /** Numbers that a Service holds, as far as is known. */
   #held: readonly Cohort[] = []

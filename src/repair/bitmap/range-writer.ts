@@ -58,7 +58,6 @@ export class RangeWriter {
     return reading?.type === 'taken' && (reading.origin !== 'same-range' || this.#missing(reading).count > 0)
   }
 
-  /** Reads the stored range. */
   read(signal: AbortSignal): Promise<StoredRange> {
     const { registry } = this.#options
     return this.#recording(() => registry.read(this.range.name, signal))
@@ -104,10 +103,12 @@ export class RangeWriter {
   }
 
   /**
-   * Frees leaked numbers that no Service holds in a new list. The write is a compare-and-put on a state up to which the
-   * watch has delivered every state. So a freed number has been continuously allocated for two minutes. The list is
-   * read so late in those two minutes that no request that allocated the number is still running. Therefore the list
-   * stays valid when another write is first and the write is tried again. Returns the leaks that are not freed.
+   * Frees leaked numbers that no Service holds in a new list. Never frees a number of a Service that is being created:
+   * kube-apiserver allocates the number first, and stores the Service within 60 s. The write is a compare-and-put on a
+   * state up to which the watch has delivered every state, so a freed number was allocated for two minutes without a
+   * break. A Service with that number was therefore stored at least a minute ago, and is in the list. For the same
+   * reason the list stays valid when another write is first and the write is tried again. Returns the leaks that are
+   * not freed.
    */
   async free(signal: AbortSignal, stored: StoredRange): Promise<readonly Finding[]> {
     return this.#clear(stored, (current) => this.#leakedOf(current), signal)
@@ -257,8 +258,8 @@ export class RangeWriter {
   }
 
   /**
-   * Records the state that a call returns, unless the watch delivered an event meanwhile: then the order of the two is
-   * unknown, and the watch delivers the later states anyway.
+   * Records the state that a call returns, unless the watch delivered an event during the call. The order of the two
+   * states is then unknown, and the watch delivers the later states anyway.
    */
   async #recording<Answer extends StoredRange | undefined>(call: () => Promise<Answer>): Promise<Answer> {
     const { watchEvents } = this.state

@@ -28,11 +28,7 @@ export interface RangeRepairOptions extends RepairContext {
  * Repairs bitmaps: every number that a Service holds is allocated, and leaked ones are freed.
  *
  * Changes of Services and of the bitmaps cause a check, which frees no leaks. Full passes, at the start and after each
- * interval, also free leaks. No pass frees a number of a Service that is being created. kube-apiserver allocates a
- * number before it stores the Service, and aborts a request after 60 s. A pass frees a number only after it was
- * allocated for two minutes without a break. The watch proves that, because it delivers every state, and the write is a
- * compare-and-put on a state that the watch has delivered. So a Service that holds the number was stored at least a
- * minute ago, and is in the list that is read before the write. Upstream:
+ * interval, also free leaks; see {@link RangeWriter.free}. Upstream:
  * pkg/registry/core/service/{ipallocator,portallocator}/controller/repair.go.
  */
 export class RangeRepair implements Repair {

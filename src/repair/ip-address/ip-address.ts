@@ -31,7 +31,6 @@ export function isManagedByAllocator({ metadata }: IpAddress): boolean {
   return metadata?.labels?.[managedByLabel] === allocator
 }
 
-/** The fields that the repair needs: the identity, the labels of the allocator, and the reference to the Service. */
 export function trimIpAddress({ metadata, spec }: IpAddress): IpAddress {
   const { name, uid, resourceVersion, labels } = metadata ?? {}
   const { parentRef } = spec ?? {}
@@ -93,7 +92,6 @@ export function serviceRefOf({ spec }: IpAddress): (ObjectRef & { readonly names
   return group === '' && resource === 'services' ? { namespace, name } : undefined
 }
 
-/** Whether the IPAddress refers to this Service. */
 export function refersTo({ spec }: IpAddress, { namespace, name }: ObjectRef): boolean {
   const { parentRef } = spec ?? {}
   return (
@@ -126,7 +124,6 @@ export function ipAddressNameOf(clusterIp: string): string | undefined {
   return family === undefined ? undefined : textFrom(family, groups, clusterIp)
 }
 
-/** Whether the text is an IPv4 address in its one canonical form. */
 export function isCanonicalIPv4(text: string): boolean {
   return canonicalIPv4.test(text)
 }

@@ -111,8 +111,9 @@ export class IpAddressRounds {
   }
 
   /**
-   * The findings without those whose write another client has overtaken: a new Service may arrive here before its
-   * IPAddress does. An address whose writes are overtaken for longer than {@link CATCH_UP_MS} is reported all the same.
+   * The findings without those whose write another client has overtaken, because a new Service may arrive here before
+   * its IPAddress does. An address whose writes are overtaken for longer than {@link CATCH_UP_MS} is reported all the
+   * same.
    */
   #confirmed(findings: readonly Finding[], outcomes: readonly WriteOutcome[], work: Work): readonly Finding[] {
     const nowMs = this.#options.clock.monotonicMs()
@@ -170,7 +171,6 @@ export class IpAddressRounds {
     if (reported.length > 0) reporter.report(reported, { full: false })
   }
 
-  /** Ends the check of a full pass. */
   #finishPass(): void {
     this.#passOpen = true
     this.#options.tidy()
@@ -231,9 +231,7 @@ function identityOf({ item, regarding }: Finding): string {
  */
 const CATCH_UP_MS = 5_000
 
-/** The result of a check. */
 interface CheckResult {
-  /** All findings. */
   readonly findings: readonly Finding[]
   readonly writes: readonly IpAddressWrite[]
   /** IPAddresses of the allocator without a Service, including young ones. */
@@ -242,7 +240,6 @@ interface CheckResult {
   readonly againMs: number | undefined
 }
 
-/** The scope of a check. */
 export interface CheckScope {
   /** The addresses whose Services are checked. */
   readonly names: Iterable<string>

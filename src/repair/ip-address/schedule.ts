@@ -59,13 +59,11 @@ export class IpAddressSchedule {
     this.#intervalMs = options.intervalMs
   }
 
-  /** Requests a check of addresses. */
   mark(names: Iterable<string>): void {
     for (const name of names) this.#names.add(name)
     if (this.#names.size > 0) this.#trigger.fire('round')
   }
 
-  /** Requests a check of the addresses of all Services. */
   markAll(): void {
     if (this.#scope === 'names') this.#scope = 'all'
     this.#trigger.fire('round')
@@ -142,7 +140,7 @@ export class IpAddressSchedule {
     for (;;) {
       await this.#trigger.take(signal)
       await this.#settle(signal)
-      // A request that came during the wait was taken with the first one, but has fired the trigger again: skip that.
+      // A request during the wait was taken with the first one, but fired the trigger again: that trigger is skipped.
       if (this.#names.size > 0 || this.#scope !== 'names') return this.#take()
     }
   }

@@ -21,7 +21,6 @@ export function holdsAddress(service: Service, name: string): boolean {
 export class ServiceIpIndex {
   readonly #holders = new Map<string, Service | readonly Service[]>()
 
-  /** How many addresses are held. */
   get size(): number {
     return this.#holders.size
   }
@@ -95,7 +94,6 @@ interface ReadyRange {
  */
 export class ServiceIpRanges {
   readonly #ranges: readonly ReadyRange[]
-  /** How many addresses are allocated in each range. */
   #allocated: number[]
   /** The new counts while {@link countAll} runs. */
   #recount: number[] | undefined
@@ -139,7 +137,6 @@ export class ServiceIpRanges {
     return this.#ranges.map(({ cidr }) => cidr.text).join()
   }
 
-  /** The usage of each range. */
   usage(): readonly { readonly range: string; readonly allocated: number; readonly size: number }[] {
     return this.#ranges.map(({ cidr }, place) => ({
       range: cidr.text,
@@ -148,7 +145,6 @@ export class ServiceIpRanges {
     }))
   }
 
-  /** Clears the cache of names when it has become much larger than the number of addresses in use. */
   tidy(inUse: number): void {
     if (this.#places.size > Math.max(LEAST_REMEMBERED, 2 * inUse)) this.#places.clear()
   }

@@ -11,7 +11,6 @@ import { isManagedByAllocator, serviceRefOf, withAllocatorLabels } from './ip-ad
 import type { IpAddressAction, ServiceIpAction } from './plan.ts'
 import { holdsAddress } from './service-ips.ts'
 
-/** A planned write. */
 export type IpAddressWrite = Extract<
   ServiceIpAction | IpAddressAction,
   { readonly type: 'create' | 'recreate' | 'relabel' | 'delete' }
@@ -113,13 +112,16 @@ export class IpAddressWriter {
     return this.#made.keys()
   }
 
-  /** For how long no Service has had the address of a created IPAddress, in milliseconds; undefined for any other. */
+  /**
+   * For how long no known Service has had the address of a created IPAddress, in milliseconds; undefined if a Service
+   * has it, and for any other IPAddress.
+   */
   #orphanedForMs(name: string): number | undefined {
     const { clock, current, holdersOf } = this.#options
     const made = this.#made.get(name)
     if (made === undefined || this.#unverified.has(name)) return undefined
     const known = current(name)
-    // Another client may have taken it over by changing its labels.
+    // Another client may have taken the IPAddress over by changing its labels.
     if (known?.metadata?.uid !== made.uid || !isManagedByAllocator(known)) {
       this.#made.delete(name)
       return undefined

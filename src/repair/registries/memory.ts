@@ -68,7 +68,7 @@ export class MemoryRangeRegistry implements RangeRegistry {
   }
 }
 
-/** Copies the data. Not by `slice`, because `slice` of a Buffer shares its memory. */
+/** Copies the data without `slice`, because a `slice` of a Buffer shares its memory. */
 function copyOf<T extends Content>(content: T): T {
   return 'unreadable' in content ? content : { ...content, data: new Uint8Array(content.data) }
 }

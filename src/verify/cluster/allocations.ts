@@ -44,7 +44,6 @@ import { type CheckContext, type Parts, partOf } from './state.ts'
 const BLOCKED = `see the conditions of ServiceCIDR ${DEFAULT_SERVICE_CIDR} for what blocks it`
 const UNKNOWN_RANGE = 'the range is not known: verify again with the --service-cluster-ip-range of the API servers'
 
-/** Checks that the default ServiceCIDR exists, is Ready, and has the range of the flags. */
 export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, context: CheckContext): Verdict {
   const object = `ServiceCIDR ${DEFAULT_SERVICE_CIDR}`
   const current = serviceCidrs.find(({ metadata }) => metadata?.name === DEFAULT_SERVICE_CIDR)
@@ -117,7 +116,6 @@ function holdersOf(services: readonly Service[]): ReadonlyMap<string, readonly S
   return holders
 }
 
-/** Checks that every ClusterIP is an address in a range, and is held by one Service. */
 export function judgeClusterIps({ services }: Pick<Parts, 'services'>, context: CheckContext): Verdict {
   const ranges = rangesOf(context)
   const flagFirst = flagCheck(context, services)
@@ -226,7 +224,7 @@ function newClusterIp(service: Service, between: readonly Command[], context: Ch
   ]
 }
 
-/** Checks Services against IPAddresses, and the reverse. Another check judges the ClusterIPs themselves. */
+/** {@link judgeClusterIps} judges the ClusterIPs themselves. */
 export function judgeIpAddresses(
   { services, ipAddresses }: Pick<Parts, 'services' | 'ipAddresses'>,
   context: CheckContext,
@@ -280,7 +278,6 @@ function ipAddressRemedy(
   }
 }
 
-/** Checks every NodePort against the others, and against the range if one is known. */
 export function judgeNodePorts({ services }: Pick<Parts, 'services'>, context: CheckContext): Verdict {
   const range = context.expect.serviceNodePortRange
   const holders = new Map<number, Service>()
@@ -337,7 +334,7 @@ function objectOf(service: Service): string {
   return `Service ${keyOfObject(service)}`
 }
 
-/** Checks whether the server accepts a new Service. Its allocator refuses a dry run only if it has no range at all. */
+/** The allocator of the server refuses a dry run only if it has no range at all. */
 export function judgeClusterIpDryRun(
   { clusterIpDryRun }: Pick<Parts, 'clusterIpDryRun'>,
   context: CheckContext,

@@ -21,7 +21,6 @@ export interface Finding {
   readonly remedy: readonly Command[]
 }
 
-/** The result of one check. */
 export type Verdict =
   /** `found` describes the found state in a few words. */
   | { readonly status: 'held'; readonly found: string }
@@ -42,7 +41,6 @@ export function kubectl(...args: readonly string[]): Command {
   return { tool: 'kubectl', args }
 }
 
-/** `kubectl create` of one object. */
 export function kubectlCreate(object: unknown): Command {
   return { tool: 'kubectl', args: ['create', '--filename=-'], input: object }
 }
@@ -69,7 +67,6 @@ export function runControllers(controllers: string, ...flags: readonly string[])
   return { tool: 'apiserver-bootstrap', args: ['run', ...fixed, ...flags] }
 }
 
-/** An instruction for what an operator must do elsewhere. */
 export function byHand(instruction: string): Command {
   return { tool: 'by-hand', args: [instruction] }
 }

@@ -29,7 +29,7 @@ import { type CheckContext, type Parts, partOf } from './state.ts'
 const ENDPOINTS = 'Endpoints default/kubernetes'
 const SLICE = 'EndpointSlice default/kubernetes'
 
-/** Checks whether clients can use the Endpoints. Other checks judge which masters are listed. */
+/** Other checks judge which masters are listed. */
 export function judgeEndpoints(
   { kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>,
   context: CheckContext,

@@ -28,7 +28,6 @@ export function targetPortOf(service: Service | undefined): number | undefined {
   return typeof port === 'number' ? port : undefined
 }
 
-/** Ports as text for people. */
 export function portsText(ports: Parameters<typeof portTexts>[0]): string {
   const texts = (ports ?? []).map(({ name, port, protocol, targetPort, nodePort }) => {
     const target = targetPort === undefined ? '' : ` to ${targetPort}`

@@ -26,7 +26,7 @@ const IN_DEFAULT = `--namespace=${KUBERNETES_SERVICE.namespace}`
 /** The fewest addresses in a range of kube-apiserver. All larger ranges are multiples of this size. */
 const FEWEST_ADDRESSES = 8n
 
-/** Checks the system namespaces. An API server without Nodes needs no namespace for their Leases. */
+/** An API server without Nodes needs no namespace for their Leases. */
 export function judgeNamespaces({ namespaces: found }: Pick<Parts, 'namespaces'>, context: CheckContext): Verdict {
   const needed = SYSTEM_NAMESPACES.filter(
     (name) => name !== 'kube-node-lease' || partOf(context, 'nodesServed') !== false,
@@ -163,9 +163,7 @@ function labelFindings({ metadata }: Service): readonly Finding[] {
   ]
 }
 
-/**
- * Checks that a second ClusterIP has its slice. Without the slice, connections to that ClusterIP reach no API server.
- */
+/** Without the slice of its family, a second ClusterIP reaches no API server. */
 function familyFindings({ spec }: Service, context: CheckContext): readonly Finding[] {
   const slices = partOf(context, 'kubernetesSlices')
   const clusterIPs = spec?.clusterIPs ?? []

@@ -102,7 +102,6 @@ const withoutLeases: Finding = {
   ],
 }
 
-/** Checks the leases against the list. */
 export function judgeLeases(
   { masterLeases, kubernetesEndpoints }: Pick<Parts, 'masterLeases' | 'kubernetesEndpoints'>,
   context: CheckContext,
@@ -159,7 +158,6 @@ function deletion(id: string): readonly Command[] {
   return [kubectl('delete', leaseResource.plural, name, `--namespace=${namespace}`)]
 }
 
-/** Checks that no two hosts hold the same address. */
 export function judgeShared({ masterLeases: { leases } }: Pick<Parts, 'masterLeases'>, context: CheckContext): Verdict {
   if (leases.length === 0) return skipped('there are no leases of masters')
   const shared = rowsOf(context).filter(({ conflicts }) => conflicts.some(({ code }) => code === 'shared-address'))
@@ -180,7 +178,7 @@ function separation(address: string): string {
   return `give one of them another --advertise-address; if it is gone, ${evict} removes the records of both`
 }
 
-/** The latest renewal first. */
+/** The lease that ends last comes first. */
 function byRenewal(a: InspectedLease, b: InspectedLease): number {
   const leftOf = ({ life }: InspectedLease): number => (life.type === 'never' ? 0 : (life.leftMs ?? 0))
   return leftOf(b) - leftOf(a)

@@ -17,7 +17,6 @@ export interface Probing {
   readonly onUnlisted?: ((address: string) => void) | undefined
 }
 
-/** The objects that list the API servers, and their Service. */
 export interface ListedServers {
   readonly endpoints: Endpoints | undefined
   readonly slices: readonly EndpointSlice[]

@@ -74,7 +74,7 @@ function nodePortGroup(present: readonly Stored[], { expect }: CheckContext): Gr
   }
 }
 
-/** Checks whether the bitmap in etcd has a free NodePort; undefined if there is no bitmap of a known range. */
+/** Undefined if there is no bitmap of a known range. */
 export function judgeFreeNodePorts(
   rangeAllocations: readonly StoredBitmap[],
   context: CheckContext,

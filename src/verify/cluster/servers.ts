@@ -27,7 +27,6 @@ function objectOf({ address, dialled }: ProbedServer): string {
   return isOwn ? `API server ${dialled}` : `API server ${address} at ${dialled}`
 }
 
-/** Checks whether each listed address answers. */
 export function judgeAnswers({ serverProbes }: Probes, context: CheckContext): Verdict {
   if (serverProbes.length === 0) return skipped('the Endpoints are empty: see kubernetes-endpoints')
   const findings = serverProbes.flatMap((server): readonly Finding[] => {
@@ -56,7 +55,6 @@ function withoutServer(address: string, context: CheckContext): readonly Command
   return [...[...silent].filter((one) => leased.has(one)).map(evict), ...relist(others, context)]
 }
 
-/** Checks whether each server that answered has a certificate that its clients accept. */
 export function judgeCertificates({ serverProbes }: Probes, _context: CheckContext): Verdict {
   const answered = serverProbes.filter(isAnswered)
   if (answered.length === 0) return skipped('no API server answered: see server-answers')
@@ -72,7 +70,6 @@ export function judgeCertificates({ serverProbes }: Probes, _context: CheckConte
   return verdictOf(findings, `${answered.length} certificates`)
 }
 
-/** Checks whether each server that answered is ready. */
 export function judgeReadiness({ serverProbes }: Probes, _context: CheckContext): Verdict {
   const answered = serverProbes.filter(isAnswered)
   if (answered.length === 0) return skipped('no API server answered: see server-answers')

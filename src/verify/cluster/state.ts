@@ -20,18 +20,15 @@ import type { RangeName, StoredRange } from '../../repair/registries/range-regis
 export interface Parts {
   /** All namespaces, by name. */
   readonly namespaces: ReadonlyMap<string, Namespace>
-  /** Whether the server serves Nodes. */
   readonly nodesServed: boolean
   readonly kubernetesService: Service | undefined
   readonly kubernetesEndpoints: Endpoints | undefined
   /** The slice `kubernetes`, and every slice that names the Service. */
   readonly kubernetesSlices: readonly EndpointSlice[]
   readonly serviceCidrs: readonly ServiceCidr[]
-  /** The Services of all namespaces. */
   readonly services: readonly Service[]
   readonly ipAddresses: readonly IpAddress[]
   readonly masterLeases: MasterLeasesRead
-  /** The answer at each listed address, if probes were requested. */
   readonly serverProbes: readonly ProbedServer[]
   readonly rangeAllocations: readonly StoredBitmap[]
   /** The states of default/kubernetes while it was watched. */

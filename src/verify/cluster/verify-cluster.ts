@@ -6,7 +6,6 @@ import type { Finding, Verdict } from './finding.ts'
 import { type ClusterSource, readCluster } from './read-cluster.ts'
 import type { CheckContext, ClusterState, Expectations, PartName } from './state.ts'
 
-/** The result of one check, with its texts. */
 export type CheckResult = Verdict & { readonly id: CheckId; readonly title: string; readonly why: string }
 
 /** The results of all chosen checks, in the order of reports. */
@@ -161,7 +160,6 @@ function reportOf(verdicts: Verdicts): VerifyReport {
   return { results, holds: results.every(({ status }) => status !== 'failed') }
 }
 
-/** The ids of the checks that failed. */
 export function failedIn({ results }: VerifyReport): readonly CheckId[] {
   return results.filter(({ status }) => status === 'failed').map(({ id }) => id)
 }
@@ -171,7 +169,6 @@ export function isUndecided({ results }: VerifyReport): boolean {
   return results.every(({ status }) => status === 'skipped')
 }
 
-/** Every finding of a report. */
 export function findingsOf({ results }: VerifyReport): readonly Finding[] {
   return results.flatMap((result) => (result.status === 'failed' ? result.findings : []))
 }

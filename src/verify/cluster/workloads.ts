@@ -38,7 +38,6 @@ const MAX_ENDPOINTS = 1_000
 /** An object with this annotation is the lock of a leader election, and needs no Service. */
 const LEADER = 'control-plane.alpha.kubernetes.io/leader'
 
-/** Checks the Endpoints of each Service against the plan of the controller. */
 export function judgeServiceEndpoints(
   { services, pods, endpoints }: Pick<Parts, 'services' | 'pods' | 'endpoints'>,
   _context: CheckContext,
@@ -66,10 +65,7 @@ export function judgeServiceEndpoints(
   return verdictOf(findings, `${selected.size} Services with a selector`)
 }
 
-/**
- * Checks the slices of each Service against the plan of the controller. Leaves out copies, which
- * {@link judgeDuplicates} reports.
- */
+/** Leaves out copies, which {@link judgeDuplicates} reports. */
 export function judgeServiceSlices(
   { services, pods, nodes, endpointSlices }: Pick<Parts, 'services' | 'pods' | 'nodes' | 'endpointSlices'>,
   _context: CheckContext,
@@ -149,7 +145,6 @@ function runController(controller: 'endpoints' | 'endpointslice'): readonly Comm
   ]
 }
 
-/** The Pods that each Service with a selector selects. */
 function selectedPods(services: readonly Service[], pods: readonly Pod[]): ReadonlyMap<Service, readonly Pod[]> {
   interface Labelled {
     readonly pod: Pod
@@ -191,7 +186,6 @@ function selectedPods(services: readonly Service[], pods: readonly Pod[]): Reado
   return selected
 }
 
-/** Checks for objects that controllers created for Services that no longer exist. */
 export function judgeOrphans(
   { services, endpointSlices }: Pick<Parts, 'services' | 'endpointSlices'>,
   context: CheckContext,
@@ -230,7 +224,6 @@ function removal(plural: string, { metadata }: Endpoints | EndpointSlice): Comma
   return kubectl('delete', plural, metadata?.name ?? '', `--namespace=${metadata?.namespace ?? ''}`)
 }
 
-/** Checks for slices that repeat others, and for slices that default/kubernetes should not have. */
 export function judgeDuplicates({ endpointSlices }: Pick<Parts, 'endpointSlices'>, _context: CheckContext): Verdict {
   const kubernetes = keyOf(KUBERNETES_SERVICE)
   const findings = endpointSlices.flatMap((slice): readonly Finding[] => {

@@ -100,10 +100,7 @@ export class EndpointsController implements WorkloadController {
     if (change.type === 'deleted' || isLate) this.#queue.add(key)
   }
 
-  /**
-   * Queues the Endpoints of Services that were deleted while no controller ran. Leaves out the locks of leader
-   * elections.
-   */
+  /** Queues Endpoints whose Services were deleted while no controller ran, but no locks of leader elections. */
   #addLeftovers(): void {
     for (const { metadata } of this.#endpoints.store.list()) {
       const ref = { namespace: metadata?.namespace, name: metadata?.name ?? '' }
@@ -154,10 +151,7 @@ export class EndpointsController implements WorkloadController {
     this.#pacing.written(key, nowMs, countAddresses(action.endpoints.subsets ?? []))
   }
 
-  /**
-   * Whether a Service that is missing from the copy is gone from the server too. If it exists, its event queues the
-   * key.
-   */
+  /** Whether a Service that the copy lacks is gone from the server too. If it exists, its event queues the key. */
   async #isGone(key: string, signal: AbortSignal): Promise<boolean> {
     const ref = refOfKey(key)
     const live = await ifFound(this.#options.api.get(services, ref, { signal }))

@@ -123,9 +123,8 @@ function wantedLabels(service: Service): Labels {
 }
 
 /**
- * Whether the labels of Endpoints are in sync (upstream's `labelsCorrectForEndpoints`). A wrong label `headless` alone
- * causes no write. If the Service itself has `headless` or `managedBy`, all labels are compared; upstream writes the
- * Endpoints of such a Service in each sync.
+ * Upstream: `labelsCorrectForEndpoints`. A wrong label `headless` alone causes no write. If the Service itself has
+ * `headless` or `managedBy`, all labels are compared; upstream writes the Endpoints of such a Service in each sync.
  */
 function labelsAreInSync(endpoints: Endpoints, service: Service): boolean {
   const labels = endpoints.metadata?.labels ?? {}

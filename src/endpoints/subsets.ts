@@ -71,9 +71,7 @@ function sameLists<T>(a: List<T>, b: List<T>, same: (a: T, b: T) => boolean): bo
   return true
 }
 
-/**
- * The listing order of addresses: by the text of the IP, then by the uid of the Pod (upstream's `LessEndpointAddress`).
- */
+/** Orders by the text of the IP, then by the uid of the Pod (upstream's `LessEndpointAddress`). */
 export function compareEndpointAddresses(a: EndpointAddress, b: EndpointAddress): number {
   return compareTexts(a.ip, b.ip) || compareTexts(a.targetRef?.uid ?? '', b.targetRef?.uid ?? '')
 }
@@ -88,10 +86,7 @@ export function portsInOrder(ports: readonly EndpointPort[]): readonly EndpointP
   return inHashOrder(ports, (port) => `(v1.EndpointPort)${portText(port)}`)
 }
 
-/**
- * The subsets in the order in which kube-controller-manager writes them. Their addresses and ports must be in order
- * already.
- */
+/** As {@link portsInOrder}, for subsets. Their addresses and ports must be in order already. */
 export function subsetsInOrder(subsets: readonly EndpointSubset[]): readonly EndpointSubset[] {
   return inHashOrder(subsets, subsetText)
 }

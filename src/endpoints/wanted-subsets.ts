@@ -146,10 +146,7 @@ function merged(classes: readonly PodClass[], ports: readonly EndpointPort[]): E
 
 type IpFamily = 'IPv4' | 'IPv6'
 
-/**
- * The address of a Pod in the Endpoints of a Service, of the family that the Service prefers. Undefined if the Pod has
- * no address of that family. Upstream: `podToEndpointAddressForService`.
- */
+/** An address of the Service's preferred family; undefined if none. Upstream: `podToEndpointAddressForService`. */
 export function addressFor(service: Service, pod: Pod): EndpointAddress | undefined {
   return addressOfFamily(pod, familyOf(service) ?? familyOfPod(pod), hasHostname(pod, service))
 }

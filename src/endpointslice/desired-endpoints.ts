@@ -40,10 +40,7 @@ export class DesiredEndpoints {
   /** The group of the previous Pod, to which the next Pod mostly belongs too. */
   #last: Group | undefined
 
-  /**
-   * Stores only these three options. The caller's object also has the Pods and slices of one plan, and a plan cache
-   * lives longer than a plan.
-   */
+  /** Does not store the whole options: they have the Pods and slices of one plan, and a plan cache lives longer. */
   constructor({ service, nodeOf, addressType }: DesiredEndpointsOptions) {
     this.#options = { service, nodeOf, addressType }
     this.#portsOf = portsOfPods(service)

@@ -107,10 +107,7 @@ function nameOf(node: Node): string {
   return node.metadata?.name ?? ''
 }
 
-/**
- * The Services that left Pods out because the Nodes of these Pods were unknown. They are synced when such a Node
- * appears.
- */
+/** The Services that left Pods out because their Nodes were unknown. They are synced when such a Node appears. */
 export class AwaitedNodes {
   readonly #servicesByNode = new Map<string, Set<string>>()
   readonly #nodesByService = new Map<string, ReadonlySet<string>>()

@@ -5,10 +5,7 @@ import { refOfKey } from '../kube/store.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { SliceWriter } from './slice-writer.ts'
 
-/**
- * How long a slice is an orphan before it is deleted, in milliseconds. A garbage collector, if the cluster has one, is
- * faster and deletes the slice first.
- */
+/** How long a slice is an orphan before its deletion, in milliseconds. A garbage collector deletes it earlier. */
 export const ORPHAN_GRACE_MS = 10_000
 
 export interface OrphansInput {

@@ -21,10 +21,7 @@ interface Known extends Remembered {
   pods: readonly Pod[]
 }
 
-/**
- * The results of the last plan for a Service. With them the next plan checks only what has changed since. They do not
- * alter the result of that plan.
- */
+/** The results of the last plan for a Service, so that the next plan checks only what has changed since. */
 export class SlicesMemory {
   readonly #known = new Map<AddressType, Known>()
 

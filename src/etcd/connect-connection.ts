@@ -35,10 +35,7 @@ export const defaultTimes: ConnectionTimes = {
   idleMs: 55_000,
 }
 
-/**
- * The only timer of a connection. It waits for the next check for silence, for the answer to a ping, or to close an
- * idle connection.
- */
+/** The only timer: for the next check for silence, for the answer to a ping, or to close an idle connection. */
 interface Timer {
   readonly kind: 'none' | 'check' | 'pong' | 'idle'
   readonly dueMs: number
@@ -46,8 +43,7 @@ interface Timer {
 }
 
 /**
- * How much longer to wait for the answer to a ping, in milliseconds: after a pause of this process, an answer may have
- * arrived that was not read yet.
+ * The extra wait for a ping's answer, in milliseconds: after a pause of this process, an answer may be there unread.
  */
 const PONG_GRACE_MS = 200
 
@@ -97,8 +93,8 @@ export class EtcdConnection {
   }
 
   /**
-   * Opens a connection. Rejects with the error of TCP, TLS or HTTP/2, with an EtcdError `Unreachable` if it takes too
-   * long, or with the signal's reason.
+   * Rejects with the error of TCP, TLS or HTTP/2, with an EtcdError `Unreachable` if it takes too long, or with the
+   * signal's reason.
    */
   static async open(
     endpoint: EtcdEndpoint,
@@ -134,10 +130,7 @@ export class EtcdConnection {
     return connection
   }
 
-  /**
-   * Whether the connection accepts further requests. It does not once the server has begun to close it. Node ends such
-   * a connection with its last stream.
-   */
+  /** Whether the connection accepts further requests: false once the server has begun to close it. */
   get usable(): boolean {
     return this.#failure === undefined && !this.#session.closed && !this.#session.destroyed
   }
@@ -153,8 +146,8 @@ export class EtcdConnection {
     const stream = this.#session.request({ ...headers, ':method': method, ':path': path })
     this.#streams++
     this.#unanswered.add(stream)
-    // The connect library begins to listen for errors a moment later. An earlier error also ends the stream, and the
-    // library notices that.
+    // Before the connect library listens for errors, an error would be unhandled. The library notices the end of the
+    // stream.
     stream.on('error', () => {})
     stream.once('response', () => {
       this.#unanswered.delete(stream)

@@ -45,20 +45,16 @@ const REREAD_MS = 60_000
 const PATIENCE_MS = 1_000
 
 /**
- * Reads the certificate files again for every connection, so that a rotation needs no restart. The next connection uses
- * the new files, and open connections continue with the old ones, as with etcd's own client. While the files cannot be
- * used, such as halfway through a rotation or because reading them hangs, new connections use the last usable ones, and
- * one line is logged.
+ * Reads the certificate files for every connection, so that a rotation needs no restart; open connections continue with
+ * the old files, as with etcd's own client. While the files cannot be used, such as halfway through a rotation or
+ * because reading them hangs, new connections use the last usable ones, and one line is logged.
  */
 export class EtcdCredentials {
   readonly #files: CredentialFiles
   readonly #options: EtcdCredentialsOptions
   #readAtMs = Number.NEGATIVE_INFINITY
   #last: Loaded | undefined
-  /**
-   * The reading that is under way. There is one at most, because a file that hangs occupies one of the few threads of
-   * this process.
-   */
+  /** There is one reading at most, because a file that hangs occupies one of the few threads of this process. */
   #reading: { readonly result: Promise<Loaded>; readonly sinceMs: number } | undefined
   #isFailing = false
 
@@ -87,10 +83,7 @@ export class EtcdCredentials {
     }
   }
 
-  /**
-   * Reads the files if they were last read at least a minute ago, because a connection may last for months, during
-   * which the files are renewed or expire.
-   */
+  /** Reads the files again after {@link REREAD_MS}: a connection may last for months, while files are renewed. */
   refresh(): void {
     // `load` rejects only if the files were never usable. The attempt to open a connection reports that.
     if (this.#options.clock.monotonicMs() - this.#readAtMs >= REREAD_MS) this.load().catch(() => {})

@@ -42,9 +42,7 @@ export function requestFailure(endpoint: string, lost: unknown, error: unknown):
   return { error: connectionError(endpoint, undefined, lost ?? error), harmless: false, elsewhere: true }
 }
 
-/**
- * Combines several endpoints' errors. The code is that of the first error that is not `lasting`, or else of the first.
- */
+/** The code is that of the first error that is not `lasting`, or else of the first. */
 export function combined(tries: readonly FailedTry[]): EtcdError {
   const [first, ...rest] = tries.map(({ error }) => error)
   if (first === undefined) return new EtcdError('Unreachable', 'etcd: no endpoint is configured')

@@ -43,9 +43,8 @@ interface Member {
 }
 
 /**
- * The longest accepted answer, in bytes. A value has 1.5 MiB at most, and the answers here are leases and records of a
- * few hundred bytes and bitmaps of up to 128 KiB. The limit is necessary because the client allocates the announced
- * length of an answer before any of it has arrived.
+ * The longest accepted answer, in bytes. A value has 1.5 MiB at most. The limit is necessary because the client
+ * allocates the announced length of an answer before any of it has arrived.
  */
 const READ_MAX_BYTES = 2 * 1024 * 1024
 

@@ -13,10 +13,7 @@ export interface EtcdCall {
 
 /** The faults to inject. Each function gets the signal of the call, and returns undefined for no delay. */
 export interface EtcdFaults {
-  /**
-   * Called before a call reaches the store, or a watch is opened. If this rejects, so does the call, and the store has
-   * done nothing.
-   */
+  /** Called before a call or a new watch reaches the store. If this rejects, so does the call, without an effect. */
   before?(call: EtcdCall, signal: AbortSignal): Promise<void> | undefined
   /**
    * Called before an answer arrives. If this rejects, so does the call: the store has done its work, but the result is

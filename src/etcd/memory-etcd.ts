@@ -218,10 +218,7 @@ export class MemoryEtcd {
     return endMs
   }
 
-  /**
-   * Ends expired terms, in the order of their expiry. Each call begins with this, so that expiry does not depend on a
-   * watch.
-   */
+  /** Each call begins with this, so that expiry does not depend on a watch. */
   #expire(): void {
     const nowMs = this.#clock.monotonicMs()
     if (nowMs < this.#nothingBeforeMs) return
@@ -344,7 +341,7 @@ class KeyHistory {
     return version?.value === undefined ? undefined : version
   }
 
-  /** Everything under a prefix at a revision, sorted by key. Throws `Compacted`. */
+  /** Sorted by key. Throws `Compacted`. */
   list(prefix: string, revision: bigint): readonly StoredVersion[] {
     this.at(prefix, revision)
     this.#keys ??= [...this.#versions.keys()].sort()

@@ -81,10 +81,7 @@ class EtcdEndpointError extends Error {
   readonly code = 'InvalidEtcdEndpoint'
 }
 
-/**
- * Parses `https://host:2379`, `http://host:2379` or `unix:///path`, as kube-apiserver accepts them. Throws
- * {@link EtcdEndpointError}.
- */
+/** Accepts `https://host:2379`, `http://host:2379` or `unix:///path`. Throws {@link EtcdEndpointError}. */
 export function parseEndpoint(text: string): EtcdEndpoint {
   if (text.startsWith('unix:')) {
     const socketPath = text.slice('unix:'.length).replace(/^\/\//, '')
@@ -115,10 +112,7 @@ export function parseEndpoint(text: string): EtcdEndpoint {
   return { text: `${url.protocol}//${url.hostname}:${port}`, tls, socketPath: undefined, host, port: Number(port) }
 }
 
-/**
- * The prefix with one leading slash and none at the end, as kube-apiserver reads its own. Throws
- * {@link EtcdEndpointError}.
- */
+/** Returns one leading slash and none at the end, as kube-apiserver does. Throws {@link EtcdEndpointError}. */
 function parsePrefix(text: string): string {
   const parts = text.split('/').filter((part) => part !== '')
   if (parts.length === 0) throw new EtcdEndpointError('needs a name, such as /registry')

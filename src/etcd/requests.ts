@@ -100,15 +100,10 @@ function range(key: Uint8Array): OpInit {
   return { request: { case: 'requestRange', value: { key } } }
 }
 
-/**
- * How many failed writes are remembered. An earlier write cannot happen any more, because the etcd lease that it uses
- * has ended by then.
- */
+/** How many failed writes are remembered. Earlier ones cannot happen any more: their etcd leases have ended. */
 const MAX_UNANSWERED = 256
 
-/**
- * A key that this process writes by compare-and-put. It remembers its last write, so that the next one needs no read.
- */
+/** A key that this process writes by compare-and-put. The last write is remembered, so the next needs no read. */
 export class GuardedKey {
   readonly key: string
   readonly #etcd: EtcdKv

@@ -14,10 +14,7 @@ import { clusterIpsOf } from './service-claims.ts'
 
 /** The time between two checks, in milliseconds, while it is unknown whether the server has the IPAddress API. */
 const UNDECIDED_PERIOD_MS = 200
-/**
- * A server that lacks the IPAddress API for this long, in milliseconds, does not have it. A starting server may lack it
- * at first.
- */
+/** A starting server may lack the IPAddress API at first, but not for this long, in milliseconds. */
 const ABSENT_FOR_MS = 3_000
 
 interface ClusterIpRepairOptions {
@@ -30,7 +27,6 @@ interface ClusterIpRepairOptions {
   readonly services: Pick<Followed<Service>, 'whenSynced'>
   /** Called when the bitmaps are needed and there is no registry for them. @default nothing */
   readonly onMissingRegistry?: (() => void) | undefined
-  /** Detects that a server uses an existing bitmap. */
   readonly use: { proven(signal: AbortSignal): Promise<void> }
   readonly clock: Clock
   readonly random: Random
@@ -41,9 +37,9 @@ interface ClusterIpRepairOptions {
 }
 
 /**
- * Repairs the allocations of ClusterIPs: the IPAddress objects if the server serves them, and the bitmaps if the server
- * serves no IPAddresses or is seen to use bitmaps too. Servers from 1.31 to 1.34 may write both, by their feature
- * gates. For them the repair of the bitmaps finds leaked bits, which upstream misses.
+ * Repairs the IPAddresses if the server serves them. Repairs the bitmaps if the server serves no IPAddresses, or is
+ * seen to use bitmaps too. Servers from 1.31 to 1.34 may use both, by their feature gates. For them the repair of the
+ * bitmaps finds leaked bits, which upstream misses.
  */
 export class ClusterIpRepair implements Repair {
   readonly #options: ClusterIpRepairOptions
@@ -121,10 +117,7 @@ export class ClusterIpRepair implements Repair {
     }
   }
 
-  /**
-   * Whether the bitmaps must be repaired; undefined while that is unknown. A number: the registry cannot be read, and
-   * the next attempt is due after that many milliseconds.
-   */
+  /** Undefined while unknown. A number if the registry cannot be read: the milliseconds until the next attempt. */
   async #need(signal: AbortSignal): Promise<'needed' | 'if used' | 'unneeded' | number | undefined> {
     const { ipAddresses, registry, clock, availability } = this.#options
     const { served } = ipAddresses
@@ -162,9 +155,9 @@ interface BitmapUseOptions {
 }
 
 /**
- * Detects whether a server that serves IPAddresses also writes the bitmaps of ClusterIPs, as servers from 1.31 to 1.34
- * may do. An existing bitmap proves nothing: an upgraded cluster still has the bitmap of its old servers, which newer
- * servers neither read nor write. A server that uses the bitmap sets a bit for each new Service.
+ * Detects whether a server that serves IPAddresses also writes the bitmaps. An existing bitmap proves nothing: an
+ * upgraded cluster still has the bitmap of its old servers, which newer servers neither read nor write. A server that
+ * uses the bitmap sets a bit for each new Service.
  */
 export class BitmapUse {
   readonly #options: BitmapUseOptions
@@ -231,10 +224,7 @@ export class BitmapUse {
     return new Set(range && bitmap ? [...bitmap].map((offset) => range.textAt(offset)) : [])
   }
 
-  /**
-   * Records in `here` that a Service, or the bitmap, got an address. `there` has the recent addresses of the other of
-   * these two. If the address is in both, the server uses the bitmap.
-   */
+  /** Records that a Service or the bitmap got an address. If both got the address, the server uses the bitmap. */
   #note(ip: string, here: Recent, there: Recent): void {
     const nowMs = this.#options.clock.monotonicMs()
     for (const recent of [here, there]) {

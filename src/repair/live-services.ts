@@ -16,9 +16,8 @@ import { trimService } from './service-claims.ts'
 const FEW_SERVICES = 8
 
 /**
- * Reads Services from the API server, not from an informer, and returns them by `namespace/name`. Missing Services are
- * omitted. Each Service is as it was at some moment after the call, reduced by {@link trimService}. Rejects with a
- * KubeError.
+ * Reads Services from the API server, by `namespace/name`, reduced by {@link trimService}. Missing Services are
+ * omitted. Each Service is as it was at some moment after the call. Rejects with a KubeError.
  */
 export async function readServices(
   api: KubeApi,
@@ -44,8 +43,8 @@ async function readService(api: KubeApi, ref: ObjectRef, signal: AbortSignal): P
 }
 
 /**
- * All Services, read from the API server, not from an informer. They are as they were at one moment after the call.
- * Each is reduced by {@link trimService}, because the whole Services of a large cluster may not fit in memory.
+ * All Services as they were at one moment after the call. Reduced by {@link trimService}, because the whole Services of
+ * a large cluster may not fit in memory.
  */
 export async function listServices(api: KubeApi, signal: AbortSignal): Promise<readonly Service[]> {
   const found: Service[] = []
@@ -60,7 +59,6 @@ const FEW_NUMBERS = 8
 /** The numbers of one range that Services hold. The Services have just been read from the API server. */
 interface LiveNumbers {
   readonly numbers: Bitmap
-  /** The findings that report these numbers as not allocated. */
   findings(numbers: Bitmap): Promise<readonly Finding[]>
 }
 
@@ -72,7 +70,6 @@ interface RangeReaderOptions {
   readonly clock: Clock
 }
 
-/** Finds which numbers of one range are held by Services. Reads these Services from the API server. */
 export class RangeReader {
   readonly #options: RangeReaderOptions
 
@@ -86,9 +83,8 @@ export class RangeReader {
   }
 
   /**
-   * Reads the Services that hold any of `numbers` according to the informer. `held` has all numbers that these Services
-   * hold. Without `many`, reads the holders of only a few of `numbers`. `checked` has the numbers whose holders were
-   * read, or is undefined if all were.
+   * Reads the Services that, according to the informer, hold any of `numbers`, or without `many` only a few of these.
+   * `held` has all numbers of these Services. `checked` has the numbers whose holders were read; undefined if all were.
    */
   async holders(
     numbers: Bitmap,

@@ -12,8 +12,8 @@ export interface Repair {
   /** Repairs until the signal is aborted, then resolves. May be called once. */
   run(signal: AbortSignal): Promise<void>
   /**
-   * Resolves after the first full pass whose writes all succeeded. A withheld range, or a finding that the repair may
-   * not correct, does not delay this.
+   * Resolves after the first full pass whose writes all succeeded. Withheld ranges and findings that the repair may not
+   * correct do not delay this.
    */
   readonly settled: Promise<void>
   /** Why the repair cannot work now, as one line for a health check; undefined while it can. */
@@ -28,15 +28,13 @@ export interface WritePermit {
    */
   readonly mode: 'repair' | 'report'
   /**
-   * Whether the next round of writes is permitted. Unless the repair was requested by name, this asks the server each
-   * time, because a new server that does the repair itself may have replaced the previous one. Beside such a server
-   * nothing may be written: the server exits if another writer is faster. Rejects with a RemoteError if no server
-   * answers.
+   * Unless the repair was requested by name, asks the server before each round of writes, because a new server that
+   * does the repair itself may have replaced the previous one. Beside such a server nothing may be written, because it
+   * exits if another writer is faster. Rejects with a RemoteError if no server answers.
    */
   granted(signal: AbortSignal): Promise<boolean>
 }
 
-/** The inputs of all repairs. */
 export interface RepairContext {
   readonly api: KubeApi
   readonly clock: Clock
@@ -53,19 +51,15 @@ export interface RepairContext {
 
 /**
  * kube-apiserver aborts a request after this time, in milliseconds. It allocates before it stores the Service, so an
- * older allocation belongs to no running request.
+ * older allocation without a Service belongs to no running request.
  */
 export const REQUEST_TIMEOUT_MS = 60_000
 
-/**
- * The longest time, in milliseconds, from the storing of a Service without an allocation to the release of the
- * allocation.
- */
+/** The longest time, in milliseconds, from the storing of a Service without an allocation to its release. */
 export const MAX_RELEASE_DELAY_MS = 2_000
 
 /**
- * The longest time, in milliseconds, from the release of an allocation to the storing of the Service without it, on a
- * server that releases first. A Service that still has the allocation after this time gives it up only by a later
- * request.
+ * The longest time, in milliseconds, from the release of an allocation to the storing of the Service without it. After
+ * this time a Service that still has the allocation gives it up only by a later request.
  */
 export const MAX_STORE_DELAY_MS = 10_000

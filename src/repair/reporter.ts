@@ -21,10 +21,7 @@ export interface Finding {
   readonly item: string
 }
 
-/**
- * The reasons of upstream's events, with their actions. Reasons that end with `Leaked` and reasons about ranges are
- * ours.
- */
+/** Upstream's reasons, with their actions. Reasons that end with `Leaked`, and those about ranges, are ours. */
 export const repairReasons = {
   ClusterIPNotValid: 'ClusterIPValidation',
   ClusterIPNotAllocated: 'ClusterIPAllocation',
@@ -53,10 +50,7 @@ export const aboutRanges: KubeObject = {
 
 export type RepairKind = 'cluster-ip' | 'node-port'
 
-/**
- * The names of upstream's metrics: metrics.go beside each repair, and ipallocator/metrics.go and
- * portallocator/metrics.go for the allocators.
- */
+/** Upstream: metrics.go beside each repair, and {ipallocator,portallocator}/metrics.go. */
 const upstream = {
   'cluster-ip': {
     errors: 'apiserver_clusterip_repair_ip_errors_total',
@@ -142,10 +136,7 @@ export class RepairMetrics {
     this.#failures.add({})
   }
 
-  /**
-   * Calls `report` before each scrape, in place of an earlier `report`. `report` sets, by {@link usage}, the gauges
-   * that are too expensive to update at every change.
-   */
+  /** Calls `report`, in place of an earlier one, before each scrape: for gauges that are costly to update. */
   onCollect(report: () => void): void {
     this.#report = report
   }
@@ -169,10 +160,7 @@ export class RepairMetrics {
   }
 }
 
-/**
- * At most this many findings of one pass are logged, and recorded as Events, one by one. For the others only their
- * number is logged, so that many findings cause little load.
- */
+/** At most this many findings of one pass are logged, and recorded as Events. The others are only counted. */
 const MAX_SINGLE_REPORTS = 20
 
 interface RepairReporterOptions {
@@ -204,8 +192,8 @@ export class RepairReporter {
   }
 
   /**
-   * Reports all findings of a pass. A finding is logged again only if it was absent in between. Its Event is recorded
-   * again in every full pass, because clusters delete Events. In a full pass, `findings` must be complete.
+   * Logs a finding again only if it was absent in between. Its Event is recorded again in every full pass, because
+   * clusters delete Events. In a full pass, `findings` must be complete.
    */
   report(findings: readonly Finding[], { full }: { readonly full: boolean }): void {
     const { events } = this.#options

@@ -2,10 +2,7 @@ import type { Service } from '../kube/resources.ts'
 import { sharedString } from '../kube/shared-values.ts'
 import { trimmedReader } from '../protobuf/trimmed-objects.ts'
 
-/**
- * A Service with only the fields that the repairs need: its identity and its allocations. The rest is dropped on
- * arrival.
- */
+/** Retains the fields that the repairs need. */
 export function trimService({ apiVersion, kind, metadata, spec }: Service): Service {
   const { type, clusterIP, clusterIPs, healthCheckNodePort, ports } = spec ?? {}
   // Some servers write null for an empty list.
@@ -55,9 +52,8 @@ export function clusterIpsOf({ spec }: Service): readonly string[] {
 }
 
 /**
- * The NodePorts that a Service holds. A number that several protocols use counts once; a repeated pair of number and
- * protocol counts as often as it occurs. The NodePort of the health check counts as TCP. Upstream:
- * `collectServiceNodePorts`.
+ * A number that several protocols use counts once. A repeated pair of number and protocol counts as often as it occurs.
+ * The NodePort of the health check counts as TCP. Upstream: `collectServiceNodePorts`.
  */
 export function nodePortsOf({ spec }: Service): readonly number[] {
   const held: number[] = []

@@ -12,7 +12,6 @@ import {
   type ObservedRequest,
 } from './observation.ts'
 
-/** The true state of a fleet at one moment. */
 export interface FleetTruth {
   /** True time, from any origin. */
   readonly nowMs: number
@@ -43,12 +42,10 @@ const MAX_VIOLATIONS = 50
 const WRITES_WITHIN_MS = 10_000
 
 /**
- * Checks the invariants of a fleet. {@link note} records the true state, and must be called before and after each
- * change. {@link check} evaluates the invariants, at any moment. A breach that continues is one violation. Pure: has no
- * clock and no I/O.
+ * Checks the invariants of a fleet. Call {@link note} before and after each change, and {@link check} at any moment. A
+ * breach that continues is one violation. Pure: has no clock and no I/O.
  */
 export class FleetChecker {
-  /** The first violations. */
   readonly violations: Violation[] = []
   readonly #bounds: Bounds
   readonly #present = new Map<MemberState, MemberHistory>()
@@ -100,12 +97,11 @@ export class FleetChecker {
     }
   }
 
-  /** Records the observations since the last call without checking them, while the fleet starts. */
+  /** Records observations without checking them, while the fleet starts. */
   learn({ nowMs }: FleetTruth, observations: FleetObservations): void {
     this.#momentOf(nowMs, observations)
   }
 
-  /** Checks the observations since the last call, and the present state. */
   check({ nowMs }: FleetTruth, observations: FleetObservations): void {
     // A master that started before the others may not have reacted to their writes yet.
     if (!this.#isChecking) this.#changedAtMs = nowMs

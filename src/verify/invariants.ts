@@ -22,15 +22,14 @@ import {
   writtenInQuiet,
 } from './objects.ts'
 
-/** A condition that a fleet must meet at each moment. */
 export interface Invariant {
   readonly sentence: string
   readonly broken: (moment: Moment) => readonly Breach[]
 }
 
 /**
- * The invariants of a fleet by name, in the order of reports. Names are stable. They apply to every reconciler: a dead
- * master that stays listed is a breach with the reconcilers `master-count` and `none` too.
+ * In the order of reports; names are stable. They apply to every reconciler: a dead master that stays listed is a
+ * breach with the reconcilers `master-count` and `none` too.
  */
 export const invariants = {
   'dead-master-removed': {

@@ -55,12 +55,10 @@ export function emptyLists({ listings, histories }: Moment): readonly Breach[] {
     .map(({ listing }) => ({ of: listing.object, detail: `${listing.object} is empty` }))
 }
 
-/** Addresses that go because another master was shut down, or because a sidecar was restarted. */
 export function removedByOthers(moment: Moment): readonly Breach[] {
   return goneWithoutCause(moment).filter(({ byOthers }) => byOthers)
 }
 
-/** Addresses that go without a visible cause. */
 export function removedWithoutCause(moment: Moment): readonly Breach[] {
   return goneWithoutCause(moment).filter(({ byOthers }) => !byOthers)
 }
@@ -131,10 +129,7 @@ export function leavesForUnready(moment: Moment): readonly Breach[] {
   return [...leavesToUnready(moment), ...statedAmongUnready(moment), ...goesAmongFailing(moment)]
 }
 
-/**
- * Masters that are removed although they are ready again, because they had published their unreadiness while no other
- * was ready.
- */
+/** Masters that are removed when ready again: they had published their unreadiness while no other was ready. */
 function statedAmongUnready({ listings, histories }: Moment): readonly Breach[] {
   // A kube-apiserver's lease always means that it serves.
   if (histories.some(({ kind }) => kind === 'kube-apiserver')) return []
@@ -157,10 +152,7 @@ function statedAmongUnready({ listings, histories }: Moment): readonly Breach[] 
   })
 }
 
-/**
- * Masters that are removed soon after the first server recovered, although all servers had failed together, as in an
- * outage of their datastore.
- */
+/** Masters that are removed soon after the first server recovered, although all servers had failed together. */
 function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
   // The lease of a kube-apiserver, or of a master with the gate `startup`, always means that its server serves. A slow
   // master learns late about the others. A server whose requests or probes fail by a fault may serve.
@@ -232,8 +224,8 @@ function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
 }
 
 /**
- * Whether the writer of a list may retain an unknown address, because a master that could not renew its lease may have
- * it: the writer started, and damage put the address into both lists, while no master could renew.
+ * The writer of a list may retain an unknown address, because a master that could not renew its lease may have it. This
+ * is so if the writer started, and damage put the address into both lists, while no master could renew.
  */
 function isPossibleMaster(address: string, { listing }: Successor, { histories, damaged, unrenewed }: Moment): boolean {
   const { endpoints, slice } = damaged
@@ -264,10 +256,7 @@ function isKnownToServe(history: MemberHistory, atMs: number): boolean {
   return !readiness.mayStillSeemUnready && watchingSinceMs < atMs - STATED_MS
 }
 
-/**
- * Whether the master's process runs, its server answers, and it has had time to publish its state. A process that has
- * never been ready has published none.
- */
+/** Whether the master has had time to publish its state. A process that has never been ready has published none. */
 function seemsToLive({ state, healthySinceMs = 0 }: MemberHistory, atMs: number): boolean {
   const { running, answering, hasBeenReady } = state
   return running && answering && hasBeenReady !== false && healthySinceMs < atMs - STATED_MS

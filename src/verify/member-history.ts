@@ -18,7 +18,6 @@ const ASKS_MS = 3_000
 /** The most messages, requests and answers alike, that any action of a master needs in a row. */
 const MESSAGES = 12
 
-/** How much later an action of a master may happen, in milliseconds, if each message is late by `delayMs`. */
 export function lagOf(delayMs: number): number {
   return MESSAGES * delayMs
 }
@@ -158,9 +157,8 @@ export class MemberHistory {
   }
 
   /**
-   * Since when the member has been both stopped and connected, so that it should leave. If its server did not answer
-   * meanwhile, the time of one probe is added. Undefined if the member need not leave, or ended before it was
-   * connected.
+   * Since when the member has been both stopped and connected, so that it should leave; if its server did not answer,
+   * later by the time of one probe. Undefined if it need not leave, or ended before it was connected.
    */
   get leavingSinceMs(): number | undefined {
     const { withdrawsOnStop, hasBeenReady } = this.#state
@@ -300,9 +298,7 @@ export class MemberHistory {
     this.#noteLives(nowMs)
   }
 
-  /**
-   * A slow life takes time to get the lease of an earlier life that still runs. The earlier life may leave meanwhile.
-   */
+  /** A slow life takes time to get the lease of an earlier life that still runs, and that may leave meanwhile. */
   #isTakingOver(nowMs: number): boolean {
     return this.#overlaps && nowMs - this.#startedAtMs < this.lagMs
   }
@@ -340,7 +336,6 @@ export class MemberHistory {
     return nowMs - settledAtMs - notCountedMs > this.#slackMs - RENEWAL_MS - this.lagMs
   }
 
-  /** Whether the member was certainly listed at most {@link SEEN_MS} ago. */
   #isPlaced(nowMs: number): boolean {
     return this.#settledAtMs !== undefined && nowMs - this.#settledAtMs <= SEEN_MS
   }

@@ -1,7 +1,4 @@
-/**
- * The true state of one member of a fleet, for the checks of its listing. The settings are those of its present life,
- * or of the last one if none runs.
- */
+/** The true state of one member of a fleet. Its settings are those of its present life, or else of its last. */
 export interface MemberState {
   readonly name: string
   /** The address in Endpoints. Members behind one virtual address share it. */
@@ -33,23 +30,18 @@ export interface MemberState {
   readonly serves: boolean
   /** Whether its server answers, and only the checks of etcd fail. */
   readonly etcdFails: boolean
-  /**
-   * The state of its requests to its own API server. `rest`: some fail, but it can renew its lease; `lease`: its
-   * renewals may fail for too long.
-   */
+  /** Requests to its server. `rest`: some fail, but it renews its lease. `lease`: renewals may fail for too long. */
   readonly impaired: 'no' | 'rest' | 'lease'
   /** What a client gets at its port. */
   readonly clientConnections: 'served' | 'refused' | 'black-holed'
   /** Whether it runs, is connected, and its server is ready, so that clients may rely on it. */
   readonly healthy: boolean
-  /** Whether it may still renew its lease. */
+  /** Whether the member may still renew its lease. */
   readonly renewing: boolean
-  /** Whether its lease store accepts no writes. */
   readonly storeFull: boolean
   readonly lifeCount: number
   /** Whether its server has answered in its present life that it is ready; undefined without a life. */
   readonly hasBeenReady: boolean | undefined
-  /** How often all its connections to its server were reset. */
   readonly connectionResets: number
   /** The error with which its present life ended; undefined if it did not fail. */
   readonly failure: unknown

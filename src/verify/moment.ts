@@ -28,10 +28,7 @@ export interface Moment {
   readonly objectsDamagedAtMs: number
   /** The last period in which no master could renew a lease; both ends are negative infinity if there was none. */
   readonly unrenewed: { readonly sinceMs: number; readonly untilMs: number }
-  /**
-   * The last moment at which no lease could expire, such as the end of an outage of the store: from then on, each lease
-   * has a whole TTL. 0 if there was none.
-   */
+  /** The last moment at which no lease could expire; after it each lease has a whole TTL. 0 if there was none. */
   readonly leasesSinceMs: number
   /** When the state of a member last changed, an object was last damaged, or the checks began: the latest of these. */
   readonly changedAtMs: number
@@ -52,23 +49,19 @@ export interface Breach {
   readonly detail: string
 }
 
-/**
- * The shortest time, in milliseconds, for which the invariants let a master wait for the others' renewals after an
- * outage of its store: kube-apiserver's TTL.
- */
+/** A master may wait at least this long, in milliseconds, for renewals after an outage: kube-apiserver's TTL. */
 const SUSPICION_MS = 15_000
 
 /** How long a request that was sent just before the end of an outage takes to time out, in milliseconds. */
 const LAST_ATTEMPT_MS = 2_000
 
-/** How long after an outage a lease with this TTL may still count, in milliseconds. */
 export function suspicionMs(ttlMs: number): number {
   return Math.max(ttlMs, SUSPICION_MS) + LAST_ATTEMPT_MS
 }
 
 /**
- * How long the fleet may take to be in sync after the last fault, in milliseconds. It takes longer with a TTL of more
- * than 15 s, because a master waits its own TTL for the others' renewals.
+ * How long the fleet may take to be in sync after the last fault, in milliseconds. A TTL of more than 15 s adds to it,
+ * because a master waits its own TTL for the others' renewals.
  */
 export function recoveryMs({ bounds, histories }: Pick<Moment, 'bounds' | 'histories'>): number {
   const longestMs = Math.max(0, ...histories.map(({ ttlMs }) => ttlMs))
@@ -91,36 +84,29 @@ export function observers(all: readonly MemberHistory[], addresses: readonly str
 }
 
 /**
- * Whether the master's lease may expire before its next renewal, because a holder of the address, perhaps a later life
- * of this master, has a shorter TTL or is too slow to renew in time. In etcd all holders share one lease, which has the
- * TTL of the holder that renewed it last.
+ * Whether a holder of the address, perhaps a later life of this master, has a shorter TTL or is too slow to renew in
+ * time. In etcd all holders share one lease, which has the TTL of the holder that renewed it last.
  */
 export function sharesShorterLease({ address, ttlMs }: MemberHistory, all: readonly MemberHistory[]): boolean {
   return all.some((other) => other.address === address && (other.state.leaseTtlMs < ttlMs || other.isTooSlow))
 }
 
 /**
- * Whether a kube-apiserver may have missed a renewal. If its tick creates the Service at the same moment as another
- * client, the create is refused, because the ClusterIP is allocated. Then this tick renews no lease.
+ * If a kube-apiserver's tick creates the Service at the same moment as another client, the create is refused, because
+ * the ClusterIP is allocated. Then this tick renews no lease.
  */
 export function mayHaveMissedTick({ kind, state, ttlMs, lagMs }: MemberHistory, moment: Moment): boolean {
   const sinceMs = moment.nowMs - moment.objectsDamagedAtMs
   return kind === 'kube-apiserver' && sinceMs <= ttlMs + state.reconcileIntervalMs + lagMs
 }
 
-/**
- * Whether a kube-apiserver may have written this slice. kube-apiserver's write of a slice is not guarded, so the write
- * may be based on an old state.
- */
+/** kube-apiserver writes slices without a guard, so such a write may be based on an old state. */
 export function isUnguarded({ object, by }: Listing, all: readonly MemberHistory[]): boolean {
   if (object !== 'slice') return false
   return all.some(({ kind, name }) => kind === 'kube-apiserver' && (by === undefined || name === by))
 }
 
-/**
- * How old the state from which a version of an object was computed may be, in milliseconds: the lag of its writer, or
- * the largest lag if the writer is unknown.
- */
+/** How old the state behind a write may be, in milliseconds: the lag of its writer, or the largest if unknown. */
 export function ageOf({ by }: Listing, all: readonly MemberHistory[]): number {
   return Math.max(0, ...all.filter(({ name }) => by === undefined || name === by).map(({ lagMs }) => lagMs))
 }
@@ -145,18 +131,12 @@ export function mustHaveRemoved(
   })
 }
 
-/**
- * How late a master may correct a change, in milliseconds: a kube-apiserver waits for its next tick, and slow messages
- * delay either kind.
- */
+/** How late a master may correct a change, in milliseconds. A kube-apiserver waits for its next tick. */
 export function latenessOf({ kind, state, lagMs }: MemberHistory): number {
   return lagMs + (kind === 'kube-apiserver' ? state.reconcileIntervalMs : 0)
 }
 
-/**
- * How much later a master leaves, in milliseconds, because of its own slow messages and those of the fastest master
- * that could confirm.
- */
+/** In milliseconds: slow messages of the leaving master, and of the fastest master that could confirm. */
 export function departureLagMs(leaving: MemberHistory, { histories }: Moment): number {
   const others = histories.filter((other) => other !== leaving && other.goneSinceMs === undefined)
   const confirmationMs = others.length === 0 ? 0 : Math.min(...others.map(({ lagMs }) => lagMs))

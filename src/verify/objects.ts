@@ -1,10 +1,7 @@
 import { type Breach, type Moment, names, observers, recoveryMs, seconds } from './moment.ts'
 import type { ObservedObjects, ObservedRequest, ObservedService } from './observation.ts'
 
-/**
- * Reasons of Events in which a master reports that another writer keeps undoing its writes. In a drill there is no such
- * writer.
- */
+/** Reasons of Events in which a master reports another writer. A drill has no such writer. */
 const BACK_OFFS = ['ForeignOverwrite', 'LeaseContested', 'OtherReconcilerActive', 'OtherLeaseStore']
 
 export const systemNamespaces = ['default', 'kube-node-lease', 'kube-public', 'kube-system'] as const
@@ -37,7 +34,6 @@ export function writtenInQuiet(moment: Moment): readonly Breach[] {
   const { requests, histories, changedAtMs, leasesSinceMs } = moment
   const writes = requests.filter(isObjectWrite)
   if (writes.length === 0) return []
-  // Without a healthy master nothing can be corrected.
   if (histories.every(({ healthySinceMs }) => healthySinceMs === undefined)) return []
   const lagMs = Math.max(0, ...histories.map((history) => history.lagMs))
   // The address of a master that is neither healthy nor gone may come and go at any time. After a period in which no

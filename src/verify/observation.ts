@@ -1,6 +1,5 @@
 import type { ApiRequest } from '../kube/transport.ts'
 
-/** A request of a member to its API server. */
 export interface ObservedRequest {
   readonly atMs: number
   readonly by: string
@@ -54,12 +53,9 @@ export interface Bounds {
   readonly listedMs: number
   /** How long Endpoints and EndpointSlice may differ. */
   readonly agreementMs: number
-  /**
-   * How long the fleet may take to be in sync after the last fault. An outage lasts until the API server has accepted a
-   * write.
-   */
+  /** From the last fault until the fleet is in sync. An outage ends when the API server accepts a write. */
   readonly recoveryMs: number
-  /** How many writes one master may make in ten seconds. Events do not count. */
+  /** Events do not count. */
   readonly writesPerTenSeconds: number
 }
 

@@ -6,10 +6,7 @@ import type { MemberState } from './member-state.ts'
  * ready (`stated`), because a master takes that back only after two seconds.
  */
 const NOTICED_MS = { answered: 1_500, stated: 3_500, silent: 5_000 }
-/**
- * A master does not leave before its server has been unready for this long, in milliseconds: three seconds, less the
- * error of a clock.
- */
+/** The shortest unreadiness after which a master leaves: three seconds, less the error of a clock. */
 const LEAVES_MS = 2_900
 
 /** A past or present period. A present one ends at infinity. */
@@ -18,7 +15,6 @@ export interface Period {
   readonly untilMs: number
 }
 
-/** The circumstances in which the readiness of a member is noted. */
 export interface Circumstances {
   /** Whether the member was certainly listed a moment ago. */
   readonly isPlaced: boolean
@@ -40,16 +36,14 @@ export class ReadinessHistory {
   #cleanSinceMs: number | undefined
   #clean: Period | undefined
 
-  /**
-   * Whether the master may still publish that its server is not ready, because the server was unready a short time ago.
-   */
+  /** Whether the server is unready, or was so recently that its master may still publish that. */
   get mayStillSeemUnready(): boolean {
     return this.#unready !== undefined
   }
 
   /**
-   * Since when the server has been unready without a break while its master could publish that. Undefined while the
-   * server is ready, and if the master was not listed when it became unready.
+   * Since when the server has been unready while its master could publish that. Undefined while the server is ready,
+   * and if the master was not listed at the start.
    */
   get cleanlyUnreadySinceMs(): number | undefined {
     return this.#cleanSinceMs
@@ -65,10 +59,7 @@ export class ReadinessHistory {
     return this.#unserving
   }
 
-  /**
-   * As {@link unserving}; undefined if the master was not listed when that period began, or was stopped or started
-   * since.
-   */
+  /** As {@link unserving}; undefined if the master was not listed at the start, or was stopped or started since. */
   get unservingInPlace(): Period | undefined {
     return this.#wasPlaced ? this.#unserving : undefined
   }

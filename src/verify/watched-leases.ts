@@ -17,7 +17,7 @@ export interface LeaseWorld {
 /** The signal of calls that are not aborted. */
 export const signal: AbortSignal = new AbortController().signal
 
-/** A store whose clients all watch the leases, and list them at each change. */
+/** All clients watch the leases, and list them at each change. */
 export class WatchedStore {
   readonly world: LeaseWorld
   readonly #end = new AbortController()
@@ -57,10 +57,7 @@ export class WatchedStore {
     }
   }
 
-  /**
-   * Waits until no lease is listed any more. Rejects if that takes longer than half a TTL after the end of the lease
-   * that was renewed `agoMs` ago.
-   */
+  /** `agoMs`: when the last lease was renewed. Rejects if one is listed half a TTL after its end. */
   async untilNobodyIsListed(leases: MasterLeases, agoMs: number): Promise<void> {
     const { ttlMs } = this.world
     for (let passedMs = agoMs; ; passedMs += ttlMs / 20) {
@@ -100,10 +97,7 @@ export async function statesIn(leases: MasterLeases): Promise<(readonly [string,
   return (await leases.list(signal)).map((lease) => [lease.address, lease.holder?.state])
 }
 
-/**
- * Begins an attempt and aborts it after `turns - 1` turns of the microtask queue. Rejects if the attempt rejects with
- * another error than the reason of its signal.
- */
+/** Aborts an attempt after `turns - 1` microtasks. Rejects if it rejects, except with its signal's reason. */
 export async function giveUp(store: WatchedStore, turns: number, attempt: (signal: AbortSignal) => Promise<void>) {
   const controller = new AbortController()
   const reason = new Error('out of time')

@@ -84,10 +84,7 @@ function portOf(container: Container, name: string, protocol: string): number | 
   return undefined
 }
 
-/**
- * The addresses of a Pod in one family, in the Pod's order and in Go's form. Reads them as loosely as Go's
- * ParseIPSloppy, and omits those that ParseIPSloppy refuses.
- */
+/** In the Pod's order and in Go's form, without addresses that Go's ParseIPSloppy refuses. */
 export function podAddresses(pod: Pod, family: 'IPv4' | 'IPv6'): readonly string[] {
   const wanted = family === 'IPv4' ? 4 : 6
   const addresses: string[] = []
@@ -107,9 +104,7 @@ export function hasClusterIp(service: Service): boolean {
   return clusterIp !== undefined && clusterIp !== '' && clusterIp !== 'None'
 }
 
-/**
- * The annotation with the time of the change that caused a write. kube-proxy and others measure their latency from it.
- */
+/** The time of the change behind a write. kube-proxy and others measure their latency from this annotation. */
 export const lastChangeTriggerTime = 'endpoints.kubernetes.io/last-change-trigger-time'
 
 interface ServiceState {

@@ -20,10 +20,7 @@ export class StaleCacheError extends Error {
   override name = 'StaleCacheError'
 }
 
-/**
- * After this many retries in a row, kube-controller-manager drops a Service that fails again. Here that failure is
- * logged as an error, and the retries continue.
- */
+/** After this many retries kube-controller-manager drops a Service. We log an error, and continue to retry. */
 const MAX_RETRIES = 15
 /** A sync that found a stale cache is repeated after at most this time, in milliseconds. */
 const STALE_RETRY_MS = 1_000
@@ -196,19 +193,13 @@ export interface WorkloadContext {
   readonly members: Pick<ServiceMembers, 'podsOf' | 'subscribe'>
   readonly observer: WorkQueueObserver
   readonly workers: number
-  /**
-   * The delay from a change of a Pod to the sync of its Services, in milliseconds. One sync handles all changes until
-   * then.
-   */
+  /** The delay from a change of a Pod to the sync of its Services, in milliseconds, so that changes are batched. */
   readonly batchPeriodMs: number
 }
 
 /** A controller for one term of leadership. */
 export interface WorkloadController {
-  /**
-   * Waits for the informers to sync, then works until the signal is aborted and the running syncs have ended. Call it
-   * once.
-   */
+  /** Works until the signal is aborted and the running syncs have ended. Call it once. */
   run(signal: AbortSignal): Promise<void>
   /** Retries failed keys at once, because the API server is available again. */
   expedite(): void

@@ -9,15 +9,12 @@ type Containers = NonNullable<NonNullable<Pod['spec']>['containers']>
 type ContainerPort = NonNullable<Containers[number]['ports']>[number]
 
 /**
- * The fields of a Pod that Endpoints and EndpointSlices need. The result references nothing else of the Pod.
+ * The fields of a Pod that Endpoints and EndpointSlices need. The result references nothing else of the Pod. The named
+ * ports of all containers are merged into one container, and those of all sidecars (initContainers that are always
+ * restarted) into another.
  *
- * - `metadata`: name, namespace, uid, resourceVersion, labels, deletionTimestamp;
- * - `spec`: nodeName, hostname, subdomain; the named ports of all containers, merged into one container, and those of
- *   all sidecars (initContainers that are always restarted), merged into another;
- * - `status`: phase, podIP, podIPs, and the condition Ready with its status and lastTransitionTime.
- *
- * Every trimmed Pod has all of these fields, some of them undefined, so that all Pods have one shape in memory. Equal
- * labels, ports, conditions and node names are shared by all Pods.
+ * Every trimmed Pod has all fields, some of them undefined, so that all Pods have one shape in memory. Equal labels,
+ * ports, conditions and node names are shared by all Pods.
  */
 export function trimPod(pod: Pod): Pod {
   const { metadata, spec, status } = pod

@@ -38,10 +38,7 @@ export type MirrorPlan =
       readonly tally: MirrorTally
     }
 
-/**
- * Whether to mirror Endpoints of a Service without a selector. They are not mirrored if a label forbids it, or if they
- * are the lock of a leader election.
- */
+/** False for Endpoints with the label `skip-mirror`, and for the locks of leader elections. */
 export function mayBeMirrored(endpoints: Endpoints | undefined): endpoints is Endpoints {
   if (endpoints?.metadata?.labels?.[skipMirrorLabel] === 'true') return false
   return endpoints !== undefined && endpoints.metadata?.annotations?.[leaderElectionAnnotation] === undefined
@@ -154,10 +151,7 @@ function labelsOf(endpoints: Endpoints): Labels {
   return { ...labels, [serviceNameLabel]: name, [managedByLabel]: mirroringManager }
 }
 
-/**
- * The mirrored annotations of the Endpoints. Two annotations describe the Endpoints alone and are not mirrored: the
- * time of the last change, and kubectl's last applied configuration.
- */
+/** The annotations to mirror: all but two, which describe the Endpoints alone. */
 function annotationsOf(endpoints: Endpoints): Labels {
   const {
     [lastChangeTriggerTime]: _time,

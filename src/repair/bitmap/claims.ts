@@ -27,19 +27,15 @@ export interface BitmapRange {
   flagFor(text: string): string
 }
 
-/**
- * The numbers that Services hold in the ranges of one repair. In the methods, `range` is an index in `ranges`, and
- * `offset` is a number in that range.
- */
+/** The numbers that Services hold. `range` is an index in `ranges`, and `offset` is a number in that range. */
 export interface RangeClaims {
   readonly kind: RepairKind
   readonly ranges: readonly BitmapRange[]
   /** The range of a stored text; undefined when the text is malformed, or the range is too large for a bitmap. */
   parse(text: string): Pick<BitmapRange, 'size' | 'textAt'> | undefined
   /**
-   * Calls `hold` with each number that a Service holds, as often as the Service holds it. Calls `fault` with a finding
-   * for each item that is malformed or outside all ranges. Ignores ClusterIPs of a family whose range is too large for
-   * a bitmap.
+   * Calls `hold` with each number, as often as the Service holds it, and `fault` with a finding for each item that is
+   * malformed or outside all ranges. Ignores ClusterIPs of a family whose range is too large for a bitmap.
    */
   visit(service: Service, hold: (range: number, offset: number) => void, fault?: (finding: Finding) => void): void
   /** The finding that a Service holds an unallocated number. `repairing`: the number is about to be allocated. */
@@ -56,9 +52,9 @@ export function regardingService({ metadata }: Service): KubeObject {
 }
 
 /**
- * The ClusterIPs of one family, or of two, that Services hold. A range that is too large for a bitmap is left out,
- * because no server has a bitmap for it. Upstream: pkg/registry/core/service/ipallocator/controller/repair.go; its
- * findings for a full range and for unknown errors are left out, because they cannot occur.
+ * A range that is too large for a bitmap is left out, because no server has a bitmap for it. Upstream:
+ * pkg/registry/core/service/ipallocator/controller/repair.go, whose findings for a full range and for unknown errors
+ * cannot occur here.
  * @throws RangeError for two ranges of one family.
  */
 export function clusterIpClaims(cidrs: readonly Cidr[]): RangeClaims {
@@ -145,10 +141,7 @@ function bitmapRange(range: AllocationRange<Address>, cidrs: readonly Cidr[], in
   }
 }
 
-/**
- * Returns a function that computes the number of an address of the range's family, as `offsetOf` does. The function
- * avoids BigInt, because there are many addresses.
- */
+/** Like `offsetOf`, but without BigInt, because there are many addresses. */
 function locatorOf(cidr: Cidr, size: number): (groups: AddressGroups) => number | undefined {
   const network = new Uint16Array(8)
   readAddress(cidr.network.text, network)
@@ -194,10 +187,7 @@ function familyName(family: 4 | 6): 'IPv4' | 'IPv6' {
   return `IPv${family}`
 }
 
-/**
- * The NodePorts that Services hold. Upstream: pkg/registry/core/service/portallocator/controller/repair.go; its
- * findings for a full range and for unknown errors are left out, because they cannot occur.
- */
+/** Upstream: pkg/registry/core/service/portallocator/controller/repair.go, less what {@link clusterIpClaims} omits. */
 export function nodePortClaims(range: PortRange): RangeClaims {
   const ports = portAllocationRange(range)
   const about = (service: Service, port: string | number): Pick<Finding, 'regarding' | 'item'> => ({

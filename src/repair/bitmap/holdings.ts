@@ -5,13 +5,10 @@ import type { Steps } from '../../runtime/steps.ts'
 import type { Finding } from '../reporter.ts'
 import type { RangeClaims } from './claims.ts'
 
-/**
- * The numbers that Services hold now, updated with each change of a Service, so that a check need not visit all
- * Services. Each number has only a count of its holders.
- */
+/** The numbers that Services hold, updated with each change, so that a check need not visit all Services. */
 export class RangeHoldings {
   readonly #claims: RangeClaims
-  /** How many holders each number has, after the changes that were applied so far. */
+  /** How many holders each number has. */
   readonly #counts: readonly Uint32Array[]
   readonly #held: readonly Bitmap[]
 
@@ -75,9 +72,8 @@ export function* surveyServices(services: Iterable<Service>, claims: RangeClaims
 }
 
 /**
- * The holders of the `wanted` numbers of each range, by number: the oldest Service first, and equally old ones by name.
- * This order lets all masters agree which of several holders keeps a number. A Service that holds a number twice occurs
- * twice.
+ * The holders of the `wanted` numbers of each range, the oldest first, equally old ones by name, so that all masters
+ * agree which holder keeps a number. A Service that holds a number twice occurs twice.
  */
 export function* claimantsOf(
   services: Iterable<Service>,

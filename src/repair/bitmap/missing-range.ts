@@ -11,9 +11,8 @@ export function lacksBitmap(reason: string): boolean {
 export const BITMAP_HINT = 'set --etcd-servers to have the bitmap of the allocator created in etcd'
 
 /**
- * Reports, with one line and one Event, that a repair has no range registry, although its server needs a bitmap. A
- * create request with `dryRun` cannot test whether the server has one, because kube-apiserver needs no bitmap for an
- * allocation that it does not store.
+ * Reports that a repair has no range registry, although its server needs a bitmap. A dry run cannot test whether the
+ * server has a bitmap, because kube-apiserver needs none for an allocation that it does not store.
  */
 export function reportMissingRange(kind: RepairKind, reporter: RepairReporter): void {
   const items = kind === 'node-port' ? 'NodePorts' : 'ClusterIPs'

@@ -6,17 +6,14 @@ import { aboutRanges, type Finding } from '../reporter.ts'
 import type { BitmapRange, RangeClaims } from './claims.ts'
 import { claimantsOf, surveyServices } from './holdings.ts'
 
-/** The meaning of a stored range for a repair. */
 export type RangeReading =
-  /** The range is withheld, because it differs from the flag or cannot be decoded. */
   | { readonly type: 'withheld'; readonly reason: 'mismatch' | 'unreadable'; readonly finding: Finding }
   | {
       readonly type: 'taken'
       /**
-       * `same-range`: stored for this range. `absent`: nothing is stored. `unnamed`: stored without the text of its
-       * range, because its server has not completed a pass yet. `adopted`: stored for another range; the items that
-       * both ranges contain are carried over. Every origin but `same-range` requires a write, even if nothing is
-       * missing.
+       * `unnamed`: stored without the text of its range, because its server has not completed a pass yet. `adopted`:
+       * stored for another range; the items that both ranges contain are carried over. Every origin but `same-range`
+       * requires a write, even if nothing is missing.
        */
       readonly origin: 'same-range' | 'absent' | 'unnamed' | 'adopted'
       /** The allocated numbers, in the numbering of the managed range. */
@@ -79,30 +76,21 @@ function carriedOver(set: Bitmap, from: Pick<BitmapRange, 'textAt'>, to: BitmapR
 
 /** A leak is freed in the third full pass that sees it, as upstream does (`numRepairsBeforeLeakCleanup`). */
 const PASSES_BEFORE_FREED = 3
-/**
- * A leak must also have been allocated for this long, in milliseconds. kube-apiserver allocates a number before it
- * stores the Service, and aborts a request after 60 s. So a number that has been allocated for longer, and is in no
- * Service, belongs to no running request.
- */
+/** A leak must also have been allocated for this long, in milliseconds; {@link REQUEST_TIMEOUT_MS} explains why. */
 const LEAK_MS = 120_000
 
-/**
- * Numbers that are allocated without a holder. Either one full pass saw all of them first, or all are due to be freed.
- */
+/** Numbers without a holder: either one full pass saw all of them first, or all are due to be freed. */
 interface LeakCohort {
   readonly numbers: Bitmap
   /** Since when the numbers are known to be allocated continuously, on the monotonic clock. */
   readonly sinceMs: number
-  /** How many full passes have seen the numbers. */
   readonly passes: number
 }
 
 /**
- * The leaks of one range, whether or not they may be freed yet.
- *
- * The ledger requires continuous observation. Its owner calls {@link stillTaken} with each state of the range in turn,
- * so that the time of a number that was released and allocated again starts anew. The owner drops the ledger when
- * states may have been missed.
+ * The leaks of one range, due or not. The owner calls {@link stillTaken} with each state of the range in turn, so that
+ * the time of a number that was released and allocated again starts anew. The owner drops the ledger when states may
+ * have been missed.
  */
 export type LeakLedger = readonly LeakCohort[]
 
@@ -113,10 +101,7 @@ export function stillTaken(ledger: LeakLedger, taken: Bitmap): LeakLedger {
   return withNumbers(ledger, (numbers) => numbers.and(taken))
 }
 
-/**
- * The ledger after a full pass that saw these numbers allocated without a holder: known numbers were seen once more,
- * new numbers are added, and all others are dropped.
- */
+/** The ledger after a full pass that saw these numbers without a holder. All other numbers are dropped. */
 export function seenByPass(ledger: LeakLedger, unheld: Bitmap, nowMs: number): LeakLedger {
   if (unheld.count === 0) return noLeaks
   const known = withNumbers(ledger, (numbers) => numbers.and(unheld)).map((cohort) => ({
@@ -134,7 +119,6 @@ export function seenByPass(ledger: LeakLedger, unheld: Bitmap, nowMs: number): L
   ]
 }
 
-/** The numbers that may be freed now. */
 export function dueLeaks(ledger: LeakLedger, size: number, nowMs: number): Bitmap {
   return ledger.filter((cohort) => isDue(cohort, nowMs)).reduce((all, { numbers }) => all.or(numbers), new Bitmap(size))
 }
@@ -156,11 +140,8 @@ export type RangePlan =
       readonly type: 'range'
       /** The desired state: all held numbers, and the allocated numbers that are not due to be freed. */
       readonly taken: Bitmap
-      /** The numbers that are held, but not allocated. */
       readonly missing: Bitmap
-      /** The numbers that are due to be freed. */
       readonly leaked: Bitmap
-      /** Whether anything must be written. */
       readonly changed: boolean
       /** The leaks after this pass, once the plan was written. */
       readonly ledger: LeakLedger
@@ -169,7 +150,6 @@ export type RangePlan =
 interface RangeObservation {
   /** The last state of the range; undefined if none was received, as without a registry. */
   readonly reading: RangeReading | undefined
-  /** The numbers that Services hold. */
   readonly held: Bitmap
   readonly ledger: LeakLedger
   /** On the monotonic clock. */

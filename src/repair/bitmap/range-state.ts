@@ -17,10 +17,7 @@ interface RangeStateOptions {
   readonly clock: Clock
 }
 
-/**
- * How long a server that has cleared a number may take to store the Service that gives the number up, in milliseconds.
- * On a loaded server about 100 ms were measured.
- */
+/** A server stores the Service within this time, in milliseconds, after it cleared a number. Measured: about 100 ms. */
 const STORE_DELAY_MS = 250
 
 /** The known state of one stored range, from reads, own writes and the registry's watch. */
@@ -80,8 +77,8 @@ export class RangeState {
   }
 
   /**
-   * Interprets a stored range. A bitmap of another range is adopted only until a bitmap of this range has been
-   * received. If the stored range differs later, another program has changed it on purpose, and it is not overwritten.
+   * A bitmap of another range is adopted only until a bitmap of this range has been received. If the stored range
+   * differs later, another program has changed it on purpose, and it is not overwritten.
    */
   read(stored: StoredRange): RangeReading {
     const { range, claims, where } = this.#options
@@ -93,7 +90,6 @@ export class RangeState {
     return this.#watchedRevision === revisionOf(stored)
   }
 
-  /** Records the stored state from a read, or from a write of this master. */
   stored(stored: StoredRange): void {
     this.#watchedRevision ??= revisionOf(stored)
     this.#take(stored)
@@ -115,7 +111,7 @@ export class RangeState {
     this.#outdated = true
   }
 
-  /** Call this when a call has failed: the state must be read again. */
+  /** Call this when a call has failed. */
   invalidate(): void {
     this.#outdated = true
   }
@@ -147,7 +143,6 @@ export class RangeState {
     else this.own.forget()
   }
 
-  /** Records which numbers the next state has cleared. */
   #release(next: RangeReading): void {
     const before = this.#reading
     if (before?.type !== 'taken' || next.type !== 'taken' || next.origin !== 'same-range') return
@@ -176,17 +171,13 @@ interface Cohort {
 /**
  * The numbers of one range that this master has set recently and that were not cleared since.
  *
- * When a Service loses its ports or addresses, its server clears the numbers before it stores the Service. A master
- * that sets the numbers in between leaks these numbers: servers refuse them until a repair frees them. But while a
- * number stays set after this master set it, no server can allocate the number for a new Service. So this master may
- * release the number when no Service holds it.
+ * When a Service loses its ports or addresses, its server clears the numbers before it stores the Service. If a master
+ * sets the numbers in between, servers refuse them until a repair frees them. But while a number stays set after this
+ * master set it, no server can allocate it for a new Service, so this master may release it when no Service holds it.
  */
 export class RecentlySet {
   readonly #size: number
-  /**
-   * `numbers`: those of a running write, except those that were cleared since. `seen`: those of `numbers` that a state
-   * has shown as set.
-   */
+  /** The `numbers` of a running write that were not cleared since. `seen`: those that a state has shown as set. */
   #coming: { numbers: Bitmap; seen: Bitmap } | undefined
   /** Numbers that a Service holds, as far as is known. */
   #held: readonly Cohort[] = []
@@ -198,8 +189,8 @@ export class RecentlySet {
   }
 
   /**
-   * Call this before a write that sets these numbers, and {@link wereSet} when it has succeeded. Only one write may run
-   * at a time. The watch may deliver later states before the write is answered.
+   * Call this before a write, and {@link wereSet} when it has succeeded. Only one write may run at a time. The watch
+   * may deliver later states before the write is answered.
    */
   setting(numbers: Bitmap): void {
     this.#coming = { numbers, seen: new Bitmap(this.#size) }
@@ -222,17 +213,14 @@ export class RecentlySet {
     coming.seen = coming.seen.or(coming.numbers.and(set))
   }
 
-  /** Forgets all numbers, because states may have been missed. */
+  /** Call this when states may have been missed. */
   forget(): void {
     this.#coming = undefined
     this.#held = []
     this.#unheld = []
   }
 
-  /**
-   * `due`: the numbers without a holder that may be released now. `inMs`: the time until more may be released, in
-   * milliseconds; undefined if there are no more.
-   */
+  /** `due`: the numbers to release now. `inMs`: the milliseconds until there are more; undefined if none follow. */
   unheld(held: Bitmap, nowMs: number): { readonly due: Bitmap; readonly inMs: number | undefined } {
     this.#unheld = [
       ...narrowed(this.#unheld, (numbers) => numbers.minus(held)),

@@ -64,9 +64,9 @@ export class RangeWriter {
   }
 
   /**
-   * Adds missing numbers that Services hold, and creates a missing range. Each write is a compare-and-put on a range
-   * that was read before the Services, so the number of a Service that is meanwhile deleted is not set again. `stored`
-   * must have been read just before. Returns the findings that are not repaired.
+   * Adds missing numbers, and creates a missing range. Each write is a compare-and-put on a range that was read before
+   * the Services, so the number of a Service that is meanwhile deleted is not set again. `stored` must have been read
+   * just before. Returns the findings that are not repaired.
    */
   async repair(signal: AbortSignal, stored?: StoredRange): Promise<readonly Finding[]> {
     const { clock, random } = this.#options
@@ -104,11 +104,10 @@ export class RangeWriter {
 
   /**
    * Frees leaked numbers that no Service holds in a new list. Never frees a number of a Service that is being created:
-   * kube-apiserver allocates the number first, and stores the Service within 60 s. The write is a compare-and-put on a
-   * state up to which the watch has delivered every state, so a freed number was allocated for two minutes without a
-   * break. A Service with that number was therefore stored at least a minute ago, and is in the list. For the same
-   * reason the list stays valid when another write is first and the write is tried again. Returns the leaks that are
-   * not freed.
+   * kube-apiserver allocates first, and stores the Service within 60 s. The write is a compare-and-put on a state up to
+   * which the watch has delivered every state, so a freed number was allocated for two minutes without a break. A
+   * Service with that number was therefore stored at least a minute ago, and is in the list, even if the write must be
+   * tried again. Returns the leaks that are not freed.
    */
   async free(signal: AbortSignal, stored: StoredRange): Promise<readonly Finding[]> {
     return this.#clear(stored, (current) => this.#leakedOf(current), signal)
@@ -133,8 +132,8 @@ export class RangeWriter {
   }
 
   /**
-   * Clears the due numbers that no Service holds in a new list. Writes only if the watch has delivered every state up
-   * to the one that the write replaces. Returns the findings that are not repaired.
+   * Writes only if the watch has delivered every state up to the one that the write replaces. Returns the findings that
+   * are not repaired.
    */
   async #clear(
     stored: StoredRange,
@@ -235,7 +234,7 @@ export class RangeWriter {
     return isDone(written) ? 'written' : 'unchanged'
   }
 
-  /** The audit entry of a write that replaces a stored range of another text; undefined if the text stays the same. */
+  /** Undefined if the text of the stored range stays the same. */
   #adoption(taken: Bitmap, previous: StoredRange): AuditEntry | undefined {
     const { name, text: range } = this.range
     if (previous.type !== 'range' || previous.range === '' || previous.range === range) return undefined
@@ -258,8 +257,8 @@ export class RangeWriter {
   }
 
   /**
-   * Records the state that a call returns, unless the watch delivered an event during the call. The order of the two
-   * states is then unknown, and the watch delivers the later states anyway.
+   * Ignores the state that a call returns if the watch delivered an event during the call: the order of the two is
+   * unknown, and the watch delivers the later states anyway.
    */
   async #recording<Answer extends StoredRange | undefined>(call: () => Promise<Answer>): Promise<Answer> {
     const { watchEvents } = this.state

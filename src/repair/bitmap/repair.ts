@@ -18,17 +18,14 @@ const SPREAD = 0.1
 
 export interface RangeRepairOptions extends RepairContext {
   readonly registry: RangeRegistry
-  /** The numbers that Services hold, and their ranges. */
   readonly claims: RangeClaims
   /** Whether to rewrite a stored range that differs from the flag. @default false */
   readonly adoptRange?: boolean | undefined
 }
 
 /**
- * Repairs bitmaps: every number that a Service holds is allocated, and leaked ones are freed.
- *
- * Changes of Services and of the bitmaps cause a check, which frees no leaks. Full passes, at the start and after each
- * interval, also free leaks; see {@link RangeWriter.free}. Upstream:
+ * Repairs bitmaps. Changes of Services and of the bitmaps cause a check, which frees no leaks. Full passes, at the
+ * start and after each interval, also free leaks; see {@link RangeWriter.free}. Upstream:
  * pkg/registry/core/service/{ipallocator,portallocator}/controller/repair.go.
  */
 export class RangeRepair implements Repair {
@@ -133,10 +130,7 @@ export class RangeRepair implements Repair {
     if (due.length > 0) this.#cancelAgain = clock.schedule(Math.min(...due), () => this.#loop.request('changed'))
   }
 
-  /**
-   * Adds missing numbers, and releases numbers that this master set in vain, as the watches show them. Most checks find
-   * nothing, and send no request.
-   */
+  /** Most checks find nothing, and send no request. */
   async #check(signal: AbortSignal): Promise<void> {
     const { registry, permit, reporter, clock } = this.#options
     if (!registry.writable) return
@@ -181,7 +175,6 @@ export class RangeRepair implements Repair {
     this.#settled.resolve()
   }
 
-  /** Plans from the Services and ranges in the caches. */
   #plan() {
     const { claims, services, clock } = this.#options
     return planPass({

@@ -23,10 +23,7 @@ export function familyOf(name: string): 'IPv4' | 'IPv6' {
   return name.includes(':') ? 'IPv6' : 'IPv4'
 }
 
-/**
- * Whether the allocator of ClusterIPs manages the IPAddress. The repair leaves any other IPAddress alone, unless a
- * Service holds the address.
- */
+/** The repair leaves an IPAddress of another manager alone, unless a Service holds the address. */
 export function isManagedByAllocator({ metadata }: IpAddress): boolean {
   return metadata?.labels?.[managedByLabel] === allocator
 }
@@ -57,10 +54,7 @@ trimIpAddress.protobuf = trimmedReader('networking/v1.IPAddress', {
 
 const ofAllocator = { [managedByLabel]: allocator }
 
-/**
- * The identity of an IPAddress, and whether the allocator manages it, so that an informer can hold a million. All
- * results share one object of labels.
- */
+/** Small, so that an informer can hold a million IPAddresses. All results share one object of labels. */
 export function identityOfIpAddress(ipAddress: IpAddress): IpAddress {
   const { name, uid, resourceVersion } = ipAddress.metadata ?? {}
   const labels = isManagedByAllocator(ipAddress) ? ofAllocator : undefined
@@ -102,7 +96,7 @@ export function refersTo({ spec }: IpAddress, { namespace, name }: ObjectRef): b
   )
 }
 
-/** The reference of the IPAddress in the form of upstream's notes. */
+/** In the form of upstream's notes. */
 export function describeParent({ spec }: IpAddress): string {
   const { group = '', resource = '', namespace = '', name = '' } = spec?.parentRef ?? {}
   return `&ParentReference{Group:${group},Resource:${resource},Namespace:${namespace},Name:${name},}`
@@ -112,10 +106,9 @@ const canonicalIPv4 = /^(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])(?:\.(?:0|[1-9]\d?|
 const canonicalGroup = /^(?:0|[1-9a-f][\da-f]{0,3})$/
 
 /**
- * The name of the IPAddress for a ClusterIP: the address as Go writes it. Undefined for a malformed address.
- *
- * Reads as loosely as `ParseIPSloppy` in k8s.io/utils/net, which Services of old clusters need: leading zeros are
- * ignored (`010.0.0.1` is 10.0.0.1), and an IPv4 address mapped into IPv6 is an IPv4 address.
+ * The address as Go writes it; undefined for a malformed address. Reads as loosely as `ParseIPSloppy` in
+ * k8s.io/utils/net, which Services of old clusters need: leading zeros are ignored (`010.0.0.1` is 10.0.0.1), and an
+ * IPv4 address mapped into IPv6 is an IPv4 address.
  */
 export function ipAddressNameOf(clusterIp: string): string | undefined {
   if (isCanonicalIPv4(clusterIp) || groupsOf(clusterIp) !== undefined) return clusterIp
@@ -144,10 +137,7 @@ export function valueOfIPv4(text: string): number {
   return value * 256 + part
 }
 
-/**
- * The eight groups of an IPv6 address in its one canonical form (RFC 5952), undefined for every other text. Nearly all
- * ClusterIPs have that form, and reading only that form is much cheaper.
- */
+/** Undefined unless `text` is canonical (RFC 5952). Nearly all ClusterIPs are, and to read only those is cheap. */
 export function groupsOf(text: string): readonly number[] | undefined {
   const gap = text.indexOf('::')
   const head = groupTexts(gap < 0 ? text : text.slice(0, gap))

@@ -18,7 +18,6 @@ import {
 } from './ip-address.ts'
 import { holdsAddress, lookupNameOf } from './service-ips.ts'
 
-/** The inputs of the plans. */
 export interface ServiceIpView {
   /** The Services with the address, the oldest first. */
   holdersOf(name: string): readonly Service[]
@@ -30,14 +29,10 @@ export interface ServiceIpView {
   orphanedMs(ipAddress: IpAddress): number
   /** Whether a Service may have the address. */
   inRange(name: string): boolean
-  /** Whether findings will be repaired. */
   readonly repairing: boolean
 }
 
-/**
- * The actions for all Services with the address. At most one action writes: a free address goes to the oldest Service.
- * Pure.
- */
+/** At most one of the actions writes: a free address goes to the oldest Service. Pure. */
 export function planAddress(name: string, view: ServiceIpView): readonly ServiceIpAction[] {
   const actions: ServiceIpAction[] = []
   let ipAddress = view.ipAddressOf(name)
@@ -55,7 +50,6 @@ export function planAddress(name: string, view: ServiceIpView): readonly Service
   return actions
 }
 
-/** Whether an IPAddress may stay. Pure. */
 export function planExisting(ipAddress: IpAddress, view: ServiceIpView): IpAddressAction {
   const { repairing } = view
   return planIpAddress({ ipAddress, service: parentOf(ipAddress, view), ageMs: view.ageMs(ipAddress), repairing })
@@ -78,8 +72,8 @@ export function* namesToCheck(services: readonly Service[], view: ServiceIpView)
 }
 
 /**
- * The view with the Services of a live read instead of the informer's copies. It has only the Services that were read,
- * and only the given IPAddresses, which must be from before that read.
+ * The view with the Services of a live read instead of the informer's copies. `ipAddresses` must be from before that
+ * read.
  */
 export function withServices(
   view: ServiceIpView,
@@ -101,7 +95,6 @@ export function withServices(
   }
 }
 
-/** The Services on which the plan for an address depends. */
 export function servicesInvolved(name: string, view: ServiceIpView): readonly ObjectRef[] {
   const ipAddress = view.ipAddressOf(name)
   const parent = ipAddress === undefined ? undefined : serviceRefOf(ipAddress)
@@ -116,14 +109,12 @@ function parentOf(ipAddress: IpAddress, view: ServiceIpView): Service | undefine
   return ref === undefined ? undefined : view.serviceOf(ref)
 }
 
-/** The action for an IPAddress. */
 export type IpAddressAction =
   | { readonly type: 'keep' }
   /** The IPAddress may belong to a Service that is being created: check it again after `forMs`. */
   | { readonly type: 'wait'; readonly forMs: number }
   | { readonly type: 'delete'; readonly ipAddress: IpAddress; readonly finding: Finding }
 
-/** The known state of an IPAddress. */
 export interface IpAddressObservation {
   readonly ipAddress: IpAddress
   /** The Service that the IPAddress refers to, if there is one. */
@@ -135,13 +126,12 @@ export interface IpAddressObservation {
 }
 
 /**
- * Decides whether an IPAddress of the allocator may stay, by upstream's rules (`syncIPAddress` in
- * pkg/registry/core/service/ipallocator/controller/repairip.go). Pure.
+ * Upstream: `syncIPAddress` in pkg/registry/core/service/ipallocator/controller/repairip.go. Pure.
  *
  * An IPAddress without its Service stays for the full time of a request, 60 s. Upstream waits that long only for an
- * ExternalName Service, and otherwise 5 s or not at all. That can be too short if the IPAddress was allocated for a
- * second family, or by a create that waits while a Service of that name is deleted. The new Service would then be
- * stored with an address that counts as free.
+ * ExternalName Service, and otherwise 5 s or not at all. That is too short if the IPAddress was allocated for a second
+ * family, or by a create that waits while a Service of that name is deleted: the new Service would be stored with an
+ * address that counts as free.
  */
 export function planIpAddress({ ipAddress, service, ageMs, repairing }: IpAddressObservation): IpAddressAction {
   if (!isManagedByAllocator(ipAddress)) return { type: 'keep' }
@@ -165,7 +155,6 @@ export function planIpAddress({ ipAddress, service, ageMs, repairing }: IpAddres
   return remove('IPAddressWrongReference', `${what} has a wrong reference${repairing ? '; cleaning up' : ''}`)
 }
 
-/** The action for one ClusterIP of a Service. */
 export type ServiceIpAction =
   | { readonly type: 'none' }
   /** Only the Service's owner can correct it. */
@@ -176,11 +165,9 @@ export type ServiceIpAction =
   /** The IPAddress gets the labels of the allocator; everything else stays. */
   | { readonly type: 'relabel'; readonly ipAddress: IpAddress; readonly finding: Finding }
 
-/** The known state of one ClusterIP of a Service. */
 export interface ServiceIpObservation {
   readonly service: Service
   readonly clusterIp: string
-  /** The IPAddress with that name. */
   readonly ipAddress: IpAddress | undefined
   /** The Service that the IPAddress refers to, if there is one. */
   readonly parent: Service | undefined
@@ -191,11 +178,9 @@ export interface ServiceIpObservation {
 }
 
 /**
- * Decides what to do for one ClusterIP of a Service, in upstream's order (`syncService` in
- * pkg/registry/core/service/ipallocator/controller/repairip.go). Pure. This differs from upstream in two cases. An
- * IPAddress whose Service exists but has another address is recreated at once for the Service with this address, while
- * upstream first deletes it as wrong and waits. Wrong labels are corrected in place, so that the address is never free
- * meanwhile.
+ * Upstream: `syncService` in pkg/registry/core/service/ipallocator/controller/repairip.go. Pure. This plan differs in
+ * two cases. An IPAddress that refers to a Service with another address is recreated at once; upstream first deletes it
+ * and waits. Wrong labels are corrected in place, so that the address is never free meanwhile.
  */
 export function planServiceIp(observed: ServiceIpObservation): ServiceIpAction {
   const { service, clusterIp, ipAddress, parent, inRange } = observed

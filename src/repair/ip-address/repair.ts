@@ -18,16 +18,13 @@ interface IpAddressRepairOptions extends RepairContext {
 const defaultServiceCidr = 'kubernetes'
 
 /**
- * Maintains one IPAddress for each ClusterIP, with the Service as its parent, and none without a Service.
- *
- * Every change of a Service, an IPAddress or a ServiceCIDR is checked within milliseconds, and missing or wrong
- * IPAddresses are repaired; only a full pass deletes orphans. Upstream:
- * pkg/registry/core/service/ipallocator/controller/repairip.go.
+ * Maintains one IPAddress for each ClusterIP, with the Service as its parent, and none without a Service. Every change
+ * is checked within milliseconds, and missing or wrong IPAddresses are repaired; only a full pass deletes orphans.
+ * Upstream: pkg/registry/core/service/ipallocator/controller/repairip.go.
  *
  * Why no new Service loses its address: kube-apiserver creates the IPAddress before it stores the Service, and aborts
- * after its request timeout of 60 s. An IPAddress without its Service is deleted only if this process has seen it for
- * longer than 60 s, a later live read shows no Service either, and the IPAddress has not changed since before that
- * read.
+ * after 60 s. An orphan is deleted only if this process has seen it for longer than that, a later live read shows no
+ * Service either, and the IPAddress has not changed since before that read.
  */
 export class IpAddressRepair implements Repair {
   readonly #options: IpAddressRepairOptions
@@ -163,8 +160,8 @@ export class IpAddressRepair implements Repair {
 }
 
 /**
- * The ages of IPAddresses, by this process's own clock. Servers write the time of creation by their clocks, and a wrong
- * clock must not cost a new Service its address. Only young IPAddresses are remembered.
+ * By this process's own clock: a server's wrong clock must not cost a new Service its address. Only young IPAddresses
+ * are remembered.
  */
 export class IpAddressAges {
   readonly #clock: Clock
@@ -175,7 +172,7 @@ export class IpAddressAges {
     this.#clock = clock
   }
 
-  /** Applies a change. Call this with every change of an IPAddress. */
+  /** Call this with every change of an IPAddress. */
   apply(change: Change<IpAddress>): void {
     const before = change.type === 'added' ? undefined : change.old.metadata?.uid
     const after = change.type === 'deleted' ? undefined : change.object.metadata?.uid

@@ -19,7 +19,6 @@ const everything = ''
 
 interface IpAddressRoundsOptions extends RepairContext {
   readonly ipAddresses: Followed<IpAddress>
-  /** The informers' copies, as they are at each call. */
   readonly view: Omit<ServiceIpView, 'repairing' | 'orphanedMs'>
   readonly schedule: IpAddressSchedule
   /** Called after each full pass, to shrink caches. */
@@ -111,9 +110,8 @@ export class IpAddressRounds {
   }
 
   /**
-   * The findings without those whose write another client has overtaken, because a new Service may arrive here before
-   * its IPAddress does. An address whose writes are overtaken for longer than {@link CATCH_UP_MS} is reported all the
-   * same.
+   * Leaves out findings whose write another client has overtaken, because a new Service may arrive here before its
+   * IPAddress. An address whose writes are overtaken for longer than {@link CATCH_UP_MS} is reported all the same.
    */
   #confirmed(findings: readonly Finding[], outcomes: readonly WriteOutcome[], work: Work): readonly Finding[] {
     const nowMs = this.#options.clock.monotonicMs()
@@ -199,7 +197,6 @@ export class IpAddressRounds {
     if (names.size < left.length) schedule.passAfter(delayMs)
   }
 
-  /** Schedules everything again, because the check itself failed. */
   #comeBack({ all, names }: Work, error: unknown): void {
     const { schedule, reporter } = this.#options
     this.#fail(error)
@@ -225,10 +222,7 @@ function identityOf({ item, regarding }: Finding): string {
   return `${item} ${regarding?.metadata?.uid ?? ''}`
 }
 
-/**
- * After this many milliseconds every watch has certainly caught up, and a server has released the addresses of a
- * deleted Service.
- */
+/** After this many milliseconds every watch has caught up, and a deleted Service's addresses are released. */
 const CATCH_UP_MS = 5_000
 
 interface CheckResult {
@@ -241,7 +235,6 @@ interface CheckResult {
 }
 
 export interface CheckScope {
-  /** The addresses whose Services are checked. */
   readonly names: Iterable<string>
   /** The IPAddresses that may be orphans. */
   readonly existing: Iterable<IpAddress>
@@ -249,10 +242,7 @@ export interface CheckScope {
   readonly deleting: boolean
 }
 
-/**
- * Checks the informers' copies. Pure. The copies may change between two steps: each address is checked as it is at its
- * step, and {@link checkLive} decides what is written.
- */
+/** Checks the informers' copies, which may change between two steps: {@link checkLive} decides. Pure. */
 export function* check(scope: CheckScope, view: ServiceIpView): Steps<CheckResult> {
   const findings: Finding[] = []
   const writes: IpAddressWrite[] = []
@@ -289,9 +279,9 @@ export function* check(scope: CheckScope, view: ServiceIpView): Steps<CheckResul
 }
 
 /**
- * Checks the planned writes of `seen` once more, with the Services from a live read. The IPAddresses are from before
- * that read: an IPAddress that is unchanged when it is deleted was also unchanged while the Services were read. Rejects
- * with a KubeError.
+ * Checks the planned writes once more, with the Services from a live read. The IPAddresses are from before that read:
+ * an IPAddress that is unchanged when it is deleted was also unchanged while the Services were read. Rejects with a
+ * KubeError.
  */
 async function checkLive(
   seen: CheckResult,

@@ -3,40 +3,32 @@ import type { Random } from '../../runtime/random.ts'
 import { Trigger } from '../../runtime/trigger.ts'
 
 /**
- * The least wait after the first change, in milliseconds; the wait is at most twice as long. A server writes the
- * IPAddress before the Service, but the two watches are separate. After this time the events of both watches have
- * normally arrived. The wait is random, so that masters do not all repair at the same moment.
+ * The wait after the first change is this long, in milliseconds, or up to twice as long. By then the events of both
+ * watches have normally arrived. The wait is random, so that masters do not all repair at once.
  */
 const SETTLE_MS = 10
-/**
- * If more than this many addresses are waiting, and more arrive during a wait, the wait is repeated: five waits at
- * most. One check of all these addresses costs two lists of the Services; each of several checks would cost as much.
- */
+/** If more than this many addresses wait and more arrive, the wait is repeated: a check costs two lists of Services. */
 const MANY_ADDRESSES = 8
 const MAX_SETTLE_WAITS = 5
 /** The least time between two full passes, in milliseconds, except after a failure. */
 const PASS_DISTANCE_MS = 5_000
 
 /**
- * A deleted IPAddress is checked after at least this time, in milliseconds, and at most twice this time. When a Service
- * loses its address, its server deletes the IPAddress before it stores the Service. On a loaded server about 100 ms
- * were measured between the two.
+ * A deleted IPAddress is checked after this time, in milliseconds, or up to twice this time: a server deletes the
+ * IPAddress before it stores the Service. On a loaded server about 100 ms were measured between the two.
  */
 const STORE_DELAY_MS = 150
 
-/** The scope of a round. */
 export interface Work {
   /** Whether all addresses are checked, and IPAddresses without a Service are deleted. */
   readonly full: boolean
   /** Whether this is the full pass of the interval, not an additional one. */
   readonly regular: boolean
-  /** Whether the addresses of all Services are checked. */
   readonly all: boolean
   /** The addresses to check; empty if `full`. */
   readonly names: ReadonlySet<string>
 }
 
-/** Collects the requested checks, and decides when they run. */
 export class IpAddressSchedule {
   readonly #clock: Clock
   readonly #random: Random
@@ -69,9 +61,7 @@ export class IpAddressSchedule {
     this.#trigger.fire('round')
   }
 
-  /**
-   * Requests a delayed check of an address whose IPAddress was deleted, so that the server can first store the Service.
-   */
+  /** Requests a check of an address whose IPAddress was deleted, after {@link STORE_DELAY_MS}. */
   markDeleted(name: string): void {
     if (this.#deleted === undefined) {
       this.#deleted = { fresh: new Set(), waiting: new Set() }
@@ -96,10 +86,7 @@ export class IpAddressSchedule {
     this.#cancels.add(cancel)
   }
 
-  /**
-   * Requests a check of addresses after `delayMs`. Does nothing for an address whose check is due sooner. So an address
-   * that fails repeatedly does not collect timers.
-   */
+  /** Does nothing for an address whose check is due sooner, so one that fails repeatedly does not collect timers. */
   markAfter(names: Iterable<string>, delayMs: number): void {
     const dueMs = this.#clock.monotonicMs() + delayMs
     const later = [...names].filter((name) => (this.#later.get(name) ?? Number.POSITIVE_INFINITY) > dueMs)

@@ -11,7 +11,7 @@ export function lookupNameOf(clusterIp: string): string {
   return ipAddressNameOf(clusterIp) ?? clusterIp
 }
 
-/** Whether the Service has the address; `name` is its canonical form. */
+/** `name` is the canonical form of the address. */
 export function holdsAddress(service: Service, name: string): boolean {
   const held = clusterIpsOf(service)
   return held.includes(name) || held.some((text) => lookupNameOf(text) === name)
@@ -79,18 +79,15 @@ function byAge(a: Service, b: Service): number {
 /** The cache is cleared when it has more entries than this, and more than twice the number in use. */
 const LEAST_REMEMBERED = 10_000
 
-/** A range whose addresses are tested by their names, without a BigInt. */
 interface ReadyRange {
   readonly cidr: Cidr
-  /** Whether Services may have the IPv4 address of this value. */
   readonly allotsIPv4: (value: number) => boolean
-  /** Whether Services may have the IPv6 address of these groups. */
   readonly allotsIPv6: (groups: ArrayLike<number>) => boolean
 }
 
 /**
- * The addresses that Services may have: those of every ServiceCIDR, whatever its condition, without network addresses
- * and IPv4 broadcast addresses (`PrefixContainsIP` in pkg/api/servicecidr). A malformed range is ignored.
+ * The addresses of every ServiceCIDR, whatever its condition, without network addresses and IPv4 broadcast addresses
+ * (`PrefixContainsIP` in pkg/api/servicecidr). A malformed range is ignored.
  */
 export class ServiceIpRanges {
   readonly #ranges: readonly ReadyRange[]
@@ -106,7 +103,7 @@ export class ServiceIpRanges {
     this.#allocated = this.#ranges.map(() => 0)
   }
 
-  /** Whether a Service may have the address; `name` is its canonical form. */
+  /** `name` is the canonical form of the address. */
   contains(name: string): boolean {
     return this.#placeOf(name) >= 0
   }
@@ -164,15 +161,11 @@ export class ServiceIpRanges {
   }
 }
 
-/** The ranges of a ServiceCIDR, without malformed ones. */
 export function rangesOf({ spec }: ServiceCidr): readonly Cidr[] {
   return (spec?.cidrs ?? []).map(tryParseStoredCidr).filter((cidr) => cidr !== undefined)
 }
 
-/**
- * Returns a test of a name: whether it is an address that Services may have from `ranges`, but not from `except`. The
- * test caches no names, because it is meant for a single pass over a million of them.
- */
+/** Returns a test whether a name is an address of `ranges`, not of `except`. Caches none of a million names. */
 export function addressTest(ranges: readonly Cidr[], except: readonly Cidr[] = []): (name: string) => boolean {
   const [wanted, unwanted] = [ranges.map(ready), except.map(ready)]
   const groups: AddressGroups = new Uint16Array(8)

@@ -16,10 +16,7 @@ export type IpAddressWrite = Extract<
   { readonly type: 'create' | 'recreate' | 'relabel' | 'delete' }
 >
 
-/**
- * `done`: it was written. `moot`: the IPAddress had changed before the write was sent. `again`: the server refused the
- * write, because another client has changed the IPAddress. `failed`: any other error.
- */
+/** `moot`: the IPAddress changed before the write was sent. `again`: refused, because another client changed it. */
 export type WriteOutcome =
   | { readonly write: IpAddressWrite; readonly result: 'done' | 'moot' }
   | { readonly write: IpAddressWrite; readonly result: 'again' | 'failed'; readonly error: unknown }
@@ -28,15 +25,12 @@ export interface IpAddressWriterOptions {
   readonly api: KubeApi
   readonly random: Random
   readonly clock: Clock
-  /** The IPAddress as last received. */
   readonly current: (name: string) => IpAddress | undefined
-  /** The Services with the address, as last received. */
   readonly holdersOf: (name: string) => readonly Service[]
 }
 
 const WRITES_AT_ONCE = 16
 
-/** An IPAddress that this process created. */
 interface Made {
   readonly uid: string
   readonly service: ObjectRef
@@ -58,9 +52,8 @@ export class IpAddressWriter {
   }
 
   /**
-   * Writes several objects at once, in an order of this master's own, so that masters with the same plan rarely
-   * conflict. Every delete and update is guarded by the uid and resourceVersion in the plan. Rejects only with the
-   * signal's reason.
+   * Writes in an order of this master's own, so that masters with the same plan rarely conflict. Every delete and
+   * update is guarded by the uid and resourceVersion in the plan. Rejects only with the signal's reason.
    */
   async write(writes: readonly IpAddressWrite[], signal: AbortSignal): Promise<readonly WriteOutcome[]> {
     const outcomes: WriteOutcome[] = []
@@ -79,9 +72,9 @@ export class IpAddressWriter {
   /**
    * Reads the Services of created IPAddresses once more. Deletes an IPAddress whose Service is gone or gave the address
    * up: the server has already released the address, and will not release it again. Checks the IPAddresses that were
-   * created since the last call, and those of `names` that have had no known Service for {@link MAX_RELEASE_DELAY_MS}:
-   * a server that takes an address from a Service releases the address before it stores the Service. Returns the names
-   * to check again after that time. Rejects with a KubeError; the rest is then done the next time.
+   * created since the last call, and those of `names` that have had no known Service for {@link MAX_RELEASE_DELAY_MS},
+   * because a server releases the address before it stores the Service. Returns the names to check again after that
+   * time. Rejects with a KubeError.
    */
   async verify(names: Iterable<string>, signal: AbortSignal): Promise<ReadonlySet<string>> {
     const due = new Set(this.#unverified)
@@ -112,10 +105,7 @@ export class IpAddressWriter {
     return this.#made.keys()
   }
 
-  /**
-   * For how long no known Service has had the address of a created IPAddress, in milliseconds; undefined if a Service
-   * has it, and for any other IPAddress.
-   */
+  /** For how long a created IPAddress is known to have no Service, in milliseconds; undefined for any other one. */
   #orphanedForMs(name: string): number | undefined {
     const { clock, current, holdersOf } = this.#options
     const made = this.#made.get(name)

@@ -24,11 +24,10 @@ interface ConfigMapRangeRegistryOptions {
 }
 
 /**
- * Stores bitmaps for servers without an allocator. Each range has a ConfigMap in kube-system, its *ledger*, with the
- * range in `data.range` and the bitmap in `binaryData.data`. Updates are guarded by resourceVersion and preserve other
- * fields. A ConfigMap that is no valid ledger is never written.
+ * Stores bitmaps for servers without an allocator. Each range has a ConfigMap in kube-system, its *ledger*. Updates are
+ * guarded by resourceVersion and preserve other fields. A ConfigMap that is no valid ledger is never written.
  *
- * Only these ConfigMaps are read or watched, each by its name, so that an account may be restricted to them. While the
+ * Each ConfigMap is read and watched by its name, so that an account may be restricted to these ConfigMaps. While the
  * namespace kube-system is missing, all ranges are absent, and writes are refused.
  */
 export class ConfigMapRangeRegistry implements RangeRegistry {
@@ -124,7 +123,7 @@ export class ConfigMapRangeRegistry implements RangeRegistry {
     }
   }
 
-  /** The ConfigMap to replace; undefined if a new one must be created. */
+  /** Undefined if a new ConfigMap must be created. */
   #beforeOf(name: RangeName, previous: StoredRange): ConfigMap | undefined {
     if (previous.type === 'absent') return undefined
     if (previous.type === 'unreadable') throw new TypeError(`${this.where(name)} ${previous.reason}`)
@@ -135,7 +134,6 @@ export class ConfigMapRangeRegistry implements RangeRegistry {
 
 const ledgerNamespace = 'kube-system'
 
-/** The name of a range's ConfigMap. */
 function ledgerName(name: RangeName): string {
   return `apiserver-bootstrap-${name}`
 }

@@ -32,11 +32,8 @@ class EtcdVersion {
 }
 
 /**
- * The bitmaps of the kube-apiservers on this etcd or kine, under the keys that they use: RangeAllocations at
- * `<prefix>/ranges/<name>`. Each write compares the mod revision. JSON from an old cluster is read, but never
- * rewritten.
- *
- * Upstream: pkg/registry/core/service/allocator/storage/storage.go.
+ * The bitmaps of the kube-apiservers on this etcd or kine: RangeAllocations at `<prefix>/ranges/<name>`. JSON from an
+ * old cluster is read, but never rewritten. Upstream: pkg/registry/core/service/allocator/storage/storage.go.
  */
 export class EtcdRangeRegistry implements RangeRegistry {
   readonly writable = true

@@ -5,10 +5,7 @@ import type { RangeChange, RangeContent, RangeName, RangeRegistry, StoredRange }
 
 type Content = RangeContent | { readonly unreadable: string }
 
-/**
- * Holds the ranges of all masters of one process in memory, so they are lost when it exits. No call is answered
- * synchronously.
- */
+/** The ranges of all masters of one process, lost when it exits. No call is answered synchronously. */
 export class MemoryRangeRegistry implements RangeRegistry {
   readonly writable = true
   readonly #ranges = new Map<RangeName, { readonly content: Content; readonly revision: number }>()
@@ -82,8 +79,8 @@ async function turn(signal: AbortSignal): Promise<void> {
 const NAMED_NUMBERS = 5
 
 /**
- * Reads from another registry, and logs each write instead of making it. A write that equals the last one of its range
- * is not logged again. `write` resolves with the previous state.
+ * Logs each write instead of making it, unless it equals the last one of its range. `write` resolves with the previous
+ * state.
  */
 export class DryRunRangeRegistry implements RangeRegistry {
   readonly writable: boolean

@@ -5,7 +5,6 @@ export const rangeNames = ['serviceips', 'secondaryserviceips', 'servicenodeport
 
 export type RangeName = (typeof rangeNames)[number]
 
-/** The allocated numbers of a range. */
 export interface RangeContent {
   /** The range as text, as the server wrote it: `10.96.0.0/12`, `30000-32767`. */
   readonly range: string
@@ -13,7 +12,6 @@ export interface RangeContent {
   readonly data: Uint8Array
 }
 
-/** The stored state of one range. */
 export type StoredRange =
   | { readonly type: 'absent' }
   | (RangeContent & {
@@ -28,17 +26,14 @@ export type StoredRange =
   /** A state that must not be overwritten. `reason` ends a sentence that begins with {@link RangeRegistry.where}. */
   | { readonly type: 'unreadable'; readonly reason: string }
 
-/** An event of a watch: the new state of one range. */
 export interface RangeChange {
   readonly name: RangeName
   readonly stored: StoredRange
 }
 
 /**
- * Stores the bitmaps, and does not interpret them. Reads are linearizable.
- *
- * Methods reject with a RemoteError (an EtcdError or KubeError), or with the reason of the signal. Upstream:
- * `RangeRegistry` in pkg/registry/core/rangeallocation/registry.go.
+ * Stores the bitmaps, and does not interpret them. Reads are linearizable. Methods reject with a RemoteError, or with
+ * the reason of the signal. Upstream: `RangeRegistry` in pkg/registry/core/rangeallocation/registry.go.
  */
 export interface RangeRegistry {
   /** Whether the registry has a store. If not (`none`), all ranges are absent and nothing can be written. */

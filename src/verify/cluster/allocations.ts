@@ -86,10 +86,7 @@ export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, 
   }
 }
 
-/**
- * Advises against deletion: a deleted ServiceCIDR stays until its last ClusterIP is gone, and meanwhile no Service can
- * be created.
- */
+/** Advises no deletion: a deleted ServiceCIDR stays until its last ClusterIP is gone, and blocks new Services. */
 function otherRange(found: readonly string[], wanted: readonly string[]): string {
   const flag = `check --service-cluster-ip-range first: the cluster has ${found.join(',')}`
   const second = `if that really is wrong, create a second ServiceCIDR of ${wanted.join(',')}, and delete nothing`
@@ -164,10 +161,7 @@ function faultOf(
   return { expected: `a ClusterIP in ${demanded ?? 'a ServiceCIDR'}`, found: `ClusterIP ${name}` }
 }
 
-/**
- * The ranges of all ServiceCIDRs. Demanded ranges replace those of the default ServiceCIDR. Undefined if neither the
- * demanded nor the default ranges are known.
- */
+/** Demanded ranges replace those of the default ServiceCIDR. Undefined if neither of these two is known. */
 function rangesOf(context: CheckContext): ServiceIpRanges | undefined {
   const demanded = context.expect.serviceClusterIpRange?.map(({ text }) => text)
   const found = partOf(context, 'serviceCidrs') ?? []
@@ -187,10 +181,7 @@ function byAge(held: readonly Service[], ipAddress: IpAddress | undefined): read
   return held.toSorted((a, b) => (rank(a) < rank(b) ? -1 : 1))
 }
 
-/**
- * The fields that a Service loses with its type when it becomes an ExternalName (upstream's dropTypeDependentFields),
- * and source ranges, which an ExternalName may not have.
- */
+/** The fields that an ExternalName loses (upstream's dropTypeDependentFields) or may not have (source ranges). */
 export const typeFields = [
   'ipFamilies',
   'ipFamilyPolicy',
@@ -203,9 +194,9 @@ export const typeFields = [
 ] as const
 
 /**
- * Changes the type to one without a ClusterIP and back, because a ClusterIP is immutable otherwise. The first change
- * makes the server delete the IPAddress, even if that belongs to another holder. `between` runs after that, to create
- * the IPAddress again or to delete one that the server left.
+ * Changes the type and back, because a ClusterIP is immutable otherwise. The first change makes the server delete the
+ * IPAddress, even that of another holder. `between` then creates the IPAddress again, or deletes one that the server
+ * left.
  */
 function newClusterIp(service: Service, between: readonly Command[], context: CheckContext): readonly Command[] {
   const target = { plural: serviceResource.plural, ...refOf(service) }
@@ -302,8 +293,8 @@ export function judgeNodePorts({ services }: Pick<Parts, 'services'>, context: C
 }
 
 /**
- * Patches the ports twice. If a patch only left out a NodePort, the server would set it again: it completes a port from
- * the old port of the same name. So the first patch also renames the port.
+ * The first patch also renames the port: otherwise the server completes it from the old port of the same name, and so
+ * sets the NodePort again.
  */
 function newNodePort(service: Service, port: number): readonly Command[] {
   const target = { plural: serviceResource.plural, ...refOf(service) }
@@ -356,8 +347,8 @@ export function judgeClusterIpDryRun(
 }
 
 /**
- * Checks whether a new Service gets a NodePort. A refused dry run shows that it gets none. An accepted dry run shows
- * nothing: then the check needs a bitmap in etcd with a free number, or a server that maintains its allocations itself.
+ * An accepted dry run of a NodePort shows nothing. Then the check needs a bitmap in etcd with a free number, or a
+ * server that maintains its allocations itself.
  */
 export function judgeNodePortDryRun({ nodePortDryRun }: Pick<Parts, 'nodePortDryRun'>, context: CheckContext): Verdict {
   if (nodePortDryRun.type === 'refused' && partOf(context, 'clusterIpDryRun')?.type === 'refused') {

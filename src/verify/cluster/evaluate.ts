@@ -18,13 +18,12 @@ import type { CheckContext, Expectations, Part, PartName, Parts } from './state.
 import { judgeDuplicates, judgeOrphans, judgeServiceEndpoints, judgeServiceSlices } from './workloads.ts'
 import { judgeWriters } from './writers.ts'
 
-/** The expectations and sources that the caller gave. They decide which checks run by default. */
+/** The caller's expectations and sources, which decide what checks run by default. */
 interface Asked {
   readonly expect: Expectations
   readonly source: Pick<ClusterSource, 'etcd' | 'leaseStore' | 'probe' | 'watchMs'>
 }
 
-/** A check: the parts of the cluster's state that it needs, and its verdict on them. */
 interface Check<Need extends PartName> {
   /** Without these parts the check is skipped. */
   readonly needs: readonly Need[]
@@ -32,10 +31,7 @@ interface Check<Need extends PartName> {
   readonly wants?: readonly PartName[]
   /** Whether the check runs if no checks are named. @default always */
   isAsked?(asked: Asked): boolean
-  /**
-   * Whether a finding counts without a second reading, because the first reading lasts so long that it shows no
-   * transient state.
-   */
+  /** Whether a finding counts without a second reading: the first one lasts long enough to show no transient state. */
   readonly isConfirmed?: true
   /** Pure. */
   judge(parts: Pick<Parts, Need>, context: CheckContext): Verdict
@@ -129,17 +125,15 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
   'duplicate-slices': define({ needs: ['endpointSlices'], wants: ['services'], judge: judgeDuplicates }),
 }
 
-/** The parts of the state that these checks read. */
 export function partsFor(ids: readonly CheckId[]): readonly PartName[] {
   return [...new Set(ids.flatMap((id) => [...checks[id].needs, ...(checks[id].wants ?? [])]))]
 }
 
-/** Whether a finding counts only if a second reading shows it too. */
 export function needsConfirmation(id: CheckId): boolean {
   return checks[id].isConfirmed !== true
 }
 
-/** The verdict of one check: skipped if a part that it needs was not read. Pure. */
+/** Skipped if a part that the check needs was not read. Pure. */
 export function evaluate(id: CheckId, context: CheckContext): Verdict {
   const { needs, judge } = checks[id]
   const parts: Record<string, unknown> = {}
@@ -151,7 +145,6 @@ export function evaluate(id: CheckId, context: CheckContext): Verdict {
   return judge(parts as Partial<Parts>, context)
 }
 
-/** The checks that were chosen, in the order of reports. */
 export function chosenChecks(choice: {
   readonly only?: readonly CheckId[] | undefined
   readonly skip?: readonly CheckId[] | undefined

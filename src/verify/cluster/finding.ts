@@ -1,8 +1,8 @@
 import { printable } from '../../runtime/errors.ts'
 
 /**
- * One command that an operator can run. {@link shellLine} adds the flags of the connection. With `by-hand` the only
- * argument is an instruction for what no command can do from here.
+ * A command without the flags of the connection, which {@link shellLine} adds. With `by-hand` the only argument is an
+ * instruction for what no command can do from here.
  */
 export interface Command {
   readonly tool: 'kubectl' | 'apiserver-bootstrap' | 'by-hand'
@@ -13,7 +13,7 @@ export interface Command {
 
 /** One difference between the expected and the found state of an object. */
 export interface Finding {
-  /** The object concerned: `Service default/kubernetes`. */
+  /** For example `Service default/kubernetes`. */
   readonly object: string
   readonly expected: string
   readonly found: string
@@ -25,10 +25,9 @@ export type Verdict =
   /** `found` describes the found state in a few words. */
   | { readonly status: 'held'; readonly found: string }
   | { readonly status: 'failed'; readonly findings: readonly Finding[] }
-  /** The check could not be decided. */
   | { readonly status: 'skipped'; readonly reason: string }
 
-/** Failed with the findings; if there are none, held with `found`. */
+/** `found` is used only without findings. */
 export function verdictOf(findings: readonly Finding[], found: string): Verdict {
   return findings.length === 0 ? { status: 'held', found } : { status: 'failed', findings }
 }
@@ -88,7 +87,6 @@ export function shellLine(commands: readonly Command[], flags: CommandFlags): st
   return printable([...(lines.length === 0 ? [] : [lines.join(' && ')]), ...comments].join(' '))
 }
 
-/** The word for a POSIX shell, quoted if necessary. */
 function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }

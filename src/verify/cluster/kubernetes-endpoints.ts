@@ -72,10 +72,7 @@ function remedyOf(current: Endpoints | undefined, wanted: Endpoints | undefined)
   return kubectlPatch({ plural: endpoints.plural, ...KUBERNETES_SERVICE }, patch)
 }
 
-/**
- * The Endpoints without their faults: their usable addresses, else those of the slice, at the port of the API servers.
- * Undefined if no address or no port is known.
- */
+/** The usable addresses of the Endpoints, else of the slice, at the API servers' port; undefined if one is unknown. */
 export function wantedEndpoints(context: CheckContext): Endpoints | undefined {
   const current = partOf(context, 'kubernetesEndpoints')
   const usable = [...new Set(addressesIn(current).filter((address) => isListable(address)))]
@@ -83,7 +80,7 @@ export function wantedEndpoints(context: CheckContext): Endpoints | undefined {
   return own.length === 0 ? undefined : endpointsOf(own, context)
 }
 
-/** The Endpoints with these addresses. Undefined if no port is known. */
+/** Undefined if no port is known. */
 function endpointsOf(own: readonly string[], context: CheckContext): Endpoints | undefined {
   const current = partOf(context, 'kubernetesEndpoints')
   const securePort = securePortOf(context)
@@ -104,8 +101,8 @@ function endpointsOf(own: readonly string[], context: CheckContext): Endpoints |
 }
 
 /**
- * The commands that make Endpoints and slice list exactly these addresses. Without an address or a known port, the only
- * remedy is to start a master: the list must never become empty.
+ * Makes Endpoints and slice list these addresses. Without an address or a known port, the only remedy is to start a
+ * master, because the list must never become empty.
  */
 export function relist(addresses: readonly string[], context: CheckContext): readonly Command[] {
   const wanted = addresses.length === 0 ? undefined : endpointsOf(addresses, context)
@@ -117,10 +114,7 @@ export function relist(addresses: readonly string[], context: CheckContext): rea
   ]
 }
 
-/**
- * Checks the slice against the Endpoints without their faults, and the second slice for usable addresses and the same
- * ports.
- */
+/** Checks the slice against {@link wantedEndpoints}, and the second slice for usable addresses and the same ports. */
 export function judgeSlice(
   { kubernetesSlices }: Pick<Parts, 'kubernetesSlices' | 'kubernetesEndpoints'>,
   context: CheckContext,
@@ -180,10 +174,7 @@ function sliceFinding(
   }
 }
 
-/**
- * If slice and Endpoints list different addresses, the leases decide which to list. Undefined if the Endpoints are
- * right.
- */
+/** The leases decide between two different lists. Undefined if the slice is empty, or lists the same addresses. */
 function otherAddresses(
   own: EndpointSlice | undefined,
   wanted: EndpointSlice,

@@ -43,7 +43,6 @@ export function judgeNamespaces({ namespaces: found }: Pick<Parts, 'namespaces'>
   return verdictOf(findings, needed.join(', '))
 }
 
-/** Checks the Service against the range, if one is known, and against the port of the API servers. */
 export function judgeService(
   { kubernetesService: service }: Pick<Parts, 'kubernetesService'>,
   context: CheckContext,

@@ -3,10 +3,7 @@ import type { InspectedLease } from '../../kubernetes-service/masters/inspection
 import { type Verdict as Liveness, type MasterRow, mastersRows } from '../../kubernetes-service/masters/masters.ts'
 import { type CheckContext, partOf } from './state.ts'
 
-/**
- * Judges from one reading whether a lease is still renewed. If only timestamps decide, a lease counts as stale only
- * from one TTL after its expiry, because clocks differ.
- */
+/** By timestamps alone, a lease is stale only from one TTL after its expiry, because clocks differ. */
 function livenessOf({ life }: InspectedLease): Liveness {
   switch (life.type) {
     case 'ends':
@@ -19,17 +16,13 @@ function livenessOf({ life }: InspectedLease): Liveness {
   }
 }
 
-/**
- * The rows that the command `masters` shows: the leases compared with the list. If there are no leases, or they were
- * not read, all rows are unleased.
- */
+/** The rows of the command `masters`. Without leases, or if these were not read, all rows are unleased. */
 export function rowsOf(context: CheckContext): readonly MasterRow[] {
   const leases = partOf(context, 'masterLeases')?.leases ?? []
   const listed = addressesIn(partOf(context, 'kubernetesEndpoints'))
   return mastersRows({ leases, verdict: livenessOf, listed, nowMs: context.nowMs })
 }
 
-/** The addresses that should be listed according to the leases. */
 export function leasedAddresses(rows: readonly MasterRow[]): readonly string[] {
   const live = rows.filter(({ leased, verdict }) => leased && verdict !== 'stale')
   return [...new Set(live.filter(isWanted).flatMap(({ address }) => address ?? []))]

@@ -11,7 +11,6 @@ import type { CheckContext, Parts } from './state.ts'
 
 const ENDPOINTS = 'Endpoints default/kubernetes'
 
-/** A list of addresses, with the expected ones. */
 interface ExpectedList {
   readonly object: string
   readonly listed: readonly string[]
@@ -22,8 +21,8 @@ interface ExpectedList {
 }
 
 /**
- * Checks the listed addresses against the expected ones. Expected addresses of two families are those of the Endpoints
- * and those of the second slice; with one family only the Endpoints are checked.
+ * Expected addresses of two families are those of the Endpoints and of the second slice. With one family only the
+ * Endpoints are checked.
  */
 export function judgeExpected(
   { kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>,
@@ -148,10 +147,7 @@ function leaseFindings(row: MasterRow, right: readonly string[], context: CheckC
   return verdict === 'stale' && noted.length === 0 ? [stale] : noted
 }
 
-/**
- * Deletes one lease by its name, or describes that for a key in etcd. {@link evict} cannot select a lease without an
- * address, or one of several leases of an address.
- */
+/** Deletes one lease by its name: {@link evict} needs an address, and removes all leases of that address. */
 function deletion(id: string): readonly Command[] {
   const [, namespace, name] = /^Lease ([^/]+)\/(.+)$/.exec(id) ?? []
   if (namespace === undefined || name === undefined) return [byHand(`delete the key ${id} in etcd`)]

@@ -23,16 +23,10 @@ export interface ListedServers {
   readonly service: Service | undefined
 }
 
-/**
- * The most probes at once. The limit exists because any client with the right to write Endpoints may have listed a
- * thousand addresses.
- */
+/** Limited, because any client with the right to write Endpoints may have listed a thousand addresses. */
 const PROBES_AT_ONCE = 16
 
-/**
- * Probes each listed address once. Addresses that no client could use are not dialled, because they may be this
- * machine.
- */
+/** Probes each listed address once. Does not dial addresses that no client could use: they may be this machine. */
 export async function probeServers(
   { ask, targets, onUnlisted }: Probing,
   listed: ListedServers,

@@ -22,13 +22,13 @@ interface Group {
   /** Undefined if no usable range is known. */
   readonly claims: RangeClaims | undefined
   readonly flags: readonly string[]
-  /** What to do instead of a repair if the flag `--service-cluster-ip-range` of `verify` is probably mistyped. */
+  /** See {@link flagCheck}. */
   readonly flagFirst?: Command | undefined
 }
 
 /**
- * Checks the bitmaps in etcd against what Services use. Skips the bitmaps of ClusterIPs if the server has IPAddresses:
- * an earlier version may have left such bitmaps, and nobody updates them.
+ * Skips the bitmaps of ClusterIPs if the server has IPAddresses. An earlier version may have left such bitmaps, and
+ * nobody updates them.
  */
 export function judgeRangeAllocations(
   { services, rangeAllocations }: Pick<Parts, 'services' | 'rangeAllocations'>,
@@ -122,7 +122,7 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
   return stored.flatMap((one): readonly Finding[] => {
     const place = claims.ranges.findIndex(({ name }) => name === one.name)
     const range = claims.ranges[place]
-    // Nobody uses such a bitmap, for example that of a second range in a cluster with only one.
+    // Nobody uses such a bitmap, as that of a second range in a cluster with only one.
     if (range === undefined) return []
     const reading = readRange(range, one.stored, { claims, where: one.where, adopt: false })
     if (reading.type === 'withheld') {
@@ -170,10 +170,7 @@ function unreadable({ name, where }: Stored, found: string): Finding {
   return { object: where, expected: 'a RangeAllocation', found, remedy }
 }
 
-/**
- * The command that runs the repair. It frees a leaked number in the third full pass that finds it, and at least two
- * minutes after the first.
- */
+/** The repair frees a leaked number in the third full pass, at least two minutes after the first. */
 function repairCommands({ controller, flags }: Group, ...more: readonly string[]): readonly Command[] {
   return [runControllers(controller, ...flags, ...more)]
 }

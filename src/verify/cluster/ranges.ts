@@ -10,10 +10,7 @@ import { DEFAULT_SERVICE_CIDR } from '../../service-cidr/service-cidr-plan.ts'
 import { byHand, type Command } from './finding.ts'
 import { type CheckContext, partOf } from './state.ts'
 
-/**
- * The ranges of the cluster's Services: those that the caller expects, else those of the default ServiceCIDR; undefined
- * if unknown.
- */
+/** The ranges that the caller expects, else those of the default ServiceCIDR; undefined if unknown. */
 export function serviceRanges(context: CheckContext): readonly Cidr[] | undefined {
   const { serviceClusterIpRange } = context.expect
   if (serviceClusterIpRange !== undefined) return serviceClusterIpRange
@@ -23,9 +20,9 @@ export function serviceRanges(context: CheckContext): readonly Cidr[] | undefine
 }
 
 /**
- * What to do instead of a repair if the expected range is probably mistyped; undefined if it is not. It probably is if
- * `default/kubernetes` has a ClusterIP of another range: then a repair towards the expected range would break the
- * cluster's Services. `services`: all Services, if `default/kubernetes` was not read by itself.
+ * What to do instead of a repair if the expected range is probably mistyped; undefined if it is not. It is if
+ * `default/kubernetes` has a ClusterIP of another range: a repair would then break the cluster's Services. `services`:
+ * all Services, if `default/kubernetes` was not read by itself.
  */
 export function flagCheck(context: CheckContext, services?: readonly Service[]): Command | undefined {
   const demanded = context.expect.serviceClusterIpRange?.map(({ text }) => text)

@@ -31,7 +31,6 @@ import { type ListedServers, type Probing, probeServers } from './probe-servers.
 import type { ClusterState, DryRun, Part, PartName, Parts } from './state.ts'
 import { watchWrites } from './watch-writes.ts'
 
-/** The sources from which the state of a cluster is read. */
 export interface ClusterSource {
   readonly api: KubeApi
   /** Probes /readyz of the same API server. @default /readyz is not read */
@@ -52,10 +51,7 @@ interface TimedSource extends ClusterSource {
   readonly clock: Clock
 }
 
-/**
- * Reads one part. Rejects with NotRequested, an EtcdError or a KubeError: `Forbidden` if the user may not read the
- * part, `NotFound` if the server does not have it.
- */
+/** Rejects with NotRequested, an EtcdError or a KubeError: `Forbidden`, or `NotFound` if the server lacks the part. */
 type Reader<T> = (source: TimedSource, signal: AbortSignal) => Promise<T>
 
 const named = `metadata.name=${KUBERNETES_SERVICE.name}`
@@ -141,8 +137,8 @@ const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
 class NotRequested extends Error {}
 
 /**
- * Reads these parts of a cluster, each at a moment of its own. A part that the user may not read, or that the server or
- * `source` does not have, is `unread`. Any other failure rejects.
+ * Reads each part at a moment of its own. A part that the user may not read, or that the server or `source` does not
+ * have, is `unread`. Any other failure rejects.
  */
 export async function readCluster(
   source: TimedSource,
@@ -176,7 +172,7 @@ async function readPart(source: TimedSource, name: PartName, signal: AbortSignal
   }
 }
 
-/** Reads the objects that list the servers to probe. The Service and the slices may be unreadable. */
+/** The Service and the slices may be unreadable. */
 async function listedServers(source: TimedSource, signal: AbortSignal): Promise<ListedServers> {
   const endpoints = await readers.kubernetesEndpoints(source, signal)
   const state = await readCluster(source, ['kubernetesService', 'kubernetesSlices'], signal)
@@ -214,7 +210,7 @@ function trimmedMeta<T extends KubeObject>({ metadata }: T): T {
   return { metadata: { name, ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }) } } as T
 }
 
-/** The fields of a Service that the checks of Endpoints and allocations need, and those that repairs restore. */
+/** Retains the fields that the checks need, and those that repairs restore. */
 function trimmedService(service: Service): Service {
   const { spec = {} } = service
   const trimmed = trimService(service)
@@ -226,19 +222,15 @@ function trimmedIpAddress({ metadata, spec }: IpAddress): IpAddress {
   return { metadata: { name, labels, creationTimestamp }, spec } as IpAddress
 }
 
-/**
- * Drops hints. The checks judge which endpoints are listed; the right hints depend on the controller's earlier
- * decisions.
- */
+/** Drops hints, because the right hints depend on the controller's earlier decisions. */
 function trimmedSlice(slice: EndpointSlice): EndpointSlice {
   const { endpoints: listedIn, ...rest } = trimEndpointSlice(slice)
   return { ...rest, endpoints: listedIn?.map(({ hints: _hints, ...endpoint }) => endpoint) } as EndpointSlice
 }
 
 /**
- * Creates a Service without storing it. Resolves if the server accepts the Service, or refuses the allocation;
- * otherwise rejects. The denial of an admission policy or webhook says nothing about allocations, so it rejects with
- * `Forbidden`, whatever its HTTP status.
+ * Resolves if the server accepts the Service, or refuses the allocation; otherwise rejects. The denial of an admission
+ * policy or webhook says nothing about allocations, so it rejects with `Forbidden`, whatever its HTTP status.
  */
 async function dryRun(api: KubeApi, spec: object, signal: AbortSignal): Promise<DryRun> {
   const metadata = { ...inDefault, generateName: 'apiserver-bootstrap-verify-' }

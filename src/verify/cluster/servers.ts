@@ -18,10 +18,7 @@ function isAnswered(server: ProbedServer): server is Answered {
   return server.answer.type === 'answer'
 }
 
-/**
- * The server for a finding: `API server 192.0.2.1:6443`, or `API server 192.0.2.1 at 127.0.0.1:6443` if the dialled
- * address is not the listed one.
- */
+/** `API server 192.0.2.1:6443`, or, if it was dialled elsewhere, `API server 192.0.2.1 at 127.0.0.1:6443`. */
 function objectOf({ address, dialled }: ProbedServer): string {
   const isOwn = dialled.startsWith(`${address}:`) || dialled.startsWith(`[${address}]:`)
   return isOwn ? `API server ${dialled}` : `API server ${address} at ${dialled}`
@@ -39,9 +36,8 @@ export function judgeAnswers({ serverProbes }: Probes, context: CheckContext): V
 }
 
 /**
- * The commands that remove from the list the addresses of this dead server and of all others that do not answer. They
- * never remove the last address. A server that renews its lease is not removed: `evict` refuses, and the patches after
- * it do not run.
+ * Removes from the list this dead server and all others that do not answer, but never the last address. A server that
+ * renews its lease stays: `evict` refuses, and the patches after it do not run.
  */
 function withoutServer(address: string, context: CheckContext): readonly Command[] {
   const start = `start the API server at ${address}, port ${securePortOf(context) ?? 'unknown'}`
@@ -108,8 +104,7 @@ export function judgeClocks(_parts: Pick<Parts, never>, context: CheckContext): 
     const apart = offsetMs - median
     return { object, offsetMs: Math.sign(apart) * Math.max(0, Math.abs(apart) - toleranceMs) }
   })
-  // A lease was renewed before it was read. So if the renewal seems to be in the future, the clock of its holder is
-  // ahead.
+  // A lease is renewed before it is read. If its renewal seems to be in the future, its holder's clock is ahead.
   const leases = (partOf(context, 'masterLeases')?.leases ?? []).flatMap(({ id, life }): readonly ClockReading[] =>
     life.type === 'renewed' && life.leftMs !== undefined
       ? [{ object: `the renewal of ${id}`, offsetMs: Math.max(0, life.leftMs - life.ttlMs - median) }]
@@ -133,10 +128,7 @@ export function judgeClocks(_parts: Pick<Parts, never>, context: CheckContext): 
   return verdictOf(findings, `${readings.length} clocks${own}`)
 }
 
-/**
- * The median; of two middle values, the one nearer to zero. So with a single server, this machine's clock counts as
- * right.
- */
+/** Of two middle values, the one nearer to zero: so with one server, this machine's clock counts as right. */
 function medianOf(offsets: readonly number[]): number {
   const sorted = offsets.toSorted((a, b) => a - b)
   const [low = 0, high = 0] = [sorted[Math.floor((sorted.length - 1) / 2)], sorted[Math.ceil((sorted.length - 1) / 2)]]

@@ -18,7 +18,7 @@ import type { RangeName, StoredRange } from '../../repair/registries/range-regis
 
 /** The parts of a cluster's state that checks read. Objects are trimmed to what checks need. */
 export interface Parts {
-  /** All namespaces, by name. */
+  /** By name. */
   readonly namespaces: ReadonlyMap<string, Namespace>
   readonly nodesServed: boolean
   readonly kubernetesService: Service | undefined
@@ -31,7 +31,6 @@ export interface Parts {
   readonly masterLeases: MasterLeasesRead
   readonly serverProbes: readonly ProbedServer[]
   readonly rangeAllocations: readonly StoredBitmap[]
-  /** The states of default/kubernetes while it was watched. */
   readonly objectWrites: WatchedWrites
   /** The checks that the API server lists in `/readyz?verbose`. */
   readonly readinessChecks: readonly ReadinessCheck[]
@@ -50,43 +49,39 @@ interface MasterLeasesRead {
   readonly leases: readonly InspectedLease[]
 }
 
-/** A listed address, and what answered there. */
 export interface ProbedServer {
   readonly address: string
-  /** Where it was dialled, as HOST:PORT. */
+  /** HOST:PORT. */
   readonly dialled: string
   /** The certificate must be valid for one of these names. */
   readonly names: readonly string[]
   readonly answer: ServerAnswer
 }
 
-/** A range in the API servers' etcd. */
 export interface StoredBitmap {
   readonly name: RangeName
-  /** Where it is stored, as text for people. */
+  /** For people. */
   readonly where: string
   readonly stored: StoredRange
 }
 
-/** The successive states of the watched objects. */
 export interface WatchedWrites {
   readonly forMs: number
   /**
-   * The states of each object, by a name such as `Endpoints default/kubernetes`. The first is the state when the watch
-   * began. Undefined is the state of an object that does not exist.
+   * By a name such as `Endpoints default/kubernetes`; undefined while the object does not exist. The first state is
+   * that at the beginning of the watch.
    */
   readonly states: ReadonlyMap<string, readonly (KubeObject | undefined)[]>
 }
 
 /**
- * What a server answered to the dry run of a new Service. kube-apiserver allocates nothing in a dry run. It answers
- * with a dummy, such as NodePort 32769 or the first address of the range, whether or not it could allocate one.
+ * In a dry run kube-apiserver allocates nothing. It answers with a dummy, such as NodePort 32769 or the first address
+ * of the range, whether or not it could allocate one.
  */
 export type DryRun = { readonly type: 'accepted' } | { readonly type: 'refused'; readonly reason: string }
 
 export type PartName = keyof Parts
 
-/** A part of the state, or why it could not be read. */
 export type Part<T> =
   | { readonly type: 'read'; readonly value: T }
   /** `isServed` is false if the server does not have the kind. */
@@ -97,10 +92,7 @@ export type ClusterState = { readonly [Name in PartName]?: Part<Parts[Name]> }
 
 /** What an operator expects of the cluster, beyond what the cluster itself shows. */
 export interface Expectations {
-  /**
-   * The addresses that Endpoints must list, in canonical form; with two families, Endpoints and the second slice
-   * together.
-   */
+  /** What Endpoints must list, or with two families Endpoints and the second slice together. In canonical form. */
   readonly addresses?: readonly string[] | undefined
   /** How many addresses Endpoints must list. */
   readonly masters?: number | undefined
@@ -108,7 +100,6 @@ export interface Expectations {
   readonly serviceNodePortRange?: PortRange | undefined
 }
 
-/** The input of a check besides the parts that it needs. */
 export interface CheckContext {
   readonly state: ClusterState
   readonly expect: Expectations
@@ -116,7 +107,6 @@ export interface CheckContext {
   readonly nowMs: number
 }
 
-/** A part, if it could be read. */
 export function partOf<Name extends PartName>({ state }: CheckContext, name: Name): Parts[Name] | undefined {
   const part = state[name] as Part<Parts[Name]> | undefined
   return part?.type === 'read' ? part.value : undefined

@@ -22,18 +22,17 @@ export interface VerifyOptions {
   /** @default all */
   readonly only?: readonly CheckId[] | undefined
   readonly skip?: readonly CheckId[] | undefined
-  /** A finding counts only if it still exists after this time, in milliseconds, because objects are read one by one. */
+  /** A finding counts only if it still exists after this time, in milliseconds. */
   readonly confirmAfterMs: number
   readonly signal: AbortSignal
 }
 
 /**
- * Checks a cluster once, and writes nothing. A finding about an object counts only if a second reading also shows a
- * finding about this object, because a controller may have been at work. The second reading repeats skipped checks too,
- * because an object that they need may have appeared. If such a check then fails, its findings need a third reading.
+ * Checks a cluster once, and writes nothing. A finding about an object counts only if a second reading also shows one
+ * about this object, because a controller may have been at work. The second reading repeats skipped checks too, because
+ * an object that they need may have appeared. If such a check then fails, its findings need a third reading.
  *
- * Rejects with a RemoteError (a KubeError or an EtcdError) if the cluster cannot be read, and with the reason of the
- * signal when that is aborted.
+ * Rejects with a KubeError or an EtcdError if the cluster cannot be read, and with the reason of an aborted signal.
  */
 export async function checkCluster(options: VerifyOptions): Promise<VerifyReport> {
   const { clock, confirmAfterMs, signal } = options
@@ -52,7 +51,7 @@ export async function checkCluster(options: VerifyOptions): Promise<VerifyReport
 
 type Verdicts = ReadonlyMap<CheckId, Verdict>
 
-/** The verdicts, each confirmed or replaced by the verdict of a later reading, if there is one. */
+/** Each verdict is confirmed or replaced by that of a later reading, if there is one. */
 function unite(earlier: Verdicts, later: Verdicts): Verdicts {
   return new Map([...earlier].map(([id, verdict]) => [id, confirmed(verdict, later.get(id))]))
 }
@@ -75,10 +74,9 @@ type Attempt =
   | { readonly type: 'no-answer'; readonly error: RemoteError }
 
 /**
- * Checks a cluster again and again until no check fails and at least one held, or until the signal is aborted; no
- * attempt begins after `waitMs`. Resolves with the last report. Tries again while the cluster does not answer, and
- * rejects with the RemoteError of the last attempt if that got no answer. Rejects with the reason of the signal if that
- * is aborted before the end of the first attempt.
+ * Checks a cluster until no check fails and at least one held, or until the signal is aborted. Resolves with the last
+ * report. Tries again while the cluster does not answer, and rejects with a RemoteError if the last attempt got no
+ * answer. Rejects with the reason of the signal if that is aborted before the end of the first attempt.
  */
 export async function verifyUntil(options: WaitOptions): Promise<VerifyReport> {
   const { clock, waitMs, onProgress, signal } = options

@@ -12,10 +12,7 @@ const AGAIN_AFTER_MS = 100
 /** The most states that are collected of one object. More changes would add nothing to the finding. */
 const MOST_STATES = 10_000
 
-/**
- * Collects the states of the three objects `default/kubernetes` during `forMs`. Rejects with a KubeError, and with the
- * reason of the signal when that is aborted.
- */
+/** Rejects with a KubeError, or with the reason of an aborted signal. */
 export async function watchWrites(
   { api, clock }: { readonly api: KubeApi; readonly clock: Clock },
   forMs: number,
@@ -42,7 +39,7 @@ export async function watchWrites(
   }
 }
 
-/** Collects the states of one object until the signal is aborted. Rejects with a KubeError. */
+/** Resolves when the signal is aborted. Rejects with a KubeError. */
 async function statesOf(
   resource: Resource<KubeObject>,
   { api, clock, signal }: { readonly api: KubeApi; readonly clock: Clock; readonly signal: AbortSignal },

@@ -25,15 +25,9 @@ import { byHand, type Command, type Finding, kubectl, runControllers, type Verdi
 import { isSecondSlice } from './kubernetes-endpoints.ts'
 import { type CheckContext, type Parts, partOf } from './state.ts'
 
-/**
- * The label value of kube-controller-manager's controller that mirrors Endpoints of Services without a selector into
- * slices.
- */
+/** kube-controller-manager's controller that mirrors Endpoints of Services without a selector into slices. */
 const MIRRORING = 'endpointslicemirroring-controller.k8s.io'
-/**
- * The largest value that kube-controller-manager accepts for the endpoints in a slice. The value does not matter here,
- * because slices are in sync however densely they are packed.
- */
+/** kube-controller-manager's largest value. Any value will do, because slices are in sync however densely packed. */
 const MAX_ENDPOINTS = 1_000
 /** An object with this annotation is the lock of a leader election, and needs no Service. */
 const LEADER = 'control-plane.alpha.kubernetes.io/leader'
@@ -112,15 +106,12 @@ export function judgeServiceSlices(
   return verdictOf(findings, `${selected.size} Services with a selector`)
 }
 
-/**
- * Whether the controller manages the slice, and the slice is not being deleted: the controller at once replaces a slice
- * that is being deleted.
- */
+/** The controller at once replaces a slice that is being deleted. */
 function isPresent(slice: EndpointSlice): boolean {
   return slice.metadata?.labels?.[managedByLabel] === managedByController && !isBeingDeleted(slice)
 }
 
-/** Whether a slice belongs to this Service. Slices of an earlier Service of the same name are orphans. */
+/** Slices of an earlier Service of the same name are orphans. */
 function isOfService({ metadata }: EndpointSlice, service: Service): boolean {
   const owners = (metadata?.ownerReferences ?? []) as readonly { readonly uid?: string }[]
   return owners.length === 0 || owners.some(({ uid }) => uid === service.metadata?.uid)
@@ -132,10 +123,7 @@ function withoutHints(service: Service): Service {
   return { ...service, metadata, spec } as Service
 }
 
-/**
- * The commands that run one of our controllers. No other controller may run beside it, because both would write the
- * same objects.
- */
+/** No other controller may run beside ours, because both would write the same objects. */
 function runController(controller: 'endpoints' | 'endpointslice'): readonly Command[] {
   const own = `${controller}-controller`
   const stop = `first stop kube-controller-manager's ${own} (--controllers=*,-${own}), or see in its log why it does not write`
@@ -245,10 +233,7 @@ function copyOf(slice: EndpointSlice, expected: string): Finding {
   }
 }
 
-/**
- * The slices of the controller whose endpoints are all in older slices of the same Service, with the same ports and of
- * the same family.
- */
+/** Slices whose endpoints are all in older slices of the same Service, ports and family. */
 function copiesIn(slices: readonly EndpointSlice[]): readonly EndpointSlice[] {
   const groups = new Map<string, EndpointSlice[]>()
   for (const slice of slices) {

@@ -12,7 +12,6 @@ import type { CheckContext, Parts } from './state.ts'
 
 const UNKNOWN = 'an unknown writer (not in managedFields)'
 
-/** One change of an object's content. */
 interface ContentChange {
   readonly writer: string
   /** Whether the object had the new content before. */
@@ -20,9 +19,8 @@ interface ContentChange {
 }
 
 /**
- * Checks whether writers overwrote each other's default/kubernetes while it was watched. With two writers, one return
- * to an earlier content is enough, because kube-apiserver's reconciler writes only every ten seconds. All masters have
- * the same field manager, so two returns count even if one manager made all changes.
+ * With two writers, one return to an earlier content is enough, because kube-apiserver's reconciler writes only every
+ * ten seconds. All masters have the same field manager, so two returns count even if one manager made all changes.
  */
 export function judgeWriters(
   { objectWrites: { states, forMs } }: Pick<Parts, 'objectWrites'>,

@@ -5,7 +5,7 @@ import { refOfKey } from '../kube/store.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { SliceWriter } from './slice-writer.ts'
 
-/** How long a slice is an orphan before its deletion, in milliseconds. A garbage collector deletes it earlier. */
+/** How long a slice is an orphan before its deletion, in milliseconds. A garbage collector, if any, is faster. */
 export const ORPHAN_GRACE_MS = 10_000
 
 export interface OrphansInput {

@@ -186,9 +186,7 @@ export interface PortGroup {
   readonly desired: ReadonlyMap<string, Endpoint>
   readonly maxEndpointsPerSlice: number
   readonly labels: Labels
-  /**
-   * The slices that are known to be in sync. The plan does not compare their endpoints again, and updates this cache.
-   */
+  /** The slices known to be in sync. The plan does not compare their endpoints again, and updates this cache. */
   readonly settled?: InSyncSlices | undefined
   readonly make: (endpoints: readonly Endpoint[]) => EndpointSlice
 }

@@ -35,16 +35,14 @@ export const defaultTimes: ConnectionTimes = {
   idleMs: 55_000,
 }
 
-/** The only timer: for the next check for silence, for the answer to a ping, or to close an idle connection. */
+/** The only timer waits for the next check, for the answer to a ping, or to close an idle connection. */
 interface Timer {
   readonly kind: 'none' | 'check' | 'pong' | 'idle'
   readonly dueMs: number
   readonly cancel: Cancel
 }
 
-/**
- * The extra wait for a ping's answer, in milliseconds: after a pause of this process, an answer may be there unread.
- */
+/** The extra wait for a ping's answer, in milliseconds, because after a pause an answer may be there unread. */
 const PONG_GRACE_MS = 200
 
 const noTimer: Timer = { kind: 'none', dueMs: 0, cancel() {} }
@@ -146,8 +144,7 @@ export class EtcdConnection {
     const stream = this.#session.request({ ...headers, ':method': method, ':path': path })
     this.#streams++
     this.#unanswered.add(stream)
-    // Before the connect library listens for errors, an error would be unhandled. The library notices the end of the
-    // stream.
+    // The connect library listens for errors a moment later. It notices an earlier error by the end of the stream.
     stream.on('error', () => {})
     stream.once('response', () => {
       this.#unanswered.delete(stream)

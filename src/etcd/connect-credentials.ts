@@ -83,7 +83,7 @@ export class EtcdCredentials {
     }
   }
 
-  /** Reads the files again after {@link REREAD_MS}: a connection may last for months, while files are renewed. */
+  /** Reads the files if {@link REREAD_MS} have passed: a connection may last for months, while files are renewed. */
   refresh(): void {
     // `load` rejects only if the files were never usable. The attempt to open a connection reports that.
     if (this.#options.clock.monotonicMs() - this.#readAtMs >= REREAD_MS) this.load().catch(() => {})

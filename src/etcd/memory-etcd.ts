@@ -80,7 +80,6 @@ export class MemoryEtcd {
     return this.#history.revision
   }
 
-  /** There may be any number of clients. */
   client(): EtcdKv {
     const closing = new AbortController()
     const turn = async (signal: AbortSignal): Promise<void> => {

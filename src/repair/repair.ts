@@ -55,7 +55,7 @@ export interface RepairContext {
  */
 export const REQUEST_TIMEOUT_MS = 60_000
 
-/** The longest time, in milliseconds, from the storing of a Service without an allocation to its release. */
+/** In milliseconds, the longest delay of a release after the Service was stored without the allocation. */
 export const MAX_RELEASE_DELAY_MS = 2_000
 
 /**

@@ -4,7 +4,7 @@ import { addressesIn, giveUp, holder, type LeaseWorld, signal, statesIn, Watched
 
 export type { LeaseWorld } from './watched-leases.ts'
 
-/** `lasting` leases outlast the case (a minute is enough), `ending` ones expire while it waits (some seconds). */
+/** `lasting` leases outlast the case (a minute is enough). `ending` leases expire in it (after some seconds). */
 export type LeaseLifetime = 'lasting' | 'ending'
 
 /** One sentence of the contract. `run` rejects with an AssertionError if the store violates it. */

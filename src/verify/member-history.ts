@@ -157,8 +157,8 @@ export class MemberHistory {
   }
 
   /**
-   * Since when the member has been both stopped and connected, so that it should leave; if its server did not answer,
-   * later by the time of one probe. Undefined if it need not leave, or ended before it was connected.
+   * Since when the member has been both stopped and connected, so that it should leave. If its server did not answer
+   * meanwhile, one probe later. Undefined if the member need not leave, or ended before it was connected.
    */
   get leavingSinceMs(): number | undefined {
     const { withdrawsOnStop, hasBeenReady } = this.#state
@@ -298,7 +298,7 @@ export class MemberHistory {
     this.#noteLives(nowMs)
   }
 
-  /** A slow life takes time to get the lease of an earlier life that still runs, and that may leave meanwhile. */
+  /** A slow life takes time to get the lease of a running earlier life. The earlier life may leave meanwhile. */
   #isTakingOver(nowMs: number): boolean {
     return this.#overlaps && nowMs - this.#startedAtMs < this.lagMs
   }

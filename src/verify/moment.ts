@@ -136,7 +136,7 @@ export function latenessOf({ kind, state, lagMs }: MemberHistory): number {
   return lagMs + (kind === 'kube-apiserver' ? state.reconcileIntervalMs : 0)
 }
 
-/** In milliseconds: slow messages of the leaving master, and of the fastest master that could confirm. */
+/** How much later slow messages make a master leave, in milliseconds: its own, and the fastest confirmer's. */
 export function departureLagMs(leaving: MemberHistory, { histories }: Moment): number {
   const others = histories.filter((other) => other !== leaving && other.goneSinceMs === undefined)
   const confirmationMs = others.length === 0 ? 0 : Math.min(...others.map(({ lagMs }) => lagMs))

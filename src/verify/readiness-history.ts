@@ -43,7 +43,7 @@ export class ReadinessHistory {
 
   /**
    * Since when the server has been unready while its master could publish that. Undefined while the server is ready,
-   * and if the master was not listed at the start.
+   * and if the master was not listed when the server became unready.
    */
   get cleanlyUnreadySinceMs(): number | undefined {
     return this.#cleanSinceMs
@@ -59,7 +59,7 @@ export class ReadinessHistory {
     return this.#unserving
   }
 
-  /** As {@link unserving}; undefined if the master was not listed at the start, or was stopped or started since. */
+  /** As {@link unserving}, if the master was listed when that period began and was not stopped or started since. */
   get unservingInPlace(): Period | undefined {
     return this.#wasPlaced ? this.#unserving : undefined
   }

@@ -57,7 +57,7 @@ export class WatchedStore {
     }
   }
 
-  /** `agoMs`: when the last lease was renewed. Rejects if one is listed half a TTL after its end. */
+  /** `agoMs`: the age of the last renewal. Rejects if a lease is still listed half a TTL after its end. */
   async untilNobodyIsListed(leases: MasterLeases, agoMs: number): Promise<void> {
     const { ttlMs } = this.world
     for (let passedMs = agoMs; ; passedMs += ttlMs / 20) {
@@ -97,7 +97,7 @@ export async function statesIn(leases: MasterLeases): Promise<(readonly [string,
   return (await leases.list(signal)).map((lease) => [lease.address, lease.holder?.state])
 }
 
-/** Aborts an attempt after `turns - 1` microtasks. Rejects if it rejects, except with its signal's reason. */
+/** Aborts an attempt after `turns - 1` microtasks. Rejects if the attempt does, except with the signal's reason. */
 export async function giveUp(store: WatchedStore, turns: number, attempt: (signal: AbortSignal) => Promise<void>) {
   const controller = new AbortController()
   const reason = new Error('out of time')

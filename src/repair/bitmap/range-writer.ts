@@ -257,8 +257,8 @@ export class RangeWriter {
   }
 
   /**
-   * Ignores the state that a call returns if the watch delivered an event during the call: the order of the two is
-   * unknown, and the watch delivers the later states anyway.
+   * Ignores the state that a call returns if the watch delivered an event during the call: the order of the two states
+   * is unknown, and the watch delivers the later states anyway.
    */
   async #recording<Answer extends StoredRange | undefined>(call: () => Promise<Answer>): Promise<Answer> {
     const { watchEvents } = this.state

@@ -126,7 +126,8 @@ export interface IpAddressObservation {
 }
 
 /**
- * Upstream: `syncIPAddress` in pkg/registry/core/service/ipallocator/controller/repairip.go. Pure.
+ * Decides whether an IPAddress may stay. Pure. Upstream: `syncIPAddress` in
+ * pkg/registry/core/service/ipallocator/controller/repairip.go.
  *
  * An IPAddress without its Service stays for the full time of a request, 60 s. Upstream waits that long only for an
  * ExternalName Service, and otherwise 5 s or not at all. That is too short if the IPAddress was allocated for a second

@@ -242,7 +242,7 @@ export interface CheckScope {
   readonly deleting: boolean
 }
 
-/** Checks the informers' copies, which may change between two steps: {@link checkLive} decides. Pure. */
+/** Checks the informers' copies, which may change between steps: {@link checkLive} decides about writes. Pure. */
 export function* check(scope: CheckScope, view: ServiceIpView): Steps<CheckResult> {
   const findings: Finding[] = []
   const writes: IpAddressWrite[] = []

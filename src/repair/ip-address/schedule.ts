@@ -86,7 +86,7 @@ export class IpAddressSchedule {
     this.#cancels.add(cancel)
   }
 
-  /** Does nothing for an address whose check is due sooner, so one that fails repeatedly does not collect timers. */
+  /** Does nothing if a check is due sooner, so that an address that fails repeatedly does not collect timers. */
   markAfter(names: Iterable<string>, delayMs: number): void {
     const dueMs = this.#clock.monotonicMs() + delayMs
     const later = [...names].filter((name) => (this.#later.get(name) ?? Number.POSITIVE_INFINITY) > dueMs)

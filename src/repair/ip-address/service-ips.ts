@@ -165,7 +165,7 @@ export function rangesOf({ spec }: ServiceCidr): readonly Cidr[] {
   return (spec?.cidrs ?? []).map(tryParseStoredCidr).filter((cidr) => cidr !== undefined)
 }
 
-/** Returns a test whether a name is an address of `ranges`, not of `except`. Caches none of a million names. */
+/** Tests whether `ranges` contain a name, and `except` does not. Caches nothing: there may be a million names. */
 export function addressTest(ranges: readonly Cidr[], except: readonly Cidr[] = []): (name: string) => boolean {
   const [wanted, unwanted] = [ranges.map(ready), except.map(ready)]
   const groups: AddressGroups = new Uint16Array(8)

@@ -5,7 +5,7 @@ import type { RangeChange, RangeContent, RangeName, RangeRegistry, StoredRange }
 
 type Content = RangeContent | { readonly unreadable: string }
 
-/** The ranges of all masters of one process, lost when it exits. No call is answered synchronously. */
+/** The ranges of all masters of one process, lost when the process exits. No call is answered synchronously. */
 export class MemoryRangeRegistry implements RangeRegistry {
   readonly writable = true
   readonly #ranges = new Map<RangeName, { readonly content: Content; readonly revision: number }>()

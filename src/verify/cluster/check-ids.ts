@@ -4,7 +4,7 @@ export interface CheckText {
   readonly title: string
   /** The consequence if that does not hold. */
   readonly why: string
-  /** What repairs it. The report has the command. */
+  /** The remedy in words. The report has the command. */
   readonly repair: string
 }
 

@@ -27,7 +27,7 @@ export type Verdict =
   | { readonly status: 'failed'; readonly findings: readonly Finding[] }
   | { readonly status: 'skipped'; readonly reason: string }
 
-/** `found` is used only without findings. */
+/** Failed with the findings; without any, held with `found`. */
 export function verdictOf(findings: readonly Finding[], found: string): Verdict {
   return findings.length === 0 ? { status: 'held', found } : { status: 'failed', findings }
 }

@@ -72,7 +72,7 @@ function remedyOf(current: Endpoints | undefined, wanted: Endpoints | undefined)
   return kubectlPatch({ plural: endpoints.plural, ...KUBERNETES_SERVICE }, patch)
 }
 
-/** The usable addresses of the Endpoints, else of the slice, at the API servers' port; undefined if one is unknown. */
+/** Endpoints with their usable addresses, else with those of the slice. Undefined if no address or port is known. */
 export function wantedEndpoints(context: CheckContext): Endpoints | undefined {
   const current = partOf(context, 'kubernetesEndpoints')
   const usable = [...new Set(addressesIn(current).filter((address) => isListable(address)))]

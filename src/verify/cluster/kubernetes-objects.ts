@@ -10,8 +10,8 @@ export function ownSlice(context: CheckContext): EndpointSlice | undefined {
 }
 
 /**
- * The API servers' port, by majority of three objects, so that one wrong object is recognised. If all differ, the first
- * in this order decides. Undefined if none states a port.
+ * The API servers' port, by majority of Endpoints, slice and Service, so that one wrong object is recognised. If all
+ * differ, the first that states a port decides. Undefined if none does.
  */
 export function securePortOf(context: CheckContext): number | undefined {
   const stated = [

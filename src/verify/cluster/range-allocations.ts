@@ -122,7 +122,7 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
   return stored.flatMap((one): readonly Finding[] => {
     const place = claims.ranges.findIndex(({ name }) => name === one.name)
     const range = claims.ranges[place]
-    // Nobody uses such a bitmap, as that of a second range in a cluster with only one.
+    // Nobody uses such a bitmap, such as that of a second range in a cluster with only one.
     if (range === undefined) return []
     const reading = readRange(range, one.stored, { claims, where: one.where, adopt: false })
     if (reading.type === 'withheld') {

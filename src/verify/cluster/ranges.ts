@@ -20,9 +20,9 @@ export function serviceRanges(context: CheckContext): readonly Cidr[] | undefine
 }
 
 /**
- * What to do instead of a repair if the expected range is probably mistyped; undefined if it is not. It is if
- * `default/kubernetes` has a ClusterIP of another range: a repair would then break the cluster's Services. `services`:
- * all Services, if `default/kubernetes` was not read by itself.
+ * What to do instead of a repair if the expected range is probably mistyped; undefined if it is not. A range counts as
+ * mistyped if `default/kubernetes` has a ClusterIP of another range: a repair would then break the cluster's Services.
+ * `services`: all Services, if `default/kubernetes` was not read by itself.
  */
 export function flagCheck(context: CheckContext, services?: readonly Service[]): Command | undefined {
   const demanded = context.expect.serviceClusterIpRange?.map(({ text }) => text)

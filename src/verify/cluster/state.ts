@@ -68,8 +68,8 @@ export interface StoredBitmap {
 export interface WatchedWrites {
   readonly forMs: number
   /**
-   * By a name such as `Endpoints default/kubernetes`; undefined while the object does not exist. The first state is
-   * that at the beginning of the watch.
+   * The states of each object since the watch began, by a name such as `Endpoints default/kubernetes`. Undefined stands
+   * for no object.
    */
   readonly states: ReadonlyMap<string, readonly (KubeObject | undefined)[]>
 }

@@ -27,7 +27,7 @@ import { type CheckContext, type Parts, partOf } from './state.ts'
 
 /** kube-controller-manager's controller that mirrors Endpoints of Services without a selector into slices. */
 const MIRRORING = 'endpointslicemirroring-controller.k8s.io'
-/** kube-controller-manager's largest value. Any value will do, because slices are in sync however densely packed. */
+/** kube-controller-manager's largest value. Any value will do: slices are in sync however densely they are packed. */
 const MAX_ENDPOINTS = 1_000
 /** An object with this annotation is the lock of a leader election, and needs no Service. */
 const LEADER = 'control-plane.alpha.kubernetes.io/leader'
@@ -106,7 +106,7 @@ export function judgeServiceSlices(
   return verdictOf(findings, `${selected.size} Services with a selector`)
 }
 
-/** The controller at once replaces a slice that is being deleted. */
+/** A slice that is being deleted does not count, because the controller replaces it at once. */
 function isPresent(slice: EndpointSlice): boolean {
   return slice.metadata?.labels?.[managedByLabel] === managedByController && !isBeingDeleted(slice)
 }

@@ -41,8 +41,8 @@ export class SliceWriter {
 
   /**
    * Carries out the actions: creations, then updates, then deletions, a few at a time. `existing` are the slices from
-   * which the actions were planned. Resolves with true. If a creation is refused because the namespace is being
-   * deleted, skips the remaining actions and resolves with false.
+   * which the actions were planned. Resolves with true, or with false if the namespace is being deleted: then a
+   * creation was refused, and the remaining actions were skipped.
    * @throws SliceWriteError for the first failure, after the running writes have ended. The remaining actions are
    * skipped, except that after a refused creation those of {@link updatesWithoutCreations} are carried out. If `signal`
    * is aborted, throws the error of the write itself.

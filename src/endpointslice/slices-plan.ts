@@ -26,7 +26,7 @@ export interface SlicesInput {
   /** The controller's slices that name the Service, except those that are being deleted. */
   readonly slices: readonly EndpointSlice[]
   readonly maxEndpointsPerSlice: number
-  /** The value for {@link lastChangeTriggerTime}. If undefined, the annotation is removed. */
+  /** The value for `lastChangeTriggerTime`. If undefined, the annotation is removed. */
   readonly triggerTime: string | undefined
   /** Decides and caches the hints by zone. If undefined, no Service gets hints by zone. */
   readonly topology: TopologyCache | undefined

@@ -205,7 +205,7 @@ function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
     if (addresses.length === 0 || listing.addresses?.length === 0) return []
     const gone = histories.filter(({ address }) => addresses.includes(address))
     const stay = histories.filter(({ address }) => listing.addresses?.includes(address))
-    // If a master's messages are slow, it learns late that others are unready, and they learn late that it is unready.
+    // A master with slow messages learns late that others are unready, and the others learn late that it is unready.
     const statedMs = Math.max(
       ...stay.map(
         ({ readiness: { cleanlyUnreadySinceMs = Number.POSITIVE_INFINITY }, lagMs }) => cleanlyUnreadySinceMs + lagMs,

@@ -1,4 +1,4 @@
-/** The true state of one member of a fleet. Its settings are those of its present life, or else of its last. */
+/** The true state of one member of a fleet. The settings are those of its present life, or else of its last. */
 export interface MemberState {
   readonly name: string
   /** The address in Endpoints. Members behind one virtual address share it. */
@@ -8,42 +8,42 @@ export interface MemberState {
   readonly leaseTtlMs: number
   readonly reconcileIntervalMs: number
   readonly withdrawsOnStop: boolean
-  /** Whether it withdraws its address on a stop even if its server still answers and the list is then empty. */
+  /** Whether the member, when stopped, withdraws its address even if its server answers and the list is then empty. */
   readonly withdrawsEvenIfLast: boolean
   readonly leavesWhenUnready: boolean
-  /** Whether it runs, and was neither stopped nor frozen. */
+  /** Whether the member runs, and was neither stopped nor frozen. */
   readonly running: boolean
-  /** Whether it was stopped, even if it has ended by now. */
+  /** Whether the member was stopped, even if it has ended by now. */
   readonly stopping: boolean
-  /** Whether its process has ended, or has not begun. Of the two processes of a master, the sidecar counts. */
+  /** Whether the process has ended, or has not begun. Of the two processes of a master, the sidecar counts. */
   readonly ended: boolean
   readonly frozen: boolean
-  /** Whether it can read and write all that it needs; after an outage, only once its server has accepted a write. */
+  /** Whether the member can read and write what it needs; after an outage, once its server has accepted a write. */
   readonly connected: boolean
-  /** How much longer than usual each message to its API server, or to its lease store, takes. In milliseconds. */
+  /** How much longer than usual each message to the API server or to the lease store takes, in milliseconds. */
   readonly delayMs: number
-  /** Whether its server answers /readyz, ready or not. */
+  /** Whether the server answers /readyz, ready or not. */
   readonly answering: boolean
-  /** Whether its /readyz is ready, except perhaps for its `etcd` check. */
+  /** Whether /readyz is ready, except perhaps for the `etcd` check. */
   readonly ready: boolean
-  /** Whether its /readyz is ready and its API server reaches its datastore. */
+  /** Whether /readyz is ready and the API server reaches its datastore. */
   readonly serves: boolean
-  /** Whether its server answers, and only the checks of etcd fail. */
+  /** Whether the server answers, and only the checks of etcd fail. */
   readonly etcdFails: boolean
-  /** Requests to its server. `rest`: some fail, but it renews its lease. `lease`: renewals may fail for too long. */
+  /** Requests to the server. `rest`: some fail, but the lease is renewed. `lease`: renewals may fail for too long. */
   readonly impaired: 'no' | 'rest' | 'lease'
-  /** What a client gets at its port. */
+  /** What a client gets at the server's port. */
   readonly clientConnections: 'served' | 'refused' | 'black-holed'
-  /** Whether it runs, is connected, and its server is ready, so that clients may rely on it. */
+  /** Whether the member runs and is connected, and its server is ready, so that clients may rely on the server. */
   readonly healthy: boolean
   /** Whether the member may still renew its lease. */
   readonly renewing: boolean
   readonly storeFull: boolean
   readonly lifeCount: number
-  /** Whether its server has answered in its present life that it is ready; undefined without a life. */
+  /** Whether the server has answered in the member's present life that it is ready; undefined without a life. */
   readonly hasBeenReady: boolean | undefined
   readonly connectionResets: number
-  /** The error with which its present life ended; undefined if it did not fail. */
+  /** The error that ended the present life; undefined without one. */
   readonly failure: unknown
 }
 

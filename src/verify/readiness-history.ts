@@ -18,9 +18,9 @@ export interface Period {
 export interface Circumstances {
   /** Whether the member was certainly listed a moment ago. */
   readonly isPlaced: boolean
-  /** Whether its present life was started while its server was not ready. */
+  /** Whether the present life was started while the server was not ready. */
   readonly startedUnready: boolean
-  /** Whether its probes may have failed until a moment ago. */
+  /** Whether probes may have failed until a moment ago. */
   readonly isImpaired: boolean
   /** Whether a new life has begun since the last note. */
   readonly isAnother: boolean

@@ -91,8 +91,8 @@ interface Redistribution {
 
 /**
  * Decides how many endpoints of each zone get a hint for another zone, so that each zone has about its share. It moves
- * an endpoint only if the surplus and the lack are at least a half, and one of them is at least one. If several zones
- * have the same surplus or the same lack, the first by name is chosen; upstream chooses at random.
+ * an endpoint only if the surplus and the lack are at least a half, and one of them is at least one. Of several zones
+ * with the same surplus or lack, it chooses the first by name; upstream chooses at random.
  */
 export function planRedistribution(
   allocations: ReadonlyMap<string, Pick<Allocation, 'desired'>>,
@@ -120,8 +120,8 @@ export function planRedistribution(
 
 /**
  * Chooses the endpoints that get a hint for another zone than their own. `zones` has the zone of each endpoint. Returns
- * the zone of each such hint, by the index of the endpoint in `zones`. A zone gives its first endpoints, and they go to
- * the receiving zones in the order of these zones' names.
+ * the zone of each such hint, by the index of the endpoint in `zones`. The first endpoints of a giving zone get hints
+ * for the receiving zones, in the order of these zones' names.
  */
 export function redistribute(
   zones: readonly string[],

@@ -141,7 +141,7 @@ function bitmapRange(range: AllocationRange<Address>, cidrs: readonly Cidr[], in
   }
 }
 
-/** Like `offsetOf`, but without BigInt, because there are many addresses. */
+/** Like {@link BitmapRange.offsetOf}, but without BigInt, because there are many addresses. */
 function locatorOf(cidr: Cidr, size: number): (groups: AddressGroups) => number | undefined {
   const network = new Uint16Array(8)
   readAddress(cidr.network.text, network)

@@ -76,7 +76,7 @@ function carriedOver(set: Bitmap, from: Pick<BitmapRange, 'textAt'>, to: BitmapR
 
 /** A leak is freed in the third full pass that sees it, as upstream does (`numRepairsBeforeLeakCleanup`). */
 const PASSES_BEFORE_FREED = 3
-/** A leak must also have been allocated for this long, in milliseconds; {@link REQUEST_TIMEOUT_MS} explains why. */
+/** A leak must also have been allocated for this long, in milliseconds; `REQUEST_TIMEOUT_MS` explains why. */
 const LEAK_MS = 120_000
 
 /** Numbers without a holder: either one full pass saw all of them first, or all are due to be freed. */

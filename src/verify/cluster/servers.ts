@@ -86,7 +86,7 @@ export function judgeReadiness({ serverProbes }: Probes, _context: CheckContext)
   return verdictOf(findings, `${answered.length} are ready`)
 }
 
-/** One clock. It is at least `offsetMs` milliseconds ahead of the median, or behind it if negative. */
+/** A clock that is at least `offsetMs` milliseconds ahead of the median, or behind the median if negative. */
 interface ClockReading {
   readonly object: string
   readonly offsetMs: number

@@ -136,7 +136,8 @@ export function judgeClusterIps({ services }: Pick<Parts, 'services'>, context: 
     }
     if (held.length === 1) continue
     const [keeper, ...others] = byAge(held, allocated.get(name))
-    const again = allocated.size === 0 || keeper === undefined ? undefined : newIpAddress(name, refOf(keeper))
+    const hasIpAddress = allocated.size > 0 && ipAddressNameOf(name) !== undefined
+    const again = hasIpAddress && keeper !== undefined ? newIpAddress(name, refOf(keeper)) : undefined
     for (const service of others) {
       const found = `ClusterIP ${name}, as ${keeper === undefined ? '' : keyOfObject(keeper)}`
       findings.push({

@@ -174,8 +174,9 @@ function separation(address: string): string {
   return `give one of them another --advertise-address; if it is gone, ${evict} removes the records of both`
 }
 
-/** The lease that ends last comes first. */
+/** The lease that was renewed last comes first: with TTLs that differ, a dead host's lease may end after a living one's. */
 function byRenewal(a: InspectedLease, b: InspectedLease): number {
-  const leftOf = ({ life }: InspectedLease): number => (life.type === 'never' ? 0 : (life.leftMs ?? 0))
-  return leftOf(b) - leftOf(a)
+  const renewedMs = ({ life }: InspectedLease): number =>
+    life.type === 'renewed' && life.leftMs !== undefined ? life.leftMs - life.ttlMs : Number.NEGATIVE_INFINITY
+  return renewedMs(b) - renewedMs(a) || 0
 }

@@ -140,3 +140,17 @@ test('a family that the server no longer has is not restored', () => {
   assert.deepEqual(lastPatch('10.0.0.0/24'), { spec: { ...single, externalName: null } })
   assert.deepEqual(lastPatch('10.0.0.0/24', '2001:db8:1::/112'), { spec: { ...spec, externalName: null } })
 })
+
+test('no IPAddress is created for a ClusterIP that is no address', () => {
+  const held = ['older', 'younger'].map((name, second) => service(name, second, { clusterIP: 'bogus', ports: [] }))
+  const ipAddresses = [{ metadata: { name: '10.96.0.1' } }] as never
+  const verdict = judgeClusterIps(
+    { services: held },
+    { ...context, state: { ipAddresses: { type: 'read', value: ipAddresses } } },
+  )
+  assert.ok(verdict.status === 'failed')
+  assert.deepEqual(
+    verdict.findings.flatMap(({ remedy }) => remedy.filter(({ args }) => args[0] === 'create')),
+    [],
+  )
+})

@@ -223,6 +223,19 @@ export async function leaseOf(api: KubeApi, address: string): Promise<Lease> {
   return found
 }
 
+/** Creates a Lease of another host at the address 192.0.2.2, renewed some milliseconds before that of the master. */
+export async function addSecondHost(
+  api: KubeApi,
+  { earlierMs = 1_000, ...more }: { readonly earlierMs?: number; readonly leaseDurationSeconds?: number },
+): Promise<void> {
+  const { metadata, spec } = await leaseOf(api, '192.0.2.2')
+  const holder = JSON.parse(holderIn(metadata?.annotations)) as object
+  const annotations = { [HOLDER_ANNOTATION]: JSON.stringify({ ...holder, host: 'another', instanceId: 'another' }) }
+  const copy = { namespace: 'kube-system', name: 'apiserver-bootstrap-copy', labels: metadata?.labels, annotations }
+  const renewTime = new Date(Date.parse(spec?.renewTime ?? '') - earlierMs).toISOString().replace('Z', '000Z')
+  await api.create(leases, { metadata: copy, spec: { ...spec, renewTime, ...more } } as never)
+}
+
 function holderIn(annotations: Readonly<Record<string, string>> | undefined): string {
   return annotations?.[HOLDER_ANNOTATION] ?? ''
 }
@@ -295,14 +308,7 @@ const leaseDamages: readonly Damage[] = [
   {
     name: 'a second host has a lease for an address',
     check: 'shared-addresses',
-    async inflict(api) {
-      const { metadata, spec } = await leaseOf(api, '192.0.2.2')
-      const holder = JSON.parse(holderIn(metadata?.annotations)) as object
-      const annotations = { [HOLDER_ANNOTATION]: JSON.stringify({ ...holder, host: 'another', instanceId: 'another' }) }
-      const copy = { namespace: 'kube-system', name: 'apiserver-bootstrap-copy', labels: metadata?.labels, annotations }
-      const renewTime = new Date(Date.parse(spec?.renewTime ?? '') - 1_000).toISOString().replace('Z', '000Z')
-      return api.create(leases, { metadata: copy, spec: { ...spec, renewTime } } as never)
-    },
+    inflict: (api) => addSecondHost(api, {}),
   },
 ]
 

@@ -6,6 +6,7 @@ import { shellLine } from '../../../src/verify/cluster/finding.ts'
 import type { Expectations } from '../../../src/verify/cluster/state.ts'
 import type { CheckResult } from '../../../src/verify/cluster/verify-cluster.ts'
 import { passedOn } from '../../kube/passed-on.ts'
+import { addSecondHost } from './damage.ts'
 import { bootstrapped, type World } from './world.ts'
 
 const second = { namespace: 'default', name: 'kubernetes-ipv6' } as const
@@ -82,3 +83,18 @@ test('the second family cannot be checked while the slices are unreadable, the E
   const undecided = await expected(world, { addresses: both }, api)
   assert.deepEqual(undecided.status === 'skipped' && undecided.reason, 'list endpointslices: forbidden')
 })
+
+test(
+  'of two hosts with one address the one that renewed last keeps its Lease, whatever the TTLs are',
+  LIMIT,
+  async () => {
+    const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' }, { advertiseAddress: '192.0.2.2' })
+    await addSecondHost(api, { earlierMs: 30_000, leaseDurationSeconds: 60 })
+    const [result] = (await verify({ only: ['shared-addresses'] })).results
+    assert.ok(result?.status === 'failed')
+    assert.deepEqual(
+      result.findings[0]?.remedy.map(({ args }) => args.slice(0, 3)),
+      [['delete', 'leases', 'apiserver-bootstrap-copy']],
+    )
+  },
+)

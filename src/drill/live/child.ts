@@ -92,14 +92,16 @@ const LAST_BYTES = 4096
 
 /** The last line of a file that is not blank; undefined if there is none. */
 async function lastLine(file: string): Promise<string | undefined> {
-  await using opened = await open(file)
-  const { size } = await opened.stat()
-  const { buffer, bytesRead } = await opened.read({
-    buffer: Buffer.alloc(LAST_BYTES),
-    position: Math.max(0, size - LAST_BYTES),
-  })
-  const lines = buffer.toString('utf8', 0, bytesRead).split('\n')
-  return lines.findLast((line) => line.trim() !== '')
+  const opened = await open(file)
+  try {
+    const { size } = await opened.stat()
+    const position = Math.max(0, size - LAST_BYTES)
+    const { buffer, bytesRead } = await opened.read({ buffer: Buffer.alloc(LAST_BYTES), position })
+    const lines = buffer.toString('utf8', 0, bytesRead).split('\n')
+    return lines.findLast((line) => line.trim() !== '')
+  } finally {
+    await opened.close()
+  }
 }
 
 const signals = { terminate: 'SIGTERM', freeze: 'SIGSTOP', thaw: 'SIGCONT' } as const

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import type { CommandDeclaration } from './commands/command-declaration.ts'
 import { oldNodeFault } from './runtime/system-node.ts'
 
-// Nothing else is imported before the guard, because a Node that is too old must still print its one line.
+// Everything else is imported after the guard, because an old Node must still print its one line.
 const oldNode = oldNodeFault()
 if (oldNode !== undefined) {
   process.stderr.write(`${oldNode}\n`)
@@ -19,14 +19,13 @@ if (oldNode !== undefined) {
     process.exitCode ||= 1
     if (!isExplained) process.stderr.write(`apiserver-bootstrap: ${fault() ?? 'the reader of the output has gone'}\n`)
   }
-  // The failure of the last write may appear only now.
+  // A failure of the last write may appear at any later time.
   if (gone.aborted) outputLost()
   else gone.addEventListener('abort', outputLost)
-  // Open handles must not delay the end by more than a second, in which the output is written.
+  // The output has a second to be written. After this time open handles do not delay the end.
   setTimeout(() => process.exit(), 1000).unref()
 }
 
-/** Runs the command; resolves with the exit code, and whether a failure was explained. */
 async function main(argv: readonly string[]): Promise<{ readonly code: number; readonly isExplained: boolean }> {
   try {
     const chosen = await parse(argv)
@@ -37,7 +36,7 @@ async function main(argv: readonly string[]): Promise<{ readonly code: number; r
   }
 }
 
-/** Prints a line for each mistake of an error; resolves with the exit code. Imports lazily: most runs do not fail. */
+/** Prints a line for each mistake. Resolves with the exit code. Imports here, because most runs do not fail. */
 async function explain(error: unknown): Promise<number> {
   const { CommanderError } = await import('commander')
   const { InvalidInputError, formatMistake } = await import('./documents/validation.ts')
@@ -52,7 +51,7 @@ async function explain(error: unknown): Promise<number> {
   return fail(1, `apiserver-bootstrap: ${messageOf(error)}`)
 }
 
-/** Parses the command line. Rejects with a CommanderError for a mistake; after help and version, its exitCode is 0. */
+/** Rejects with a CommanderError for a mistake, and after help and version, whose `exitCode` is 0. */
 async function parse(argv: readonly string[]): Promise<(() => Promise<number>) | undefined> {
   const commander = await import('commander')
   const { commands, commandSummaries } = await import('./commands/declarations.ts')
@@ -86,20 +85,19 @@ async function parse(argv: readonly string[]): Promise<(() => Promise<number>) |
   return chosen
 }
 
-/** The settings of the program and of every command in it. */
 function setUp(command: Command, { Help }: typeof import('commander')): Command {
   return (
     command
       .exitOverride()
       .enablePositionalOptions()
-      // main prints the errors; help is written on request only.
+      // `explain` prints the errors.
       .configureOutput({ writeErr: () => {} })
       .configureHelp({
         optionTerm: (option) => option.flags.replace(/ <(.*)>$/, ' $1').replace(/ \[BOOL\]$/, ''),
         // The description already contains the default.
         optionDescription: ({ description }) => description,
         subcommandTerm: (subcommand) => subcommand.name(),
-        // Longer terms get a line of their own, so that the descriptions beside the others have enough space.
+        // A longer term gets a line of its own, so that enough space is left for the descriptions.
         padWidth: (about, help) => Math.min(Help.prototype.padWidth.call(help, about, help), 35),
         formatItem(term, width, description, help) {
           const item = (of: string): string => Help.prototype.formatItem.call(help, of, width, description, help)

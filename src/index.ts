@@ -1,6 +1,6 @@
 /**
- * The public API of the library: one master, the connections that it needs (`MasterPorts`), and the interfaces that an
- * embedding program may implement. Everything else may change without notice.
+ * The public API of the library: one master, its connections (`MasterPorts`), and the interfaces that an embedding
+ * program may implement. Everything else may change without notice.
  */
 import './runtime/system-node-guard.ts'
 

@@ -21,7 +21,7 @@ import { Outages } from '../telemetry/outages.ts'
 import { createPinoLogger } from '../telemetry/pino-logger.ts'
 import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 
-/** The API server of a command: a remote one, or one in this process. */
+/** The API server of a command: a remote server, or a server in this process. */
 export interface ApiServer {
   /** The location of the server, for people. */
   readonly name: string
@@ -31,18 +31,16 @@ export interface ApiServer {
   readonly discovery: Discovery
   /** The kubeconfig file of an embedded API server that is served to others. */
   readonly kubeconfigFile?: string
-  /** The readiness of this master's own API server. */
   readonly readiness: Readiness
   close(): Promise<void>
 }
 
-/** What a connection needs from the process. */
 export interface Surroundings {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
   readonly metrics: Metrics
-  /** Records the outages of the API server. @default they are not recorded */
+  /** Records the outages of the API server. @default no record */
   readonly outages?: Outages | undefined
 }
 
@@ -53,9 +51,9 @@ interface Opened extends Omit<ApiServer, 'api' | 'discovery'> {
 /**
  * Opens the configured API server without contacting it. Throws an InvalidInputError if the kubeconfig is unusable, and
  * with `gated` also if the URL of this master's own readiness is unknown. With `awaitsCredentials` the user's files may
- * be missing. With `servesEmbedded` an embedded API server listens for kubectl and other clients. With `patient` a
- * request that a busy server refuses with Retry-After is repeated for about 12 seconds instead of two: for callers that
- * do not retry.
+ * be missing. With `servesEmbedded` an embedded API server listens for kubectl and other clients. `patient` is for
+ * callers that do not retry: if a busy server refuses a request with Retry-After, the request is repeated for about 12
+ * seconds instead of two.
  */
 export async function openApiServer(
   resolved: Resolved,
@@ -75,7 +73,7 @@ export async function openApiServer(
   return { ...server, api: restKubeApi({ transport, ...surroundings, retry }), discovery: restDiscovery(transport) }
 }
 
-/** Whether `run` must know the URL of this master's own readiness. Only the duty `kubernetes-service` depends on it. */
+/** Whether `run` needs the URL of this master's own readiness. Only the duty `kubernetes-service` depends on it. */
 export function isGated({ controllers }: Configuration): boolean {
   return isSelected(controllers, 'kubernetes-service')
 }
@@ -194,7 +192,7 @@ export async function openSurroundings(
   return { clock, random: systemRandom(), logger, metrics: prometheusMetrics(), outages: new Outages({ clock }) }
 }
 
-/** The identity of this process on the opened servers, and on this machine. */
+/** Who uses the opened servers and this machine, for the audit trail. */
 export function auditUser(
   server: Pick<ApiServer, 'user'> | undefined,
   etcd: { readonly user?: string | undefined } | undefined,

@@ -1,14 +1,11 @@
 import type { Flags } from '../config/resolve.ts'
 import type { OptionGroup } from '../documents/option.ts'
 
-/** One command of the program. */
 export interface CommandDeclaration {
-  /** The words of the command on the command line. */
   readonly path: readonly [command: string, subcommand?: string]
   readonly summary: string
-  /** The options that are flags of the command. A configuration file may contain all options, whatever the command. */
+  /** The flags of the command. A configuration file may also contain options of other commands. */
   readonly groups: readonly OptionGroup[]
-  /** The argument after the words of the command, beside the flags. */
   readonly argument?: {
     readonly name: string
     readonly description: string
@@ -17,6 +14,6 @@ export interface CommandDeclaration {
   }
   /** Command lines for the help and the reference page. */
   readonly examples: readonly string[]
-  /** Loads the command's code; `execute` resolves with the exit code, or throws. */
+  /** Loads the command's code. `execute` resolves with the exit code. */
   load(): Promise<{ execute(flags: Flags, argument: string): Promise<number> }>
 }

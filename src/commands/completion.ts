@@ -2,13 +2,13 @@ import { choicesOf, flagOf, inputKindOf, type Option } from '../documents/option
 import { InvalidInputError } from '../documents/validation.ts'
 import type { CommandDeclaration } from './command-declaration.ts'
 
-/** The words that a shell offers after these command words. */
+/** The words that a shell offers after the command words `at`. */
 interface Completed {
   /** The command words so far, separated by spaces; empty for the program alone. */
   readonly at: string
   readonly subcommands: readonly { readonly name: string; readonly summary: string }[]
   readonly flags: readonly CompletedFlag[]
-  /** The values of the command's argument: undefined if it takes none, empty if the shell offers file names. */
+  /** The values of the argument; empty if the shell offers file names; undefined if the command takes no argument. */
   readonly operands: readonly string[] | undefined
 }
 
@@ -25,7 +25,7 @@ interface CompletedFlag {
 const PROGRAM = 'apiserver-bootstrap'
 const help = flagWithout('help', 'show this help')
 
-/** The completion script of a shell. Throws an InvalidInputError for an unknown shell. Pure. */
+/** Throws an InvalidInputError for an unknown shell. Pure. */
 export function completionScript(shell: string, commands: readonly CommandDeclaration[]): string {
   const all = completedOf(commands)
   switch (shell) {

@@ -16,7 +16,6 @@ import { DrillScreen, REFRESH_MS, writeFiles } from './drill-output.ts'
 import type { DrillValues } from './options.ts'
 import { print, runAll, type Screen } from './output.ts'
 
-/** `jobs`: the number of processes. @default one for each processor */
 export type CampaignCommandOptions = CampaignReportOptions & Pick<DrillValues, 'jobs' | 'failFast' | 'output'>
 
 /** The interval of progress lines, in milliseconds, if the output is not a terminal. */
@@ -24,8 +23,8 @@ const LINE_MS = 10_000
 
 /**
  * Runs the random schedules of many seeds in separate processes, and reports the progress. Resolves with 0 if all
- * invariants held in all runs, with 1 if one did not or the campaign was interrupted. An interrupted campaign reports
- * its results so far.
+ * invariants held in all runs, and with 1 if an invariant was broken or the campaign was interrupted. An interrupted
+ * campaign reports its results so far.
  */
 export async function runCampaignCommand(
   options: CampaignCommandOptions,
@@ -75,21 +74,16 @@ export async function runCampaignCommand(
 
 export type CampaignReportOptions = Pick<DrillValues, 'seed' | 'runs' | 'report'> & { readonly version: string }
 
-/** The report of a campaign. */
 export interface CampaignReport {
   readonly text: string
   readonly json: string
-  /**
-   * The contents by file name. The directory may still hold files of earlier campaigns; `campaign.json` names the files
-   * of this campaign.
-   */
+  /** The contents of files by name. `campaign.json` names the other files: the directory may contain older files. */
   readonly files: Readonly<Record<string, string>>
 }
 
-/** How many failures are described in full; the rest are only listed by their seeds. */
+/** How many failures are described in full. Of further failures only the seeds are listed. */
 const MAX_DESCRIBED = 10
 
-/** Renders the report of a campaign. Pure. */
 export function campaignReport(
   { results, shrunk }: CampaignOutcome,
   summary: CampaignSummary & { readonly interrupted: boolean },

@@ -13,9 +13,9 @@ import type { DrillValues } from './options.ts'
 import { presentable } from './output.ts'
 
 /**
- * Returns the function that opens the fleet of one run of a live drill. Contacts nothing yet. Throws an
- * {@link InvalidInputError} for mistakes of the flags or certificates, and for steps of the scenarios that are
- * impossible with real processes.
+ * Returns the function that opens the fleet of one run of a live drill, but contacts nothing. Throws an
+ * {@link InvalidInputError} for mistakes of the flags or certificates, and for scenarios that are impossible with real
+ * processes.
  */
 export async function liveTargets(
   varied: readonly VariedScenario[],
@@ -63,7 +63,7 @@ function logsOf(directory: string, { fleet }: Scenario, seed: number): LiveOptio
 async function programIn(file: string, where: string): Promise<string> {
   try {
     await access(file, constants.X_OK)
-    // `access` also succeeds for a directory that the user may search.
+    // `access` also succeeds for a directory.
     if ((await stat(file)).isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
     return resolve(file)
   } catch (cause) {

@@ -12,9 +12,8 @@ import { printable } from '../runtime/errors.ts'
 import type { Screen } from './output.ts'
 
 /**
- * Creates the directory of a report if it is missing, and checks before the drill begins that it can be written. Other
- * contents of the directory are left alone. Throws an {@link InvalidInputError} for a directory that cannot be created
- * or written.
+ * Creates a missing directory for a report, and checks before the drill that the directory can be written. Throws an
+ * {@link InvalidInputError} for a directory that cannot be created or written.
  */
 export async function prepareReportDirectory(directory: string): Promise<void> {
   try {
@@ -28,7 +27,7 @@ export async function prepareReportDirectory(directory: string): Promise<void> {
   }
 }
 
-/** Makes missing parents too. Node's `recursive` never ends below a directory that answers ENOENT, such as /proc. */
+/** Makes missing parents too. `recursive` of Node never ends below a directory that answers ENOENT, such as /proc. */
 async function makeDirectory(directory: string): Promise<void> {
   try {
     await mkdir(directory)
@@ -51,7 +50,7 @@ export function writeReport(directory: string, report: DrillReport): Promise<voi
   })
 }
 
-/** The text of a file, or a function that renders it: a report may be longer than a string can be. */
+/** The text of a file, or a function that renders it and throws if the text is too long for a string. */
 type FileText = string | (() => string)
 
 /**
@@ -72,7 +71,7 @@ export async function writeFiles(directory: string, files: Readonly<Record<strin
   throw new Error(`${faults.join('; ')}; correct that, or give --report another directory`)
 }
 
-/** Replaces a file, and follows no link. In a directory that others can write, a link may lead to any of our files. */
+/** Follows no link, because a link in a directory that others can write may lead to any of our files. */
 async function replaceFile(file: string, text: string): Promise<void> {
   const next = `${file}.${randomUUID()}`
   try {
@@ -84,7 +83,6 @@ async function replaceFile(file: string, text: string): Promise<void> {
   }
 }
 
-/** The transcripts of all recorded runs, one after the other, each with a heading if there are several. */
 function timelineOf({ variants }: DrillReport): string {
   const runs = variants.flatMap(({ name, runs }) =>
     runs.flatMap((run, index) => (run.events === undefined ? [] : [{ name, run, number: index + 1 }])),
@@ -97,10 +95,9 @@ function timelineOf({ variants }: DrillReport): string {
 
 const clearLine = '\r\u001b[2K'
 
-/** Prints lines; on a terminal the last line shows the progress, in place. */
+/** Prints lines. On a terminal the last line shows the progress. */
 export class DrillScreen {
   readonly #screen: Screen
-  /** Whether the screen is a terminal. */
   readonly inPlace: boolean
   #progress = ''
 
@@ -126,29 +123,25 @@ export class DrillScreen {
     this.#screen.write(`${clearLine}${clipped}`)
   }
 
-  /** Removes the progress line. */
   end(): void {
     if (this.#progress !== '') this.#screen.write(clearLine)
     this.#progress = ''
   }
 }
 
-/** The interval of progress updates, in milliseconds. */
 export const REFRESH_MS = 200
 
 interface TimelineOptions {
   readonly screen: DrillScreen
-  /** The duration of one run. */
   readonly durationMs: number
   readonly variants: readonly string[]
   readonly runs: number
   readonly seed: number
   readonly live: boolean
-  /** Whether to print the events. A terminal shows the progress in any case. */
+  /** If false, only the progress is shown. */
   readonly showsEvents: boolean
 }
 
-/** The run and variant of an event. */
 interface Run {
   readonly variant: string
   readonly index: number
@@ -156,7 +149,7 @@ interface Run {
 
 /**
  * Prints the events of a drill as they happen. Live runs are printed in full. Simulated runs take no time, so only the
- * first run of each variant is printed in full. Of the others, the first violation of each invariant is printed.
+ * first run of each variant is printed in full. Of later runs, only the first violation of each invariant is printed.
  */
 export class DrillTimeline {
   readonly #options: TimelineOptions
@@ -176,7 +169,7 @@ export class DrillTimeline {
 
   take(event: DrillEvent, run: Run): void {
     if (this.#run?.variant !== run.variant || this.#run.index !== run.index) this.#begin(run)
-    // Events may come out of order: a connection is reported when it ends, with the time at which it began.
+    // Events may come out of order, because a connection is reported at its end with the time of its begin.
     if (this.#atMs === undefined || event.atMs > this.#atMs) {
       this.#atMs = event.atMs
       this.#lastEventMs = performance.now()
@@ -185,7 +178,7 @@ export class DrillTimeline {
     if (event.type === 'violation') this.#broken.add(event.invariant)
     if (!this.#options.showsEvents) return
     if (this.#showsAll(run)) this.#print(this.#transcript.take(event))
-    // Only the last line of a new transcript is about this event. The lines before it are about the start of the run.
+    // The last line of a new transcript is about this event. Earlier lines are about the start of the run.
     else if (isFirst) {
       this.#print(
         new Transcript()
@@ -196,7 +189,6 @@ export class DrillTimeline {
     }
   }
 
-  /** Ends the timeline after the last run. */
   end(): void {
     clearInterval(this.#timer)
     this.#endRun()
@@ -239,7 +231,7 @@ export class DrillTimeline {
     screen.progress(`${which}${variant}${this.#howFar()}`)
   }
 
-  /** The time of the run so far, and its duration; empty for a simulated run, which takes no time. */
+  /** The elapsed time and the duration of the run; empty for a simulated run, which takes no time. */
   #howFar(): string {
     const { durationMs, live } = this.#options
     if (!live) return ''

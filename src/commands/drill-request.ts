@@ -15,7 +15,6 @@ import {
 } from './options.ts'
 import { shellWord } from './output.ts'
 
-/** The parsed command line. */
 export interface DrillRequest {
   readonly type: 'list' | 'campaign' | 'drill'
   readonly values: DrillValues
@@ -25,9 +24,7 @@ export interface DrillRequest {
   readonly command: string
 }
 
-/**
- * Parses the command line. Throws an {@link InvalidInputError} for mistakes, such as flags that would have no effect.
- */
+/** Throws an {@link InvalidInputError} for mistakes, such as flags that would have no effect. */
 export function readDrillRequest(flags: Flags, scenario: string): DrillRequest {
   const { own: values, rest } = takeOwnOptions(ownDrillOptions, flags)
   const type = scenario === 'list' ? 'list' : scenario === 'random' && values.runs > 1 ? 'campaign' : 'drill'
@@ -78,10 +75,7 @@ function keysOf(...groups: readonly OptionGroup[]): readonly string[] {
   return groups.flatMap(({ options }) => Object.keys(options))
 }
 
-/**
- * The command line that repeats the drill. It includes the seed even if that is the default, but not the flags of the
- * report.
- */
+/** Includes the seed even if it is the default, but not the flags of the report. */
 function commandLine(scenario: string, flags: Flags): string {
   const words = ['apiserver-bootstrap', 'drill', shellWord(scenario)]
   const silent = keysOf(drillReportOptions)
@@ -92,7 +86,6 @@ function commandLine(scenario: string, flags: Flags): string {
   return words.join(' ')
 }
 
-/** A variant to drill, and the scenario with its fleet. */
 export interface VariedScenario {
   readonly variant: Variant
   readonly scenario: Scenario
@@ -101,8 +94,8 @@ export interface VariedScenario {
 type Reconciler = NonNullable<DrillValues['reconciler']>[number]
 
 /**
- * The variants to drill side by side: one for each reconciler; for the reconciler `lease`, one for each lease store.
- * Without a flag, the scenario decides. Throws an {@link InvalidInputError} for an impossible combination.
+ * The variants to drill side by side: one for each reconciler and, for the reconciler `lease`, one for each lease
+ * store. Without the flags the scenario decides. Throws an {@link InvalidInputError} for an impossible combination.
  */
 export function variantsOf(
   scenario: Scenario,

@@ -16,9 +16,9 @@ import { presentable, print, runAll, watchOutput } from './output.ts'
 import { onUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
- * Drills a fleet with a scenario, and reports. Resolves with 0 if all invariants held, or failed only as
- * `--allow-known-failures` allows; with 1 if not, or if the drill was interrupted. Throws an InvalidInputError for
- * mistakes of the command line or the scenario, before it contacts a server.
+ * Drills a fleet with a scenario, and reports. Resolves with 0 if all invariants held, or if `--allow-known-failures`
+ * allows all failures. Otherwise, and after an interruption, resolves with 1. Throws an InvalidInputError for mistakes
+ * of the command line or the scenario, before it contacts a server.
  */
 export async function execute(flags: Flags, name: string): Promise<number> {
   const request = readDrillRequest(flags, name)
@@ -30,7 +30,6 @@ export async function execute(flags: Flags, name: string): Promise<number> {
   return drill(scenario, request, version)
 }
 
-/** Prints the built-in scenarios, one per line. */
 async function list(): Promise<number> {
   const scenarios = await builtInScenarios()
   const width = Math.max(...scenarios.map(({ name }) => name.length))
@@ -57,14 +56,14 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
   const openTarget = live ? await (await import('./drill-live.ts')).liveTargets(varied, { rest, values }) : undefined
   if (directory !== undefined) await prepareReportDirectory(directory)
 
-  // Closing the terminal must not leave the cluster as the drill has changed it.
+  // The cluster must also be restored when the terminal is closed.
   const stop = stopSignals(live ? ['SIGHUP'] : [])
   const crash = new AbortController()
   let isRestored = !live
   onUnhandled((error) => {
     process.stderr.write(`apiserver-bootstrap: ${presentable(String(error))}\n`)
     if (isRestored) process.exit(1)
-    // As after a stop signal, the drill ends its processes and restores the objects.
+    // The drill then ends its processes and restores the objects, as after a stop signal.
     crash.abort(error)
   })
   // The drill ends when nobody reads its output any more.
@@ -97,7 +96,7 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
     })
     crash.signal.throwIfAborted()
   } catch (error) {
-    // A DrillError names objects that could not be restored, so it is reported even if the drill was interrupted.
+    // A DrillError may name objects that were not restored, so it is reported even after an interruption.
     if (!signal.aborted || error instanceof DrillError) throw error
     timeline.end()
     const found = live ? ', and the objects are restored' : ''
@@ -110,7 +109,7 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
     timeline.end()
     stop.release()
   }
-  // Both are attempted: when one output fails, as on a full disk, the other may still be written.
+  // If one output fails, as on a full disk, the other output is still attempted.
   await runAll(
     () => print(showsEvents ? `\n${renderText(report)}\n` : rendered(report, output)),
     async () => directory && writeReport(directory, report),

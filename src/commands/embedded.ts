@@ -28,14 +28,11 @@ const shown: Readonly<Record<ViewKind, { readonly resource: Resource<KubeObject>
   Lease: { resource: leases, namespace: 'kube-system' },
 }
 
-/** Changes within this time are drawn together. */
+/** Changes within this time, in milliseconds, are drawn together. */
 const REDRAW_DELAY_MS = 50
 const MAX_LOG_LINES = 50
 
-/**
- * Shows the objects of the embedded API server: on a terminal as a table that is redrawn after changes, else as a line
- * per change.
- */
+/** Shows the objects of the embedded API server: on a terminal as a table, elsewhere as one line for each change. */
 export class EmbeddedScreen {
   readonly #screen: Screen
   #head = ''
@@ -48,14 +45,14 @@ export class EmbeddedScreen {
     this.#screen = screen
   }
 
-  /** Takes a log line, which is shown below the table. */
+  /** Takes a log line, which a terminal shows below the table. */
   write(line: string): void {
     this.#log.push(line.trimEnd())
     this.#log.splice(0, this.#log.length - MAX_LOG_LINES)
     this.#drawSoon()
   }
 
-  /** Follows the objects until `signal` is aborted, and then draws for the last time. `head` is shown first. */
+  /** Follows the objects until `signal` is aborted, and then draws for the last time. `head` is shown above them. */
   async run(context: InformerContext, head: string, signal: AbortSignal): Promise<void> {
     this.#head = head
     if (!this.#screen.isTTY) this.#screen.write(`${head}\n`)
@@ -100,12 +97,11 @@ export class EmbeddedScreen {
   }
 }
 
-/** The displayed kinds, in the order of display. */
+/** In the order of display. */
 const viewKinds = ['Namespace', 'ServiceCIDR', 'Service', 'Endpoints', 'EndpointSlice', 'Lease'] as const
 
 export type ViewKind = (typeof viewKinds)[number]
 
-/** The displayed fields of one object. Two rows are equal when a person would see no difference. */
 export interface ViewRow {
   readonly kind: ViewKind
   /** The name, with the namespace if the object has one. */
@@ -113,24 +109,21 @@ export interface ViewRow {
   readonly detail: string
 }
 
-/** The row of an object. It leaves out insignificant fields, such as a lease's renewTime. */
+/** Leaves out insignificant fields, such as the renewTime of a Lease. */
 export function rowOf(kind: ViewKind, object: KubeObject): ViewRow {
   const { namespace, name = '' } = object.metadata ?? {}
   const fullName = namespace === undefined ? name : `${namespace}/${name}`
   return { kind, name: printable(fullName), detail: printable(detailOf(kind, object)) }
 }
 
-/** A change as one line, for output that is not a terminal; undefined if nothing visible changed. */
+/** A change as one line; undefined without a visible change. */
 export function describeChange(before: ViewRow | undefined, after: ViewRow | undefined): string | undefined {
   if (after === undefined) return before === undefined ? undefined : `- ${before.kind} ${before.name}`
   if (before?.detail === after.detail) return undefined
   return `${before === undefined ? '+' : '~'} ${after.kind} ${after.name}: ${after.detail}`
 }
 
-/**
- * The whole display: at most `rows` lines of at most `columns` characters. The head is followed by one line per object,
- * in a fixed order. The last lines of the log fill the remaining rows.
- */
+/** At most `rows` lines of at most `columns` characters. The last lines of the log fill the remaining rows. */
 export function renderView(view: {
   readonly head: string
   readonly objects: readonly ViewRow[]
@@ -197,7 +190,6 @@ function portNumbers(ports: readonly { readonly port?: number }[] | undefined): 
   return ports?.map(({ port }) => `:${port}`).join() ?? ''
 }
 
-/** Compares rows by the order of display: kind, then name. */
 export function compareRows(a: ViewRow, b: ViewRow): number {
   const byKind = viewKinds.indexOf(a.kind) - viewKinds.indexOf(b.kind)
   return byKind !== 0 ? byKind : a.name < b.name ? -1 : a.name > b.name ? 1 : 0

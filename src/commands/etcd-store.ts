@@ -10,9 +10,8 @@ import { type PemFailure, readPemFile, usePem } from '../runtime/system-pem.ts'
 import type { Surroundings } from './api-server.ts'
 
 /**
- * Opens the configured etcd, if any, without contacting it. Loads the code of the client only if needed. Throws an
- * InvalidInputError for unreadable or unusable certificates. If the files change later, the client reports their
- * faults.
+ * Opens the configured etcd without contacting it; undefined if none is configured. Throws an InvalidInputError for
+ * unreadable or unusable certificates. If the files change later, the client reports their faults.
  */
 export async function openEtcd(resolved: Resolved, surroundings: Surroundings): Promise<EtcdStore | undefined> {
   const { etcdServers, etcdCafile: cafile, etcdCertfile: certfile, etcdKeyfile: keyfile } = resolved.configuration
@@ -30,7 +29,7 @@ export async function openEtcd(resolved: Resolved, surroundings: Surroundings): 
   return { ...store, user: [certificate?.toLegacyObject().subject.CN].flat()[0] }
 }
 
-/** The endpoints that are neither on this machine nor use TLS. */
+/** The endpoints on other machines that do not use TLS. */
 export function plainEndpoints(endpoints: readonly EtcdEndpoint[]): readonly string[] {
   return endpoints
     .filter(({ tls, socketPath, host }) => !tls && socketPath === undefined && !isLoopbackName(host))
@@ -50,9 +49,8 @@ const failure: PemFailure = (message, cause) => new Error(message, { cause })
 type CertificateFiles = typeof etcdFiles | typeof healthFiles
 
 /**
- * Checks groups of certificate files. Returns the program's own certificate of each group, in their order; undefined
- * for a group without one. Throws an InvalidInputError that names each given file that is unreadable or unusable. If
- * the files change later, the code that uses them reports their faults.
+ * Checks groups of certificate files. Returns the program's own certificate of each group, or undefined for a group
+ * without a certificate. Throws an InvalidInputError that names each given file that is unreadable or unusable.
  */
 export async function checkCertificates(
   resolved: Resolved,
@@ -82,7 +80,7 @@ async function ownCertificate(
   const certificateIn = async (file: string | undefined) => {
     if (file === undefined) return undefined
     const pem = await readPemFile(file, failure)
-    // Parsed here, because Node accepts an invalid authority without an error.
+    // Parses the certificate, because Node accepts an invalid authority without an error.
     return { pem, certificate: usePem(file, () => new X509Certificate(pem), failure) }
   }
   await tried(files.ca, () => certificateIn(caFile))

@@ -6,9 +6,9 @@ import type { StartedApiServer } from '../apiserver/http-start.ts'
 import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
 
 /**
- * Writes a kubeconfig to `wanted`, or into a new temporary directory. `server` deletes the file when it closes.
- * Disposal removes the temporary directory; so does an exit of this process, such as after a second signal. Throws an
- * InvalidInputError if the file exists or cannot be written.
+ * Writes a kubeconfig to `wanted`, or into a new temporary directory. `server` deletes the file when it closes. The
+ * temporary directory is removed at the disposal, or at the latest when this process exits. Throws an InvalidInputError
+ * if the file exists or cannot be written.
  */
 export async function writtenKubeconfig(
   server: StartedApiServer,

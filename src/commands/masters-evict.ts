@@ -14,8 +14,9 @@ import { stopSignals } from './stop-signals.ts'
 const WATCHES = 4
 
 /**
- * Removes the lease of a master that is gone, or prints what it would remove, and resolves with 0. If it refuses, it
- * prints the reason in one line, and resolves with 1. A lease that was written since it was read stays.
+ * Removes the lease of a master that is gone, or prints which lease it would remove, and resolves with 0. If it
+ * refuses, it prints the reason in one line, and resolves with 1. It refuses to remove a lease that was written after
+ * the read.
  *
  * Throws an InvalidInputError for mistakes of the command line or the configuration, before it contacts a server.
  */
@@ -36,7 +37,6 @@ export async function execute(flags: Flags, argument: string): Promise<number> {
   }
 }
 
-/** The result of a request: the exit code, and one line for a person. */
 export interface Eviction {
   readonly code: 0 | 1
   readonly line: string
@@ -46,7 +46,7 @@ export interface Eviction {
 export async function evictAddress(
   source: MastersSource,
   request: {
-    /** The address, in canonical form. */
+    /** In canonical form. */
     readonly address: string
     readonly force: boolean
     readonly yes: boolean

@@ -24,14 +24,13 @@ import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 import { type ApiServer, auditUser, openApiServer, openSurroundings, type Surroundings } from './api-server.ts'
 import { openEtcd } from './etcd-store.ts'
 
-/** The interval of reads, in milliseconds. */
+/** The interval between reads, in milliseconds. */
 export const READ_INTERVAL_MS = 1_000
 /** How long one read, or one removal, may take, in milliseconds. */
 const LIMIT_MS = 15_000
-/** A longer time between two reads, in milliseconds, interrupts the watch of the leases. */
+/** A longer pause between two reads, in milliseconds, interrupts the watch of the leases. */
 const MAX_GAP_MS = 5_000
 
-/** The result of one read. */
 export interface MastersReading {
   readonly leases: readonly InspectedLease[]
   /** The listed addresses; undefined when they could not be read. */
@@ -41,7 +40,6 @@ export interface MastersReading {
   verdict(lease: InspectedLease): Verdict
 }
 
-/** A reading as rows for a person. */
 export function rowsOf({ leases, listed, verdict }: MastersReading, { clock }: MastersSource): readonly MasterRow[] {
   return mastersRows({ leases, listed, verdict, nowMs: clock.wallMs() })
 }
@@ -52,10 +50,10 @@ type MastersAudit = AuditTrail & { readonly events?: (EventSink & Partial<Pick<E
 interface MastersSourceParts {
   readonly clock: Clock
   readonly leaseStore: 'etcd' | 'kubernetes'
-  /** A text for users who find no leases: where they were searched, and which flags select another place. */
+  /** A text for users who find no leases: where the program searched, and which flags select another place. */
   readonly place: string
   readonly inspector: LeaseInspector
-  /** The API server; or the reason why none is configured, if the leases are in etcd. */
+  /** The API server; or, with leases in etcd, the reason why no API server is configured. */
   readonly api: KubeApi | string
   /** @default nothing is recorded */
   readonly audit?: MastersAudit | undefined
@@ -83,8 +81,8 @@ export class MastersSource {
   }
 
   /**
-   * Reads the leases and the list. Rejects if the leases cannot be read, or not within 15 s. If only the list cannot be
-   * read, and the leases are in etcd, `listed` is undefined.
+   * Reads the leases and the list. Rejects if the leases cannot be read within 15 s. If only the list cannot be read,
+   * and the leases are in etcd, `listed` is undefined.
    */
   async read(signal: AbortSignal): Promise<MastersReading> {
     try {
@@ -100,7 +98,7 @@ export class MastersSource {
     }
   }
 
-  /** See {@link LeaseInspector.evict}. `reasons`: why the lease may be removed, for the audit trail. */
+  /** See {@link LeaseInspector.evict}. `reasons` go into the audit trail. */
   evict(lease: InspectedLease, reasons: readonly string[], signal: AbortSignal): Promise<boolean> {
     const isDone = (removed: boolean): boolean => removed
     return this.#limited(signal, (limit) => {
@@ -143,9 +141,9 @@ export class MastersSource {
 }
 
 /**
- * Opens the configured sources, and contacts nothing. With leases in etcd the API server is optional. With `evicting`,
- * removals and the user who requests them are recorded in the log and as Events. Throws an InvalidInputError with the
- * mistakes of the configuration.
+ * Opens the configured sources, but contacts nothing. With leases in etcd the API server is optional. With `evicting`,
+ * each removal is recorded with its user in the log and, if there is an API server, as an Event. Throws an
+ * InvalidInputError with the mistakes of the configuration.
  */
 export async function openMasters(flags: Flags, evicting = false): Promise<MastersSource> {
   const resolved = await loadConfiguration(flags, observerRules)
@@ -193,10 +191,7 @@ export async function openMasters(flags: Flags, evicting = false): Promise<Maste
   })
 }
 
-/**
- * The API server; or, if the configuration names none and there is no usable default, the reason why the default is
- * unusable.
- */
+/** The API server; or, if the configuration names none, the reason why the default is unusable. */
 async function openIfNamed(resolved: Resolved, surroundings: Surroundings): Promise<ApiServer | string> {
   const { kubeconfig, context, inCluster } = resolved.configuration
   try {
@@ -208,7 +203,6 @@ async function openIfNamed(resolved: Resolved, surroundings: Surroundings): Prom
   }
 }
 
-/** The removal of a lease, for the audit trail. */
 function evictionOf(
   { id: where, object, revision, address = '', holders }: InspectedLease,
   reasons: readonly string[],

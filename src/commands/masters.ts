@@ -16,7 +16,7 @@ import { stopSignals } from './stop-signals.ts'
 /**
  * Shows the masters once, or with `--watch` or `--web` until SIGINT or SIGTERM, and resolves with 0. Throws an
  * InvalidInputError for mistakes of the configuration, before it contacts a server. Without `--watch` and `--web` it
- * also throws the error for which the leases could not be read.
+ * also throws if the leases cannot be read.
  */
 export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(mastersOptions, flags)
@@ -67,7 +67,7 @@ const renderTable: Render = (rows, { listed }) => {
   return [`no masters${listed === undefined ? '' : ', and none is listed'}`]
 }
 
-/** Renders JSON. `compact`: each list is a single line, because more lists follow. */
+/** `compact`: each list is a single line, because more lists follow. */
 function renderJson({ leaseStore }: MastersSource, compact: boolean): Render {
   return (rows, { listed }) => [
     printableLines(JSON.stringify(mastersJson(rows, { leaseStore, listed }), undefined, compact ? undefined : 2)),
@@ -107,7 +107,7 @@ async function watch(source: MastersSource, render: Render, signal: AbortSignal)
   }
 }
 
-/** Notes for a person about what was not found or could not be read, a line each. */
+/** Notes for a person, one line each, about leases and addresses that were not found or could not be read. */
 function notesOf({ leases, unlistedReason }: MastersReading, { place }: MastersSource): readonly string[] {
   return [
     ...(leases.length === 0 ? [`no leases of masters ${place}`] : []),
@@ -149,22 +149,20 @@ function seconds(ms: number | undefined): number | null {
   return ms === undefined ? null : Math.max(0, Math.trunc(ms / 1000))
 }
 
-/** Shows contents that change. A terminal is redrawn in place; elsewhere, each visible difference is printed anew. */
+/** Redraws a terminal in place. Elsewhere, prints the whole contents after each visible difference. */
 export class MastersScreen {
   readonly #screen: Screen
   readonly #linewise: boolean
   #drawnLines = 0
   #shown: string | undefined
 
-  /** `linewise`: each update is a single line, for programs, and no empty line separates updates. */
+  /** `linewise`: each update is a single line for programs, so no empty line separates updates. */
   constructor(screen: Screen, options: { readonly linewise?: boolean } = {}) {
     this.#screen = screen
     this.#linewise = options.linewise ?? false
   }
 
-  /**
-   * Shows the lines. `key` must change with every difference that a person would see; the lines may change without it.
-   */
+  /** `key` must change with every difference that a person would see. It need not change with the lines. */
   show(lines: readonly string[], key: string): void {
     if (this.#screen.isTTY) {
       const { columns = 80, rows = 24 } = this.#screen
@@ -181,13 +179,11 @@ export class MastersScreen {
 
 const HEADS = ['ADDRESS', 'HOLDER', 'HOST', 'AGE', 'LEFT', 'LISTED', 'READY', 'CONFLICTS'] as const
 
-/** The number of characters by which a person can distinguish two instance ids. */
+/** A person can distinguish two instance ids by this number of characters. */
 const HOLDER_LENGTH = 8
 
 /**
- * The masters as a table of lines without trailing spaces, each column as wide as its content; `-` stands for unknown.
- * Pure.
- *
+ * The masters as a table of lines without trailing spaces. `-` stands for unknown. Pure.
  * @param rows - at least one.
  */
 export function mastersTable(rows: readonly MasterRow[]): readonly string[] {
@@ -201,7 +197,7 @@ export function mastersTable(rows: readonly MasterRow[]): readonly string[] {
   )
 }
 
-/** A key that is equal for tables without a visible difference. It omits the values that change as time passes. */
+/** A key that is equal for tables without a visible difference. Values that only change with time do not count. */
 export function changeKey(rows: readonly MasterRow[]): string {
   return JSON.stringify(
     rows.map(({ address, holder, verdict, listed, conflicts, leased, id }) => {
@@ -239,9 +235,7 @@ function leftOf({ life, verdict, leased }: MasterRow): string {
   }
 }
 
-/**
- * `-` without a holder record. Other masters count such a master as ready while it renews its lease, but it may not be.
- */
+/** `-` without a record: other masters count such a master as ready while it renews its lease, but it may not be. */
 function readyOf({ holder }: MasterRow): string {
   if (holder === undefined) return '-'
   return holder.state === 'ready' ? 'yes' : holder.state

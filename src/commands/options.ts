@@ -13,7 +13,6 @@ const loopbackAddress = parsedText(parseHostPort, formatHostPort).check(
   z.refine(({ host }) => isLoopbackName(host), 'must be a loopback address, such as 127.0.0.1:0'),
 )
 
-/** The options of `masters` alone. */
 export const mastersOptions = {
   title: 'Listing',
   options: {
@@ -37,7 +36,6 @@ export const mastersOptions = {
   },
 } as const satisfies OptionGroup
 
-/** The options of `masters evict` alone. */
 export const evictionOptions = {
   title: 'Eviction',
   options: {
@@ -58,7 +56,6 @@ const checkList = z
   .array(z.enum(checkIds, { error: 'must be one of the checks in docs/verify.md' }))
   .check(z.minLength(1, 'needs at least one check'))
 
-/** A listed address, and the host and port at which to dial it. */
 interface ProbeTarget {
   readonly address: Address
   readonly target: HostPort
@@ -76,7 +73,6 @@ function formatProbeTarget({ address, target }: ProbeTarget): string {
   return `${address.text}=${formatHostPort(target)}`
 }
 
-/** The options of `verify` alone. */
 export const verifyOptions = {
   title: 'Checks',
   options: {
@@ -145,7 +141,7 @@ const directory = z.string().check(z.minLength(1, 'needs the name of a directory
 
 const { expectAddresses, expectMasters, serviceClusterIpRange, serviceNodePortRange, skip } = verifyOptions.options
 
-/** The keys of the file that `--expect` names. Each means the same as the flag of that name. */
+/** The keys of the file that `--expect` names. Each key means the same as the flag of that name. */
 export const expectationOptions = {
   expectAddresses,
   expectMasters,
@@ -154,10 +150,8 @@ export const expectationOptions = {
   skip,
 } as const satisfies OptionGroup['options']
 
-/** The `apiVersion` and `kind` of the file that `--expect` names. */
 export const expectationHead = { apiVersion: 'apiserver-bootstrap/v1alpha1', kind: 'VerifyExpectations' } as const
 
-/** The options of `serve` alone. */
 export const serveOptions = {
   title: 'The API server',
   options: {
@@ -253,7 +247,6 @@ export const drillOptions = {
   },
 } as const satisfies OptionGroup
 
-/** The options of the report of `drill`. */
 export const drillReportOptions = {
   title: 'The report',
   options: {
@@ -286,7 +279,6 @@ export const drillCampaignOptions = {
   },
 } as const satisfies OptionGroup
 
-/** The options of `drill --target=live`. */
 export const drillLiveOptions = {
   title: 'Live drills (--target=live)',
   options: {
@@ -312,7 +304,7 @@ export const drillLiveOptions = {
 
 const { kubeconfig, context } = connectionOptions.options
 
-/** The API server of a live drill. There is no default, because the drill changes what it finds. */
+/** The kubeconfig has no default, because a live drill changes objects of the cluster. */
 export const drillConnectionOptions = {
   title: 'The API server (--target=live)',
   options: {
@@ -323,7 +315,7 @@ export const drillConnectionOptions = {
 
 export const drillEtcdOptions = { ...etcdOptions, title: 'etcd (--target=live)' } as const satisfies OptionGroup
 
-/** All options of `drill` that a configuration file cannot contain. */
+/** The options of `drill` that a configuration file cannot contain. */
 export const ownDrillOptions = {
   title: 'Drill',
   options: {

@@ -1,22 +1,16 @@
 import { messageOf, printable, printableLines } from '../runtime/errors.ts'
 import { withoutSecrets } from '../telemetry/secrets.ts'
 
-/** Whether standard output can still be written. */
 export interface OutputWatch {
   /** Aborted as soon as standard output cannot be written. */
   readonly gone: AbortSignal
-  /**
-   * Why standard output cannot be written, in one line, such as a full disk. Undefined if its reader has only exited.
-   */
+  /** Why standard output cannot be written, in one line, such as a full disk; undefined if its reader has exited. */
   fault(): string | undefined
 }
 
 let watched: OutputWatch | undefined
 
-/**
- * Watches standard output, from the first call on. Failures of standard error are ignored, because there is no other
- * place to report them.
- */
+/** Watches standard output from the first call on. Ignores failures of standard error, which cannot be reported. */
 export function watchOutput(): OutputWatch {
   if (watched !== undefined) return watched
   const gone = new AbortController()
@@ -28,7 +22,7 @@ export function watchOutput(): OutputWatch {
 
 /**
  * Prints a text as {@link printableLines} renders it. Resolves when the text is written, or when the reader has gone.
- * Rejects with one line if it could not be written.
+ * Rejects with one line if the text cannot be written.
  */
 export function print(text: string): Promise<void> {
   return new Promise((resolve, reject) =>
@@ -40,7 +34,6 @@ export function print(text: string): Promise<void> {
   )
 }
 
-/** The terminal or stream of an output. */
 export interface Screen {
   readonly isTTY?: boolean
   readonly columns?: number
@@ -54,7 +47,7 @@ export function redraw(screen: Screen, lines: readonly string[], drawn: number):
   return lines.length
 }
 
-/** A line of at most `columns` characters, without blanks at its end. */
+/** A line without blanks at its end, cut to at most `columns` characters. */
 export function clip(line: string, columns: number): string {
   const plain = line.trimEnd()
   return plain.length > columns ? `${plain.slice(0, columns - 1)}…` : plain

@@ -7,10 +7,7 @@ import type { CommandDeclaration } from './command-declaration.ts'
 const settingGroups = new Set<OptionGroup>(Object.values(optionGroups))
 const settings = new Set(allOptions.map(([, option]) => option))
 
-/**
- * The reference page of the command line, as Markdown. Options that docs/configuration.md describes are linked, not
- * repeated.
- */
+/** The reference of the command line, as Markdown. Options of docs/configuration.md are linked, not repeated. */
 export function commandReference(commands: readonly CommandDeclaration[]): string {
   const firstUse = new Map<OptionGroup, string>()
   return `${[

@@ -22,16 +22,16 @@ import type { StatusPage } from './status-page/http-status-page.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
- * Manages a cluster's bootstrap until SIGTERM or SIGINT, or until standard output cannot be written. Then shuts down in
- * order, and resolves with 0, or with 1 after a failure. Throws an InvalidInputError for mistakes of the configuration,
- * before it contacts a server.
+ * Runs a master until SIGTERM or SIGINT, or until standard output cannot be written. Then shuts down in order. Resolves
+ * with 0, or with 1 after a failure. Throws an InvalidInputError for mistakes of the configuration, before it contacts
+ * a server.
  */
 export async function execute(flags: Flags): Promise<number> {
   limitHeap()
   const resolved = await loadConfiguration(flags)
   await checkCertificates(resolved, healthFiles)
   const { configuration } = resolved
-  // Closing the terminal of `npm start` shuts down in order too.
+  // `npm start` also shuts down in order when its terminal is closed.
   const stop = stopSignals(configuration.embedded ? ['SIGHUP'] : [])
   const screen = configuration.embedded ? new EmbeddedScreen(process.stdout) : undefined
   const surroundings = await openSurroundings(configuration, process.stdout.isTTY ? screen : undefined)
@@ -92,7 +92,7 @@ export async function execute(flags: Flags): Promise<number> {
   }
 }
 
-/** Opens the live page. Loads its code only here, because only an embedded API server needs it. */
+/** Imports the code of the live page here, because only an embedded API server needs it. */
 async function openPage(api: KubeApi, { leaseNamespace }: Configuration, logger: Logger): Promise<StatusPage> {
   const { openStatusPage } = await import('./status-page/open-status-page.ts')
   const page = await openStatusPage({ host: '127.0.0.1', port: 0 }, logger)
@@ -103,7 +103,7 @@ async function openPage(api: KubeApi, { leaseNamespace }: Configuration, logger:
   return page
 }
 
-/** What a person can try with an embedded API server. One of the commands deletes an object, to show its repair. */
+/** One of the commands deletes an object, to show its repair. */
 function greeting(health: string, kubeconfigFile: string | undefined, page: string | undefined): string {
   return `Embedded API server. Ctrl-C ends it. Health: ${health}/readyz?verbose. Live page: ${page}. To try it:
   export KUBECONFIG=${shellWord(kubeconfigFile ?? '')}
@@ -112,7 +112,7 @@ function greeting(health: string, kubeconfigFile: string | undefined, page: stri
   kubectl get events --sort-by=.metadata.creationTimestamp`
 }
 
-/** Where this process serves its health and metrics, and which callers may read them. */
+/** Where this process serves health and metrics, and which callers may read these. */
 export function healthServing(
   configuration: Configuration,
   { api, clock, logger, outages }: Surroundings & { readonly api: KubeApi },
@@ -129,7 +129,7 @@ export function healthServing(
   }
 }
 
-/** A warning about what others on the network can read, in one line; undefined when there is nothing. */
+/** A warning if the metrics are served to the network without TLS or without authentication; else undefined. */
 export function exposureOf(configuration: Configuration): string | undefined {
   if (isLoopbackName(configuration.healthBindAddress.host)) return undefined
   const lacks = [

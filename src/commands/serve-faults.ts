@@ -36,7 +36,6 @@ export function parseFault(text: string): Fault {
   throw new Error(EXPECTED)
 }
 
-/** The inverse of {@link parseFault}. */
 export function formatFault(fault: Fault): string {
   switch (fault.type) {
     case 'status':

@@ -30,12 +30,12 @@ const serviceCidr = {
   spec: { cidrs: ['10.96.0.0/16'] },
 }
 
-/** The namespace in which controllers have their Leases. */
+/** Controllers have their Leases in this namespace. */
 const systemNamespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-system' } }
 
 /**
- * Serves an embedded API server until SIGTERM, SIGINT or SIGHUP; then ends its watches and resolves with 0. Throws a
- * ListenError if it cannot listen, an InvalidInputError if a file cannot be read or the kubeconfig cannot be written.
+ * Serves an embedded API server until SIGTERM, SIGINT or SIGHUP, and resolves with 0. Throws a ListenError if it cannot
+ * listen, and an InvalidInputError if a file cannot be read or the kubeconfig cannot be written.
  */
 export async function execute(flags: Flags): Promise<number> {
   limitHeap()
@@ -45,7 +45,7 @@ export async function execute(flags: Flags): Promise<number> {
     const where = faultPath === '/' ? '--fault-percent' : '--fault-path'
     throw new InvalidInputError([{ where, message: 'requires --fault' }])
   }
-  // Closing the terminal ends the server like Ctrl-C, so that the kubeconfig is deleted.
+  // The kubeconfig must also be deleted when the terminal is closed.
   const stop = stopSignals(['SIGHUP'])
   let server: StartedApiServer | undefined
   let kubeconfig: Awaited<ReturnType<typeof writtenKubeconfig>> | undefined
@@ -85,9 +85,7 @@ export async function execute(flags: Flags): Promise<number> {
   }
 }
 
-/**
- * Logs only warnings and errors, and loads pino only for these. The greeting replaces the info lines about CRDs.
- */
+/** Loads pino only for a warning or an error. The greeting replaces the info lines about CRDs. */
 const defectLogger: Logger = {
   debug() {},
   info() {},
@@ -102,7 +100,7 @@ function log(level: 'warn' | 'error', ...line: Parameters<Logger['warn']>): void
     .then((logger) => logger[level](...line))
 }
 
-/** Loads the source of the page after the greeting, because clients of the API do not need it. */
+/** Imports the code of the page after the greeting, because clients of the API do not need it. */
 async function loadPageSource({ server }: StartedApiServer): Promise<StatusSource> {
   const [{ embeddedSource }, { restKubeApi }] = await Promise.all([
     import('./status-page/embedded-source.ts'),

@@ -1,19 +1,19 @@
 /**
- * A signal that follows the first within this time, in milliseconds, is the same request: npx forwards a terminal's
- * Ctrl-C to a child that has already received it, and `timeout` sends one signal to its child and one to its child's
- * group.
+ * A signal within this time after the first signal, in milliseconds, is the same request. npx forwards a terminal's
+ * Ctrl-C to a child that has already received it. `timeout` sends a signal to its child, and a second signal to the
+ * group of the child.
  */
 const ECHO_MS = 1_000
 
-/** The reason for ending a run. The message is the name of the signal. */
+/** The message is the name of the signal. */
 export class StopRequest extends Error {
   override readonly name = 'StopRequest'
 }
 
 /**
- * Turns the first SIGTERM or SIGINT into an abort. A later signal ends the process at once with exit code 1, unless it
- * arrives within a second of the first. `release` restores Node's own handling; within that second it does nothing.
- * `also`: further signals that are handled in the same manner.
+ * Turns the first SIGTERM or SIGINT into an abort. A later signal ends the process at once with exit code 1, except in
+ * the first second ({@link ECHO_MS}). `release` restores Node's own handling, except in this second. `also`: further
+ * signals that are handled in the same manner.
  */
 export function stopSignals(also: readonly NodeJS.Signals[] = []): {
   readonly signal: AbortSignal
@@ -51,7 +51,7 @@ export function dieOfUnhandled(report: (error: unknown) => void): void {
   })
 }
 
-/** From now on, passes unhandled rejections and uncaught exceptions to `take`, and they do not end the process. */
+/** Passes unhandled rejections and uncaught exceptions to `take`. They no longer end the process. */
 export function onUnhandled(take: (error: unknown) => void): void {
   process.on('unhandledRejection', take)
   process.on('uncaughtException', take)

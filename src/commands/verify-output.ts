@@ -7,7 +7,7 @@ import type { CheckResult, VerifyReport } from '../verify/cluster/verify-cluster
 /** The most findings of one check that the table and the GitHub annotations show. */
 const MAX_SHOWN = 10
 
-/** The report for a person: a line for each check, then each finding with its commands. Ends with a newline. Pure. */
+/** A line for each check, and then each finding with its command. Ends with a newline. Pure. */
 export function renderTable(report: VerifyReport, flags: CommandFlags): string {
   const { results } = report
   const width = Math.max(...results.map(({ id }) => id.length))
@@ -16,7 +16,6 @@ export function renderTable(report: VerifyReport, flags: CommandFlags): string {
   return `${[...lines, ...details, '', summaryOf(report)].join('\n')}\n`
 }
 
-/** The numbers of checks that held, failed and were skipped, as one line. */
 function summaryOf(report: VerifyReport): string {
   const { held, failed, skipped } = countsOf(report)
   return `${held} held, ${failed} failed, ${skipped} skipped`
@@ -63,7 +62,7 @@ function detailsOf(result: CheckResult, flags: CommandFlags): readonly string[] 
   ]
 }
 
-/** The report as one JSON document that conforms to config/verify.schema.json. Ends with a newline. Pure. */
+/** One JSON document that conforms to config/verify.schema.json. Ends with a newline. Pure. */
 export function renderJson(report: VerifyReport, flags: CommandFlags): string {
   const document: ReportDocument = {
     apiVersion: 'apiserver-bootstrap/v1alpha1',
@@ -82,7 +81,7 @@ export function renderJson(report: VerifyReport, flags: CommandFlags): string {
   return `${JSON.stringify(document, undefined, 2)}\n`
 }
 
-/** The report as JUnit XML: a case for each check. Ends with a newline. Pure. */
+/** JUnit XML with a case for each check. Ends with a newline. Pure. */
 export function renderJunit(report: VerifyReport, flags: CommandFlags): string {
   const { failed: failures, skipped } = countsOf(report)
   const counts = { name: 'verify', tests: report.results.length, failures, errors: 0, skipped, time: '0.000' }
@@ -109,7 +108,7 @@ function junitResult(result: CheckResult, flags: CommandFlags): string {
   return `<failure${attributesOf({ message: result.title, type: result.id })}>${escapeText(detail)}</failure>`
 }
 
-/** The report as workflow commands of GitHub Actions: an error for each shown finding, a notice for a skipped check. */
+/** Workflow commands of GitHub Actions: an error for each shown finding, and a notice for each skipped check. */
 export function renderGithub(report: VerifyReport, flags: CommandFlags): string {
   const lines = report.results.flatMap((result) => {
     if (result.status === 'skipped') return [workflowCommand('notice', `${result.id} skipped`, result.reason)]

@@ -23,16 +23,16 @@ import { print } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 import { renderGithub, renderJson, renderJunit, renderTable } from './verify-output.ts'
 
-/** The exit code if nothing was verified: no answer, or every check was skipped. */
+/** The exit code without a result. */
 const NOTHING_VERIFIED = 3
 
 const renderers = { table: renderTable, json: renderJson, junit: renderJunit, github: renderGithub } as const
 
 /**
- * Checks a cluster and prints the report. Resolves with 0 if no check failed, with 1 if one did. Resolves with 3, after
- * a line on standard error, if the cluster could not be queried or every check was skipped. After an interruption,
- * reports the last complete results. Throws an InvalidInputError for mistakes of the command line, before it contacts a
- * server.
+ * Checks a cluster and prints the report. Resolves with 0 if no check failed, and with 1 if a check failed. Resolves
+ * with 3, after a line on standard error, if the cluster could not be queried or every check was skipped. After an
+ * interruption, reports the last complete results, or resolves with 3 if there are none. Throws an InvalidInputError
+ * for mistakes of the command line, before it contacts a server.
  */
 export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(verifyOptions, flags)
@@ -92,7 +92,6 @@ export async function execute(flags: Flags): Promise<number> {
   }
 }
 
-/** Reads the file of `--expect`; empty without one. Throws an InvalidInputError with every mistake. */
 async function readExpectations(
   file: string | undefined,
 ): Promise<ReturnType<typeof readOptions<typeof expectationOptions>>> {
@@ -100,10 +99,7 @@ async function readExpectations(
   return readOptions(await loadYaml(file, '--expect'), expectationHead, expectationOptions)
 }
 
-/**
- * The value of a setting in the file of `--config`; undefined if it is not there, because the defaults of `run` say
- * nothing about the cluster.
- */
+/** The value in the file of `--config`; else undefined, because a default of `run` is no fact about the cluster. */
 function inFile<Key extends keyof Configuration>(
   { configuration, settings }: Resolved,
   key: Key,
@@ -137,7 +133,7 @@ async function probing(
 
 const etcdFlags = ['etcdServers', 'etcdPrefix', 'etcdCafile', 'etcdCertfile', 'etcdKeyfile'] as const
 
-/** The flags with which a command reaches the cluster that was checked. */
+/** The flags that a suggested command needs to reach the same cluster. */
 function commandFlags({ settings }: Resolved): CommandFlags {
   const given = (keys: readonly string[]): readonly string[] =>
     settings

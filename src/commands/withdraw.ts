@@ -16,9 +16,8 @@ import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
  * Withdraws this master's address, and prints the result in one line. Resolves with 0 if the address is withdrawn, or
- * stays listed because no other master is ready. Resolves with 1 if there is nothing to withdraw; the line then names
- * what was searched for, and where. While the servers do not answer it retries, for as long as a stop may take
- * (`leavingMs`); after that it throws.
+ * stays listed because no other master is ready. Resolves with 1 if there is nothing to withdraw. While the servers do
+ * not answer, retries for the time that a stop may take (`leavingMs`), and then throws.
  */
 export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(flags, withdrawRules)

@@ -4,20 +4,18 @@ import type { ClientsPlan } from './scenario/scenario.ts'
 
 type Met = EventOf<'connection' | 'served'>
 
-/** A change of the addresses that clients know, or of the outcome at one address. */
 type Change = { readonly atMs: number } & (
   | { readonly addresses: readonly string[] }
   | { readonly address: string; readonly outcome: ConnectionOutcome }
 )
 
 /**
- * The connections of simulated clients between time 0 and `untilMs`, computed from a history. Each client begins a
+ * Computes the connections of simulated clients between time 0 and `untilMs` from a history. Each client begins a
  * connection every `intervalMs`, whatever the result of its earlier connections. The clients take turns at nearly even
  * intervals, with some randomness. Each client learns of a change of the EndpointSlice `watchDelayMs` late, as its
- * kube-proxy does, and picks an address of the slice with equal probability. The `state` events determine the outcome.
- * If several masters share an address, one that serves is enough; an address without a master does not answer. A
- * connection without an answer for `timeoutMs` is black-holed. Served connections are counted by the second. Pure; in
- * the order of time.
+ * kube-proxy does, and picks an address of the slice with equal probability. {@link ObservedFleet} determines the
+ * outcome. A connection without an answer for `timeoutMs` is black-holed. Served connections are counted by the second.
+ * The result is in the order of time. Pure.
  */
 export function simulateClients(
   events: readonly DrillEvent[],
@@ -34,7 +32,7 @@ export function simulateClients(
   let known: readonly string[] = []
   let connections = 0
 
-  /** Makes all connections that begin before `endMs`. No address or outcome may change until then. */
+  /** Makes all connections that begin before `endMs`. Call it before each change of an address or an outcome. */
   const connectUntil = (endMs: number): void => {
     const allServe = known.length > 0 && known.every((address) => meets(address) === 'served')
     for (; count > 0; connections++) {
@@ -56,9 +54,7 @@ export function simulateClients(
   return inOrder([...served.events(), ...failed])
 }
 
-/**
- * A history in which served connections are counted by the second instead of listed one by one; in the order of time.
- */
+/** Counts served connections by the second instead of listing each. The result is in the order of time. */
 export function condenseServed(events: readonly DrillEvent[]): readonly DrillEvent[] {
   const served = new ServedCounter()
   const others = events.filter((event) => {
@@ -82,7 +78,6 @@ class ServedCounter {
     this.#counts.set(second, (this.#counts.get(second) ?? 0) + 1)
   }
 
-  /** In the order in which the seconds were first counted. */
   events(): readonly EventOf<'served'>[] {
     return [...this.#counts].map(([second, count]) => ({ atMs: second * 1000, type: 'served', count }))
   }
@@ -94,7 +89,7 @@ function changesOf(events: readonly DrillEvent[], { watchDelayMs, timeoutMs }: C
   const outcomes = new Map<string, { readonly outcome: ConnectionOutcome; readonly sinceMs: number }>()
   for (const event of events) {
     if (event.type === 'listed' && event.object === 'slice') {
-      // Clients know the list at the start of the drill, without a delay.
+      // Clients know the first list without a delay.
       const knownAtMs = event.atMs <= 0 ? event.atMs : event.atMs + watchDelayMs
       changes.push({ atMs: knownAtMs, addresses: event.addresses ?? [] })
     }
@@ -106,8 +101,8 @@ function changesOf(events: readonly DrillEvent[], { watchDelayMs, timeoutMs }: C
       const outcome = view.meets(address)
       if (before?.outcome === outcome) continue
       outcomes.set(address, { outcome, sinceMs: event.atMs })
-      // A client that waits gets its answer when a master comes back. So the new outcome also applies to
-      // connections that began earlier and whose timeout has not passed.
+      // A waiting client gets its answer when a master comes back. So the new outcome also applies to connections that
+      // began earlier and whose timeout has not passed.
       const waited = before?.outcome === 'black-holed' ? Math.min(timeoutMs, event.atMs - before.sinceMs) : 0
       changes.push({ atMs: event.atMs - waited, address, outcome })
     }

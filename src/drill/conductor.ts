@@ -13,22 +13,15 @@ import { DrillError, type DrillTarget, type Primitive } from './target.ts'
 const healed: readonly Primitive['type'][] = ['cut', 'slow', 'fault', 'own-etcd', 'readyz']
 /** One error serves all aborts, because each new one would cost a stack trace. */
 const OVER = new Error('over')
-/** How long the fleet may take until all masters are listed, in milliseconds. */
+/** How long the fleet may take to start, in milliseconds. */
 const START_LIMIT_MS = 90_000
 /** How long one master of a rolling restart may take to be listed again, in milliseconds. */
 const LISTED_AGAIN_LIMIT_MS = 30_000
-/**
- * How long steps may go on after the end of the scenario, in milliseconds. Without a limit, a process that does not end
- * would keep the drill going for ever.
- */
+/** How long steps may go on after the end of the scenario, in milliseconds. A process may never end. */
 const OVERTIME_MS = 600_000
-/**
- * The interval between checks of the fleet, in milliseconds. Most changes of real processes cause no event, so only a
- * check finds them.
- */
+/** The interval between checks of the fleet, in milliseconds. Most changes of real processes cause no event. */
 const POLL_MS = { sim: 1_000, live: 500 }
 
-/** The connections that a partition cuts. */
 const paths = {
   api: ['api'],
   store: ['store', 'server-store'],
@@ -49,9 +42,8 @@ export class Conductor {
   readonly #scenario: Scenario
   readonly #clock: Clock
   readonly #fleet: FleetControl
-  /** Masters that `scale` stops. The roster contains them until they have ended, some seconds later. */
+  /** Masters that `scale` stops. The roster contains each of them until its processes have ended. */
   readonly #sentAway = new Set<string>()
-  /** Aborted as soon as the drill is over, however it ends. */
   readonly #ending: ReturnType<typeof linkedController>
 
   constructor(options: {
@@ -69,8 +61,8 @@ export class Conductor {
   }
 
   /**
-   * Runs from the start of the fleet to the end of the scenario and of its steps. Rejects with the signal's reason, a
-   * {@link DrillError}, or the error of an action. No step begins another action then.
+   * Starts the fleet, and resolves when the scenario and all its steps have ended. Rejects with the signal's reason, a
+   * {@link DrillError}, or the error of an action. After a rejection no step begins another action.
    */
   async run(): Promise<void> {
     const { controller, unlink } = this.#ending
@@ -83,14 +75,14 @@ export class Conductor {
     }
   }
 
-  /** Starts the fleet. Resolves when all masters are healthy, and the slice lists the expected addresses. */
+  /** Resolves when all masters are healthy, and the slice lists the expected addresses. */
   async #start(): Promise<void> {
     const { fleet } = this.#scenario
     for (const master of fleet.masters) await this.#fleet.add(master)
     const expected = expectedList(fleet)
     const isUp = (): boolean =>
       this.#target.members.every(({ healthy }) => healthy) && expected.isMet(this.#recorder.sliceNow)
-    // The wait ends after a failure, because nobody starts a failed process again.
+    // A failure ends the wait, because nobody starts a failed process again.
     const failed = (): MemberState | undefined => this.#target.members.find(({ failure }) => failure !== undefined)
     const inTime = await this.#fleet.until(() => isUp() || failed() !== undefined, START_LIMIT_MS)
     const { name, failure } = failed() ?? {}
@@ -123,7 +115,6 @@ export class Conductor {
         this.#recorder.check()
       }
     }
-    // A step that fails ends the drill at once.
     await Promise.all([watched(), performed])
   }
 
@@ -180,7 +171,7 @@ export class Conductor {
     }
   }
 
-  /** Undoes the step when `forMs` has passed and `before` has resolved. Without `forMs` its faults last. */
+  /** Undoes the step when `forMs` has passed and `before` has resolved. Without `forMs` the faults of the step last. */
   async #undoAfter(step: Step, owner: Owner, before: Promise<void> = Promise.resolve()): Promise<void> {
     if (!('forMs' in step) || step.forMs === undefined) return
     await Promise.all([before, this.#fleet.sleep(step.forMs)])

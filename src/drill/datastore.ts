@@ -2,19 +2,18 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 
 /**
- * Whether one API server reaches its datastore. `fails`: the server answers every request with 500 at once. `hangs`: it
- * answers only probes, as a kube-apiserver whose etcd has been killed (measured on 1.36).
+ * Whether one API server reaches its datastore. `fails`: the server answers every request with 500 at once. `hangs`:
+ * the server answers only probes, as a kube-apiserver whose etcd has been killed (measured on 1.36).
  */
 export type StoreState = 'ok' | 'fails' | 'hangs'
 
 /**
  * How much later an API server recovers than its datastore: a random time between two shares of the outage's length,
- * but at most `mostMs`. The reason is that its etcd client waits longer after each attempt, up to two minutes. Measured
- * on kube-apiserver 1.36: 3.7 to 7.9 s after an outage of 20 s, and 1.7 to 29.9 s after outages of 27 to 46 s.
+ * but at most `mostMs`. The server is late because its etcd client waits longer after each attempt, up to two minutes.
+ * Measured on kube-apiserver 1.36: 3.7 to 7.9 s after an outage of 20 s, 1.7 to 29.9 s after outages of 27 to 46 s.
  */
 const RECOVERY = { fromShare: 0.04, toShare: 0.7, mostMs: 120_000 }
 
-/** The datastore of all API servers of a fleet. */
 export class Datastore {
   #state: 'up' | 'away' = 'up'
   #sinceMs = 0
@@ -22,7 +21,7 @@ export class Datastore {
   readonly #clock: Clock | undefined
   readonly #random: Random | undefined
 
-  /** Without `around`, servers recover at once. */
+  /** Without a clock and randomness, servers recover at once. */
   constructor(around?: { readonly clock: Clock; readonly random: Random }) {
     this.#clock = around?.clock
     this.#random = around?.random
@@ -67,8 +66,8 @@ export class Datastore {
 }
 
 /**
- * The state of the datastore as one API server sees it. An outage may have several causes at once; healing one leaves
- * the others.
+ * The state of the datastore as one API server sees it. An outage may have several causes at once, and ends with the
+ * last cause.
  */
 export class ServerStore {
   #cut = false
@@ -78,7 +77,7 @@ export class ServerStore {
   readonly #datastore: Datastore
   readonly #onChange: () => void
 
-  /** `onChange` is called whenever the state may have changed. */
+  /** `onChange` is called when the state may have changed. */
   constructor(datastore: Datastore, onChange: () => void) {
     this.#datastore = datastore
     this.#onChange = onChange
@@ -103,14 +102,14 @@ export class ServerStore {
     this.#onChange()
   }
 
-  /** Call this when the server has restarted: it then connects at once, if the datastore is up. */
+  /** Call this when the server has restarted. If the datastore is up, the server then connects at once. */
   restart(): void {
     if (this.#datastore.state === 'up') this.follow(0)
   }
 
   /**
-   * Follows a change of the datastore. `backAfterMs`: how much later this server recovers, in milliseconds; undefined
-   * when the datastore goes away.
+   * Follows a change of the datastore. `backAfterMs`: how much later this server recovers; undefined when the datastore
+   * goes away.
    */
   follow(backAfterMs: number | undefined): void {
     this.#cancel?.()

@@ -1,17 +1,16 @@
 import type { MemberState } from '../verify/member-state.ts'
 
 /**
- * An observation during a drill. `atMs` is the true time since all masters were listed, negative before. The events in
- * their order are the drill's history, from which figures, transcript and timelines are computed. Plain JSON without
- * messages of Node or libraries, so that a seed gives the same history on every version of Node.
+ * An observation during a drill. `atMs` is the true time since all masters were listed, negative before. All events in
+ * their order are the history of a drill. Figures, transcript and timelines are computed from this history. Events are
+ * plain JSON without messages of Node or libraries, so that a seed gives the same history on every version of Node.
  */
 export type DrillEvent = { readonly atMs: number } & (
   | { readonly type: 'step'; readonly action: string; readonly masters: readonly string[]; readonly text: string }
-  /** The state of a member has changed. */
   | ({ readonly type: 'state'; readonly master: string } & MemberStatus)
   /**
-   * A new version of an object. `addresses` is undefined if the object was deleted. `by`: the master that wrote it, if
-   * known; `damage`: whether a `damage` step did.
+   * A new version of an object. `addresses` is undefined if the object was deleted. `by`: the master that wrote this
+   * version, if known; `damage`: whether a `damage` step wrote it.
    */
   | {
       readonly type: 'listed'
@@ -21,7 +20,7 @@ export type DrillEvent = { readonly atMs: number } & (
       readonly damage: boolean
     }
   /**
-   * The addresses with leases in the store, in order. An address occurs twice if two masters hold a lease for it. Not
+   * The addresses with leases in the store, sorted. An address occurs twice if two masters hold a lease for it. Not
    * observed with `none` and `master-count`.
    */
   | { readonly type: 'leases'; readonly addresses: readonly string[] }
@@ -31,8 +30,8 @@ export type DrillEvent = { readonly atMs: number } & (
    */
   | { readonly type: 'write'; readonly master: string; readonly method: string; readonly path: string }
   /**
-   * A client's connection, which began at `atMs`. With the outcome `nobody` the address is empty. In reports `served`
-   * events count the served connections instead.
+   * A client's connection, which began at `atMs`. With the outcome `nobody` the address is empty. In reports, `served`
+   * events replace the connections with the outcome `served`.
    */
   | {
       readonly type: 'connection'
@@ -50,7 +49,6 @@ export type ConnectionOutcome = 'served' | 'refused' | 'black-holed' | 'nobody'
 
 export type EventOf<Type extends DrillEvent['type']> = Extract<DrillEvent, { readonly type: Type }>
 
-/** The state of a member, as far as a history shows it. */
 export interface MemberStatus {
   readonly address: string
   readonly sidecar: 'running' | 'stopping' | 'frozen' | 'down'
@@ -59,11 +57,10 @@ export interface MemberStatus {
   readonly clientConnections: 'served' | 'refused' | 'black-holed'
   /** Whether the member may still renew its lease. */
   readonly renewing: boolean
-  /** Whether it runs, is connected, and its server is ready. */
+  /** Whether the member runs, is connected, and its server is ready. */
   readonly healthy: boolean
 }
 
-/** The status of a member. The two parts of a kube-apiserver are one process. */
 export function statusOf(member: MemberState): MemberStatus {
   const { address, frozen, ended, stopping, running, answering, ready, clientConnections, renewing, healthy } = member
   return {
@@ -80,7 +77,7 @@ export function isSameStatus(one: MemberStatus | undefined, other: MemberStatus)
   return one !== undefined && (Object.keys(other) as (keyof MemberStatus)[]).every((key) => one[key] === other[key])
 }
 
-/** The state of a fleet in a history, after the last event that was taken in. */
+/** The state of a fleet after the events that {@link ObservedFleet.take} received. */
 export class ObservedFleet {
   readonly #members = new Map<string, MemberStatus>()
   readonly #stopped = new Set<string>()
@@ -134,19 +131,18 @@ export class ObservedFleet {
     })
   }
 
-  /** Whether some master of the address is healthy. */
   isHealthy(address: string): boolean {
     return this.#any(address, ({ healthy }) => healthy)
   }
 
-  /** Whether some master of the address was stopped and has not been started since, and none lives. */
+  /** Whether no master of the address is alive, and some master of it was stopped and has not been started since. */
   isStopped(address: string): boolean {
     return !this.isAlive(address) && this.#any(address, (_, master) => this.#stopped.has(master))
   }
 
   /**
-   * What a client gets at an address. If several masters share the address, one that serves is enough, because the
-   * virtual address leads clients to that master. Without a master there is no answer.
+   * What a client gets at an address. If several masters share a virtual address, one serving master is enough, because
+   * the virtual address leads clients to that master. An address without a master does not answer.
    */
   meets(address: string): MemberStatus['clientConnections'] {
     if (this.#any(address, ({ clientConnections }) => clientConnections === 'served')) return 'served'

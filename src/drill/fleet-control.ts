@@ -8,7 +8,7 @@ import type { DrillTarget, Primitive } from './target.ts'
 
 /** One error serves all aborts, because each new one would cost a stack trace. */
 const OVER = new Error('over')
-/** How long a stopped process may take to end, in milliseconds; then it is killed, as a kubelet does. */
+/** How long a stopped process may take to end, in milliseconds. Then it is killed, as a kubelet would do. */
 const GRACE_MS = 30_000
 /**
  * How long a stopped server continues to serve after its sidecar has ended, in milliseconds. kube-apiserver's
@@ -21,9 +21,9 @@ const POLL_MS = 100
 type ProcessPart = Exclude<Part, 'both'>
 
 /**
- * Performs the primitives of steps on a fleet, and lets the recorder check the fleet before and after each. A fault
- * with an owner lasts until {@link release}. Retired masters are left alone. After the signal is aborted, every action
- * and every wait rejects with its reason.
+ * Performs the primitives of steps on a fleet, and lets the recorder check the fleet before and after each primitive. A
+ * fault with an owner lasts until {@link release}. Retired masters are left alone. After the signal is aborted, every
+ * action and every wait rejects with the signal's reason.
  */
 export class FleetControl {
   readonly roster = new Roster()
@@ -46,7 +46,6 @@ export class FleetControl {
     return this.doAll(this.faults.release(owner))
   }
 
-  /** Adds a master, and starts it. */
   async add(master: MasterPlan): Promise<void> {
     this.roster.add(master)
     await this.do({ type: 'add', master })
@@ -62,8 +61,7 @@ export class FleetControl {
 
   /**
    * Stops masters with SIGTERM, and resolves when their processes have ended. A sidecar that has not ended after
-   * {@link GRACE_MS} is killed. With `both` the sidecar ends first, and the server serves {@link SERVING_ON_MS} longer,
-   * so that clients leave before it stops.
+   * {@link GRACE_MS} is killed. With `both` the sidecar ends first, and the server {@link SERVING_ON_MS} later.
    */
   async terminate(masters: readonly string[], part: Part, owner: Owner): Promise<void> {
     await Promise.all(
@@ -82,10 +80,10 @@ export class FleetControl {
     )
   }
 
-  /** Performs primitives one after the other. Does not start a sidecar that is running. */
+  /** Performs primitives one after the other, but does not start a sidecar that is running. */
   async doAll(primitives: readonly Primitive[], owner?: Owner): Promise<void> {
     for (const primitive of primitives) {
-      // A second process would run beside the first one for ever.
+      // A second process would run beside the first one until the end of the drill.
       if (primitive.type === 'start' && primitive.part === 'sidecar') {
         const member = this.member(primitive.master)
         if (member?.ended === false && !member.stopping) continue
@@ -94,14 +92,13 @@ export class FleetControl {
     }
   }
 
-  /** Performs one primitive. With an owner, its fault lasts until {@link release}. Does nothing to a retired master. */
   async do(primitive: Primitive, owner?: Owner): Promise<void> {
     this.#signal.throwIfAborted()
     const gone =
       'master' in primitive && typeof primitive.master === 'string' && this.roster.isRetired(primitive.master)
     if (gone && primitive.type !== 'retire') return
     if (owner !== undefined) this.faults.add(primitive, owner)
-    // Checks the state up to now, but only once for each moment.
+    // Checks the state before the primitive, unless this moment has been checked already.
     if (this.#clock.monotonicMs() !== this.#checkedAtMs) this.#recorder.check()
     await this.#target.perform(primitive, this.#signal)
     this.#recorder.check()
@@ -143,7 +140,7 @@ export function partsOf(part: Part): readonly ProcessPart[] {
   return part === 'both' ? ['server', 'sidecar'] : [part]
 }
 
-/** The same primitive for one or both processes of each master, the server first. */
+/** The primitives for one or both processes of each master, the server first. */
 export function toParts(
   masters: readonly string[],
   part: Part,
@@ -161,16 +158,14 @@ interface Fault {
 }
 
 /**
- * The faults of a fleet that have not ended, and their owners. A fault with several owners ends when the last of them
- * releases it. If they set different values, such as two delays of one path, the value of the latest remaining owner
- * applies.
- *
- * Performs nothing itself, but returns the primitives to perform.
+ * The faults of a fleet that have not ended, and their owners. A fault with several owners ends when the last owner
+ * releases it. If owners set different values, such as two delays of one path, the value of the latest remaining owner
+ * applies. This class performs nothing, but returns the primitives to perform.
  */
 export class StandingFaults {
   readonly #faults = new Map<string, Fault[]>()
 
-  /** Records a primitive that is about to be performed. Ignores one that needs no undoing. */
+  /** Records a primitive that is about to be performed. Ignores a primitive without a lasting fault. */
   add(primitive: Primitive, owner: Owner): void {
     const key = lasting(primitive)?.key
     if (key === undefined) return
@@ -179,24 +174,22 @@ export class StandingFaults {
     this.#faults.set(key, faults)
   }
 
-  /**
-   * Whether a fault of an owner other than `owner` has stopped this part of the master; without `owner`, of any owner.
-   */
+  /** Whether a fault has stopped this part of the master. Faults of `owner` do not count. */
   isDown(master: string, part: 'sidecar' | 'server', owner?: Owner): boolean {
     const faults = this.#faults.get(`down ${master} ${part}`) ?? []
     return faults.some((fault) => fault.owner !== owner)
   }
 
   /**
-   * Removes the faults of an owner. Returns the primitives that end these faults or, where another owner remains, that
-   * restore its value.
+   * Removes the faults of an owner. Returns the primitives that end each fault or, if another owner remains, restore
+   * the value of that owner.
    */
   release(owner: Owner): readonly Primitive[] {
     const undone = [...this.#faults].flatMap(([key, faults]) => {
       const left = faults.filter((fault) => fault.owner !== owner)
       return left.length === faults.length ? [] : this.#replace(key, faults, left)
     })
-    // Servers first, so that sidecars that start beside them find them running.
+    // Servers first, so that each starting sidecar finds its server running.
     const isServer = (one: Primitive): boolean => 'part' in one && one.part === 'server'
     return [...undone.filter(isServer), ...undone.filter((one) => !isServer(one))]
   }
@@ -222,8 +215,8 @@ export class StandingFaults {
 }
 
 /**
- * The key of a lasting fault, and the primitive that ends it; undefined if it does not last. Primitives with the same
- * key are the same fault.
+ * The key of a lasting fault, and the primitive that ends it; undefined if the primitive causes no lasting fault.
+ * Primitives with the same key are the same fault.
  */
 function lasting(primitive: Primitive): { readonly key: string; readonly undo: Primitive } | undefined {
   switch (primitive.type) {

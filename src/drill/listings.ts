@@ -31,8 +31,8 @@ import type { Listing, ObservedObjects, ObservedService } from '../verify/observ
 const WATCH_SECONDS = 172_800
 
 /**
- * Reports every version of the Endpoints or of the slice `kubernetes` until the signal is aborted or the watch ends;
- * undefined when the object is deleted. Rejects with a KubeError if the watch breaks.
+ * Reports the addresses of every version of the Endpoints or of the slice `kubernetes`, or undefined when the object is
+ * deleted. Ends when the signal is aborted or the watch ends. Rejects with a KubeError if the watch breaks.
  */
 export async function followListings(
   api: KubeApi,
@@ -77,7 +77,6 @@ export async function followObjects(api: KubeApi, report: (found: Found) => void
   let service: ObservedService | undefined
   const synced = new Set<'service' | 'namespaces'>()
   const reportFound = (): void => {
-    // Reports nothing before both lists are known.
     if (synced.size === 2) report({ service, namespaces: [...names].sort() })
   }
   const watched = { sendInitialEvents: true, allowWatchBookmarks: true, timeoutSeconds: WATCH_SECONDS, signal }
@@ -115,10 +114,10 @@ function serviceOf({ metadata, spec }: Service): ObservedService {
   return { uid: metadata?.uid ?? '', clusterIP: spec?.clusterIP ?? '', ports }
 }
 
-/** Receives the addresses with leases in the store, in order, at each change. */
+/** Receives the addresses with leases in the store, sorted, at each change. */
 type ReportLeases = (addresses: readonly string[]) => void
 
-/** The addresses of a store's leases by key, reported when they have changed. */
+/** The addresses of a store's leases by key. Reports them only when they have changed. */
 class LeaseAddresses {
   readonly #byKey = new Map<string, string>()
   readonly #report: ReportLeases
@@ -154,7 +153,7 @@ export async function followEtcdLeases(
 ): Promise<void> {
   const addresses = new LeaseAddresses(report)
   const keys = new EtcdLeaseKeys(prefix)
-  /** The changes that arrived during the list that is under way; undefined if no list is. */
+  /** The changes that arrived during the current list; undefined without a list. */
   let waiting: KeyChange[] | undefined
   const apply = (changes: readonly KeyChange[]): void => {
     for (const { type, key } of changes) {
@@ -162,12 +161,12 @@ export async function followEtcdLeases(
     }
     addresses.report()
   }
-  // When the watch has been reopened, a list shows what changed meanwhile.
+  // The watch was interrupted, so a list must find the changes that it missed.
   const listAgain = async (): Promise<void> => {
     const arrived: KeyChange[] = []
     waiting = arrived
     const found = await etcd.list(keys.leases, { signal }).catch(() => undefined)
-    // A later list is under way.
+    // A later list has begun, and replaces this one.
     if (waiting !== arrived) return
     waiting = undefined
     if (found === undefined) return apply(arrived)
@@ -183,7 +182,7 @@ export async function followEtcdLeases(
   await etcd.watch(keys.leases, { onChange, report: () => {}, signal })
 }
 
-/** Follows Lease objects of the API, until the signal is aborted. */
+/** Follows the Lease objects of masters, until the signal is aborted. */
 export async function followKubernetesLeases(api: KubeApi, report: ReportLeases, signal: AbortSignal): Promise<void> {
   const addresses = new LeaseAddresses(report)
   const query = {
@@ -216,8 +215,8 @@ export function followMemoryLeases(registry: MemoryLeaseRegistry, report: Report
 }
 
 /**
- * Writes all these addresses to `default/kubernetes`, once. An administrator of API servers with the reconciler `none`
- * must do the same, because nothing else maintains the list. Replaces existing objects.
+ * Writes these addresses to `default/kubernetes` once, and replaces existing objects. With the reconciler `none` an
+ * administrator must do the same, because nothing else maintains the list.
  */
 export async function writeStaticList(
   api: KubeApi,

@@ -3,13 +3,9 @@ import type { Listing, ObservedObjects, ObservedRequest } from '../verify/observ
 import { type DrillEvent, isSameStatus, type MemberStatus, statusOf } from './event.ts'
 import type { DrillTarget, TargetObserver } from './target.ts'
 
-/** The fields of a {@link DrillEvent} without its time. */
 export type UntimedEvent = DrillEvent extends infer Each ? (Each extends unknown ? Omit<Each, 'atMs'> : never) : never
 
-/**
- * Records the history of one run. Checks the invariants at each change of an observed object, and at each
- * {@link check}.
- */
+/** Records the history of one run, and checks the invariants at each change of an observed object. */
 export class DrillRecorder implements TargetObserver {
   readonly events: DrillEvent[] = []
   readonly #target: DrillTarget
@@ -17,7 +13,7 @@ export class DrillRecorder implements TargetObserver {
   readonly #onEvent: (event: DrillEvent) => void
   readonly #states = new Map<string, MemberStatus>()
   readonly #checkHandlers = new Set<() => void>()
-  /** The events that came before time 0 was known, with the times of the target's clock; undefined afterwards. */
+  /** The events before {@link begin}, with the times of the target's clock; undefined afterwards. */
   #early: { readonly atMs: number; readonly happening: UntimedEvent }[] | undefined = []
   readonly #listed: Record<Listing['object'], readonly string[] | undefined> = {
     endpoints: undefined,
@@ -67,7 +63,7 @@ export class DrillRecorder implements TargetObserver {
     this.#record({ type: 'connection', ...connection }, atMs)
   }
 
-  /** The addresses that clients would use now; undefined while there is no slice. */
+  /** The addresses in the EndpointSlice; undefined while there is none. */
   get sliceNow(): readonly string[] | undefined {
     return this.#listed.slice
   }
@@ -76,10 +72,7 @@ export class DrillRecorder implements TargetObserver {
     this.#record({ type: 'step', action, masters, text })
   }
 
-  /**
-   * Makes this moment time 0, because the fleet has started. Reports the earlier events, and checks the invariants from
-   * now on.
-   */
+  /** Makes this moment time 0. Reports the earlier events, and checks the invariants from now on. */
   begin(): void {
     this.#beginMs = this.#target.clock.monotonicMs()
     const early = this.#early ?? []
@@ -123,7 +116,7 @@ export class DrillRecorder implements TargetObserver {
     }
   }
 
-  /** The time since time 0 in milliseconds, rounded to whole microseconds; never negative zero. */
+  /** Milliseconds since time 0, rounded to whole microseconds. `+ 0` turns negative zero into 0. */
   #since(atMs: number): number {
     return Math.round((atMs - this.#beginMs) * 1000) / 1000 + 0
   }

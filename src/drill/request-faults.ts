@@ -29,14 +29,14 @@ export interface RequestFilter {
   readonly verb?: Verb | undefined
 }
 
-/** An active fault, and the requests that have it. Plain JSON. */
+/** A fault, and the requests that have it. Plain JSON. */
 export interface RequestRule extends RequestFilter {
   readonly fault: RequestFault
   /** The fault ends after this many requests, for `status`, `hang` and `delay`. @default no limit */
   readonly requests?: number | undefined
 }
 
-/** A request before it is sent: made from an `ApiRequest`, or from the head of an HTTP request. */
+/** What a rule may match of a request. */
 export interface SentRequest {
   readonly method: string
   /** The absolute path, without the query. */
@@ -44,7 +44,6 @@ export interface SentRequest {
   readonly isWatch: boolean
 }
 
-/** The parsed attributes of a request. */
 export interface RequestInfo {
   /** Whether it is a probe of the server's health, which has no resource. */
   readonly isProbe: boolean
@@ -67,7 +66,6 @@ export function requestInfo({ method, path, isWatch }: SentRequest): RequestInfo
   return { isProbe, resource, group, verb: verbOf(method, name !== undefined, isWatch) }
 }
 
-/** Whether a rule matches this request. Pure. */
 export function isMet({ only, resource, verb }: RequestFilter, request: SentRequest): boolean {
   const info = requestInfo(request)
   if (only !== undefined && info.isProbe !== (only === 'probe')) return false
@@ -77,12 +75,12 @@ export function isMet({ only, resource, verb }: RequestFilter, request: SentRequ
 }
 
 /**
- * The active rules of one server, which decide the fault of each request. Both the simulated link and the proxy of live
- * drills use this class, so that a fault means the same in both. It has no effects except on its own state.
+ * The active rules of one server, which decide the faults of each request. Both the simulated link and the proxy of
+ * live drills use this class, so that a fault means the same in both.
  */
 export class RequestFaults {
   /**
-   * By their content, so that the same rule is not added twice. `lost`: the resources of which the rule has lost an
+   * By the JSON text of each rule, so that no rule is added twice. `lost`: the resources of which the rule has lost an
    * event; `left`: how many more requests have its fault.
    */
   readonly #rules = new Map<string, { readonly rule: RequestRule; readonly lost: Set<string>; left: number }>()
@@ -107,8 +105,8 @@ export class RequestFaults {
   }
 
   /**
-   * Applies the rules to a request, which counts toward the limit of each rule that matches. Returns how much later the
-   * request arrives, in milliseconds, and its end if it does not reach the server. `hang` overrides any status.
+   * Applies the rules to a request, which counts toward the limit of each rule that matches. `delayMs`: how much later
+   * the request arrives; `end`: undefined if the request reaches the server. `hang` overrides any status.
    */
   applyTo(request: SentRequest): {
     readonly delayMs: number
@@ -128,7 +126,7 @@ export class RequestFaults {
     return { delayMs, end }
   }
 
-  /** How old this watch may become, in milliseconds; undefined without a limit. */
+  /** The age at which this watch is cut, in milliseconds; undefined without a limit. */
   watchLimitMs(request: SentRequest): number | undefined {
     const limits = [...this.#rules.values()].flatMap(({ rule }) => {
       const { fault } = rule
@@ -137,10 +135,7 @@ export class RequestFaults {
     return limits.length === 0 ? undefined : Math.min(...limits)
   }
 
-  /**
-   * Whether this event of this watch is lost. Each rule loses only the first event of each resource. `event` is a frame
-   * of the stream.
-   */
+  /** Whether this event of this watch is lost. Each rule loses one event of each resource. Bookmarks are never lost. */
   loses(request: SentRequest, event: unknown): boolean {
     if (this.areNone || (event as { readonly type?: unknown } | null)?.type === 'BOOKMARK') return false
     const resource = requestInfo(request).resource ?? ''
@@ -159,8 +154,8 @@ const probe: SentRequest = { method: 'GET', path: '/readyz', isWatch: false }
 
 /**
  * The effect of rules on a sidecar. `no`: none; `rest`: some of its requests fail, but it renews its lease; `lease`:
- * its renewals may fail for too long. `usesLeaseObject`: whether its lease is a Lease object. A probe that gets any
- * status counts as answered. Pure.
+ * its renewals may fail for too long. `usesLeaseObject`: whether its lease is a Lease object. A probe that is answered
+ * with any status prevents no renewal. Pure.
  */
 export function impairmentOf(rules: readonly RequestRule[], usesLeaseObject: boolean): 'no' | 'rest' | 'lease' {
   if (rules.length === 0) return 'no'
@@ -175,7 +170,7 @@ export function impairmentOf(rules: readonly RequestRule[], usesLeaseObject: boo
   return isPrevented ? 'lease' : 'rest'
 }
 
-/** Whether rules may leave more than a few probes unanswered. A delay counts however short it is. Pure. */
+/** Whether rules may leave more than a few probes unanswered. Every delay counts, even the shortest. Pure. */
 export function silencesProbe(rules: readonly RequestRule[]): boolean {
   return rules.some((rule) => isSilent(rule) && !isBearable(rule) && isMet(rule, probe))
 }

@@ -18,14 +18,13 @@ import { masterDefaults } from './simulator/master.ts'
 import { SimulatedTarget } from './simulator/target.ts'
 import type { DrillTarget } from './target.ts'
 
-/** The most samples of each measured time that a report has for each variant. */
+/** The most samples of each measured time, for each variant of a report. */
 const MOST_SAMPLES = 500
-/** The most histories of failed runs that a report has for each variant. */
+/** The most histories of failed runs, for each variant of a report. */
 const MOST_FAILED_HISTORIES = 3
 
-/** The result of one run. */
 interface RunOutcome {
-  /** Ordered by time. The connections of clients are included; served ones are only counted. */
+  /** In the order of time, with the connections of clients. Served connections are only counted. */
   readonly events: readonly DrillEvent[]
   readonly violations: readonly Violation[]
   /** The end of the scenario, in milliseconds from time 0. Steps may take longer. */
@@ -82,10 +81,7 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
   }
 }
 
-/**
- * How often one request of a master and its answer may wait for this process, whose proxies forward them in a live
- * drill.
- */
+/** How often one request of a master, with its answer, may wait for a proxy of this process in a live drill. */
 const WAITS_OF_A_REQUEST = 4
 
 /** A note if the host's timers were later than the invariants or a renewal of a lease tolerate; undefined otherwise. */
@@ -103,8 +99,8 @@ function hostLate(latenessMs: number, { bounds, fleet }: Scenario): string | und
 }
 
 /**
- * Drills one fleet once, and closes the target. The steps must already be drawn ({@link drawSteps}). `seed` decides the
- * choices of simulated clients. Rejects as {@link runDrill} does.
+ * Drills one fleet once, and closes the target. {@link drawSteps} must have replaced the random steps. `seed` decides
+ * the choices of simulated clients. Rejects as {@link runDrill} does.
  */
 export async function runOnce(
   scenario: Scenario,
@@ -141,7 +137,7 @@ export function variantName({
   return reconciler === 'lease' ? `lease (${leaseStore})` : reconciler
 }
 
-/** A scenario with the fleet of a variant. */
+/** The scenario with the fleet of a variant. */
 export function vary(scenario: Scenario, { fleet, kubeApiservers = false }: Variant): Scenario {
   const masters = scenario.fleet.masters.map((master) =>
     kubeApiservers ? { ...master, kind: 'kube-apiserver' as const } : master,
@@ -177,7 +173,6 @@ function variantReport(
   }
 }
 
-/** The first samples of each figure; the others are only counted. */
 function withFewerSamples(figures: Figures): Figures {
   const bounded = (one: Distribution): Distribution => ({ ...one, samples: one.samples.slice(0, MOST_SAMPLES) })
   const { timeToDetect, timeToRemove, timeToAddAgain } = figures
@@ -189,7 +184,7 @@ function withFewerSamples(figures: Figures): Figures {
   }
 }
 
-/** One kind of fleet, to be drilled and compared with others. */
+/** One of the fleets that a drill compares. */
 export interface Variant {
   readonly name: string
   /** The differences from the scenario's fleet. */
@@ -216,18 +211,17 @@ export interface DrillOptions {
   readonly createMaster?: typeof createMaster
   /** Opens the fleet of one run, which {@link runDrill} closes. @default a simulated fleet */
   readonly openTarget?: (scenario: Scenario, seed: number) => Promise<DrillTarget>
-  /** The command line that repeats the report. */
+  /** The command line that repeats the drill. */
   readonly command?: string
   readonly version?: string
   readonly signal?: AbortSignal
   /**
-   * Called with each event of each run as it happens; with the events before time 0 at time 0. Not called for the
+   * Called with each event of each run as it happens. Events before time 0 are reported at time 0. Not called for the
    * connections of simulated clients, which are computed after the run.
    */
   readonly onEvent?: (event: DrillEvent, run: { readonly variant: string; readonly index: number }) => void
 }
 
-/** Checks what the types of the options cannot express. */
 function checkOptions({ seed, runs, variants }: Required<Pick<DrillOptions, 'seed' | 'runs' | 'variants'>>): void {
   if (!Number.isInteger(seed) || seed < 0) throw new RangeError(`seed must be a whole number from 0 on, not ${seed}`)
   if (!Number.isInteger(runs) || runs < 1) throw new RangeError(`runs must be a whole number from 1 on, not ${runs}`)

@@ -22,8 +22,8 @@ export type Primitive =
   /** SIGTERM for all lives of the sidecar that still run, except the latest. */
   | { readonly type: 'terminate-earlier'; readonly master: string }
   /**
-   * Black-holes connections, or ends that. `api`: from the sidecar to its own API server; `store`: from the sidecar to
-   * etcd; `server-store`: from the API server to its datastore; `clients`: from clients to the API server.
+   * Black-holes connections, or restores them. `api`: from the sidecar to its own API server; `store`: from the sidecar
+   * to etcd; `server-store`: from the API server to its datastore; `clients`: from clients to the API server.
    */
   | {
       readonly type: 'cut' | 'heal'
@@ -33,12 +33,12 @@ export type Primitive =
   | { readonly type: 'slow'; readonly master: string; readonly path: 'api' | 'store'; readonly byMs: number }
   /** Begins or ends a fault of the sidecar's requests to its own API server. */
   | { readonly type: 'fault' | 'no-fault'; readonly master: string; readonly rule: RequestRule }
-  /** The state of the etcd member beside a master's API server. */
+  /** Sets the state of the etcd member beside a master's API server. */
   | { readonly type: 'own-etcd'; readonly master: string; readonly state: 'ok' | 'fails' | 'hangs' }
   | { readonly type: 'reset-connections'; readonly master: string }
   | { readonly type: 'readyz'; readonly master: string; readonly answer: 'ready' | 'unready' | 'hangs' | 'etcd-fails' }
   | { readonly type: 'clock-skew'; readonly master: string; readonly byMs: number }
-  /** The settings of the next life. */
+  /** Sets the settings of the next life. */
   | { readonly type: 'configure'; readonly master: string; readonly settings: MasterSettings }
   /** Adds a host whose processes do not run yet. */
   | { readonly type: 'add'; readonly master: MasterPlan }
@@ -57,11 +57,11 @@ export interface TargetObserver {
   /** The addresses with leases in the store, sorted, at each change. */
   leases(addresses: readonly string[]): void
   /**
-   * Called when a connection has an outcome, and for real clients only: the connections of simulated clients are
-   * computed from the history.
+   * Called when a connection of a real client has an outcome. The connections of simulated clients are computed from
+   * the history.
    */
   connected(connection: {
-    /** When the connection began. */
+    /** The begin of the connection. */
     readonly atMs: number
     readonly client: string
     readonly address: string
@@ -80,10 +80,7 @@ export interface DrillTarget {
   readonly retired: ReadonlySet<string>
   /** Whether no lease can expire now. */
   readonly leasesCannotExpire: boolean
-  /**
-   * The greatest lateness of the host's timers so far, in milliseconds. @default undefined: simulated timers are never
-   * late
-   */
+  /** The greatest lateness of the host's timers so far, in milliseconds; undefined in simulated time. */
   readonly latenessMs?: number
   /** Begins to observe, before any process of the fleet runs. With the reconciler `none`, writes the list. */
   open(observer: TargetObserver, signal: AbortSignal): Promise<void>
@@ -101,10 +98,7 @@ export interface DrillTarget {
   close(): Promise<void>
 }
 
-/**
- * A drill failed: the fleet did not start, a step is impossible, or the objects cannot be restored. The message is one
- * line for people.
- */
+/** The fleet did not start, a step is impossible, or the objects cannot be restored. The message is one line. */
 export class DrillError extends Error {
   override readonly name = 'DrillError'
   readonly code = 'DrillFailed'

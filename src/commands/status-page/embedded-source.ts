@@ -4,7 +4,7 @@ import { systemClock, systemRandom } from '../../runtime/system-clock.ts'
 import { MastersSource } from '../masters-source.ts'
 import { StatusSource } from './status-source.ts'
 
-/** The source of the page of an embedded API server. The leases of the masters are Lease objects in that server. */
+/** The source of the page of an embedded API server, in which the leases are Lease objects. */
 export function embeddedSource(api: KubeApi, namespace = 'kube-system'): StatusSource {
   const inspector = new KubernetesLeaseInspector({ api, clock: systemClock, namespace })
   const close = async (): Promise<void> => {}

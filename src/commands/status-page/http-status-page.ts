@@ -7,7 +7,7 @@ import { contentSecurityPolicy, statusDocument, statusSections } from './status-
 import type { StatusSource } from './status-source.ts'
 
 const limits = {
-  /** How many pages may be open. A further one gets 503. */
+  /** How many pages may be open. A further page gets 503. */
   viewers: 32,
   /** Changes within this time are sent together. */
   gatherMs: 50,
@@ -22,7 +22,7 @@ type Sections = ReturnType<typeof statusSections>
 type Source = Pick<StatusSource, 'status' | 'subscribe'>
 
 interface StatusPageOptions extends HostPort {
-  /** Requests wait for the source. If it rejects, they are answered with 500. */
+  /** Requests wait for the source, and are answered with 500 if this promise rejects. */
   readonly source: Promise<Source>
   readonly logger: Logger
 }
@@ -40,7 +40,7 @@ export interface StatusPage {
 export async function serveStatusPage({ host, port, source, logger }: StatusPageOptions): Promise<StatusPage> {
   const viewers = new Viewers()
   const loaded = source.then((opened) => viewers.follow(opened))
-  // Each request handles the rejection. Without requests it must not count as unhandled.
+  // Without a request, nobody else handles the rejection.
   loaded.catch(() => {})
   const server = await serveBounded({
     host,
@@ -87,25 +87,21 @@ const headers = {
   'cache-control': 'no-store',
 } as const
 
-/** An open page. */
 interface Viewer {
-  /**
-   * Whether messages were skipped, because the page had not taken an earlier one. Once it has, it gets the latest
-   * state.
-   */
+  /** Whether a message was skipped because the page had not taken an earlier message. Then it gets the latest state. */
   isWaiting?: boolean
   /** Whether the page had not taken the previous message at the last heartbeat. */
   isStuck?: boolean
 }
 
 /**
- * The open pages. A slow page may miss intermediate states, but gets the latest. A page that takes nothing between two
- * heartbeats is closed.
+ * The open pages. A slow page may miss intermediate states, but gets the latest state. A page that takes no message
+ * between two heartbeats is closed.
  */
 class Viewers {
   readonly #viewers = new Map<ServerResponse, Viewer>()
   #source: Source | undefined
-  /** The page as rendered since the last change, so that further requests cost little. */
+  /** What has been rendered since the last change, so that further requests cost little. */
   #rendered: { document?: string; sections?: Sections } = {}
   #sent: Sections = {}
   #gatherMs: number = limits.gatherMs
@@ -132,10 +128,10 @@ class Viewers {
     return this.#rendered.document
   }
 
-  /** A stream for one more page, or a refusal if too many are open. */
+  /** A stream for one more page, or a refusal if too many pages are open. */
   join(): HttpAnswer | HttpStream {
     if (this.#isClosed || this.#viewers.size >= limits.viewers) return answer(503, 'too many pages are open\n')
-    // The next message must be complete, because this page may start with a state that the others never got.
+    // The next message must be complete, because this page starts with a state that older pages may not have.
     this.#sent = {}
     const message = messageOf(this.#sections)
     return { stream: (response) => this.#add(response, message) }
@@ -173,7 +169,6 @@ class Viewers {
     response.write(message)
   }
 
-  /** Sends the sections that have changed since they were last sent. */
   #sendAll(): void {
     this.#gathering = undefined
     const changed = Object.entries(this.#sections).filter(([id, html]) => this.#sent[id] !== html)

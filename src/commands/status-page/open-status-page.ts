@@ -5,13 +5,13 @@ import { type StatusPage, serveStatusPage } from './http-status-page.ts'
 import type { StatusSource } from './status-source.ts'
 
 export interface OpenedStatusPage extends StatusPage {
-  /** Loads the source and starts to observe. Requests wait until the source is loaded. Call it once. */
+  /** Loads the source and starts to observe. Requests wait until the source is loaded. Call `start` once. */
   start(load: () => Promise<StatusSource>): void
 }
 
 /**
- * Listens for browsers. `start` loads the source of the page, so that a command can do its own work first. The page
- * shows failures of the observed servers; none of them ends the command.
+ * Listens for browsers. A command can do its own work before `start`. No failure of the observed servers ends the
+ * command.
  * @param address - on loopback; port 0 selects a free one.
  * @throws ListenError
  */

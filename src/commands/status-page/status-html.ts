@@ -5,7 +5,7 @@ import type { MasterRow } from '../../kubernetes-service/masters/masters.ts'
 import { formatTime } from '../../runtime/time-format.ts'
 import type { Status } from './status-source.ts'
 
-/** The most rows of a table. A cluster needs few of these objects and masters, but clients may create thousands. */
+/** The most rows of a table. A cluster needs fewer objects and masters, but clients may create thousands. */
 const MAX_ROWS = 200
 const MAX_LENGTH = 253
 
@@ -27,7 +27,7 @@ export function statusSections(status: Status): Readonly<Record<string, string>>
   return Object.fromEntries(Object.entries(sections).map(([id, section]) => [id, section.toString()]))
 }
 
-/** The rows of the first items, and a row with the number of the others. */
+/** The rows of the first items, and a row with the number of further items. */
 function firstRows<T>(items: readonly T[], cells: (item: T) => Row): readonly Row[] {
   const left = items.length - MAX_ROWS
   const first = items.slice(0, MAX_ROWS).map(cells)
@@ -57,7 +57,7 @@ function masterCells(row: MasterRow, ageMs: number): Row {
   ]
 }
 
-/** Shortens a text, because any client that can write a lease can state a host name of any length. */
+/** Any client that can write a lease can state a host name of any length. */
 function short(text: string): string {
   return text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text
 }
@@ -68,7 +68,7 @@ function leaseLeft({ life, verdict, leased }: MasterRow, ageMs: number): Part {
   if (life.type === 'renewed' && verdict === 'stale') return 'over'
   if (life.leftMs === undefined) return '-'
   const leftMs = Math.max(0, Math.round(life.leftMs - ageMs))
-  // The page counts down from when it receives this duration, because the clocks of two machines may differ.
+  // The page gets a duration and counts it down, because the clocks of two machines may differ.
   return html`<span data-left="${leftMs}">${Math.ceil(leftMs / 1000)} s</span>`
 }
 
@@ -104,7 +104,7 @@ function happeningsTable({ happenings }: Status): Html {
 /** The page reports a silence longer than this, in milliseconds. The server sends a message every five seconds. */
 const SILENT_MS = 12_000
 
-/** Puts new sections into the page, and counts down the leases. Contacts nothing but the page's own server. */
+/** Puts new sections into the page, and counts down the leases. */
 const script = `
 const live = 'the present state, live'
 const connection = document.getElementById('connection')
@@ -162,7 +162,6 @@ function hashOf(text: string): string {
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`
 }
 
-/** Allows the page's own style sheet, script and events, and nothing from elsewhere. */
 export const contentSecurityPolicy = [
   "default-src 'none'",
   `style-src ${hashOf(styles)}`,

@@ -24,37 +24,33 @@ import { silentLogger } from '../../telemetry/logger.ts'
 import { compareRows, rowOf, type ViewKind, type ViewRow } from '../embedded.ts'
 import { type MastersSource, READ_INTERVAL_MS, rowsOf } from '../masters-source.ts'
 
-/** The state that the page shows. */
 export interface Status {
-  /** Where the leases are. */
+  /** Where the program searches for leases, for people. */
   readonly place: string
-  /**
-   * How long ago the masters were read, in milliseconds. The leases in `masters` have that much less time left than
-   * they state.
-   */
+  /** The age of `masters`, in milliseconds. The time left of each lease in `masters` is shorter by this age. */
   readonly ageMs: number
   /** Undefined before the first read. */
   readonly masters: readonly MasterRow[] | undefined
   readonly objects: readonly ViewRow[]
-  /** The latest entries, at most {@link MAX_HAPPENINGS}, the newest first. */
+  /** At most {@link MAX_HAPPENINGS}, the newest first. */
   readonly happenings: readonly ActivityEntry[]
-  /** What cannot be read at the moment, and why, a line each. */
+  /** A line for each source that cannot be read, with the reason. */
   readonly faults: readonly string[]
 }
 
-/** A change that was observed in the API, or an Event in which a master reports what it did. */
+/** A change of an object, or an Event of a master. */
 export interface ActivityEntry {
   readonly atMs: number
   readonly kind: 'created' | 'changed' | 'deleted' | 'Normal' | 'Warning'
   readonly text: string
-  /** The instance that reports the Event, and the namespace of the Event. */
+  /** The reporting instance and the namespace of the Event. */
   readonly source?: string | undefined
-  /** The uid of the Event. If the Event is repeated, its row is replaced. */
+  /** The uid of the Event. A repeated Event replaces its former entry. */
   readonly uid?: string | undefined
 }
 
 const MAX_HAPPENINGS = 200
-/** Masters that were read longer ago than this, in milliseconds, are reported as old. */
+/** A reading of the masters that is older than this, in milliseconds, is reported as old. */
 const OLD_MS = 3_000
 /** The shortest pause between two reads of the masters, in milliseconds, however often the list changes. */
 const MIN_PAUSE_MS = 100
@@ -66,8 +62,8 @@ const kubernetes = {
   fieldSelector: `metadata.name=${KUBERNETES_SERVICE.name}`,
 }
 /**
- * Selects the slice of the second address family, by label. The first slice is selected by name, so that the page shows
- * it even if somebody removes its label.
+ * The slice of the second address family. `kubernetes` selects the first slice by name, so that the page shows this
+ * slice even if somebody removes its label.
  */
 const otherSlices = {
   namespace: KUBERNETES_SERVICE.namespace,
@@ -91,7 +87,7 @@ interface StatusSourceParts {
   readonly random: Random
 }
 
-/** The limit of an Event's note and of an object's details, in characters, because clients may write longer texts. */
+/** The limit of an Event's note and of an object's details, in characters. Clients may write longer texts. */
 const MAX_TEXT_LENGTH = 1024
 /** The limit of any other text of an Event, in characters. */
 const MAX_NAME_LENGTH = 253
@@ -102,7 +98,7 @@ function clipped(text: unknown, limit = MAX_NAME_LENGTH): string {
   return text.length <= limit ? text : Buffer.from(text.slice(0, limit)).toString()
 }
 
-/** The row of an object. Its fields may be of any type, because a proxy may have changed the answer. */
+/** Fields of the object may be of any type, because a proxy may have changed the answer. */
 function shownRow(kind: ViewKind, object: KubeObject): Pick<ViewRow, 'name' | 'detail'> {
   try {
     const { name, detail } = rowOf(kind, object)
@@ -112,7 +108,7 @@ function shownRow(kind: ViewKind, object: KubeObject): Pick<ViewRow, 'name' | 'd
   }
 }
 
-/** The part of an Event that is shown. A client that creates Events may omit fields, or give them any type. */
+/** The part of an Event that is shown. Any client may create an Event without a field, or with a field of any type. */
 function shortened(event: CoreEvent): CoreEvent {
   const { name = '', namespace = '', uid = '', resourceVersion = '' } = event.metadata ?? {}
   const { series, count } = event
@@ -140,7 +136,7 @@ export class StatusSource {
   #masters: readonly MasterRow[] | undefined
   #readFaults: readonly string[] = []
   readonly #read = new Trigger<'due' | 'listed'>()
-  /** The beginning of the last successful read, by the monotonic clock. */
+  /** The begin of the last successful read, by the monotonic clock. */
   #readMs: number
 
   constructor(parts: StatusSourceParts) {
@@ -166,7 +162,7 @@ export class StatusSource {
     return this.#parts.clock.monotonicMs() - this.#readMs
   }
 
-  /** Calls `listener` after each change. Returns a function that ends the subscription. */
+  /** Calls `listener` after each change, until the returned function is called. */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -234,7 +230,7 @@ export class StatusSource {
     }
   }
 
-  /** While a read hangs, reports a change at each interval, because the time that is left of each lease shrinks. */
+  /** Reports a change at each interval while a read hangs, because the time left of each lease shrinks. */
   async #reportAge(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await sleep(this.#parts.clock, READ_INTERVAL_MS, signal).catch(() => {})
@@ -259,12 +255,12 @@ export class StatusSource {
         text: row === undefined ? `${kind} ${name}` : `${kind} ${name}: ${row.detail}`,
       })
     }
-    // Read the masters again, because their rows say which of them are listed.
+    // Reads the masters again, because their rows contain whether each master is listed.
     if (kind === 'Endpoints') this.#read.fire('listed')
     this.#changed()
   }
 
-  /** Adds an Event to the happenings, even one from before the start of the page. */
+  /** Events from before the start of the page are added too. */
   #onEvent(change: Change<CoreEvent>): void {
     if (change.type === 'deleted') return
     const { metadata, reason, message, type, involvedObject, count = 1, lastTimestamp = '' } = change.object
@@ -273,7 +269,7 @@ export class StatusSource {
     const name = [involvedObject.namespace, involvedObject.name].filter(Boolean).join('/')
     const times = count > 1 ? ` (${count} times)` : ''
     this.#note({
-      // An Event with a time in the future would hide the later ones.
+      // An Event with a time in the future would stay above all later entries.
       atMs: Math.min(Math.max(tryParseTime(lastTimestamp) ?? nowMs, 0), nowMs),
       kind: type === 'Warning' ? 'Warning' : 'Normal',
       text: clipped(printable(`${reason} ${involvedObject.kind} ${name}: ${message}${times}`), MAX_TEXT_LENGTH),

@@ -6,17 +6,16 @@ import type { FleetPlan, Scenario } from '../scenario/scenario.ts'
 interface CampaignOptions {
   readonly firstSeed: number
   readonly runs: number
-  /** After the first violation, workers take no more seeds. They finish their tasks, and then shrink. @default false */
+  /** After the first violation, workers only finish their tasks, and shrink. @default false */
   readonly failFast?: boolean
-  /** How many failed schedules to shrink at most. The first ones found are shrunk. @default 3 */
+  /** How many failed schedules to shrink at most, in the order of their results. @default 3 */
   readonly shrinkAtMost?: number
-  /** Called with each result. */
   readonly onResult?: (result: ScheduleResult) => void
-  /** After it is aborted, workers finish their tasks, and the campaign resolves with the results so far. */
+  /** After an abort, workers finish their tasks, and the campaign resolves with the results so far. */
   readonly signal: AbortSignal
 }
 
-/** The shortest schedule that still fails, as far as the search has found. */
+/** The shortest failing schedule that the search has found. */
 interface ShrunkSchedule {
   readonly seed: number
   readonly scenario: Scenario
@@ -24,12 +23,12 @@ interface ShrunkSchedule {
 }
 
 export interface CampaignOutcome {
-  /** The results in the order of their seeds. */
+  /** Sorted by seed. */
   readonly results: readonly ScheduleResult[]
   readonly shrunk: readonly ShrunkSchedule[]
 }
 
-/** The most seeds that a worker takes at a time: few, so that all workers end at about the same time. */
+/** The most seeds that a worker takes at a time. It is small, so that all workers end at about the same time. */
 const MAX_CHUNK = 25
 
 /** Runs the schedules of many seeds, and shrinks some that fail. Rejects if a worker rejects. */
@@ -77,7 +76,7 @@ export async function runCampaign(
   return { results: results.sort(bySeed), shrunk: shrunk.sort(bySeed) }
 }
 
-/** The result of one schedule of a campaign. Plain JSON: it comes from another process. */
+/** The result of one schedule. Plain JSON, because another process sends it. */
 export interface ScheduleResult {
   readonly seed: number
   readonly violations: readonly Violation[]
@@ -88,18 +87,16 @@ export interface ScheduleResult {
   readonly digest: string
 }
 
-/** A task for a worker process. */
 export type CampaignTask =
   /** Runs `count` seeds, from `firstSeed` on. */
   | { readonly type: 'run'; readonly firstSeed: number; readonly count: number }
   | { readonly type: 'shrink'; readonly seed: number; readonly invariant: string }
 
-/** A message from a worker process: one result. */
 export type CampaignReport =
   | { readonly type: 'ran'; readonly result: ScheduleResult }
   | { readonly type: 'shrunk'; readonly seed: number; readonly scenario: Scenario; readonly tries: number }
 
-/** Performs tasks, one at a time. `perform` rejects if the worker ends unexpectedly. */
+/** Performs one task at a time. `perform` rejects if the worker ends unexpectedly. */
 export interface CampaignWorker {
   perform(task: CampaignTask, onReport: (report: CampaignReport) => void): Promise<void>
 }
@@ -113,9 +110,9 @@ export interface CampaignSummary {
   readonly cpuMs: MeanAndMax
   readonly simulatorEvents: MeanAndMax
   /**
-   * One entry for each combination of lease times. `schedules`: how many schedules had it. `flaps`: how often an
-   * address left the list in these schedules while its master was healthy. `flapFree`: how many of these schedules had
-   * no flap.
+   * One entry for each combination of lease times. `schedules`: how many schedules had these times. `flaps`: how often
+   * an address left the list in these schedules while its master was healthy. `flapFree`: how many of these schedules
+   * had no flap.
    */
   readonly flaps: readonly {
     readonly leaseTtlMs: number
@@ -133,7 +130,6 @@ interface MeanAndMax {
   readonly max: number
 }
 
-/** Computes the figures of a campaign. Pure. */
 export function summarize({ results }: Pick<CampaignOutcome, 'results'>, elapsedMs: number): CampaignSummary {
   const elapsedSeconds = elapsedMs / 1000
   return {
@@ -148,7 +144,6 @@ export function summarize({ results }: Pick<CampaignOutcome, 'results'>, elapsed
   }
 }
 
-/** The figures for people, one per line. Pure. */
 export function describeSummary(summary: CampaignSummary): readonly string[] {
   const { schedules, elapsedSeconds, schedulesPerSecond, cpuMs, simulatorEvents, flaps, leaseStores } = summary
   const stores = Object.entries(leaseStores).map(([store, count]) => `${count} in ${store}`)
@@ -196,8 +191,8 @@ function rounded(value: number): number {
 }
 
 /**
- * Describes for people the violations of one schedule, and how to repeat it. `shortest`: the shortest schedule found
- * with the same failure, with the path (`file`) and the text (`yaml`) of its scenario file. Pure.
+ * Describes the violations of one schedule, and how to repeat it. `shortest`: the shortest schedule found with the same
+ * failure, with the path (`file`) and the text (`yaml`) of its scenario file. Pure.
  */
 export function describeFailure(
   { seed, violations }: Pick<ScheduleResult, 'seed' | 'violations'>,
@@ -226,7 +221,6 @@ export function replayCommand(seed: number): string {
   return `apiserver-bootstrap drill random --seed ${seed} --runs 1`
 }
 
-/** The progress of a campaign in one line: schedules done, rate, time left, and how many failed. Pure. */
 export function describeProgress({
   done,
   runs,

@@ -4,12 +4,12 @@ import type { CampaignReport, CampaignTask, CampaignWorker } from './campaign.ts
 import { type WorkerMessage, workerModule } from './process-worker.ts'
 
 /**
- * Flags of Node that make schedules faster: a schedule makes many short-lived objects and errors, and additional
- * threads of V8 cost more than they gain if each processor has a worker.
+ * Flags of Node that make schedules faster. A schedule creates many short-lived objects and errors. Additional threads
+ * of V8 would make it slower, because each processor already has a worker.
  */
 const FAST = ['--stack-trace-limit=0', '--min-semi-space-size=64', '--max-semi-space-size=64', '--single-threaded']
 
-/** Processes of this program that perform the tasks of a campaign. {@link close} ends them at once. */
+/** Processes of this program that perform the tasks of a campaign. `close` kills the processes. */
 export class ProcessPool {
   readonly workers: readonly ProcessWorker[]
 

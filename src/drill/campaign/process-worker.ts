@@ -1,10 +1,10 @@
 import type { CampaignReport, CampaignTask } from './campaign.ts'
 import { performTask } from './run-schedule.ts'
 
-/** The module that a worker's process runs. It performs tasks only if it is the main module. */
+/** The URL of this module, which performs tasks only as the main module of a process. */
 export const workerModule = import.meta.url
 
-/** A message from a worker's process: a report, or the end of a task. */
+/** `done`: the task has ended. */
 export type WorkerMessage = CampaignReport | { readonly type: 'done' }
 
 if (import.meta.main) {

@@ -12,7 +12,7 @@ import type { FleetPlan, MasterPlan, Scenario, Step } from '../scenario/scenario
 import { SimulatedTarget } from '../simulator/target.ts'
 import type { CampaignReport, CampaignTask } from './campaign.ts'
 
-/** Performs one task of a campaign in this process. `cpuMs`: the processor time of the process so far. */
+/** Performs one task of a campaign in this process. `cpuMs` returns the processor time of the process so far. */
 export async function performTask(
   task: CampaignTask,
   {
@@ -45,11 +45,9 @@ export async function performTask(
   }
 }
 
-/** The result of one schedule of a campaign. */
 interface ScheduleOutcome {
   readonly violations: readonly Violation[]
   readonly events: readonly DrillEvent[]
-  /** How many events the simulator executed. */
   readonly simulatorEvents: number
   /** How often an address left the list while its master was healthy. */
   readonly flaps: number
@@ -86,7 +84,7 @@ export async function runSchedule(scenario: Scenario, seed: number, signal: Abor
   }
 }
 
-/** Also records every request. Reads are not events, but they show how a master behaves. */
+/** Also records reads, which are not events, but show how a master behaves. */
 class RequestRecorder extends DrillRecorder {
   readonly requests: string[] = []
 
@@ -96,7 +94,6 @@ class RequestRecorder extends DrillRecorder {
   }
 }
 
-/** The result of {@link shrinkScenario}. */
 interface Shrunk {
   readonly scenario: Scenario
   /** How many scenarios were tried. */
@@ -109,9 +106,9 @@ const AFTER_MS = 500
 const FIRST_MS = 1_000
 
 /**
- * Searches for the shortest scenario that still fails: fewer steps, then fewer masters, a simpler fleet, shorter times,
- * and once more fewer steps. `failsAt` runs a scenario and resolves with the time of the violation, undefined if there
- * is none. Tries at most `limit` scenarios. Returns the given scenario if no shorter one fails.
+ * Searches for the shortest scenario that still fails. `failsAt` runs a scenario, and resolves with the time of the
+ * violation, or with undefined if there is none. Tries at most `limit` scenarios. Returns the given scenario if no
+ * shorter one fails.
  */
 export async function shrinkScenario(
   scenario: Scenario,
@@ -143,7 +140,7 @@ class Search {
     this.#limit = limit
   }
 
-  /** Ends the scenario shortly after the violation, and removes the steps after its new end. */
+  /** Ends the scenario shortly after the violation. */
   async cutTail(): Promise<void> {
     this.#failureMs ??= await this.#run(this.best)
     if (this.#failureMs === undefined) return
@@ -155,7 +152,7 @@ class Search {
   /** Delta debugging: omits ever smaller groups of steps. */
   async dropSteps(): Promise<void> {
     for (let size = Math.ceil(this.best.steps.length / 2); size >= 1; size = Math.floor(size / 2)) {
-      // From the end, because the last steps are least often a cause.
+      // Begins at the end, because the last steps are rarely a cause.
       for (let end = this.best.steps.length; end > 0; end -= size) {
         const { steps } = this.best
         await this.#takeSteps([...steps.slice(0, Math.max(end - size, 0)), ...steps.slice(end)])
@@ -191,7 +188,7 @@ class Search {
     return this.#take({ ...this.best, steps })
   }
 
-  /** Runs a candidate. If it also fails, it becomes the best scenario, and the result is true. */
+  /** Runs a candidate. Makes it the best scenario, and resolves with true, if it also fails. */
   async #take(wanted: Scenario): Promise<boolean> {
     const candidate = fittingScenario(wanted)
     if (JSON.stringify(candidate) === JSON.stringify(this.best)) return false
@@ -209,7 +206,7 @@ class Search {
   }
 }
 
-/** Moves the step at index `from`, all later steps and the end of the scenario earlier by `byMs`. */
+/** Moves the end of the scenario and all steps from index `from` on earlier by `byMs`. */
 function moved(scenario: Scenario, from: number, byMs: number): Scenario {
   const steps = scenario.steps.map((step, index) => (index < from ? step : { ...step, atMs: step.atMs - byMs }))
   return { ...scenario, steps, durationMs: scenario.durationMs - byMs }
@@ -221,7 +218,7 @@ function tenth(ms: number): number {
 
 /**
  * Makes a scenario consistent after steps or masters were omitted. Removes the names of missing masters and the steps
- * after its end, and shortens the steps that would last beyond its end. Pure.
+ * after the end of the scenario, and shortens the steps that would last longer. Pure.
  */
 export function fittingScenario(scenario: Scenario): Scenario {
   const { durationMs } = scenario
@@ -237,7 +234,6 @@ export function fittingScenario(scenario: Scenario): Scenario {
   return { ...scenario, steps, durationMs: Math.max(durationMs, lastStepEndMs(steps, scenario.fleet)) }
 }
 
-/** Changes that each make a fleet simpler. */
 const fleetSimplifications: readonly ((fleet: FleetPlan) => FleetPlan)[] = [
   (fleet) => ({ ...fleet, spikes: false }),
   (fleet) => everyMaster(fleet, (master) => ({ ...master, driftPpm: 0 })),
@@ -250,7 +246,7 @@ const fleetSimplifications: readonly ((fleet: FleetPlan) => FleetPlan)[] = [
   (fleet) => (fleet.leaseStore === 'memory' ? { ...fleet, leaseStore: 'kubernetes' } : fleet),
 ]
 
-/** Removes a master from the fleet. {@link fittingScenario} then removes its name from the steps. */
+/** Removes a master from the fleet. {@link fittingScenario} must then remove its name from the steps. */
 function withoutMaster(scenario: Scenario, name: string): Scenario {
   const masters = scenario.fleet.masters.filter((master) => master.name !== name)
   return { ...scenario, fleet: { ...scenario.fleet, masters, apiserverCount: masters.length } }

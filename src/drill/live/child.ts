@@ -5,12 +5,11 @@ import { resolve } from 'node:path'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 
 /**
- * One process of a drilled fleet, in a process group of its own, so that an interrupt at the terminal does not reach
- * it. It does not outlive the drill.
+ * One process of a drilled fleet. It has a process group of its own, so an interrupt at the terminal does not reach it.
+ * The {@link Watchdog} ends it with the drill.
  */
 export class Child {
   readonly pid: number
-  /** Resolves when the process has ended. */
   readonly exited: Promise<void>
   #ended = false
   #failure: Error | undefined
@@ -28,7 +27,7 @@ export class Child {
     })
   }
 
-  /** Starts a command. Rejects with one line if it cannot be run, or if its output file cannot be created. */
+  /** Rejects with one line if the command cannot be run, or its output file cannot be created. */
   static async start(command: string, args: readonly string[], options: ChildOptions): Promise<Child> {
     // The process writes to the file itself, so that a slow reader cannot delay it.
     const output = await open(options.output, 'wx')
@@ -48,8 +47,8 @@ export class Child {
   }
 
   /**
-   * An error that names the program, how it ended, and the last line of its output. Undefined while the program runs,
-   * if it was killed here, and if it ended with success after SIGTERM.
+   * Why the program ended, with the last line of its output. Undefined while the program runs, after this object killed
+   * it, and if it ended with success after SIGTERM.
    */
   get failure(): Error | undefined {
     return this.#failure
@@ -90,7 +89,7 @@ export interface ChildOptions {
 /** The most bytes that are searched for the last line of an output. */
 const LAST_BYTES = 4096
 
-/** The last line of a file that is not blank; undefined if there is none. */
+/** The last non-blank line of a file; undefined if all lines are blank. */
 async function lastLine(file: string): Promise<string | undefined> {
   const opened = await open(file)
   try {
@@ -106,19 +105,18 @@ async function lastLine(file: string): Promise<string | undefined> {
 
 const signals = { terminate: 'SIGTERM', freeze: 'SIGSTOP', thaw: 'SIGCONT' } as const
 
-/** One life of a member's process, and the effects of the signals that were sent to it. */
+/** One life of a member's process, and the effects of signals on it. */
 export class ProcessLife {
   readonly child: Child
   stopping = false
   frozen = false
-  /** Whether its API server was ready in this life. */
+  /** Whether the API server was ready in this life. */
   wasReady = false
 
   constructor(child: Child) {
     this.child = child
   }
 
-  /** Whether the process runs, and was neither stopped nor frozen. */
   get running(): boolean {
     return !this.stopping && !this.frozen && !this.child.ended
   }
@@ -147,14 +145,13 @@ for group in $groups; do kill -9 -"$group" 2>/dev/null; done
 
 /**
  * A shell that kills the remaining guarded process groups and removes a directory, however this process ends. The shell
- * reads from a pipe that this process holds open, and acts when the pipe closes.
+ * acts when a pipe from this process closes.
  */
 export class Watchdog {
   readonly #shell: ChildProcess
 
-  /** `directory` is removed at the end, with its contents. */
   constructor(directory?: string) {
-    // An argument cannot become part of the script, whatever it contains.
+    // The directory is an argument, so no name of a directory can change the script.
     const args = ['-c', SCRIPT, 'watchdog', directory === undefined ? '' : resolve(directory)]
     this.#shell = spawn('sh', args, { detached: true, stdio: ['pipe', 'ignore', 'ignore'] })
     this.#shell.unref()
@@ -171,7 +168,6 @@ export class Watchdog {
     this.#log(`group- ${group}`)
   }
 
-  /** Ends the guarded processes, removes the directory, and ends itself. */
   close(): void {
     this.#shell.stdin?.end()
   }
@@ -186,7 +182,7 @@ const PAUSE_MS = 1_000
 
 /**
  * Repeats `attempt` until it succeeds. Rejects with the last failure if the next attempt would begin after `limitMs`.
- * `report` receives only the first failure, because the others are normally the same.
+ * `report` receives only the first failure, because later failures are normally the same.
  */
 export async function patiently(
   attempt: () => Promise<void>,

@@ -23,12 +23,11 @@ import type { ProxiedServer } from './fault-proxy.ts'
 import type { RealReadyz } from './readyz-responder.ts'
 import type { TcpTarget } from './tcp-proxy.ts'
 
-/** The API server and the etcd of a drill, as the drill itself connects to them: without proxies. */
+/** The API server and the etcd of a drill. The drill itself connects to both without proxies. */
 export interface Cluster {
   readonly access: Access
-  /** The address of the API server. */
   readonly server: TcpTarget & { readonly tls: boolean }
-  /** The API server, as a proxy connects to it. */
+  /** The connection from a proxy to the API server. */
   readonly proxied: ProxiedServer
   /**
    * The credentials that a proxy sends to the server for clients that have the proxy's token. Undefined if the sidecars
@@ -41,14 +40,13 @@ export interface Cluster {
   /** Undefined without etcd. */
   readonly standingLeases: StandingLeases | undefined
   readonly leaseStore: 'etcd' | 'kubernetes'
-  /** Inspects the lease store of the fleet. */
   readonly leases: LeaseInspector
   close(): Promise<void>
 }
 
 /**
- * Prepares the connections, and contacts nothing yet. Rejects with a KubeConfigError, an EtcdEndpointError or a
- * {@link DrillError}, whose message is one line.
+ * Prepares the connections, but contacts nothing. Rejects with a KubeConfigError, an EtcdEndpointError or a
+ * {@link DrillError}.
  */
 export async function openCluster(options: LiveOptions, leaseStore: 'etcd' | 'kubernetes'): Promise<Cluster> {
   const { kubeconfig, context, etcdServers, etcdPrefix: prefix, etcdFiles: files } = options
@@ -109,8 +107,8 @@ function poolOf(endpoints: readonly EtcdEndpoint[], files: CredentialFiles, cloc
 }
 
 /**
- * The proxy has the kubeconfig's client certificate only if it requires a token from its clients (`asks`). Otherwise
- * anybody who finds its port could use the certificate.
+ * The proxy has the kubeconfig's client certificate only if the proxy requires a token from its clients (`asks`).
+ * Otherwise anybody who finds the proxy's port could use the certificate.
  */
 function proxiedServer(access: Access, asks: boolean): ProxiedServer {
   const { server: url, serverName, skipVerify, ca, clientCertificate } = access
@@ -134,8 +132,8 @@ const RENEW_MS = 500
 const PREFIXES = ['/masterleases/', '/apiserver-bootstrap/holders/']
 
 /**
- * A dead etcd expires no leases, but etcd still runs in an outage of a drill. So this class renews the leases
- * meanwhile, and once more at the end. On kine they expire nevertheless, because its lease IDs identify no lease.
+ * A dead etcd expires no leases, but in an outage of a drill etcd still runs. So this class renews the leases during
+ * the outage. On kine the leases expire nevertheless, because a lease ID of kine identifies no lease.
  */
 export class StandingLeases {
   readonly #kv: EtcdKv
@@ -163,7 +161,7 @@ export class StandingLeases {
     this.#held = { end, ended: this.#renew(end.signal) }
   }
 
-  /** Ends the renewals with one more, so that each lease has its whole TTL left. */
+  /** Renews the leases once more, so that each lease has its whole TTL left, and ends the renewals. */
   async release(): Promise<void> {
     this.#held?.end.abort()
     await this.#held?.ended
@@ -198,33 +196,32 @@ export class StandingLeases {
       async function* requests() {
         yield { ID: lease }
       }
-      // The first answer is the only one, because the stream has one request.
+      // The stream has one request, and therefore one answer.
       for await (const _ of server.lease.leaseKeepAlive(requests(), { signal })) return
     })
   }
 }
 
-/** The environment of a drill with real processes. */
 export interface LiveOptions {
   readonly kubeconfig: string
   readonly context?: string | undefined
-  /** The URLs of the API servers' own etcd or kine. Leases in etcd and kube-apiservers need these. */
+  /** The URLs of the API servers' own etcd or kine. Required for leases in etcd, and for kube-apiservers. */
   readonly etcdServers?: readonly string[] | undefined
   readonly etcdPrefix: string
   readonly etcdFiles: CredentialFiles
-  /** The program of members of the kind kube-apiserver. */
+  /** The kube-apiserver binary. */
   readonly kubeApiserver?: string | undefined
   /** One range, or two separated by a comma. @default that of the ServiceCIDR `kubernetes` */
   readonly serviceClusterIpRange?: string | undefined
-  /** Where the output of all processes is stored after the drill; the prefix is of the files' names. */
+  /** Where the output of all processes is stored after the drill. All names of files begin with `prefix`. */
   readonly logs?: { readonly directory: string; readonly prefix: string } | undefined
-  /** How to start this program: a command, and the arguments before `run`. */
+  /** The command that starts this program, and the arguments before `run`. */
   readonly program: readonly string[]
-  /** Logs a line for people, rarely. */
+  /** Receives a line for people, rarely. */
   readonly log: (line: string) => void
 }
 
-/** The parts of a scenario that are impossible with real processes: one line each. Pure. */
+/** The parts of a scenario that are impossible with real processes, one line each. Pure. */
 export function liveFaults({ fleet, steps }: Scenario): readonly string[] {
   const faults: string[] = []
   if (fleet.leaseStore === 'memory') faults.push('fleet: leases in memory are not accessible to other processes')
@@ -267,7 +264,7 @@ function addressFault(addresses: readonly string[]): string | undefined {
   )
 }
 
-/** Whether an address is reserved for documentation (RFC 5737, RFC 3849), so that nobody uses it. */
+/** Whether an address is reserved for documentation: RFC 5737, RFC 3849. */
 export function isDocumentation(address: string): boolean {
   return /^(?:192\.0\.2|198\.51\.100|203\.0\.113)\.\d+$|^2001:0?db8:/i.test(address)
 }

@@ -8,16 +8,14 @@ import { messageOf } from '../../runtime/errors.ts'
 import { DrillError } from '../target.ts'
 import { TcpProxy, type TcpTarget } from './tcp-proxy.ts'
 
-/**
- * The longest path of a drill's directory, in bytes: the longest path of a socket, less the part below the directory.
- */
+/** The longest path of a drill's directory, in bytes. The path of a socket has at most 107 bytes. */
 const MAX_DIRECTORY = 107 - '/s123456/99'.length
 
 /** One master's proxies to the endpoints of etcd. */
 export class EtcdProxies {
   /** The value of `--etcd-servers`. */
   readonly urls: readonly string[]
-  /** Whether the connections are black-holed. */
+  /** Whether connections are black-holed. */
   cut = false
   /** Whether connections are refused. */
   away = false
@@ -29,9 +27,7 @@ export class EtcdProxies {
     this.#proxies = proxies
   }
 
-  /**
-   * Opens the proxies. Their Unix sockets are in `directory`, which only this user may access; see {@link socketFault}.
-   */
+  /** Creates Unix sockets in `directory`, which only this user may access. See {@link socketFault}. */
   static async open(paths: readonly EtcdProxyTarget[], directory: string): Promise<EtcdProxies> {
     const sockets = await mkdtemp(join(directory, 's'))
     const urls: string[] = []
@@ -78,7 +74,7 @@ export class EtcdProxies {
 }
 
 /**
- * Why `--etcd-servers` cannot name sockets in this directory; undefined if it can. kube-apiserver parses that list as
+ * Why `--etcd-servers` cannot name sockets in this directory; undefined if it can. kube-apiserver parses the flag as
  * CSV, and each entry as a URL.
  */
 export function socketFault(directory: string): string | undefined {
@@ -86,26 +82,22 @@ export function socketFault(directory: string): string | undefined {
   return /[,"%?#\p{Cc}]/u.test(directory) ? 'has a character that is not allowed in a list of URLs' : undefined
 }
 
-/** One endpoint of etcd, as a proxy needs it. */
 export interface EtcdProxyTarget {
   readonly target: TcpTarget
   /**
-   * The host in the URL of the proxy, which listens on a port of this machine. The certificate of etcd is valid for
-   * this host, so TLS works through the proxy.
-   *
-   * Undefined without TLS. Any client of the proxy could then use etcd, so the proxy listens on a socket that only this
-   * user can open.
+   * The host in the URL of the proxy, for which the certificate of etcd is valid, so that TLS works through the proxy.
+   * Undefined without TLS. Then any client of the proxy can use etcd, so the proxy listens on a Unix socket that only
+   * this user can open.
    */
   readonly tlsHost: string | undefined
 }
 
-/** The possible hosts in URLs of proxies, which listen on 127.0.0.1. */
 const LOOPBACK = ['127.0.0.1', 'localhost']
 const CONNECT_LIMIT_MS = 5_000
 
 /**
  * The path to each endpoint through a proxy on this machine. Reads the certificates of endpoints with TLS. Rejects with
- * a {@link DrillError} if an endpoint returns no certificate, or one that is valid for neither 127.0.0.1 nor localhost.
+ * a {@link DrillError} if an endpoint returns no certificate that is valid for 127.0.0.1 or localhost.
  */
 export function etcdPaths(
   endpoints: readonly EtcdEndpoint[],

@@ -22,12 +22,12 @@ import { listenAnywhere } from './tcp-proxy.ts'
 
 /** The server behind a proxy, and the proxy's credentials. Certificates and keys are PEM. */
 export interface ProxiedServer {
-  /** If the URL has a path, each request's path already begins with it. */
+  /** If the URL has a path, the path of each request already begins with it. */
   readonly url: URL
   readonly tls?:
     | {
         readonly ca?: string | undefined
-        /** The proxy's own certificate, because a client's certificate is not passed on. */
+        /** The proxy's own certificate, because a proxy cannot pass on a client's certificate. */
         readonly cert?: string | undefined
         readonly key?: string | undefined
         readonly serverName?: string | undefined
@@ -37,22 +37,22 @@ export interface ProxiedServer {
     | undefined
 }
 
-/** The credential of clients: requests without this bearer token are answered with 401. */
+/** Requests without this bearer token are answered with 401. */
 export interface IssuedCredential {
   readonly token: string
-  /** The `authorization` header that the server gets instead. @default none */
+  /** The `authorization` header that replaces the token on the way to the server. @default none */
   readonly authorization?: string | undefined
 }
 
 export interface FaultProxyOptions {
   readonly server: ProxiedServer
-  /** The proxy's own certificate; without it the proxy speaks plain HTTP. */
+  /** The certificate that clients see. Without it the proxy speaks plain HTTP. */
   readonly tls?: { readonly certificate: string; readonly key: string } | undefined
-  /** @default none: every client's `authorization` is passed on unchanged */
+  /** @default none, and every client's `authorization` is passed on unchanged */
   readonly credential?: IssuedCredential | undefined
   /** Rules that this proxy shares with a readiness endpoint. @default its own */
   readonly faults?: RequestFaults | undefined
-  /** Called with each request when it arrives, whatever its outcome. */
+  /** Called with each arriving request, whatever its outcome. */
   readonly onRequest?: ((request: ObservedRequest['request']) => void) | undefined
 }
 
@@ -64,8 +64,7 @@ interface Watch {
 /**
  * A proxy before an API server. It listens on a port of 127.0.0.1, speaks HTTP/1.1 to both sides, and applies rules
  * ({@link RequestRule}) to single requests. It passes on bodies and headers unchanged, except `host`, headers of the
- * connection, the token that it has issued, and `accept` of watches. The server sees the proxy's client certificate
- * instead of the client's.
+ * connection, the token of {@link issue}, and `accept` of watches.
  */
 export class FaultProxy {
   readonly port: number
@@ -94,7 +93,6 @@ export class FaultProxy {
     listener.on('request', (request, response) => this.#serve(request, response))
   }
 
-  /** Opens a proxy that listens. */
   static async open(options: FaultProxyOptions): Promise<FaultProxy> {
     const { certificate: cert, key } = options.tls ?? {}
     const listener = options.tls === undefined ? createHttpServer() : createHttpsServer({ cert, key })
@@ -103,14 +101,14 @@ export class FaultProxy {
     return new FaultProxy(listener, await listenAnywhere(listener), options)
   }
 
-  /** Applies a rule until {@link lift}, which ends it even if it was applied twice. */
+  /** Applies a rule until {@link lift}. One `lift` ends a rule that was applied twice. */
   apply(rule: RequestRule): void {
     this.#faults.add(rule)
     if (rule.fault.type !== 'cut-watches') return
     for (const { request, socket } of [...this.#watches]) if (isMet(rule, request)) socket.destroy()
   }
 
-  /** Ends a rule. Requests that hang stay unanswered; delayed ones still arrive. */
+  /** Ends a rule. Hanging requests stay unanswered; delayed requests still arrive. */
   lift(rule: RequestRule): void {
     this.#faults.remove(rule)
   }
@@ -170,12 +168,12 @@ export class FaultProxy {
   #forward(request: IncomingMessage, response: ServerResponse, sent: SentRequest): void {
     const { url } = this.#server
     const send = url.protocol === 'https:' ? requestHttps : requestHttp
-    // The path is given apart from the URL, so that it cannot name another server.
+    // A path apart from the URL cannot name another server.
     const upstream = send(url.origin, {
       path: request.url,
       method: request.method,
       agent: this.#agent,
-      // In JSON each event is one line, but not in protobuf.
+      // Only in JSON is each event one line.
       headers: { ...this.#headersOf(request.headers), ...(sent.isWatch && { accept: 'application/json' }) },
     })
     // The client finds the connection closed, as without a proxy.
@@ -186,14 +184,14 @@ export class FaultProxy {
       answered.on('aborted', () => response.destroy())
       response.writeHead(answered.statusCode ?? 502, withoutConnection(answered.headers))
       if (!sent.isWatch || answered.statusCode !== 200) return answered.pipe(response)
-      // Otherwise Node would hold back the head until the first event.
+      // Otherwise Node would hold the head of the answer back until the first event.
       response.flushHeaders()
       return this.#relay(answered, response, sent)
     })
     request.pipe(upstream)
   }
 
-  /** Passes on the events of a watch: one line each, unless a rule loses it. */
+  /** Passes on the events of a watch, except those that a rule loses. Each event is one line. */
   #relay(answered: IncomingMessage, response: ServerResponse, sent: SentRequest): void {
     const { socket } = response
     if (socket === null) return
@@ -222,7 +220,7 @@ export class FaultProxy {
     return { ...others, ...(authorization !== undefined && { authorization }) }
   }
 
-  /** Does the work after `ms`, at once if that is 0, but never after `close`. Returns a function that cancels it. */
+  /** Does the work after `ms`, but not after `close`. For 0 at once. Returns a function that cancels the work. */
   #after(ms: number, work: () => void): () => void {
     if (ms === 0) {
       work()
@@ -240,7 +238,7 @@ export class FaultProxy {
   }
 }
 
-/** Answers with this status, as an API server that refuses a request. */
+/** Answers as an API server that refuses a request. */
 export function answer(response: ServerResponse, status: number, retryAfterMs?: number): void {
   const seconds = retryAfterMs === undefined ? undefined : Math.ceil(retryAfterMs / 1000)
   const refused = refusedWith(status, seconds)
@@ -248,7 +246,7 @@ export function answer(response: ServerResponse, status: number, retryAfterMs?: 
   response.writeHead(status, { ...refused.headers, 'content-length': Buffer.byteLength(text) }).end(text)
 }
 
-/** Whether a request's target is a path, not a URL or `//HOST`: those can name another server. Pure. */
+/** Whether a request's target is a path. A URL or `//HOST` could name another server. Pure. */
 export function isPath(target: string | undefined): boolean {
   return /^\/(?![/\\])/.test(target ?? '')
 }

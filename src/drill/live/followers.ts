@@ -10,19 +10,15 @@ import type { Cluster } from './cluster.ts'
 /** The pause after a watch has ended, in milliseconds. */
 const AGAIN_MS = 200
 
-/** The objects that can be damaged. */
 export type DamagedObject = Listing['object'] | 'service'
 
-/**
- * The cluster to observe, without the proxies, and the recipients of observations. The time of an observation is the
- * time of its arrival.
- */
+/** The time of an observation is the time of its arrival. */
 interface FollowOptions {
   readonly cluster: Cluster
   readonly clock: Clock
   readonly observer: Pick<TargetObserver, 'objects' | 'leases'>
   readonly listed: TargetObserver['listed']
-  /** Whether a new version of an object is the result of damage. To be called once for each version. */
+  /** Whether a new version of an object is the result of damage. Called once for each version. */
   readonly takeDamage: (object: DamagedObject) => boolean
   readonly signal: AbortSignal
 }
@@ -38,7 +34,7 @@ export async function followCluster(options: FollowOptions): Promise<void> {
       return followObjects(
         api,
         (found) => {
-          // A report about a namespace repeats the last version of the Service.
+          // A report of a changed namespace repeats the last version of the Service.
           const byDamage = found.service !== last && options.takeDamage('service')
           last = found.service
           options.observer.objects({ ...found, atMs: options.clock.monotonicMs(), byDamage })

@@ -25,7 +25,7 @@ const KINDS = [services, endpoints, endpointSlices] as unknown as readonly Kind[
 /** The fields of metadata that only the server sets. */
 const SERVERS_OWN = ['uid', 'resourceVersion', 'creationTimestamp', 'generation', 'managedFields', 'selfLink']
 
-/** The state of `default/kubernetes` before a drill: the objects of each kind, by name. */
+/** The objects of `default/kubernetes` before a drill. */
 export class FoundState {
   readonly #found: ReadonlyMap<Kind, readonly KubeObject[]>
 
@@ -39,15 +39,15 @@ export class FoundState {
     return new FoundState(found)
   }
 
-  /** The addresses that objects of these kinds offer to clients, without repetitions. */
+  /** The addresses that objects of these kinds offer to clients, each once. */
   addressesIn(...kinds: readonly ('Endpoints' | 'EndpointSlice')[]): readonly string[] {
     const objects = [...this.#found].flatMap(([{ kind }, found]) => (kinds.some((one) => one === kind) ? found : []))
     return [...new Set(objects.flatMap(addressesOf))]
   }
 
-  /** All objects as a List for kubectl, for a user who must restore them by hand. */
+  /** A List for a user who must restore the objects with kubectl. */
   get list(): KubeObject {
-    // A server sets the kind only on a list, not on its items.
+    // The items of a list have no kind of their own.
     const items = KINDS.flatMap((kind) =>
       (this.#found.get(kind) ?? []).map((object) => ({
         ...stripped(object),
@@ -59,8 +59,8 @@ export class FoundState {
   }
 
   /**
-   * Restores everything: creates missing objects, overwrites changed ones, and deletes additional ones. Objects that
-   * are in sync are not written.
+   * Restores everything: creates missing objects, overwrites changed objects, and deletes additional objects. Objects
+   * that are in sync are not written.
    */
   async putBack(api: KubeApi, signal: AbortSignal): Promise<void> {
     for (const kind of KINDS) {
@@ -119,7 +119,6 @@ function contentOf(object: KubeObject): string {
   return JSON.stringify(sorted(stripped(object)))
 }
 
-/** A value in which the keys of every object are sorted. */
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted)
   if (typeof value !== 'object' || value === null) return value
@@ -133,13 +132,13 @@ function nameOf(object: KubeObject): string {
 
 /** The interval between checks of leases that may be about to end, in milliseconds. */
 const POLL_MS = 500
-/** How much later than announced a lease may end, in milliseconds. */
+/** A lease may end this much later than announced, in milliseconds. */
 const LATE_MS = 2_500
 
 /**
- * Waits for the end of abandoned leases. Rejects with a {@link DrillError} if another program manages
- * `default/kubernetes`: masters or kube-apiservers that renew their leases, the API server itself, or another drill,
- * whose list would be restored at the end. Also rejects with one if a lease never ends. Writes nothing.
+ * Waits for the end of abandoned leases. Writes nothing. Rejects with a {@link DrillError} if a lease never ends, or if
+ * another program manages `default/kubernetes`: masters or kube-apiservers that renew their leases, the API server
+ * itself, or another drill, whose list this drill would restore at its end.
  */
 export async function whenUnoccupied(
   cluster: Cluster,
@@ -202,8 +201,8 @@ function namesOf(leases: readonly InspectedLease[]): string {
 }
 
 /**
- * Stores the objects from before the drill in a file that only this user can read. Its directory is new, so nobody else
- * can have placed a file or a link there. Resolves with the path of the file.
+ * Writes a file that only this user can read, and resolves with its path. The directory of the file is new, so nobody
+ * else can have placed a file or a link there.
  */
 export async function writeRecoveryFile(found: KubeObject): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'apiserver-bootstrap-found-'))

@@ -21,10 +21,10 @@ interface ClientsOptions {
 }
 
 /**
- * Clients of `kubernetes.default`, each behind a kube-proxy. Each begins a connection every `intervalMs`, whatever the
- * result of earlier ones, to a random address that the EndpointSlice listed `watchDelayMs` ago; any answer counts as
- * served. If several masters share an address, the first one that does not refuse decides the outcome, as with a
- * virtual address. Without a master there is no answer.
+ * Clients of `kubernetes.default`, each behind a kube-proxy. Each client begins a connection every `intervalMs`,
+ * whatever the result of its earlier connections. It picks a random address that the EndpointSlice listed
+ * `watchDelayMs` ago. Any answer counts as served. If several masters share an address, the first master that does not
+ * refuse decides the outcome. An address without a master does not answer.
  */
 export class LiveClients {
   readonly #options: ClientsOptions
@@ -34,14 +34,14 @@ export class LiveClients {
     this.#options = options
   }
 
-  /** Sets the addresses that the slice lists from now on. Clients know them `watchDelayMs` later. */
+  /** Sets the addresses that the slice lists from now on. Clients learn of the change `watchDelayMs` later. */
   listed(addresses: readonly string[]): void {
     this.#options.clock.schedule(this.#options.plan.watchDelayMs, () => {
       this.#known = addresses
     })
   }
 
-  /** Makes connections until the signal is aborted. Running ones are then cut off and not reported. */
+  /** Makes connections until the signal is aborted. Then open connections are cut off and not reported. */
   async run(signal: AbortSignal): Promise<void> {
     const { count, intervalMs } = this.#options.plan
     const clients = Array.from({ length: count }, async (_, index) => {
@@ -80,7 +80,7 @@ export class LiveClients {
   #ask({ port, tls }: ClientTarget, untilMs: number, signal: AbortSignal): Promise<ConnectionOutcome> {
     return new Promise((resolve) => {
       const at = { host: '127.0.0.1', port }
-      // The client sends nothing secret, so the server need not be verified.
+      // The client sends no secret, so it need not verify the server.
       const socket: Socket = tls ? connectTls({ ...at, rejectUnauthorized: false }) : connectTcp(at)
       const end = (outcome: ConnectionOutcome): void => {
         cancel()

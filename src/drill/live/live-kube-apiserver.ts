@@ -23,7 +23,6 @@ import { listenAnywhere, TcpProxy } from './tcp-proxy.ts'
 /** Upstream's lease TTL and interval, for which kube-apiserver has no flags. */
 const TTL_MS = 15_000
 const INTERVAL_MS = 10_000
-/** The interval between probes, in milliseconds. */
 const PROBE_MS = 250
 
 class ServerLife extends ProcessLife {
@@ -40,8 +39,8 @@ interface ServerParts {
 }
 
 /**
- * A real kube-apiserver on the etcd of the drill. Its own reconciler lists its address. It refuses every request
- * without the token that the drill creates for it.
+ * A real kube-apiserver on the etcd of the drill. Its own reconciler lists its address. The server refuses every
+ * request without the drill's token.
  */
 export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveMember {
   readonly kind = 'kube-apiserver'
@@ -74,8 +73,8 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
   }
 
   /**
-   * Prepares a server that does not run yet: its credentials and its proxies. Rejects with a {@link DrillError} if the
-   * drill has no etcd or no kube-apiserver binary.
+   * Prepares the credentials and the proxies, but starts no process. Rejects with a {@link DrillError} if the drill has
+   * no etcd or no kube-apiserver binary.
    */
   static async open(around: LiveSurroundings, plan: MasterPlan): Promise<LiveKubeApiserver> {
     if (around.etcdPaths.length === 0) throw new DrillError(`${plan.name}: a kube-apiserver needs --etcd-servers`)
@@ -105,7 +104,7 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
     })
   }
 
-  /** Applies actions on either part to the one process, because there is no sidecar beside it. */
+  /** Applies actions on either part to the one process, because a kube-apiserver has no sidecar. */
   async perform(primitive: MemberPrimitive): Promise<void> {
     switch (primitive.type) {
       case 'start':
@@ -133,7 +132,7 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
         return this.#stopStore('own-etcd', primitive.state !== 'ok')
       case 'reset-connections':
         return this.#parts.store.reset()
-      // These need a sidecar or its proxies, which a kube-apiserver does not have.
+      // A kube-apiserver has no sidecar to which these actions could apply.
       case 'terminate-earlier':
       case 'fault':
       case 'no-fault':
@@ -208,12 +207,12 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
     this.#parts.clients.setCut(cut)
   }
 
-  /** Cuts the server off from etcd until the last such fault is undone. */
+  /** The cut lasts until the last such fault is undone. */
   #cutFromStore(fault: string, cut: boolean): void {
     this.#parts.store.setCut(isAnyLeft(this.#storeCuts, fault, cut))
   }
 
-  /** Lets etcd refuse connections, as if it had been killed, until the last such fault is undone. */
+  /** etcd refuses connections until the last such fault is undone. */
   #stopStore(fault: string, stopped: boolean): Promise<void> {
     return this.#parts.store.setAway(isAnyLeft(this.#storeStops, fault, stopped))
   }
@@ -233,8 +232,7 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
       `--service-account-key-file=${file('sa.pub')}`,
       `--service-account-signing-key-file=${file('sa.key')}`,
       `--token-auth-file=${file('tokens.csv')}`,
-      // The server gives access to a store that is not ours, so it denies everybody except the drill, which is in
-      // system:masters.
+      // The store is not ours, so the server denies everybody except the drill, whose group is system:masters.
       '--authorization-mode=AlwaysDeny',
       '--disable-admission-plugins=ServiceAccount',
       '--profiling=false',
@@ -247,13 +245,12 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
     void this.#probe(life)
   }
 
-  /** Probes the server as long as it runs. */
   async #probe(life: ServerLife): Promise<void> {
     const server = new URL(`https://127.0.0.1:${this.#parts.port}`)
     let transport: HttpTransport | undefined
     while (!life.child.ended) {
       try {
-        // The server creates its certificate itself, some time after its start.
+        // The server creates its certificate some time after its start.
         const ca = await readFile(join(this.#parts.directory, 'certificates', 'apiserver.crt'), 'utf8')
         transport ??= new HttpTransport({ server, tls: { ca }, timeoutMs: 3_000 })
         const headers = { authorization: `Bearer ${this.#parts.token}` }
@@ -280,7 +277,7 @@ async function freePort(): Promise<number> {
   return port
 }
 
-/** Adds a fault to those of one kind, or removes it. Returns whether any is left. */
+/** Adds a fault to `faults`, or removes it. Returns whether any fault is left. */
 function isAnyLeft(faults: Set<string>, fault: string, isOn: boolean): boolean {
   if (isOn) faults.add(fault)
   else faults.delete(fault)

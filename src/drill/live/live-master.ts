@@ -25,7 +25,7 @@ import {
   writeKubeconfigCopy,
 } from './sidecar.ts'
 
-/** One master of real processes: our sidecar, and the proxies in front of its API server. */
+/** Our sidecar, and the proxies in front of its API server. */
 export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember {
   readonly kind = 'apiserver-bootstrap'
   readonly storeFull = false
@@ -59,7 +59,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
     this.#lives = parts.lives
   }
 
-  /** Prepares a master. None of its processes runs yet. */
+  /** Prepares a master, but starts no process. */
   static async open(
     around: LiveSurroundings,
     fleet: FleetPlan,
@@ -102,7 +102,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
       case 'fault':
         return this.#front.apply(primitive.rule)
       case 'no-fault':
-        // If the rule made the credentials expire, the sidecar's kubeconfig gets new ones.
+        // After the rule `expired`, the sidecar's kubeconfig needs new credentials.
         if (this.#front.lift(primitive.rule)) await this.#writeKubeconfig()
         return
       case 'own-etcd':
@@ -117,7 +117,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
       case 'configure':
         this.#settings = { ...this.#settings, ...primitive.settings }
         return
-      // Refused before the drill begins: processes of one host share its clock.
+      // Refused before the drill begins, because all processes of a host share its clock.
       case 'clock-skew':
         return
       default:
@@ -242,7 +242,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
     }
   }
 
-  /** Signals go to all processes of the sidecar: there are several while lives overlap. */
+  /** Signals go to all processes of the sidecar, because lives may overlap. */
   async #actOnSidecar(action: ProcessAction): Promise<void> {
     switch (action) {
       case 'start':
@@ -261,7 +261,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
     else this.#front.setCut(path === 'server-store' ? 'store' : path, type === 'cut')
   }
 
-  /** Writes the kubeconfig of the sidecar, with its API server and credentials. Resolves with the file's name. */
+  /** Resolves with the file's name. */
   async #writeKubeconfig(): Promise<string> {
     const { cluster, directory } = this.#around
     const file = join(directory, `${this.name}.kubeconfig`)

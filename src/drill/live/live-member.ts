@@ -5,26 +5,23 @@ import type { ChildOptions, ProcessLife, Watchdog } from './child.ts'
 import type { Cluster, LiveOptions } from './cluster.ts'
 import type { EtcdProxyTarget } from './etcd-proxies.ts'
 
-/** An action on one member. */
 export type MemberPrimitive = Extract<Primitive, { readonly master: string }>
 
 type OfProcess = Extract<MemberPrimitive, { readonly part: unknown }>
 
-/** An action on one process of a member: a start, or a signal. */
+/** A start, or a signal, of one process of a member. */
 export type ProcessAction = OfProcess['type']
 
-/** One member of a fleet of real processes, and the actions on it. */
 export interface LiveMember extends MemberState {
-  /** Every address that leads clients to it. */
+  /** Every address that leads clients to the member. */
   readonly addresses: readonly string[]
-  /** The port on 127.0.0.1 to which its clients connect. */
+  /** The port on 127.0.0.1 to which clients connect. */
   readonly clientPort: number
   readonly clientTls: boolean
-  /** Performs an action. An action that does not apply to this kind of member changes nothing. */
+  /** An action that does not apply to this kind of member changes nothing. */
   perform(primitive: MemberPrimitive): Promise<void>
   /** Makes the member's proxies to etcd refuse connections, or accept them again. */
   setStoreAway(away: boolean): Promise<void>
-  /** Ends every process and proxy. */
   close(): Promise<void>
 }
 
@@ -68,7 +65,6 @@ export abstract class LivingMember<Life extends ProcessLife> {
   }
 }
 
-/** The environment in which members are started. */
 export interface LiveSurroundings {
   readonly cluster: Cluster
   readonly options: LiveOptions
@@ -89,8 +85,8 @@ export function childOptions({ directory, watchdog }: LiveSurroundings, name: st
 }
 
 /**
- * The flags for etcd except `--etcd-servers`, by the names that `run` and kube-apiserver share. The files of
- * certificates are left out if no path uses TLS, because with them kube-apiserver would speak TLS to a Unix socket.
+ * The flags for etcd except `--etcd-servers`. `run` and kube-apiserver have the same flags. The files of certificates
+ * are left out if no path uses TLS, because with these files kube-apiserver would speak TLS to a Unix socket.
  */
 export function etcdFlags({ options, etcdPaths }: LiveSurroundings): readonly string[] {
   const { etcdPrefix, etcdFiles } = options

@@ -15,7 +15,7 @@ import { etcdPaths, socketFault } from './etcd-proxies.ts'
 import { FoundState, whenUnoccupied, writeRecoveryFile } from './found-state.ts'
 import { type LiveSurroundings, LOG_ENDING } from './live-member.ts'
 
-/** The path of the kube-apiserver that `npm run peers` builds in the clone of `program`; undefined if there is none. */
+/** The kube-apiserver that `npm run peers` has built in the clone of `program`; undefined if there is none. */
 export function builtKubeApiserver(program: readonly string[]): string | undefined {
   const file = join(dirname(program.at(-1) ?? ''), '..', 'test', 'peers', 'bin', 'kube-apiserver')
   return existsSync(file) ? file : undefined
@@ -73,8 +73,9 @@ export class ClusterStage {
   }
 
   /**
-   * Restores the cluster. All processes must have ended. `addresses`: the latest ones of all masters, which may have
-   * left leases. Rejects with a {@link DrillError} that names a file with the objects, if they cannot be restored.
+   * Restores the cluster. All processes must have ended. `addresses`: the latest addresses of all masters, which may
+   * have left leases. If the objects cannot be restored, rejects with a {@link DrillError} that names a file with the
+   * objects.
    */
   async close(addresses: readonly string[]): Promise<void> {
     try {
@@ -123,19 +124,18 @@ export class ClusterStage {
   async #tryToPutBack(found: FoundState, addresses: readonly string[]): Promise<void> {
     const signal = AbortSignal.timeout(TRY_MS)
     for (const lease of await this.#cluster.leases.inspect(signal)) {
-      // A master may have left a lease at the address that it had before `roll-config`: a documentation address too.
+      // `addresses` lacks the addresses from before `roll-config`, but these are documentation addresses.
       const isDrilled =
         lease.address !== undefined && (isDocumentation(lease.address) || addresses.includes(lease.address))
       if (isDrilled) await this.#cluster.leases.evict(lease, signal)
     }
     await found.putBack(this.#cluster.api, signal)
-    // The sidecars created the ServiceCIDR if there was none. Namespaces stay, because API servers do not delete system
-    // ones.
+    // The sidecars have created a missing ServiceCIDR. System namespaces stay, because no API server deletes them.
     if (this.#hadRange) return
     await ifFound(this.#cluster.api.delete(serviceCidrs, { name: 'kubernetes' }, { signal }))
   }
 
-  /** The range of Services in the cluster's own ServiceCIDR; undefined if there is none. */
+  /** The range of the ServiceCIDR `kubernetes`; undefined if there is none. */
   async #serviceRange(signal: AbortSignal): Promise<string | undefined> {
     const found = await ifFound(this.#cluster.api.get(serviceCidrs, { name: 'kubernetes' }, { signal }))
     return found?.spec?.cidrs?.join()

@@ -16,21 +16,21 @@ import { LiveMaster } from './live-master.ts'
 import type { LiveMember, LiveSurroundings } from './live-member.ts'
 import { ClusterStage } from './live-stage.ts'
 
-/** The time between two measurements of how late the host's timers are, in milliseconds. */
+/** The interval between measurements of the lateness of the host's timers, in milliseconds. */
 const LATENESS_PERIOD_MS = 100
-/** How long a drill waits for its first kube-apiserver to be ready before it continues, in milliseconds. */
+/** How long a drill waits until its first kube-apiserver is ready, in milliseconds. Then the drill continues. */
 const FIRST_LIMIT_MS = 60_000
 /** How long after damage the next version of the object counts as damaged, in milliseconds. */
 const DELIVERY_MS = 1_000
 
 /**
  * A fleet of real processes on the API server of a kubeconfig: sidecars of this program, each with its own proxies
- * before the API server, and kube-apiservers. The fleet changes `default/kubernetes`, and restores it when it is
- * closed. Its processes do not outlive this process, however this process ends. The seed decides the choices of
- * clients, and how late API servers recover from a datastore outage.
+ * before the API server, and kube-apiservers. The target changes `default/kubernetes`, and restores it in `close`. No
+ * process of the fleet outlives this process, however this process ends. The seed decides the choices of clients, and
+ * how late API servers recover from a datastore outage.
  *
- * Connects to nothing before `open`. Rejects with a KubeConfigError, an EtcdEndpointError, or a {@link DrillError} of
- * one line. `open` also rejects with a DrillError, before it changes anything, if others manage `default/kubernetes`.
+ * Connects to nothing before `open`. Rejects with a KubeConfigError, an EtcdEndpointError or a {@link DrillError}.
+ * `open` rejects with a DrillError, before it changes anything, if others manage `default/kubernetes`.
  */
 export async function openLiveTarget(scenario: Scenario, seed: number, options: LiveOptions): Promise<DrillTarget> {
   const [fault] = liveFaults(scenario)
@@ -42,8 +42,8 @@ export async function openLiveTarget(scenario: Scenario, seed: number, options: 
 }
 
 /**
- * A fleet of real processes on a real API server. Proxies imitate a datastore outage: connections to etcd are refused,
- * and requests to the API servers hang. etcd itself keeps running, so the drill renews its leases.
+ * In a datastore outage, proxies refuse connections to etcd, and let requests to the API servers hang. etcd itself
+ * keeps running, so {@link StandingLeases} keeps the leases in etcd alive.
  */
 class LiveTarget implements DrillTarget {
   readonly kind = 'live'
@@ -51,7 +51,6 @@ class LiveTarget implements DrillTarget {
   readonly retired = new Set<string>()
   readonly #scenario: Scenario
   readonly #random: Random
-  /** The effect of a datastore outage on the API servers of the fleet. */
   readonly #datastore: Datastore
   readonly #stage: ClusterStage
   readonly #members: LiveMember[] = []
@@ -64,7 +63,7 @@ class LiveTarget implements DrillTarget {
   #observer: TargetObserver | undefined
   #latenessMs = 0
   #endLateness: Cancel = () => {}
-  /** Whether a kube-apiserver has been started. */
+  /** Whether the first kube-apiserver has been started. */
   #bootstrapped = false
   #closing: Promise<void> | undefined
 
@@ -80,7 +79,6 @@ class LiveTarget implements DrillTarget {
   }
 
   get leasesCannotExpire(): boolean {
-    // The etcd keeps running, but its leases are prevented from expiring.
     return (
       this.#datastore.state === 'away' ||
       (this.#scenario.fleet.leaseStore === 'kubernetes' &&
@@ -161,7 +159,7 @@ class LiveTarget implements DrillTarget {
   async #close(): Promise<void> {
     this.#endLateness()
     this.#end.abort(new Error('the drill is over'))
-    // Waits for running actions: otherwise a process that is just being started would be left behind.
+    // Waits for running actions. Otherwise a process that is just being started would be left behind.
     await Promise.allSettled(this.#underWay)
     try {
       await Promise.all([...this.#members.map((member) => member.close()), ...this.#background])
@@ -179,7 +177,7 @@ class LiveTarget implements DrillTarget {
         )
   }
 
-  /** Writes the list if nothing else maintains it: with the reconciler `none` and without kube-apiservers. */
+  /** Writes the list if neither a reconciler nor a kube-apiserver maintains it. */
   async #listByHand(signal: AbortSignal): Promise<void> {
     const { reconciler, masters } = this.#scenario.fleet
     if (reconciler !== 'none' || masters.some(({ kind }) => kind === 'kube-apiserver') || this.#around === undefined)
@@ -187,10 +185,7 @@ class LiveTarget implements DrillTarget {
     await writeStaticList(this.#around.cluster.api, firstAddresses(masters), { securePort: 6443, signal })
   }
 
-  /**
-   * Waits until the first kube-apiserver is ready. If its store is empty, several kube-apiservers that initialize the
-   * store at the same time may fail for good.
-   */
+  /** Waits for the first kube-apiserver: several of them that initialize an empty store at once may fail for good. */
   async #bootstrapBy(member: LiveMember, signal: AbortSignal): Promise<void> {
     if (this.#bootstrapped || member.kind !== 'kube-apiserver') return
     this.#bootstrapped = true

@@ -6,38 +6,32 @@ import type { RequestFaults } from '../request-faults.ts'
 import { answer, isPath } from './fault-proxy.ts'
 import { listenAnywhere } from './tcp-proxy.ts'
 
-/** The answer of the real API server to /readyz: its status and its text. */
+/** Asks the real API server for /readyz. */
 export type RealReadyz = () => Promise<{ readonly status: number; readonly text: string }>
 
-/**
- * How long the two checks of etcd take if it does not answer, in milliseconds: two seconds each, one after the other.
- */
+/** How long the two checks of etcd take together if etcd does not answer, in milliseconds. */
 const ETCD_CHECKS_MS = 4_000
 
-/** The configured answer of one master's own /readyz. */
 export type ReadyzAnswer = 'ready' | 'unready' | 'hangs' | 'etcd-fails'
 
 interface ResponderOptions {
   readonly real: RealReadyz
-  /**
-   * Called for each answer to /readyz, except those of request faults, with the life of the sidecar that gets the
-   * answer.
-   */
+  /** Called for each answer to /readyz, except answers of request faults, with the life of the sidecar that gets it. */
   readonly onAnswer: (life: number, ready: boolean) => void
   /** The faults of the sidecar's requests. */
   readonly faults: RequestFaults
 }
 
 /**
- * The readiness endpoint of one master's API server. It passes on the answer of the real API server, unless it is
- * configured to answer otherwise. Each life of the sidecar uses a path of its own, `/LIFE/readyz`, so that answers can
- * be attributed. Its `/LIFE/livez` is ok unless the configured answer hangs.
+ * The readiness endpoint of one master's API server. It passes on the answer of the real API server, unless `answer`,
+ * `store` or a request fault decides otherwise. Each life of the sidecar has its own path, `/LIFE/readyz`, so that each
+ * answer belongs to one life. `/LIFE/livez` is ok unless `answer` hangs.
  */
 export class ReadyzResponder {
   readonly port: number
   /**
-   * Whether the server reaches its datastore. If it does not, the checks of etcd fail, at once or after their timeout,
-   * unless the configured answer is `unready` or hangs.
+   * Whether the server reaches its datastore. If not, the checks of etcd fail at once or after their timeout. The
+   * answers `unready` and `hangs` have priority.
    */
   store: StoreState = 'ok'
   #answer: ReadyzAnswer = 'ready'
@@ -62,7 +56,6 @@ export class ReadyzResponder {
     return this.#answer
   }
 
-  /** The number of requests that hang. */
   get waiting(): number {
     return this.#hanging.size
   }

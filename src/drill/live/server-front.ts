@@ -10,8 +10,8 @@ import type { SidecarAccess } from './sidecar.ts'
 import { TcpProxy } from './tcp-proxy.ts'
 
 /**
- * The fault of all requests but probes while the server's etcd fails. Rules are compared by their content. `requests`
- * is more than any step may have, so no step lifts this rule.
+ * The fault of all requests but probes while the server's etcd fails. No step lifts this rule, because rules are equal
+ * if their content is, and no step may have this number of `requests`.
  */
 const storeFails: RequestRule = {
   fault: { type: 'status', status: 500 },
@@ -26,15 +26,14 @@ interface FrontParts {
   readonly readyz: ReadyzResponder
   /** The proxy that applies faults to single requests of the sidecar. */
   readonly requests: FaultProxy
-  /** The faults of the sidecar's requests. */
   readonly faults: RequestFaults
   /** The authority of the proxy's certificate, as PEM. */
   readonly authority: string
 }
 
 /**
- * One master's API server: the real one behind this master's own proxies, so that it can be killed, frozen and cut off
- * without affecting other masters. There is a proxy each for the sidecar, for the sidecar's probes, and for clients.
+ * One master's API server: the real server behind this master's own proxies. So one master's server can be killed,
+ * frozen and cut off without an effect on other masters. The sidecar, its probes and clients have a proxy each.
  */
 export class ServerFront {
   up = false
@@ -47,7 +46,6 @@ export class ServerFront {
   readonly #parts: FrontParts
   readonly #sentCredentials: Cluster['sentCredentials']
   #token: string | undefined
-  /** Whether this server reaches its datastore. */
   readonly store: ServerStore
 
   private constructor(
@@ -60,13 +58,13 @@ export class ServerFront {
     this.#sentCredentials = sentCredentials
     this.#token = token
     this.store = new ServerStore(datastore, () => this.#followStore())
-    // A datastore outage may have begun before.
+    // A datastore outage may already have begun.
     this.#followStore()
   }
 
   /**
-   * Opens a server that refuses connections until it is started. `onAnswer` is called for each answer of its /readyz,
-   * with the life of the sidecar that gets it; `onRequest` is called with each request of the sidecar.
+   * Opens a server that refuses connections until {@link start}. `onAnswer` is called for each answer of /readyz, with
+   * the life of the sidecar that gets the answer. `onRequest` is called with each request of the sidecar.
    */
   static async open(
     cluster: Cluster,
@@ -82,7 +80,7 @@ export class ServerFront {
     const { proxied: server, sentCredentials } = cluster
     const faults = new RequestFaults()
     const readyz = await ReadyzResponder.open({ real: cluster.readyz, onAnswer, faults })
-    // Always with TLS, because tokens pass here: they must not reach a process that takes the port after the drill.
+    // TLS protects the tokens of the sidecar against a process that takes the port after the drill.
     const tls = selfSignedCertificate(['127.0.0.1'])
     const token = sentCredentials && newToken()
     const credential = token === undefined ? undefined : { token, ...sentCredentials }
@@ -99,17 +97,16 @@ export class ServerFront {
     return this.#parts.faults
   }
 
-  /** How the sidecar connects to this server at present. */
+  /** How the sidecar connects to this server. The token changes at the end of `expired`. */
   get access(): SidecarAccess {
     return { port: this.#parts.api.port, authority: this.#parts.authority, token: this.#token }
   }
 
-  /** Applies a fault to the sidecar's requests, from now on. */
   apply(rule: RequestRule): void {
     this.#parts.requests.apply(rule)
   }
 
-  /** Ends a fault. Returns whether the sidecar's credentials have changed, as they do at the end of `expired`. */
+  /** Ends a fault. Returns whether the sidecar's credentials have changed. */
   lift(rule: RequestRule): boolean {
     const stood = this.faults.remove(rule)
     if (!stood || rule.fault.type !== 'expired' || this.#sentCredentials === undefined) return false
@@ -159,7 +156,6 @@ export class ServerFront {
     await Promise.all(this.#all.map((proxy) => proxy.accept()))
   }
 
-  /** Resets all connections and refuses new ones, as if the server's process had ended. */
   async kill(): Promise<void> {
     if (this.up) this.resets++
     this.up = false
@@ -172,10 +168,7 @@ export class ServerFront {
     for (const proxy of this.#all) this.frozen ? proxy.hold('frozen') : proxy.release('frozen')
   }
 
-  /**
-   * Cuts the server off, or connects it again. `api`: from the sidecar; `store`: from its datastore; `clients`: from
-   * its clients.
-   */
+  /** Cuts the server off from its sidecar (`api`), its datastore or its clients, or connects it again. */
   setCut(way: 'api' | 'store' | 'clients', cut: boolean): void {
     if (way === 'store') this.store.cut = cut
     else if (way === 'clients') {

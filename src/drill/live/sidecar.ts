@@ -4,12 +4,11 @@ import type { Access } from '../../kube/kube-config-access.ts'
 import type { FleetPlan, MasterSettings } from '../scenario/scenario.ts'
 import { type Child, ProcessLife } from './child.ts'
 
-/** One life of a master's sidecar. */
 export class SidecarLife extends ProcessLife {
-  /** Which life of the master's sidecar this is, from 1 on. */
+  /** The number of this life, from 1 on. */
   readonly number: number
   readonly settings: SidecarSettings
-  /** Whether it has received an answer to a probe. From then on it counts as running. */
+  /** Whether the sidecar has received an answer to a probe. Before the first answer it does not count as running. */
   awake = false
 
   constructor(child: Child, number: number, settings: SidecarSettings) {
@@ -24,8 +23,8 @@ export class SidecarLife extends ProcessLife {
 }
 
 /**
- * The life whose state counts as the master's. While two lives overlap, this is the earlier one, until the later one is
- * {@link SidecarLife.awake} or has ended.
+ * The life whose state counts as the state of the master. While two lives overlap, the earlier life counts until the
+ * later life is {@link SidecarLife.awake} or has ended.
  */
 export function lifeThatCounts(
   life: SidecarLife | undefined,
@@ -35,13 +34,11 @@ export function lifeThatCounts(
   return waits && before?.running === true ? before : life
 }
 
-/** The settings of one life of a sidecar. */
 export interface SidecarSettings extends Required<MasterSettings> {
   readonly apiserverCount: number
   readonly leaseStore: FleetPlan['leaseStore']
 }
 
-/** The environment of a sidecar. */
 interface SidecarSurroundings {
   readonly kubeconfig: string
   readonly host: string
@@ -51,7 +48,6 @@ interface SidecarSurroundings {
   readonly etcd: { readonly servers: readonly string[]; readonly flags: readonly string[] } | undefined
 }
 
-/** A master's settings: its own, and the fleet's for everything else. */
 export function settingsOf(fleet: FleetPlan, addresses: readonly string[], own: MasterSettings): SidecarSettings {
   return { ...fleet, securePort: 6443, addresses, ...own }
 }
@@ -85,15 +81,15 @@ export function sidecarFlags(settings: SidecarSettings, around: SidecarSurroundi
 export interface SidecarAccess {
   /** The port on 127.0.0.1. */
   readonly port: number
-  /** The authority of the certificate of the server at this port, as PEM. */
+  /** The authority of the server's certificate, as PEM. */
   readonly authority: string
-  /** The sidecar's token for this server; undefined if it uses the credentials of the kubeconfig. */
+  /** Undefined if the sidecar uses the credentials of the kubeconfig. */
   readonly token: string | undefined
 }
 
 /**
- * A kubeconfig for a sidecar whose API server is a proxy of the drill. Its credentials are the proxy's token or,
- * without one, those of `access` except client certificates, which do not pass through a proxy.
+ * A kubeconfig for a sidecar whose API server is a proxy of the drill. Without a token of the proxy, the kubeconfig has
+ * the credentials of `access` except client certificates, which do not pass through a proxy.
  */
 function kubeconfigCopy(access: Access, way: SidecarAccess): object {
   const user = way.token === undefined ? userOf(access) : { ...impersonation(access), token: way.token }
@@ -110,8 +106,8 @@ function kubeconfigCopy(access: Access, way: SidecarAccess): object {
 }
 
 /**
- * Writes a {@link kubeconfigCopy} that only this user can read, because it may contain credentials. A concurrent reader
- * finds the previous file or the new one, never a part of one.
+ * Writes a {@link kubeconfigCopy}. Only this user can read the file, because it may contain credentials. A concurrent
+ * reader finds the whole previous file or the whole new file.
  */
 export async function writeKubeconfigCopy(file: string, access: Access, way: SidecarAccess): Promise<void> {
   // JSON is YAML.

@@ -4,7 +4,6 @@ import { connect, createServer, type Server, type Socket } from 'node:net'
 import type { Cancel, Clock } from '../../runtime/clock.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
 
-/** The real address of a proxied server. */
 export type TcpTarget = { readonly host: string; readonly port: number } | { readonly path: string }
 
 interface Connection {
@@ -13,12 +12,12 @@ interface Connection {
   readonly flows: readonly TcpFlow[]
 }
 
-/** Why nothing passes: the server is frozen, or the network loses all packets. */
+/** Why no traffic passes: the server is frozen, or the network loses all packets. */
 type Hold = 'frozen' | 'cut'
 
 /**
- * A proxy between a process and its server, on a port of 127.0.0.1 or a Unix socket, that imitates crashes and network
- * faults. It does not inspect the bytes, so TLS passes. Until {@link accept} it refuses connections.
+ * A proxy before a server, on a port of 127.0.0.1 or a Unix socket. It imitates crashes and network faults. It does not
+ * inspect the bytes, so TLS passes. Before {@link accept} it refuses connections.
  */
 export class TcpProxy {
   /** A port, or the path of a socket. */
@@ -63,7 +62,7 @@ export class TcpProxy {
     if (!this.#server.listening) await listenOn(this.#server, this.#place)
   }
 
-  /** Resets every connection and refuses new ones, as the kernel does for an ended server. */
+  /** Resets every connection, and refuses new connections, as the kernel does for an ended server. */
   async refuse(): Promise<void> {
     if (!this.#server.listening) return
     const closed = once(this.#server, 'close')
@@ -73,8 +72,8 @@ export class TcpProxy {
   }
 
   /**
-   * Stops all traffic until {@link release}. While there is any hold, the kernel accepts connections and data, but
-   * nothing is answered. Waiting data are delivered when the last hold ends.
+   * Stops all traffic until {@link release}. Meanwhile the kernel accepts connections and data, but no request is
+   * answered. Waiting data are delivered when the last hold ends.
    */
   hold(reason: Hold): void {
     this.#holds.add(reason)
@@ -85,7 +84,7 @@ export class TcpProxy {
     if (this.#holds.delete(reason)) this.#applyHolds()
   }
 
-  /** Black-holes all traffic, or lets it pass again and resets open connections. */
+  /** Black-holes all traffic; or lets traffic pass again, and resets open connections. */
   setCut(cut: boolean): void {
     if (cut) this.hold('cut')
     else {
@@ -94,12 +93,11 @@ export class TcpProxy {
     }
   }
 
-  /** Delays everything by this much from now on, in each direction. */
+  /** Delays all data by `delayMs` in each direction, from now on. */
   delay(delayMs: number): void {
     this.#delayMs = delayMs
   }
 
-  /** Resets every connection that is open. */
   reset(): void {
     for (const { client, upstream } of this.#connections) {
       resetSocket(client)
@@ -127,7 +125,7 @@ export class TcpProxy {
       for (const flow of flows) flow.close()
       upstream.destroy()
     })
-    // Only failures are passed on here: the flow passes on a regular end, after the data before it.
+    // A flow passes on a regular end after the data before it, so only failures are passed on here.
     upstream.on('close', (failed) => {
       if (failed) resetSocket(client)
     })
@@ -144,8 +142,8 @@ function newServer(): Server {
 }
 
 /**
- * Resets a connection, or destroys it if it cannot be reset. If this side has already ended it, a reset would make
- * Node lose the handle and never exit. A Unix socket, which has no remote address, cannot be reset.
+ * Resets a connection, or destroys a connection that cannot be reset. If this side has already ended the connection, a
+ * reset would make Node lose the handle and never exit. A Unix socket has no remote address and cannot be reset.
  */
 function resetSocket(socket: Socket): void {
   if (socket.writableEnded || socket.remoteAddress === undefined) socket.destroy()
@@ -159,7 +157,7 @@ interface Parcel {
   readonly chunk: Buffer | undefined
 }
 
-/** One direction of a proxied connection: passes data on in order, late or held back for a while. */
+/** Passes on the data of one direction of a connection in order, with delays and holds. */
 class TcpFlow {
   readonly #from: Socket
   readonly #to: Socket
@@ -181,10 +179,7 @@ class TcpFlow {
     })
   }
 
-  /**
-   * Stops this direction, or resumes it. While it is stopped, nothing is read and nothing arrives; data under way
-   * arrive afterwards.
-   */
+  /** Stops this direction, or resumes it. Data under way arrive after the hold. */
   hold(held: boolean): void {
     this.#held = held
     if (held) this.#from.pause()
@@ -222,8 +217,8 @@ class TcpFlow {
   }
 }
 
-// Below the kernel's range of ports for outgoing connections, so that no outgoing connection takes a proxy's port while
-// the proxy refuses connections.
+// These ports are below the kernel's range for outgoing connections. Otherwise an outgoing connection could take the
+// port of a proxy that refuses connections.
 const FIRST_PORT = 20_000
 const PORTS = 10_000
 const TRIES = 100
@@ -241,7 +236,6 @@ export async function listenAnywhere(server: Server): Promise<number> {
   }
 }
 
-/** Makes a server listen on a port of 127.0.0.1, or on a Unix socket. Rejects with the reason when it cannot. */
 async function listenOn(server: Server, place: number | string): Promise<void> {
   if (typeof place === 'number') server.listen(place, '127.0.0.1')
   else server.listen(place)

@@ -3,33 +3,32 @@ import { successorName } from '../scenario/names.ts'
 import type { MasterPlan } from '../scenario/scenario.ts'
 
 /**
- * Tracks when each master of a fleet exists, and until when a fault affects its processes. Two faults of one process at
- * the same time would have no meaning.
+ * Tracks when each master of a fleet exists, and until when a fault affects its processes, so that no process has two
+ * faults at the same time.
  */
 export class AvailableMasters {
   readonly #busyUntilMs = new Map<string, number>()
   readonly #masters: { readonly name: string; readonly kind: MasterPlan['kind']; readonly fromMs: number }[]
   readonly #replacements = new Set<string>()
-  /** Whether a fault adds and removes masters. One such fault in a scenario is enough. */
+  /** Whether a fault already adds and removes masters. One such fault in a scenario is enough. */
   scaled = false
 
   constructor(masters: readonly MasterPlan[]) {
     this.#masters = masters.map(({ name, kind }) => ({ name, kind, fromMs: 0 }))
   }
 
-  /** How many masters have been replaced. */
   get replaced(): number {
     return this.#replacements.size
   }
 
-  /** The masters of this kind, or of both kinds, that exist at `atMs`. */
+  /** The masters that exist at `atMs`. Without `kind`, of both kinds. */
   names(atMs: number, kind?: MasterPlan['kind']): readonly string[] {
     return this.#masters
       .filter((one) => one.fromMs <= atMs && (kind === undefined || one.kind === kind))
       .map(({ name }) => name)
   }
 
-  /** The masters of this kind, or of both kinds, whose processes have no fault at `atMs`. */
+  /** The masters whose processes have no fault at `atMs`. Without `kind`, of both kinds. */
   free(atMs: number, kind?: MasterPlan['kind']): readonly string[] {
     return this.#masters
       .filter((one) => (kind === undefined || one.kind === kind) && (this.#busyUntilMs.get(one.name) ?? 0) <= atMs)
@@ -41,7 +40,7 @@ export class AvailableMasters {
     for (const name of names) this.#busyUntilMs.set(name, Math.max(untilMs, this.#busyUntilMs.get(name) ?? 0))
   }
 
-  /** Replaces a master by another one, whose processes run from `fromMs` on. */
+  /** Replaces a master by its successor, whose processes run from `fromMs` on. */
   replace(name: string, fromMs: number): void {
     const index = this.#masters.findIndex((one) => one.name === name)
     const before = this.#masters[index]
@@ -56,7 +55,6 @@ export class AvailableMasters {
   }
 }
 
-/** Random values in the forms that scenarios need. */
 export class Draw {
   readonly #random: Random
 
@@ -68,7 +66,7 @@ export class Draw {
     return this.#random.next() < probability
   }
 
-  /** A time from `fromMs` to at most `toMs`, in milliseconds, in steps of 100 ms. */
+  /** A time from `fromMs` to at most `toMs`, in steps of 100 ms. */
   ms(fromMs: number, toMs: number): number {
     return fromMs + 100 * randomInteger(this.#random, Math.floor((toMs - fromMs) / 100) + 1)
   }
@@ -78,7 +76,7 @@ export class Draw {
     return from + randomInteger(this.#random, to - from + 1)
   }
 
-  /** A whole number between minus `limit` and `limit`. */
+  /** A whole number from minus `limit` to `limit`. */
   around(limit: number): number {
     return randomInteger(this.#random, 2 * limit + 1) - limit
   }

@@ -2,12 +2,11 @@ import { stepEndMs } from '../scenario/duration.ts'
 import { type Action, type DamageName, damages, type FleetPlan, type Step } from '../scenario/scenario.ts'
 import type { AvailableMasters, Draw } from './available-masters.ts'
 
-/** The inputs from which a random fault is made. */
 export interface FaultContext {
   readonly draw: Draw
   readonly fleet: FleetPlan
   readonly available: AvailableMasters
-  /** All faults end by then. */
+  /** All faults end by this time. */
   readonly untilMs: number
 }
 
@@ -18,7 +17,7 @@ type RequestsFail = Extract<Action, { readonly action: 'requests-fail' }>
 
 const OURS = 'apiserver-bootstrap'
 
-/** One random fault of a fleet, as one or more steps; empty if 20 draws give no possible fault. */
+/** Draws a fault, as one or more steps. Returns no step if 20 draws give no possible fault. */
 export function makeFault(context: FaultContext, atMs: number): readonly Step[] {
   for (let tries = 0; tries < 20; tries++) {
     const steps = context.draw.pick(faultsByWeight)(context, atMs)
@@ -27,7 +26,7 @@ export function makeFault(context: FaultContext, atMs: number): readonly Step[] 
   return []
 }
 
-/** How long a fault lasts, in milliseconds: long enough to have an effect. Undefined if too little time is left. */
+/** Draws how long a fault lasts, at least 500 ms. Undefined if less time is left. */
 function lasting({ draw, untilMs }: FaultContext, atMs: number, longestMs: number): number | undefined {
   const toMs = Math.min(longestMs, untilMs - atMs)
   if (toMs < 500) return undefined
@@ -35,7 +34,7 @@ function lasting({ draw, untilMs }: FaultContext, atMs: number, longestMs: numbe
   return draw.chance(0.5) ? draw.ms(500, Math.min(toMs, 8_000)) : draw.ms(500, toMs)
 }
 
-/** A fault of one master's processes. Their next fault begins at least 0.5 s after the end of this one. */
+/** A fault of one master's processes. The next fault of these processes begins at least 0.5 s after its end. */
 function ofProcess(longestMs: number, make: (context: FaultContext, master: string, forMs: number) => Action): Fault {
   return (context, atMs) => {
     const { draw, available } = context
@@ -62,7 +61,6 @@ function ofSome(
   }
 }
 
-/** A fault of all masters. */
 function ofAll(
   longestMs: number,
   make: (context: FaultContext, forMs: number, atMs: number) => Action | undefined,
@@ -113,7 +111,7 @@ const stopTogether: Fault = ({ draw, available, untilMs }, atMs) => {
   return [{ atMs, action: 'restart', masters, part: 'sidecar', signal: 'terminate', pauseMs }]
 }
 
-/** Starts the next process of a sidecar before the current one stops. */
+/** Starts the next process of a sidecar before the current process stops. */
 const overlap: Fault = ({ draw, available, untilMs }, atMs) => {
   const free = available.free(atMs, OURS)
   if (free.length === 0 || untilMs - atMs < 6_000) return undefined
@@ -124,7 +122,7 @@ const overlap: Fault = ({ draw, available, untilMs }, atMs) => {
   return [{ atMs, action: 'restart', masters, part: 'sidecar', signal: 'terminate', pauseMs, overlapMs }]
 }
 
-/** Restarts masters one after the other: some or all of those without a fault. */
+/** Restarts some or all of the masters without a fault, one after the other. */
 const roll =
   (make: (context: FaultContext, masters: readonly string[], pauseMs: number) => Action): Fault =>
   (context, atMs) => {
@@ -163,7 +161,7 @@ const replace: Fault = ({ draw, fleet, available, untilMs }, atMs) => {
   return [{ atMs, action: 'replace', masters: [master], pauseMs }]
 }
 
-/** Adds one or two masters, and removes them again later. */
+/** Adds one or two masters, and later returns to the former number. */
 const scale: Fault = ({ draw, fleet, available, untilMs }, atMs) => {
   const count = fleet.masters.length
   if (available.replaced > 0 || available.scaled || untilMs - atMs < 40_000) return undefined
@@ -189,10 +187,7 @@ const partitionAll = ofAll(40_000, ({ draw }, forMs) => {
   return { action: 'partition', masters: 'all', from: draw.pick(['store', 'store', 'api', 'all'] as const), forMs }
 })
 
-/**
- * Slows connections. The delays are limited, because with longer ones the four round trips of a renewal could outlast
- * the lease, which would rightly expire.
- */
+/** The delay is limited. Otherwise the four round trips of a renewal could outlast the lease, which would expire. */
 const slow = ofSome(30_000, (context, masters, forMs) => {
   const { leaseTtlMs, reconcileIntervalMs } = context.fleet
   const mostMs = Math.max(100, Math.min(500, (leaseTtlMs - reconcileIntervalMs) / 10))
@@ -217,7 +212,7 @@ const flapping: Fault = ({ draw, available, untilMs }, atMs) => {
   })
 }
 
-/** Which of a sidecar's requests fail. An empty filter means all of them. */
+/** An empty filter selects all requests. */
 const filters: readonly Pick<RequestsFail, 'only' | 'resource' | 'verb'>[] = [
   {},
   {},
@@ -231,7 +226,6 @@ const filters: readonly Pick<RequestsFail, 'only' | 'resource' | 'verb'>[] = [
   { resource: 'services', verb: 'get' },
 ]
 
-/** Faults of one sidecar's requests, while its API server serves all other clients. */
 const requestsFail: Fault = (context, atMs) => {
   const { draw, available } = context
   const forMs = lasting(context, atMs, 30_000)
@@ -272,7 +266,6 @@ function failure(draw: Draw): Pick<RequestsFail, 'how'> & Partial<RequestsFail> 
   }
 }
 
-/** The etcd member beside one API server is dead. */
 const ownEtcdDead: Fault = (context, atMs) => {
   const { draw, available } = context
   const forMs = lasting(context, atMs, 40_000)

@@ -10,15 +10,14 @@ import {
 import { AvailableMasters, Draw } from './available-masters.ts'
 import { type FaultContext, makeFault } from './random-faults.ts'
 
-/** The length of a random schedule, in milliseconds. */
 const DURATION_MS = 600_000
-/** The last part of a schedule, in milliseconds. It has no faults: the fleet recovers, and then is quiet. */
+/** The last part of a schedule, in milliseconds. It has no faults, so that the fleet recovers. */
 const QUIET_MS = 65_000
 
 /**
  * The scenario of a seed: a fleet of 3 to 7 masters, and ten minutes of steps. Each fault ends by itself, so any subset
- * of the steps is a scenario too. All faults end early enough for the fleet to recover before the end. The bound on
- * writes grows with the fleet, because each master writes when another comes or goes. Pure.
+ * of the steps is a scenario too. The bound on writes grows with the fleet, because each master writes when another
+ * master comes or goes. Pure.
  */
 export function randomScenario(seed: number): Scenario {
   const fleet = randomFleet(seededRandom(seed, 'random fleet'))
@@ -35,8 +34,9 @@ export function randomScenario(seed: number): Scenario {
 }
 
 /**
- * Draws the random parts of a scenario. `seed` decides the times of steps with a jitter. A `random` step is replaced by
- * steps that its own seed or else `seed` decides; their faults end with the `random` step. Pure.
+ * Draws the random parts of a scenario. `seed` decides the times of steps with a jitter. Drawn steps replace each
+ * `random` step. The seed of the `random` step, or else `seed`, decides the drawn steps. Their faults end when the
+ * `random` step ends. Pure.
  */
 export function drawSteps(scenario: Scenario, seed: number): Scenario {
   const steps = scenario.steps.flatMap((given, index): readonly Step[] => {
@@ -54,20 +54,17 @@ function withoutJitter({ jitterMs, ...step }: Step, random: Random): Step {
 
 const HOUR_MS = 3_600_000
 
-/**
- * TTL and interval of the leases, in milliseconds: from the shortest useful ones to the defaults. Short ones are drawn
- * rarely, because they are expensive to simulate.
- */
+/** Short times are drawn rarely, because they are expensive to simulate. */
 const leaseTimes = [
   { leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 },
   { leaseTtlMs: 6_000, reconcileIntervalMs: 4_000 },
   ...[1, 2].map(() => ({ leaseTtlMs: 10_000, reconcileIntervalMs: 5_000 })),
   ...[1, 2, 3, 4, 5, 6].map(() => ({ leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 })),
 ]
-/** The number of masters: usual numbers are drawn most often. */
+/** Usual sizes are drawn most often. */
 const sizes = [3, 3, 3, 3, 3, 4, 4, 5, 6, 7] as const
 
-/** Three to seven masters, sometimes two of them behind one address, sometimes kube-apiservers among them. */
+/** Sometimes two masters are behind one address, and sometimes one or two masters are kube-apiservers. */
 function randomFleet(random: Random): FleetPlan {
   const draw = new Draw(random)
   const leaseStore = draw.pick(['kubernetes', 'kubernetes', 'etcd', 'etcd', 'etcd', 'kine', 'kine', 'memory'] as const)
@@ -101,8 +98,8 @@ function randomFleet(random: Random): FleetPlan {
 }
 
 /**
- * The faults of a fleet between two moments, in the order of their times: waves, in which several faults may last at
- * the same time, and pauses, in which the fleet may recover. Each fault ends by `untilMs`. Pure.
+ * The faults of a fleet between two moments, in the order of their times. Several faults of a wave may last at the same
+ * time. In the pauses between waves the fleet may recover. Each fault ends by `untilMs`. Pure.
  */
 function randomSteps(
   random: Random,

@@ -3,7 +3,6 @@ import type { InvariantName } from '../../verify/invariants.ts'
 import type { FleetPlan } from '../scenario/scenario.ts'
 import type { Figures, VariantReport } from './report.ts'
 
-/** One invariant that a variant broke. */
 interface Broken {
   readonly invariant: string
   readonly first: Violation & { readonly seed: number }
@@ -11,7 +10,7 @@ interface Broken {
   readonly seeds: readonly number[]
 }
 
-/** The invariants that a variant broke, in the order of the runs and, in each run, of the first violations. */
+/** The invariants that a variant broke, in the order of their first violations. */
 export function brokenInvariants({ runs }: VariantReport): readonly Broken[] {
   const all = runs.flatMap(({ seed, violations }) => violations.map((violation) => ({ ...violation, seed })))
   return Object.entries(Object.groupBy(all, ({ invariant }) => invariant)).flatMap(([invariant, own = []]) => {
@@ -27,9 +26,7 @@ const neverAdded =
   ({ timeToAddAgain }: Figures): number =>
     timeToAddAgain.samples.filter(({ cause, tookMs }) => tookMs === undefined && wanted(cause)).length
 
-/**
- * The known failures of each reconciler, in the order of the report. A function of the figures counts each failure.
- */
+/** The known failures of each reconciler, in the order of the report. The function counts the failure. */
 const known: Readonly<Record<Reconciler, readonly (readonly [sentence: string, (figures: Figures) => number])[]>> = {
   lease: [],
   'master-count': [
@@ -62,14 +59,13 @@ const known: Readonly<Record<Reconciler, readonly (readonly [sentence: string, (
   ],
 }
 
-/** The known failures of a reconciler that occurred according to these figures. */
 export function knownFailures(reconciler: Reconciler, figures: Figures): VariantReport['knownFailures'] {
   return known[reconciler]
     .map(([sentence, countIn]) => ({ sentence, count: countIn(figures) }))
     .filter(({ count }) => count > 0)
 }
 
-/** Invariants that every reconciler must maintain. No known failure explains a violation of these. */
+/** The invariants that every reconciler must maintain, so that no known failure explains a violation. */
 const ofEveryReconciler: ReadonlySet<string> = new Set<InvariantName | 'drill-ends'>([
   'service-stays',
   'system-namespaces-exist',
@@ -78,9 +74,7 @@ const ofEveryReconciler: ReadonlySet<string> = new Set<InvariantName | 'drill-en
   'drill-ends',
 ])
 
-/**
- * Whether known failures explain every failed variant: each showed one, and broke none of {@link ofEveryReconciler}.
- */
+/** Whether every failed variant had a known failure, and broke no invariant of {@link ofEveryReconciler}. */
 export function failedAsKnown(variants: readonly VariantReport[]): boolean {
   return variants.every(({ held, knownFailures, runs }) => {
     const broken = runs.flatMap(({ violations }) => violations.map(({ invariant }) => invariant))

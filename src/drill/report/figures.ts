@@ -7,9 +7,9 @@ interface Run {
 }
 
 /**
- * The figures of one or more runs, computed from their histories from time 0 until just before `untilMs`. Sums, minima
+ * Computes the figures of one or more runs from their histories, from time 0 until just before `untilMs`. Sums, minima
  * and maxima are over all runs. `deadUntilMs`: how long a dead master may be listed, which is the longest TTL plus the
- * scenario's margin for a removal. If several events have the same time, only the state after the last of them counts.
+ * scenario's margin for a removal. If several events have the same time, only the state after the last event counts.
  * Pure.
  */
 export function computeFigures(runs: readonly Run[], { deadUntilMs }: { readonly deadUntilMs: number }): Figures {
@@ -48,7 +48,7 @@ function measure(
   const removals = new Waits(removal)
   const additions = new Waits(addition)
   let sinceMs = 0
-  /** Records that the present state lasted until `endMs`. */
+  /** Records that the state since `sinceMs` lasted until `endMs`. */
   const lasted = (endMs: number): void => {
     if (endMs <= sinceMs) return
     for (const waits of [detections, removals, additions]) waits.note(view, causes, sinceMs)
@@ -58,7 +58,7 @@ function measure(
   for (const event of events) {
     if (event.atMs >= untilMs) break
     if (event.type === 'connection' || event.type === 'served' || event.type === 'write') {
-      // There are many of these, and they change no state, so they skip the rest of the loop.
+      // These many events change no state, so they skip the rest of the loop.
       if (event.atMs >= 0) traffic.take(event, view)
       continue
     }
@@ -82,7 +82,6 @@ type ListingFigures = Pick<
   'flaps' | 'deadListedTooLong' | 'deadListedAtEnd' | 'emptyMs' | 'deadListedMs' | 'fewestListed'
 >
 
-/** Measures the listings of the EndpointSlice in one run. */
 class ListingMeter {
   readonly #flaps = new FlapMeter()
   readonly #deadUntilMs: number
@@ -144,11 +143,8 @@ class ListingMeter {
   }
 }
 
-/** An expected change of an address. */
 interface Expectation {
-  /** Whether the change is expected in this state. */
   readonly isDue: (view: ObservedFleet, address: string) => boolean
-  /** Whether the change has happened. */
   readonly isDone: (view: ObservedFleet, address: string) => boolean
   /** Whether a change that is still expected at the end counts as failed. */
   readonly countsAtEnd: (view: ObservedFleet) => boolean
@@ -157,7 +153,7 @@ interface Expectation {
 const anybodyLives = (view: ObservedFleet): boolean =>
   [...view.members.values()].some(({ address }) => view.isAlive(address))
 
-/** The removal of a dead address. If it never happens, it counts as failed only if some master is alive to do it. */
+/** A dead address must be removed. A missing removal counts as failed only if some master is alive. */
 const removal: Expectation = {
   isDue: (view, address) => !view.isAlive(address),
   isDone: (view, address) => !view.lists(address),
@@ -176,7 +172,7 @@ const addition: Expectation = {
   countsAtEnd: () => true,
 }
 
-/** Measures how long it takes until an expectation is met. An expectation that no longer applies gives no sample. */
+/** Measures how long each expected change takes. A change that is no longer due gives no sample. */
 class Waits {
   readonly #expectation: Expectation
   readonly #samples: Sample[] = []
@@ -186,7 +182,6 @@ class Waits {
     this.#expectation = expectation
   }
 
-  /** Records the state from `atMs` on. */
   note(view: ObservedFleet, causes: Causes, atMs: number): void {
     const { isDue, isDone } = this.#expectation
     for (const address of causes.addresses) {
@@ -213,7 +208,6 @@ class Waits {
   }
 }
 
-/** Finds the last action on the masters of an address. */
 class Causes {
   /** Every master that an address ever had, in the order of their last changes of state. */
   readonly #masters = new Map<string, string[]>()
@@ -231,12 +225,12 @@ class Causes {
     return this.#masters.keys()
   }
 
-  /** The master of the address whose state changed last. */
+  /** Of the masters of an address, the one whose state changed last. */
   masterOf(address: string): string {
     return this.#masters.get(address)?.at(-1) ?? ''
   }
 
-  /** The last action that named a master of the address, or no master at all; `nothing` if there was none. */
+  /** The last action that named a master of the address, or no master at all; `nothing` without such an action. */
   actionOn(address: string): string {
     const own = this.#masters.get(address) ?? []
     const concerns = (masters: readonly string[]): boolean =>
@@ -246,8 +240,8 @@ class Causes {
 }
 
 /**
- * How long a master must have been healthy before its removal counts as a flap, in milliseconds. A newly healthy master
- * must be listed within the same time. Until then an earlier decision to remove it may still take effect.
+ * How long a master must have been healthy before its removal counts as a flap, in milliseconds. A removal that was
+ * decided before the master became healthy may still take effect within this time.
  */
 const HEALTHY_MS = 6_000
 
@@ -275,7 +269,7 @@ export class FlapMeter {
     if (atMs >= 0) this.#count += gone.filter((one) => settled.some(({ address }) => address === one)).length
   }
 
-  /** The number of flaps from time 0 on. */
+  /** The flaps from time 0 on. */
   get count(): number {
     return this.#count
   }
@@ -283,7 +277,6 @@ export class FlapMeter {
 
 const WINDOW_MS = 10_000
 
-/** Counts the results of connections and the writes of masters, in one or more runs. */
 class TrafficMeter {
   readonly #met = { served: 0, refused: 0, 'black-holed': 0, nobody: 0 }
   #notServedAfterStop = 0
@@ -291,7 +284,7 @@ class TrafficMeter {
   #mostWrites = 0
   #recent = new Map<string, number[]>()
 
-  /** `view`: the state at that time. */
+  /** `view`: the state at the time of the event. */
   take(event: EventOf<'connection' | 'served' | 'write'>, view: ObservedFleet): void {
     if (event.type === 'served') this.#met.served += event.count
     if (event.type === 'connection') {
@@ -327,7 +320,6 @@ class TrafficMeter {
   }
 }
 
-/** The distribution of samples. Samples that never ended are counted separately. */
 export function distribution(samples: readonly Sample[]): Distribution {
   const sorted = samples.flatMap(({ tookMs }) => (tookMs === undefined ? [] : [tookMs])).sort((a, b) => a - b)
   return {
@@ -342,7 +334,7 @@ export function distribution(samples: readonly Sample[]): Distribution {
 
 /**
  * A percentile by nearest rank: the smallest value such that at least `percent` % of all values do not exceed it.
- * `sorted` is ascending; undefined if it is empty.
+ * `sorted` must be ascending. Undefined if `sorted` is empty.
  */
 export function percentile(sorted: readonly number[], percent: number): number | undefined {
   return sorted[Math.max(Math.ceil((percent * sorted.length) / 100), 1) - 1]

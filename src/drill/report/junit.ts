@@ -2,8 +2,8 @@ import { invariantNames, sentenceOf } from '../../verify/invariants.ts'
 import type { DrillReport, Figures, VariantReport } from './report.ts'
 
 /**
- * The report as JUnit XML: one suite per variant, with one case per invariant, which fails if the invariant was broken.
- * The figures are properties of the suite. Ends with a newline.
+ * The report as JUnit XML, with one suite per variant and one case per invariant. The figures are properties of the
+ * suite. Ends with a newline.
  */
 export function renderJunit(report: DrillReport): string {
   const suites = report.variants.map((variant) => suite(report, variant))
@@ -67,7 +67,7 @@ function suite(
   }
 }
 
-/** Every number among the figures by its path, such as `timeToRemove.p50Ms`. */
+/** Every number among the figures, by its path, such as `timeToRemove.p50Ms`. */
 function flatten(figures: Figures): readonly (readonly [string, number])[] {
   return Object.entries(figures).flatMap(([name, value]) =>
     typeof value === 'number'
@@ -85,12 +85,11 @@ export function attributesOf(attributes: Readonly<Record<string, string | number
     .join('')
 }
 
-/** Text of an XML element. */
 export function escapeText(text: string): string {
   return withoutControls(text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }
 
-/** Writes line ends and tabs as references, because a parser turns them into spaces otherwise. */
+/** Writes line ends and tabs as references, because a parser would turn them into spaces. */
 function escapeAttribute(text: string): string {
   return escapeText(text)
     .replaceAll('"', '&quot;')
@@ -99,7 +98,7 @@ function escapeAttribute(text: string): string {
     .replaceAll('\r', '&#13;')
 }
 
-/** Replaces what XML 1.0 cannot express: most control characters, and lone surrogates. */
+/** Replaces the characters that XML 1.0 does not allow: most control characters, and lone surrogates. */
 function withoutControls(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must match them
   return text.toWellFormed().replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd')

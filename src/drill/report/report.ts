@@ -2,30 +2,27 @@ import type { Violation } from '../../verify/fleet-checker.ts'
 import type { DrillEvent } from '../event.ts'
 import type { Scenario } from '../scenario/scenario.ts'
 
-/** The result of a drill. Plain JSON: `report.json` is this. Durations are in milliseconds. */
+/** The result of a drill, as `report.json` contains it. Plain JSON. Durations are in milliseconds. */
 export interface DrillReport {
   readonly apiVersion: 'apiserver-bootstrap/v1alpha1'
   readonly kind: 'DrillReport'
-  /** The version of this program. */
   readonly version: string
   readonly target: 'sim' | 'live'
   readonly seed: number
-  /** The command line that repeats the report; may be empty. */
+  /** The command line that repeats the drill; may be empty. */
   readonly command: string
   readonly scenario: Scenario
   readonly held: boolean
-  /** Why not everything could be judged, in one sentence; undefined if everything could. */
+  /** Why some effects could not be judged, in one sentence; undefined if all could be judged. */
   readonly unchecked: string | undefined
   /**
-   * A note of one or two sentences on the greatest lateness of the host's timers in a live drill. Undefined unless this
-   * is more than the invariants or the leases tolerate.
+   * A note of two sentences on the greatest lateness of the host's timers in a live drill. Undefined if the invariants
+   * and the leases tolerate this lateness.
    */
   readonly hostLate: string | undefined
-  /** One for each variant that was drilled. */
   readonly variants: readonly VariantReport[]
 }
 
-/** The results of one variant of the fleet. */
 export interface VariantReport {
   /** `lease (etcd)`, `master-count`, `none`, `kube-apiserver`. */
   readonly name: string
@@ -34,8 +31,8 @@ export interface VariantReport {
   /** Over all runs. */
   readonly figures: Figures
   /**
-   * The known failures of this reconciler that occurred: a sentence for each, and how often. Empty for `lease` and
-   * kube-apiservers.
+   * The known failures of this reconciler that occurred: a sentence for each, and how often it occurred. Empty for
+   * `lease` and kube-apiservers.
    */
   readonly knownFailures: readonly { readonly sentence: string; readonly count: number }[]
   /** The latency of one message in the simulator, in milliseconds; undefined for `live`. */
@@ -45,20 +42,18 @@ export interface VariantReport {
 export interface RunReport {
   readonly seed: number
   readonly violations: readonly Violation[]
-  /**
-   * The whole history, in the order of time. Undefined except for the first run, and the first three that did not hold.
-   */
+  /** The history of the first run, and of the first three runs that did not hold; undefined for other runs. */
   readonly events: readonly DrillEvent[] | undefined
 }
 
 /**
- * The figures of one variant of the fleet, from time 0 to the end, over all runs. docs/drills.md says how each figure
- * is measured, and what alive, dead and healthy mean.
+ * The figures of one variant of the fleet, from time 0 to the end, over all runs. docs/drills.md defines alive, dead
+ * and healthy, and explains how each figure is measured.
  */
 export interface Figures {
   /** How long until a dead address has no lease. Empty if leases are not observed. */
   readonly timeToDetect: Distribution
-  /** How long until a dead address is not in the EndpointSlice. */
+  /** How long until a dead address is no longer in the EndpointSlice. */
   readonly timeToRemove: Distribution
   /** How long until the address of a healthy master is in the EndpointSlice. */
   readonly timeToAddAgain: Distribution
@@ -79,9 +74,9 @@ export interface Figures {
     readonly blackHoled: number
     /** The connections of clients that knew no address. */
     readonly nobody: number
-    /** The share that was not served: 0 to 1. */
+    /** The share of connections that were not served: 0 to 1. */
     readonly deadShare: number
-    /** The failed connections to a dead address, one of whose masters had been stopped. */
+    /** The failed connections to a dead address after a master of this address was stopped. */
     readonly notServedAfterStop: number
   }
   /** The writes of the masters to the API server, without Events. */
@@ -97,23 +92,23 @@ export interface Distribution {
   readonly count: number
   /** How many samples had not ended by the end of the drill. */
   readonly never: number
-  /** The median of the measured times, by nearest rank; undefined if there are none. */
+  /** The median of the measured times, by nearest rank; undefined without measured times. */
   readonly p50Ms: number | undefined
   readonly p99Ms: number | undefined
   readonly maxMs: number | undefined
-  /** The first 500 samples, run by run in the order in which they began. */
+  /** The first 500 samples, sorted by run and then by their begin. */
   readonly samples: readonly Sample[]
 }
 
 export interface Sample {
-  /** The master whose state changed last, of all masters that have had the address. */
+  /** Of all masters that have had the address, the one whose state changed last. */
   readonly master: string
   /**
-   * The last action before the sample began, such as `kill`, that named a master of the address or no master at all;
-   * `nothing` if there was none.
+   * The last earlier action, such as `kill`, that named a master of the address, or no master at all; `nothing` without
+   * such an action.
    */
   readonly cause: string
-  /** When the sample began. */
+  /** The begin of the sample. */
   readonly atMs: number
   /** Undefined if the sample had not ended by the end of the drill. */
   readonly tookMs: number | undefined

@@ -4,14 +4,11 @@ import { sentenceOf } from '../../verify/invariants.ts'
 import { brokenInvariants, failedAsKnown } from './failures.ts'
 import type { Distribution, DrillReport, Figures, VariantReport } from './report.ts'
 
-/** The columns of a terminal. */
 const WIDTH = 100
 
 /**
- * The report for a terminal: the scenario, the broken invariants, the known failures of the reconcilers, notes on a
- * late host and on what could not be judged, and the table of figures, with the variants side by side. The last line
- * says whether all invariants held, and how to repeat the drill. At most 100 columns, except for longer names and
- * details. Ends without a newline.
+ * The report for a terminal. The last line contains the verdict and the command that repeats the drill. At most 100
+ * columns, except for longer names and details. Ends without a newline.
  */
 export function renderText(report: DrillReport): string {
   const { scenario, variants, unchecked, hostLate, command, seed } = report
@@ -44,7 +41,6 @@ function describeRuns({ target, seed, variants, scenario: { fleet, durationMs } 
   return `${target}, ${formatDuration(durationMs)}, ${often}, ${fleet.masters.length} masters, ${times}`
 }
 
-/** Each broken invariant with its first violation, and how many more there were. */
 function describeViolations(variant: VariantReport): readonly string[] {
   return brokenInvariants(variant).flatMap(({ invariant, first, times, seeds }) => {
     const more = times === 1 ? '' : `, and ${times - 1} more${seeds.length === 1 ? '' : ` in ${seeds.length} runs`}`
@@ -60,7 +56,7 @@ function describeKnownFailures({ name, knownFailures }: VariantReport): readonly
   return knownFailures.flatMap(({ sentence, count }) => wrap(`${name}: ${sentence} (seen ${count}x)`, '  '))
 }
 
-/** Wraps a text into lines of at most {@link WIDTH} columns, unless a word is longer. */
+/** Only a longer word makes a line longer than {@link WIDTH}. */
 function wrap(text: string, indent: string): readonly string[] {
   const lines: string[] = []
   let line = ''
@@ -73,18 +69,14 @@ function wrap(text: string, indent: string): readonly string[] {
   return [...lines, `${indent}${line}`]
 }
 
-/**
- * One row of the table of figures. Its name contains the unit, and has at most 20 characters, so that four columns fit
- * a terminal.
- */
 interface FigureRow {
+  /** Contains the unit. Has at most 20 characters, so that four columns fit a terminal. */
   readonly name: string
   readonly cell: (figures: Figures) => string
   /** The row is left out unless this is true for the figures of at least one column. @default always true */
   readonly onlyIf?: (figures: Figures) => boolean
 }
 
-/** Every figure, in the order of reports. */
 export const figureRows: readonly FigureRow[] = [
   ...distributionRows('time to detect', ({ timeToDetect }) => timeToDetect),
   ...distributionRows('time to remove', ({ timeToRemove }) => timeToRemove),
@@ -106,8 +98,8 @@ export const figureRows: readonly FigureRow[] = [
 ]
 
 /**
- * The figures as a table: one row per figure, one column per entry of `columns`. Columns that do not fit `width` are in
- * a further table below. Returns lines without newlines.
+ * The figures as a table with one row per figure. Columns that do not fit `width` go into a further table below.
+ * Returns lines without newlines.
  */
 export function renderFigureTable(
   columns: readonly { readonly name: string; readonly figures: Figures }[],

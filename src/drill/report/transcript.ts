@@ -2,7 +2,7 @@ import { printable } from '../../runtime/errors.ts'
 import type { ConnectionOutcome, DrillEvent, EventOf, MemberStatus } from '../event.ts'
 import type { RunReport } from './report.ts'
 
-/** `timeline.txt` of one run; each line ends with a newline. Empty when the run's events were not recorded. */
+/** The `timeline.txt` of one run; empty if the run's events were not recorded. */
 export function renderTranscript({ events = [] }: RunReport): string {
   const transcript = new Transcript()
   const lines = [...events.flatMap((event) => transcript.take(event)), ...transcript.end()]
@@ -17,11 +17,10 @@ interface Met {
 }
 
 /**
- * A run in words, with one line for each event, in the order of events. One line shows the state at time 0: which
- * addresses were listed. Writes and served connections are left out. All other connections of one second share a line
- * for each address and outcome, unless another line comes between them. A connection may be recorded late, after events
- * that happened after it. It then gets the time of the latest event recorded so far, so that the times of the lines
- * never decrease.
+ * A run in words, with one line for each event, in the order of events. One line shows the addresses that were listed
+ * at time 0. Writes and served connections are left out. All other connections of one second share a line for each
+ * address and outcome, unless another line comes between them. A real connection may be recorded after later events.
+ * Such a connection gets the time of the latest event recorded so far, so that the times of the lines never decrease.
  */
 export class Transcript {
   #begun = false
@@ -38,7 +37,6 @@ export class Transcript {
       lines.push(line(0, 'start', `${this.#listed.slice?.join(' ') || 'nobody'} listed`))
     }
     const words = this.#describe(event)
-    // The result of a real connection may arrive after later events.
     this.#latestMs = Math.max(this.#latestMs, event.atMs)
     const [first] = this.#met.values()
     const isOver = first !== undefined && wholeSeconds(first.sinceMs) !== wholeSeconds(this.#latestMs)
@@ -48,7 +46,7 @@ export class Transcript {
     return lines
   }
 
-  /** Completes all lines that are still open, and returns them. */
+  /** The lines that are still open, which a later call does not return again. */
   end(): readonly string[] {
     const lines = [...this.#met.values()].map(({ sinceMs, ...met }) => line(sinceMs, 'clients', describeMet(met)))
     this.#met.clear()
@@ -98,17 +96,14 @@ export class Transcript {
     const gone = without(before, now).map((address) => `-${address}`)
     const come = without(now, before).map((address) => `+${address}`)
     const words = addresses === undefined ? 'gone' : addresses.length === 0 ? 'nobody' : addresses.join(' ')
-    // If no address stays, the new list needs no differences.
+    // If no address stays, the new list shows the difference by itself.
     const isReplaced = gone.length === before.length
     const notes = [isReplaced ? '' : [...gone, ...come].join(' '), by ?? ''].filter((note) => note !== '')
     return notes.length === 0 ? words : `${words}  (${notes.join(', ')})`
   }
 }
 
-/**
- * Whether an event belongs to the state at time 0. The events that complete the first list have the time 0 themselves,
- * so they belong to it too.
- */
+/** Whether an event belongs to the state at time 0. The events that complete the first list have the time 0 too. */
 function isOfTheStart({ atMs, type }: DrillEvent): boolean {
   return atMs < 0 || (atMs === 0 && ['state', 'listed', 'leases', 'write', 'served'].includes(type))
 }

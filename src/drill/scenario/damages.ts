@@ -8,8 +8,8 @@ const ref = { namespace: 'default', name: 'kubernetes' }
 type Damage = (api: KubeApi) => Promise<unknown>
 
 /**
- * Every way in which another writer damages `default/kubernetes`, by name. Each rejects with a KubeError if the server
- * fails or refuses: `NotFound` if there is nothing to damage.
+ * The damages that another writer does to `default/kubernetes`, by name. Each function rejects with a KubeError if the
+ * server fails or refuses, and with `NotFound` if there is nothing to damage.
  */
 export const damages = named({
   'endpoints-deleted': (api) => api.delete(endpoints, ref),

@@ -5,17 +5,15 @@ import type { FleetPlan, Scenario, Step } from './scenario.ts'
 
 type ActionOf<Name extends Step['action']> = Extract<Step, { readonly action: Name }>
 
-/**
- * How long each master of a rolling restart usually takes, from its signal until it is listed again, in milliseconds.
- */
+/** How long a master of a rolling restart usually takes from its signal until it is listed again, in milliseconds. */
 const ROLL_MS = 10_000
 
 /** The times of a kube-apiserver, whatever the scenario says. */
 const upstream = { leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 } as const
 
 /**
- * When a step is over and undone, in milliseconds from time 0, with its whole jitter. How long processes take to end or
- * start is not included; in a rolling restart each master is assumed to take `rollMs`.
+ * The latest time at which a step is over and undone, in milliseconds from time 0. The time that processes take to end
+ * or start is not included, except in a rolling restart, where each master takes `rollMs`.
  */
 export function stepEndMs(step: Step, { masters }: Pick<FleetPlan, 'masters'>, rollMs = ROLL_MS): number {
   return latestMs(step) + spanMs(step, masters.length, rollMs)
@@ -27,8 +25,8 @@ export function lastStepEndMs(steps: readonly Step[], fleet: Pick<FleetPlan, 'ma
 
 /**
  * Why some effects of a scenario cannot be judged, in one sentence; undefined if every reaction is due before the end.
- * Over a slow connection reactions are due later (see {@link lagOf}). No reaction is ever due from a master whose
- * connection stays too slow to renew its lease.
+ * Over a slow connection reactions are due later (see {@link lagOf}). If a connection stays too slow to renew a lease,
+ * no reaction of that master is ever due.
  */
 export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): string | undefined {
   if (steps.length === 0) return undefined
@@ -43,7 +41,7 @@ export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): st
     return 'Not everything could be judged: a master that stays too slow to renew its lease until the end is not checked; end the slowness with for, or by heal.'
   }
   const endsMs = slow.map((one) => (one.endMs === undefined ? 0 : one.endMs + one.lagMs))
-  // How long a rolling restart takes is not known, so only its pauses count. The delay of connections counts twice,
+  // The duration of a rolling restart is unknown, so only its pauses count. The delay of connections counts twice,
   // because both the affected master and the master that reacts to it may be slow.
   const dueMs = Math.max(lastStepEndMs(steps, fleet, 0), ...endsMs) + withinMs + 2 * lagMs
   if (dueMs <= durationMs) return undefined
@@ -54,15 +52,14 @@ export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): st
 interface SlowMaster {
   readonly name: string
   readonly lagMs: number
-  /** When it is no longer slow; undefined if it is slow to the end. */
+  /** Undefined if the master is slow until the end of the drill. */
   readonly endMs: number | undefined
 }
 
-/** The masters that `slow` steps affect: an entry for each step and each of its masters. */
+/** An entry for each `slow` step and each of its masters. */
 function slowMasters(steps: readonly Step[], fleet: FleetPlan): readonly SlowMaster[] {
   const hasStore = fleet.leaseStore === 'etcd' || fleet.leaseStore === 'kine'
   return steps.flatMap((step, index) => {
-    // Without etcd or kine there is no connection to a store.
     if (step.action !== 'slow' || (step.from === 'store' && !hasStore)) return []
     const names = step.masters === 'all' ? fleet.masters.map(({ name }) => name) : step.masters
     const later = steps.slice(index + 1)
@@ -73,7 +70,7 @@ function slowMasters(steps: readonly Step[], fleet: FleetPlan): readonly SlowMas
   })
 }
 
-/** When a step that certainly comes after `slow` heals, replaces or removes the master; undefined if none does. */
+/** The latest time of the first step that certainly follows `slow` and ends it for the master; undefined if none. */
 function healedMs(
   slow: ActionOf<'slow'>,
   name: string,
@@ -89,7 +86,7 @@ function healedMs(
   return heal && latestMs(heal)
 }
 
-/** How late a master may renew its lease, in milliseconds. Masters that `scale` adds are like the first one. */
+/** How late a master may renew its lease, in milliseconds. A master that `scale` adds is like the first master. */
 function slackOf(name: string, fleet: FleetPlan): number {
   const { masters } = fleet
   const plan = masters.find((one) => isAmong([name], one.name)) ?? masters[0]

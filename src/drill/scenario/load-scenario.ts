@@ -8,9 +8,8 @@ import type { Scenario } from './scenario.ts'
 const ending = '.yaml'
 
 /**
- * A built-in scenario by its name, or the scenario of a file by its path. Rejects with an {@link InvalidInputError}:
- * with every mistake in the scenario, the reason why a file cannot be read or, for an unknown name, the names of the
- * built-in scenarios.
+ * Loads a built-in scenario by its name, or a file by its path. Rejects with an {@link InvalidInputError} that contains
+ * every mistake in the scenario, the reason why the file cannot be read or, for an unknown name, the built-in names.
  */
 export async function loadScenario(nameOrFile: string): Promise<Scenario> {
   const directory = builtInDirectory()
@@ -27,7 +26,7 @@ export async function loadScenario(nameOrFile: string): Promise<Scenario> {
   return parseScenario(text, nameOrFile)
 }
 
-/** Every built-in scenario, in the order of their names. */
+/** Every built-in scenario, sorted by name. */
 export async function builtInScenarios(): Promise<readonly Scenario[]> {
   return Promise.all((await builtInNames()).map(loadScenario))
 }

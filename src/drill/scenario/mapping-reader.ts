@@ -29,9 +29,9 @@ export class MappingReader {
   }
 
   /**
-   * Reads a mapping, and the mappings in it, into fields. A key without a value counts as missing. After a mistake the
+   * Reads a mapping and its inner mappings into fields. A key without a value counts as missing. After a mistake the
    * result is incomplete.
-   * @param what - what the mapping is, for messages: `fleet`, `the action kill`.
+   * @param what - the name of the mapping in messages, such as `fleet` or `the action kill`.
    */
   read<Of extends Keys>(value: unknown, path: Path, keys: Of, what: string): FieldsOf<Of> {
     const fields: Record<string, unknown> = {}
@@ -65,7 +65,6 @@ export class MappingReader {
     this.#note(path, key === undefined ? message : `${key}: ${message}`)
   }
 
-  /** Whether the file has a value at this path. */
   has(path: Path): boolean {
     const value = path.reduce<unknown>(
       (at, step) => (at as Record<PropertyKey, unknown> | undefined)?.[step],
@@ -82,7 +81,7 @@ export class MappingReader {
     if (input === undefined) return undefined
     const { success, data, error } = parseInput(key.schema, input)
     if (success) return data
-    // Only the wrong type is reported: for a text instead of a list, zod would also report its length, in letters.
+    // Reports only the wrong type: if a text is given instead of a list, zod also reports the length of the text.
     const ofType = error.issues.find(({ code }) => code === 'invalid_type')
     for (const issue of ofType === undefined ? error.issues : [ofType]) {
       const within = issue.path.filter((step) => typeof step !== 'symbol')

@@ -1,6 +1,5 @@
 import type { Chosen, FleetPlan, MasterPlan, MasterSettings, Scenario } from './scenario.ts'
 
-/** The name of the master that replaces `name`. */
 export function successorName(name: string): string {
   return `${name}-anew`
 }
@@ -10,17 +9,15 @@ export function isSuccessorName(candidate: string, name: string): boolean {
   return candidate.startsWith(name) && /^(?:-anew)+$/.test(candidate.slice(name.length))
 }
 
-/**
- * Whether `chosen` may mean the master `name`: is `all`, or contains its name or that of a predecessor or successor.
- */
+/** Whether `chosen` may mean the master `name`, one of its predecessors or one of its successors. */
 export function isAmong(chosen: Chosen, name: string): boolean {
   if (chosen === 'all' || chosen.includes(name)) return true
   return chosen.some((one) => isSuccessorName(one, name) || isSuccessorName(name, one))
 }
 
 /**
- * The names of all masters that steps may name: those of the fleet, and those that `replace` and `scale` add. The steps
- * must be in the order of their times. Masters that `random` steps add are missing. Pure.
+ * The names of all masters that steps may name: the fleet's masters, and the masters that `replace` and `scale` add.
+ * The steps must be in the order of their times. Masters that `random` steps add are missing. Pure.
  */
 export function namesIn({ fleet, steps }: { readonly fleet: FleetPlan } & Pick<Scenario, 'steps'>): readonly string[] {
   const roster = new Roster()
@@ -51,12 +48,10 @@ export class Roster {
   readonly #successors = new Map<string, string>()
   readonly #retired = new Set<string>()
 
-  /** Adds a master. */
   add(plan: MasterPlan): void {
     this.#plans.set(plan.name, plan)
   }
 
-  /** Removes a master for good. */
   retire(name: string): void {
     this.#retired.add(name)
   }
@@ -70,25 +65,24 @@ export class Roster {
     return [...this.#plans.values()].filter(({ name }) => !this.#retired.has(name))
   }
 
-  /** The names of all masters that were ever added. */
+  /** The names of all masters that were ever added, retired masters included. */
   get names(): readonly string[] {
     return [...this.#plans.keys()]
   }
 
-  /** The plan of a master, with its present settings. */
+  /** The plan of a master, with the settings of its next life. */
   plan(name: string): MasterPlan | undefined {
     return this.#plans.get(name)
   }
 
-  /** Changes the settings of a master; they apply from its next life on. */
   configure(name: string, settings: MasterSettings): void {
     const plan = this.#plans.get(name)
     if (plan !== undefined) this.#plans.set(name, { ...plan, settings: { ...plan.settings, ...settings } })
   }
 
   /**
-   * The masters that a step means now. The name of a replaced master means its last successor. Masters that are
-   * retired, or not added yet, are left out.
+   * The masters that a step means now. The name of a replaced master means its last successor. Masters that were
+   * retired or not added yet are left out.
    */
   resolve(chosen: Chosen): readonly string[] {
     if (chosen === 'all') return this.present.map(({ name }) => name)
@@ -103,8 +97,8 @@ export class Roster {
   }
 
   /**
-   * Plans a new master at the address of a retired one; from now on the old name means the new master. Its wall clock
-   * is one minute ahead of the retired one's, so that by either clock the new master started later.
+   * Plans a new master at the address of a retired one. From now on the old name means the new master. The new wall
+   * clock is one minute ahead of the old one, so that by either clock the new master started later.
    */
   successorOf(plan: MasterPlan): MasterPlan {
     let name = successorName(plan.name)
@@ -128,9 +122,7 @@ export class Roster {
   }
 }
 
-/**
- * An address of the same family that nobody uses: one for documentation or, in IPv4 from number 255 on, for benchmarks.
- */
+/** An unused address of the same family: for documentation or, in IPv4 from number 255 on, for benchmarks. */
 function numbered(like: string, number: number): string {
   if (like.includes(':')) return `2001:db8::${number.toString(16)}`
   return number < 255 ? `192.0.2.${number}` : `198.18.${number >> 8}.${number & 255}`

@@ -7,11 +7,11 @@ import type { MasterPlan, Scenario, Step } from './scenario.ts'
 import { drillKeys, masterKeys } from './schema.ts'
 import { actionNames, actions, stepKeys } from './step-schema.ts'
 
-/** The time at the end in which nothing happens any more, in milliseconds. */
+/** The last part of a scenario without a given duration, in milliseconds. Nothing happens in it. */
 const QUIET_MS = 10_000
 
 /**
- * Parses a scenario. `file` is its name in messages. Steps may be in any order; those of one time keep theirs.
+ * Parses a scenario. `file` is its name in messages. Sorts the steps by time; steps of the same time keep their order.
  * Throws an {@link InvalidInputError} with every mistake, each with file, line and column. Contradictions between
  * values are reported only if each value is valid by itself. Pure.
  */
@@ -21,7 +21,6 @@ export function parseScenario(text: string, file: string): Scenario {
   const read = reader.read(document.value ?? {}, [], drillKeys, 'a drill')
   const masters = readMasters(reader, read.fleet?.masters)
   const placed = (read.steps ?? []).flatMap((value, index) => readStep(reader, value, ['steps', index]))
-  // Contradictions between values are checked only if each value is valid by itself.
   if (reader.mistakes.length > 0) throw new InvalidInputError(reader.mistakes)
   placed.sort((a, b) => a.step.atMs - b.step.atMs)
   const steps = placed.map(({ step }) => step)
@@ -35,7 +34,6 @@ export function parseScenario(text: string, file: string): Scenario {
   return scenario
 }
 
-/** The masters of a list or, for a number, that many default masters. */
 function readMasters(reader: MappingReader, given: number | readonly unknown[] = []): readonly MasterPlan[] {
   const list = typeof given === 'number' ? Array.from({ length: given }, () => ({})) : given
   return list.map((value, index) => {
@@ -45,7 +43,7 @@ function readMasters(reader: MappingReader, given: number | readonly unknown[] =
   })
 }
 
-/** A list with the step; empty if its action is unknown. */
+/** The step as a list of one; empty if the action is unknown. */
 function readStep(reader: MappingReader, value: unknown, path: Path): readonly PlacedStep[] {
   const action = isMapping(value) ? (value.action ?? undefined) : undefined
   const known = actionNames.find((name) => name === action)
@@ -65,5 +63,4 @@ function unknownAction(action: unknown): string {
   return action === undefined ? `is missing; ${rest}` : `there is no action ${JSON.stringify(action)}; ${rest}`
 }
 
-/** The properties that every restart with `overlap` has. */
 const overlapping = { part: 'sidecar', signal: 'terminate', pauseMs: 0 } as const

@@ -7,7 +7,7 @@ import { actions, stepKeys } from './step-schema.ts'
 
 type Mapping = Readonly<Record<string, unknown>>
 
-/** A scenario as a file, from which `parseScenario` reads the same scenario. Defaults are left out. Pure. */
+/** Renders a scenario as a file without defaults, from which `parseScenario` reads the same scenario. Pure. */
 export function renderScenario({ fleet, steps, ...scenario }: Scenario): string {
   const { masters, apiserverCount } = fleet
   const virtualAddresses = sharedAddresses(masters)
@@ -27,7 +27,6 @@ export function renderScenario({ fleet, steps, ...scenario }: Scenario): string 
   return document.toString({ lineWidth: 0, flowCollectionPadding: false })
 }
 
-/** The values of fields under their keys, without defaults. */
 function render(fields: Mapping, keys: Keys): Mapping {
   const entries = Object.entries(keys).map(([name, key]): [string, unknown] => {
     const value = fields[fieldOf(name, key)]
@@ -55,7 +54,7 @@ function renderMasters(masters: readonly MasterPlan[]): number | readonly Mappin
 }
 
 function renderStep(step: Step): Mapping {
-  // A step with `overlap` must not have these keys.
+  // `parseScenario` refuses these keys beside `overlap`.
   const isOverlap = step.action === 'restart' && step.overlapMs !== undefined
   const forced = { part: undefined, signal: undefined, pauseMs: undefined }
   return render({ ...step, ...(isOverlap && forced) }, { ...stepKeys, ...actions[step.action].keys })
@@ -64,9 +63,7 @@ function renderStep(step: Step): Mapping {
 const parts: Readonly<Record<Part, string>> = { sidecar: 'sidecar', server: 'server', both: 'sidecar and server' }
 const signals: Readonly<Record<string, string>> = { kill: 'SIGKILL', terminate: 'SIGTERM' }
 
-/**
- * The words for the properties of a step, in the order of the text. `at`, `jitter`, `action` and `masters` have none.
- */
+/** The words for the properties of a step, in the order of the text. */
 const words: Readonly<Record<string, (value: never) => string>> = {
   part: (part: Part) => `(${parts[part]})`,
   how: (how: string) => how,
@@ -89,14 +86,10 @@ const words: Readonly<Record<string, (value: never) => string>> = {
   seed: (seed: number) => `seed ${seed}`,
 }
 
-/**
- * A step in words, for the transcript: what is done, to whom, and how, such as `kill master-2 (sidecar and server) for
- * 30s`.
- */
+/** A step in words, for the transcript: `kill master-2 (sidecar and server) for 30s`. */
 export function describeStep(step: Step, masters: readonly string[]): string {
   const given: Readonly<Record<string, unknown>> = { ...step }
   const facts = Object.entries(words).flatMap(([key, describe]) => {
-    // If lives overlap, there is no pause.
     const isGiven = given[key] !== undefined && !(key === 'pauseMs' && given.overlapMs !== undefined)
     return isGiven ? [describe(given[key] as never)] : []
   })
@@ -109,7 +102,7 @@ function describeSettings(settings: Mapping): string {
     .join(' ')
 }
 
-/** The JSON Schema (2020-12) of a scenario file, for editors: keys, forms, bounds, choices, defaults. */
+/** The JSON Schema (2020-12) of a scenario file, for editors. */
 export function scenarioSchema(): Mapping {
   const masters = {
     oneOf: [
@@ -129,7 +122,7 @@ export function scenarioSchema(): Mapping {
   }
 }
 
-/** The JSON Schema of a mapping. `forms`: the schemas of values that zod cannot express, by key. */
+/** `forms`: the JSON Schemas of values that zod cannot express, by key. */
 function schemaOf(keys: Keys, forms: Readonly<Record<string, Mapping>> = {}): Mapping {
   const entries: readonly (readonly [string, Key])[] = Object.entries(keys)
   const required = entries.filter(([, { required }]) => required).map(([name]) => name)

@@ -7,7 +7,6 @@ import type { MappingReader, Path } from './mapping-reader.ts'
 import { isAmong, isSuccessorName, namesIn } from './names.ts'
 import type { FleetPlan, Scenario, Step } from './scenario.ts'
 
-/** A step, and its place in the file. */
 export interface PlacedStep {
   readonly step: Step
   readonly path: Path
@@ -45,10 +44,7 @@ function checkFleet(reader: MappingReader, fleet: FleetPlan): void {
   checkTimes(reader, fleet, ['fleet'])
 }
 
-/**
- * Checks the TTL against the interval. Reports a mistake at the TTL or, if only the interval is given at `path`, at the
- * interval.
- */
+/** Reports a mistake at the TTL or, if only the interval is given at `path`, at the interval. */
 function checkTimes(
   reader: MappingReader,
   { leaseTtlMs, reconcileIntervalMs }: Pick<FleetPlan, 'leaseTtlMs' | 'reconcileIntervalMs'>,
@@ -60,7 +56,6 @@ function checkTimes(
   else if (reader.has([...path, 'reconcileInterval'])) reader.wrong([...path, 'reconcileInterval'], `the TTL ${fault}`)
 }
 
-/** Checks the names of masters, in the fleet and in the steps. */
 function checkNames(reader: MappingReader, scenario: Scenario, placed: readonly PlacedStep[]): void {
   const { masters } = scenario.fleet
   for (const [index, { name }] of masters.entries()) {
@@ -151,7 +146,7 @@ function checkAddressCount(
 }
 
 function checkTime(reader: MappingReader, { durationMs, fleet }: Scenario, step: Step, path: Path): void {
-  // If the duration is left out, the drill is long enough for all steps.
+  // Without a given duration, the drill is long enough for all steps.
   if (!reader.has(['duration'])) return
   const duration = formatDuration(durationMs)
   if (step.atMs > durationMs) {
@@ -161,7 +156,7 @@ function checkTime(reader: MappingReader, { durationMs, fleet }: Scenario, step:
     )
     return
   }
-  // How long a rolling restart takes is not known beforehand.
+  // The duration of a rolling restart is not known beforehand.
   if (step.action === 'rolling-restart' || step.action === 'roll-config') return
   const endMs = stepEndMs(step, fleet)
   if (endMs <= durationMs) return
@@ -169,7 +164,6 @@ function checkTime(reader: MappingReader, { durationMs, fleet }: Scenario, step:
   reader.wrong(path, `${step.action} is over at ${end}, after the end of the drill, whose duration is ${duration}`)
 }
 
-/** Reports each of these keys that is given. */
 function refuse(reader: MappingReader, path: Path, keys: readonly string[], why: string): void {
   for (const key of keys) if (reader.has([...path, key])) reader.wrong([...path, key], why)
 }

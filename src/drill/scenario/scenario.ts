@@ -7,10 +7,7 @@ export { type DamageName, damages } from './damages.ts'
 export { defaultClients } from './schema.ts'
 export type { Action, Step } from './step-schema.ts'
 
-/**
- * One drill: a fleet, what happens to it, and what must hold. Durations are in milliseconds. Plain JSON: it is part of
- * the report.
- */
+/** One drill. Plain JSON, because the report contains it. Durations are in milliseconds. */
 export interface Scenario {
   /** Lower case, with dashes. */
   readonly name: string
@@ -20,12 +17,11 @@ export interface Scenario {
   readonly clients: ClientsPlan
   /** In the order of their times. */
   readonly steps: readonly Step[]
-  /** From time 0, which is the moment that all masters are listed, to the end. */
+  /** The time from the moment that all masters are listed to the end. */
   readonly durationMs: number
   readonly bounds: Bounds
 }
 
-/** The masters, and how they maintain the list. */
 export interface FleetPlan extends Omit<FieldsOf<typeof fleetKeys>, 'masters' | 'virtualAddresses' | 'apiserverCount'> {
   readonly masters: readonly MasterPlan[]
   /** How many masters `master-count` lists at most. */
@@ -33,8 +29,8 @@ export interface FleetPlan extends Omit<FieldsOf<typeof fleetKeys>, 'masters' | 
 }
 
 /**
- * One master. Masters behind one virtual address have the same first address. A kube-apiserver maintains its own
- * address, with upstream's reconciler; its TTL and interval are 15 s and 10 s.
+ * Masters behind one virtual address have the same first address. A kube-apiserver maintains its own address with
+ * upstream's reconciler, whose TTL and interval are 15 s and 10 s.
  */
 export interface MasterPlan extends Omit<FieldsOf<typeof masterKeys>, 'name' | 'addresses' | 'settings'> {
   readonly name: string
@@ -43,7 +39,6 @@ export interface MasterPlan extends Omit<FieldsOf<typeof masterKeys>, 'name' | '
   readonly settings: MasterSettings
 }
 
-/** The settings of a master that `roll-config` can change. */
 export type MasterSettings = FieldsOf<typeof settingsKeys>
 
 /** Clients that connect to `kubernetes.default`, each through its own kube-proxy. */
@@ -55,9 +50,8 @@ export type Part = Extract<Step, { readonly action: 'kill' }>['part']
 /** Names of masters; `all` means all masters that exist at the time of the step. */
 export type Chosen = Extract<Step, { readonly action: 'kill' }>['masters']
 
-/** The list of a fleet that has started. */
 interface ExpectedList {
-  /** Every address that may be listed, in order. */
+  /** Every address that may be listed, sorted. */
   readonly addresses: readonly string[]
   isMet(listed: readonly string[] | undefined): boolean
 }
@@ -82,7 +76,7 @@ function reconcilerOf({ kind, settings }: MasterPlan, fleet: FleetPlan['reconcil
   return kind === 'kube-apiserver' ? 'lease' : (settings.reconciler ?? fleet)
 }
 
-/** The addresses of these masters that belong in Endpoints, each once, in order. */
+/** The addresses of these masters that belong in Endpoints, each once, sorted. */
 export function firstAddresses(masters: readonly MasterPlan[]): readonly string[] {
   return [...new Set(masters.map(({ addresses, settings }) => (settings.addresses ?? addresses)[0] ?? ''))].sort()
 }

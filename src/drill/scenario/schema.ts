@@ -4,22 +4,21 @@ import { type Option, parsedText, wholeNumber } from '../../documents/option.ts'
 import { kubernetesServiceOptions, parseAdvertised } from '../../kubernetes-service/options.ts'
 import { defaultBounds } from '../../verify/observation.ts'
 
-/** One key of a mapping in a scenario file. The reader, the types, the JSON Schema and the reference follow from it. */
+/** One key of a mapping in a scenario file. Reader, types, JSON Schema and reference are derived from the keys. */
 export interface Key extends Option {
-  /** The key cannot be left out. */
   readonly required?: true
-  /** The keys of its value, which is a mapping. */
+  /** The keys of the value, if the value is a mapping. */
   readonly keys?: Keys
 }
 
 export type Keys = Readonly<Record<string, Key>>
 
-/** The units at the end of the names of fields, by the metavar of their keys. */
+/** The units at the end of field names, by the metavar of their keys. */
 const units = { DURATION: 'Ms', PPM: 'Ppm' } as const
 
 type Units = typeof units
 
-/** The name of the field for a key. It ends with the unit of the value, if that has one: `forMs` for `for`. */
+/** The name of the field for a key, with the unit of the value: `forMs` for `for`. */
 export function fieldOf(name: string, { metavar }: Key): string {
   return `${name}${units[metavar as keyof Units] ?? ''}`
 }
@@ -34,7 +33,7 @@ type ValueOf<Of extends Key> = Of extends { readonly keys: infer Inner extends K
   ? FieldsOf<Inner>
   : Plain<z.output<Of['schema']>>
 
-/** The keys whose value is always there: given, or by default. */
+/** The names of the keys that always have a value. */
 type Certain<Of extends Keys> = {
   [Name in keyof Of]: Of[Name] extends
     | { readonly required: true }
@@ -44,7 +43,7 @@ type Certain<Of extends Keys> = {
     : never
 }[keyof Of]
 
-/** The values of a mapping in a scenario, as they are read from a file. */
+/** The fields that the reader makes of a mapping with these keys. */
 export type FieldsOf<Of extends Keys> = Flat<
   { readonly [Name in Certain<Of> & string as FieldOf<Name, Of[Name]>]: ValueOf<Of[Name]> } & {
     readonly [Name in Exclude<keyof Of, Certain<Of>> & string as FieldOf<Name, Of[Name]>]?: ValueOf<Of[Name]>
@@ -54,11 +53,10 @@ export type FieldsOf<Of extends Keys> = Flat<
 /** The same type, shown as one mapping. */
 export type Flat<Type> = { [Name in keyof Type]: Type[Name] }
 
-/** The head of a scenario file. */
 export const apiVersion = 'apiserver-bootstrap/v1alpha1'
 export const kind = 'Drill'
 
-/** The most masters. Each needs a documentation address, 192.0.2.N, and no real fleet is larger. */
+/** Each master needs a documentation address, 192.0.2.N, and no real fleet is larger. */
 export const MAX_MASTERS = 100
 const LONGEST_MS = 24 * 3_600_000
 
@@ -67,13 +65,11 @@ export const nameSchema = z
   .check(z.regex(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/, 'must be lower case letters, digits and dashes'))
 const sentence = z.string().check(z.minLength(1, 'needs a sentence'), z.regex(/^.*$/, 'must be one line'))
 const { options } = kubernetesServiceOptions
-/** A list of texts, each a valid address. */
 const addresses = z.pipe(
   options.advertiseAddress.schema,
   z.transform((list) => list.map(({ text }) => text)),
 )
 
-/** A key whose value is a mapping with these keys. */
 export function mapping<Inner extends Keys>(
   keys: Inner,
   description: string,
@@ -86,7 +82,7 @@ export function mapping<Inner extends Keys>(
   return { schema: z.unknown(), metavar: 'MAPPING', description, keys }
 }
 
-/** A duration of at most one day, positive or negative. */
+/** A positive or negative duration of at most one day. */
 export const signedDuration = parsedText((text) => {
   const ms = parseDuration(text)
   if (Math.abs(ms) > LONGEST_MS) throw new RangeError(`must be at most ${formatDuration(LONGEST_MS)} either way`)
@@ -102,10 +98,7 @@ export function time<More extends Pick<Key, 'required' | 'default' | 'unset'>>(
   return { schema: duration({ minMs }), metavar: 'DURATION', description, ...(more as More) }
 }
 
-/**
- * The keys of `fleet`. The lease times, `readinessGate` and `onShutdown` have the names, forms and defaults of the
- * flags of `run`.
- */
+/** The lease times, `readinessGate` and `onShutdown` have the forms and defaults of the flags of `run`. */
 export const fleetKeys = {
   masters: {
     schema: z.union(
@@ -171,7 +164,6 @@ export const settingsKeys = {
   },
 } as const satisfies Keys
 
-/** The keys of one master in the list. */
 export const masterKeys = {
   name: { schema: nameSchema, metavar: 'NAME', description: 'its name in steps', unset: 'master-N, by its place' },
   addresses: {
@@ -203,7 +195,6 @@ export const masterKeys = {
 
 export const defaultClients = { count: 20, intervalMs: 250, watchDelayMs: 100, timeoutMs: 2_000 }
 
-/** The keys of `clients`. */
 export const clientsKeys = {
   count: {
     schema: wholeNumber(1, 1000),
@@ -220,7 +211,6 @@ export const clientsKeys = {
   }),
 } as const satisfies Keys
 
-/** The keys of `bounds`. */
 export const boundsKeys = {
   removalMargin: time(0, "how much later than its lease's end a dead master may still be listed", {
     default: formatDuration(defaultBounds.removalMarginMs),
@@ -246,7 +236,6 @@ export const boundsKeys = {
   },
 } as const satisfies Keys
 
-/** The keys of the whole file. */
 export const drillKeys = {
   apiVersion: { schema: z.literal(apiVersion), description: 'the version of the file format', required: true },
   kind: { schema: z.literal(kind), description: 'what the file holds', required: true },
@@ -266,7 +255,7 @@ export const drillKeys = {
   },
 } as const satisfies Keys
 
-/** The option without its default: if it is left out, the value of the fleet applies. */
+/** The option without its default, because the value of the fleet applies instead. */
 function optional<Of extends Option & { readonly metavar: string }>({
   schema,
   metavar,

@@ -13,7 +13,7 @@ import {
   time,
 } from './schema.ts'
 
-/** A key with a few allowed values. `description` explains them in their order. */
+/** A key with a few allowed values. `description` explains the values in their order. */
 function choice<const Values extends readonly [string, ...string[]]>(
   values: Values,
   description: string,
@@ -37,13 +37,11 @@ const undoneRequired = time(1, 'how long until it is undone', { required: true }
 const settings = { ...mapping(settingsKeys, 'what changes'), required: true } as const
 const between = time(0, 'how long to wait after a master is listed again', { default: '5s' })
 
-/** The keys that say when a step happens. Every step has them. */
 export const timeKeys = {
   at: time(0, 'when, from the moment that everybody is listed', { required: true }),
   jitter: time(1, 'it happens up to this much later; the seed of each run decides'),
 } as const satisfies Keys
 
-/** The keys of every step. */
 export const stepKeys = {
   ...timeKeys,
   action: { schema: z.string(), metavar: 'ACTION', description: 'what happens', required: true },
@@ -233,10 +231,10 @@ export type ActionName = keyof typeof actions
 
 export const actionNames = Object.keys(actions) as readonly ActionName[]
 
-/** An action with the values of its keys; {@link actions} describes each. */
+/** An action with the values of its keys. */
 export type Action = {
   [Name in ActionName]: Flat<{ readonly action: Name } & FieldsOf<(typeof actions)[Name]['keys']>>
 }[ActionName]
 
-/** An action and its time: it happens up to `jitterMs` later than `atMs`, as the seed of a run decides. */
+/** An action and its time. The action happens up to `jitterMs` later than `atMs`, as the seed of a run decides. */
 export type Step = FieldsOf<typeof timeKeys> & Action

@@ -13,12 +13,12 @@ import { type ProcessClock, StoreClock } from './process.ts'
  */
 export const simulatedLatency = { fromMs: 1, toMs: 4 }
 
-/** Shared by all resets, because a new error for each would cost a stack trace. */
+/** One error serves all resets, because each new one would cost a stack trace. */
 const RESET = new Error('connection reset')
 
 /** The connections of one master to a server. */
 export class Route {
-  /** Whether the connections are black-holed: requests and events are neither refused nor answered. */
+  /** Whether the connections are black-holed. */
   cut = false
   /** How much longer each message takes, in milliseconds. */
   slowMs = 0
@@ -31,7 +31,6 @@ export class Route {
     this.breakStreams()
   }
 
-  /** Resets every connection that is open. */
   breakStreams(): void {
     this.resets++
     for (const connection of [...this.#connections]) connection.abort(RESET)
@@ -66,9 +65,9 @@ export class Route {
 
 /**
  * Waits for the latency of a request and of its answer, each with `slowMs` more. With `spikes`, some messages take up
- * to 200 ms more. The request takes effect when it is sent, and both latencies pass before its answer arrives, which
- * costs one event of the simulator instead of two. The races are those of real requests: one round trip lies between
- * the moment of a read and the effect of the write that depends on it.
+ * to 200 ms more. The request takes effect when it is sent, and both latencies pass before its answer arrives. One wait
+ * costs one event of the simulator instead of two. Races remain possible as with real requests, because one round trip
+ * lies between the moment of a read and the effect of the write that depends on the read.
  */
 export function roundTrip(
   clock: Clock,
@@ -80,7 +79,6 @@ export function roundTrip(
   return sleep(clock, messageMs(random, spikes) + messageMs(random, spikes) + 2 * slowMs, signal)
 }
 
-/** Waits for the latency of one message, with `slowMs` more; `spikes` as for {@link roundTrip}. */
 export function latency(clock: Clock, random: Random, spikes: boolean, signal: AbortSignal, slowMs = 0): Promise<void> {
   return sleep(clock, messageMs(random, spikes) + slowMs, signal)
 }
@@ -91,7 +89,7 @@ function messageMs(random: Random, spikes: boolean): number {
   return fromMs + random.next() * (toMs - fromMs) + spikeMs
 }
 
-/** The interval at which etcd revokes expired leases, in milliseconds. A lease ends up to this much late. */
+/** The interval at which etcd revokes expired leases, in milliseconds. A lease ends late by up to this time. */
 const LEASE_END_STEP_MS = 500
 /** How many revisions the store retains: more than any fleet writes between a list and the watch after it. */
 const REVISIONS = 1_000
@@ -105,7 +103,7 @@ export class SimulatedEtcd {
   readonly #routes: EtcdRoute[] = []
   #down = false
 
-  /** `random` decides how late leases end; without it they end on time, as on kine. */
+  /** `random` decides how late leases end. Without it, and on kine, leases end on time. */
   constructor(time: VirtualClock, flavour: 'etcd' | 'kine', random?: Random) {
     this.#clock = new StoreClock(time)
     const late = random && { expiryStepMs: LEASE_END_STEP_MS, expiryPhaseMs: random.next() * LEASE_END_STEP_MS }
@@ -116,7 +114,7 @@ export class SimulatedEtcd {
     return this.#down
   }
 
-  /** Stops the process of etcd. The data stays, and no lease ends while it is stopped. */
+  /** Stops the process of etcd. The data stays. No lease ends before the next start. */
   stop(): void {
     this.#down = true
     this.#clock.stop()
@@ -150,7 +148,6 @@ export class EtcdRoute extends Route {
     this.#etcd = etcd
   }
 
-  /** Whether the database of etcd is full. */
   get full(): boolean {
     return this.#etcd.full
   }
@@ -159,7 +156,6 @@ export class EtcdRoute extends Route {
     return this.cut || this.refused
   }
 
-  /** Whether clients on this route can read and write. */
   get open(): boolean {
     return !this.broken && !this.#etcd.down && !this.#etcd.full
   }
@@ -180,8 +176,8 @@ export class EtcdRoute extends Route {
   }
 
   /**
-   * Connects one process to etcd. Each call and each change takes a few milliseconds on the clock of that process, so a
-   * frozen process neither sends nor receives.
+   * Connects one process to etcd. Each call and each change waits for the clock of that process, so a frozen process
+   * does not send and does not receive.
    */
   connect(options: {
     readonly clock: ProcessClock
@@ -228,9 +224,7 @@ export class EtcdRoute extends Route {
   }
 }
 
-/**
- * Whether a change only shows that a master is alive: it renews a lease, or writes a record again unchanged.
- */
+/** Whether a change renews a lease, or writes a record again without a difference. */
 function isRenewal({ type, key, value, previousValue }: KeyChange): boolean {
   if (type !== 'modified') return false
   return key.includes('/masterleases/') || (previousValue !== undefined && Buffer.compare(previousValue, value) === 0)

@@ -22,13 +22,12 @@ import { type Host, SimulatedMaster, type Surroundings } from './master.ts'
 
 export interface FleetOptions {
   readonly seed: number
-  /** How many masters, each with its own address; or the hosts on which they run. */
+  /** The number of masters, each with its own address; or the hosts of the masters. */
   readonly masters: number | readonly Host[]
-  /** The options that all masters share. */
   readonly master?: Partial<MasterOptions>
-  /** Stores the leases in an etcd or a kine. Without `etcd` and `memory` they are Lease objects. */
+  /** Stores the leases in an etcd or a kine. Without `etcd` and `memory` the leases are Lease objects. */
   readonly etcd?: 'etcd' | 'kine' | undefined
-  /** Whether the leases are in a memory that all sidecars share. @default false */
+  /** Whether the leases are in memory that all sidecars share. @default false */
   readonly memory?: boolean
   /** Whether messages are sometimes late. @default false */
   readonly spikes?: boolean
@@ -44,13 +43,12 @@ export interface FleetOptions {
 /** Without `recordsAll`, at least this many of the latest requests stay recorded. */
 const FEW_REQUESTS = 200
 
-/** Masters that share one store, in simulated time. They run the shipped code over in-process transports. */
+/** Masters that share one store, in simulated time. The masters run the shipped code over in-process transports. */
 export class Fleet {
   readonly time = new VirtualClock()
   readonly seed: number
   readonly random: Random
   readonly store: ApiServer
-  /** Undefined if the leases are not in an etcd. */
   readonly etcd: SimulatedEtcd | undefined
   readonly masters: readonly SimulatedMaster[]
   readonly surroundings: Surroundings
@@ -116,7 +114,6 @@ export class Fleet {
     }
   }
 
-  /** Reports listings, requests, objects and leases to an observer, from now on. */
   observe(observer: Omit<TargetObserver, 'connected'>): void {
     this.#observer = observer
     const report = (addresses: readonly string[]): void => observer.leases(addresses)
@@ -136,21 +133,18 @@ export class Fleet {
     return this.time.advance(ms)
   }
 
-  /** The addresses that were last listed; undefined if the object is gone. Needs `recordsAll`. */
+  /** The addresses in the latest version of the object; undefined if the object is gone. Needs `recordsAll`. */
   listed(object: Listing['object']): readonly string[] | undefined {
     return this.listings.findLast((listing) => listing.object === object)?.addresses
   }
 
-  /**
-   * Runs `work` as another writer that changes objects of the masters. Changes that it makes at this moment count as
-   * damage.
-   */
+  /** Runs `work`. All changes of objects at this moment count as damage by another writer. */
   async damage(work: () => Promise<unknown>): Promise<void> {
     this.#damagedAtMs = this.time.nowMs
     await work()
   }
 
-  /** Ends every watch and kills every process, at once: no time needs to pass. */
+  /** Kills every process and ends every watch at once. No simulated time needs to pass. */
   abandon(): void {
     for (const master of this.masters) master.kill()
     this.#watching.abort()
@@ -177,7 +171,7 @@ export class Fleet {
     const report = (addresses: readonly string[] | undefined): void => {
       const atMs = this.time.nowMs
       const byDamage = this.#damagedAtMs === atMs
-      // A listing is reported at the moment of its write, so the latest write at this time made it.
+      // A listing is reported at the moment of its write, so the latest write of this moment made the listing.
       const written = this.requests.findLast(
         ({ atMs: at, request: { method, path } }) => at !== atMs || (method !== 'GET' && path.includes(plural)),
       )

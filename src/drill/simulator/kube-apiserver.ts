@@ -25,9 +25,8 @@ import type { Surroundings } from './master.ts'
 import { type ProcessClock, processClock } from './process.ts'
 
 /**
- * A stand-in for a kube-apiserver that maintains `default/kubernetes` itself, as upstream's lease reconciler does:
- * pkg/controlplane/reconcilers/lease.go and controller/kubernetesservice. Like upstream, it creates other missing
- * objects, and never corrects them.
+ * A model of a kube-apiserver that maintains `default/kubernetes` itself. Upstream:
+ * pkg/controlplane/reconcilers/lease.go and controller/kubernetesservice.
  */
 export class SimulatedKubeApiserver implements MemberState {
   readonly kind = 'kube-apiserver'
@@ -155,7 +154,7 @@ export class SimulatedKubeApiserver implements MemberState {
     const { life, server } = this
     if (life === undefined || life.ended) return 'refused'
     if (life.clock.frozen || server.unreachable) return 'black-holed'
-    // It listens from its start on, but fails all requests until it is ready.
+    // A starting kube-apiserver listens, but fails all requests until it is ready.
     return life.ready ? 'served' : 'refused'
   }
 
@@ -184,7 +183,6 @@ interface LifeOptions {
   readonly address: string
 }
 
-/** One life of a simulated kube-apiserver's process: upstream's controller and lease reconciler, tick by tick. */
 class KubeApiserverLife {
   readonly clock: ProcessClock
   ready = false
@@ -214,7 +212,7 @@ class KubeApiserverLife {
     while (!this.#stop.signal.aborted) {
       this.ready = true
       const startedMs = this.clock.monotonicMs()
-      // A failed update is tried again at the next tick.
+      // The next tick repeats a failed update.
       await this.#updateKubernetesService().catch(() => {})
       await sleep(this.clock, startedMs + INTERVAL_MS - this.clock.monotonicMs(), this.#stop.signal).catch(() => {})
     }
@@ -244,7 +242,7 @@ class KubeApiserverLife {
     const { etcd, address } = this.#options
     for (;;) {
       const stored = await etcd.get(LEASES + address, this.#signal)
-      // Upstream's RemoveLease fails if the key is missing, and then the list is not changed.
+      // Upstream's RemoveLease fails if the key is missing, and leaves the list unchanged.
       if (stored === undefined) return
       if (await etcd.delete(stored.key, stored.modRevision, this.#signal)) break
     }
@@ -299,10 +297,7 @@ class KubeApiserverLife {
     if (stored !== undefined) await this.#ensureSlice(stored)
   }
 
-  /**
-   * EnsureEndpointSliceFromEndpoints in endpointsadapter.go. Upstream's update has no resourceVersion, so it detects no
-   * conflict.
-   */
+  /** Upstream: EnsureEndpointSliceFromEndpoints. Its update has no resourceVersion, and so detects no conflict. */
   async #ensureSlice(stored: Endpoints): Promise<void> {
     const { api } = this.#options
     const wanted = sliceOf(stored)
@@ -351,13 +346,11 @@ async function orUndefined<T>(answer: Promise<T>, code: 'NotFound' | 'AlreadyExi
   }
 }
 
-/** The IPv4 Service range of simulated masters. */
 export const SERVICE_RANGE = parseCidr('10.96.0.0/12')
 
 /**
- * Creates the other objects of a kube-apiserver if they are missing: the system namespaces, the default ServiceCIDR
- * and, at each tick, the Service. Objects that exist, or that another server creates at the same moment, are left as
- * they are, because upstream never corrects a Service (pkg/controlplane/controller/kubernetesservice).
+ * Creates the other objects of a kube-apiserver. Existing objects are left as they are, because upstream never corrects
+ * a Service (pkg/controlplane/controller/kubernetesservice).
  */
 class KubeApiserverObjects {
   readonly #api: KubeApi
@@ -385,8 +378,7 @@ class KubeApiserverObjects {
 
   async ensureService(securePort: number): Promise<void> {
     if ((await orUndefined(this.#api.get(services, REF))) !== undefined) return
-    // Without these the Service would be refused, and created a tick later. #manageObjects may create them at the same
-    // moment.
+    // Otherwise the server would refuse the Service until the next tick.
     await this.ensureNamespaces()
     await this.ensureServiceCidr()
     const clusterIp = serviceIpOf(SERVICE_RANGE).text

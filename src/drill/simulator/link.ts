@@ -11,32 +11,28 @@ import { isMet, RequestFaults, type RequestRule, type SentRequest } from '../req
 import { latency, Route, roundTrip } from './etcd-link.ts'
 import type { ProcessClock } from './process.ts'
 
-/** Shared by all connections, because a new error for each would cost a stack trace. */
+/** These errors serve all connections, because each new one would cost a stack trace. */
 const OVER = new Error('over')
 const RESET = new Error('connection reset')
 
 /** How long a request without its own timeout waits, in milliseconds: the default of `HttpTransport`. */
 const TIMEOUT_MS = 10_000
-/** How long the two etcd checks of /readyz take if etcd does not answer, in seconds: two each, one after the other. */
+/** How long the two etcd checks of /readyz take together if etcd does not answer, in seconds. */
 const ETCD_CHECKS_S = 4
 
-/**
- * The state of one master's API server, and the connections to it. The servers of several masters share one store. The
- * faults are independent: healing one leaves the others.
- */
+/** One master's API server, and the connections to it. The servers of all masters share one store. */
 export class SimulatedServer extends Route {
   #serving = true
   ready = true
   /** Whether the etcd check of /readyz succeeds. */
   etcdCheck = true
-  /** Whether its /readyz and /livez hang, while all other requests are answered. */
+  /** Whether /readyz and /livez hang, while all other requests are answered. */
   silent = false
   #unreachable = false
   #frozen = false
   readonly #waiting = new Set<() => void>()
-  /** Whether this server reaches the store. */
   readonly store: ServerStore
-  /** The faults of the requests of its sidecar. */
+  /** The faults of the sidecar's requests. */
   readonly faults = new RequestFaults()
   readonly #watches = new Map<AbortController, SentRequest>()
   /** Whether all requests but /readyz and /livez hang. */
@@ -51,22 +47,21 @@ export class SimulatedServer extends Route {
     return this.#serving
   }
 
-  /** Whether the process runs, is not frozen, and is not cut off. Its store may hang nevertheless. */
+  /** Whether the process runs, is not frozen, and is not cut off from the sidecar. The store may hang nevertheless. */
   get reachable(): boolean {
     return this.#serving && !this.cut && !this.#frozen
   }
 
-  /** Whether it does not reach its store. */
   get storeless(): boolean {
     return this.store.state !== 'ok'
   }
 
-  /** Sets whether its own etcd member fails: the server then answers every request with 500. */
+  /** Sets whether the server's own etcd member fails, so that the server answers every request with 500. */
   set storeless(storeless: boolean) {
     this.store.own = storeless ? 'fails' : 'ok'
   }
 
-  /** Whether its /readyz is answered in time, whatever the answer. */
+  /** Whether /readyz is answered in time, whatever the answer. */
   get answering(): boolean {
     return this.reachable && !this.silent && this.store.state !== 'hangs'
   }
@@ -80,7 +75,7 @@ export class SimulatedServer extends Route {
     this.#unreachable = unreachable
   }
 
-  /** Whether it is stopped as by SIGSTOP: nothing is answered, and open connections continue afterwards. */
+  /** Whether the process is stopped as by SIGSTOP. Open connections continue afterwards. */
   get frozen(): boolean {
     return this.#frozen
   }
@@ -91,7 +86,7 @@ export class SimulatedServer extends Route {
     this.#resumeWaiting()
   }
 
-  /** Whether it or its store does nothing, so that requests wait. */
+  /** Whether requests wait for the frozen server or for its store. */
   get stalled(): boolean {
     return this.#frozen || this.store.state === 'hangs'
   }
@@ -118,7 +113,6 @@ export class SimulatedServer extends Route {
     }
   }
 
-  /** Applies a fault to the requests of its sidecar, from now on. */
   apply(rule: RequestRule): void {
     this.faults.add(rule)
     if (rule.fault.type !== 'cut-watches') return
@@ -136,7 +130,6 @@ export class SimulatedServer extends Route {
     }
   }
 
-  /** Ends its process: connections are refused. */
   kill(): void {
     this.#serving = false
     // The next process is not frozen.
@@ -144,7 +137,7 @@ export class SimulatedServer extends Route {
     this.breakStreams()
   }
 
-  /** Starts its process, which serves at once. */
+  /** Starts the process, which serves at once. */
   start(): void {
     this.#serving = true
     this.store.restart()
@@ -156,8 +149,8 @@ export class SimulatedServer extends Route {
 }
 
 /**
- * Connects one process to its API server. Every request and every event takes a few milliseconds on the clock of that
- * process, so a frozen process neither sends nor receives.
+ * Connects one process to its API server. Every request and every event waits for the clock of that process, so a
+ * frozen process does not send and does not receive.
  */
 export function simulatedLink(
   inner: Transport,
@@ -170,7 +163,6 @@ export function simulatedLink(
 ): Transport {
   const { server, clock, random, spikes = false } = options
   const back = (signal: AbortSignal): Promise<void> => roundTrip(clock, random, spikes, signal, server.slowMs)
-  /** Whether a message gets through at this moment. */
   const isOpen = (): boolean => server.reachable && !server.hanging
   /** Delays or fails a message that does not get through at this moment. */
   const pass = async (request: ApiRequest, signal: AbortSignal, isStalled = server.frozen): Promise<void> => {
@@ -178,7 +170,7 @@ export function simulatedLink(
       const end = await server.untilResumed(clock, request.timeoutMs ?? TIMEOUT_MS, signal)
       if (end === 'reset') throw new KubeError('Unreachable', 'connection reset')
       if (end === 'timeout') throw new KubeError('Timeout', 'no answer')
-      // This wait is on the clock of the process: a frozen process gets the answer when it thaws.
+      // A frozen process gets the answer when it thaws, because this wait uses its clock.
       await latency(clock, random, spikes, signal, server.slowMs)
     }
     if (!server.serving) throw new KubeError('Unreachable', 'connection refused')
@@ -262,7 +254,7 @@ export function simulatedLink(
               await server.untilResumed(clock, undefined, controller.signal)
               await latency(clock, random, spikes, controller.signal, server.slowMs)
             }
-            // Black-holed: nothing more arrives, not even the end, until the connection is reset.
+            // Until the connection is reset, nothing more arrives, not even the end.
             if (server.cut) await aborted(controller.signal)
             controller.signal.throwIfAborted()
             if (server.faults.loses(sent, event)) continue
@@ -282,10 +274,7 @@ export function simulatedLink(
   }
 }
 
-/**
- * Detects events of a watch of Leases that are mere renewals. Such events are delivered at once: they cause no action,
- * and there are many.
- */
+/** Detects renewals in a watch of Leases. They are delivered at once: there are many, and they cause no action. */
 function renewals(): (event: unknown) => boolean {
   const reported = new Map<string, string>()
   return (event) => {
@@ -305,7 +294,6 @@ interface WatchFrame {
 
 const etcdIsAway = { kind: 'Status', apiVersion: 'v1', status: 'Failure', code: 500, message: 'etcdserver: no leader' }
 
-/** A request in the form that {@link RequestFaults} reads. */
 function sentOf({ method, path, stream }: ApiRequest): SentRequest {
   return { method, path, isWatch: stream === true }
 }
@@ -314,9 +302,7 @@ function retryAfterSeconds({ retryAfterMs }: { readonly retryAfterMs?: number | 
   return retryAfterMs === undefined ? undefined : Math.ceil(retryAfterMs / 1000)
 }
 
-/**
- * How a process probes the health of its own API server. A probe that hangs for less than its timeout is answered late.
- */
+/** Probes the health of the process's own API server. A probe that hangs for less than its timeout is answered late. */
 export function simulatedReadiness(server: SimulatedServer, clock: Clock, random: Random): Readiness {
   let asked = false
   const transport: Transport = {

@@ -24,15 +24,14 @@ import { type ProcessClock, ProcessLeases, processClock } from './process.ts'
 /** One machine with an API server and a sidecar beside it. */
 export interface Host {
   readonly name: string
-  /** Endpoints list the first one. Machines behind one virtual address share their first address. */
+  /** Endpoints list the first address. Machines behind one virtual address share it. */
   readonly addresses: readonly string[]
-  /** How far its wall clock is ahead, in milliseconds. */
+  /** How far the wall clock of the machine is ahead, in milliseconds. */
   readonly skewMs?: number | undefined
   readonly driftPpm?: number | undefined
   readonly options?: Partial<MasterOptions> | undefined
 }
 
-/** The environment that all hosts of a fleet share. */
 export interface Surroundings {
   readonly time: VirtualClock
   readonly seed: number
@@ -43,7 +42,7 @@ export interface Surroundings {
   readonly datastore: Datastore
   /** The leases in memory; undefined if they are in an etcd or are Lease objects. */
   readonly leases: MemoryLeaseRegistry | undefined
-  /** Composes a sidecar each time that it starts. */
+  /** Composes a sidecar at each of its starts. */
   readonly createMaster: typeof createMaster
 }
 
@@ -54,26 +53,25 @@ interface Life {
   readonly clock: ProcessClock
   readonly stop: AbortController
   readonly logger: ReturnType<typeof memoryLogger>
-  /** Whether its server has answered that it is ready. */
+  /** Whether the API server has answered that it is ready. */
   wasReady: boolean
-  /** When its server last answered a probe, by the clock of the simulation. */
+  /** The simulation's time at which the API server last answered a probe. */
   answeredAtMs: number
   ended: boolean
   failure: unknown
 }
 
-/** One master: its own API server, and the sidecar that runs beside it. */
 export class SimulatedMaster implements MemberState {
   readonly kind = 'apiserver-bootstrap'
   readonly server: SimulatedServer
   /** Undefined in a fleet without etcd. */
   readonly etcd: EtcdRoute | undefined
   readonly name: string
-  /** The options for the next start. */
+  /** The options for the next start of the sidecar. */
   options: MasterOptions
   readonly lives: Life[] = []
   life: Life | undefined
-  /** How far the wall clock of its machine is ahead, in milliseconds. */
+  /** How far the wall clock of the machine is ahead, in milliseconds. */
   skewMs: number
   readonly #surroundings: Surroundings
   readonly #driftPpm: number | undefined
@@ -89,7 +87,7 @@ export class SimulatedMaster implements MemberState {
     this.options = { ...masterDefaults, ...options, host: name, advertiseAddresses: addresses.map(parseAddress) }
   }
 
-  /** Starts another process of the sidecar. `settings` override the master's options for this process only. */
+  /** Starts another process of the sidecar. `settings` override the options for this process only. */
   start(settings: Partial<MasterOptions> = {}): void {
     const { time, seed, spikes, transport, leases: registry } = this.#surroundings
     const options = { ...this.options, ...settings }
@@ -148,12 +146,11 @@ export class SimulatedMaster implements MemberState {
     )
   }
 
-  /** Changes the options for the next start. */
   configure(settings: Partial<MasterOptions>): void {
     this.options = { ...this.options, ...settings }
   }
 
-  /** SIGKILL of the sidecar: its running requests never get an answer. */
+  /** SIGKILL of the sidecar. Its running requests never get an answer. */
   kill(): void {
     for (const life of this.#processes) life.clock.kill()
     this.life = undefined
@@ -169,23 +166,19 @@ export class SimulatedMaster implements MemberState {
     for (const life of this.#processes) if (life !== this.life) requestStop(life)
   }
 
-  /** SIGSTOP of the sidecar. */
   freeze(): void {
     for (const life of this.#processes) life.clock.freeze()
   }
 
-  /** SIGCONT of the sidecar. */
   thaw(): void {
     for (const life of this.#processes) life.clock.thaw()
   }
 
-  /** Sets the machine's wall clock, while its processes continue to run. */
   setWallClock(skewMs: number): void {
     this.skewMs = skewMs
     for (const life of this.#processes) life.clock.setSkew(skewMs)
   }
 
-  /** The address in Endpoints. */
   get address(): string {
     return this.#present.advertiseAddresses[0]?.text ?? ''
   }
@@ -243,12 +236,11 @@ export class SimulatedMaster implements MemberState {
     return this.life?.failure
   }
 
-  /** Whether it runs, and was neither stopped nor frozen. */
   get running(): boolean {
     return this.life !== undefined && !this.life.ended && !this.life.stop.signal.aborted && !this.life.clock.frozen
   }
 
-  /** Whether it was stopped, even if it has ended by now. */
+  /** Whether the latest process received SIGTERM, even if it has ended by now. False after {@link kill}. */
   get stopping(): boolean {
     return this.life?.stop.signal.aborted === true
   }
@@ -257,13 +249,11 @@ export class SimulatedMaster implements MemberState {
     return !this.lives.some(isProcess)
   }
 
-  /** Whether it can read and write everything that it needs. */
   get connected(): boolean {
     const { reachable, storeless } = this.server
     return reachable && !storeless && this.impaired === 'no' && (this.etcd?.open ?? true)
   }
 
-  /** Whether it runs, is connected, and its server is ready: clients may rely on it. */
   get healthy(): boolean {
     return this.running && this.connected && this.serves
   }
@@ -293,7 +283,7 @@ export class SimulatedMaster implements MemberState {
     return Math.max(this.server.slowMs, this.etcd?.slowMs ?? 0)
   }
 
-  /** Whether it may still renew its lease. An earlier process of the sidecar that still runs may renew it too. */
+  /** Whether some process of the sidecar may still renew the lease. */
   get renewing(): boolean {
     return this.#processes.some((life) => this.#mayRenew(life))
   }
@@ -361,7 +351,7 @@ export const masterDefaults: Omit<MasterOptions, 'host' | 'advertiseAddresses'> 
   dryRun: false,
 }
 
-/** Discards all metrics: nobody reads them, and a registry for each process would slow down the simulation. */
+/** A registry of metrics for each process would slow down the simulation. */
 const noMetrics: Metrics = {
   counter: () => ({ add: () => {} }),
   gauge: () => ({ set: () => {}, remove: () => {} }),

@@ -2,25 +2,22 @@ import type { Holder, MasterLease, MasterLeases } from '../../kubernetes-service
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import type { ClockView, VirtualClock } from '../../runtime/virtual-clock.ts'
 
-/** How a process' time differs from true time. */
 interface ClockFaults {
-  /** How far its wall clock is ahead, in milliseconds. */
+  /** How far the wall clock of the process is ahead, in milliseconds. */
   readonly skewMs?: number | undefined
-  /** How much faster its monotonic clock and its timers run, in parts per million. */
+  /** How much faster the monotonic clock and the timers of the process run, in parts per million. */
   readonly driftPpm?: number | undefined
 }
 
-/** One process' clock. */
 export interface ProcessClock extends ClockView {
   /** Ends the process as SIGKILL does: none of its callbacks runs again. */
   kill(): void
   readonly killed: boolean
 }
 
-/** How late a timer of a drifting clock fires, in milliseconds: without this, rounding could make it fire early. */
+/** How late a timer of a drifting clock fires, in milliseconds. Otherwise a rounding error could make it fire early. */
 const ROUNDING_MS = 1e-6
 
-/** Creates the clock of a process of the simulation. */
 export function processClock(time: VirtualClock, { skewMs = 0, driftPpm = 0 }: ClockFaults = {}): ProcessClock {
   const view = time.view({ skewMs })
   const rate = 1 + driftPpm / 1_000_000
@@ -84,8 +81,8 @@ export class StoreClock {
 }
 
 /**
- * Leases in shared memory, as one process uses them. Every request and notification waits for a timer of that process,
- * so a frozen or dead process neither reads nor writes nor is notified.
+ * The leases in shared memory, for one process. Every request and notification waits for a timer of that process, so a
+ * frozen or dead process does not read, does not write and is not notified.
  */
 export class ProcessLeases implements MasterLeases {
   readonly #inner: MasterLeases

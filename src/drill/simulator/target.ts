@@ -12,7 +12,7 @@ import { Fleet } from './fleet.ts'
 import { SERVICE_RANGE, SimulatedKubeApiserver } from './kube-apiserver.ts'
 import type { SimulatedMaster } from './master.ts'
 
-/** Longer than any drill, in milliseconds. */
+/** A time longer than any drill, in milliseconds. */
 const ENDLESS_MS = 1e9
 
 /** A simulated fleet: the shipped code, in this process and in simulated time. A seed determines each run. */
@@ -25,7 +25,7 @@ export class SimulatedTarget implements DrillTarget {
   readonly #members: (SimulatedMaster | SimulatedKubeApiserver)[] = []
   #closed = false
 
-  /** `compose` composes each sidecar, instead of `createMaster`. */
+  /** `compose` replaces `createMaster`. */
   constructor(plan: FleetPlan, seed: number, compose?: typeof createMaster) {
     const { leaseStore, spikes } = plan
     this.#plan = plan
@@ -43,7 +43,7 @@ export class SimulatedTarget implements DrillTarget {
     const view = time.view()
     this.clock = {
       wallMs: () => view.wallMs(),
-      // The true time since the simulation began, which listings and requests record too.
+      // Listings and requests have the same times.
       monotonicMs: () => time.nowMs,
       schedule: (delayMs, callback) => view.schedule(delayMs, callback),
     }
@@ -61,7 +61,7 @@ export class SimulatedTarget implements DrillTarget {
     )
   }
 
-  /** How many events the simulator has processed: the cost of the run, which does not depend on the machine. */
+  /** How many events the simulator has processed. This cost of a run does not depend on the machine. */
   get simulatorEvents(): number {
     return this.#fleet.time.events
   }
@@ -133,7 +133,7 @@ export class SimulatedTarget implements DrillTarget {
     }
     const options = optionsOf({ ...settings, addresses: settings.addresses ?? addresses })
     const master = this.#fleet.add({ name, addresses: settings.addresses ?? addresses, skewMs, driftPpm, options })
-    // A simulated server serves from its creation, but this one has not been started yet.
+    // A new simulated server serves at once, but this one must wait for its start.
     master.server.kill()
     this.#members.push(master)
   }
@@ -157,7 +157,6 @@ const SERVICE_RANGES = { 4: SERVICE_RANGE, 6: parseCidr('fd00:10:96::/112') }
 type OfOne = Extract<Primitive, { readonly master: string }>
 type OfProcess = Extract<OfOne, { readonly part: unknown }>
 
-/** Performs an action on one simulated member. */
 function performOn(member: SimulatedMaster | SimulatedKubeApiserver, primitive: OfOne): void {
   const { server, etcd } = member
   const isMaster = !(member instanceof SimulatedKubeApiserver)
@@ -187,7 +186,7 @@ function performOn(member: SimulatedMaster | SimulatedKubeApiserver, primitive: 
       break
     case 'own-etcd':
       server.store.own = primitive.state
-      // A kube-apiserver also has its lease in this etcd member.
+      // A kube-apiserver also stores its lease in this etcd member.
       if (!isMaster) member.etcd.refused = primitive.state !== 'ok'
       break
     case 'reset-connections':
@@ -228,11 +227,10 @@ function performOnServer({ server }: SimulatedMaster, type: OfProcess['type']): 
   else server.kill()
 }
 
-/** Performs an action on the one process of a kube-apiserver, whichever part it is meant for. */
 function performOnKubeApiserver(one: SimulatedKubeApiserver, type: OfProcess['type']): void {
   if (type !== 'start') one[type]()
   else if (!one.running) {
-    // Two processes of one server cannot run at once, because they listen on the same port.
+    // Two processes of one server cannot run at once, because both would listen on the same port.
     one.kill()
     one.start()
   }
@@ -261,7 +259,6 @@ function cut(
   }
 }
 
-/** The settings in a drill, as options of a master. */
 function optionsOf({ reconciler, addresses, ...settings }: MasterSettings): Partial<MasterOptions> {
   return {
     ...settings,
@@ -270,7 +267,7 @@ function optionsOf({ reconciler, addresses, ...settings }: MasterSettings): Part
   }
 }
 
-/** The options for these addresses, with a Service range for the family of each, in the same order. */
+/** The options for these addresses, with a Service range for the family of each address. */
 function addressOptions(
   advertiseAddresses: readonly Address[],
 ): Pick<MasterOptions, 'advertiseAddresses' | 'serviceClusterIpRanges'> {

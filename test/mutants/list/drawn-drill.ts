@@ -273,9 +273,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'drill-scenario-parse-operator': {
     broken: 'parseScenario:: has >= for > after reader.mistakes.length.',
     file: 'drill/scenario/parse.ts',
-    text: '// Contradictions between values are checked only if each value is valid by itself.\n  if (reader.mistakes.length > 0) throw new InvalidInputError(reader.mistakes)',
-    instead:
-      '// Contradictions between values are checked only if each value is valid by itself.\n  if (reader.mistakes.length >= 0) throw new InvalidInputError(reader.mistakes)',
+    text: 'if (reader.mistakes.length > 0) throw new InvalidInputError(reader.mistakes)\n  placed.sort(',
+    instead: 'if (reader.mistakes.length >= 0) throw new InvalidInputError(reader.mistakes)\n  placed.sort(',
     tests: ['drill/scenario/parse.test.ts'],
   },
   'drill-fleet-control-statement': {
@@ -337,8 +336,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'drill-scenario-rules-return': {
     broken: 'checkTime: goes on past a return.',
     file: 'drill/scenario/rules.ts',
-    text: '    return\n  }\n  // How long a rolling restart',
-    instead: '  }\n  // How long a rolling restart',
+    text: '    return\n  }\n  // The duration of a rolling restart',
+    instead: '  }\n  // The duration of a rolling restart',
     tests: ['drill/scenario/mistakes.test.ts'],
   },
   'drill-random-random-faults-operator': {

@@ -17,7 +17,7 @@ import {
 interface Row<Value> {
   readonly name: string
   readonly text: (value: Value) => string
-  /** Whether to emphasize a value, because a healthy fleet would not have it. */
+  /** Whether to emphasize a value that a healthy fleet would not have. */
   readonly amiss?: (value: Value) => boolean
 }
 
@@ -37,7 +37,7 @@ const distribution: readonly Row<Distribution>[] = [
 
 const number = (name: string): readonly Row<number>[] => [{ name, text: count, amiss: (value) => value > 0 }]
 
-/** Every figure of a report. A figure that is missing here is a type error, so that the page shows all. */
+/** The type requires an entry for every figure, so that the page shows all figures. */
 const sections: { readonly [Name in keyof Figures]: Section<Figures[Name]> } = {
   timeToDetect: {
     name: 'Time to detect',
@@ -114,7 +114,6 @@ const sections: { readonly [Name in keyof Figures]: Section<Figures[Name]> } = {
   },
 }
 
-/** All figures, with a column for each variant. */
 export function figuresTable(variants: readonly VariantReport[]): Html {
   const names = Object.keys(sections) as (keyof Figures)[]
   return table({
@@ -139,7 +138,7 @@ function rowsOf<Name extends keyof Figures>(name: Name, variants: readonly Varia
   ])
 }
 
-/** The figures that readers ask for first, with a column for each variant. */
+/** The most important figures, with a column for each variant. */
 export function glance(variants: readonly VariantReport[]): Html {
   const row = (name: string, cell: (variant: VariantReport) => Part | Cell) => [name, ...variants.map(cell)]
   const many = (number: number, broken: boolean): Cell => ({ text: count(number), broken })
@@ -178,7 +177,6 @@ const kinds = [
   { key: 'timeToAddAgain', name: 'Time to add again' },
 ] as const
 
-/** The measured times: each sample as a stroke on the same axis for all variants, and all samples in tables. */
 export function samples(variants: readonly VariantReport[]): Html {
   return html`<div class="stack">${kinds.map(({ key, name }) => {
     const distributions = variants.map(({ name: variant, figures }) => ({ variant, of: figures[key] }))
@@ -246,17 +244,16 @@ const SECOND = 1_000
 const minute = 60 * SECOND
 const steps = [1, 2, 5, 10, 15, 20, 30].map((n) => n * SECOND).concat([1, 2, 5, 10, 20, 60].map((n) => n * minute))
 const MOST_TICKS = 10
-/** On an axis longer than this, times are in minutes and seconds. */
+/** On an axis longer than this, in milliseconds, times are in minutes and seconds. */
 const LONG_MS = 3 * minute
 
-/** The ticks of an axis from 0 to `untilMs`, in milliseconds: 0, and at most ten multiples of a round step. */
+/** The ticks of an axis, in milliseconds: 0, and at most ten multiples of a round step. */
 export function ticks(untilMs: number): readonly number[] {
   const fits = (stepMs: number): boolean => untilMs / stepMs <= MOST_TICKS
   const stepMs = steps.find(fits) ?? Math.ceil(untilMs / MOST_TICKS / (60 * minute)) * 60 * minute
   return Array.from({ length: Math.floor(untilMs / stepMs) + 1 }, (_, index) => index * stepMs)
 }
 
-/** The unit of the numbers on an axis from 0 to `untilMs`. */
 export function axisUnit(untilMs: number): string {
   return untilMs > LONG_MS ? 'min:s' : 'seconds'
 }

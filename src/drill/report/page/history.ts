@@ -1,7 +1,7 @@
 import type { DrillEvent, EventOf, MemberStatus } from '../../event.ts'
 import { count, type Group, type Html, html, seconds, table } from './html.ts'
 
-/** The states of a master over time, in the order of the tables. `dead`: listed, but no client was served there. */
+/** The states of a master, in the order of the tables. `dead`: listed, but no client was served there. */
 interface States {
   readonly sidecar: MemberStatus['sidecar']
   readonly server: MemberStatus['server']
@@ -15,12 +15,12 @@ const trackNames = ['sidecar', 'server', 'clients', 'endpoints', 'slice', 'lease
 
 export interface MasterHistory {
   readonly name: string
-  /** The addresses that it had, in the order of time. */
+  /** The addresses that the master had, in the order of time. */
   readonly addresses: readonly string[]
   readonly tracks: { readonly [Name in keyof States]: readonly Span<States[Name]>[] }
 }
 
-/** The history of a run, as spans of time. Times are in milliseconds since all masters were listed. */
+/** Times are in milliseconds since all masters were listed. */
 export interface RunHistory {
   readonly untilMs: number
   readonly masters: readonly MasterHistory[]
@@ -30,16 +30,14 @@ export interface RunHistory {
   readonly violations: readonly EventOf<'violation'>[]
   readonly writes: Bins<'write'>
   readonly errors: Bins<'refused' | 'black-holed' | 'nobody'>
-  /** Served connections. Only the second in which they began is known. */
+  /** Served connections, of which only the second of their begin is known. */
   readonly served: Bins<'served'>
   readonly seen: { readonly leases: boolean; readonly writes: boolean }
 }
 
 type Tracks = { readonly [Name in keyof States]: Track<States[Name]> }
 
-/**
- * Computes a history. `events` are in the order of time. The history ends at `untilMs` or, if later, at the last event.
- */
+/** `events` must be in the order of time. The history ends at `untilMs` or, if later, at the last event. */
 export function readHistory(events: readonly DrillEvent[], untilMs: number): RunHistory {
   const endMs = events.reduce((latest, { atMs }) => Math.max(latest, atMs), untilMs)
   const fleet = new FleetTracks()
@@ -139,9 +137,8 @@ class FleetTracks {
 }
 
 /**
- * The masters at which the listing or the lease of an address is shown. `sharing` are all masters with this address.
- * Those for which `does` is true are chosen; without such a master those that are alive; otherwise those that died
- * last.
+ * Which of the masters that share an address are shown as listed, or as holders of the lease: the masters for which
+ * `does` is true, else the masters that are alive, else the masters that died last.
  */
 function shownMasters(sharing: readonly Member[], does: (status: MemberStatus) => boolean): readonly Member[] {
   const doing = sharing.filter(({ status }) => does(status))
@@ -158,10 +155,9 @@ function newTracks(): Tracks {
   return Object.fromEntries(trackNames.map((name) => [name, new Track()])) as unknown as Tracks
 }
 
-/** Counts of occurrences in equal parts of the time from 0. */
+/** Counts of occurrences in equal parts of the time from 0 on. */
 export interface Bins<Kind extends string = string> {
   readonly widthMs: number
-  /** How often each kind happened, for each part of the time. */
   readonly counts: readonly Readonly<Record<Kind, number>>[]
 }
 
@@ -174,7 +170,7 @@ export function binWidth(untilMs: number): number {
   return widths.find(fits) ?? Math.ceil(untilMs / MOST_BINS / 60_000) * 60_000
 }
 
-/** Counts occurrences in bins. Occurrences before time 0 are left out; those after `untilMs` count in the last bin. */
+/** Occurrences before time 0 are left out. Occurrences after `untilMs` count in the last bin. */
 export function binned<Kind extends string>(
   kinds: readonly Kind[],
   happenings: readonly { readonly atMs: number; readonly kind: Kind; readonly times?: number }[],
@@ -200,20 +196,19 @@ function total(counts: Readonly<Record<string, number>>): number {
   return Object.values(counts).reduce((sum, one) => sum + one, 0)
 }
 
-/** A state that lasted for a while. Times are in milliseconds since time 0. */
 export interface Span<State extends string = string> {
   readonly fromMs: number
   readonly toMs: number
   readonly state: State
 }
 
-/** Computes spans from changes of a state, which come in the order of time. The time before 0 is left out. */
+/** Computes the spans of a state. Calls must be in the order of time. The time before 0 is left out. */
 class Track<State extends string> {
   readonly spans: Span<State>[] = []
   #state: State | undefined
   #sinceMs = 0
 
-  /** Sets the state from `atMs` on; undefined if nothing is drawn. */
+  /** Sets the state from `atMs` on. For undefined nothing is drawn. */
   set(atMs: number, state: State | undefined): void {
     if (state === this.#state) return
     this.end(atMs)
@@ -221,7 +216,6 @@ class Track<State extends string> {
     this.#sinceMs = Math.max(atMs, 0)
   }
 
-  /** Ends the present span at `atMs`. */
   end(atMs: number): void {
     const { fromMs, toMs, state } = { fromMs: this.#sinceMs, toMs: Math.max(atMs, 0), state: this.#state }
     this.#state = undefined
@@ -237,8 +231,8 @@ export function lengthOf({ fromMs, toMs }: Span): number {
 }
 
 /**
- * The contents of a chart as tables, for readers who cannot see it or want the exact times. The tables have at most
- * `most` rows of states, and half as many faults.
+ * The contents of a chart as tables, for readers who cannot see the chart or want the exact times. At most `most` rows
+ * of states, and half of that number of faults, are in the tables.
  */
 export function facts(history: RunHistory, { name, most }: { readonly name: string; readonly most: number }): Html {
   const { steps, seen, writes, errors, served } = history
@@ -282,10 +276,9 @@ ${
 `
 }
 
-/** Up to this many steps are listed below the chart itself. */
+/** The most steps that are listed below the chart itself. */
 export const VISIBLE_STEPS = 12
 
-/** The first `most` faults, as a numbered list. */
 export function stepList({ steps }: RunHistory, most: number): Html {
   const shown = steps.slice(0, most)
   return html`<ol class="steps" aria-label="Faults">${shown.map(

@@ -14,21 +14,21 @@ export class Html {
 export type Part = string | number | Html | undefined | readonly Part[]
 
 /**
- * Markup from a template. Texts and numbers are escaped, so they are safe in an element and in a quoted attribute.
- * Markup is inserted as it is, lists are joined, and undefined inserts nothing.
+ * Creates markup from a template. Texts and numbers are escaped, so they are safe in an element and in a quoted
+ * attribute. Markup is not escaped. Lists are joined. Undefined inserts nothing.
  */
 export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
   return new Html(strings.map((string, index) => string + render(parts[index])).join(''))
 }
 
-/** Markup that this program has written itself: nothing in it may come from outside. */
+/** Creates markup from a text of this program. No part of the text may come from outside. */
 export function markup(text: string): Html {
   return new Html(text)
 }
 
 /**
- * Escapes text for an element or a quoted attribute. Control characters, lone surrogates and characters that change the
- * direction of text become U+FFFD, so that text from outside cannot change how the text around it is shown.
+ * Control characters, lone surrogates and characters that change the direction of text become U+FFFD, so that text from
+ * outside cannot change how the text around it is shown.
  */
 function escapeHtml(text: string): string {
   return text
@@ -57,11 +57,10 @@ function render(part: Part): string {
 
 export interface Column {
   readonly name: Part
-  /** Whether the column has numbers, which are aligned to the right. */
+  /** Whether to align the column to the right. */
   readonly numbers?: boolean
 }
 
-/** A cell that can be marked as broken. */
 export interface Cell {
   readonly text: Part
   readonly broken?: boolean
@@ -74,8 +73,8 @@ export interface Group {
 }
 
 /**
- * A table with a caption, column headers and row headers, in a region that the keyboard can scroll if the page is
- * narrow. `label` names the region for screen readers; each table on a page needs its own.
+ * A table in a region that the keyboard can scroll if the page is narrow. `label` names the region for screen readers.
+ * Each table of a page needs a label of its own.
  */
 export function table(options: {
   readonly label: string

@@ -13,9 +13,8 @@ import { definitions, timelines } from './timeline.ts'
 const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 /**
- * `report.html`: the whole report as one page without scripts and without other files. Broken invariants come first.
- * Pure: the same report gives the same bytes. The histories take less than half a megabyte, however long they are;
- * samples and violations add to that.
+ * The whole report as `report.html`: one page without scripts and without other files. The histories take less than
+ * half a megabyte, however long they are; samples and violations add to that. Pure.
  */
 export function renderPage(report: DrillReport): string {
   const { scenario, variants, target, version, unchecked, hostLate } = report
@@ -73,7 +72,7 @@ ${runs(variants)}</section>
   return page.toString()
 }
 
-/** Whether all invariants held, in one sentence, with a mark that differs in shape and not only in colour. */
+/** The mark differs in shape, and not only in colour. */
 function verdict({ held, variants }: DrillReport): Html {
   const runs = variants.reduce((sum, variant) => sum + variant.runs.length, 0)
   const fallen = variants.filter((variant) => !variant.held)
@@ -86,10 +85,7 @@ function verdict({ held, variants }: DrillReport): Html {
   return html`<p class="verdict ${held ? 'held' : 'broken'}"><svg viewBox="0 0 24 24" aria-hidden="true">${shape}</svg><span>${sentence}</span></p>`
 }
 
-/**
- * The broken invariants, each with its name and sentence, its first violation, and how often it was broken. Undefined
- * if all held.
- */
+/** The broken invariants, each with its first violation; undefined if all invariants held. */
 function violations(variants: readonly VariantReport[]): Html | undefined {
   const fallen = variants.filter(({ held }) => !held)
   if (fallen.length === 0) return undefined
@@ -110,7 +106,7 @@ ${fallen.map(
 </section>`
 }
 
-/** The known failures of the reconcilers that occurred. Undefined if none did. */
+/** The known failures that occurred; undefined without any. */
 function knownFailures(variants: readonly VariantReport[]): Html | undefined {
   const known = variants.filter((variant) => variant.knownFailures.length > 0)
   if (known.length === 0) return undefined
@@ -122,7 +118,6 @@ function knownFailures(variants: readonly VariantReport[]): Html | undefined {
   )}</ul></section>`
 }
 
-/** Every run, with its seed and its violations. */
 function runs(variants: readonly VariantReport[]): Html {
   const rows = variants.map(({ name, runs }) => ({
     name,
@@ -151,7 +146,6 @@ function runs(variants: readonly VariantReport[]): Html {
   })
 }
 
-/** The scenario, and the command that repeats the report. */
 function scenarioSection({ scenario, command, target, seed, variants }: DrillReport): Html {
   const { fleet, clients, bounds, durationMs, steps } = scenario
   return html`<section class="card" aria-labelledby="scenario"><h2 id="scenario">Scenario</h2>

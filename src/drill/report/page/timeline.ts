@@ -14,10 +14,7 @@ import {
 } from './history.ts'
 import { counted, type Html, html, markup, percent, seconds } from './html.ts'
 
-/**
- * Limits for the whole page: the most spans, also in the rows of tables, and the most marks of faults. These limits
- * keep the file small, however long the histories are.
- */
+/** The most spans of the whole page, in charts and in tables, and the most marks. These limits keep the file small. */
 const MOST_SPANS = 1_200
 const MOST_MARKS = 360
 
@@ -58,7 +55,6 @@ ${facts(history, { name: title, most: limits.most })}</figure>
 `
 }
 
-/** A short description of a timeline. */
 function described({ masters, steps, violations, untilMs, seen }: RunHistory): string {
   const dead = masters.flatMap(({ name, tracks }) => {
     const ms = tracks.slice.filter(({ state }) => state === 'dead').reduce((sum, span) => sum + lengthOf(span), 0)
@@ -75,7 +71,7 @@ function described({ masters, steps, violations, untilMs, seen }: RunHistory): s
   return sentences.join(' ')
 }
 
-/** The runs that are drawn: the first one, and the first one that did not hold. */
+/** The runs that are drawn: the first run, and the first run that did not hold. */
 function chosen({ runs }: VariantReport): readonly RunReport[] {
   const recorded = runs.filter(({ events }) => events !== undefined)
   const broken = recorded.find(({ violations }) => violations.length > 0)
@@ -89,14 +85,14 @@ function unshown(number: number): Html | undefined {
   return html`<p class="aside small">${counted(number, 'more run')} ${rest} <a href="#runs">below</a>.</p>`
 }
 
-/** A span shorter than this share of the time is drawn this wide, so that it is visible. */
+/** The least width of a span, as a share of the time, so that every span is visible. */
 const NARROWEST = 0.0015
-/** With more faults than this, their lines are left out, because they would hide the lanes. */
+/** Lines of more faults than this would hide the lanes, so they are left out. */
 const MOST_GUIDES = 24
-/** A mark gets no number if it is closer to the last numbered mark than this share of the time. */
+/** The least distance between two numbered marks, as a share of the time. A mark between them gets no number. */
 const NEAREST_NUMBERS = 0.04
 
-/** The class that fills spans of each state. Spans of other states are not drawn: only the base line is visible. */
+/** The class that fills spans of each state. Spans of other states are not drawn, so the base line stays visible. */
 const fills: Readonly<Record<string, string>> = {
   running: 's',
   ready: 's',
@@ -114,17 +110,14 @@ const fills: Readonly<Record<string, string>> = {
 /** The options that charts side by side share, so that their lanes are aligned. */
 interface Limits {
   readonly untilMs: number
-  /** The most spans that are drawn in each chart. If there are more faults than `mostMarks`, some share a mark. */
+  /** The most spans of each chart. */
   readonly most: number
+  /** If a chart has more faults than this, some faults share a mark. */
   readonly mostMarks: number
   readonly rows: { readonly leases: boolean; readonly violations: boolean }
 }
 
-/**
- * One run as lanes along a time axis. The lanes of a master show its processes, the results of its clients, when it was
- * listed and when its lease was held. Above them are the faults, below them writes and client errors. For a screen
- * reader the chart is one image with the text `description`.
- */
+/** One run as lanes along a time axis. For a screen reader the chart is one image with the text `description`. */
 function timeline(history: RunHistory, options: Limits & { readonly description: string }): Html {
   const { untilMs, most, mostMarks, description, rows: shown } = options
   const stepMarks = marksOf(history.steps, untilMs, mostMarks)
@@ -217,13 +210,11 @@ function bar(
   return html`<rect class="${fill}" x="${percent(fromMs / untilMs)}" width="${percent(width)}" y="${percent(y)}" height="${percent(height)}">${title}</rect>`
 }
 
-/** Vertical lines through all lanes. */
 function guides(timesMs: readonly number[], untilMs: number, kind: 'tick' | 'fault'): Html {
   const places = new Set(timesMs.map((atMs) => percent(atMs / untilMs)))
   return html`<svg class="guides ${kind}">${[...places].map((x) => html`<line x1="${x}" x2="${x}" y2="100%"/>`)}</svg>`
 }
 
-/** The marks above the lanes: each fault with its number, and each violation. */
 function marksRow(
   marks: readonly Mark[],
   { violations }: RunHistory,
@@ -256,10 +247,7 @@ interface Mark {
   readonly masters: Set<string>
 }
 
-/**
- * The marks of faults, each with the masters that it affects. If there are more than `most` faults, those at almost the
- * same time share the mark of the first of them.
- */
+/** If there are more than `most` faults, faults at almost the same time share the mark of the first one. */
 function marksOf(steps: RunHistory['steps'], untilMs: number, most: number): readonly Mark[] {
   const places = steps.length > most ? most : 10_000
   const marks = new Map<string, Mark>()
@@ -272,9 +260,7 @@ function marksOf(steps: RunHistory['steps'], untilMs: number, most: number): rea
   return [...marks.values()]
 }
 
-/**
- * Bars that show how often something happened, with one fill for each kind; the label has the highest rate per second.
- */
+/** Bars that show the counts of bins, with one fill for each kind. The label has the highest rate per second. */
 function rates<Kind extends string>(
   name: string,
   bins: Bins<Kind>,
@@ -310,27 +296,24 @@ function spansOf({ masters, unownedAddresses }: RunHistory): readonly Span[] {
   return [...ofMasters, ...unownedAddresses.map(({ slice }) => slice)].flat()
 }
 
-/**
- * The shortest length of a drawn span, in milliseconds; 0 draws all. Of more than `most` spans, the longest are drawn.
- */
+/** The shortest length of a drawn span, in milliseconds. 0 draws all spans. Of more than `most`, only the longest. */
 function shortestDrawn(history: RunHistory, most: number): number {
   const lengths = spansOf(history)
     .filter(({ state }) => fills[state] !== undefined)
     .map(lengthOf)
   if (lengths.length <= most) return 0
   const longestFirst = lengths.sort((a, b) => b - a)
-  // The first span too many is left out, and with it all spans of its length.
+  // All spans with the length of the first span beyond `most` are left out.
   return (longestFirst[most] ?? 0) + 0.001
 }
 
-/** The patterns and marks to which charts refer. The page contains them once. */
+/** The patterns and marks to which charts refer. A page must contain them once. */
 export const definitions: Html = markup(`<svg class="defs" aria-hidden="true" focusable="false"><defs>
 <pattern id="stripes" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="p1" d="M1.5 0v6"/></pattern>
 <pattern id="dots" width="5" height="5" patternUnits="userSpaceOnUse"><circle class="p2" cx="2.5" cy="2.5" r="1.5"/></pattern>
 <pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse"><path class="p0" d="M0 0h5v5h-5z"/><path class="p3" d="M0 0l5 5M5 0l-5 5"/></pattern>
 <path id="fault" d="M0 8l-4.5-7h9z"/><path id="cross" d="M-4-4l8 8M4-4l-8 8"/></defs></svg>`)
 
-/** How to read a chart, in words. */
 function legend(seen: { readonly leases: boolean; readonly violations: boolean }): Html {
   const swatch = (fill: string): Html =>
     html`<svg aria-hidden="true"><rect class="${fill}" y="2" width="100%" height="8"/></svg>`

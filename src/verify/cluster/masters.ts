@@ -174,7 +174,7 @@ function separation(address: string): string {
   return `give one of them another --advertise-address; if it is gone, ${evict} removes the records of both`
 }
 
-/** The lease that was renewed last comes first: with TTLs that differ, a dead host's lease may end after a living one's. */
+/** The lease that was renewed last comes first. With a longer TTL the lease of a dead host may end after it. */
 function byRenewal(a: InspectedLease, b: InspectedLease): number {
   const renewedMs = ({ life }: InspectedLease): number =>
     life.type === 'renewed' && life.leftMs !== undefined ? life.leftMs - life.ttlMs : Number.NEGATIVE_INFINITY

@@ -2,7 +2,7 @@ import { ifFound } from '../kube/errors.ts'
 import type { Change, Followed } from '../kube/informer.ts'
 import { type Endpoints, endpoints, type Service, services } from '../kube/resources.ts'
 import { keyOfObject, refOfKey } from '../kube/store.ts'
-import { TriggerTimes } from '../workloads/pod-rules.ts'
+import { selectsPods, TriggerTimes } from '../workloads/pod-rules.ts'
 import {
   ServiceQueue,
   StaleCacheError,
@@ -12,7 +12,7 @@ import {
   type WritePause,
 } from '../workloads/service-queue.ts'
 import { trimEndpoints, trimService } from '../workloads/trimmed.ts'
-import { countAddresses, hasEndpoints, isMadeFromPods, planEndpoints } from './endpoints-plan.ts'
+import { countAddresses, isMadeFromPods, planEndpoints } from './endpoints-plan.ts'
 import { EndpointsTracker, EndpointsWriter } from './endpoints-writer.ts'
 
 /** The annotation of Endpoints that are the lock of a leader election. They may have no Service. */
@@ -123,7 +123,7 @@ export class EndpointsController implements WorkloadController {
       this.#deleted.delete(key)
       return
     }
-    if (!hasEndpoints(service)) {
+    if (!selectsPods(service)) {
       // The Service has replaced a deleted one. These Endpoints would list the Pods of the deleted Service for ever.
       const isLeftover = current !== undefined && this.#deleted.has(key) && isMadeFromPods(current)
       if (isLeftover) await this.#deleteLeftover(key, current, signal)

@@ -5,7 +5,7 @@ import {
   type Pod,
   type Service,
 } from '../kube/resources.ts'
-import { hasClusterIp, lastChangeTriggerTime } from '../workloads/pod-rules.ts'
+import { hasClusterIp, lastChangeTriggerTime, selectsPods } from '../workloads/pod-rules.ts'
 import { type Labels, sameLabels } from '../workloads/selector-index.ts'
 import { type EndpointSubset, repackSubsets, sameSubsets, subsetOf } from './subsets.ts'
 import { wantedSubsets } from './wanted-subsets.ts'
@@ -37,7 +37,7 @@ interface EndpointsObservation {
  */
 export function planEndpoints({ service, pods, current, triggerTime }: EndpointsObservation): EndpointsAction {
   if (service === undefined) return current === undefined ? { type: 'none' } : { type: 'delete', endpoints: current }
-  if (!hasEndpoints(service)) return { type: 'none' }
+  if (!selectsPods(service)) return { type: 'none' }
   const whole = wantedSubsets(service, pods)
   const cut = truncate(whole)
   const subsets = cut ?? whole
@@ -55,11 +55,6 @@ export function planEndpoints({ service, pods, current, triggerTime }: Endpoints
     subsets,
   )
   return { type: current === undefined ? 'create' : 'update', endpoints }
-}
-
-/** Whether this controller makes the Endpoints of a Service. */
-export function hasEndpoints({ spec }: Service): boolean {
-  return spec?.type !== 'ExternalName' && spec?.selector !== undefined && spec.selector !== null
 }
 
 /** Adds the label of this controller, unless the Endpoints have that label with any value. */

@@ -1,5 +1,5 @@
 import type { KubeApi } from '../kube/api.ts'
-import { isAwayOrBusy, isKubeError, type KubeError } from '../kube/errors.ts'
+import { isAwayOrBusy, isKubeError, isNamespaceTerminating, type KubeError } from '../kube/errors.ts'
 import { type EventSink, eventOf, referenceTo } from '../kube/event-object.ts'
 import { type Endpoints, endpoints } from '../kube/resources.ts'
 import { keyOfObject, type Store } from '../kube/store.ts'
@@ -104,12 +104,6 @@ export class EndpointsWriter {
       events.record(eventOf('FailedToUpdateEndpoint', { regarding, note: `Failed to update endpoint ${key}: ${why}` }))
     }
   }
-}
-
-/** In a terminating namespace nothing can be created, and the Service will be deleted too. */
-function isNamespaceTerminating(error: KubeError): boolean {
-  const causes = error.status?.details?.causes ?? []
-  return error.code === 'Forbidden' && causes.some(({ reason }) => reason === 'NamespaceTerminating')
 }
 
 /**

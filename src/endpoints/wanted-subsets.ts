@@ -1,4 +1,5 @@
 import type { Pod, Service } from '../kube/resources.ts'
+import { familyOf } from '../net/address.ts'
 import {
   findPort,
   hasHostname,
@@ -78,7 +79,7 @@ function addressesOf(
   pods: readonly Pod[],
   publishesNotReady: boolean,
 ): readonly (EndpointAddress | undefined)[] {
-  const family = familyOf(service)
+  const family = familyOfService(service)
   return pods.map((pod) =>
     isEndpoint(pod, publishesNotReady)
       ? addressOfFamily(pod, family ?? familyOfPod(pod), hasHostname(pod, service))
@@ -148,23 +149,23 @@ type IpFamily = 'IPv4' | 'IPv6'
 
 /** An address of the Service's preferred family; undefined if none. Upstream: `podToEndpointAddressForService`. */
 export function addressFor(service: Service, pod: Pod): EndpointAddress | undefined {
-  return addressOfFamily(pod, familyOf(service) ?? familyOfPod(pod), hasHostname(pod, service))
+  return addressOfFamily(pod, familyOfService(service) ?? familyOfPod(pod), hasHostname(pod, service))
 }
 
 /**
  * The family of the addresses that a Service lists: the first of its `ipFamilies`, else the family of its ClusterIP.
  * Undefined if the Service has neither: each Pod is then listed with an address of the family of its own first address.
  */
-function familyOf(service: Service): IpFamily | undefined {
+function familyOfService(service: Service): IpFamily | undefined {
   const { ipFamilies, clusterIP } = service.spec ?? {}
   const [first] = ipFamilies ?? []
   if (first !== undefined) return first === 'IPv6' ? 'IPv6' : 'IPv4'
   if (clusterIP === undefined || clusterIP === '' || clusterIP === 'None') return undefined
-  return familyOfText(clusterIP)
+  return familyOf(clusterIP)
 }
 
 function familyOfPod(pod: Pod): IpFamily {
-  return familyOfText(pod.status?.podIP ?? '')
+  return familyOf(pod.status?.podIP ?? '')
 }
 
 /** As {@link addressFor}, for a caller that already knows the Service's family. */
@@ -180,8 +181,4 @@ function addressOfFamily(pod: Pod, family: IpFamily, named: boolean): EndpointAd
     nodeName: pod.spec?.nodeName ?? '',
     targetRef: { kind: 'Pod', namespace, name, uid } as NonNullable<EndpointAddress['targetRef']>,
   }
-}
-
-function familyOfText(ip: string): IpFamily {
-  return ip.includes(':') ? 'IPv6' : 'IPv4'
 }

@@ -12,7 +12,7 @@ import {
 } from '../kube/resources.ts'
 import { keyOfObject, refOfKey } from '../kube/store.ts'
 import { together } from '../runtime/signals.ts'
-import { TriggerTimes } from '../workloads/pod-rules.ts'
+import { selectsPods, TriggerTimes } from '../workloads/pod-rules.ts'
 import {
   ServiceQueue,
   StaleCacheError,
@@ -173,7 +173,7 @@ export class EndpointSliceController implements WorkloadController {
     const { clock, events, members, metrics, maxEndpointsPerSlice } = this.#options
     const service = this.#services.store.get(refOfKey(key))
     const slices = this.#slices.present(key)
-    if (service === undefined || !hasSelector(service)) {
+    if (service === undefined || !selectsPods(service)) {
       if (service === undefined) this.#forget(key)
       else {
         this.#memories.delete(key)
@@ -277,11 +277,6 @@ export class EndpointSliceController implements WorkloadController {
     this.#awaited.set(key, new Set())
     for (const addressType of ['IPv4', 'IPv6'] as const) this.#topology.removeHints(key, addressType)
   }
-}
-
-function hasSelector(service: Service): boolean {
-  const { type, selector } = service.spec ?? {}
-  return type !== 'ExternalName' && selector !== undefined && selector !== null
 }
 
 /** The SliceWriteError of failed writes, as a list; empty if they succeed. Throws every other error. */

@@ -1,5 +1,5 @@
 import type { KubeApi } from '../kube/api.ts'
-import { isKubeError } from '../kube/errors.ts'
+import { isKubeError, isNamespaceTerminating } from '../kube/errors.ts'
 import { type EndpointSlice, endpointSlices, type Service } from '../kube/resources.ts'
 import { messageOf } from '../runtime/errors.ts'
 import { serviceKeyOf } from './slice.ts'
@@ -149,11 +149,6 @@ function failed(action: SliceAction, service: Service, error: unknown): SliceWri
     `failed to ${action.type} ${name}EndpointSlice for Service ${nameOf(service)}: ${wordsOf(error)}`,
     { cause: error },
   )
-}
-
-function isNamespaceTerminating(error: unknown): boolean {
-  if (!isKubeError(error)) return false
-  return error.status?.details?.causes?.some(({ reason }) => reason === 'NamespaceTerminating') ?? false
 }
 
 function nameOf(service: Service): string {

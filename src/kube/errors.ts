@@ -81,6 +81,12 @@ export function isAwayOrBusy(error: unknown): boolean {
   return isKubeError(error, 'Unreachable', 'TooManyRequests')
 }
 
+/** Whether a server refused to create an object because its namespace is being deleted. */
+export function isNamespaceTerminating(error: unknown): boolean {
+  if (!isKubeError(error, 'Forbidden')) return false
+  return error.status?.details?.causes?.some(({ reason }) => reason === 'NamespaceTerminating') ?? false
+}
+
 /** Resolves with the answer, or with undefined if the server answers `NotFound`. */
 export async function ifFound<T>(answer: Promise<T>): Promise<T | undefined> {
   try {

@@ -1,3 +1,4 @@
+import { familyOf } from '../net/address.ts'
 import { formatMicroTime, parseTime } from '../runtime/time-format.ts'
 import { addressesIn, addressesInSlice } from './identity.ts'
 import {
@@ -63,9 +64,9 @@ export function isDualStack(leases: readonly MasterLease[]): boolean | undefined
   const live = leases.filter(isNotWithdrawn)
   if (live.length === 0) return undefined
   if (live.some(({ holder }) => holder === undefined || holder.addresses.length < 2)) return false
-  const families = live.map(({ holder }) => (holder?.addresses ?? []).map(isIpv6))
+  const families = live.map(({ holder }) => (holder?.addresses ?? []).map(familyOf))
   const primary = families[0]?.[0]
-  return families.every(([first, second]) => first === primary && second === !primary)
+  return families.every(([first, second]) => first === primary && second !== primary)
 }
 
 /**
@@ -97,10 +98,6 @@ function isListedBesideReady({ holder, expirySuspected }: MasterLease): boolean 
 
 function isNotWithdrawn(lease: MasterLease): boolean {
   return lease.holder?.state !== 'withdrawn'
-}
-
-export function isIpv6(address: string): boolean {
-  return address.includes(':')
 }
 
 /** The other masters that serve, so that `self` may leave. Another holder of the same address counts. */

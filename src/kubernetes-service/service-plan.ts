@@ -1,4 +1,5 @@
 import type { Service } from '../kube/resources.ts'
+import { familyOf } from '../net/address.ts'
 import type { ObjectAction } from './guarded-writes/object-writer.ts'
 import { KUBERNETES_SERVICE, type ServicePort, samePorts } from './identity.ts'
 
@@ -125,10 +126,6 @@ function planFamilies(
       return { ipFamilyPolicy: 'PreferDualStack', ipFamilies: [family, familyOf(other)], clusterIPs }
     }
   }
-}
-
-function familyOf(ip: string): 'IPv4' | 'IPv6' {
-  return ip.includes(':') ? 'IPv6' : 'IPv4'
 }
 
 function newService(settings: ServiceSettings): Service {

@@ -2,6 +2,7 @@ import { type AuditEntry, type AuditTrail, audited } from '../kube/audit.ts'
 import { isKubeError, KubeError } from '../kube/errors.ts'
 import { referenceIn } from '../kube/event-object.ts'
 import { endpoints } from '../kube/resources.ts'
+import { familyOf } from '../net/address.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { type EndpointsAdapter, NoLiveMasters } from './endpoints-adapter.ts'
 import { planEndpoints } from './endpoints-plan.ts'
@@ -10,7 +11,6 @@ import { addressesIn, addressesInSlice, endpointPorts, KUBERNETES_SERVICE } from
 import { addressOf, type Holder, LeaseWithdrawn, type MasterLease, type MasterLeases } from './leases/master-leases.ts'
 import {
   isHeldByAnotherLife,
-  isIpv6,
   keepingPlaces,
   listedAddresses,
   othersReady,
@@ -106,7 +106,9 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
         const isOutage = always && alive.length === 0
         const stays = unknownTo(live, own)
         const addresses = isOutage ? addressesIn(current).filter(stays) : alive
-        const second = stored.secondSlices.flatMap(addressesInSlice).filter((one) => isIpv6(one) !== isIpv6(address))
+        const second = stored.secondSlices
+          .flatMap(addressesInSlice)
+          .filter((one) => familyOf(one) !== familyOf(address))
         const staying = live.filter(({ holder }) => holder?.state !== 'withdrawn')
         others = addresses.includes(address) ? hostsAt(address, staying) : ''
         return {

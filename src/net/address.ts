@@ -34,6 +34,11 @@ export function tryParseAddress(text: string): Address | undefined {
   }
 }
 
+/** The family of a text that is an address. Not for malformed texts. */
+export function familyOf(address: string): 'IPv4' | 'IPv6' {
+  return address.includes(':') ? 'IPv6' : 'IPv4'
+}
+
 /** The address of a family with this value. @throws RangeError if the value does not fit. */
 export function addressOf(family: 4 | 6, value: bigint): Address {
   if (value < 0n || value >> BigInt(bitsOf(family)) !== 0n) {

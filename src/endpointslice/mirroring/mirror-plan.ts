@@ -1,5 +1,6 @@
 import type { EndpointSlice, Endpoints, Service } from '../../kube/resources.ts'
 import { lastChangeTriggerTime } from '../../workloads/pod-rules.ts'
+import { sameLabels } from '../../workloads/selector-index.ts'
 import { isUnchanged } from '../endpoint.ts'
 import { type Labels, managedByLabel, serviceNameLabel } from '../slice.ts'
 import { namePrefixOf, type SliceAction } from '../slice-actions.ts'
@@ -87,8 +88,8 @@ export function planMirror(observed: {
     const desired = { ...group, endpoints: new Map([...group.endpoints].slice(0, maxEndpointsPerSubset)) }
     const isInSync = (slice: EndpointSlice): boolean =>
       !hasChanges(changesOf(slice, desired)) &&
-      sameText(wanted.labels, slice.metadata?.labels) &&
-      sameText(wanted.annotations, slice.metadata?.annotations) &&
+      sameLabels(wanted.labels, slice.metadata?.labels) &&
+      sameLabels(wanted.annotations, slice.metadata?.annotations) &&
       !belongsToFormer(slice, endpoints)
     const retained = present.find(isInSync)
     const [base = undefined] = retained === undefined ? present : [retained]
@@ -195,11 +196,6 @@ function belongsToFormer(slice: EndpointSlice, endpoints: Endpoints): boolean {
   return (slice.metadata?.ownerReferences ?? []).some(
     (owner) => owner.kind === 'Endpoints' && owner.name === name && (owner.uid ?? '') !== (uid ?? ''),
   )
-}
-
-function sameText(wanted: Labels, found: Labels | null | undefined): boolean {
-  const keys = Object.keys(wanted)
-  return keys.length === Object.keys(found ?? {}).length && keys.every((key) => wanted[key] === found?.[key])
 }
 
 function eventsOf(invalid: number, skipped: number, max: number): readonly MirrorEvent[] {

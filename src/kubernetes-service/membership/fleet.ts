@@ -1,9 +1,9 @@
+import { familyOf } from '../../net/address.ts'
 import { addressesIn, addressesInSlice } from '../identity.ts'
 import { type Holder, MAX_DEPARTURES, type MasterLease } from '../leases/master-leases.ts'
 import {
   isDualStack,
   isHeldBy,
-  isIpv6,
   keepingPlaces,
   listedAddresses,
   othersReady,
@@ -125,7 +125,9 @@ export function secondAddressesForList(
   const known = secondAddresses(leasesForList(state, current, before), certainLeases(state, current))
   if (isFleetDualStack(state, current, before) !== undefined) return known
   const [first = ''] = state.self.addresses
-  const found = current.secondSlices.flatMap(addressesInSlice).filter((address) => isIpv6(address) !== isIpv6(first))
+  const found = current.secondSlices
+    .flatMap(addressesInSlice)
+    .filter((address) => familyOf(address) !== familyOf(first))
   if (found.length === 0) return []
   return [...new Set([...known, ...found.filter(unknownTo(state.fleet.leases, state.self))])].sort()
 }

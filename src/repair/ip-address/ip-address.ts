@@ -1,6 +1,7 @@
 import type { ObjectRef } from '../../kube/api.ts'
 import { apiVersionOf, type IpAddress, ipAddresses } from '../../kube/resources.ts'
 import { picked, sharedLabels, sharedString } from '../../kube/shared-values.ts'
+import { familyOf } from '../../net/address.ts'
 import { readAddress, textFrom } from '../../net/stored-address.ts'
 import { trimmedReader } from '../../protobuf/trimmed-objects.ts'
 
@@ -16,11 +17,6 @@ export function newIpAddress(name: string, service: ObjectRef): IpAddress {
     metadata: { name, labels: { [familyLabel]: familyOf(name), [managedByLabel]: allocator } },
     spec: { parentRef: { group: '', resource: 'services', namespace: service.namespace ?? '', name: service.name } },
   }
-}
-
-/** The family of an address that is in its canonical form. */
-export function familyOf(name: string): 'IPv4' | 'IPv6' {
-  return name.includes(':') ? 'IPv6' : 'IPv4'
 }
 
 /** The repair leaves an IPAddress of another manager alone, unless a Service holds the address. */

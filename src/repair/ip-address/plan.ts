@@ -1,6 +1,7 @@
 import type { ObjectRef } from '../../kube/api.ts'
 import { apiVersionOf, type IpAddress, ipAddresses, type Service } from '../../kube/resources.ts'
 import { keyOf, keyOfObject } from '../../kube/store.ts'
+import { familyOf } from '../../net/address.ts'
 import type { Steps } from '../../runtime/steps.ts'
 import { regardingService } from '../bitmap/claims.ts'
 import { REQUEST_TIMEOUT_MS } from '../repair.ts'
@@ -8,7 +9,6 @@ import type { Finding } from '../reporter.ts'
 import { clusterIpsOf } from '../service-claims.ts'
 import {
   describeParent,
-  familyOf,
   hasAllocatorLabels,
   ipAddressNameOf,
   isManagedByAllocator,

@@ -3,7 +3,7 @@ import { secondSliceName } from '../../kubernetes-service/endpoints-plan.ts'
 import { addressesIn, addressesInSlice } from '../../kubernetes-service/identity.ts'
 import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
 import type { MasterRow } from '../../kubernetes-service/masters/masters.ts'
-import { isIpv6 } from '../../kubernetes-service/members.ts'
+import { familyOf } from '../../net/address.ts'
 import { byHand, type Command, type Finding, kubectl, skipped, type Verdict, verdictOf } from './finding.ts'
 import { relist } from './kubernetes-endpoints.ts'
 import { leasedAddresses, rowsOf } from './live-masters.ts'
@@ -31,7 +31,7 @@ export function judgeExpected(
   if (addresses === undefined && masters === undefined) return skipped('give --expect-addresses or --expect-masters')
   const listed = [...new Set(addressesIn(kubernetesEndpoints))]
   const [first = ''] = [...listed, ...(addresses ?? [])]
-  const ofSecond = (addresses ?? []).filter((address) => isIpv6(address) !== isIpv6(first))
+  const ofSecond = (addresses ?? []).filter((address) => familyOf(address) !== familyOf(first))
   const ofFirst = addresses?.filter((address) => !ofSecond.includes(address))
   const hasTwoFamilies = ofSecond.length > 0 && ofFirst?.length !== 0
   const lists: ExpectedList[] = [
@@ -39,7 +39,7 @@ export function judgeExpected(
   ]
   if (hasTwoFamilies) {
     if (kubernetesSlices?.type !== 'read') return skipped(kubernetesSlices?.reason ?? 'the slices were not read')
-    const name = secondSliceName(isIpv6(first) ? 4 : 6)
+    const name = secondSliceName(familyOf(first) === 'IPv6' ? 4 : 6)
     const slice = kubernetesSlices.value.find(({ metadata }) => metadata?.name === name)
     lists.push({
       object: `EndpointSlice default/${name}`,

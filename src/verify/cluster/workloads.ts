@@ -1,10 +1,4 @@
-import {
-  countAddresses,
-  hasEndpoints,
-  isMadeFromPods,
-  planEndpoints,
-  withManager,
-} from '../../endpoints/endpoints-plan.ts'
+import { countAddresses, isMadeFromPods, planEndpoints, withManager } from '../../endpoints/endpoints-plan.ts'
 import { wantedSubsets } from '../../endpoints/wanted-subsets.ts'
 import type { Endpoint } from '../../endpointslice/endpoint.ts'
 import { managedByLabel, portsKey, serviceKeyOf } from '../../endpointslice/slice.ts'
@@ -20,6 +14,7 @@ import {
 } from '../../kube/resources.ts'
 import { keyOf, keyOfObject } from '../../kube/store.ts'
 import { addressesInSlice, KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
+import { selectsPods } from '../../workloads/pod-rules.ts'
 import { type Labels, SelectorIndex } from '../../workloads/selector-index.ts'
 import { byHand, type Command, type Finding, kubectl, runControllers, type Verdict, verdictOf } from './finding.ts'
 import { isSecondSlice } from './kubernetes-endpoints.ts'
@@ -152,7 +147,7 @@ function selectedPods(services: readonly Service[], pods: readonly Pod[]): Reado
   }
   for (const service of services) {
     // The check kubernetes-service judges a selector of default/kubernetes.
-    if (!hasEndpoints(service) || keyOfObject(service) === keyOf(KUBERNETES_SERVICE)) continue
+    if (!selectsPods(service) || keyOfObject(service) === keyOf(KUBERNETES_SERVICE)) continue
     const selector = service.spec?.selector ?? {}
     namespaceOf(service.metadata?.namespace ?? '').services.push({ service, selector })
   }

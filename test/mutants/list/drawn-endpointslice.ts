@@ -46,10 +46,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['upstream/endpointslice-utils.test.ts'],
   },
   'endpointslice-controller-negation': {
-    broken: '#syncService: drops the "not" of !hasSelector(service).',
+    broken: '#syncService: drops the "not" of !selectsPods(service).',
     file: 'endpointslice/controller.ts',
-    text: 'if (service === undefined || !hasSelector(service)) {',
-    instead: 'if (service === undefined || hasSelector(service)) {',
+    text: 'if (service === undefined || !selectsPods(service)) {',
+    instead: 'if (service === undefined || selectsPods(service)) {',
     tests: ['endpointslice/controller.test.ts'],
   },
   'endpointslice-topology-cpu-quantity-branch': {

@@ -16,7 +16,6 @@ import { Routes, withoutTrailingSlash } from './routes.ts'
 import { Store } from './store.ts'
 import { NamespaceContents } from './writes.ts'
 
-/** The clock, the random numbers and the settings of an embedded API server. */
 export interface ApiServerOptions {
   readonly clock: Clock
   readonly random: Random
@@ -47,8 +46,8 @@ export interface ApiServerOptions {
    */
   readonly historyLimit?: number
   /**
-   * A watcher with more pending events than this beside its initial ones, or with more than 64 MiB of them, is
-   * disconnected.
+   * A watcher is disconnected when more events wait for it than this plus the number of its initial events, or more
+   * than 64 MiB of events.
    * @default 10000
    */
   readonly watchBufferLimit?: number
@@ -139,9 +138,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
 
 const json = { 'content-type': 'application/json' }
 
-/**
- * Sends requests to an embedded server by function calls. Bodies are not copied; stored objects in answers are frozen.
- */
+/** Sends requests by function calls. Bodies are not copied; stored objects in answers are frozen. */
 export function inProcessTransport(server: ApiServer): Transport {
   let closed = false
   return {

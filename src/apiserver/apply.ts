@@ -53,7 +53,7 @@ export function applyTo(
   const own = entries.find((old) => isBy(old, kind, manager, subresource))
   const others = entries.filter((old) => old !== own)
 
-  // Merges `sent`, because an empty or null value, which `wanted` lacks, replaces a value that is owned as a whole.
+  // Merges `sent`, because `wanted` lacks empty and null values, which can replace a value that is owned as a whole.
   const merged = mergeFields(before, ownable(sent, subresource, kind), schema)
   const managed = others.reduce((fields: FieldSet, old) => union(fields, old.fieldsV1), applied)
   const after = own === undefined ? merged : withoutDropped(merged, own.fieldsV1, managed, schema)

@@ -7,7 +7,7 @@ export class DecodeError extends Error {
   override readonly name = 'DecodeError'
 }
 
-/** The results of {@link decode}, with their schemas. They are frozen, so they can be shared instead of copied. */
+/** The results of {@link decode}, with their schemas. Results are frozen, so they can be shared instead of copied. */
 const decoded = new WeakMap<object, Schema | undefined>()
 
 /**

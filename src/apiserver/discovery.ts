@@ -14,7 +14,6 @@ function verbsOf(kind: Kind): readonly string[] {
   return kind.review === undefined ? verbs : ['create']
 }
 
-/** The version that the embedded server reports. */
 export const version = {
   major: '1',
   minor: '36',

@@ -18,7 +18,6 @@ export interface Faults {
   /** Ends the partition. Messages that it held back continue, unless they were aborted. */
   heal(): void
   readonly partitioned: boolean
-  /** Breaks every open stream. */
   resetStreams(): void
 }
 
@@ -169,7 +168,6 @@ class FaultyTransport implements Faults {
     }
   }
 
-  /** Waits while the line is partitioned. */
   async #passage(signal: AbortSignal): Promise<void> {
     while (this.#healed !== undefined) await abortable(this.#healed.promise, signal)
   }
@@ -184,7 +182,6 @@ function silence(signal: AbortSignal): Promise<never> {
   return abortable(new Promise<never>(() => {}), signal)
 }
 
-/** A fault of a request. */
 type Fault =
   /** The request arrives `ms` later, and so does each event of a stream. */
   | { readonly type: 'delay'; readonly ms: number }
@@ -193,13 +190,12 @@ type Fault =
    * lost.
    */
   | { readonly type: 'drop'; readonly lost: 'request' | 'answer' }
-  /** The connection is refused. */
   | { readonly type: 'refuse' }
   /** The server answers with this status and does nothing. */
   | { readonly type: 'status'; readonly status: number; readonly retryAfterSeconds?: number }
   /** The request is carried out, but the answer, or the first event of a stream, is unreadable. */
   | { readonly type: 'garbage' }
-  /** After this many events a stream breaks, ends normally, or falls silent. */
+  /** After this many events a stream breaks, ends normally, or sends no more. */
   | { readonly type: 'cut' | 'end' | 'stall'; readonly afterEvents: number }
   /**
    * A change is lost on its way, and its stream continues. Also affects streams that are already open. Each lost change
@@ -315,7 +311,6 @@ const reasons: Readonly<Record<number, string>> = {
   504: 'Timeout',
 }
 
-/** The answer of a server that refuses a request with this status. */
 export function refusedWith(status: number, retryAfterSeconds: number | undefined): ApiResponse {
   const message = `injected fault: ${status}`
   const details = retryAfterSeconds === undefined ? {} : { details: { retryAfterSeconds } }

@@ -30,17 +30,14 @@ export function nodeOf(member: boolean, below: FieldSet): FieldSet | undefined {
   return member ? { '.': leaf, ...below } : below
 }
 
-/** The paths of `a`, of `b`, or of both. */
 export function union(a: FieldSet, b: FieldSet): FieldSet {
   return combined(a, b, (inA, inB) => inA || inB)
 }
 
-/** The paths of `a` that are not in `b`. */
 export function without(a: FieldSet, b: FieldSet): FieldSet {
   return combined(a, b, (inA, inB) => inA && !inB)
 }
 
-/** The paths in both. */
 export function intersection(a: FieldSet, b: FieldSet): FieldSet {
   return combined(a, b, (inA, inB) => inA && inB)
 }
@@ -65,9 +62,7 @@ function ownNode(fields: FieldSet, step: string): FieldSet | undefined {
   return Object.hasOwn(fields, step) ? fields[step] : undefined
 }
 
-/**
- * The paths of a set, as kube-apiserver writes them and in its order: `.spec.ports[port=80,protocol="TCP"].name`.
- */
+/** The paths in kube-apiserver's notation and order: `.spec.ports[port=80,protocol="TCP"].name`. */
 export function pathsOf(fields: FieldSet, prefix = ''): readonly string[] {
   const steps = Object.keys(fields)
     .filter((step) => step !== '.')

@@ -41,10 +41,7 @@ export function goTypeOf(value: unknown): string {
   return typeof value === 'boolean' ? 'bool' : typeof value
 }
 
-/**
- * A value as Go's `%v` prints it, for messages in kube-apiserver's words. Values that are nested too deeply become
- * `...`.
- */
+/** A value as Go's `%v` prints it. Values that are nested too deeply become `...`. */
 export function goText(value: unknown, depth = 1): string {
   if (depth > DEEPEST_NESTING) return '...'
   if (Array.isArray(value)) return `[${value.map((item) => goText(item, depth + 1)).join(' ')}]`

@@ -43,7 +43,6 @@ type ObjectRoute = Extract<Route, { to: 'object' }>
 type ScaleRoute = Extract<Route, { to: 'scale' }>
 type FoundRoute = CollectionRoute | ObjectRoute | ScaleRoute
 
-/** Answers requests for objects and collections: reads the request, calls its function, wraps the result. */
 export class Handlers {
   readonly #context: WriteContext
   readonly #watch: WatchContext
@@ -96,16 +95,13 @@ export class Handlers {
     return known
   }
 
-  /**
-   * If this server validates fields, refuses undeclared ones of an applied object, even with `fieldValidation=Ignore`.
-   */
+  /** Refuses undeclared fields of an applied object, even with `fieldValidation=Ignore`, if this server validates. */
   #declared(kind: Kind, object: unknown, refusal: (unknown: readonly string[]) => Error): unknown {
     if (this.#fieldValidation === undefined) return object
     const query = [['fieldValidation', 'Strict']] as const
     return this.#known(kind, object, { method: 'PATCH', path: '/', query, headers: {} }, refusal)
   }
 
-  /** The body of a POST or PUT as an object. */
   #draft(kind: Kind, request: ApiRequest): Draft {
     checkTypeOfBody(kind, request.body)
     const refusal = (unknown: readonly string[]): Error => cannotDecode(kind.resource, strictError(unknown))

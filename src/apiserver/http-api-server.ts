@@ -62,7 +62,7 @@ export interface ApiServing {
   readonly port: number
   /**
    * Accepts no more requests and ends all watches, as kube-apiserver does when it shuts down. Resolves when the running
-   * requests have been answered; aborts them after `closeMs`.
+   * requests have been answered. Aborts requests that still run after `closeMs`.
    */
   close(): Promise<void>
 }
@@ -116,10 +116,7 @@ function limitsOf(given: Partial<ApiServerLimits>): ApiServerLimits {
   return { ...defaultLimits, ...Object.fromEntries(set) }
 }
 
-/**
- * The open connections, including those in a TLS handshake. Node's `closeAllConnections` does not close these, and a
- * client may never finish a handshake.
- */
+/** All open connections. Node's `closeAllConnections` omits those in a TLS handshake, which may never end. */
 function openConnections(server: Server): ReadonlySet<Socket> {
   const open = new Set<Socket>()
   server.on('connection', (socket) => {
@@ -142,7 +139,6 @@ function closeWithin(server: Server, connections: ReadonlySet<Socket>, ms: numbe
   })
 }
 
-/** Turns HTTP requests into calls of `send`, and their results into HTTP answers. */
 class HttpFrontend {
   readonly #options: ApiServingOptions
   readonly #limits: ApiServerLimits
@@ -160,7 +156,7 @@ class HttpFrontend {
     this.#tokenHash = options.token === undefined ? undefined : hashOf(options.token)
   }
 
-  /** Answers a request. Never rejects. */
+  /** Never rejects. */
   async respond(message: IncomingMessage, response: ServerResponse): Promise<void> {
     // A client that disconnects in the middle is not an error of this server.
     message.on('error', () => {})
@@ -371,7 +367,7 @@ function answerOf(refusal: Refusal): Extract<ApiResponse, { body: unknown }> {
   return { status: refusal.httpStatus, headers: { 'content-type': 'application/json', ...retry }, body: refusal.body }
 }
 
-/** JSON on one line, even for readers that treat U+2028 and U+2029 as line ends, as client-node's do. */
+/** JSON on one line, even for readers that treat U+2028 and U+2029 as line ends, as client-node does. */
 function jsonLine(value: unknown): string {
   return JSON.stringify(value).replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')
 }

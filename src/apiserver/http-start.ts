@@ -37,7 +37,7 @@ export interface StartApiServerOptions extends Partial<ApiServerOptions> {
 
 /** An embedded API server that listens. */
 export interface StartedApiServer extends AsyncDisposable {
-  /** `https://HOST:PORT`; with HOST `localhost` if it listens on all addresses. */
+  /** `https://HOST:PORT`. HOST is `localhost` if the server listens on all addresses. */
   readonly url: string
   readonly port: number
   /** The bearer token that clients need, except for health and version. */
@@ -49,13 +49,13 @@ export interface StartedApiServer extends AsyncDisposable {
    * {@link writeKubeconfig}.
    */
   readonly kubeconfig: string
-  /** The server itself, for requests without HTTP and faults, and to set the health checks. */
+  /** The server itself: for requests that bypass HTTP and the faults, and to set the health checks. */
   readonly server: ApiServer
   /** Injects faults between clients and the server. There are none at first. */
   readonly faults: Faults
   /**
    * Resolves to the first state of an object for which `condition` is true. Starts with the present state and misses no
-   * later one while its watch lasts. The state is undefined while the object does not exist: to wait for a deletion,
+   * later state while its watch lasts. The state is undefined while the object does not exist: to wait for a deletion,
    * pass `(object) => object === undefined`. Injected faults have no effect. The object is frozen; its times are
    * strings.
    * @param condition by default, that the object exists
@@ -224,7 +224,7 @@ function refused(title: string, { body }: { readonly body: unknown }): RefusedOb
   return new RefusedObject(`cannot create ${title}: ${(body as { readonly message?: string }).message}`)
 }
 
-/** The definitions in one item of `crds`. @throws RefusedObject */
+/** @throws RefusedObject */
 async function definitionsIn(definition: object | string, place: string): Promise<readonly unknown[]> {
   if (typeof definition !== 'string') return [definition]
   const { parseYamlDocuments } = await import('../documents/yaml.ts')

@@ -1,6 +1,4 @@
-/**
- * One step of a path: the name of a member, the index of an item, every item, or the items with this value at a path.
- */
+/** The name of a member, the index of an item, every item, or the items that have this value at a path. */
 type Step = string | number | '*' | { readonly path: readonly Step[]; readonly value: string }
 
 /** Reads the value at a path in an object; undefined if there is none. */

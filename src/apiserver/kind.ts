@@ -49,7 +49,7 @@ export interface Kind {
   readonly definitionChanged?: AbortSignal
   /** Whether `/status` is served; then an update changes `status` only there. */
   readonly hasStatus: boolean
-  /** The paths of the members that `/scale` shows and changes. Left out: `/scale` is not served. */
+  /** Left out: `/scale` is not served. */
   readonly scale?: ScalePaths
   /** Whether PUT creates a missing object. */
   readonly createOnUpdate: boolean
@@ -58,9 +58,7 @@ export interface Kind {
   /** Whether DELETE returns the deleted object instead of a Status. */
   readonly answersDeleted?: boolean
   readonly selectableFields?: FieldGetters
-  /** The fault of a name, or undefined. */
   readonly nameFault: (name: string) => string | undefined
-  /** Adds the API's defaults. */
   readonly withDefaults?: (draft: Draft) => Draft
   /** Fields that the server sets at creation: an initial status, a generation. */
   readonly forCreate?: (draft: Draft) => Draft
@@ -84,7 +82,7 @@ export interface Kind {
   readonly graceSeconds?: (live: StoredObject, asked: number | undefined) => number
 }
 
-/** The paths, from the root of the object, of the members that a Scale shows. */
+/** The paths, from the root of the object, of the members that `/scale` shows and changes. */
 export interface ScalePaths {
   readonly specReplicas: readonly string[]
   readonly statusReplicas: readonly string[]
@@ -180,7 +178,7 @@ export function list(items: Schema, keys?: readonly string[]): Schema {
   return keys === undefined ? { type: 'list', items } : { type: 'list', items, keys }
 }
 
-/** An empty list differs from a missing one: it removes all owners. */
+/** An empty list is preserved, because it removes all owners. A missing list does not. */
 export const managedFields: Schema = { type: 'list', items: any, preserveEmpty: true }
 
 const metadataFields = {
@@ -214,19 +212,16 @@ const metadataFields = {
   managedFields,
 }
 
-/** The schema of every object's `metadata`. */
 const metadata = object(metadataFields)
 
 /** The names of all fields of metadata in Go. Nothing reads `selfLink`, so it has no schema. */
 export const metadataNames: ReadonlySet<string> = new Set([...Object.keys(metadataFields), 'selfLink'])
 
-/** A metav1.Condition list, as most statuses have one. */
 export const conditions = list(
   object({ type: string, status: string, reason: string, message: string, lastTransitionTime: time }),
   ['type'],
 )
 
-/** The schema of a kind from its own fields. */
 export function kindSchema(fields: Readonly<Record<string, Schema>>): Schema {
   return object({ kind: string, apiVersion: string, metadata, ...fields })
 }

@@ -15,8 +15,8 @@ interface ContinueToken {
 }
 
 /**
- * The List object for a request. All pages of a list show the same state, because the continue token names its
- * revision.
+ * The List object for a request. All pages of a list show the same state, because the continue token has the revision
+ * of that state.
  * @throws Refusal
  */
 export function listObjects(store: Store, kind: Kind, namespace: string | undefined, options: ListOptions): object {
@@ -36,7 +36,7 @@ export function listObjects(store: Store, kind: Kind, namespace: string | undefi
   const rest = keys.length - index
   const metadata = {
     resourceVersion: String(revision),
-    // As Go writes the metadata of a list of unstructured objects.
+    // Go writes an empty `continue` for a list of unstructured objects.
     ...(kind.isCustom ? { continue: '' } : {}),
     ...(rest > 0 ? { continue: token(revision, keys[index - 1] as string, prefix) } : {}),
     ...(rest > 0 && options.matches === undefined ? { remainingItemCount: rest } : {}),

@@ -13,7 +13,6 @@ export interface Manager {
   readonly operation: 'Update' | 'Apply'
 }
 
-/** One entry of `metadata.managedFields`. */
 export interface ManagedEntry {
   readonly manager: string
   readonly operation: 'Update' | 'Apply'
@@ -27,7 +26,6 @@ export interface ManagedEntry {
 
 export type ManagedFields = readonly ManagedEntry[]
 
-/** The entries of an object. */
 export function entriesOf(object: KubeObject): ManagedFields {
   return (object.metadata?.managedFields ?? []) as ManagedFields
 }
@@ -151,7 +149,7 @@ function isEntry(value: unknown): value is ManagedEntry {
   return typeof manager === 'string' && isWritten && fieldsType === 'FieldsV1' && isFieldSet(fieldsV1)
 }
 
-/** Whether a value is a set of paths. Need not check the depth, because decoding has limited it. */
+/** Whether a value is a set of paths. Decoding has already limited its depth. */
 function isFieldSet(value: unknown): boolean {
   return isRecord(value) && Object.entries(value).every(([step, below]) => isStep(step) && isFieldSet(below))
 }

@@ -3,7 +3,6 @@ import type { PartialRequest } from './partial-metadata.ts'
 import { parameter } from './query.ts'
 import type { TableRequest } from './table.ts'
 
-/** One media type of an Accept header, with its parameters by name. */
 interface MediaType {
   readonly type: string
   readonly parameters: Readonly<Record<string, string>>

@@ -53,7 +53,6 @@ export function labelKeyFault(text: string): Fault {
   return "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 }
 
-/** The value of a label. */
 export function labelFault(text: string): Fault {
   if (text.length > 63) return 'must be no more than 63 bytes'
   if (labelValue.test(text)) return undefined

@@ -11,10 +11,8 @@ import type { StoredObject } from './store.ts'
 /** metav1's limit on all annotations of an object together, in bytes of UTF-8. */
 export const MAX_ANNOTATION_BYTES = 256 * 1024
 
-/** Metadata as it is stored. */
 type StoredMeta = StoredObject['metadata']
 
-/** Metadata of an update. */
 type UpdatedMeta = ObjectMeta & Pick<StoredMeta, 'deletionGracePeriodSeconds'>
 
 /** Reads a body as an object of this kind, with the kind's defaults. @throws Refusal 400 */
@@ -23,7 +21,7 @@ export function readDraft(kind: Kind, body: unknown): Draft {
   return kind.withDefaults?.(draft) ?? draft
 }
 
-/** Reads a body as an object of this kind. @throws Refusal 400 */
+/** @throws Refusal 400 */
 export function readBody(kind: Kind, body: unknown): Draft {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw badRequest(`the object provided is unrecognized (must be of type ${kind.resource.kind})`)
@@ -126,8 +124,7 @@ export function validateMeta(kind: Kind, draft: Draft, errors: FieldErrors, live
 function validateFinalizers(kind: Kind, { finalizers = [] }: ObjectMeta, errors: FieldErrors): void {
   const path = 'metadata.finalizers'
   for (const [index, finalizer] of finalizers.entries()) {
-    // Upstream accepts any label key for custom kinds. For built-in kinds it requires a domain, or a standard
-    // finalizer.
+    // Upstream accepts any label key for custom kinds. Built-in kinds need a domain or a standard finalizer.
     const fault = kind.isCustom === true ? labelKeyFault(finalizer) : undefined
     if (fault !== undefined) errors.invalid(path, finalizer, fault)
     if (kind.isCustom === true || isFinalizer(finalizer)) continue

@@ -6,7 +6,6 @@ import { badRequest, tooManyOperations, unprocessable, unsupportedMediaType } fr
 import type { StoredObject } from './store.ts'
 import { strategicMergePatch } from './strategic-merge-patch.ts'
 
-/** The types of patch that are served. */
 type PatchType = 'merge' | 'strategic' | 'json' | 'apply'
 
 /** @throws Refusal 415 */
@@ -47,10 +46,7 @@ export function patched(
 
 type Members = Readonly<Record<string, unknown>>
 
-/**
- * The document after a merge patch (RFC 7386).
- * @throws Refusal 400 if the patch is nested too deeply
- */
+/** The document after a merge patch (RFC 7386). @throws Refusal 400 if the patch is nested too deeply */
 export function mergePatch(document: unknown, patch: unknown, depth = 1): unknown {
   if (!isRecord(patch)) return patch
   if (depth > DEEPEST_NESTING) throw badRequest('error decoding patch: json: exceeded max depth')
@@ -98,7 +94,7 @@ interface Work {
   movedItems: number
 }
 
-/** Applies an operation to a document that it may change. Returns the document, or the value that replaces it. */
+/** Applies an operation. May change `document`. Returns it, or the value that replaces it. */
 function applied(document: unknown, operation: Members, work: Work): unknown {
   const { op, path, from } = operation
   const value = (): unknown => copied(operation.value ?? null)
@@ -162,10 +158,7 @@ interface Place {
   readonly key: string
 }
 
-/**
- * @throws Refusal 422 if there is no such container. The path of the whole document has no container, so it is refused
- * too.
- */
+/** @throws Refusal 422 if there is no such container, as for the path of the whole document */
 function placeAt(document: unknown, path: unknown): Place {
   const steps = stepsOf(path)
   const key = steps.at(-1)
@@ -207,9 +200,7 @@ function splice(list: unknown[], index: number, removed: number, added: readonly
   list.splice(index, removed, ...added)
 }
 
-/**
- * The index that a key names in a list of `count` items, as Go's Atoi reads it. A negative index counts from the end.
- */
+/** The index of an item in a list of `count`, as Go's Atoi reads it. A negative index counts from the end. */
 function indexOf(key: string, count: number): number {
   if (!/^[+-]?\d+$/.test(key)) throw unprocessable()
   const number = Number(key)

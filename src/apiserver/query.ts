@@ -33,10 +33,7 @@ export function flag(query: ApiRequest['query'], name: string): boolean | undefi
   return value === undefined ? undefined : value !== '0' && value.toLowerCase() !== 'false'
 }
 
-/**
- * Reads the parameters of a list or watch.
- * @throws Refusal 400 or 422, in kube-apiserver's words
- */
+/** @throws Refusal 400 or 422, in kube-apiserver's words */
 export function parseListOptions(query: ApiRequest['query'], kind: Kind): ListOptions {
   const label = parameter(query, 'labelSelector') || undefined
   const field = parameter(query, 'fieldSelector') || undefined
@@ -124,7 +121,7 @@ function wholeNumber(query: ApiRequest['query'], name: string): number | undefin
   return Number(value) > 0 ? Number(value) : undefined
 }
 
-/** A resourceVersion as a number; undefined if it is not a number. */
+/** A resourceVersion as a number; undefined if it is not a number of at most 16 digits. */
 export function revisionOf(resourceVersion: string): number | undefined {
   return /^\d{1,16}$/.test(resourceVersion) ? Number(resourceVersion) : undefined
 }

@@ -34,7 +34,6 @@ export function cutText(text: string, limit = MAX_VALUE_LENGTH): string {
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly httpStatus: number
-  /** The Status object. */
   readonly body: Readonly<Record<string, unknown>>
 
   constructor(httpStatus: number, reason: string, message: string, details?: StatusDetails, metadata: object = {}) {
@@ -113,19 +112,16 @@ export function entityTooLarge(limit: number): Refusal {
   return new Refusal(413, 'RequestEntityTooLarge', `Request entity too large: limit is ${limit}`)
 }
 
-/** A JSON patch of too many operations. */
 export function tooManyOperations(limit: number, count: number): Refusal {
   const message = `Request entity too large: The allowed maximum operations in a JSON patch is ${limit}, got ${count}`
   return new Refusal(413, 'RequestEntityTooLarge', message, {})
 }
 
-/** More requests at once than this server takes. */
 export function tooManyRequests(): Refusal {
   const message = 'Too many requests, please try again later.'
   return new Refusal(429, 'TooManyRequests', message, { retryAfterSeconds: 1 })
 }
 
-/** A body of an unknown content type. */
 export function unknownBodyFormat(
   accepted = 'application/json, application/yaml, application/vnd.kubernetes.protobuf',
 ): Refusal {
@@ -151,7 +147,6 @@ function conflict(resource: Resource<KubeObject>, name: string, why: string): Re
   return new Refusal(409, 'Conflict', message, { name, ...groupOf(resource), kind: resource.plural })
 }
 
-/** A resourceVersion that is not that of the stored object. */
 export function resourceVersionConflict(resource: Resource<KubeObject>, name: string): Refusal {
   return conflict(
     resource,
@@ -209,7 +204,6 @@ export function expired(message: string, metadata?: object): Refusal {
   return new Refusal(410, 'Expired', message, undefined, metadata)
 }
 
-/** A resourceVersion above the current revision. */
 export function resourceVersionTooLarge(wanted: string, current: number): Refusal {
   return new Refusal(504, 'Timeout', `Timeout: Too large resource version: ${wanted}, current: ${current}`, {
     causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],

@@ -8,7 +8,6 @@ import { flag, parameter } from './query.ts'
 import { badRequest, FieldErrors, invalid } from './refusal.ts'
 import type { DeleteRequest } from './writes.ts'
 
-/** The options of a write, beside its object. */
 export interface WriteOptions {
   readonly manager: Manager
   readonly dryRun: boolean
@@ -22,7 +21,7 @@ const writeKinds: Readonly<Partial<Record<ApiRequest['method'], string>>> = {
 const MAX_MANAGER_BYTES = 128
 const fieldValidations = ['', 'Ignore', 'Strict', 'Warn']
 
-/** The options of a create, an update or a patch. @throws Refusal 422 */
+/** @throws Refusal 422 */
 export function writeOptions({ method, query, headers }: ApiRequest, operation: Manager['operation']): WriteOptions {
   const manager = parameter(query, 'fieldManager') ?? ''
   const dryRun = query.flatMap(([name, value]) => (name === 'dryRun' ? [value] : []))
@@ -88,10 +87,7 @@ interface DeleteOptions {
 
 const policies = ['Foreground', 'Background', 'Orphan', 'nil']
 
-/**
- * The options of a deletion. They are in the body or, without a body, in query parameters.
- * @throws Refusal 400 or 422
- */
+/** Reads the options from the body or, without a body, from query parameters. @throws Refusal 400 or 422 */
 export function deleteRequest({ body, query }: ApiRequest): DeleteRequest {
   const options = body === undefined ? parametersOf(query) : bodyOf(body)
   const { preconditions, propagationPolicy: policy, orphanDependents, dryRun = [], gracePeriodSeconds: grace } = options
@@ -151,7 +147,7 @@ function parametersOf(query: ApiRequest['query']): DeleteOptions {
   }
 }
 
-/** Refuses more than ten digits, far below the periods whose date would be invalid. @throws Refusal 400 */
+/** Refuses a period of more than ten digits. The end of a much longer period has no valid date. @throws Refusal 400 */
 function checkGrace(seconds: number | undefined): void {
   if (seconds !== undefined && seconds >= 1e10) throw badRequest('gracePeriodSeconds must have at most ten digits')
 }

@@ -2,7 +2,6 @@ import type { ApiRequest } from '../kube/transport.ts'
 import { memoize } from '../runtime/memo.ts'
 import type { Kind } from './kind.ts'
 
-/** The target of a request. */
 export type Route =
   | { readonly to: 'collection'; readonly kind: Kind; readonly namespace: string | undefined }
   | {
@@ -18,7 +17,6 @@ export type Route =
   /** Not below a served group version: discovery, health, or an unknown path. */
   | { readonly to: 'elsewhere' }
 
-/** Finds the target of a request by its path. */
 export class Routes {
   readonly #kinds = new Map<string, ReadonlyMap<string, Kind>>()
 
@@ -30,7 +28,7 @@ export class Routes {
     }
   }
 
-  /** The target of a path. Cached, because clients request the same few paths again and again. */
+  /** The target of a path. Cached, because clients repeat a few paths. */
   readonly find = memoize((path) => this.#find(path), 256)
 
   #find(path: ApiRequest['path']): Route {

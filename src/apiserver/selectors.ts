@@ -3,19 +3,14 @@ import type { StoredObject } from './store.ts'
 
 type Labels = Readonly<Record<string, string>> | undefined
 
-/** One condition of a label selector. */
 type Requirement =
   | { readonly operator: 'in' | 'notin'; readonly key: string; readonly values: readonly string[] }
   | { readonly operator: 'exists' | 'absent'; readonly key: string }
   | { readonly operator: '>' | '<'; readonly key: string; readonly bound: bigint }
 
-/** Whether an object with these labels is selected. */
 type LabelMatcher = (labels: Labels) => boolean
 
-/**
- * Reads a label selector (`a=b,c!=d,e in (f,g),h,!i,j>1`) by apimachinery's grammar (pkg/labels/selector.go).
- * @throws Refusal 400
- */
+/** Reads `a=b,c!=d,e in (f,g),h,!i,j>1` by apimachinery's grammar (pkg/labels/selector.go). @throws Refusal 400 */
 export function parseLabelSelector(text: string): LabelMatcher {
   const requirements = new Parser(text).requirements()
   return (labels) => requirements.every((requirement) => meets(labels, requirement))
@@ -137,7 +132,6 @@ class Parser {
     }
   }
 
-  /** The next token; '' at the end. */
   #peek(): string {
     return this.#tokens[this.#next] ?? ''
   }
@@ -172,15 +166,11 @@ function tokensOf(text: string): readonly string[] {
   return tokens
 }
 
-/** The refusal of a token. */
 function unexpected(token: string, expected: string): Error {
   return badRequest(`found '${token}', expected: ${expected}`)
 }
 
-/**
- * The selectable fields of a kind, beside `metadata.name` and `metadata.namespace`: a function by name that reads each
- * field.
- */
+/** By its name, how to read each selectable field of a kind beside `metadata.name` and `metadata.namespace`. */
 export type FieldGetters = Readonly<Record<string, (object: StoredObject) => string>>
 
 interface FieldSelector {

@@ -26,7 +26,6 @@ export interface Change {
   readonly bytes: number
 }
 
-/** The requested history has been compacted. */
 export class Compacted extends Error {
   override readonly name = 'Compacted'
   /** The oldest revision that is still available. */
@@ -56,7 +55,6 @@ export class Store {
     this.#historyLimit = historyLimit
   }
 
-  /** The revision of the newest write. */
   get revision(): number {
     return this.#revision
   }
@@ -197,13 +195,12 @@ export class Collection {
     const change = { ...written, bytes: bytesOf(written.object, written.previous) }
     this.#history.push(change)
     this.#historyBytes += change.bytes
-    // Waits for twice the limit, so that the cost of the copy is spread over many writes.
+    // Drops changes only at twice the limit, so that the cost of the copy is spread over many writes.
     if (this.#history.length >= 2 * this.#historyLimit) this.#drop(this.#history.length - this.#historyLimit)
     if (this.#historyBytes > MAX_HISTORY_BYTES) this.#drop(this.#olderHalf())
     for (const listener of this.#listeners) listener(change)
   }
 
-  /** Discards the first `count` changes. */
   #drop(count: number): void {
     const dropped = this.#history.slice(0, count)
     this.#history = this.#history.slice(count)
@@ -220,9 +217,7 @@ export class Collection {
   }
 }
 
-/**
- * Converts an object between its stored form and that of another API group or version. Pure; the results are frozen.
- */
+/** Converts objects between the stored form and that of another group or version. Pure; results are frozen. */
 export interface Conversion {
   /** The kind whose form is stored. */
   readonly resource: Resource<KubeObject>
@@ -237,7 +232,7 @@ export type Objects = Pick<Collection, 'get' | 'keys' | 'put' | 'remove' | 'chan
 class ConvertedCollection implements Objects {
   readonly #stored: Collection
   readonly #conversion: Conversion
-  /** The form of each stored object. It is made once, because callers compare and remember forms by identity. */
+  /** The form of each stored object. Each form is made once, because callers compare and remember forms by identity. */
   readonly #forms = new WeakMap<StoredObject, StoredObject>()
 
   constructor(stored: Collection, conversion: Conversion) {
@@ -296,7 +291,6 @@ function stamped(object: StoredObject, revision: number): StoredObject {
   return Object.freeze({ ...object, metadata })
 }
 
-/** The first index whose key is not before `key`. */
 function firstAtLeast(keys: readonly string[], key: string): number {
   let low = 0
   let high = keys.length
@@ -308,7 +302,6 @@ function firstAtLeast(keys: readonly string[], key: string): number {
   return low
 }
 
-/** The first index whose revision is above `revision`. */
 function firstAfter(history: readonly Change[], revision: number): number {
   let low = 0
   let high = history.length

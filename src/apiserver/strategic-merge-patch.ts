@@ -17,8 +17,8 @@ const DELETE_VALUES = '$deleteFromPrimitiveList'
 
 /**
  * The document after a strategic merge patch (k8s.io/apimachinery/pkg/util/strategicpatch), as `kubectl apply`, `patch`
- * and `edit` send it: a merge patch in which the items of a list are merged by their key. The key is the first one by
- * which the schema identifies items; a list without keys is replaced.
+ * and `edit` send it: a merge patch in which the items of a list are merged by their key. If the schema has several
+ * keys for a list, the first counts. A list without keys is replaced.
  * @throws Refusal 400 or 422; for a malformed patch 500 where kube-apiserver also answers 500
  */
 export function strategicMergePatch(document: unknown, patch: Members, schema: Schema | undefined, depth = 1): Members {
@@ -130,7 +130,7 @@ function checkOrder(patch: List, order: List, key: string | undefined): void {
   }
 }
 
-/** A list without some values. A directive that is not a list is ignored, as by upstream. */
+/** Removes `values` from a list; null removes the list. Like upstream, ignores a directive that is not a list. */
 function withoutValues(live: unknown, values: unknown): unknown {
   if (values === null) return undefined
   if (!Array.isArray(live) || !Array.isArray(values)) return live
@@ -146,9 +146,7 @@ function mergedMember(live: unknown, value: unknown, schema: Schema | undefined,
   return withoutDirectives(value, depth + 1)
 }
 
-/**
- * A value that a patch adds, without null members and parts with a directive; undefined if the value itself has one.
- */
+/** A value that a patch adds, without null members and without maps that have a directive. Undefined for such a map. */
 function withoutDirectives(value: unknown, depth: number): unknown {
   checkDepth(depth)
   if (Array.isArray(value))
@@ -172,7 +170,7 @@ function mergedList(live: List, patch: List, schema: Schema | undefined, depth: 
   return inOrder([...live, ...added], patch, live, key)
 }
 
-/** All elements must be of one type, and none a list (upstream's sliceElementType). */
+/** All elements must be of one type. None may be a list (upstream's sliceElementType). */
 function checkElements(...lists: readonly List[]): void {
   const types = new Set(lists.flat().map((item) => goTypeOf(item)))
   const [first] = types
@@ -213,8 +211,8 @@ function mergedItems(live: List, patch: List, key: string, schema: Schema | unde
 }
 
 /**
- * The items in the order that a patch gives, merged with the items that it does not name. An unnamed item comes before
- * a named one only if it did so in the live list (upstream's normalizeElementOrder).
+ * The items in the order that a patch gives, merged with the items that the patch does not name. An unnamed item comes
+ * before a named one only if it also does in the live list (upstream's normalizeElementOrder).
  */
 function inOrder(
   items: readonly unknown[],
@@ -251,9 +249,7 @@ function inOrder(
   return [...result, ...others.slice(next)]
 }
 
-/**
- * The field that identifies the items of a list, or `value` for the whole item; undefined for a list that is replaced.
- */
+/** The field that identifies items, or `value` for the whole item. Undefined: the list is replaced. */
 function mergeKey(schema: Schema | undefined): string | undefined {
   if (schema?.type !== 'list' || schema.keys === undefined) return undefined
   return schema.keys === 'value' ? 'value' : schema.keys[0]

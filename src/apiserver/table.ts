@@ -6,7 +6,6 @@ import { partialObject } from './partial-metadata.ts'
 import type { StoredObject } from './store.ts'
 import { eventsInForm, type WatchEvent } from './watch.ts'
 
-/** A metav1.Table, which a client can request instead of objects. */
 interface Table {
   readonly kind: 'Table'
   readonly apiVersion: 'meta.k8s.io/v1'
@@ -25,7 +24,8 @@ export interface TableRequest {
 const plainColumns: readonly Column[] = [nameColumn(), ageColumn()]
 
 /**
- * The events of a watch, with Tables of one row instead of objects (bookmarks: none). Only the first Table has columns.
+ * The events of a watch, with Tables instead of objects. A Table has one row, or none for a bookmark. Only the first
+ * Table has columns.
  */
 export function tableEvents(
   kind: Kind,

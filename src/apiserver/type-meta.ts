@@ -6,7 +6,7 @@ import { badRequest, invalid } from './refusal.ts'
 const MAX_SUMMARY = 30
 
 /**
- * Checks kind and apiVersion of a custom resource that a client creates or replaces, as upstream does. They are
+ * Checks kind and apiVersion of a custom resource that a client creates or replaces, as upstream does. Both are
  * required, because no Go type implies them.
  * @throws Refusal 400 or 422
  */

@@ -8,7 +8,7 @@ type ListSchema = Schema & { type: 'list' }
 
 /**
  * All fields of an applied value (structured-merge-diff's `ToFieldSet`): scalars, values that are owned as a whole,
- * items of lists and maps, and empty maps. A list or map with items is not a field itself.
+ * items of lists and maps, and empty maps. A list or map with items is a field only if it is itself an item.
  */
 export function fieldsOf(value: unknown, schema: Schema | undefined): FieldSet {
   const fields: Record<string, FieldSet> = {}
@@ -140,8 +140,8 @@ export function mergeFields(value: unknown, over: unknown, schema: Schema | unde
 }
 
 /**
- * The order of the items of two merged lists, as structured-merge-diff's `visitListItems` orders them: the items of
- * `top` in its order, and each other item of `base` after the items that it followed.
+ * The order of the items of two merged lists (structured-merge-diff's `visitListItems`). The items of `top` retain
+ * their order. Each other item of `base` comes after the items that it followed.
  */
 function mergedOrder(base: readonly string[], top: readonly string[]): readonly string[] {
   const [inBase, inTop] = [new Set(base), new Set(top)]

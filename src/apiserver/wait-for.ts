@@ -3,7 +3,6 @@ import type { Clock } from '../runtime/clock.ts'
 import { linkedController } from '../runtime/signals.ts'
 import type { ApiServer } from './api-server.ts'
 
-/** Names one object. */
 export interface ObjectReference {
   readonly apiVersion: string
   readonly kind: string
@@ -25,17 +24,12 @@ export class ConditionNotMet extends Error {
   readonly code = 'ConditionNotMet'
 }
 
-/**
- * The most characters of the last state in a message. Few objects are longer, and a message of this length is readable.
- */
+/** How much of the last state a message has. Few objects are longer, and such a message is readable. */
 const MAX_STATE_CHARACTERS = 2000
 
 /**
- * Resolves to the first state of an object for which `condition` is true. Starts with the present state and misses no
- * later one while its watch lasts. The state is undefined while the object does not exist. Reads from the server
- * directly, so injected faults and the server's health have no effect.
- * @throws ConditionNotMet; TypeError if the kind is not served, if the reference lacks the name or a needed namespace,
- *   or if the condition is async; what `condition` throws; the reason of a signal
+ * The implementation of `StartedApiServer.waitFor`. Reads from the server directly, so injected faults and the server's
+ * health have no effect.
  */
 export async function waitForObject(
   server: ApiServer,

@@ -10,17 +10,14 @@ import { type Change, Compacted, type Store, type StoredObject } from './store.t
 const BOOKMARK_PERIOD_MS = 60_000
 /** kube-apiserver's --min-request-timeout: a watch without a timeout lasts between one and two times this long. */
 const MIN_TIMEOUT_SECONDS = 1800
-/**
- * A watcher with more bytes of pending events than this is disconnected: ten thousand events of 3 MiB would fill the
- * memory.
- */
+/** The limit on the pending events of a watcher. Ten thousand events of 3 MiB would fill the memory. */
 const MAX_WAITING_BYTES = 64 * 1024 * 1024
 
 export interface WatchContext {
   readonly store: Store
   readonly clock: Clock
   readonly random: Random
-  /** A watcher with more pending events than this, beside the number of its initial events, is disconnected. */
+  /** A watcher is disconnected when more events wait for it than this plus the number of its initial events. */
   readonly bufferLimit: number
 }
 
@@ -111,7 +108,6 @@ function presentState(
   return withBookmark ? [...events, bookmark(kind, store.revision, true)] : events
 }
 
-/** A stream with an ERROR event only. */
 function refused(refusal: Refusal): WatchStream {
   const stream = new WatchStream([{ type: 'ERROR', object: refusal.body }], 0)
   stream.end()
@@ -152,8 +148,8 @@ export interface WatchEvent {
 }
 
 /**
- * Converts the events of a watch. `return()` ends the watch at once. This is not an async generator, whose `return()`
- * would wait for the next event or, before the first call of `next()`, leave the watch open.
+ * Converts the events of a watch, except errors. `return()` ends the watch at once. The `return()` of a generator would
+ * wait for the next event or, before the first call of `next()`, leave the watch open.
  */
 export function eventsInForm(
   events: AsyncIterable<WatchEvent>,
@@ -182,7 +178,6 @@ class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
   readonly #limit: number
   /** Undefined where the reader has taken an event. */
   readonly #events: ({ readonly event: WatchEvent; readonly bytes: number } | undefined)[]
-  /** How many of `#events` the reader has taken. */
   #taken = 0
   #waitingBytes = 0
   readonly #cleanups: (() => void)[] = []
@@ -229,7 +224,6 @@ class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
     this.end()
   }
 
-  /** Registers a callback for the end of the stream. */
   onEnd(cleanup: () => void): void {
     if (this.#ended) cleanup()
     else this.#cleanups.push(cleanup)

@@ -29,12 +29,10 @@ import {
 import { namespaceKind } from './resources/plain-kinds.ts'
 import type { Collection, Objects, Store, StoredObject } from './store.ts'
 
-/** What all writes to one server need. */
 export interface WriteContext {
   readonly store: Store
   readonly clock: Clock
   readonly random: Random
-  /** The Namespace of this name; undefined if there is none. */
   readonly namespace: (name: string) => StoredObject | undefined
   readonly namespaceKind: Kind
 }
@@ -52,7 +50,6 @@ interface WriteOptions {
   readonly dryRun: boolean
 }
 
-/** The change of an object by a write. */
 export interface Change {
   readonly draft: Draft
   /** The owners after the write, if the write decides them itself. `changed`: whether the object changes. */
@@ -71,7 +68,7 @@ export interface DeleteRequest {
 /** At most this many names are generated for an object until one is free, as in upstream's RetryGenerateName. */
 const MOST_NAMES = 8
 
-/** Stores a new object and returns it. @throws Refusal */
+/** Stores a new object, except in a dry run, and returns it. @throws Refusal */
 export function createObject(
   context: WriteContext,
   kind: Kind,
@@ -107,7 +104,7 @@ export function createObject(
   return collection.put(key, complete)
 }
 
-/** The answer to a created object that is not stored. @throws Refusal */
+/** The answer to a POST of a kind whose objects are never stored, such as a review. @throws Refusal */
 export function reviewed(context: WriteContext, kind: Kind, draft: Draft, { manager }: WriteOptions): StoredObject {
   const errors = new FieldErrors()
   kind.validate(draft, errors, undefined)
@@ -117,8 +114,9 @@ export function reviewed(context: WriteContext, kind: Kind, draft: Draft, { mana
 }
 
 /**
- * Replaces an object by the result of `change`, and returns it. Writes nothing if nothing changes. Removes a deleted
- * object that nothing retains. `guarded` (PUT) refuses another uid and, for some kinds, a missing resourceVersion.
+ * Replaces an object by the result of `change`, and returns it. Writes nothing if nothing changes. Removes the object
+ * if it is marked as deleted and nothing retains it. `guarded` (PUT) refuses another uid and, for some kinds, a missing
+ * resourceVersion.
  * @throws Refusal
  */
 export function updateObject(
@@ -196,18 +194,16 @@ export function deleteObject(
   const marked = markDeleted(kind, live, request, context.clock)
   const gone = isGone(kind, marked)
   if (request.dryRun || (!gone && marked === live)) return { object: marked, gone }
-  // As in upstream's graceful deletion, objects of kinds with grace periods are marked first, even for a period of
-  // zero.
+  // As in upstream, objects of kinds with grace periods are marked first, even for a period of zero.
   const last = !gone || kind.graceSeconds !== undefined ? collection.put(key, marked) : live
   return { object: gone ? removeObject(kind, collection, key, last) : last, gone }
 }
 
-/** `namespace/name`, or the name if there is no namespace. */
 export function keyOf(namespace: string | undefined, name: string): string {
   return namespace === undefined ? name : `${namespace}/${name}`
 }
 
-/** Removes an object from the store and releases its resources. Returns its last state. */
+/** Removes an object from the store, and releases its addresses and ports. Returns its last state. */
 export function removeObject(kind: Kind, collection: Objects, key: string, last: StoredObject): StoredObject {
   const gone = collection.remove(key, last)
   kind.release?.(gone)
@@ -227,8 +223,8 @@ function checkPreconditions(kind: Kind, live: StoredObject, request: DeleteReque
 }
 
 /**
- * The object, marked as deleted; the same object if the mark would not change. Once a grace period runs, a deletion can
- * only shorten it (upstream's BeforeDelete).
+ * The object, marked as deleted; the same object if the mark would not change. While a grace period runs, another
+ * deletion can only shorten that period (upstream's BeforeDelete).
  */
 function markDeleted(kind: Kind, live: StoredObject, request: DeleteRequest, clock: Clock): StoredObject {
   const { finalizers: before = [], ...metadata } = live.metadata
@@ -236,7 +232,7 @@ function markDeleted(kind: Kind, live: StoredObject, request: DeleteRequest, clo
   const asked = request.gracePeriodSeconds
   const isMarked = deletionTimestamp !== undefined
   const isShortened = isMarked && asked !== undefined && asked < running
-  // Of a Namespace only the first deletion counts, as in upstream's storage of namespaces.
+  // Only the first deletion of a Namespace counts, as in upstream's storage of namespaces.
   if (isMarked && (kind === namespaceKind || (running > 0 && !isShortened))) return live
   const finalizers = finalizersAfter(before, request.propagation)
   if (isMarked && !isShortened && finalizers === before) return live
@@ -254,7 +250,7 @@ function markDeleted(kind: Kind, live: StoredObject, request: DeleteRequest, clo
   return deepFrozen(kind.forDelete?.(object) ?? object)
 }
 
-/** The finalizers after a deletion: with that of its propagation policy, without those of other policies. */
+/** Adds the finalizer of the propagation policy, and removes those of other policies. */
 function finalizersAfter(finalizers: readonly string[], policy: DeleteRequest['propagation']): readonly string[] {
   if (policy === undefined) return finalizers
   const own = policy === 'Orphan' ? ['orphan'] : policy === 'Foreground' ? ['foregroundDeletion'] : []
@@ -342,7 +338,6 @@ export class NamespaceContents {
   readonly #context: WriteContext
   readonly #namespaces: Collection
   readonly #pending = new Set<string>()
-  /** The kind of each collection of namespaced objects. */
   readonly #kinds = new Map<Objects, Kind>()
 
   constructor(context: WriteContext) {

@@ -11,8 +11,8 @@ export class GoTypeError extends Error {
 
 /**
  * Reads an object as Go reads JSON into the type of its kind. `known` lacks the fields that the type does not have, and
- * has an empty value for each null in a list or map. It is the object itself if nothing changes, or if the kind is not
- * in go-fields.ts. `unknown` has the paths of the dropped fields (`spec.ports[0].prot`). Pure.
+ * has an empty value for each null in a list or map. `known` is the object itself if nothing changes, or if the kind is
+ * not in go-fields.ts. `unknown` has the paths of the dropped fields (`spec.ports[0].prot`). Pure.
  * @throws GoTypeError
  */
 export function decodedByGoType(
@@ -30,7 +30,7 @@ export function decodedByGoType(
   return { known: { ...Object.fromEntries(type), ...known }, unknown }
 }
 
-/** Decodes a message. Returns the value itself if nothing changes. */
+/** Returns the value itself if nothing changes. */
 function decodedMessage(value: unknown, message: string, path: string, unknown: string[]): Members {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw mismatch(value, 'object', path)
   const fields = fieldsByName(message)

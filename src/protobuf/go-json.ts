@@ -130,7 +130,7 @@ export function readValue(reader: BinaryReader, type: string): unknown {
 function readEntry(bytes: Uint8Array, type: string, wrong: () => Error): readonly [string, unknown] {
   const reader = new BinaryReader(bytes)
   let key = ''
-  // Go leaves out the value of an entry that is nil.
+  // Go leaves out a nil value.
   let value: unknown = type === 'string' || type === 'bytes' ? '' : undefined
   while (reader.pos < reader.len) {
     const [number, wireType] = reader.tag()
@@ -186,7 +186,6 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Whether a value of this type is a varint on the wire. */
 export function isVarint(type: string): boolean {
   return type === 'bool' || type === 'int'
 }

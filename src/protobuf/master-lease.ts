@@ -12,7 +12,7 @@ const endpoints: StoredKind<EndpointsDesc> = { apiVersion: 'v1', kind: 'Endpoint
 /** A master's lease, decoded from protobuf, with what is needed to write it again without loss. */
 export interface ProtobufMasterLease {
   readonly type: 'protobuf'
-  /** The address that a kube-apiserver lists for it; undefined if it names none. */
+  /** The address that a kube-apiserver lists for this lease; undefined if the lease names none. */
   readonly address: string | undefined
   /** Counts renewals, because kube-apiserver writes a value only if it has changed. */
   readonly generation: bigint
@@ -31,7 +31,7 @@ export type StoredMasterLease =
    */
   | { readonly type: 'unreadable'; readonly reason: string; readonly address: string | undefined }
 
-/** Reads a value below `<prefix>/masterleases/`; never throws. */
+/** Never throws. */
 export function decodeMasterLease(value: Uint8Array): StoredMasterLease {
   if (value.length > MAX_REMEMBERED_BYTES) return decode(value)
   return remembered(Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('latin1'))

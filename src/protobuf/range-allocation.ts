@@ -34,7 +34,7 @@ export type StoredRangeAllocation =
   /** A value that must not be overwritten. The reason is one line and ends a sentence that begins with the key. */
   | { readonly type: 'unreadable'; readonly reason: string }
 
-/** Reads a value below `<prefix>/ranges/`; never throws. */
+/** Never throws. */
 export function decodeRangeAllocation(value: Uint8Array): StoredRangeAllocation {
   const stored = decodeStored(rangeAllocation, value)
   if (stored.type === 'json') return fromJson(stored.object)

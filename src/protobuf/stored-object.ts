@@ -26,7 +26,6 @@ export interface JsonObject {
   readonly [field: string]: unknown
 }
 
-/** A value under a key of kube-apiserver. */
 export type StoredObject<Desc extends DescMessage> =
   | ProtobufObject<Desc>
   /** A value from an old cluster (`--storage-media-type=application/json`), which is read, but never rewritten. */
@@ -39,15 +38,15 @@ export type StoredObject<Desc extends DescMessage> =
 
 /** The prefix of encrypted values, followed by the provider's name: apiserver's pkg/storage/value. */
 const encrypted = /^k8s:enc:([\w-]{1,32})/
-/** The limit on a value, so that a foreign one cannot use much memory. etcd's default limit on a request is 1.5 MiB. */
+/** The limit on a value: foreign values must not use much memory. etcd's default limit on a request is 1.5 MiB. */
 const MAX_BYTES = 2 * 1024 * 1024
 
 /**
  * Reads a value from kube-apiserver's part of etcd. Never throws.
  *
- * Every readable protobuf value can be written back byte for byte with {@link encodeStored}: a value for which that
- * fails is unreadable, because rewriting it would lose something. All protobuf values of kube-apiserver are readable,
- * including their unknown fields. The message may share memory with `value`.
+ * For every readable protobuf value, {@link encodeStored} returns the same bytes. A value that would change is
+ * unreadable, because rewriting it would lose something. All protobuf values of kube-apiserver are readable, including
+ * their unknown fields. The message may share memory with `value`.
  */
 export function decodeStored<Desc extends DescMessage>(kind: StoredKind<Desc>, value: Uint8Array): StoredObject<Desc> {
   const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength)
@@ -109,7 +108,6 @@ function otherKind(wanted: StoredKind<DescMessage>, apiVersion: unknown, kind: u
   return `holds ${quoted(apiVersion)} ${quoted(kind)}, not ${wanted.apiVersion} ${wanted.kind}`
 }
 
-/** The value in one short line. */
 function quoted(found: unknown): string {
   return JSON.stringify(typeof found === 'string' ? withoutSecrets(found).slice(0, 60) : '')
 }

@@ -24,7 +24,7 @@ export interface FieldTree {
  * Reads only some fields of objects in Kubernetes' protobuf (`application/vnd.kubernetes.protobuf`), as the JSON that
  * Go would write of them. No objects or strings are created for other fields.
  *
- * The methods throw a {@link ProtobufError}. What they return shares no memory with the bytes.
+ * The methods throw a {@link ProtobufError}. Their results share no memory with the bytes.
  */
 export interface TrimmedReader {
   readonly fields: FieldTree
@@ -99,7 +99,6 @@ function reading<T>(bytes: Uint8Array, read: (source: Source) => T): T {
   }
 }
 
-/** A part of the bytes. */
 interface Part {
   readonly at: number
   readonly end: number
@@ -107,8 +106,7 @@ interface Part {
 
 /**
  * The least accepted average size in an answer, in bytes: of an object, and of a message, list item or map entry. An
- * answer with many smaller ones is refused, because an empty one has two bytes and would take some hundred bytes of
- * memory.
+ * answer with many smaller values is refused: an empty value has two bytes, but takes some hundred bytes of memory.
  */
 const [LEAST_OBJECT_BYTES, LEAST_BYTES] = [64, 8]
 
@@ -118,9 +116,7 @@ function tooMany(): ProtobufError {
 
 const nothing: Part = { at: 0, end: 0 }
 
-/**
- * One reader for all messages in an answer, because creating a reader or a view for each would take most of the time.
- */
+/** One reader for all messages in an answer: one for each message would take most of the time. */
 class Source {
   readonly #bytes: Buffer
   readonly #reader: BinaryReader

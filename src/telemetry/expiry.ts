@@ -20,8 +20,8 @@ export interface Lifetime {
 }
 
 /**
- * Called at each reading with the lifetimes of the certificates or tokens in use. A file of authorities has several.
- * Those that never expire are left out.
+ * Called at each reading with the lifetimes of the certificates or tokens in use. A file of authorities has several
+ * lifetimes. A token without an expiry has none.
  */
 export type ExpiryReporter = (kind: ExpiringKind, lifetimes: readonly Lifetime[]) => void
 
@@ -36,7 +36,7 @@ const LAST_PART = 0.1
 
 /**
  * How many warnings about a certificate are due: 0 to 2. 0 if the start of its validity is unknown, as for tokens,
- * which are renewed every hour. Pure.
+ * which are normally renewed every hour. Pure.
  */
 export function warningsDue({ fromMs, toMs }: Lifetime, nowMs: number): number {
   if (fromMs === undefined) return 0
@@ -76,7 +76,7 @@ export function expiryReporter(options: {
   }
 }
 
-/** The next to expire, or the last if all have expired. Expired ones beside a valid one were rotated. */
+/** The next lifetime to end, or the last if all have ended. An expired certificate beside a valid one was rotated. */
 function nextToEnd(lifetimes: readonly Lifetime[], nowMs: number): Lifetime | undefined {
   const inTurn = lifetimes.toSorted((a, b) => a.toMs - b.toMs)
   return inTurn.find(({ toMs }) => toMs > nowMs) ?? inTurn.at(-1)

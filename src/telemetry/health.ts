@@ -9,7 +9,6 @@ export type HealthEndpoint = 'livez' | 'readyz' | 'healthz'
 
 export const healthEndpoints: readonly HealthEndpoint[] = ['livez', 'readyz', 'healthz']
 
-/** One named check. */
 export interface HealthCheck {
   /** Such as `ping` or `poststarthook/bootstrap-controller`. */
   readonly name: string
@@ -27,7 +26,6 @@ interface HealthAnswer {
   readonly text: string
   /** The failed checks and their faults: for the log, not for the public. */
   readonly faults: readonly { readonly name: string; readonly fault: string }[]
-  /** The checks that the caller excluded. */
   readonly excluded: readonly string[]
 }
 
@@ -106,8 +104,8 @@ function healthCounter(metrics: Metrics): (type: HealthEndpoint, name: string, o
 }
 
 /**
- * Logs which checks of an endpoint fail, whenever that changes. A check that a request excludes keeps its last result,
- * so that no caller can cause log lines, or hide failures, by excluding checks.
+ * Logs which checks of an endpoint fail, whenever these checks change. A check that a request excludes keeps its last
+ * result, so that no caller can cause log lines, or hide failures, by excluding checks.
  */
 export function healthFaultLog(logger: Logger): (endpoint: HealthEndpoint, answer: HealthAnswer) => void {
   const known = new Map<HealthEndpoint, HealthAnswer['faults']>()

@@ -10,7 +10,7 @@ import {
 } from './http-serving-certificate.ts'
 import type { Logger } from './logger.ts'
 
-/** Not imported, because an import of `node:http` also loads Node's fetch and WebSocket: 50 ms and 9 MiB. */
+/** `node:http` is not imported, because an import also loads Node's fetch and WebSocket: 50 ms and 9 MiB. */
 export const { createServer } = process.getBuiltinModule('node:http')
 
 /** The limits of a public port, for all clients together. Times are in milliseconds. */
@@ -32,8 +32,8 @@ export const serverLimits = {
 } as const
 
 /**
- * Bytes that the parser gets at a time: few at first, so that it gets little beyond the second of many pipelined
- * requests (see {@link parseInSlices}); then more, because long headers in many small pieces are slow.
+ * How many bytes the parser gets at a time. The first slice is small, so that few pipelined requests are parsed
+ * ({@link parseInSlices}). Later slices are larger, because long headers in many small pieces are slow.
  */
 const SLICE_BYTES = { first: 1024, most: 4096 } as const
 
@@ -46,7 +46,7 @@ export interface BoundedServerOptions {
   readonly tls?: ServingCertificateFiles | undefined
   /** Called at each reading of the files with the lifetimes of the certificates in use. @default none */
   readonly onExpiry?: ExpiryReporter | undefined
-  /** Answers a request. A rejection is logged and answered with 500. */
+  /** A rejection is logged and answered with 500. */
   readonly respond: (request: IncomingMessage) => Promise<HttpAnswer | HttpStream>
   readonly logger: Logger
 }
@@ -61,9 +61,7 @@ export interface HttpAnswer {
 
 /** An answer that does not end by itself, such as server-sent events. */
 export interface HttpStream {
-  /**
-   * Writes the answer. Its owner must end it when the server closes, or it is cut off after a second. Must not throw.
-   */
+  /** Writes the answer, and ends it when the server closes: otherwise it is cut off after a second. Must not throw. */
   stream(response: ServerResponse): void
 }
 
@@ -76,10 +74,7 @@ export interface BoundedServer {
   close(): Promise<void>
 }
 
-/**
- * The server cannot listen at the given address. The message is one line and names the address; `cause` is the system's
- * error.
- */
+/** The server cannot listen. The message is one line and names the address; `cause` is the system's error. */
 export class ListenError extends Error {
   override readonly name = 'ListenError'
   readonly code = 'CannotListen'
@@ -167,9 +162,9 @@ function boundConnections(server: Server): ReadonlySet<Socket> {
 }
 
 /**
- * Passes the input to Node's parser in slices. Node itself would pass a whole chunk of up to 64 KiB at once. If it is
- * pipelined, the parser would make some two thousand requests of it, in tens of milliseconds, before the connection can
- * be cut off. With slices, the parser stops after the slice that contains the second request.
+ * Passes the input to Node's parser in slices. Node itself would pass a whole chunk of up to 64 KiB at once. From a
+ * chunk of pipelined requests, the parser would make some two thousand requests, in tens of milliseconds, before the
+ * connection can be cut off. With slices, the parser stops after the slice that contains the second request.
  */
 function parseInSlices(socket: Socket): void {
   const parsers = socket.listeners('data')
@@ -246,7 +241,7 @@ function send(server: Server, request: IncomingMessage, response: ServerResponse
   response.end(answer.body)
 }
 
-/** While connections cannot be accepted, the log says so at most this often, in milliseconds. */
+/** The least time between two log lines about connections that cannot be accepted. */
 const UNACCEPTED_AGAIN_MS = 60_000
 
 /** Resolves with the address in use. Later errors of the server are logged. @throws ListenError */

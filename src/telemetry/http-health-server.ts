@@ -39,7 +39,6 @@ export interface HealthServerOptions {
   readonly alwaysAllowPaths?: readonly string[] | undefined
 }
 
-/** How long one rendering of the metrics is served, in milliseconds. */
 const RENDERING_MS = 1000
 
 /**

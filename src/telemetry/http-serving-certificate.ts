@@ -21,10 +21,8 @@ export class ServingCertificateError extends Error {
   readonly code = 'BadServingCertificate'
 }
 
-/** How often the files are read again, in milliseconds. */
 const POLL_MS = 5000
 
-/** The contents of the files. */
 export type ServingCertificate = SecureContextOptions & {
   readonly cert: string
   readonly key: string
@@ -47,8 +45,9 @@ export async function readServingCertificate(files: ServingCertificateFiles): Pr
 }
 
 /**
- * Passes changed files to the server, which started with `from`: new connections use them. While the files are
- * unusable, as halfway through a rotation, the server continues with the previous certificates, and logs that once.
+ * Passes changed files to the server, which started with `from`. New connections use the changed files. While the files
+ * are unusable, as halfway through a rotation, the server continues with the previous certificates. The log gets one
+ * line for each new error.
  */
 export function followServingCertificate(
   files: ServingCertificateFiles,

@@ -1,16 +1,13 @@
 import type { Clock } from '../runtime/clock.ts'
 import type { WorkQueueObserver } from '../runtime/work-queue.ts'
 
-/** Label names and values of one sample. */
 type Labels<Name extends string = string> = Readonly<Record<Name, string>>
 
-/** A number that only grows. */
 export interface Counter<Name extends string> {
   /** Adds `by` (default 1, never negative). */
   add(labels: Labels<Name>, by?: number): void
 }
 
-/** A number that is set. */
 export interface Gauge<Name extends string> {
   set(labels: Labels<Name>, value: number): void
   /** Removes the sample of these labels, for example of a certificate that is not in use. */
@@ -50,7 +47,7 @@ const buckets = Array.from({ length: 10 }, (_, power) => Number(`1e${power - 8}`
 
 /** Measures one queue at a time. */
 interface WorkQueueMetrics extends WorkQueueObserver {
-  /** Call it when a new queue replaces the old one: forgets the old one's waiting and running keys. */
+  /** Forgets all waiting and running keys. Must be called when a new queue replaces the measured one. */
   restart(): void
 }
 

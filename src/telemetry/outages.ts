@@ -31,7 +31,7 @@ export class Outages {
   }
 
   begin(): void {
-    // An earlier outage may have hidden lines that `takeHidden` did not return. They do not belong to this outage.
+    // An earlier outage may have hidden lines that `takeHidden` did not return. Those lines are not of this outage.
     if (!this.explainsSymptoms) this.#hidden.clear()
     this.#open = true
   }
@@ -113,7 +113,6 @@ class Symptom {
     }
   }
 
-  /** Reports that the condition does not hold. */
   absent(logger: Logger, fields: LogFields, message: string): void {
     if (this.#state === 'logged') logger.info(fields, message)
     else if (this.#state === 'hidden') logger.debug(fields, message)

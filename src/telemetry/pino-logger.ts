@@ -16,16 +16,16 @@ export interface PinoLoggerOptions {
   readonly level?: LogLevel
   /** `json`: one object a line, for machines. `pretty`: for a person at a terminal. @default 'json' */
   readonly format?: 'json' | 'pretty'
-  /** Where the lines go. @default {@link standardError} */
+  /** @default {@link standardError} */
   readonly destination?: DestinationStream
 }
 
 /**
  * A logger over pino. It writes at once, so that the last line before an exit is not lost, and starts no worker thread.
  *
- * Times are ISO 8601, levels are words, `error` becomes `{ message, code }` (with `stack` at debug). At any depth
- * `[redacted]` replaces the values of fields named authorization, token, password or the like, every loaded secret, and
- * text that resembles a secret.
+ * Levels are words. JSON lines have times in ISO 8601. `error` becomes `{ message, code }` (with `stack` at debug). At
+ * any depth `[redacted]` replaces the values of fields named authorization, token, password or the like, every loaded
+ * secret, and text that resembles a secret.
  * @throws TypeError for a level that does not exist.
  */
 export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise<Logger> {
@@ -46,7 +46,7 @@ export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise
     timestamp: stdTimeFunctions.isoTime,
     formatters: { level: (label) => ({ level: label }) },
     serializers: { error: (error: unknown) => describeError(error, level === 'debug') },
-    // Redacts the finished line, so that nothing escapes: fields, those of child loggers, errors and the message.
+    // Redacts the finished line, which has all parts: fields, those of child loggers, errors and the message.
     hooks: { streamWrite: redacted },
   }
   if (options.format !== 'pretty') return pino(pinoOptions, { write: (line) => target.write(printableLines(line)) })
@@ -93,8 +93,8 @@ interface LogSink {
 }
 
 /**
- * Standard error. When `write` returns, the line is written, so the last one before an exit is not lost. If the reader
- * of a pipe stalls, up to {@link MAX_WAITING_BYTES} wait instead. A stopped terminal blocks the whole process.
+ * Standard error. When `write` returns, the line is written. If the reader of a pipe stalls, up to
+ * {@link MAX_WAITING_BYTES} wait instead. A stopped terminal blocks the whole process.
  */
 function standardError(): LogSink {
   const status = fstatSync(2)

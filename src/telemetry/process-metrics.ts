@@ -20,7 +20,6 @@ export function observeProcess(metrics: Metrics, clock: Clock): void {
   })
 }
 
-/** The time between two samples, in milliseconds. */
 const PERIOD_MS = 500
 /** A lateness of this or more, in milliseconds, is logged, because a lease's renewal may have been late too. */
 const REPORTED_MS = 1_000
@@ -33,10 +32,7 @@ interface EventLoopOptions {
   readonly metrics: Metrics
 }
 
-/**
- * Measures how late the timers of this process fire, and logs a lateness of a second or more. Returns a function that
- * stops this.
- */
+/** Measures how late timers fire, and logs a lateness of a second or more. The result ends the measurement. */
 export function watchEventLoop({ clock, logger, metrics }: EventLoopOptions): Cancel {
   const latenessesMs: number[] = []
   const lag = metrics.gauge({

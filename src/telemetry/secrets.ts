@@ -50,7 +50,7 @@ export function withoutSecrets(text: string): string {
 
 /**
  * Foreign text as one printable line of at most `most` characters, without secrets. Secrets are removed before the text
- * is cut, because the first half of one would not be recognized.
+ * is cut, because the first half of a secret would not be recognized.
  */
 export function oneLine(text: string, most = 500): string {
   const line = withoutSecrets(text)

@@ -6,7 +6,6 @@ import type { Draft } from '../kind.ts'
 import type { Collection } from '../store.ts'
 import { cidrsOf, isReady } from './ip-addresses.ts'
 
-/** The labels of an IPAddress that the allocator created. */
 export function ipAddressLabels(address: Address): Readonly<Record<string, string>> {
   return {
     'ipaddress.kubernetes.io/ip-family': `IPv${address.family}`,
@@ -44,22 +43,19 @@ export class ClusterIps {
     for (const cidr of this.#ranges(family)) {
       const usable = usableSize(cidr)
       const offset = BigInt(staticBlockSize(cidr))
-      // The lower part is reserved for addresses that people choose; it is used when the rest is full.
+      // The lower part is reserved for addresses that people choose. It is used if no address is found in the rest.
       const free = this.#search(cidr, offset + 1n, usable) ?? this.#search(cidr, 1n, offset)
       if (free !== undefined) return free
     }
     return undefined
   }
 
-  /** The families for which there are ranges. */
   families(): readonly (4 | 6)[] {
     const found = ([4, 6] as const).filter((family) => this.#ranges(family).length > 0)
     return found
   }
 
-  /**
-   * The first free address from a random place in [first, last], wrapping around once. Gives up after 65,536 addresses.
-   */
+  /** The first free address from a random place on, wrapping around once. Gives up after 65,536 addresses. */
   #search(cidr: Cidr, first: bigint, last: bigint): Address | undefined {
     const count = last - first + 1n
     if (count <= 0n) return undefined
@@ -106,7 +102,6 @@ export function familyOf(text: string): 'IPv4' | 'IPv6' | undefined {
   return address === undefined ? undefined : `IPv${address.family}`
 }
 
-/** The fault of a port that is taken. */
 export const ALLOCATED = 'provided port is already allocated'
 
 /** The allocated NodePorts; one number may serve several protocols of one Service. */

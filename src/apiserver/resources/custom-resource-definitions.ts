@@ -21,7 +21,6 @@ import { dns1035LabelFault, dnsSubdomainFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
 
-/** The fields of a CustomResourceDefinition that this server reads. */
 export interface DefinitionSpec {
   readonly group: string
   readonly scope: 'Namespaced' | 'Cluster'
@@ -77,7 +76,7 @@ export interface JsonSchema {
 export const NOT_ENFORCED =
   'validation, CEL rules and conversion between versions are not enforced by the embedded API server'
 
-/** CustomResourceDefinitions. The kinds that they define are served as long as the definitions exist. */
+/** The kinds that a definition defines are served as long as the definition exists. */
 export const customResourceDefinitionKind: Kind = {
   resource: customResourceDefinitions,
   singular: 'customresourcedefinition',
@@ -157,7 +156,6 @@ function storageVersions(definition: Draft): readonly string[] {
   return versions.filter(({ storage }) => storage).map(({ name }) => name)
 }
 
-/** The versions in which objects may be stored. */
 function storedVersions(definition: Draft): readonly string[] {
   const { storedVersions = [] } = member(definition, 'status') as { readonly storedVersions?: readonly string[] }
   return storedVersions
@@ -244,7 +242,6 @@ function validateScale(scale: Partial<ScaleSubresource>, path: string, errors: F
   checkPathBelow(`${path}.labelSelectorPath`, labelSelectorPath, ['.spec.', '.status.'], either, errors)
 }
 
-/** Requires a path in dot notation that begins with one of `roots`. */
 function checkPathBelow(
   field: string,
   path: string | undefined,
@@ -272,7 +269,6 @@ function checkLabel(field: string, text: string | undefined, errors: FieldErrors
   if (fault !== undefined) errors.invalid(field, text, fault)
 }
 
-/** Refuses changes of fields that are fixed once objects may be stored. */
 function checkFixed(spec: DefinitionSpec, live: DefinitionSpec, errors: FieldErrors): void {
   const fields = [
     ['spec.group', spec.group, live.group],

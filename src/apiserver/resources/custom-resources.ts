@@ -132,7 +132,7 @@ function cellOf(type: string, value: unknown, nowMs: number): ReturnType<Column[
   }
 }
 
-/** Leaves out properties that are not schemas. A stored definition can have some, because it is not checked fully. */
+/** Leaves out properties that are not schemas. Stored definitions can have such properties: not all is validated. */
 function propertiesOf({ properties }: JsonSchema): readonly (readonly [string, JsonSchema])[] {
   return isRecord(properties) ? Object.entries(properties).filter(([, schema]) => isRecord(schema)) : []
 }
@@ -150,9 +150,7 @@ function keepsUnknownIn(openApi: JsonSchema): boolean {
   return openApi['x-kubernetes-preserve-unknown-fields'] === true
 }
 
-/**
- * Reads a schema as k8s.io/kube-openapi's `schemaconv` does. `inherited`: an enclosing schema preserves unknown fields.
- */
+/** Reads a schema as kube-openapi's `schemaconv` does. `inherited`: an enclosing schema preserves unknown fields. */
 function schemaOf(openApi: JsonSchema, inherited: boolean): Schema {
   const schema = typedSchemaOf(openApi, inherited)
   return openApi.nullable === true ? { ...schema, nullable: true } : schema
@@ -219,9 +217,9 @@ interface Completion {
 }
 
 /**
- * The limit on the defaults of one object, in characters of JSON: as long as a body may be. Without it a short list of
- * empty items could become an object that fills the memory, if each item has many defaults. kube-apiserver's etcd does
- * not accept such an object either.
+ * The limit on the defaults of one object, in characters of JSON: as long as a body may be. If each item has many
+ * defaults, a short list of empty items could otherwise become an object that fills the memory. kube-apiserver's etcd
+ * does not accept such an object either.
  */
 const MAX_DEFAULTS_LENGTH = 3 * 1024 * 1024
 

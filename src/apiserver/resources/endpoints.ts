@@ -110,8 +110,7 @@ function validateAddress(item: Members, path: string, errors: FieldErrors): void
   const parsed = tryParseAddress(ip)
   const fault = parsed === undefined ? ipFault(ip) : endpointAddressFault(parsed)
   if (fault !== undefined) errors.invalid(`${path}.ip`, ip, fault)
-  // Upstream also checks that the address is in no reserved range. That check reports an unreadable address a second
-  // time.
+  // Upstream's check for reserved ranges reports an unreadable address a second time.
   if (parsed === undefined) errors.invalid(`${path}.ip`, ip, 'must be a valid IP address')
   checkName(item.hostname, `${path}.hostname`, dnsLabelFault, errors)
   checkName(item.nodeName, `${path}.nodeName`, dnsSubdomainFault, errors)
@@ -125,7 +124,6 @@ function validatePort(port: Members, nameRequired: boolean, path: string, errors
   if (!protocols.includes(String(port.protocol))) errors.notSupported(`${path}.protocol`, port.protocol, protocols)
 }
 
-/** Refuses a port that is not a number from 1 to 65535. */
 export function checkPort(port: unknown, path: string, errors: FieldErrors): void {
   if (typeof port !== 'number' || port < 1 || port > 65535)
     errors.invalid(path, port, 'must be between 1 and 65535, inclusive')

@@ -201,7 +201,6 @@ function checkUnchanged(event: Draft, live: StoredObject, errors: FieldErrors): 
   }
 }
 
-/** A stored Event, which has the fields of events.k8s.io/v1. */
 type StoredEvent = StoredObject & Readonly<Record<string, unknown>>
 
 function regarding(event: StoredEvent): Readonly<Record<string, unknown>> {
@@ -219,7 +218,6 @@ function sourceOf(event: StoredEvent): string {
   return parts.filter((part) => part !== undefined && part !== '').join(', ')
 }
 
-/** When the Event happened first and last, and how often. */
 function timesOf(event: StoredEvent): { readonly first?: string; readonly last?: string; readonly count: number } {
   const { series, eventTime, deprecatedFirstTimestamp, deprecatedLastTimestamp, deprecatedCount } = event as {
     readonly series?: { readonly count?: number; readonly lastObservedTime?: string }

@@ -83,12 +83,11 @@ export const serviceCidrKind: Kind = {
   },
 }
 
-/** The ranges of a ServiceCIDR. */
 export function cidrsOf(object: Draft): readonly string[] {
   return (member(object, 'spec').cidrs ?? []) as readonly string[]
 }
 
-/** Whether Services get addresses from a ServiceCIDR. Without a Ready condition they do, as in upstream's allocator. */
+/** Whether Services get addresses from a ServiceCIDR. Like upstream, counts a missing Ready condition as ready. */
 export function isReady(object: Draft): boolean {
   if (object.metadata?.deletionTimestamp !== undefined) return false
   const list = (member(object, 'status').conditions ?? []) as readonly {

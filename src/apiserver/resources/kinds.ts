@@ -95,8 +95,8 @@ export class Kinds {
   }
 
   /**
-   * The served kinds. If two definitions of a group have the same plural or kind, the first is served, and the second
-   * once the first is deleted.
+   * The served kinds. If two definitions of a group have the same plural or kind, the first is served. The second is
+   * served when the first has been deleted.
    */
   get all(): readonly Kind[] {
     const served = [...this.#builtIn]
@@ -135,8 +135,8 @@ export class Kinds {
 }
 
 /**
- * The kinds of a definition, including those whose name is taken. `definitionChanged` ends their watches when the
- * definition changes or is deleted.
+ * The kinds of a definition, including those whose name is taken. `definitionChanged` is aborted when the definition
+ * changes or is deleted, which ends the watches of its kinds.
  */
 interface Definition {
   readonly kinds: readonly Kind[]

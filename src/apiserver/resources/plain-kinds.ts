@@ -109,7 +109,6 @@ export const configMapKind: Kind = {
   },
 }
 
-/** Checks the size of all values together. */
 function checkSize(byteCounts: readonly number[], field: string, errors: FieldErrors): void {
   const total = byteCounts.reduce((sum, count) => sum + count, 0)
   if (total > MAX_DATA_BYTES) errors.tooLong(field, MAX_DATA_BYTES)

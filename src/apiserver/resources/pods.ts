@@ -80,7 +80,7 @@ function nodeAddress(node: StoredObject, type: string): string {
 }
 
 const DEFAULT_GRACE_SECONDS = 30
-/** A longer period could put the time of deletion beyond the year 9999, which has no valid format. */
+/** A longer period could put the time of deletion after the year 9999. Such a time has no valid format. */
 const MAX_GRACE_SECONDS = 200_000_000_000
 
 /** A list whose items are identified by their names, in patches and in managedFields. */
@@ -100,9 +100,7 @@ const containers = list(
   ['name'],
 )
 
-/**
- * Pods as far as Services need them: no scheduler, no kubelet, and few checks of the fields that only these two read.
- */
+/** Pods as far as Services need them: fields that only a scheduler or a kubelet would read are hardly checked. */
 export const podKind: Kind = {
   resource: pods,
   singular: 'pod',
@@ -209,7 +207,7 @@ function readyContainers(pod: StoredObject): string {
 
 /**
  * `Terminating` (on a lost Node, `Unknown`) while the Pod is being deleted. Otherwise the reason of the first container
- * that waits or has ended or, without one, the reason or phase of the Pod.
+ * that waits or has ended. If there is none, the reason or phase of the Pod.
  */
 function podStatus(pod: StoredObject): string {
   const { phase, reason } = member(pod, 'status')

@@ -71,7 +71,6 @@ export const serviceSchema = kindSchema({
   status: object({ conditions, loadBalancer: object({ ingress }) }),
 })
 
-/** A Service's spec, as far as the server reads it. */
 export interface ServiceSpec extends Members {
   readonly type: string
   readonly clusterIP?: string
@@ -146,8 +145,8 @@ function withPortDefaults(port: Members): Members {
 }
 
 /**
- * The spec with its IP families and their policy decided (upstream's Allocators.initIPFamilyFields). `configured` are
- * the families that the cluster has, the default one first.
+ * Decides the IP families of a spec and their policy (upstream's Allocators.initIPFamilyFields). `configured` are the
+ * families that the cluster has, the default one first.
  */
 export function withFamilies(
   spec: ServiceSpec,
@@ -179,8 +178,8 @@ export function withFamilies(
 }
 
 /**
- * Whether an update preserves the IP families. With PreferDualStack they change only if the type, addresses or families
- * of the spec change.
+ * Whether an update preserves the IP families. With PreferDualStack, the families change only if the type, addresses or
+ * families of the spec change.
  */
 export function prefersAsBefore(spec: ServiceSpec, live: ServiceSpec | undefined): boolean {
   return (
@@ -256,10 +255,7 @@ const types = ['ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort']
 const affinities = ['ClientIP', 'None']
 const policies = ['PreferDualStack', 'RequireDualStack', 'SingleStack']
 
-/**
- * The main rules of upstream's ValidateService and ValidateServiceUpdate, except those about traffic
- * (`validateTraffic`).
- */
+/** The main rules of upstream's ValidateService and ValidateServiceUpdate. For traffic see `validateTraffic`. */
 export function validateService(draft: Draft, errors: FieldErrors, live: Draft | undefined): void {
   const spec = specOf(draft)
   const ports = spec.ports ?? []
@@ -378,7 +374,7 @@ function checkFamiliesOfIps(
   }
 }
 
-/** The first ClusterIP must stay; the second may come and go (upstream's validateUpgradeDowngradeClusterIPs). */
+/** The second ClusterIP may be added or removed; nothing else may change (validateUpgradeDowngradeClusterIPs). */
 function checkClusterIpsUnchanged(spec: ServiceSpec, live: ServiceSpec, errors: FieldErrors): void {
   if (live.type === 'ExternalName' || spec.type === 'ExternalName') return
   if (isHeadless(live) && isHeadless(spec)) return

@@ -28,10 +28,7 @@ export function needsHealthCheckPort({ type, externalTrafficPolicy }: Members): 
   return type === 'LoadBalancer' && externalTrafficPolicy === 'Local'
 }
 
-/**
- * Removes the fields that the new type does not need, unless the update changes them (upstream's
- * dropTypeDependentFields).
- */
+/** Removes fields that the new type does not need, unless the update changes them (dropTypeDependentFields). */
 export function withoutOtherTypesFields(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   const dropped = new Set<string>()
   const drop = (fields: readonly string[], isNeeded: (spec: ServiceSpec) => boolean): void => {
@@ -57,7 +54,7 @@ function isLoadBalancer({ type }: ServiceSpec): boolean {
   return type === 'LoadBalancer'
 }
 
-/** The status of a Service with the default modes of its addresses. */
+/** Adds the default `ipMode` to each address that has none. */
 export function withIpModes(status: Members): Members {
   const loadBalancer = (status.loadBalancer ?? {}) as Members
   const ingress = listMember(loadBalancer, 'ingress')

@@ -21,7 +21,6 @@ import {
 } from './service-spec.ts'
 import { needsHealthCheckPort, validateTraffic, withIpModes, withoutOtherTypesFields } from './service-traffic.ts'
 
-/** The allocators of addresses and ports. */
 export interface ServiceAllocators {
   readonly clusterIps: ClusterIps
   readonly nodePorts: NodePorts
@@ -176,7 +175,7 @@ function withPorts(
   const given = spec.ports ?? []
   const pairs = new Set(given.map(({ protocol, nodePort }) => `${protocol} ${nodePort}`))
   const reserved = new Set([...allPortsOf(old), ...allPortsOf(spec)])
-  /** The first NodePort of each port number so far. */
+  /** The NodePort chosen for each port number so far. */
   const chosen = new Map<number, number>()
   /** The given NodePorts so far. */
   const used = new Set<number>()
@@ -225,7 +224,7 @@ function withHealthCheckPort(
   return { ...spec, healthCheckNodePort: free }
 }
 
-/** kube-apiserver's answer when an allocator has no free value, or not the requested one. */
+/** kube-apiserver's answer when an allocator has no free value, or when the requested value is taken. */
 function unavailable(why: string): Refusal {
   return new Refusal(500, 'InternalError', `Internal error occurred: ${why}`, { causes: [{ message: why }] })
 }
@@ -268,14 +267,12 @@ function withNodePorts(next: ServiceSpec, old: ServiceSpec): ServiceSpec {
   return { ...spec, ports }
 }
 
-/** The spec without a policy that an ExternalName does not have. */
 function withoutExternalNamesPolicy(spec: ServiceSpec): ServiceSpec {
   if (spec.type !== 'ExternalName') return spec
   const { internalTrafficPolicy: _policy, ...rest } = spec
   return rest as ServiceSpec
 }
 
-/** The allocated addresses of a Service. */
 function addressesOf(spec: ServiceSpec | undefined): ReadonlySet<string> {
   return new Set(spec !== undefined && needsClusterIp(spec) ? spec.clusterIPs : [])
 }
@@ -285,7 +282,6 @@ function portsOf(spec: ServiceSpec | undefined): ReadonlySet<number> {
   return new Set((spec?.ports ?? []).flatMap(({ nodePort }) => (nodePort === undefined ? [] : [nodePort])))
 }
 
-/** The NodePorts with that of the health checks. */
 function allPortsOf(spec: ServiceSpec | undefined): ReadonlySet<number> {
   const { healthCheckNodePort } = spec ?? {}
   return healthCheckNodePort ? new Set([...portsOf(spec), healthCheckNodePort]) : portsOf(spec)

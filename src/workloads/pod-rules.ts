@@ -8,7 +8,7 @@ export type ServicePort = NonNullable<NonNullable<Service['spec']>['ports']>[num
 type Condition = NonNullable<NonNullable<Pod['status']>['conditions']>[number]
 type Container = NonNullable<Pod['spec']>['containers'][number]
 
-/** Whether the endpoints of a Service are made from Pods: it has a selector, even an empty one, and no external name. */
+/** Whether the endpoints of a Service are made from Pods: it has a selector, possibly empty, and no external name. */
 export function selectsPods({ spec }: Service): boolean {
   return spec?.type !== 'ExternalName' && spec?.selector !== undefined && spec.selector !== null
 }

@@ -6,15 +6,16 @@ import type { TestedMutant } from '../test/mutants/mutant.ts'
 import { SourceCopy } from '../test/mutants/source-copy.ts'
 import { parseArguments, wholeNumber } from './command.ts'
 
-// usage: node scripts/mutants.ts [--only NAME …] [--from NAME] [--sample COUNT [--seed TEXT]] [--jobs 2]
+// usage: node scripts/mutants.ts [--list] [--only NAME …] [--from NAME] [--sample COUNT [--seed TEXT]] [--jobs 2]
 //   [--limit SECONDS]
 // Puts one mutant at a time into a copy of the sources, and runs the test files that must notice it. Exits with 1 if a
-// mutant is not noticed.
+// mutant is not noticed. With --list it only names the mutants that it would try.
 
 type Named = readonly [name: string, mutant: TestedMutant]
 
 const { values: options } = parseArguments({
   options: {
+    list: { type: 'boolean' },
     only: { type: 'string', multiple: true },
     from: { type: 'string' },
     sample: { type: 'string' },
@@ -28,6 +29,10 @@ const jobs = wholeNumber('jobs', options.jobs)
 const all = await testedMutants()
 // `--from` is applied after the drawing, so that it does not change what a seed draws.
 const chosen = begunAt(sampled(named([...all])))
+if (options.list) {
+  for (const [name, { file, broken }] of chosen) console.log(`${name}  src/${file}: ${broken}`)
+  process.exit()
+}
 const queue = chosen.values()
 const total = { noticed: 0, 'not noticed': 0, 'out of time': 0 }
 const faults: string[] = []
@@ -62,8 +67,9 @@ async function work(): Promise<void> {
         const { type, failed } = await copy.try(mutant, limitMs)
         total[type]++
         count(mutant.file, type !== 'not noticed')
+        const details = type === 'not noticed' ? survival(name, mutant) : failed
         console.log(
-          `${type === 'not noticed' ? '✖' : '✔'} ${name} (${type})${failed.map((test) => `\n    ${test}`).join('')}`,
+          `${type === 'not noticed' ? '✖' : '✔'} ${name} (${type})${details.map((line) => `\n    ${line}`).join('')}`,
         )
       } catch (error) {
         if (stop.signal.aborted) return
@@ -73,6 +79,15 @@ async function work(): Promise<void> {
   } finally {
     await copy.remove()
   }
+}
+
+/** What survived, what should have noticed it, and how to try it again. */
+function survival(name: string, { file, broken, tests }: TestedMutant): readonly string[] {
+  return [
+    `src/${file}: ${broken}`,
+    ...tests.map((test) => `test/${test} passes`),
+    `again: npm run test:mutants -- --only ${name}`,
+  ]
 }
 
 function count(file: string, isNoticed: boolean): void {
@@ -96,7 +111,7 @@ async function proveSound(copy: SourceCopy, tests: readonly string[], sound: Set
 function named(mutants: readonly Named[]): readonly Named[] {
   const { only } = options
   if (only === undefined) return mutants
-  for (const name of only) if (!all.has(name)) fail(`no mutant is named ${name}`)
+  for (const name of only) if (!all.has(name)) fail(`no mutant is named ${name}; --list names them`)
   return mutants.filter(([name]) => only.includes(name))
 }
 
@@ -104,7 +119,12 @@ function begunAt(mutants: readonly Named[]): readonly Named[] {
   const { from } = options
   if (from === undefined) return mutants
   const first = mutants.findIndex(([name]) => name === from)
-  if (first < 0) fail(all.has(from) ? `${from} is not among the mutants that are chosen` : `no mutant is named ${from}`)
+  if (first < 0)
+    fail(
+      all.has(from)
+        ? `${from} is not among the mutants that are chosen`
+        : `no mutant is named ${from}; --list names them`,
+    )
   return mutants.slice(first)
 }
 

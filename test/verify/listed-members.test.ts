@@ -352,6 +352,21 @@ const stories: Stories = {
     () => storyOfThree().turn('a', unready).turn('b', unready).turn('c', unready).wait(60_000),
   ],
 
+  // The slice is what clients use, whoever else writes it.
+  'beside a kube-apiserver, the slice lacks a master for as long as a correction takes': [
+    () => mixedStory(['a', 'k']).wait(1_900).list(['a', 'b', 'k'], { only: 'slice' }).wait(30_000),
+  ],
+  'beside a kube-apiserver, the slice lacks a master that Endpoints list': [
+    () => mixedStory(['a', 'k']).wait(2_500),
+    'endpoints-and-slice-agree',
+    'live-master-listed',
+  ],
+  'beside a kube-apiserver, only the slice lists an address that is nobody’s': [
+    () => mixedStory(['a', 'b', 'k', 'foreign']).wait(20_100),
+    'endpoints-and-slice-agree',
+    'in-sync-after-the-last-fault',
+  ],
+
   // in-sync-after-the-last-fault
   'an address that is nobody’s is listed for less than the recovery takes': [
     () =>
@@ -375,6 +390,12 @@ const stories: Stories = {
   'one that died long before is not listed when all is over': [
     () => storyOfThree().turn('b', killed).wait(15_200).list(['a', 'c']).wait(60_000),
   ],
+}
+
+/** Two of ours and a kube-apiserver, from which a slice with these members comes. */
+function mixedStory(names: readonly string[]): FleetStory {
+  const story = new FleetStory({ a: {}, b: {}, k: { kind: 'kube-apiserver' } }).wait(10_000)
+  return story.list(names, { only: 'slice', by: 'k', byDamage: true })
 }
 
 /** Everybody's messages become slow. */

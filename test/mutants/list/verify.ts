@@ -135,4 +135,27 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "kubectl: given(['kubeconfig']),",
     tests: ['commands/verify.test.ts'],
   },
+  'a-slice-of-a-mixed-fleet-may-lack-a-master': {
+    broken: 'Never misses a master in a slice that a kube-apiserver may have written.',
+    file: 'verify/listing-changes.ts',
+    text: 'isUnguarded(slice, histories) && nowMs <= slice.atMs + bounds.agreementMs) return []',
+    instead: 'isUnguarded(slice, histories)) return []',
+    tests: ['verify/listed-members.test.ts'],
+  },
+  'only-endpoints-of-a-mixed-fleet-come-right': {
+    broken: 'Does not ask whether the slice is in sync after the last fault, beside a kube-apiserver.',
+    file: 'verify/listing-changes.ts',
+    text: "return (['endpoints', 'slice'] as const).flatMap((object) => {",
+    instead: `const isMixed = histories.some(({ kind }) => kind === 'kube-apiserver')
+  return (isMixed ? (['endpoints'] as const) : (['endpoints', 'slice'] as const)).flatMap((object) => {`,
+    tests: ['verify/listed-members.test.ts'],
+  },
+  'lists-of-a-mixed-fleet-may-differ': {
+    broken: 'Endpoints and slice may differ for ever beside a kube-apiserver.',
+    file: 'verify/fleet-checker.ts',
+    text: '    this.#differSinceMs = differ ?',
+    instead: `    const isMixed = this.#histories.some(({ kind }) => kind === 'kube-apiserver')
+    this.#differSinceMs = differ && !isMixed ?`,
+    tests: ['verify/listed-members.test.ts'],
+  },
 }

@@ -44,6 +44,11 @@ export function endpointsLine(of: {
   return `${of.ip} ${of.port} ${state}, Pod ${of.pod} on ${of.node || 'no Node'}, hostname ${of.hostname ?? 'none'}`
 }
 
+/** Whether a line of Endpoints says that its address is ready. */
+export function isReady(line: string): boolean {
+  return !line.includes(' not ready, Pod ')
+}
+
 /** One endpoint of a slice. */
 export function sliceLine(of: {
   readonly addresses: readonly string[]

@@ -1,7 +1,7 @@
 import type { Endpoints, Service } from '../../src/kube/resources.ts'
 import { type ClusterState, keyOf } from './cluster-state.ts'
 import { labelFaults, lineFaults } from './compared-lines.ts'
-import { type ExpectedEndpoints, endpointsLine, podText } from './expected-endpoints.ts'
+import { type ExpectedEndpoints, endpointsLine, isReady, podText } from './expected-endpoints.ts'
 import { portsText } from './expected-members.ts'
 
 type Subset = NonNullable<Endpoints['subsets']>[number]
@@ -29,6 +29,11 @@ export function endpointsFaults(service: Service, expected: ExpectedEndpoints, s
   }
   if (size !== capacity) faults.push(`Endpoints are called truncated, with ${size} addresses`)
   const known = new Set(expected.endpoints)
+  const found = new Set(lines)
+  // Upstream leaves out those that are not ready first.
+  const left = expected.endpoints.filter((line) => isReady(line) && !found.has(line))
+  const kept = lines.filter((line) => !isReady(line))
+  if (left.length > 0 && kept.length > 0) faults.push(`Endpoints leave out ${left[0]} and keep ${kept[0]}`)
   return [...faults, ...lines.filter((line) => !known.has(line)).map((line) => `Endpoints should not have ${line}`)]
 }
 

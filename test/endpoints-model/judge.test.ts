@@ -223,6 +223,25 @@ test('the judge: a slice is larger than it may be', () => {
   assert.match(judge(right, { maxEndpointsPerSlice: 1 }).join(), /slice web-x2v5l has 2 endpoints/)
 })
 
+test('the judge: truncated Endpoints leave out addresses that are not ready before any that is', () => {
+  const ipOf = (index: number): string => `10.1.${index >> 8}.${index & 255}`
+  const pods = Array.from({ length: 1_002 }, (_, index) => pod(`p${index}`, { ip: ipOf(index), ready: index > 0 }))
+  const addresses = pods
+    .map((_, index) => ({ ip: ipOf(index), nodeName: 'node', targetRef: reference(`p${index}`) }))
+    .sort((a, b) => (a.ip < b.ip ? -1 : 1))
+  const notReady = addresses.filter(({ ip }) => ip === ipOf(0))
+  const ready = addresses.filter(({ ip }) => ip !== ipOf(0))
+  const annotations = { 'endpoints.kubernetes.io/over-capacity': 'truncated' }
+  const faultsOf = (subset: object): readonly string[] => {
+    const truncated = { metadata: { ...endpoints.metadata, annotations }, subsets: [{ ...subset, ports }] } as Endpoints
+    return judge({ ...right, pods, endpoints: [truncated] }, { kinds: ['Endpoints'] })
+  }
+  assert.deepEqual(faultsOf({ addresses: ready.slice(1) }), [])
+  const [fault, ...others] = faultsOf({ addresses: ready.slice(2), notReadyAddresses: notReady })
+  assert.match(fault ?? '', /^shop\/web: Endpoints leave out 10.1.* ready, .* and keep 10.1.0.0 .* not ready/)
+  assert.deepEqual(others, [])
+})
+
 test('the judge: a Pod that is being deleted is in slices, and in Endpoints only where all are published', () => {
   const state = { ...right, pods: [pod('a', { metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } })] }
   const published = { ...state, services: [{ ...service, spec: { ...service.spec, publishNotReadyAddresses: true } }] }

@@ -138,7 +138,10 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
 
 const json = { 'content-type': 'application/json' }
 
-/** Sends requests by function calls. Bodies are not copied; stored objects in answers are frozen. */
+/**
+ * Sends requests to an embedded server by function calls. Bodies are not copied: stored objects in answers are frozen,
+ * and two answers may have parts in common, which they never have over a connection.
+ */
 export function inProcessTransport(server: ApiServer): Transport {
   let closed = false
   return {

@@ -53,7 +53,7 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
     for (let index = 0; index < runs; index++) {
       const target =
         openTarget === undefined
-          ? new SimulatedTarget(varied.fleet, seed + index, options.createMaster)
+          ? new SimulatedTarget(varied.fleet, seed + index, { createMaster: options.createMaster })
           : await openTarget(varied, seed + index)
       const outcome = await runOnce(drawSteps(varied, seed + index), {
         target,

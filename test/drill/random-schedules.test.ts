@@ -2,11 +2,9 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
-import { describeFailure } from '../../src/drill/campaign/campaign.ts'
-import { runSchedule } from '../../src/drill/campaign/run-schedule.ts'
 import { foreignResources } from '../simulation/tripwire.ts'
 import { inUnitOrFloor } from '../support/tier.ts'
-import { shortSchedule } from './short-schedule.ts'
+import { describeShortFailure, runShortSchedule } from './short-schedule.ts'
 
 const SEEDS = inUnitOrFloor(16, 60)
 const UNDER_TRIPWIRE = inUnitOrFloor(8, 16)
@@ -19,9 +17,9 @@ test(`the first minutes of ${SEEDS} random schedules, on every lease store: what
   const failures: string[] = []
   const run = async (first: number, last: number): Promise<void> => {
     for (let seed = first; seed <= last; seed++) {
-      const { digest, violations } = await runSchedule(shortSchedule(seed), seed, new AbortController().signal)
+      const { digest, violations } = await runShortSchedule(seed)
       lines.push(`${seed} ${digest}`)
-      if (violations.length > 0) failures.push(describeFailure({ seed, violations }).join('\n'))
+      if (violations.length > 0) failures.push(describeShortFailure(seed, violations))
     }
   }
   await t.test(`in ${UNDER_TRIPWIRE} of them simulated code waits only for what the simulator settles`, async () => {
@@ -33,5 +31,6 @@ test(`the first minutes of ${SEEDS} random schedules, on every lease store: what
   t.after(() => other.child.kill())
   await run(UNDER_TRIPWIRE + 1, SEEDS)
   assert.equal(failures.length, 0, failures.slice(0, 3).join('\n'))
+  // With answers that share their parts.
   assert.deepEqual((await other).stdout.trim().split('\n'), lines.slice(0, COMPARED))
 })

@@ -1,12 +1,13 @@
-import { runSchedule } from '../../src/drill/campaign/run-schedule.ts'
-import { shortSchedule } from './short-schedule.ts'
+import { byReference } from '../support/by-copy.ts'
+import { runShortSchedule } from './short-schedule.ts'
 
-// usage: node test/drill/schedule-digests.ts FIRST LAST: one line for each seed, its number and the digest of its run.
+// usage: node test/drill/schedule-digests.ts FIRST LAST: one line for each seed, its number and the digest of its run. The
+// answers of the API server share their parts.
 
 const [first = 1, last = 1] = process.argv.slice(2).map(Number)
 const lines: string[] = []
 for (let seed = first; seed <= last; seed++) {
-  const { digest } = await runSchedule(shortSchedule(seed), seed, new AbortController().signal)
+  const { digest } = await runShortSchedule(seed, byReference)
   lines.push(`${seed} ${digest}`)
 }
 console.log(lines.join('\n'))

@@ -1,9 +1,23 @@
-import { fittingScenario } from '../../src/drill/campaign/run-schedule.ts'
+import { describeFailure } from '../../src/drill/campaign/campaign.ts'
+import { fittingScenario, runSchedule } from '../../src/drill/campaign/run-schedule.ts'
 import { randomScenario } from '../../src/drill/random/random-scenario.ts'
 import type { Scenario } from '../../src/drill/scenario/scenario.ts'
+import type { Violation } from '../../src/verify/fleet-checker.ts'
+import { byCopy } from '../support/by-copy.ts'
 
 /** The first minute and a half of a seed's random schedule, with a minute for everything to come right. */
 export function shortSchedule(seed: number): Scenario {
   const begun = fittingScenario({ ...randomScenario(seed), durationMs: 90_000 })
   return { ...begun, durationMs: begun.durationMs + 60_000 }
+}
+
+/** Runs it, with answers by copy, as a real server's are. */
+export function runShortSchedule(seed: number, transport = byCopy): ReturnType<typeof runSchedule> {
+  return runSchedule(shortSchedule(seed), seed, new AbortController().signal, { transport })
+}
+
+/** What did not hold, and how to see it again: the whole schedule may come to something else. */
+export function describeShortFailure(seed: number, violations: readonly Violation[]): string {
+  const described = describeFailure({ seed, violations }).filter((line) => !line.startsWith('  again: '))
+  return [...described, `  again: node_modules/.bin/node test/drill/short-replay.ts ${seed}`].join('\n')
 }

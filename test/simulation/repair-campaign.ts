@@ -28,7 +28,7 @@ const coverage = new RepairCoverage()
 for (let seed = first; seed <= last; seed++) {
   const { book } = repairCompositionOf(seed)
   books[book] = (books[book] ?? 0) + 1
-  const outcome = await runRepairScenario(seed, coverage)
+  const outcome = await runRepairScenario(seed, { coverage })
   digests.push(outcome.digest)
   if (outcome.violations.length > 0) failures.push(describeRepairFailure(seed, outcome))
 }

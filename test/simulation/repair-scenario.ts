@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { seededRandom } from '../../src/runtime/random.ts'
+import { byCopy } from '../support/by-copy.ts'
 import { describeRepairComposition, repairCompositionOf } from './repair-composition.ts'
 import { RepairCoverage } from './repair-coverage.ts'
 import { disturbMasters } from './repair-faults.ts'
@@ -19,10 +20,13 @@ export interface RepairOutcome {
 }
 
 /** Users, a vandal and faults against the repairs, for some minutes; the same for the same seed. */
-export async function runRepairScenario(seed: number, coverage = new RepairCoverage()): Promise<RepairOutcome> {
+export async function runRepairScenario(
+  seed: number,
+  { coverage = new RepairCoverage(), transport = byCopy } = {},
+): Promise<RepairOutcome> {
   const composition = repairCompositionOf(seed)
   const { activeMs, intervalMs, faults } = composition
-  const world = new RepairWorld(seed, composition, coverage)
+  const world = new RepairWorld(seed, composition, coverage, transport)
   const { ledger, judge, verdicts, masters, clock, time } = world
   const schedule = [describeRepairComposition(composition)]
   const note = (text: string): void => {

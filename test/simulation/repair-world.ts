@@ -31,7 +31,12 @@ export class RepairWorld {
   readonly vandal: Vandal
   readonly #composition: RepairComposition
 
-  constructor(seed: number, composition: RepairComposition, coverage: RepairCoverage) {
+  constructor(
+    seed: number,
+    composition: RepairComposition,
+    coverage: RepairCoverage,
+    transport: typeof inProcessTransport,
+  ) {
     const { time } = this
     const { book } = composition
     this.#composition = composition
@@ -43,7 +48,7 @@ export class RepairWorld {
     this.etcd = new SimulatedEtcd(time, 'etcd')
     this.ledger = new Ledger(time, itemRangesOf(composition))
     const { server, etcd, ledger } = this
-    const store = inProcessTransport(server)
+    const store = transport(server)
     const apiOf = (by: string): KubeApi => {
       return restKubeApi({
         transport: ledger.transport(store, by, () => etcd.down),

@@ -3,6 +3,7 @@ import { defaultLeaderElectionTiming } from '../../src/kube/leader-election.ts'
 import { sleep } from '../../src/runtime/clock.ts'
 import { randomInteger, seededRandom } from '../../src/runtime/random.ts'
 import { judge } from '../endpoints-model/judge.ts'
+import { byCopy } from '../support/by-copy.ts'
 import { describeWorkloadComposition, type WorkloadComposition, workloadCompositionOf } from './workload-composition.ts'
 import { disturbWorkloads } from './workload-faults.ts'
 import { WorkloadWorld } from './workload-world.ts'
@@ -37,9 +38,9 @@ const rounds = 4
 const longestRetryMs = 1_000_000
 
 /** Users, a vandal and faults against the controllers, for some minutes; the same for the same seed. */
-export async function runWorkloadScenario(seed: number): Promise<WorkloadOutcome> {
+export async function runWorkloadScenario(seed: number, { transport = byCopy } = {}): Promise<WorkloadOutcome> {
   const composition = workloadCompositionOf(seed)
-  const world = new WorkloadWorld(seed, composition)
+  const world = new WorkloadWorld(seed, composition, { transport })
   const { time, processes, churn, transcript } = world
   transcript.push(describeWorkloadComposition(composition))
   await world.prepare(composition)

@@ -32,11 +32,11 @@ export class WorkloadWorld {
     seed: number,
     composition: WorkloadComposition,
     /** `historyLimit`: how many changes of a kind the server keeps. */
-    { historyLimit = 1_000, reusesNames = true } = {},
+    { historyLimit = 1_000, reusesNames = true, transport = inProcessTransport } = {},
   ) {
     const { time, clock } = this
     this.server = createApiServer({ clock, random: seededRandom(seed, 'store'), historyLimit })
-    const store = inProcessTransport(this.server)
+    const store = transport(this.server)
     this.api = restKubeApi({ transport: store, clock, random: seededRandom(seed, 'user') })
     this.churn = new Churn({
       ...composition,

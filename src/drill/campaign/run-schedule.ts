@@ -9,7 +9,7 @@ import { FlapMeter } from '../report/figures.ts'
 import { lastStepEndMs } from '../scenario/duration.ts'
 import { namesIn } from '../scenario/names.ts'
 import type { FleetPlan, MasterPlan, Scenario, Step } from '../scenario/scenario.ts'
-import { SimulatedTarget } from '../simulator/target.ts'
+import { type SimulatedParts, SimulatedTarget } from '../simulator/target.ts'
 import type { CampaignReport, CampaignTask } from './campaign.ts'
 
 /** Performs one task of a campaign in this process. `cpuMs` returns the processor time of the process so far. */
@@ -59,8 +59,13 @@ interface ScheduleOutcome {
  * Runs a scenario in the simulator, without clients and most figures. A run that fails with an error counts as a
  * violation of `drill-ends`. Rejects only with the signal's reason.
  */
-export async function runSchedule(scenario: Scenario, seed: number, signal: AbortSignal): Promise<ScheduleOutcome> {
-  const target = new SimulatedTarget(scenario.fleet, seed)
+export async function runSchedule(
+  scenario: Scenario,
+  seed: number,
+  signal: AbortSignal,
+  parts: SimulatedParts = {},
+): Promise<ScheduleOutcome> {
+  const target = new SimulatedTarget(scenario.fleet, seed, parts)
   const recorder = new RequestRecorder(target, new FleetChecker({ bounds: scenario.bounds }))
   const broken: Violation[] = []
   try {

@@ -32,7 +32,9 @@ export interface FleetOptions {
   /** Whether messages are sometimes late. @default false */
   readonly spikes?: boolean
   /** Composes each sidecar. @default createMaster */
-  readonly createMaster?: typeof createMaster
+  readonly createMaster?: typeof createMaster | undefined
+  /** How everybody reaches the common store. @default inProcessTransport */
+  readonly transport?: typeof inProcessTransport | undefined
   /**
    * Whether to record all listings and requests, for tests. Otherwise no listings and only recent requests are
    * recorded. @default true
@@ -83,7 +85,7 @@ export class Fleet {
     }
     this.masters = this.#masters
     for (const host of typeof masters === 'number' ? this.#numbered(masters) : masters) this.add(host)
-    const transport = inProcessTransport(this.store)
+    const transport = this.#reach()
     this.api = restKubeApi({ transport, clock, random: seededRandom(seed, 'test'), fieldManager: 'test' })
     for (const object of ['endpoints', 'slice'] as const) void this.#follow(object)
   }
@@ -99,7 +101,7 @@ export class Fleet {
 
   /** A transport to the shared store, which records every request as sent by the master `by`. */
   counting(by: string): Transport {
-    const inner = inProcessTransport(this.store)
+    const inner = this.#reach()
     return {
       send: (request, signal) => {
         const observed = { atMs: this.time.nowMs, by, request }
@@ -157,6 +159,10 @@ export class Fleet {
     await this.advance(40_000)
     this.#watching.abort()
     await this.advance(0)
+  }
+
+  #reach(): Transport {
+    return (this.#options.transport ?? inProcessTransport)(this.store)
   }
 
   #numbered(count: number): readonly Host[] {

@@ -1,4 +1,3 @@
-import type { createMaster } from '../../bootstrap/master.ts'
 import type { MasterOptions } from '../../bootstrap/master-options.ts'
 import { ifFound } from '../../kube/errors.ts'
 import { type Address, parseAddress } from '../../net/address.ts'
@@ -8,12 +7,15 @@ import type { MemberState } from '../../verify/member-state.ts'
 import { writeStaticList } from '../listings.ts'
 import { damages, type FleetPlan, firstAddresses, type MasterPlan, type MasterSettings } from '../scenario/scenario.ts'
 import { DrillError, type DrillTarget, type Primitive, type TargetObserver } from '../target.ts'
-import { Fleet } from './fleet.ts'
+import { Fleet, type FleetOptions } from './fleet.ts'
 import { SERVICE_RANGE, SimulatedKubeApiserver } from './kube-apiserver.ts'
 import type { SimulatedMaster } from './master.ts'
 
 /** A time longer than any drill, in milliseconds. */
 const ENDLESS_MS = 1e9
+
+/** What a test may replace. */
+export type SimulatedParts = Pick<FleetOptions, 'createMaster' | 'transport'>
 
 /** A simulated fleet: the shipped code, in this process and in simulated time. A seed determines each run. */
 export class SimulatedTarget implements DrillTarget {
@@ -25,8 +27,7 @@ export class SimulatedTarget implements DrillTarget {
   readonly #members: (SimulatedMaster | SimulatedKubeApiserver)[] = []
   #closed = false
 
-  /** `compose` replaces `createMaster`. */
-  constructor(plan: FleetPlan, seed: number, compose?: typeof createMaster) {
+  constructor(plan: FleetPlan, seed: number, parts: SimulatedParts = {}) {
     const { leaseStore, spikes } = plan
     this.#plan = plan
     this.#fleet = new Fleet({
@@ -37,7 +38,7 @@ export class SimulatedTarget implements DrillTarget {
       memory: leaseStore === 'memory',
       spikes,
       recordsAll: false,
-      ...(compose && { createMaster: compose }),
+      ...parts,
     })
     const { time } = this.#fleet
     const view = time.view()

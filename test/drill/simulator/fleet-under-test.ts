@@ -46,7 +46,7 @@ export class FleetUnderTest {
   readonly objects: ObservedObjects[] = []
 
   constructor(plan: FleetPlan, seed = 1, compose?: typeof createMaster) {
-    this.target = new SimulatedTarget(plan, seed, compose)
+    this.target = new SimulatedTarget(plan, seed, { createMaster: compose })
   }
 
   /** With everybody started; five seconds later everybody is listed. */

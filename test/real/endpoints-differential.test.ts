@@ -109,6 +109,33 @@ describe('the comparison of two clusters', () => {
     assert.deepEqual(differencesBetween({ ...one, ...missing }, { ...other, ...missing }), [])
   })
 
+  test('a slice may hold as many endpoints as was said, and one step at a time slices have the same sizes', () => {
+    const [slice] = state.slices
+    assert.ok(slice !== undefined)
+    const [endpoint] = slice.endpoints ?? []
+    assert.ok(endpoint !== undefined)
+    const apart = { ...state, slices: [slice, slice] }
+    const together = { ...state, slices: [{ ...slice, endpoints: [endpoint, endpoint] }] }
+    assert.deepEqual(differencesBetween(apart, together, { maxEndpointsPerSlice: 2 }), [])
+    const [difference] = differencesBetween(apart, together, { maxEndpointsPerSlice: 1 })
+    assert.match(difference?.right ?? '', /^1 slices of more than 1 endpoints/)
+    const [other] = differencesBetween(apart, together, { triggerTimes: true })
+    assert.match(other?.left ?? '', /^slices of 1, 1 endpoints/)
+    assert.match(other?.right ?? '', /^slices of 2 endpoints/)
+  })
+
+  test('trigger times count where they are compared: that one is missing, not which time it is', () => {
+    const text = JSON.stringify(state)
+    const without = text.replace('"endpoints.kubernetes.io/last-change-trigger-time":"2026-01-01T00:00:00Z",', '')
+    assert.notEqual(without, text)
+    const other = JSON.parse(without)
+    assert.deepEqual(differencesBetween(state, other), [])
+    const [difference] = differencesBetween(state, other, { triggerTimes: true })
+    assert.equal(difference?.what, 'Endpoints a/shop')
+    const later = JSON.parse(text.replace('2026-01-01', '2027-01-01'))
+    assert.deepEqual(differencesBetween(state, later, { triggerTimes: true }), [])
+  })
+
   test('finds nothing where only names, uids, versions and times differ', () => {
     const other = JSON.parse(
       JSON.stringify(state)

@@ -14,9 +14,11 @@ export interface CompareOptions {
   /**
    * Whether both must, or both must not, carry the trigger time on Endpoints and slices. A controller that sees two changes in one sync gives
    * the object the time of the first, one that sees them in two syncs may write none in the second: so this compares only histories in which
-   * each step waits until the controllers have come to rest.
+   * each step waits until the controllers have come to rest. In these the sizes of the slices are compared as well.
    */
   readonly triggerTimes?: boolean
+  /** What the controllers were told. How many slices hold more is compared. @default no limit */
+  readonly maxEndpointsPerSlice?: number
 }
 
 type SliceEndpoint = NonNullable<EndpointSlice['endpoints']>[number]
@@ -36,10 +38,10 @@ const headless = 'service.kubernetes.io/headless'
 export function differencesBetween(
   left: ClusterState,
   right: ClusterState,
-  { triggerTimes = false }: CompareOptions = {},
+  options: CompareOptions = {},
 ): readonly Difference[] {
-  const lefts = contentOf(left, triggerTimes)
-  const rights = contentOf(right, triggerTimes)
+  const lefts = contentOf(left, options)
+  const rights = contentOf(right, options)
   const names = [...new Set([...lefts.keys(), ...rights.keys()])].sort()
   return names.flatMap((what) => {
     const [one = 'nothing', other = 'nothing'] = [lefts.get(what), rights.get(what)]
@@ -48,7 +50,8 @@ export function differencesBetween(
 }
 
 /** One text for each Endpoints and for each group of slices; equal texts mean the same. */
-function contentOf(state: ClusterState, triggerTimes: boolean): ReadonlyMap<string, string> {
+function contentOf(state: ClusterState, options: CompareOptions): ReadonlyMap<string, string> {
+  const { triggerTimes = false } = options
   const comparable = triggerTimes ? withAnyTriggerTime : withoutTriggerTime
   const uids = new Map<string, string>()
   const know = (kind: string, objects: readonly KubeObject[]): void => {
@@ -80,7 +83,8 @@ function contentOf(state: ClusterState, triggerTimes: boolean): ReadonlyMap<stri
   const auto = new Set(state.services.filter(hasAutomaticHints).map(nameOf))
   for (const [key, slices] of groups) {
     const service = `${slices[0]?.metadata?.namespace}/${slices[0]?.metadata?.labels?.[serviceName]}`
-    content.set(key, sliceGroupText(slices, uids, auto.has(service)))
+    const sizes = sizesText(slices, options)
+    content.set(key, `${sizes}${sliceGroupText(slices, uids, auto.has(service))}`)
   }
   return content
 }
@@ -178,6 +182,17 @@ function groupOf(slice: EndpointSlice, uids: ReadonlyMap<string, string>, compar
 function sliceGroupText(slices: readonly EndpointSlice[], uids: ReadonlyMap<string, string>, auto: boolean): string {
   const endpoints = slices.flatMap((slice) => slice.endpoints ?? [])
   return `${auto ? hintsText(endpoints) : ''}${lines(endpoints.map((endpoint) => endpointText(endpoint, uids, auto)))}`
+}
+
+/** Where one step follows the other, upstream comes to the same sizes again; else only how many slices are too large. */
+function sizesText(
+  slices: readonly EndpointSlice[],
+  { triggerTimes = false, maxEndpointsPerSlice = Number.POSITIVE_INFINITY }: CompareOptions,
+): string {
+  const sizes = slices.map(({ endpoints }) => endpoints?.length ?? 0).sort((a, b) => a - b)
+  if (triggerTimes) return `slices of ${sizes.join(', ')} endpoints\n`
+  const large = sizes.filter((size) => size > maxEndpointsPerSlice).length
+  return large === 0 ? '' : `${large} slices of more than ${maxEndpointsPerSlice} endpoints\n`
 }
 
 function endpointText(endpoint: SliceEndpoint, uids: ReadonlyMap<string, string>, auto: boolean): string {

@@ -1,4 +1,4 @@
-import type { Difference } from './compare.ts'
+import type { CompareOptions, Difference } from './compare.ts'
 import { type HistoryName, histories } from './history.ts'
 import { compareSides, describeDifferences } from './run.ts'
 import { shrink } from './shrink.ts'
@@ -27,9 +27,9 @@ export async function expectSame(
 ): Promise<void> {
   const steps = histories[history](seed, { steps: count })
   const triggerTimes = history === 'one-at-a-time'
-  const { differences } = await compareSides(sides, steps, { triggerTimes })
+  const { differences } = await compareSides(sides, steps, { triggerTimes, maxEndpointsPerSlice })
   if (differences.length === 0) return
-  const kept = await smallest(sides, steps, differences, { shrinkMs, triggerTimes })
+  const kept = await smallest(sides, steps, differences, { shrinkMs, triggerTimes, maxEndpointsPerSlice })
   const command = `node test/real/workloads/replay.ts --history ${history} --seed ${seed} --steps ${count} --max ${maxEndpointsPerSlice} --right ${sides[1].controllers} --keep ${kept.join(',')}`
   throw new Error(
     [
@@ -49,14 +49,14 @@ async function smallest(
   sides: readonly [Livable, Livable],
   steps: readonly Step[],
   differences: readonly Difference[],
-  { shrinkMs, triggerTimes }: { readonly shrinkMs: number; readonly triggerTimes: boolean },
+  { shrinkMs, ...options }: { readonly shrinkMs: number } & CompareOptions,
 ): Promise<readonly number[]> {
   const now = (): number => performance.now()
   const deadline = now() + shrinkMs
   const differ = async (indices: readonly number[]): Promise<boolean> => {
     const some = indices.map((index) => steps[index] as Step)
     try {
-      const outcome = await compareSides(sides, some, { patienceMs: shrinkingPatienceMs, triggerTimes })
+      const outcome = await compareSides(sides, some, { patienceMs: shrinkingPatienceMs, ...options })
       return outcome.differences.length > 0
     } catch {
       // The sides took different steps, or did not come to rest: that is another failure than the one in hand.

@@ -32,6 +32,7 @@ try {
   const { differences, refused } = await compareSides(sides, steps, {
     patienceMs: 15_000,
     triggerTimes: values.history === 'one-at-a-time',
+    ...options,
   })
   console.log(refused.join('\n'))
   console.log(differences.length === 0 ? 'no difference' : describeDifferences(differences))

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { glob, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -47,6 +48,13 @@ export async function findMutant(mutant: Mutant, limit: number): Promise<FirstVi
     const { stdout } = await run(process.execPath, ['test/drill/first-violation.ts', `${limit}`], { cwd: copy })
     return JSON.parse(stdout)
   })
+}
+
+/** Fails unless the schedules have violated what the mutant names, and nothing else first. */
+export function assertNoticed({ broken, invariant }: DrillMutant, found: FirstViolation, limit: number): void {
+  assert.notEqual(found.seed, undefined, `not noticed within ${limit} schedules: ${broken}`)
+  const violated = `seed ${found.seed} violates ${found.invariant}: ${found.detail}`
+  assert.equal(found.invariant, invariant, `${violated}; it should be ${invariant}, because this was broken: ${broken}`)
 }
 
 const run = promisify(execFile)

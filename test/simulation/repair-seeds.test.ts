@@ -16,7 +16,7 @@ test(`in ${SEEDS} random interleavings no Service loses an address or port, and 
   const { failures, digests, races } = await runRepairCampaign(SEEDS)
   assert.equal(failures.length, 0, failures.slice(0, 3).join('\n'))
   const missed = raceNames.filter((name) => !rareRaces.has(name) && (races[name] ?? 0) < RACES)
-  assert.deepEqual(missed, [])
+  assert.deepEqual(missed, [], `not run ${RACES} times, so nothing is shown of: ${missed.join(', ')}`)
   const again: string[] = []
   const foreign = await foreignResources(async () => {
     for (let seed = 1; seed <= UNDER_TRIPWIRE; seed++) {

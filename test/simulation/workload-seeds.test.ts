@@ -14,7 +14,8 @@ const UNDER_TRIPWIRE = 10
 test(`after ${SEEDS} random schedules of churn and faults Endpoints and EndpointSlices are what the model of the cluster says`, async () => {
   const report = await runWorkloadCampaign(SEEDS)
   assert.equal(report.failures.length, 0, report.failures.slice(0, 3).join('\n'))
-  assert.deepEqual(tooRareIn(report, OCCURRENCES), [])
+  const rare = tooRareIn(report, OCCURRENCES)
+  assert.deepEqual(rare, [], `not met ${OCCURRENCES} times, so nothing is shown of: ${rare.join(', ')}`)
   const again: string[] = []
   const foreign = await foreignResources(async () => {
     for (let seed = 1; seed <= UNDER_TRIPWIRE; seed++) {

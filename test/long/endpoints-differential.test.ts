@@ -44,7 +44,7 @@ describe('a side that misses something', { timeout }, () => {
       ({ message }: Error) => {
         const [, left] = /makes some, (\d+) of/.exec(message) ?? []
         assert.ok(Number(left) <= 6, message)
-        return /replay.ts --seed 1 /.test(message)
+        return /replay.ts --history plain --seed 1 /.test(message)
       },
     )
   })

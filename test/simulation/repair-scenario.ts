@@ -74,6 +74,6 @@ export async function runRepairScenario(
 
 /** Everything that is needed to see it again. */
 export function describeRepairFailure(seed: number, { violations, schedule }: RepairOutcome): string {
-  const again = `seed ${seed} (node test/simulation/repair-replay.ts ${seed}):`
+  const again = `seed ${seed} (node_modules/.bin/node test/simulation/repair-replay.ts ${seed}):`
   return [again, ...violations, ...schedule.slice(0, 1)].join('\n  ')
 }

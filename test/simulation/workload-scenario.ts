@@ -160,6 +160,6 @@ function count({ coverage }: WorkloadWorld, what: string, by: number): void {
 
 /** Everything that is needed to see it again. */
 export function describeWorkloadFailure(seed: number, { violations, transcript }: WorkloadOutcome): string {
-  const again = `seed ${seed} (node test/simulation/workload-replay.ts ${seed}):`
+  const again = `seed ${seed} (node_modules/.bin/node test/simulation/workload-replay.ts ${seed}):`
   return [again, ...violations, ...transcript.slice(0, 1)].join('\n  ')
 }

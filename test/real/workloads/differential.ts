@@ -30,7 +30,7 @@ export async function expectSame(
   const { differences } = await compareSides(sides, steps, { triggerTimes, maxEndpointsPerSlice })
   if (differences.length === 0) return
   const kept = await smallest(sides, steps, differences, { shrinkMs, triggerTimes, maxEndpointsPerSlice })
-  const command = `node test/real/workloads/replay.ts --history ${history} --seed ${seed} --steps ${count} --max ${maxEndpointsPerSlice} --right ${sides[1].controllers} --keep ${kept.join(',')}`
+  const command = `node_modules/.bin/node test/real/workloads/replay.ts --history ${history} --seed ${seed} --steps ${count} --max ${maxEndpointsPerSlice} --right ${sides[1].controllers} --keep ${kept.join(',')}`
   throw new Error(
     [
       `seed ${seed}: ${differences.length} differences`,

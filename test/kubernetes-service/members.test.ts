@@ -163,6 +163,8 @@ test('a life begins after whatever earlier lives left, also where the clock was 
     false,
     'another master',
   )
+  const lives = [40, 30, 45].map((startS) => of(startS))
+  assert.equal(startedAfter(lives, self, span).startedAt, at(45.001), 'after the latest of several')
   const last = lease('192.0.2.1', 'ready', { instanceId: 'other', startedAt: '9998-12-31T23:59:59.999000Z' })
   assert.equal(startedAfter([last], self, span), self, 'no later start can be written')
 })

@@ -266,6 +266,17 @@ test('before it joins, a master begins after the latest earlier life that it rea
   assert.equal(after({}, leases([leaseOf(earlier)])).state.self, self)
 })
 
+test('a read that was sent before the margin was over proves no expiry, however late its answer comes', () => {
+  const gone = leaseOf(holder(2))
+  const missing = [{ lease: gone, sinceAtMs: 98_000, provedAtMs: 99_000 }]
+  const fleet = { leases: [leaseOf(self), { ...gone, expirySuspected: true }], missing, readAtMs: 98_000 }
+  const listedAfter = (sentAtMs: number) =>
+    after({ fleet }, leases([leaseOf(self)], { sentAtMs })).state.fleet.leases.map(({ address }) => address)
+  const endMs = 99_000 + timings.removalMarginMs
+  assert.deepEqual(listedAfter(endMs - 1), ['192.0.2.1', '192.0.2.2'])
+  assert.deepEqual(listedAfter(endMs), ['192.0.2.1'])
+})
+
 test("a lease that was deleted by somebody is missed at once; one that must have expired is nobody's doing", () => {
   const taken = after({}, leases([]))
   const { lease } = taken.state

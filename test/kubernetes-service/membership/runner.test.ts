@@ -107,6 +107,33 @@ test('an outage of the store lasts while its renewals get no answer, although it
   await one.kill()
 })
 
+test('a newcomer keeps the addresses that it found at first, and none that was added since without a lease', async () => {
+  const { time, start, api } = setUp()
+  await api.create(namespaces, { metadata: { name: 'default' } })
+  const ports = [...endpointPorts(6443)]
+  const listed = (...addresses: readonly string[]) => [{ addresses: addresses.map((ip) => ({ ip })), ports }]
+  await api.create(endpoints, { metadata: KUBERNETES_SERVICE, subsets: listed('192.0.2.9') })
+  const one = start('192.0.2.1')
+  one.link.loses = 'everything'
+  await time.advance(1_000)
+  one.link.loses = 'nothing'
+  await time.advance(2_000)
+  const reconciled = async () => {
+    const done = one.runner.reconcileEndpoints(parseAddress('192.0.2.1'), ports, 'agreed', signal)
+    await time.advance(0)
+    await done
+    return addressesIn(await api.get(endpoints, KUBERNETES_SERVICE))
+  }
+  assert.deepEqual(await reconciled(), ['192.0.2.1', '192.0.2.9'])
+  const subsets = listed('192.0.2.1', '192.0.2.8', '192.0.2.9')
+  await api.update(endpoints, { ...(await api.get(endpoints, KUBERNETES_SERVICE)), subsets })
+  const slice = await api.get(endpointSlices, KUBERNETES_SERVICE)
+  const added = { addresses: ['192.0.2.8'], conditions: { ready: true } }
+  await api.update(endpointSlices, { ...slice, endpoints: [...(slice.endpoints ?? []), added] })
+  assert.deepEqual(await reconciled(), ['192.0.2.1', '192.0.2.9'])
+  await one.kill()
+})
+
 test('a departing master that may not change the list says so once, not at each attempt', {
   timeout: 30_000,
 }, async () => {

@@ -442,6 +442,20 @@ test('a kube-apiserver, which has no record, counts as one that serves while its
   assert.equal(played.state.phase.type === 'out' && played.state.phase.why, 'left')
 })
 
+test('a master leaves for unreadiness beside a kube-apiserver, unless only an etcd fails that the two probably share', () => {
+  for (const [server, expected] of [
+    ['failing', 'unready'],
+    ['etcd-fails', 'failing'],
+  ] as const) {
+    const played = listedMaster()
+    played.foreign = ['192.0.2.9']
+    played.changed()
+    played.server = server
+    played.advance(10_000)
+    assert.equal(played.own?.state, expected, server)
+  }
+})
+
 test('a departure is confirmed by a probe that was sent after it was read of, and refused by one that fails', () => {
   for (const server of ['ready', 'failing'] as const) {
     const played = listedMaster({}, [holder(2)])
@@ -618,6 +632,22 @@ test('it leaves a lease alone beside a server that does not answer, that was wit
   assert.equal(played.own, undefined)
 })
 
+test('it does not create the lease of an earlier life again that ended before it could renew it', () => {
+  const played = restarted('failing')
+  played.store = 'held'
+  played.advance(50)
+  const read = (...held: readonly Holder[]): void =>
+    played.input({ type: 'leases', sentAtMs: played.nowMs, leases: held.map(leaseOf), span, requested: false })
+  read(holder(1, 'ready', { instanceId: 'earlier' }), holder(2))
+  assert.equal(played.times('renew failing').length, 1)
+  read(holder(2))
+  played.input({ type: 'failed', failure: 'unknown' })
+  played.advance(2_000)
+  read(holder(2))
+  played.advance(2_000)
+  assert.equal(played.times('renew failing').length, 1)
+})
+
 test('it leaves after three seconds of failure, as any other', () => {
   for (const server of ['failing', 'etcd-fails'] as const) {
     const played = restarted(server)
@@ -658,6 +688,7 @@ test('a lease that has ended because its master could not renew it was taken awa
   played.own = undefined
   played.store = 'answers'
   played.changed()
+  assert.deepEqual(played.times('probe'), [], 'its server has just answered')
   played.advance(1_000)
   assert.ok(played.own !== undefined && !played.state.lease.missing, 'it is there again')
   assert.deepEqual(played.times('report contention'), [])
@@ -677,6 +708,36 @@ test('a lease that the store shows after its time, as after an outage, is renewe
   played.changed()
   played.advance(1_000)
   assert.ok(played.times('renew failing').length > before)
+})
+
+test('the last master creates its ended lease again though its server does not serve', () => {
+  for (const [others, isBack] of [
+    [[], true],
+    [[holder(2)], false],
+  ] as const) {
+    const played = listedMaster({}, [...others])
+    played.advance(3_000)
+    played.store = 'refuses'
+    played.server = 'etcd-fails'
+    played.advance(30_000)
+    played.own = undefined
+    played.store = 'answers'
+    played.changed()
+    played.advance(2_000)
+    assert.equal(played.own !== undefined, isBack, `${others.length} others`)
+  }
+})
+
+test('a failing master says that it is ready once its server has served for two seconds, not at its first answer', () => {
+  const played = listedMaster({}, [holder(2)])
+  played.server = 'failing'
+  played.advance(5_000)
+  assert.equal(played.own?.state, 'failing')
+  played.server = 'ready'
+  played.advance(1_500)
+  assert.equal(played.own?.state, 'failing')
+  played.advance(2_000)
+  assert.equal(played.own?.state, 'ready')
 })
 
 test('a master whose server has failed for long confirms no departure until others that failed with it must be back', () => {

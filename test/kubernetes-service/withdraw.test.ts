@@ -242,6 +242,13 @@ test('the last one can be withdrawn again once it is off the list, also without 
   assert.deepEqual((await list()).endpoints, [])
 })
 
+test('an address that only the slice lists is listed', async () => {
+  const { run, api, list } = await open([holder(1, { state: 'withdrawn' })], [holder(1)])
+  await api.update(endpoints, { ...(await api.get(endpoints, KUBERNETES_SERVICE)), subsets: [] })
+  await assert.rejects(run(self), { code: 'NoLiveMasters' })
+  assert.deepEqual((await list()).slice, ['192.0.2.1'])
+})
+
 test('one that wanted to leave by itself counts as withdrawn all the same', async () => {
   const { run, fleet } = await open([holder(1, { state: 'failing', departure: 'life-1/1' }), holder(2)])
   assert.equal((await run(self)).type, 'withdrawn')

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { leases as leaseResource } from '../../../src/kube/resources.ts'
 import { sleep } from '../../../src/runtime/clock.ts'
 import { passedOn } from '../../kube/passed-on.ts'
-import { holder } from './holders.ts'
+import { addressesOf, holder } from './holders.ts'
 import { follow, keepRenewed, openWorld } from './lease-world.ts'
 
 const { signal } = new AbortController()
@@ -138,6 +138,59 @@ test('an outage of the lists is nobody’s death; who was over before stays so',
     seen.slice(-2).map((line) => line.split(' ')[1]),
     ['192.0.2.1,192.0.2.2', '192.0.2.1'],
   )
+})
+
+test('a list that fails begins the time anew for which a lease must be seen without a renewal', async () => {
+  const { time, open } = await openWorld()
+  const [observer, silent] = [open(), open()]
+  await silent.leases.update(other, signal)
+  await addressesOf(observer.leases)
+  await time.advance(5_000)
+  const recover = observer.add({ methods: ['GET'], fault: { type: 'refuse' } })
+  await assert.rejects(addressesOf(observer.leases))
+  recover()
+  for (const [ms, listed] of [
+    [9_000, ['192.0.2.2']],
+    [3_000, ['192.0.2.2']],
+    [10_500, ['192.0.2.2']],
+    [2_500, []],
+  ] as const) {
+    await time.advance(ms)
+    assert.deepEqual(await addressesOf(observer.leases), listed, `${time.nowMs}`)
+  }
+})
+
+test('an older state of a Lease, of which the watch of an outdated server tells, is no renewal', async (t) => {
+  const { time, direct, open } = await openWorld()
+  const [observer, dying] = [open(), open()]
+  await dying.leases.update(other, signal)
+  const [older] = (await direct.list(leaseResource)).items
+  const late = Promise.withResolvers<void>()
+  const api = passedOn(direct, {
+    async *watch(resource, options) {
+      const events = direct.watch(resource, options)[Symbol.asyncIterator]()
+      let isLate = false
+      const told = late.promise.then(() => 'late' as const)
+      for (let next = events.next(); ; ) {
+        const event = await Promise.race(isLate ? [next] : [next, told])
+        if (event === 'late') {
+          isLate = true
+          yield { type: 'MODIFIED', object: { ...older, kind: 'Lease' } } as never
+          continue
+        }
+        if (event.done) return
+        yield event.value
+        next = events.next()
+      }
+    },
+  })
+  const seen = follow(t, time, { ...observer, leases: observer.leasesWith(api) })
+  await time.advance(1_000)
+  await dying.leases.update(other, signal)
+  await time.advance(8_000)
+  late.resolve()
+  await time.advance(20_000)
+  assert.deepEqual(seen, ['0 192.0.2.2', '16000 '], 'a TTL after its last renewal')
 })
 
 test('the duration that a lease names is believed within bounds', async (t) => {

@@ -317,6 +317,20 @@ test('neither old Services and bits nor new ones without each other prove anythi
   await cluster.end()
 })
 
+test('the bit of a Service of more than a minute ago proves nothing, though another got its address since', async () => {
+  const cluster = await watched(1, 2)
+  await cluster.make(7)
+  await cluster.time.advance(1_000)
+  await cluster.make(8)
+  await cluster.time.advance(49_000)
+  await cluster.make(7, 'again')
+  await cluster.time.advance(12_000)
+  cluster.set([1, 2, 8])
+  await cluster.time.advance(1)
+  assert.equal(cluster.proven(), false)
+  await cluster.end()
+})
+
 test('bits that may have been set in a gap of the watch prove nothing, those after it do', async () => {
   const cluster = await watched(1, 2)
   cluster.gap()

@@ -5,6 +5,7 @@ import { parsePortRange } from '../../../src/net/host-port.ts'
 import { type BitmapRange, nodePortClaims } from '../../../src/repair/bitmap/claims.ts'
 import { RangeState, RecentlySet } from '../../../src/repair/bitmap/range-state.ts'
 import type { StoredRange } from '../../../src/repair/registries/range-registry.ts'
+import { MAX_STORE_DELAY_MS } from '../../../src/repair/repair.ts'
 import { RepairMetrics } from '../../../src/repair/reporter.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
@@ -41,6 +42,17 @@ test('what was cleared is left to its server for 250 ms, to the millisecond', as
   assert.equal(state.releasedMs, 1)
   await time.advance(1)
   assert.deepEqual([state.released(), state.releasedMs], [undefined, undefined])
+})
+
+test('of numbers that were cleared one after the other the last decides when none is left to its server', async () => {
+  const { time, state, stored } = start()
+  state.watched(stored(0b110))
+  state.watched(stored(0b100))
+  await time.advance(200)
+  state.watched(stored(0))
+  assert.equal(state.releasedMs, 250)
+  await time.advance(100)
+  assert.deepEqual([[...(state.released() ?? [])], state.releasedMs], [[2], 150])
 })
 
 test('an answer that was under way while states may have been missed is not taken for the newest', () => {
@@ -81,4 +93,18 @@ test('a state from before the write that sets a number, told of while it is unde
   own.wereSet(0)
   own.unheld(bits(), 0)
   assert.deepEqual([...own.unheld(bits(), 2_000).due], [1])
+})
+
+test('a number that a Service has held for longer than a server takes to store it is released by its server alone', () => {
+  for (const [heldMs, due] of [
+    [MAX_STORE_DELAY_MS, [1]],
+    [MAX_STORE_DELAY_MS + 1, []],
+  ] as const) {
+    const own = new RecentlySet(16)
+    own.setting(bits(1))
+    own.wereSet(0)
+    own.unheld(bits(1), heldMs)
+    own.unheld(bits(), heldMs + 1)
+    assert.deepEqual([...own.unheld(bits(), heldMs + 10_000).due], due)
+  }
 })

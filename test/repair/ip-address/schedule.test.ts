@@ -61,3 +61,26 @@ test('a delayed check has one timer for each address: that of the soonest', asyn
   stop.abort()
   await ended
 })
+
+test('a full pass that is wanted sooner replaces the later one, and the regular one follows an interval after it', async () => {
+  const { time, schedule: work } = schedule()
+  const stop = new AbortController()
+  const passes: unknown[] = []
+  const ended = (async () => {
+    for (;;) {
+      const { full, regular } = await work.next(stop.signal)
+      passes.push([time.nowMs - 10, full, regular])
+    }
+  })().catch(() => {})
+  work.passAfter(10_000)
+  work.passAfter(5_000)
+  work.passAfter(8_000)
+  await time.advance(170_000)
+  assert.deepEqual(passes, [
+    [5_000, true, true],
+    [167_010, true, true],
+  ])
+  work.end()
+  stop.abort()
+  await ended
+})

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { endpoints, namespaces, services } from '../../src/kube/resources.ts'
+import { passedOn } from '../kube/passed-on.ts'
 import { Cluster } from './cluster.ts'
 
 test('Endpoints follow the Service and its Pods from beginning to end', async () => {
@@ -119,6 +120,28 @@ test('Endpoints are deleted that arrive after the deletion of their Service, and
   await cluster.deleteService('foo')
   await cluster.pass(3_000)
   assert.deepEqual(cluster.written(), ['POST other/foo 201', 'DELETE other/foo 200'])
+  await stop()
+})
+
+test('Endpoints stay whose Service is created while the server is asked whether it is gone', async () => {
+  const cluster = await Cluster.started()
+  const { api } = cluster
+  const { metadata } = await api.create(endpoints, { metadata: { namespace: 'other', name: 'foo' } })
+  const late = Promise.withResolvers<void>()
+  const slow = passedOn(api, {
+    async get(...args) {
+      const answer = api.get(...args)
+      await Promise.allSettled([answer])
+      await late.promise
+      return answer
+    },
+  })
+  const stop = await cluster.lead({ api: slow })
+  await cluster.service('foo')
+  await cluster.pass(100)
+  late.resolve()
+  await cluster.pass()
+  assert.equal((await cluster.endpoints('foo'))?.metadata?.uid, metadata?.uid)
   await stop()
 })
 

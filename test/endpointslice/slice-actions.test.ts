@@ -6,6 +6,7 @@ import {
   newSlice,
   planWrites,
   type SliceAction,
+  updatesWithoutCreations,
 } from '../../src/endpointslice/slice-actions.ts'
 import type { EndpointSlice, Service } from '../../src/kube/resources.ts'
 
@@ -186,4 +187,21 @@ test('a prefix ends with a dash, unless no name could begin so', () => {
   for (const name of ['web', 'w', 'my-web', 'web.v1', '9', 'web-', 'a'.repeat(253)])
     assert.equal(namePrefixOf(name), `${name}-`)
   for (const name of ['Web', 'a..b', '-a', 'a_b', 'a'.repeat(254)]) assert.equal(namePrefixOf(name), name)
+})
+
+test('without its creations an update that leaves an address of theirs listed is carried out', () => {
+  const endpoints = (...addresses: readonly string[]) => addresses.map((one) => ({ addresses: [one] }))
+  const holding = (name: string, ...addresses: readonly string[]) =>
+    ({ ...stored(name), endpoints: endpoints(...addresses) }) as EndpointSlice
+  // Pods on the network of their Node have one address with several ports, in as many slices.
+  const existing = [
+    holding('a', '192.0.2.1', '192.0.2.9'),
+    holding('b', '192.0.2.1', '192.0.2.2'),
+    holding('c', '192.0.2.2'),
+  ]
+  const { actions } = planned({
+    create: [fresh('192.0.2.1')],
+    update: [holding('a', '192.0.2.1'), holding('b', '192.0.2.2'), holding('c', '192.0.2.3')],
+  })
+  assert.deepEqual(words(updatesWithoutCreations(actions, existing)), ['update a: 192.0.2.1'])
 })

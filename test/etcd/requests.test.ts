@@ -81,6 +81,30 @@ test('a write whose answer was lost is one’s own until a later one is answered
   assert.equal(key.isUnanswered(stored), false)
 })
 
+test('a key that this process has deleted, or may have, is written anew as one that does not exist', async () => {
+  const clock = new VirtualClock().view()
+  let isLost = false
+  const etcd = faultyEtcd(new MemoryEtcd({ clock }).client(), {
+    clock,
+    after: () => {
+      if (isLost) throw new EtcdError('Timeout', 'no answer')
+      return undefined
+    },
+  })
+  const { signal } = new AbortController()
+  const key = new GuardedKey(etcd, '/a')
+  const value = Buffer.from('lease')
+  for (const lost of [false, true]) {
+    assert.equal(await key.put(value, 0n, undefined, signal), true)
+    const { last } = key
+    assert.ok(last !== undefined)
+    isLost = lost
+    await key.delete(last, signal).catch(() => {})
+    isLost = false
+    assert.equal(key.last, undefined)
+  }
+})
+
 test('of writes that fail again and again only the last ones are remembered, which may still happen', async () => {
   const etcd = faultyEtcd(new MemoryEtcd({ clock: new VirtualClock().view() }).client(), {
     clock: new VirtualClock().view(),

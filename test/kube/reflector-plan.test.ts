@@ -89,6 +89,19 @@ test('every failure in every state leads on to the right request after the right
   }
 })
 
+test('after changes of one revision a watch that breaks is followed by a list, whose wait is its own where a list is due anyway', () => {
+  const shared: ReflectorState<string> = { phase: 'watching', resourceVersion: '7', silences: 0, shared: true }
+  for (const [ending, wait] of [
+    [closed, 'short'],
+    [silent, 'short'],
+    [failed('Unreachable'), 'short'],
+    [failed('Expired'), 'none'],
+  ] as const) {
+    const plan = planRetry(shared, ending, { streaming: true, justListed: false })
+    assert.deepEqual([plan.next, plan.wait], [startState(true), wait], JSON.stringify(ending))
+  }
+})
+
 test('where there is no streaming, what would stream lists', () => {
   const watching: ReflectorState<string> = { phase: 'watching', resourceVersion: '7', silences: 0 }
   const plan = planRetry(watching, failed('Expired'), { streaming: false, justListed: false })

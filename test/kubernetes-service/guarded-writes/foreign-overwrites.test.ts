@@ -63,7 +63,22 @@ test('nothing waits before somebody is there to be woken, and nothing any more a
   release()
   await time.advance(60_000)
   assert.equal(woken, 1, 'no timer is left')
-  assert.ok(undoAndMend('x'))
+  for (let round = 0; round < 30; round++) assert.ok(undoAndMend('x'))
+})
+
+test('a new list of masters is written at once in the middle of a fight, and what others write of the old one still waits', () => {
+  const { overwrites, undoAndMend } = setUp()
+  overwrites.attach(() => {})
+  for (let round = 0; round < 10; round++) assert.ok(undoAndMend('x'))
+  assert.equal(undoAndMend('x'), false)
+  const foreign = list(100, 'x', '198.51.100.1')
+  const joined = list(100, 'own', '192.0.2.1', '192.0.2.2')
+  assert.equal(overwrites.isWaiting(endpoints, joined, foreign), false)
+  assert.equal(overwrites.mustWait(endpoints, joined, foreign), false)
+  overwrites.written(endpoints, joined, list(101, 'own', '192.0.2.1', '192.0.2.2'))
+  const again = list(102, 'x', '198.51.100.1')
+  assert.equal(overwrites.isWaiting(endpoints, joined, again), true)
+  assert.equal(overwrites.mustWait(endpoints, joined, again), true)
 })
 
 test('a list that differs because of other leases is written at once, and is not counted', async () => {

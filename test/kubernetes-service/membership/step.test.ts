@@ -684,7 +684,7 @@ test('a lease that has ended because its master could not renew it was taken awa
   const played = listedMaster()
   played.advance(9_000)
   played.store = 'refuses'
-  played.advance(8_000)
+  played.advance(8_100)
   played.own = undefined
   played.store = 'answers'
   played.changed()

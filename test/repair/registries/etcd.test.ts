@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { EtcdError } from '../../../src/etcd/kv.ts'
+import { EtcdError, type EtcdKv, type KeyChange } from '../../../src/etcd/kv.ts'
 import { MemoryEtcd } from '../../../src/etcd/memory-etcd.ts'
 import { type EtcdCall, faultyEtcd } from '../../../src/etcd/memory-etcd-faults.ts'
 import { EtcdRangeRegistry } from '../../../src/repair/registries/etcd.ts'
@@ -147,6 +147,26 @@ test('etcd: a watch is of the ranges alone, and not of what else is beside them'
   await put(world.other, 'serviceips', '10.0.0.0/24', 1)
   await until(world, 'the change', () => seen.told.length > 0)
   assert.deepEqual(seen.log, ['stands', 'look', 'serviceips 10.0.0.0/24 01'])
+})
+
+test('etcd: of changes that arrive together each is told, in order, because a state in between may clear a number', async (t) => {
+  const world = setUp()
+  const held: KeyChange[] = []
+  const etcd: EtcdKv = {
+    ...world.etcd,
+    watch: (prefix, options) =>
+      world.etcd.watch(prefix, {
+        ...options,
+        onChange(changes) {
+          held.push(...(changes ?? []))
+          if (changes === undefined || held.length === 3) options.onChange(changes && held.splice(0))
+        },
+      }),
+  }
+  const seen = await watching(world, new EtcdRangeRegistry({ etcd, prefix: '/registry' }), t)
+  for (const data of [1, 0, 1]) await put(world.other, name, '30000-30007', data)
+  await until(world, 'the changes', () => seen.told.length > 0)
+  assert.deepEqual(seen.told.map(inWords), ['30000-30007 01', '30000-30007 00', '30000-30007 01'])
 })
 
 test('etcd: while etcd is away, reads and writes say so, and nothing is written', async () => {

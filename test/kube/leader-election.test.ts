@@ -277,6 +277,17 @@ test('one renewal that is never answered does not cost the leadership', async ()
   await stopIn(election, a)
 })
 
+test('the work of a leader that cannot renew ends with its leadership, not at the next attempt', async () => {
+  const election = new Election()
+  const a = election.add('a', { retryPeriodMs: 4_000 })
+  await election.time.advance(3_000)
+  assert.equal(a.working, true)
+  a.link = 'cut'
+  while (a.elector.isLeader) await election.time.advance(10)
+  assert.equal(a.working, false)
+  await stopIn(election, a)
+})
+
 test('a renewal whose answer is read after a long freeze proves nothing', async () => {
   const election = new Election()
   const a = election.add('a')
@@ -385,6 +396,24 @@ test('what the work throws ends the run after the lease was handed over', async 
   })
   const rejected = assert.rejects(a.run, mistake)
   await election.time.advance(2_000)
+  await rejected
+  assert.equal(election.lease?.spec?.holderIdentity, '')
+})
+
+test('a mistake in a renewal ends the run, and the lease is not handed over while the work goes on', async () => {
+  const election = new Election()
+  const slow: Candidate = new Candidate(election, 'slow', {}, async () => sleep(slow.clock, 6_000))
+  await election.time.advance(1_000)
+  const mistake = new TypeError('a mistake')
+  const request = election.request.bind(election)
+  election.request = async () => {
+    election.request = request
+    throw mistake
+  }
+  const rejected = assert.rejects(slow.run, mistake)
+  await election.time.advance(4_000)
+  assert.equal(election.lease?.spec?.holderIdentity, 'slow')
+  await election.time.advance(3_000)
   await rejected
   assert.equal(election.lease?.spec?.holderIdentity, '')
 })

@@ -34,3 +34,24 @@ test('the end of a lease is logged once with its address and host, and so is a r
   )
   assert.ok(api.asked.length >= 3)
 })
+
+test('a lease that is renewed after its end, and ends again, is deleted at once and logged anew', async () => {
+  const time = new VirtualClock()
+  const api = new ScriptedApi()
+  api.answer = () => ({})
+  const logger = memoryLogger()
+  const ended = new EndedLeases({ api, clock: time.view(), random: seededRandom(1, 'ended'), logger })
+  const lease = { metadata: { name: 'a', namespace: 'kube-system', uid: 'u', resourceVersion: '1' } } as Lease
+  const { signal } = new AbortController()
+  const held = [{ lease, holder: holder('192.0.2.7') }]
+  for (const [expired, deletions] of [
+    [held, 1],
+    [held, 1],
+    [[], 1],
+    [held, 2],
+  ] as const) {
+    await ended.collect(expired, signal)
+    assert.equal(api.asked.length, deletions)
+  }
+  assert.equal(logger.lines.length, 2)
+})

@@ -134,6 +134,24 @@ test('a newcomer keeps the addresses that it found at first, and none that was a
   await one.kill()
 })
 
+test('a master that stops while neither its server nor the store answers is done after five seconds', async () => {
+  const { time, start } = setUp()
+  const one = start('192.0.2.1')
+  await time.advance(9_500)
+  one.link.loses = 'everything'
+  one.master.answer = { answered: false, reason: 'connection refused' }
+  let reason: string | undefined
+  const stopped = one.runner.stop('withdraw', signal).then((why) => {
+    reason = why
+  })
+  await time.advance(4_900)
+  assert.equal(reason, undefined)
+  await time.advance(200)
+  assert.equal(reason, 'left-listed')
+  await stopped
+  await one.kill()
+})
+
 test('a departing master that may not change the list says so once, not at each attempt', {
   timeout: 30_000,
 }, async () => {
@@ -170,6 +188,20 @@ test('while the server refuses writes of Endpoints, a master that is stopped lea
     one.logger.lines.filter(({ level }) => level === 'warn').map(({ message }) => message),
     ['could not withdraw the address'],
   )
+  await Promise.all([one.kill(), two.kill()])
+})
+
+test('a master that leaves changes no port: those that stay decide about them', { timeout: 30_000 }, async () => {
+  const { time, startTwo, api } = setUp()
+  const [one, two] = await startTwo()
+  const listed = await api.get(endpoints, KUBERNETES_SERVICE)
+  const subsets = listed.subsets?.map((subset) => ({ ...subset, ports: [...endpointPorts(7443)] }))
+  await api.update(endpoints, { ...listed, subsets } as typeof listed)
+  const stopped = one.runner.stop('withdraw', signal)
+  await time.advance(6_000)
+  assert.equal(await stopped, 'left')
+  const left = await api.get(endpoints, KUBERNETES_SERVICE)
+  assert.deepEqual([addressesIn(left), left.subsets?.[0]?.ports?.[0]?.port], [['192.0.2.2'], 7443])
   await Promise.all([one.kill(), two.kill()])
 })
 

@@ -97,7 +97,7 @@ test('after changes of one revision a watch that breaks is followed by a list, w
     [failed('Unreachable'), 'short'],
     [failed('Expired'), 'none'],
   ] as const) {
-    const plan = planRetry(shared, ending, { streaming: true, justListed: false })
+    const plan: RetryPlan<string> = planRetry(shared, ending, { streaming: true, justListed: false })
     assert.deepEqual([plan.next, plan.wait], [startState(true), wait], JSON.stringify(ending))
   }
 })

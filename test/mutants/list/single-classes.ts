@@ -19,8 +19,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-newcomer-keeps-any-stranger': {
     broken: 'A newcomer keeps addresses that were added without a lease after it first read the list.',
     file: 'kubernetes-service/membership/fleet.ts',
-    text: '    .filter((address) => before.includes(address))\n',
-    instead: '',
+    text: '.filter((address) => before.includes(address))',
+    instead: '.filter(() => before.length > 0)',
     tests: ['kubernetes-service/membership/runner.test.ts'],
   },
   'first-read-each-time': {
@@ -47,8 +47,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'ask-before-an-ended-lease-is-created': {
     broken: 'A lease that ended in an outage waits for another answer of the server.',
     file: 'kubernetes-service/membership/state.ts',
-    text: 'return lease.missing && wouldLast(lease, nowMs, timings) && server.probedAtMs < lease.missedAtMs',
-    instead: 'return lease.missing && server.probedAtMs < lease.missedAtMs',
+    text: 'isTakenUnprobed({ lease, server }: Membership, { nowMs, timings }: Now): boolean {\n  return lease.missing && wouldLast(lease, nowMs, timings) && server',
+    instead: 'isTakenUnprobed({ lease, server }: Membership, _: Now): boolean {\n  return lease.missing && server',
     tests: ['kubernetes-service/membership/step.test.ts'],
   },
   'continue-an-ended-lease': {
@@ -75,15 +75,15 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'an-older-state-is-a-renewal': {
     broken: 'An older state from an outdated server counts as a renewal, so that a dead master stays longer.',
     file: 'kubernetes-service/leases/kubernetes.ts',
-    text: "    else if (change.type === 'updated' && isNewer(change.old, change.object)) return\n",
-    instead: '',
+    text: "change.type === 'updated' && isNewer(change.old, change.object)",
+    instead: "change.type === 'updated' && change.old === change.object && isNewer(change.old, change.object)",
     tests: ['kubernetes-service/leases/kubernetes-faults.test.ts'],
   },
   'the-slice-lists-nobody': {
-    broken: 'Says that an address is not listed which only the slice lists.',
+    broken: 'Says that an address is not listed which the slice alone lists first.',
     file: 'kubernetes-service/withdraw.ts',
-    text: 'isListed = [...addressesIn(current), ...addressesInSlice(slice)].includes(address)',
-    instead: 'isListed = addressesIn(current).includes(address)',
+    text: '[...addressesIn(current), ...addressesInSlice(slice)].includes(address)',
+    instead: '[...addressesIn(current), ...addressesInSlice(slice).slice(1)].includes(address)',
     tests: ['kubernetes-service/withdraw.test.ts'],
   },
   'a-departure-waits': {
@@ -110,7 +110,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'wait-as-after-the-last-end': {
     broken: 'A lease that ends once more is deleted only after the wait that its last deletion began.',
     file: 'kubernetes-service/leases/ended-leases.ts',
-    text: '    this.#attempts = new Map([...this.#attempts].filter(([name]) => names.has(name)))\n',
+    text: '    const names = new Set(expired.map(({ lease }) => nameOf(lease)))\n    this.#attempts = new Map([...this.#attempts].filter(([name]) => names.has(name)))\n',
     instead: '',
     tests: ['kubernetes-service/leases/ended-leases.test.ts'],
   },
@@ -136,10 +136,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['kubernetes-service/membership/wakes.test.ts'],
   },
   'no-timer-for-a-confirmation': {
-    broken: 'A departure is confirmed only when another input comes.',
+    broken: 'A single departure is confirmed only when another input comes.',
     file: 'kubernetes-service/membership/step.ts',
-    text: '    fleet.departures.length > 0 ? confirmsFromMs(server, timings) : undefined,\n',
-    instead: '',
+    text: 'fleet.departures.length > 0 ? confirmsFromMs',
+    instead: 'fleet.departures.length > 1 ? confirmsFromMs',
     tests: ['kubernetes-service/membership/wakes.test.ts'],
   },
   'no-timer-for-a-read': {
@@ -160,7 +160,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     broken: 'Releases a number long after it was set, although its server does so by itself.',
     file: 'repair/bitmap/range-state.ts',
     text: '({ sinceMs }) => nowMs - sinceMs <= MAX_STORE_DELAY_MS,',
-    instead: '({ sinceMs }) => nowMs - sinceMs <= Number.MAX_SAFE_INTEGER + sinceMs + 0 * MAX_STORE_DELAY_MS,',
+    instead: '({ sinceMs }) => nowMs - sinceMs <= 100 * MAX_STORE_DELAY_MS,',
     tests: ['repair/bitmap/range-state.test.ts'],
   },
   'look-when-the-first-is-released': {
@@ -209,8 +209,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'leave-the-dead-beside-a-refused-slice': {
     broken: 'A dead endpoint stays in a slice that keeps an address of one that could not be created.',
     file: 'endpointslice/slice-actions.ts',
-    text: '.some((one) => unlisted.has(one) && !after.has(one))',
-    instead: '.some((one) => unlisted.has(one) && (after.has(one) || true))',
+    text: '    const after = new Set(addressesOf(slice))\n    return addressesOf(before.get(slice.metadata?.name)).some((one) => unlisted.has(one) && !after.has(one))',
+    instead: '    return addressesOf(before.get(slice.metadata?.name)).some((one) => unlisted.has(one))',
     tests: ['endpointslice/slice-actions.test.ts'],
   },
   'delete-beside-a-new-service': {

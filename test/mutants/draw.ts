@@ -1,9 +1,9 @@
 import { glob, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { API } from 'typescript/unstable/sync'
 import { root } from '../../scripts/command.ts'
 import { randomInteger, seededRandom } from '../../src/runtime/random.ts'
-import { type Mistake, mistakesIn } from './mistakes.ts'
+import { Compiler } from './compiler.ts'
+import type { Mistake } from './mistakes.ts'
 import type { TestedMutant } from './mutant.ts'
 import { NearestTests } from './nearest-tests.ts'
 
@@ -50,7 +50,7 @@ export async function drawMutants({ count, seed, below, taken }: DrawOptions): P
       left.splice(left.indexOf(mistake), 1)
       const tests = nearest.of(file, TESTS_OF_ONE)
       const changed = text.slice(0, mistake.start) + mistake.instead + text.slice(mistake.end)
-      if (tests.length === 0 || !compiler.accepts(join(root, 'src', file), changed)) continue
+      if (tests.length === 0 || compiler.faultsIn(new Map([[file, changed]])).length > 0) continue
       const base = `${file.replace(/\.ts$/, '').replaceAll('/', '-')}-${kind}`
       let name = base
       for (let number = 2; name in drawn || taken.has(name); number++) name = `${base}-${number}`
@@ -67,7 +67,7 @@ async function readSources(compiler: Compiler, below: string): Promise<readonly 
   const files = await Array.fromAsync(glob('**/*.ts', { cwd: join(root, 'src') }))
   const read = async (file: string): Promise<Source> => {
     const text = await readFile(join(root, 'src', file), 'utf8')
-    return { file, text, lines: text.split('\n').length, left: compiler.mistakesIn(join(root, 'src', file)) }
+    return { file, text, lines: text.split('\n').length, left: compiler.mistakesIn(file) }
   }
   const chosen = files.filter((file) => file.startsWith(below) && !undecided.test(file)).sort()
   return (await Promise.all(chosen.map(read))).filter(({ left }) => left.length > 0)
@@ -92,37 +92,5 @@ function replacement(text: string, { start, end, instead }: Mistake): Pick<Teste
     const found = text.slice(first, to)
     if (from > 0 && text.split(found).length > 2) continue
     return { text: found, instead: text.slice(first, start) + instead + text.slice(end, to) }
-  }
-}
-
-/** What the compiler knows of the sources, and would say of a changed one. */
-class Compiler {
-  readonly #shown = new Map<string, string>()
-  readonly #api = new API({ cwd: root, fs: { readFile: (path) => this.#shown.get(path) } })
-  readonly #config = join(root, 'tsconfig.json')
-  #program = this.#read({ openProjects: [this.#config] })
-
-  mistakesIn(path: string): Mistake[] {
-    const file = this.#program.getSourceFile(path)
-    return file === undefined ? [] : [...mistakesIn(file)]
-  }
-
-  accepts(path: string, changed: string): boolean {
-    this.#shown.set(path, changed)
-    this.#program = this.#read({ fileChanges: { changed: [path] } })
-    const faults = [...this.#program.getSyntacticDiagnostics(path), ...this.#program.getSemanticDiagnostics(path)]
-    this.#shown.delete(path)
-    this.#program = this.#read({ fileChanges: { changed: [path] } })
-    return faults.length === 0
-  }
-
-  close(): void {
-    this.#api.close()
-  }
-
-  #read(changes: Parameters<API['updateSnapshot']>[0]) {
-    const project = this.#api.updateSnapshot(changes).getProject(this.#config)
-    if (project === undefined) throw new Error(`${this.#config} was not read`)
-    return project.program
   }
 }

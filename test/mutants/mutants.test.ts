@@ -3,6 +3,7 @@ import { access } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { root } from '../../scripts/command.ts'
+import { Compiler } from './compiler.ts'
 import { testedMutants } from './list.ts'
 import { mutated, type TestedMutant } from './mutant.ts'
 import { SourceCopy } from './source-copy.ts'
@@ -16,6 +17,25 @@ test('the text that each mutant replaces is in its file once, and its tests are 
     assert.ok(mutant.tests.length > 0, name)
     for (const file of mutant.tests) await access(join(root, 'test', file))
   }
+})
+
+test('each mutant compiles, but for what it leaves unused: otherwise every test would seem to notice it', async (t) => {
+  const compiler = new Compiler()
+  t.after(() => compiler.close())
+  const faults: string[] = []
+  // One mutant of each file at a time, because each change of the program costs time.
+  const left = Map.groupBy((await testedMutants()).values(), ({ file }) => file)
+  for (; left.size > 0; ) {
+    const changed = new Map<string, string>()
+    for (const [file, mutants] of left) {
+      const mutant = mutants.pop()
+      if (mutant === undefined) left.delete(file)
+      else changed.set(file, await mutated(mutant))
+    }
+    faults.push(...compiler.faultsIn(changed, { mayLeaveUnused: true }))
+  }
+  assert.deepEqual(faults, [])
+  assert.equal(compiler.faultsIn(new Map([['net/address.ts', 'export const one: string = 1']])).length, 1)
 })
 
 test('a mistake is noticed, a change without a meaning is not, and neither is left behind', async (t) => {
@@ -33,4 +53,10 @@ test('a mistake is noticed, a change without a meaning is not, and neither is le
   assert.equal((await copy.try(noOp, limitMs)).type, 'not noticed', 'the mistake before is gone')
   await assert.rejects(copy.try(of('is nowhere in the file', ''), limitMs), /has this text 0 times, not once/)
   await assert.rejects(copy.try(of(declared, 'export function ('), limitMs), SyntaxError)
+  // Only a file of that folder needs the bundle, which this import breaks.
+  const bundled = {
+    ...of(declared, `import { none } from './address.ts'\nvoid none\n${declared}`),
+    tests: ['commands/output.test.ts'],
+  }
+  await assert.rejects(copy.try(bundled, limitMs), /^Error: the run failed, but no test\n/)
 })

@@ -63,7 +63,10 @@ export class SourceCopy {
     }
   }
 
-  /** Runs test files, below test/, on the sources as they are in the copy. Rejects with the reason of `stop`, when that is aborted. */
+  /**
+   * Runs test files, below test/, on the sources as they are in the copy. Rejects with the reason of `stop`, when that is aborted, and when
+   * the run fails without a test or a file that does: then no test has noticed anything.
+   */
   run(tests: readonly string[], limitMs: number): Promise<Verdict> {
     const files = tests.map((file) => join('test', file))
     return new Promise((settle, reject) => {
@@ -95,7 +98,9 @@ export class SourceCopy {
         this.#stop.removeEventListener('abort', end)
         if (this.#stop.aborted) reject(this.#stop.reason)
         const type = isLate ? 'out of time' : code === 0 ? 'not noticed' : 'noticed'
-        settle({ type, failed: failedTests(printed), output: printed })
+        const failed = failedTests(printed)
+        if (type === 'noticed' && failed.length === 0) reject(new Error(`the run failed, but no test\n${printed}`))
+        settle({ type, failed, output: printed })
       })
     })
   }

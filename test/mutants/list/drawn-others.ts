@@ -25,10 +25,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['commands/drill-request.test.ts'],
   },
   'commands-masters-source-await': {
-    broken: 'close: does not wait for this.#close().',
+    broken: 'close: does not wait for this.#parts.close().',
     file: 'commands/masters-source.ts',
     text: 'await this.#parts.close()',
-    instead: 'void this.#close()',
+    instead: 'void this.#parts.close()',
     tests: ['commands/masters-source.test.ts'],
   },
   'verify-listed-members-term': {
@@ -248,8 +248,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'documents-yaml-flag': {
     broken: 'documents: finds no key that is given twice.',
     file: 'documents/yaml.ts',
-    text: 'if (before.has(member)) found.push(',
-    instead: 'if (before.has(key)) found.push(',
+    text: '        before.add(member)\n',
+    instead: '',
     tests: ['documents/yaml.test.ts'],
   },
   'workloads-selector-index-branch': {

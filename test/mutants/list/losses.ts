@@ -255,7 +255,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     broken: 'A conflict counts as a refusal of the second address.',
     file: 'kubernetes-service/service-writer.ts',
     text: "if (second === undefined || !isKubeError(error, 'Invalid') || !this.#second.refused()) throw error",
-    instead: 'if (second === undefined || !this.#second.refused()) throw error',
+    instead: 'if (second === undefined || !isKubeError(error) || !this.#second.refused()) throw error',
     tests: ['kubernetes-service/service-writer.test.ts'],
   },
   'a-slice-that-could-not-be-read-is-none': {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DecodeError, decode } from '../../src/apiserver/decode.ts'
+import { DecodeError, decode, equalJson } from '../../src/apiserver/decode.ts'
 import { integer, integerOrString, kindSchema, list, microTime, object, string } from '../../src/apiserver/kind.ts'
 
 const schema = kindSchema({
@@ -37,6 +37,14 @@ test('a member called __proto__ is a member', () => {
   assert.deepEqual(Object.keys(copy.extra), ['__proto__'])
   assert.equal('polluted' in {}, false)
   assert.equal('polluted' in copy.extra, false)
+})
+
+test('a member called __proto__ is missing where there is none', () => {
+  const polluted = JSON.parse('{"__proto__":{}}')
+  for (const other of [{}, { a: 1 }, { a: {} }]) {
+    assert.deepEqual([equalJson(polluted, other), equalJson(other, polluted)], [false, false], JSON.stringify(other))
+  }
+  assert.equal(equalJson(polluted, JSON.parse('{"__proto__":{}}')), true)
 })
 
 const wrong: readonly unknown[] = [

@@ -69,6 +69,23 @@ test('defaults make no more of a short object than a body may have', async () =>
   assert.equal((await embedded.send('GET', foos)).body.items.length, 1)
 })
 
+test('a field may be named like what every object inherits in JavaScript, and has its default', async () => {
+  const text = { type: 'string', default: 'x' }
+  const embedded = await withFoos({
+    constructor: text,
+    toString: text,
+    inner: { type: 'object', properties: { valueOf: text } },
+  })
+  const { status, body } = await embedded.send('POST', foos, {
+    ...foo,
+    metadata: { name: 'a' },
+    toString: 'own',
+    inner: {},
+  })
+  const { constructor: given, toString: own, inner } = body
+  assert.deepEqual([status, given, own, inner], [201, 'x', 'own', { valueOf: 'x' }])
+})
+
 test('a default within a default counts too', async () => {
   const leaf = { type: 'string', default: 'x'.repeat(100_000) }
   const middle = { type: 'object', default: {}, properties: { leaf } }

@@ -169,7 +169,9 @@ test('objects are served to who has the token; health and version to everybody',
 
 test('without a token it is served on loopback only', async () => {
   const options = { send: async () => assert.fail(), port: 0, tls: undefined, token: undefined, logger: silentLogger }
-  await assert.rejects(serveApi({ ...options, host: '0.0.0.0' }), /without a token is served only on loopback/)
+  for (const host of ['0.0.0.0', '::', '192.0.2.1', 'host.example.test']) {
+    await assert.rejects(serveApi({ ...options, host }), /without a token is served only on loopback/, host)
+  }
 })
 
 test('a defect of the server is a 500 that the log explains, and the server goes on', async (t) => {

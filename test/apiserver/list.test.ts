@@ -61,6 +61,7 @@ test('from resourceVersion "0" the limit counts for nothing', async () => {
 const refused: readonly (readonly [query: string, status: number])[] = [
   ['limit=x', 400],
   ['continue=x&resourceVersion=5', 400],
+  ['fieldSelector=constructor%3Dx', 400],
   ['resourceVersionMatch=Exact', 422],
   ['resourceVersionMatch=Nearly&resourceVersion=5', 422],
   ['resourceVersionMatch=Exact&resourceVersion=0', 422],
@@ -75,6 +76,18 @@ for (const [query, status] of refused) {
     assert.equal((await embedded.send('GET', `${path}?${query}`)).status, status)
   })
 }
+
+test('what every object inherits in JavaScript is no label', async () => {
+  const embedded = await filled()
+  for (const [selector, count] of [
+    ['constructor', 0],
+    ['!toString', 3],
+    ['valueOf!=x', 3],
+  ] as const) {
+    const { body } = await embedded.send('GET', `${path}?labelSelector=${encodeURIComponent(selector)}`)
+    assert.equal(body.items.length, count, selector)
+  }
+})
 
 test('a continue token of another shape is a bad request, not an error of the server', async () => {
   const embedded = await filled()

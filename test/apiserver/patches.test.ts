@@ -31,6 +31,18 @@ for (const [document, patch, result] of merges) {
   })
 }
 
+test('what every object inherits in JavaScript counts as missing, also for a patch', () => {
+  for (const name of ['constructor', 'toString', '__proto__']) {
+    assert.deepEqual(jsonPatch({}, [{ op: 'test', path: `/${name}`, value: null }]), {})
+    assert.deepEqual(jsonPatch({}, [{ op: 'copy', from: `/${name}`, path: '/a' }]), { a: null })
+    assert.throws(() => jsonPatch({}, [{ op: 'add', path: `/${name}/x`, value: 1 }]), { httpStatus: 422 })
+    assert.throws(() => jsonPatch({}, [{ op: 'remove', path: `/${name}` }]), { httpStatus: 422 })
+    const merged = mergePatch({}, JSON.parse(`{"${name}":{"x":1}}`))
+    assert.equal(JSON.stringify(merged), `{"${name}":{"x":1}}`)
+  }
+  assert.equal('x' in {}, false)
+})
+
 const document = Object.freeze({ a: 1, list: Object.freeze([1, 2, 3]), 'x/y': { '~z': true } })
 
 const patches: readonly (readonly [operation: object, result: unknown])[] = [

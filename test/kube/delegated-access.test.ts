@@ -19,6 +19,8 @@ function setUp() {
     users: new Set(['alice', 'bob']),
     allowed: new Set(['alice']),
     denied: new Set<string>(),
+    /** What a TokenReview says beside the name and the groups, or instead. */
+    more: {},
   }
   const reviews: ApiRequest[] = []
   const transport: Transport = {
@@ -33,7 +35,10 @@ function setUp() {
       }
       const status =
         kind === 'TokenReview'
-          ? { authenticated: state.users.has(spec.token), user: { username: spec.token, groups: ['all'] } }
+          ? {
+              authenticated: state.users.has(spec.token),
+              user: { username: spec.token, groups: ['all'], ...state.more },
+            }
           : { allowed: state.allowed.has(spec.user), denied: state.denied.has(spec.user) }
       return { status: 201, headers: {}, body: { kind, apiVersion, metadata: {}, spec, status } }
     },
@@ -61,7 +66,8 @@ function setUp() {
     await done
     return (result as { readonly value: T }).value
   }
-  return { state, reviews, logger, judge, scrape, run }
+  const specs = () => reviews.map(({ body }) => (body as { readonly spec: unknown }).spec)
+  return { clock, access, state, reviews, specs, logger, judge, scrape, run }
 }
 
 test('a hundred scrapes a second cost at most a review a minute while nothing changes', async () => {
@@ -121,4 +127,58 @@ test('an API server that is away lets in only those whom it has just allowed, an
     logger.lines.map(({ level }) => level),
     ['warn', 'info'],
   )
+})
+
+test('what a caller may do is remembered for no other user or groups, and for no other verb or path', async () => {
+  const { access, specs, run } = setUp()
+  const [user, groups] = ['alice', ['admins']]
+  const asked = [
+    [{ user, groups }, metrics],
+    [{ user, groups: [] }, metrics],
+    [{ user: 'bob', groups }, metrics],
+    [
+      { user, groups },
+      { ...metrics, verb: 'head' },
+    ],
+    [
+      { user, groups },
+      { ...metrics, path: '/readyz/etcd' },
+    ],
+  ] as const
+  for (const [certificate, what] of [...asked, ...asked]) {
+    const answer = await run(() => access.authorize({ bearerToken: undefined, certificate }, what))
+    assert.equal(answer, certificate.user === 'alice' ? 200 : 403)
+  }
+  assert.deepEqual(
+    specs(),
+    asked.map(([caller, nonResourceAttributes]) => ({ ...caller, nonResourceAttributes })),
+  )
+})
+
+test('a user is authorized with all that the TokenReview says, and one without a name is none', async () => {
+  const { state, specs, judge, run } = setUp()
+  state.more = { uid: '7', extra: { scopes: ['a', 'b'] } }
+  assert.equal(await run(() => judge('alice')), 200)
+  const user = { user: 'alice', uid: '7', groups: ['all'], extra: { scopes: ['a', 'b'] } }
+  assert.deepEqual(specs().at(-1), { ...user, nonResourceAttributes: metrics })
+  for (const username of ['', undefined]) {
+    state.more = { username }
+    state.users.add(`named ${username}`)
+    assert.equal(await run(() => judge(`named ${username}`)), 401)
+  }
+})
+
+test('the latest thousand answers are remembered', async () => {
+  const { clock, access, reviews, run } = setUp()
+  const certificate = { user: 'alice', groups: [] }
+  const ask = (number: number) =>
+    access.authorize({ bearerToken: undefined, certificate }, { verb: 'get', path: `/readyz/${number}` })
+  await run(async () => {
+    for (let number = 0; number <= 1000; number++) {
+      assert.equal(await ask(number), 200)
+      await sleep(clock, 200)
+    }
+    assert.deepEqual([await ask(1), reviews.length], [200, 1001])
+    assert.deepEqual([await ask(0), reviews.length], [200, 1002])
+  })
 })

@@ -15,6 +15,8 @@ export type { KeyPair } from '../../src/apiserver/http-certificate.ts'
 /** The purpose of a certificate: `ips` and `dnsNames` for a server, a user name and its groups for a client. */
 export interface CertificateRequest {
   readonly commonName: string
+  /** More common names, which Kubernetes does not expect. */
+  readonly furtherNames?: readonly string[]
   readonly organizations?: readonly string[]
   /** IPv4 only. */
   readonly ips?: readonly string[]
@@ -61,8 +63,11 @@ export class CertificateAuthority {
   }
 }
 
-function nameOf({ commonName, organizations = [] }: CertificateRequest): Buffer {
-  return distinguishedName([...organizations.map((name) => [[2, 5, 4, 10], name] as const), [[2, 5, 4, 3], commonName]])
+function nameOf({ commonName, furtherNames = [], organizations = [] }: CertificateRequest): Buffer {
+  return distinguishedName([
+    ...organizations.map((name) => [[2, 5, 4, 10], name] as const),
+    ...[commonName, ...furtherNames].map((name) => [[2, 5, 4, 3], name] as const),
+  ])
 }
 
 /** An RSA key pair such as kube-apiserver signs service account tokens with. */

@@ -155,5 +155,9 @@ test('who may see it is told why a check fails, and who is asked about is what t
   assert.deepEqual(asked.at(-1)?.certificate, { user: 'alice', groups: ['a', 'b'] })
   assert.deepEqual([asked.at(-1)?.verb, asked.at(-1)?.path], ['get', '/metrics'])
   assert.equal((await ask('/metrics', foreign)).status, 401)
-  assert.equal((await ask('/metrics', undefined, 'Basic right')).status, 401)
+  // Which of two names would count?
+  assert.equal((await ask('/metrics', authority.issue({ commonName: 'alice', furtherNames: ['bob'] }))).status, 401)
+  for (const authorization of ['Basic right', 'Basic Bearer right', 'Bearer right too']) {
+    assert.equal((await ask('/metrics', undefined, authorization)).status, 401, authorization)
+  }
 })

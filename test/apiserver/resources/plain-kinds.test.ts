@@ -73,7 +73,7 @@ test('Pods can be selected by Node, phase and address', async () => {
 test('a ConfigMap may have keys of letters, digits, dots, dashes and underlines, and no others', async () => {
   const embedded = await Embedded.started()
   const path = '/api/v1/namespaces/default/configmaps'
-  const data = { 'a.b-c_D9': '1', '.a': '1', 'a..': '1' }
+  const data = { 'a.b-c_D9': '1', '.a': '1', 'a..': '1', constructor: '2', toString: '3' }
   assert.equal((await embedded.send('POST', path, { metadata: { name: 'right' }, data })).status, 201)
   for (const key of ['a/b', 'a b', '', 'x'.repeat(254), '.', '..', '..a']) {
     const { status, body } = await embedded.send('POST', path, { metadata: { name: 'wrong' }, data: { [key]: '1' } })

@@ -81,6 +81,22 @@ test('a Lease with a master’s name and without the label, which no policy need
   assert.equal(found?.holder?.instanceId, self.instanceId)
 })
 
+test('a master’s record in another Lease counts only while the master has none of its own', async () => {
+  const { direct, open } = await openWorld()
+  const { leases } = open()
+  const record = { ...self, instanceId: 'forged', state: 'withdrawn' } as const
+  await direct.create(leaseResource, forged('any', record))
+  assert.deepEqual(
+    (await leases.list(signal)).map(({ holder }) => holder?.instanceId),
+    ['forged'],
+  )
+  await leases.update(self, signal)
+  assert.deepEqual(
+    (await leases.list(signal)).map(({ holder }) => holder?.instanceId),
+    [self.instanceId],
+  )
+})
+
 test('no two addresses have the same part in the names of Leases', async () => {
   const { direct, open } = await openWorld()
   const parts: string[] = []

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { decodeHolder, encodeHolder, type Holder } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import {
+  decodeHolder,
+  encodeHolder,
+  type Holder,
+  yieldsTo,
+} from '../../../src/kubernetes-service/leases/master-leases.ts'
 
 const holder: Holder = {
   instanceId: 'life-1',
@@ -30,6 +35,8 @@ const refused: Readonly<Record<string, Partial<Holder>>> = {
   'a start that is no time': { startedAt: 'zzz' },
   'a start after which no other can be written': { startedAt: '9999-12-31T23:59:59.999999Z' },
   'an instance of any length': { instanceId: long },
+  'no address': { addresses: [] },
+  'a second address that no client can use': { addresses: ['192.0.2.1', '::1'] },
 }
 
 for (const [says, forged] of Object.entries(refused)) {
@@ -37,3 +44,20 @@ for (const [says, forged] of Object.entries(refused)) {
     assert.equal(decodeHolder(JSON.stringify({ ...holder, ...forged })), undefined)
   })
 }
+
+test('a reason is shortened and shows no secret, whoever wrote it', () => {
+  const reason = `token=abcdefgh ${'x'.repeat(300)}`
+  const shown = `token=[redacted] ${'x'.repeat(183)}`
+  assert.equal(decodeHolder(JSON.stringify({ ...holder, reason }))?.reason, shown)
+  assert.equal(JSON.parse(encodeHolder({ ...holder, reason })).reason, shown)
+})
+
+test('a master yields to a later life of its own, and to no record of another host or address', () => {
+  const later = { ...holder, instanceId: 'life-2', startedAt: '2026-01-02T00:00:00.000000Z' }
+  const withdrawn = { ...holder, state: 'withdrawn' } as const
+  assert.equal(yieldsTo(later, holder), true)
+  assert.throws(() => yieldsTo(withdrawn, holder), { code: 'LeaseWithdrawn' })
+  for (const other of [{ host: 'host-2' }, { addresses: ['192.0.2.2'] }]) {
+    for (const stored of [later, withdrawn]) assert.equal(yieldsTo({ ...stored, ...other }, holder), false)
+  }
+})

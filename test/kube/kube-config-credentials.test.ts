@@ -9,6 +9,7 @@ import { fromKubeConfig, loadKubeConfig } from '../../src/kube/kube-config.ts'
 import { formatTime } from '../../src/runtime/time-format.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { withoutSecrets } from '../../src/telemetry/secrets.ts'
 import { endReadingsOf, makeHangingFile } from '../support/hanging-file.ts'
 import { spawnChild } from '../support/spawn-child.ts'
 import { tempDir } from '../support/temp-dir.ts'
@@ -27,6 +28,26 @@ function gate(accepted: () => string): RequestListener {
     response.end(shown(request))
   }
 }
+
+test('what a request proves its sender by is taken out of texts', async (t) => {
+  const secret = 'secret-of-a-file-for-this-test'
+  const basic = base64('alice:a-password-of-this-test')
+  const [, line = ''] = certificate('client-2.key').split('\n')
+  for (const [user, shown] of [
+    ['tokenFile: token', secret],
+    ['username: alice, password: a-password-of-this-test', basic],
+    ['client-certificate: client.crt, client-key: client.key', line],
+  ] as const) {
+    assert.equal(withoutSecrets(`read ${shown}`), `read ${shown}`)
+    const { transport } = await setUp(t, echo, async (directory) => {
+      await writeFile(join(directory, 'token'), secret)
+      await writePair(directory, 'client-2')
+      return user
+    })
+    await ask(transport)
+    assert.equal(withoutSecrets(`read ${shown}`), 'read [redacted]')
+  }
+})
 
 test('a client certificate inside the kubeconfig is replaced with the file', async (t) => {
   const { clock, transport, write, logger } = await setUp(t, echo, () => inline('client-1'))
@@ -141,6 +162,8 @@ const damaged: [what: string, text: (origin: string) => string | undefined][] = 
   ],
   ['has another context only', (origin) => kubeconfigOf(origin, 'token: two').replaceAll('dev', 'prod')],
   ['is for another server', () => kubeconfigOf('https://192.0.2.1:6443', 'token: two')],
+  ['is for another path of the server', (origin) => kubeconfigOf(`${origin}/other`, 'token: two')],
+  ['is for the server without TLS', (origin) => kubeconfigOf(origin.replace('https:', 'http:'), 'token: two', '')],
   ['has a damaged authority', (origin) => kubeconfigOf(origin, 'token: two', 'certificate-authority-data: AAAA')],
 ]
 for (const [what, text] of damaged) {
@@ -240,10 +263,11 @@ test('another authority in the kubeconfig is trusted, and the one before no long
 })
 
 test('a new authority that does not verify the server costs everything but anonymous probes, until it does', async (t) => {
-  const { transport, clock, server, logger, directory, kubeconfig } = await setUp(t, echo, () => 'token: one')
+  const user = `token: one, ${inline('client-1')}`
+  const { transport, clock, server, logger, directory, kubeconfig } = await setUp(t, echo, () => user)
   const file = join(directory, 'ca.crt')
   await writeFile(file, certificate('ca.crt'))
-  await writeFile(kubeconfig, kubeconfigOf(server.url.origin, 'token: one', `certificate-authority: ${file}`))
+  await writeFile(kubeconfig, kubeconfigOf(server.url.origin, user, `certificate-authority: ${file}`))
   const probed = async (): Promise<unknown> => {
     const answer = await transport.send({ ...request, mayBeAnonymous: true }, never)
     return 'body' in answer && answer.body
@@ -265,7 +289,7 @@ test('a new authority that does not verify the server costs everything but anony
   assert.equal(await probed(), '|', 'the file of the new authority is not needed')
   await writeFile(file, certificate('ca.crt'))
   await reread()
-  assert.equal(await probed(), 'Bearer one|')
+  assert.equal(await probed(), 'Bearer one|client-1')
   assert.deepEqual(
     logger.lines.map(({ level, message }) => `${level} ${message.split(':')[0]}`),
     [

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { KubeConfig } from '@kubernetes/client-node'
 import { KubeError } from '../../src/kube/errors.ts'
-import { authProvider, type Grant, planRenewal, Renewal } from '../../src/kube/kube-config-renewal.ts'
+import { authProvider, type Grant, planRenewal, Renewal, refreshIdToken } from '../../src/kube/kube-config-renewal.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { withoutSecrets } from '../../src/telemetry/secrets.ts'
+import { endlessly } from '../support/endlessly.ts'
+import { startServer } from './loopback-server.ts'
 
 const startMs = 1_000_000_000
 const second = 1_000
@@ -168,4 +171,71 @@ test('the grant of an id-token ends when the token does', async () => {
   const grant = await authProvider(config, { source: 'kubeconfig', timeoutMs: 1_000, clock, signal })(undefined)
   assert.equal(grant.authorization, `Bearer e30.${payload}.signature`)
   assert.equal(grant.expiresMs, nowMs + 600_000)
+})
+
+const { signal } = new AbortController()
+
+/** A KubeConfig whose user has this auth-provider. */
+function configWith(authProvider: object): KubeConfig {
+  const config = new KubeConfig()
+  config.loadFromOptions({
+    clusters: [{ name: 'c', server: 'https://192.0.2.1:6443' }],
+    users: [{ name: 'u', authProvider }],
+    contexts: [{ name: 'x', cluster: 'c', user: 'u' }],
+    currentContext: 'x',
+  })
+  return config
+}
+
+/** An issuer on loopback, whose token endpoint is `endpoint`, and what it was sent. */
+async function startIssuer(t: TestContext, endpoint?: string) {
+  const seen: (string | undefined)[] = []
+  const issuer = await startServer(t, ({ url, headers }, response) => {
+    if (url === '/token') {
+      seen.push(headers.authorization)
+      response.end(JSON.stringify({ id_token: 'e30.e30.signature', refresh_token: 'refresh-token-of-the-issuer' }))
+    } else response.end(JSON.stringify({ token_endpoint: endpoint ?? `${issuer.url.origin}/token` }))
+  })
+  const settings = {
+    ...{ 'client-id': 'a:b', 'client-secret': 'c/d of the test', 'refresh-token': 'refresh-token-of-the-kubeconfig' },
+    'idp-issuer-url': issuer.url.origin,
+  }
+  return { seen, settings }
+}
+
+test('the issuer gets the id and the secret of the client encoded, and no text shows a token of it', async (t) => {
+  const { seen, settings } = await startIssuer(t)
+  const config = configWith({ name: 'oidc', config: settings })
+  const clock = new VirtualClock().view()
+  const grant = await authProvider(config, { source: 'kubeconfig', timeoutMs: 60_000, clock, signal })(undefined)
+  assert.equal(grant.authorization, 'Bearer e30.e30.signature')
+  assert.deepEqual(seen, [`Basic ${Buffer.from('a%3Ab:c%2Fd%20of%20the%20test').toString('base64')}`])
+  const secrets = ['refresh-token-of-the-issuer', settings['refresh-token'], settings['client-secret']]
+  for (const secret of secrets) assert.equal(withoutSecrets(`<${secret}>`), '<[redacted]>')
+})
+
+test('a token_endpoint without TLS elsewhere is named by its origin only, and gets nothing', async (t) => {
+  const { settings } = await startIssuer(t, 'http://192.0.2.1/token?code=secret')
+  await assert.rejects(refreshIdToken(settings, signal), {
+    message: 'the token_endpoint http://192.0.2.1 does not use TLS; the refresh token is not sent',
+  })
+})
+
+test('an answer of an issuer is read up to a MiB', async (t) => {
+  const issuer = await startServer(t, (_, response) => endlessly(response, Buffer.alloc(64 * 1024, ' ')))
+  const settings = { 'client-id': 'c', 'refresh-token': 'r', 'idp-issuer-url': issuer.url.origin }
+  await assert.rejects(refreshIdToken(settings, signal), /returned more than 1048576 bytes$/)
+})
+
+test('what an auth-provider of a program fails with is one line without secrets', async () => {
+  const config = configWith({ name: 'mine' })
+  config.addAuthenticator({
+    isAuthProvider: (user) => user.authProvider?.name === 'mine',
+    applyAuthentication: () => Promise.reject(new Error(`first\nBearer abcdefgh ${'x'.repeat(300)}`)),
+  })
+  const clock = new VirtualClock().view()
+  await assert.rejects(authProvider(config, { source: 'k', timeoutMs: 60_000, clock, signal })(undefined), {
+    code: 'NoCredentials',
+    message: `k: auth-provider "mine": first Bearer [redacted] ${'x'.repeat(176)}…`,
+  })
 })

@@ -282,7 +282,12 @@ test('credentials that were never had reject as NoCredentials, and nothing is se
 const probe = { ...request, mayBeAnonymous: true }
 
 test('a readiness probe does not wait for credentials that are not there yet, and goes without any', async (t) => {
-  const { transport, clock, logger, server, directory } = await setUp(t, echo, async (directory) => {
+  const impersonated: unknown[] = []
+  const listener: RequestListener = (request, response) => {
+    impersonated.push(request.headers['impersonate-user'])
+    echo(request, response)
+  }
+  const { transport, clock, logger, server, directory } = await setUp(t, listener, async (directory) => {
     const script = join(directory, 'plugin.sh')
     await writeFile(
       script,
@@ -305,6 +310,7 @@ test('a readiness probe does not wait for credentials that are not there yet, an
   assert.equal(await waiting, 'Bearer late|')
   const answer = await transport.send(probe, never)
   assert.equal('body' in answer && answer.body, 'Bearer late|')
+  assert.deepEqual(impersonated, [undefined, undefined, 'alice', 'alice'])
   await eventually('the anonymous connection is closed', () => server.open() === 1)
   assert.deepEqual(logger.lines, [])
 })

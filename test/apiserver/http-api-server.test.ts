@@ -16,6 +16,7 @@ import {
   startApiServer,
 } from '../../src/apiserver/http-start.ts'
 import { memoryLogger, silentLogger } from '../../src/telemetry/logger.ts'
+import { eventually } from '../support/with-timeout.ts'
 
 async function started(t: TestContext, options: StartApiServerOptions = {}): Promise<StartedApiServer> {
   const server = await startApiServer(options)
@@ -293,12 +294,22 @@ test('a watch is one line per event, also for a text with U+2028, and ends clean
 })
 
 test('a watch of a client that has gone is forgotten', async (t) => {
-  const server = await started(t)
-  for (let i = 0; i < 20; i++) {
+  const watches = 20
+  const server = await started(t, { limits: { watches } })
+  for (let i = 0; i < watches; i++) {
     const response = await open(server, `${maps}?watch=true`)
+    assert.equal(response.statusCode, 200)
     response.destroy()
     await once(response, 'close')
   }
+  const opened: IncomingMessage[] = []
+  await eventually('room for as many others', async () => {
+    const next = await open(server, `${maps}?watch=true`)
+    if (next.statusCode === 200) opened.push(next)
+    else next.destroy()
+    return opened.length === watches
+  })
+  for (const response of opened) response.destroy()
   const { status } = await send(server, maps, { method: 'POST', headers: json, body: configMap('one') })
   assert.equal(status, 201)
 })
@@ -310,12 +321,28 @@ test('beyond its limit of watches a client gets 429, and one that ends makes roo
   const refused = await send(server, `${maps}?watch=true`)
   assert.deepEqual([refused.status, refused.headers['retry-after']], [429, '1'])
   responses[0]?.destroy()
-  for (;;) {
+  await eventually('room for one', async () => {
     const next = await open(server, `${maps}?watch=true`)
     next.destroy()
-    if (next.statusCode === 200) break
-  }
+    return next.statusCode === 200
+  })
   for (const response of responses) response.destroy()
+})
+
+test('a watch that is refused because there are too many is ended', async (t) => {
+  let ended = 0
+  const watch = {
+    next: () => new Promise<never>(() => {}),
+    return: async () => ({ done: true, value: ++ended }) as const,
+  }
+  const stream = { [Symbol.asyncIterator]: () => watch }
+  const send = async () => ({ status: 200, headers: {}, stream })
+  const options = { host: '127.0.0.1', port: 0, tls: undefined, token: undefined, logger: silentLogger }
+  const serving = await serveApi({ ...options, send, limits: { watches: 0 } })
+  t.after(() => serving.close())
+  const answer = await fetch(`${serving.url}/any?watch=true`, { headers: { connection: 'close' } })
+  assert.deepEqual([answer.status, ended], [429, 1])
+  await answer.text()
 })
 
 test('beyond its limit of requests at once a client gets 429', async (t) => {

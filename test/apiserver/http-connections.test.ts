@@ -4,6 +4,7 @@ import { connect as connectPlain } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { connect, type TLSSocket } from 'node:tls'
 import { type StartApiServerOptions, type StartedApiServer, startApiServer } from '../../src/apiserver/http-start.ts'
+import { withTimeout } from '../support/with-timeout.ts'
 
 async function started(t: TestContext, options: StartApiServerOptions = {}): Promise<StartedApiServer> {
   const server = await startApiServer(options)
@@ -56,14 +57,39 @@ test('requests of one connection are answered one after the other', async (t) =>
 })
 
 test('a client that never begins its TLS handshake does not keep the server from closing', async (t) => {
-  const server = await started(t, { limits: { closeMs: 50 } })
+  // No limit of the handshake ends it first.
+  const server = await started(t, { limits: { closeMs: 50, headersMs: 3_600_000 } })
   const socket = connectPlain(server.port, '127.0.0.1').on('error', () => {})
   t.after(() => socket.destroy())
   const cut = once(socket.resume(), 'close')
   await once(socket, 'connect')
   // It is accepted by now.
   await connected(t, server)
-  await Promise.all([server.close(), cut])
+  await withTimeout(Promise.all([server.close(), cut]), 60_000, 'the end of both')
+})
+
+test('a client that never begins its TLS handshake is cut off, and so is one connection too many', async (t) => {
+  const slow = await started(t, { limits: { headersMs: 50 } })
+  const small = await started(t, { limits: { connections: 1, headersMs: 3_600_000 } })
+  const first = await connected(t, small)
+  for (const { port } of [slow, small]) {
+    const socket = connectPlain(port, '127.0.0.1').on('error', () => {})
+    t.after(() => socket.destroy())
+    await withTimeout(once(socket.resume(), 'close'), 60_000, 'the end of the connection')
+    assert.equal(socket.bytesRead, 0)
+  }
+  first.write(requestOf(small, '/readyz', 'connection: close\r\n'))
+  assert.match(await received(first), /^HTTP\/1.1 200 /)
+})
+
+test('a watch takes none of the room for requests', async (t) => {
+  const server = await started(t, { limits: { requests: 1 } })
+  const watch = await connected(t, server)
+  watch.write(requestOf(server, '/api/v1/namespaces?watch=true'))
+  assert.match(String((await once(watch, 'data'))[0]), /^HTTP\/1.1 200 /)
+  const other = await connected(t, server)
+  other.write(requestOf(server, '/api/v1/namespaces', 'connection: close\r\n'))
+  assert.match(await received(other), /^HTTP\/1.1 200 /)
 })
 
 test('nobody reads the body that a stranger sends to what is public', async (t) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { any } from '../../src/apiserver/kind.ts'
-import { compare } from '../../src/apiserver/typed-fields.ts'
+import { any, object, string } from '../../src/apiserver/kind.ts'
+import { compare, withDeclared } from '../../src/apiserver/typed-fields.ts'
 
 const DEPTH = 400
 
@@ -25,4 +25,16 @@ test('a value that is nested deeply is not compared again at each depth', () => 
     node = node['f:a'] ?? {}
   }
   assert.deepEqual(node, { 'f:last': {} })
+})
+
+test('a field is declared by its own schema only, not by what every object inherits in JavaScript', () => {
+  const schema = object({ known: object({ a: string }) })
+  const below = { 'f:a': {} }
+  for (const [name, node] of [
+    ['known', { '.': {}, ...below }],
+    ['other', below],
+    ['constructor', below],
+  ] as const) {
+    assert.deepEqual(withDeclared({ [`f:${name}`]: below }, schema), { [`f:${name}`]: node }, name)
+  }
 })

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { test } from 'node:test'
+import type { PeerCertificate } from 'node:tls'
 import { isKubeError, type KubeErrorCode } from '../../src/kube/errors.ts'
-import { HttpTransport, type HttpTransportOptions } from '../../src/kube/http-transport.ts'
+import { HttpTransport, type HttpTransportOptions, identityOfAny } from '../../src/kube/http-transport.ts'
 import type { ApiRequest } from '../../src/kube/transport.ts'
 import type { Cleanup } from '../support/cleanup.ts'
 import { eventually } from '../support/with-timeout.ts'
@@ -218,6 +219,12 @@ test('the server certificate is checked against the name that is asked for, any 
   }
   const others = transportTo(t, server.url, { tls: { ca, serverNames: ['127.0.0.1', 'other.test'] } })
   await assert.rejects(others.send(get('/'), never), failsWith('Unreachable', /is for another name$/))
+})
+
+test('an IPv6 address in brackets, as in a URL, is the address in a certificate', () => {
+  const certificate = { subject: { CN: 'x' }, subjectaltname: 'IP Address:2001:DB8:0:0:0:0:0:1' } as PeerCertificate
+  assert.equal(identityOfAny(['192.0.2.1', '[2001:db8::1]'])('', certificate), undefined)
+  assert.match(String(identityOfAny(['[2001:db8::2]'])('', certificate)), /not in the cert/)
 })
 
 test('a client certificate is shown to a server that asks', async (t) => {

@@ -7,6 +7,7 @@ import { KubeConfig } from '@kubernetes/client-node'
 import { connectEtcd } from '../../src/etcd/connect-etcd.ts'
 import { parseEndpoint } from '../../src/etcd/options.ts'
 import { isKubeError } from '../../src/kube/errors.ts'
+import { HttpTransport } from '../../src/kube/http-transport.ts'
 import { fromKubeConfig, loadKubeConfig, readyzAccess } from '../../src/kube/kube-config.ts'
 import { escapeHeaderKey } from '../../src/kube/kube-config-access.ts'
 import { refreshIdToken } from '../../src/kube/kube-config-renewal.ts'
@@ -122,6 +123,10 @@ test('NODE_TLS_REJECT_UNAUTHORIZED=0 has no say in whom the program trusts', asy
   const transport = fromKubeConfig(config, { access })
   t.after(() => transport.close())
   await assert.rejects(ask(transport), (error) => isKubeError(error, 'Unreachable') && /authority/.test(error.message))
+
+  const proxied = new HttpTransport({ server: new URL('https://192.0.2.1:6443'), proxy: server.url })
+  t.after(() => proxied.close())
+  await assert.rejects(ask(proxied), (error) => isKubeError(error, 'Unreachable') && /authority/.test(error.message))
 
   const settings = { 'client-id': 'c', 'refresh-token': 'r', 'idp-issuer-url': server.url.origin }
   const authority = { 'idp-certificate-authority': certificateFile('other-ca.crt') }
@@ -477,6 +482,11 @@ contexts: [{ name: dev, context: { cluster: c, user: u } }]`,
   assert.equal(sends('https://192.0.2.1:6443/readyz'), false)
   assert.equal(sends('http://127.0.0.1:6443/readyz'), false)
   assert.equal(sends('https://127.0.0.1:6443/readyz', { ...access, skipVerify: true }), false)
+  const plain = { ...access, server: new URL('http://cluster.example.test:6443') }
+  assert.equal(sends('https://127.0.0.1:6443/readyz', plain), false)
+  // The name of the cluster proves nothing about another server.
+  const named = { ...access, serverName: 'cluster.example.test' }
+  assert.equal(readyzAccess(named, new URL('https://192.0.2.1/readyz'), {}).serverName, undefined)
   const elsewhere = readyzAccess(access, new URL('https://192.0.2.1/readyz'), { HTTPS_PROXY: 'proxy:1' })
   assert.deepEqual(
     [elsewhere.clientCertificate, elsewhere.proxy?.host, elsewhere.server.pathname],

@@ -88,6 +88,7 @@ test('an answer is an object only if it is of the kind, has metadata, and that i
     [5, 'the answer is a number, not an object'],
     [{ ...body, kind: 'Secret' }, 'the answer is of kind "Secret", not ConfigMap'],
     [{ ...body, kind: 5 }, 'the answer is of kind unknown, not ConfigMap'],
+    [{ ...body, kind: 'x'.repeat(100) }, `the answer is of kind "${'x'.repeat(80)}…", not ConfigMap`],
     [{ metadata: {} }, 'the answer is of kind unknown, not ConfigMap'],
     [{ kind: 'ConfigMap' }, 'the answer has no metadata'],
     [{ ...body, metadata: [] }, 'the answer has no metadata'],

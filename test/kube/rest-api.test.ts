@@ -240,6 +240,7 @@ test('a call that would address another object, or a whole collection, is not se
     api.delete(services, { name: 'kubernetes' }),
     api.get(services, { namespace: '', name: 'kubernetes' }),
     api.get(namespaces, { name: '..' }),
+    api.get(namespaces, { name: '.' }),
     api.get(namespaces, { name: 'a/b' }),
     api.patch(namespaces, { name: 'a%2f' }, { type: 'merge', body: {} }),
     api.create(services, { kind: 'Service', metadata: { name: 'a' } } as Service),
@@ -256,7 +257,7 @@ test('a call that would address another object, or a whole collection, is not se
   assert.deepEqual(reasons, [
     'the object has no name',
     ...['the object has no namespace', 'the object has no namespace'],
-    ...['..', 'a/b', 'a%2f'].map((name) => `the object has an invalid name "${name}"`),
+    ...['..', '.', 'a/b', 'a%2f'].map((name) => `the object has an invalid name "${name}"`),
     ...['the object has no namespace', 'the object has no name'],
   ])
   assert.deepEqual(sent, [])

@@ -41,6 +41,7 @@ for (const [text, clean] of [
   ['{"client_secret":"abcdefgh","n":1}', '{"client_secret":"[redacted]","n":1}'],
   ['password = hunter2; more', 'password = [redacted]; more'],
   ['token:abcdefgh', 'token:[redacted]'],
+  ['GET /?api_key=abcdefgh&n=1', 'GET /?api_key=[redacted]&n=1'],
   ['/secrets/token: permission denied', '/secrets/token: permission denied'],
   ['cannot read token: EACCES', 'cannot read token: EACCES'],
   ['token: no such file; https://10.0.0.1:6443 is away', 'token: no such file; https://10.0.0.1:6443 is away'],

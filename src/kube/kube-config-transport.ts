@@ -46,7 +46,7 @@ const ANONYMOUS_AFTER_MS = 250
  * second for a plugin or issuer, a second for files. Then it is sent without credentials. If a new certificate
  * authority does not verify the server, the probe is sent anonymously, and the previous authority verifies the server.
  *
- * Risky settings of the kubeconfig are logged once as warnings. When certificates change, new requests use new
+ * Risky settings of the kubeconfig are logged once as warnings, also those that it gets later. When certificates change, new requests use new
  * connections, and the old ones close when their requests and watches have ended. Throws a KubeConfigError when the
  * kubeconfig cannot be used.
  */
@@ -59,6 +59,8 @@ class KubeConfigTransport implements Transport {
   readonly #logger: Logger
   readonly #credentials: KubeCredentials
   readonly #retiring = new Set<HttpTransport>()
+  /** The warnings that were logged. */
+  readonly #warnings = new Set<string>()
   #current: { readonly tls: ClientTls; readonly identity: string; readonly transport: HttpTransport } | undefined
   /** The certificate authority in use when the server last answered; undefined for the system's authorities. */
   #verifiedCa: string | undefined
@@ -69,20 +71,25 @@ class KubeConfigTransport implements Transport {
 
   constructor(config: KubeConfig, options: KubeConfigTransportOptions) {
     this.#access = options.access ?? resolveAccess(config, 'given by the program', process.env)
-    const { clock = systemClock, logger = silentLogger, metrics } = options
+    const { clock = systemClock, logger = silentLogger, metrics, reload } = options
     this.#logger = logger
     this.#credentials = new KubeCredentials({
       config,
       access: this.#access,
-      reload: options.reload,
+      reload:
+        reload &&
+        (async () => {
+          const resolved = await reload()
+          this.#warnOf(resolved.access)
+          return resolved
+        }),
       onExpiry: metrics && expiryReporter({ metrics, clock, logger }),
       clock,
       logger,
       outages: options.outages,
       execTimeoutMs: options.execTimeoutMs,
     })
-    const { source, warnings } = this.#access
-    for (const warning of warnings) logger.warn({ source }, warning)
+    this.#warnOf(this.#access)
   }
 
   async send(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
@@ -115,6 +122,15 @@ class KubeConfigTransport implements Transport {
     const open = [this.#current, this.#anonymous].filter((lane) => lane !== undefined)
     const transports = [...this.#retiring, ...open.map(({ transport }) => transport)]
     await Promise.all(transports.map((transport) => transport.close()))
+  }
+
+  /** Logs the warnings of a kubeconfig that were not logged before: it may become risky while the program runs. */
+  #warnOf({ source, warnings }: Access): void {
+    for (const warning of warnings) {
+      if (this.#warnings.has(warning)) continue
+      this.#warnings.add(warning)
+      this.#logger.warn({ source }, warning)
+    }
   }
 
   #sendAs(credentials: Credentials, request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {

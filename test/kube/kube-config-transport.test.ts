@@ -106,6 +106,21 @@ test('that certificates are not checked is said once', async (t) => {
   )
 })
 
+test('that certificates are not checked any more is said when the kubeconfig says so later, once', async (t) => {
+  const { transport, clock, server, kubeconfig, logger } = await setUp(t, echo, () => 'token: one')
+  await ask(transport)
+  assert.equal(logger.lines.length, 0)
+  await writeFile(kubeconfig, kubeconfigOf(server.url.origin, 'token: one', 'insecure-skip-tls-verify: true'))
+  for (let reading = 0; reading < 3; reading++) {
+    await clock.advance(1_000)
+    await ask(transport)
+  }
+  assert.deepEqual(
+    logger.lines.map(({ level, message }) => `${level} ${message.split(':')[0]}`),
+    ['warn insecure-skip-tls-verify of cluster "c"'],
+  )
+})
+
 test('NODE_TLS_REJECT_UNAUTHORIZED=0 has no say in whom the program trusts', async (t) => {
   const server = await startServer(t, echo, { tls: { ...serverTls('loopback'), ALPNProtocols: ['h2', 'http/1.1'] } })
   const before = process.env.NODE_TLS_REJECT_UNAUTHORIZED

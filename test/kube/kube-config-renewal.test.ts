@@ -5,7 +5,6 @@ import { KubeError } from '../../src/kube/errors.ts'
 import { authProvider, type Grant, planRenewal, Renewal, refreshIdToken } from '../../src/kube/kube-config-renewal.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { withoutSecrets } from '../../src/telemetry/secrets.ts'
-import { endlessly } from '../support/endlessly.ts'
 import { startServer } from './loopback-server.ts'
 
 const startMs = 1_000_000_000
@@ -222,7 +221,7 @@ test('a token_endpoint without TLS elsewhere is named by its origin only, and ge
 })
 
 test('an answer of an issuer is read up to a MiB', async (t) => {
-  const issuer = await startServer(t, (_, response) => endlessly(response, Buffer.alloc(64 * 1024, ' ')))
+  const issuer = await startServer(t, (_, response) => void response.end(`${' '.repeat(1024 * 1024)}{}`))
   const settings = { 'client-id': 'c', 'refresh-token': 'r', 'idp-issuer-url': issuer.url.origin }
   await assert.rejects(refreshIdToken(settings, signal), /returned more than 1048576 bytes$/)
 })

@@ -117,8 +117,15 @@ test('a client certificate counts no longer than it is valid, or than its author
   await eventually('the end of its certificate', hasEnded, { intervalMs: 500 })
   assert.equal(connections, 2)
 
-  writeFileSync(clientCaFile, new CertificateAuthority().certificate)
-  while ((await ask(long).catch(() => 0)) !== 401) await sleep(200)
+  const other = new CertificateAuthority()
+  const isRefused = async (agent: Agent): Promise<boolean> => (await ask(agent).catch(() => 0)) === 401
+  writeFileSync(clientCaFile, other.certificate)
+  await eventually('the end of its authority', () => isRefused(long), { intervalMs: 200 })
+  // The first authority is no exception when it comes back.
+  const foreign = agentOf(other.issue({ commonName: 'foreign' }))
+  assert.equal(await ask(foreign), 200)
+  writeFileSync(clientCaFile, authority.certificate)
+  await eventually('the end of the other authority', () => isRefused(foreign), { intervalMs: 200 })
 })
 
 test('who may see it is told why a check fails, and who is asked about is what the connection and the header say', async (t) => {

@@ -83,7 +83,7 @@ function play(collection: Collection, { key, remove }: { key: string; remove: bo
 
 test('the state at any revision is what it was then', () => {
   fc.assert(
-    fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+    fc.property(fc.array(step, { maxLength: 40, size: 'max' }), (steps) => {
       const store = new Store(100)
       const collection = store.collection('a')
       const states = new Map<number, [string, StoredObject | undefined][]>()

@@ -390,7 +390,7 @@ test('whatever happens, shares sum up to all connections and every time is withi
     ),
   )
   const history = fc
-    .array(fc.tuple(fc.nat(59_999), happening), { maxLength: 30 })
+    .array(fc.tuple(fc.nat(59_999), happening), { maxLength: 30, size: 'max' })
     .map((all) => all.toSorted(([a], [b]) => a - b).map(([atMs, make]) => make(atMs)))
   fc.assert(
     fc.property(history, (events) => {

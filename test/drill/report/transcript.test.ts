@@ -122,7 +122,7 @@ const happenings = fc
         (atMs) => step(atMs, 'compact', []),
       ),
     ),
-    { maxLength: 60 },
+    { maxLength: 60, size: 'max' },
   )
   .map((all) => all.toSorted(([a], [b]) => a - b).map(([atMs, make]) => make(atMs)))
 

@@ -40,7 +40,10 @@ const clusters = fc.integer({ min: 2, max: zones.length }).chain((size) =>
   fc.record({
     cpus: fc.array(fc.integer({ min: 1, max: 64 }), { minLength: size, maxLength: size }),
     slices: fc.array(
-      fc.array(fc.record({ zone: fc.integer({ min: 0, max: size - 1 }), ready: fc.boolean() }), { maxLength: 20 }),
+      fc.array(fc.record({ zone: fc.integer({ min: 0, max: size - 1 }), ready: fc.boolean() }), {
+        maxLength: 20,
+        size: 'max',
+      }),
       { maxLength: 6 },
     ),
   }),

@@ -94,7 +94,7 @@ function serviceCidr({ name, ranges, deletedAt, isProtected }: Put): ServiceCidr
 
 test('after any history the index knows what a naive model finds, and reports each change of it', () => {
   fc.assert(
-    fc.property(fc.array(fc.tuple(operation, fc.boolean()), { maxLength: 60 }), (history) => {
+    fc.property(fc.array(fc.tuple(operation, fc.boolean()), { maxLength: 60, size: 'max' }), (history) => {
       const store = new Store<IpAddress>()
       const blocking = new BlockingAddresses(store)
       const puts = new Map<string, Put>()

@@ -46,9 +46,9 @@ const ANONYMOUS_AFTER_MS = 250
  * second for a plugin or issuer, a second for files. Then it is sent without credentials. If a new certificate
  * authority does not verify the server, the probe is sent anonymously, and the previous authority verifies the server.
  *
- * Risky settings of the kubeconfig are logged once as warnings, also those that it gets later. When certificates change, new requests use new
- * connections, and the old ones close when their requests and watches have ended. Throws a KubeConfigError when the
- * kubeconfig cannot be used.
+ * Risky settings of the kubeconfig are logged once as warnings, also those that it gets later. When certificates
+ * change, new requests use new connections, and the old ones close when their requests and watches have ended. Throws a
+ * KubeConfigError when the kubeconfig cannot be used.
  */
 export function fromKubeConfig(config: KubeConfig, options: KubeConfigTransportOptions = {}): Transport {
   return new KubeConfigTransport(config, options)

@@ -60,12 +60,15 @@ test('a client that never begins its TLS handshake does not keep the server from
   // No limit of the handshake ends it first.
   const server = await started(t, { limits: { closeMs: 50, headersMs: 3_600_000 } })
   const socket = connectPlain(server.port, '127.0.0.1').on('error', () => {})
-  t.after(() => socket.destroy())
   const cut = once(socket.resume(), 'close')
   await once(socket, 'connect')
   // It is accepted by now.
   await connected(t, server)
-  await withTimeout(Promise.all([server.close(), cut]), 60_000, 'the end of both')
+  try {
+    await withTimeout(Promise.all([server.close(), cut]), 60_000, 'the end of both')
+  } finally {
+    socket.destroy()
+  }
 })
 
 test('a client that never begins its TLS handshake is cut off, and so is one connection too many', async (t) => {

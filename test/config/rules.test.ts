@@ -91,6 +91,7 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
     { etcdServers: 'http://127.0.0.1:2379', etcdPrefix: '/a/../b' },
     '--etcd-prefix: "/a/../b" must not contain . or ..',
   ],
+  [{ etcdServers: 'http://127.0.0.1:2379', etcdPrefix: '/a/./b' }, '--etcd-prefix: "/a/./b" must not contain . or ..'],
   [{ etcdServers: 'http://127.0.0.1:2379', etcdCafile: 'ca' }, '--etcd-cafile: requires an https endpoint'],
   [{ etcdCafile: 'ca' }, '--etcd-cafile: needs --etcd-servers'],
   [{ etcdServers: 'https://127.0.0.1:2379', etcdCertfile: 'c' }, '--etcd-certfile: needs --etcd-keyfile'],

@@ -6,13 +6,14 @@ import { test } from 'node:test'
 import { EtcdCredentials } from '../../src/etcd/connect-credentials.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger, silentLogger } from '../../src/telemetry/logger.ts'
+import { withoutSecrets } from '../../src/telemetry/secrets.ts'
 import { endReadingsOf, makeHangingFile } from '../support/hanging-file.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { eventually, withTimeout } from '../support/with-timeout.ts'
 
 const data = join(import.meta.dirname, '..', 'kube', 'data')
 
-test('of a chain of client certificates the end of the first is reported, of authorities the ends of all', async (t) => {
+test('of a chain of client certificates the end of the first is reported, of authorities the ends of all; the key becomes a secret', async (t) => {
   const directory = await tempDir(t)
   const [cafile, certfile] = [join(directory, 'ca.crt'), join(directory, 'client.crt')]
   const pem = (name: string): string => readFileSync(join(data, name), 'utf8')
@@ -29,8 +30,11 @@ test('of a chain of client certificates the end of the first is reported, of aut
       },
     },
   )
+  const [, line = ''] = pem('client-1.key').split('\n')
+  assert.equal(withoutSecrets(`read ${line}`), `read ${line}`)
   await credentials.load()
   assert.deepEqual(counts, { 'etcd-certfile': 1, 'etcd-cafile': 2 })
+  assert.equal(withoutSecrets(`read ${line}`), 'read [redacted]')
 })
 
 const damages: readonly (readonly [what: string, file: string, content: string | undefined])[] = [

@@ -11,7 +11,7 @@ import { memoryLogger } from '../../src/telemetry/logger.ts'
 const metrics = { verb: 'get', path: '/metrics' }
 
 /** Access by an API server that knows the tokens in `users` and allows those in `allowed`. */
-function setUp() {
+function setUp({ tokens = true } = {}) {
   const time = new VirtualClock()
   const clock = time.view()
   const state = {
@@ -46,7 +46,7 @@ function setUp() {
   }
   const logger = memoryLogger()
   const api = restKubeApi({ transport, clock, random: seededRandom(1, 'api') })
-  const access = new DelegatedAccess({ api, tokens: true, clock, logger })
+  const access = new DelegatedAccess({ api, tokens, clock, logger })
   const judge = (bearerToken: string | undefined) => access.authorize({ bearerToken, certificate: undefined }, metrics)
   /** Asks `perSecond` times a second for so many seconds; the answers that there were. */
   const scrape = async (token: string, seconds: number, perSecond: number): Promise<readonly number[]> => {
@@ -182,4 +182,11 @@ test('the latest thousand answers are remembered', async () => {
     assert.deepEqual([await ask(1), reviews.length], [200, 1001])
     assert.deepEqual([await ask(0), reviews.length], [200, 1002])
   })
+})
+
+test('where tokens are not accepted nobody is asked about them, and a client certificate counts', async () => {
+  const { access, reviews, judge, run } = setUp({ tokens: false })
+  assert.deepEqual([await run(() => judge('alice')), reviews.length], [401, 0])
+  const certificate = { user: 'alice', groups: [] }
+  assert.equal(await run(() => access.authorize({ bearerToken: 'bob', certificate }, metrics)), 200)
 })

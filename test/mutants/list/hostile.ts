@@ -318,6 +318,27 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '',
     tests: ['apiserver/http-connections.test.ts'],
   },
+  'a-token-where-none-is-accepted': {
+    broken: 'Sends bearer tokens to the API server, though none is accepted.',
+    file: 'kube/delegated-access.ts',
+    text: 'if (token === undefined || !this.#options.tokens) return undefined',
+    instead: 'if (token === undefined) return undefined',
+    tests: ['kube/delegated-access.test.ts'],
+  },
+  'a-key-for-etcd-is-no-secret': {
+    broken: 'The key of the client certificate for etcd is not removed from texts.',
+    file: 'etcd/connect-credentials.ts',
+    text: '    addSecret(key)\n',
+    instead: '',
+    tests: ['etcd/connect-credentials.test.ts'],
+  },
+  'a-prefix-with-a-dot': {
+    broken: 'Accepts a prefix of etcd that has a dot for a part.',
+    file: 'etcd/options.ts',
+    text: "part === '.' || part === '..'",
+    instead: "part === '..'",
+    tests: ['config/rules.test.ts'],
+  },
   'an-authority-that-comes-back': {
     broken: 'An open connection stays authorized by an authority that the first one replaces again.',
     file: 'telemetry/http-bounded-server.ts',

@@ -175,7 +175,7 @@ function ownAddresses(): readonly string[] {
   return [...new Set(all.filter(({ internal }) => !internal).map(({ address }) => address.split('%')[0] ?? ''))]
 }
 
-/** The only object in a server that is started without `objects`. */
+/** The default of `objects`. */
 export const defaultNamespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } }
 
 /** An object that should exist from the start was refused. */

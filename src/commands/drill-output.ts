@@ -27,7 +27,7 @@ export async function prepareReportDirectory(directory: string): Promise<void> {
   }
 }
 
-/** Makes missing parents too. `recursive` of Node never ends below a directory that answers ENOENT, such as /proc. */
+/** Makes missing parents too. Node's `recursive` never returns if an existing parent answers ENOENT, as /proc does. */
 async function makeDirectory(directory: string): Promise<void> {
   try {
     await mkdir(directory)

@@ -17,7 +17,7 @@ const OVER = new Error('over')
 const START_LIMIT_MS = 90_000
 /** How long one master of a rolling restart may take to be listed again, in milliseconds. */
 const LISTED_AGAIN_LIMIT_MS = 30_000
-/** How long steps may go on after the end of the scenario, in milliseconds. A process may never end. */
+/** How long steps may go on after the end of the scenario, in milliseconds: a step may wait for a hung process. */
 const OVERTIME_MS = 600_000
 /** The interval between checks of the fleet, in milliseconds. Most changes of real processes cause no event. */
 const POLL_MS = { sim: 1_000, live: 500 }
@@ -92,7 +92,7 @@ export class Conductor {
     const listed = this.#recorder.sliceNow?.join(', ') ?? 'nobody'
     const faring = unhealthy.length === 0 ? '' : `; not healthy: ${unhealthy.join(', ')}`
     throw new DrillError(
-      `the fleet did not come up: after ${START_LIMIT_MS / 1000} s ${listed} of ${expected.addresses.join(', ')} listed${faring}`,
+      `the fleet did not come up within ${START_LIMIT_MS / 1000} s: masters are at ${expected.addresses.join(', ')}; listed: ${listed}${faring}`,
     )
   }
 

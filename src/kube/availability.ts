@@ -145,16 +145,16 @@ export class Availability {
   }
 
   /**
-   * Reports that a working watch of `source` has broken. That alone is no outage, but an outage that begins now does
-   * not end before the source has succeeded.
+   * Reports that a working watch of `source` has broken. That alone begins no outage. But if another source begins one
+   * before this source has recovered, that outage lasts until this source has succeeded, is refused or is forgotten.
    */
   interrupted(source: string): void {
     if (!this.#failures.has(source)) this.#failures.set(source, { kind: 'lost', refusal: undefined })
   }
 
   /**
-   * Reports that a request of `source` succeeded. Because it may have been sent to another server, it ends an outage of
-   * this server only if the source had failed before.
+   * Reports that a request of `source` succeeded. A report does not say which server answered: the API server, etcd or
+   * the program's own store. So it counts only if this source had failed at this server before.
    */
   succeeded(source: string): void {
     this.#hasAnswered = true

@@ -6,7 +6,10 @@ import type { ObjectAction, ObjectWriter } from './guarded-writes/object-writer.
 import { KUBERNETES_SERVICE } from './identity.ts'
 import { planService, type SecondClusterIp, type ServiceDemand, type ServiceSettings } from './service-plan.ts'
 
-/** After this many refusals in a row less is requested: a server has then released the address of a deleted Service. */
+/**
+ * After this many refusals in a row less is requested. If a deleted Service had the address, the server has released it
+ * by then, so the refusal has another reason.
+ */
 const PATIENCE = 10
 
 export interface ServiceWriterOptions {
@@ -41,8 +44,8 @@ export class ServiceWriter {
   }
 
   /**
-   * Called when the API server was lost, or is back. It may have been restarted with other ranges, and refuses every
-   * address in them until it has read them. So all attempts begin again.
+   * Called when the API server was lost, or is back. The server may have been restarted with other ranges, and refuses
+   * every address until it has read its ranges. So all attempts begin again.
    */
   noticeAvailability(available: boolean): void {
     this.#isAway = !available
@@ -51,10 +54,10 @@ export class ServiceWriter {
 
   /**
    * Reconciles the Service. A cached Service is first read live. A missing one is created without a read, because the
-   * server refuses to create it twice. After a failed creation the Service is also read: a watch may have missed it,
-   * and a server that already has it refuses its address as taken. A second address that was refused `PATIENCE` times
-   * is not requested again until {@link renewDemand}. Rejects after a conflict and other failures, except if another
-   * client has created the Service meanwhile.
+   * server refuses to create it twice. After a failed creation the Service is read too. It may exist although the watch
+   * did not report it: the server then refuses the creation because its ClusterIP is taken. A second address that was
+   * refused `PATIENCE` times is not requested again until {@link renewDemand}. Rejects after a conflict and other
+   * failures, except if another client has created the Service meanwhile.
    */
   async reconcile(cached: Service | undefined, demand: ServiceDemand, signal: AbortSignal): Promise<void> {
     const isRead = cached !== undefined || this.#creationRefused
@@ -131,7 +134,8 @@ class SecondClusterIpDemand {
   }
 
   /**
-   * Requests everything again, with all attempts: the Service has its second address, or the server may be another one.
+   * Requests the configured address again, with all attempts. Called when the Service has its second address, so that
+   * refusals before it no longer matter, and when the server may be another one.
    */
   reset(): void {
     this.#present = 'configured'

@@ -337,7 +337,8 @@ test('a fleet that does not come up is said to in one line', async () => {
     primitive.type === 'start' && primitive.master === 'master-2' ? Promise.resolve() : undefined
   await assert.rejects(drill(fleetPlan(2), [], { perform }), {
     name: 'DrillError',
-    message: 'the fleet did not come up: after 90 s 192.0.2.1 of 192.0.2.1, 192.0.2.2 listed; not healthy: master-2',
+    message:
+      'the fleet did not come up within 90 s: masters are at 192.0.2.1, 192.0.2.2; listed: 192.0.2.1; not healthy: master-2',
   })
 })
 

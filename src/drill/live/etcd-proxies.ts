@@ -27,7 +27,10 @@ export class EtcdProxies {
     this.#proxies = proxies
   }
 
-  /** Creates Unix sockets in `directory`, which only this user may access. See {@link socketFault}. */
+  /**
+   * For endpoints without TLS creates Unix sockets below `directory`, to which only this user must have access; see
+   * {@link socketFault}. For others listens on TCP ports.
+   */
   static async open(paths: readonly EtcdProxyTarget[], directory: string): Promise<EtcdProxies> {
     const sockets = await mkdtemp(join(directory, 's'))
     const urls: string[] = []
@@ -131,7 +134,7 @@ async function certificateOf({ text, host, port }: EtcdEndpoint, files: Credenti
     await once(socket, 'secureConnect', { signal: AbortSignal.timeout(CONNECT_LIMIT_MS) })
     return socket.getPeerCertificate()
   } catch (error) {
-    throw new DrillError(`${text} returned no certificate: ${messageOf(error)}`)
+    throw new DrillError(`cannot get a trusted certificate from ${text}: ${messageOf(error)}`)
   } finally {
     socket.destroy()
   }

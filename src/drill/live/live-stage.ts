@@ -15,7 +15,7 @@ import { etcdPaths, socketFault } from './etcd-proxies.ts'
 import { FoundState, whenUnoccupied, writeRecoveryFile } from './found-state.ts'
 import { type LiveSurroundings, LOG_ENDING } from './live-member.ts'
 
-/** The kube-apiserver that `npm run peers` has built in the clone of `program`; undefined if there is none. */
+/** The kube-apiserver that `npm run peers` has built in the git clone of `program`; undefined if there is none. */
 export function builtKubeApiserver(program: readonly string[]): string | undefined {
   const file = join(dirname(program.at(-1) ?? ''), '..', 'test', 'peers', 'bin', 'kube-apiserver')
   return existsSync(file) ? file : undefined
@@ -116,7 +116,7 @@ export class ClusterStage {
     } catch (error) {
       const file = await writeRecoveryFile(found.list)
       throw new DrillError(
-        `default/kubernetes could not be restored: ${messageOf(error)}; the former objects are in ${file}, for kubectl replace --force -f; Services, Endpoints and EndpointSlices of kubernetes that are not in it are the drill's, for kubectl delete`,
+        `default/kubernetes could not be restored: ${messageOf(error)}; to restore the former objects, run kubectl replace --force -f ${file}, then delete each Service, Endpoints and EndpointSlice of default/kubernetes that is not in this file: the drill created it`,
       )
     }
   }
@@ -130,7 +130,7 @@ export class ClusterStage {
       if (isDrilled) await this.#cluster.leases.evict(lease, signal)
     }
     await found.putBack(this.#cluster.api, signal)
-    // The sidecars have created a missing ServiceCIDR. System namespaces stay, because no API server deletes them.
+    // The sidecars have created a missing ServiceCIDR. System namespaces stay: most cannot be deleted.
     if (this.#hadRange) return
     await ifFound(this.#cluster.api.delete(serviceCidrs, { name: 'kubernetes' }, { signal }))
   }

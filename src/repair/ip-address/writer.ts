@@ -71,10 +71,10 @@ export class IpAddressWriter {
 
   /**
    * Reads the Services of created IPAddresses once more. Deletes an IPAddress whose Service is gone or gave the address
-   * up: the server has already released the address, and will not release it again. Checks the IPAddresses that were
-   * created since the last call, and those of `names` that have had no known Service for {@link MAX_RELEASE_DELAY_MS},
-   * because a server releases the address before it stores the Service. Returns the names to check again after that
-   * time. Rejects with a KubeError.
+   * up. The server released the address before this IPAddress was created, so it will not delete this one. Checks the
+   * IPAddresses that were created since the last call. Also checks those of `names` that have had no known Service for
+   * {@link MAX_RELEASE_DELAY_MS}: until then the server may still delete them itself. Returns the names to check again
+   * after that time. Rejects with a KubeError.
    */
   async verify(names: Iterable<string>, signal: AbortSignal): Promise<ReadonlySet<string>> {
     const due = new Set(this.#unverified)

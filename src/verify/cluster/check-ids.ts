@@ -122,7 +122,8 @@ export const checkTexts = {
     repair: 'delete it',
   },
   'duplicate-slices': {
-    title: 'No endpoint is in two slices of a Service, and default/kubernetes has no further slice.',
+    title:
+      'No slice of a Service only repeats endpoints of its older slices, and default/kubernetes has only its own slices.',
     why: 'Clients that read all slices count an endpoint twice, or follow the older copy.',
     repair: 'delete the copy',
   },

@@ -40,6 +40,6 @@ export function portsText(ports: Parameters<typeof portTexts>[0]): string {
 /** The remedy if only a master of this cluster knows what to write. */
 export function runMaster(): Command {
   return byHand(
-    'start a master, such as a sidecar, beside an API server: only a master has the address, port and range',
+    'run apiserver-bootstrap beside an API server, for example as a sidecar: only there are address, port and range known',
   )
 }

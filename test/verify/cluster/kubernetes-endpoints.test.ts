@@ -115,7 +115,7 @@ test('missing Endpoints are a finding, unless the Service is missing as well', (
     assert.match(remedies(verdict)[0] ?? '', /^printf %s '\{.*"kind":"Endpoints".*"192.0.2.1".*\| kubectl create/)
   }
   assert.equal(byEndpoints({ slices, service: { type: 'read', value: undefined } }).status, 'skipped')
-  assert.match(remedies(byEndpoints({}))[0] ?? '', /^# start a master/)
+  assert.match(remedies(byEndpoints({}))[0] ?? '', /^# run apiserver-bootstrap beside an API server/)
 })
 
 test('each thing by which Endpoints lead clients astray is a finding of its own', () => {
@@ -169,7 +169,7 @@ test('the repair keeps the usable addresses with what is said of them, and takes
   const twice = endpointsWith([{ addresses: [{ ip: B }, node], ports: https() }], '')
   assert.equal(repaired({ endpoints: twice, slices }), patch([{ ip: B }, node]))
   assert.equal(repaired({ endpoints: endpointsWith([{ addresses: ipsOf(['0.0.0.0']) }]), slices }), patch([{ ip: B }]))
-  assert.match(repaired({ endpoints: endpointsWith([]) }) ?? '', /^# start a master/)
+  assert.match(repaired({ endpoints: endpointsWith([]) }) ?? '', /^# run apiserver-bootstrap beside an API server/)
 })
 
 test('wanted Endpoints need an address and a port', () => {

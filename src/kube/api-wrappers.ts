@@ -6,9 +6,9 @@ import type { KubeList, KubeObject, Resource } from './resources.ts'
 import { smallerPage } from './transport.ts'
 
 /**
- * A KubeApi that makes reads, and logs writes instead of making them. A repeated write is logged again only if another
- * body was logged in between for the same verb and object. A create or update resolves with the given object, a patch
- * with an object that has only the name and namespace.
+ * A KubeApi that makes reads, and logs writes instead of making them. A write is not logged again until another body
+ * was logged for the same verb and object. A create or update resolves with the given object, a patch with only its
+ * name and namespace.
  */
 export function dryRunApi(api: KubeApi, logger: Logger): KubeApi {
   const planned = new Map<string, string>()
@@ -61,10 +61,7 @@ const PLANNED: Readonly<Record<string, string>> = {
   wrote: 'write',
 }
 
-/**
- * A logger for a dry run. It rephrases writes as plans, and logs each info line once, because every reconciliation
- * plans the same writes again.
- */
+/** Rephrases writes as plans, and logs each info line once, because every reconciliation plans the same writes. */
 export function dryRunLogger(logger: Logger): Logger {
   const logged = new Set<string>()
   const wrap = (inner: Logger): Logger => ({
@@ -163,9 +160,8 @@ export async function* listPages<T extends KubeObject>(
 const MOST_PAGES = 10_000
 
 /**
- * The token of the page after this one; undefined after the last page. It is added to `seen`, the tokens of this list
- * so far. Throws a KubeError if a page leads back to an earlier one, or if there are too many pages. `source` is the
- * name of the collection in that error.
+ * The token of the page after this one, which is added to `seen`; undefined after the last page. Throws a KubeError
+ * that names `source` if a page leads back to an earlier one, or if there are too many pages.
  */
 export function nextPage(source: string, { metadata }: KubeList<KubeObject>, seen: Set<string>): string | undefined {
   const { continue: next } = metadata

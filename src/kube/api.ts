@@ -10,10 +10,7 @@ export interface ObjectRef {
 export interface CallOptions {
   /** Ends the call: it rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined
-  /**
-   * The call is never repeated, not even after a refusal with a Retry-After header. For callers with a deadline, such
-   * as the end of a lease. @default false
-   */
+  /** Never repeats the call, even after a Retry-After: for callers with a deadline, such as a lease. @default false */
   readonly urgent?: boolean | undefined
 }
 
@@ -47,7 +44,6 @@ export type WatchEvent<T> =
   | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK'; readonly object: T }
   | { readonly type: 'ERROR'; readonly object: Status }
 
-/** The `Status` object with which a server explains a refusal. */
 export interface Status {
   readonly kind?: string | undefined
   readonly code?: number | undefined

@@ -18,7 +18,6 @@ export interface AuditUser {
   readonly sudoUser?: string | undefined
 }
 
-/** Where writes are recorded. */
 export interface AuditTrail {
   readonly logger: Logger
   /** @default no Events */
@@ -48,9 +47,8 @@ export interface AuditEntry {
 const MAX_LISTED = 32
 
 /**
- * Records a write in one line of the log; docs/audit.md has its fields. Call it once for each write that succeeded or
- * whose answer was lost, but not for a refused one. In a dry run the line has no `audit`, `outcome` and `user`, and no
- * Event is recorded.
+ * Records a write in one line of the log (docs/audit.md). Call it once for each write that succeeded or whose answer
+ * was lost. In a dry run the line has no `audit`, `outcome` and `user`, and no Event is recorded.
  */
 export function audit({ logger, events, user }: AuditTrail, entry: AuditEntry): void {
   const { message, error, event, ...fields } = entry
@@ -82,7 +80,6 @@ export async function audited<T>(
   return answer
 }
 
-/** The reference to a written object of the API server. */
 export function objectRefOf(resource: Resource<KubeObject>, object: KubeObject | undefined): AuditEntry['objectRef'] {
   const { namespace, name, uid, resourceVersion } = object?.metadata ?? {}
   const { plural, group, version: apiVersion } = resource
@@ -124,7 +121,6 @@ export async function answered<T>(
   }
 }
 
-/** Whether a write that failed with this error may have happened. */
 function mayHaveHappened(error: unknown): boolean {
   if (!(error instanceof RemoteError) || error.nature !== 'away' || NOT_WRITTEN.has(error.code)) return false
   let cause: unknown = error

@@ -7,21 +7,15 @@ import type { KubeErrorCode } from './errors.ts'
 
 /** After an outage, the refusal of a source counts only when it has lasted this long. */
 const RETURNING_MS = 5_000
-/**
- * A refusal is logged after it has lasted this long, because a server that has just started forbids everything until it
- * has read its RBAC rules.
- */
+/** A refusal is logged after this long. A server that has just started refuses until it has read its RBAC rules. */
 const REPORT_AFTER_MS = 2_000
 /**
- * In an outage of other sources a refusal is logged only after the outage has lasted this long, because a failing
- * server also refuses valid requests. After that it is logged, because an endless outage of some sources must not hide
- * the refusals that other sources get.
+ * In an outage of other sources a refusal is logged only after this long, because a failing server also refuses valid
+ * requests. An endless outage of some sources must not hide such refusals.
  */
 const REPORT_IN_OUTAGE_MS = 300_000
 
-/** Receives reports of failed and successful requests of each source. */
 export type AvailabilityReporter = Pick<Availability, 'failed' | 'interrupted' | 'succeeded' | 'forget'> & {
-  /** For the log lines about consequences of an outage. */
   readonly outages?: Outages | undefined
 }
 
@@ -60,9 +54,8 @@ interface Refusal {
  *
  * All sources that lose the server share one outage. One line is logged when the first source fails, and one when the
  * last source has recovered. A server that repeatedly fails and recovers causes no further lines ({@link FlapDamping}).
- * A refusal is no outage. It is logged once per source until that source succeeds, but not if it is short, and not in
- * the first five minutes of an outage of other sources. {@link KubeCredentials} logs `Unauthorized`, in one line for
- * all sources, because it has one cause.
+ * A refusal is no outage. It is logged once per source until that source succeeds. {@link KubeCredentials} logs
+ * `Unauthorized`, in one line for all sources, because it has one cause.
  */
 export class Availability {
   readonly #server: string
@@ -82,7 +75,7 @@ export class Availability {
   #hasAnswered = false
   #isHinted = false
 
-  /** `server` names it in the log. @default 'the API server' */
+  /** `server`: the name of the server in the log. @default 'the API server' */
   constructor(options: {
     readonly clock: Clock
     readonly logger: Logger
@@ -110,7 +103,7 @@ export class Availability {
     return undefined
   }
 
-  /** Reports that a request of `source`, such as `services`, failed with `error`. */
+  /** Reports that a request of `source`, such as `services`, failed. */
   failed(source: string, error: unknown): void {
     this.#logger.debug({ source, error }, `a request to ${this.#server} failed`)
     const before = this.#failures.get(source)

@@ -22,7 +22,7 @@ interface DelegatedAccessOptions {
 
 /**
  * How long an answer of the API server is cached, in milliseconds, as in a kubelet. With the ten seconds of other
- * components one busy client would cause twelve reviews a minute; with these times it causes seven in ten minutes.
+ * components one busy client would cause twelve reviews a minute instead of seven in ten minutes.
  */
 const reviewTimes = { tokenMs: 120_000, allowedMs: 300_000, deniedMs: 30_000 } as const
 
@@ -40,7 +40,7 @@ interface User {
  * organizations). A SubjectAccessReview authorizes the request. Anonymous callers are refused. While the API server is
  * unavailable, callers without a cached answer are refused: with 401 if authentication failed, with 500 if
  * authorization failed. The beginning and the end of that state are logged. If unknown callers cause too many reviews,
- * further ones are refused with 429.
+ * further unknown callers are refused with 429.
  */
 export class DelegatedAccess implements HealthAccess {
   readonly #options: DelegatedAccessOptions
@@ -52,7 +52,6 @@ export class DelegatedAccess implements HealthAccess {
     this.#options = options
     this.#away = (options.outages ?? noOutages).symptom()
     const { clock } = options
-    // For callers without an earlier good answer: five a second in the long run.
     const limit = new TokenBucket({ clock, qps: 5, burst: 20 })
     this.#users = new ReviewMemory({
       clock,
@@ -141,7 +140,6 @@ interface ReviewMemoryOptions<Answer> {
   readonly clock: Clock
   /** The limit on reviews without an earlier good answer. It limits callers that guess, but not known callers. */
   readonly limit: TokenBucket
-  /** How long an answer is valid, in milliseconds. */
   readonly lifeMs: (answer: Answer) => number
   readonly isGood: (answer: Answer) => boolean
 }

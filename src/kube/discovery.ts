@@ -3,7 +3,6 @@ import { apiVersionOf, groupVersionPath, isRecord, type KubeObject, type Resourc
 import { failure, refusal } from './rest-answer.ts'
 import { answerLimits, type Transport } from './transport.ts'
 
-/** Asks a server which resources it serves. */
 export interface Discovery {
   /** Whether the server serves a resource. Rejects with a KubeError if the server gives no clear answer. */
   serves(resource: Resource<KubeObject>, signal: AbortSignal): Promise<boolean>

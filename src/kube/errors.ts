@@ -71,7 +71,7 @@ export class KubeError extends RemoteError {
   }
 }
 
-/** Whether `error` is a KubeError with one of these codes. */
+/** Whether `error` is a KubeError with one of these codes, or with any code if none is given. */
 export function isKubeError(error: unknown, ...codes: readonly KubeErrorCode[]): error is KubeError {
   return error instanceof KubeError && (codes.length === 0 || codes.includes(error.code))
 }

@@ -7,7 +7,6 @@ import { apiVersionOf, events, type Json, type KubeEvent, type KubeObject, type 
 
 export type ObjectReference = Json<V1ObjectReference>
 
-/** One occurrence to record as an Event in the cluster. */
 export interface EventToRecord {
   readonly regarding: ObjectReference
   readonly type: 'Normal' | 'Warning'
@@ -26,7 +25,6 @@ export interface EventSink {
   record(event: EventToRecord): void
 }
 
-/** A sink that drops every Event, such as in a dry run. */
 export const noEvents: EventSink = { record() {} }
 
 /** Records under another controller's name, for controllers that users know by an established name. */
@@ -34,7 +32,6 @@ export function recordingAs(reportingController: string, events: EventSink): Eve
   return { record: (event) => events.record({ ...event, reportingController }) }
 }
 
-/** The source of the Events. */
 export interface Reporter {
   /** Such as `apiserver-bootstrap.example.com/endpoints`. */
   readonly reportingController: string
@@ -75,14 +72,13 @@ export function newEvent(event: EventToRecord, reporter: Reporter, clock: Clock,
   }
 }
 
-/** A reference to the object that an Event regards. */
 export function referenceTo(object: KubeObject): ObjectReference {
   const { name, namespace, uid, resourceVersion } = object.metadata ?? {}
   const fields = { apiVersion: object.apiVersion, kind: object.kind, namespace, name, uid, resourceVersion }
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
-/** A reference to an object, with the kind of `resource`, because objects from a list have no kind of their own. */
+/** A reference to an object of `resource`. Objects from a list have no kind of their own. */
 export function referenceIn(resource: Resource<KubeObject>, object: KubeObject | undefined): ObjectReference {
   return referenceTo({ ...object, apiVersion: apiVersionOf(resource), kind: resource.kind })
 }
@@ -98,10 +94,7 @@ export function spamKey(event: EventToRecord): string {
   return JSON.stringify([identity(event.regarding), event.type])
 }
 
-/**
- * The fields that identify the object of a reference. The resourceVersion is not among them, because it changes during
- * a series.
- */
+/** The fields that identify an object, without the resourceVersion, which changes during a series. */
 function identity(reference: ObjectReference): readonly unknown[] {
   const { apiVersion, kind, namespace, name, uid, fieldPath } = reference
   return [apiVersion, kind, namespace, name, uid, fieldPath]
@@ -120,10 +113,7 @@ interface EventKind {
   readonly action: string
 }
 
-/**
- * Every reason that this program uses in Events, with one exception: the Event about a ServiceCIDR that is not ready
- * repeats the reason of its condition.
- */
+/** The reasons of all Events, except the Event of an unready ServiceCIDR, which repeats the reason of a condition. */
 export const eventReasons = {
   MasterListed: { type: 'Normal', action: 'Reconcile' },
   MasterRemoved: { type: 'Normal', action: 'Reconcile' },
@@ -152,7 +142,6 @@ export const eventReasons = {
 
 export type EventReason = keyof typeof eventReasons
 
-/** An Event with one of the reasons of this program. */
 export function eventOf(reason: EventReason, event: Pick<EventToRecord, 'regarding' | 'note'>): EventToRecord {
   return { ...event, ...eventReasons[reason], reason }
 }

@@ -26,7 +26,6 @@ const SPAM_LIMIT = { burst: 25, qps: 1 / 300 }
 const MAX_QUEUED = 1_000
 const MAX_REMEMBERED = 4_096
 const MAX_TRIES = 12
-/** How long queued Events are still written at shutdown, in milliseconds. */
 const DRAIN_MS = 1_000
 
 /** One Event object in the cluster: the first occurrence, and the number of all occurrences. */
@@ -43,12 +42,8 @@ interface Series {
 
 /**
  * Writes Events (events.k8s.io/v1) in the background. Recording never waits and never fails; an Event that cannot be
- * written is dropped.
- *
- * If the same Event occurs again within six minutes, it becomes a series. The count is written at the second
- * occurrence, then every half hour, and at the end. One object causes at most 25 new Events of a type at once, and one
- * every five minutes after that. While the server is away, up to 1,000 Events wait. This is the behaviour of
- * client-go's `tools/events`, with the spam filter of `tools/record`.
+ * written is dropped. Repetitions become a series. This is the behaviour of client-go's `tools/events`, with the spam
+ * filter of `tools/record`.
  */
 export class EventRecorder {
   readonly #options: EventRecorderOptions
@@ -62,7 +57,6 @@ export class EventRecorder {
     this.#options = options
   }
 
-  /** How many Events wait to be written. */
   get queued(): number {
     return this.#queue.size
   }
@@ -234,8 +228,8 @@ function isWorthAnotherTry(error: KubeError): boolean {
 
 /**
  * Whether the Event itself may be the cause of the error, so that it must not delay other Events for ever: the server
- * received the request and failed, or the namespace does not exist. Retrying may help, because this program may be
- * about to create the namespace.
+ * received the request and failed, or the namespace does not exist. A retry may help, because this program may create
+ * it.
  */
 function mayBeTheEvent(error: KubeError): boolean {
   const lacksNamespace = error.code === 'NotFound' && error.status?.details?.kind === 'namespaces'

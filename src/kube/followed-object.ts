@@ -34,7 +34,6 @@ export class FollowedObject<T extends KubeObject> {
   readonly #missed: Counter<'resource'>
   /** The result of a live read that the watch has not delivered. The next watch event clears this. */
   #read: { readonly live: T | undefined } | undefined
-  /** How many events the watch has delivered. */
   #events = 0
   /** Cancels the restart of the watch; undefined while none is due. */
   #late: Cancel | undefined
@@ -63,12 +62,10 @@ export class FollowedObject<T extends KubeObject> {
     return this.#read === undefined ? this.#cached : this.#read.live
   }
 
-  /** Whether {@link current} is known. */
   get hasSynced(): boolean {
     return this.#informer.hasSynced
   }
 
-  /** Follows the object until the signal is aborted. */
   run(signal: AbortSignal): Promise<void> {
     return this.#informer.run(signal)
   }
@@ -102,7 +99,7 @@ export class FollowedObject<T extends KubeObject> {
     if (this.#read !== undefined) this.#late ??= this.#restartIfLate(signal)
   }
 
-  /** Restarts the watch in {@link LATE_MS}, unless it has delivered something by then, or the signal is aborted. */
+  /** Restarts the watch in {@link LATE_MS}, unless it delivers something before, or the signal is aborted. */
   #restartIfLate(signal: AbortSignal): Cancel {
     const events = this.#events
     const end = (): void => {

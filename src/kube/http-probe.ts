@@ -24,9 +24,7 @@ export type ServerAnswer =
       /** The checks of /readyz that failed, if it lists them. */
       readonly failing: readonly string[]
       readonly certificate: {
-        /**
-         * The end of a sentence that begins with the certificate, such as `has expired`. Undefined if it has no fault.
-         */
+        /** The rest of a sentence about the certificate, such as `has expired`. Undefined if there is no fault. */
         readonly fault: string | undefined
         /** The names and addresses for which it is valid. */
         readonly names: readonly string[]
@@ -46,21 +44,17 @@ export interface ServerProbeOptions {
   /** The authorities that must have signed the certificates, as PEM. @default any authority */
   readonly ca?: string | undefined
   readonly clock: Clock
-  /**
-   * How long one server may take, in milliseconds: longer than kube-apiserver's own checks of a hung etcd.
-   * @default 5000
-   */
+  /** How long one server may take, in ms: longer than kube-apiserver's own checks of a hung etcd. @default 5000 */
   readonly timeoutMs?: number | undefined
 }
 
 /** A Date header has whole seconds. */
 const DATE_STEP_MS = 1_000
-/** At most this many names of a certificate are shown. */
 const MAX_NAMES = 20
 
 /**
- * A probe over TLS. It sends no credentials, because it is unknown which server has a listed address. It sends no
- * server name, like Pods that use the ClusterIP. It reads only the beginning of a long answer.
+ * A probe over TLS. It sends no credentials, because a listed address may belong to any server. It sends no server
+ * name, like Pods that use the ClusterIP. It reads only the beginning of a long answer.
  */
 export function serverProbe({ ca, clock, timeoutMs = 5_000 }: ServerProbeOptions): ServerProbe {
   return async ({ host, port, names }, signal) => {
@@ -77,7 +71,7 @@ export function serverProbe({ ca, clock, timeoutMs = 5_000 }: ServerProbeOptions
       headers: { accept: '*/*', 'user-agent': 'apiserver-bootstrap', connection: 'close' },
       ...(ca === undefined ? {} : { ca }),
       servername: '',
-      // The answer is read even if the certificate has a fault. Both are reported.
+      // The answer is read even if the certificate has a fault.
       rejectUnauthorized: false,
       checkServerIdentity: identityOfAny(names),
     })

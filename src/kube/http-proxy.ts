@@ -57,7 +57,6 @@ function goesDirect(server: URL, noProxy: string): boolean {
   return noProxy.split(',').some((entry) => matches(entry.trim().toLowerCase(), host, port))
 }
 
-/** Whether one entry of NO_PROXY covers this host and port. */
 function matches(entry: string, host: string, port: string): boolean {
   if (entry === '') return false
   if (entry === '*') return true

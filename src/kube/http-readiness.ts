@@ -6,7 +6,6 @@ import type { Readiness, ReadinessAnswer, ReadinessCheck } from './readiness.ts'
 import { type ApiRequest, type ApiResponse, answerLimits, type Transport } from './transport.ts'
 
 export interface HttpReadinessOptions {
-  /** The transport to the API server whose readiness is probed. */
   readonly transport: Transport
   /** @default '/readyz' */
   readonly path?: string | undefined
@@ -23,11 +22,9 @@ export interface HttpReadinessOptions {
   readonly outages?: Outages | undefined
 }
 
-/** This many answers in a row that are not refusals end a series of refusals. */
+/** This many answers in a row without a refusal end a series of refusals, so that occasional ones cause one line. */
 const ANSWERS_TO_RECOVER = 3
-/**
- * The second refusal is logged, not the first, because a server refuses until it has read its RBAC rules at its start.
- */
+/** The first refusal is not logged, because a starting server refuses until it has read its RBAC rules. */
 const REFUSALS_TO_REPORT = 2
 
 /**
@@ -36,8 +33,7 @@ const REFUSALS_TO_REPORT = 2
  * HTTP 200 is ready, 5xx is not. If the path ends in /readyz, GET /livez?exclude=etcd beside it checks whether the
  * server answers at all. While there are no credentials, both requests are anonymous, because a server can be alive
  * although we have no token. An answer of 3xx or 4xx does not show whether the server is ready, and is `refused`: the
- * configuration causes 401, 403, 404 and redirects, and the server sends 429 before it handles the request. The second
- * refusal is logged, and then the third answer in a row that is no refusal, so that occasional refusals cause one line.
+ * configuration causes 401, 403, 404 and redirects, and the server sends 429 before it handles the request.
  */
 export function httpReadiness(options: HttpReadinessOptions): Readiness {
   const {

@@ -5,8 +5,7 @@ import { DEEPEST_NESTING } from './transport.ts'
 
 /**
  * The events of one watch, read from the body of its answer. `finish` is called exactly once: when the stream ends or
- * breaks, or when the consumer stops reading. If the consumer stops early, even before the first event, the connection
- * is closed.
+ * breaks, or when the consumer stops reading. Stopping, even before the first event, closes the connection.
  */
 export class EventStream implements AsyncIterableIterator<unknown, undefined> {
   readonly #body: Readable
@@ -72,10 +71,7 @@ export class EventStream implements AsyncIterableIterator<unknown, undefined> {
   }
 }
 
-/**
- * Cuts a stream of bytes into values, one for each event. Each byte is read once, however the stream is divided into
- * chunks.
- */
+/** Cuts a stream of bytes into events. Each byte is read once, however the stream is divided into chunks. */
 export interface Frames {
   /**
    * The values that `chunk` completes. Use up the iterator before the next call. Its `next` throws a BadResponse for an
@@ -84,7 +80,7 @@ export interface Frames {
   push(chunk: Uint8Array): Iterator<unknown, void, undefined>
   /** Throws a BadResponse if the stream ended inside an event. */
   end(): void
-  /** Frees the memory of an incomplete event. Nothing can be pushed after that. */
+  /** Frees the memory of an incomplete event. Nothing may be pushed after that. */
   clear(): void
 }
 
@@ -180,7 +176,6 @@ export class LengthDelimitedFrames implements Frames {
     this.#begun.clear()
   }
 
-  /** The value of the event that ends with `last`. */
   #valueOf(last: Uint8Array): unknown {
     if (this.#begun.length === 0) return this.#read(last)
     this.#begun.add(last)
@@ -190,8 +185,7 @@ export class LengthDelimitedFrames implements Frames {
 
 /**
  * Parses a JSON value from UTF-8 bytes. `dropsManagedFields` makes each list of managedFields empty. Throws a
- * BadResponse, which does not quote the text, if the bytes are not JSON in UTF-8, or if brackets are too many or nested
- * too deep.
+ * BadResponse, which quotes nothing, if the bytes are not JSON in UTF-8, or have too many or too deep brackets.
  */
 export function parseJson(bytes: Uint8Array, dropsManagedFields = false): unknown {
   if (!isUtf8(bytes)) throw new KubeError('BadResponse', 'the answer is not UTF-8')
@@ -233,10 +227,7 @@ function structureFault(text: string, most: number): string | undefined {
   return undefined
 }
 
-/**
- * The key as Go writes it, without a space. Inside a string this text cannot occur, because quotes are escaped there.
- * So it is a key, or the end of one such as `"x\"managedFields"`.
- */
+/** The key as Go writes it, without a space. This text cannot occur inside a string, where quotes are escaped. */
 const MANAGED_FIELDS = '"managedFields":['
 
 /** JSON text with `[]` in place of each list of managedFields, which saves the time and memory to parse them. */
@@ -245,7 +236,7 @@ function withoutManagedFields(text: string): string {
   let from = 0
   for (let at = text.indexOf(MANAGED_FIELDS); at !== -1; at = text.indexOf(MANAGED_FIELDS, from)) {
     const start = at + MANAGED_FIELDS.length
-    // If the first quote is escaped, this is the end of a longer key.
+    // If the first quote is escaped, this is the end of a longer key such as `"x\"managedFields"`.
     const end = text.charCodeAt(at - 1) === 0x5c ? start : endOfList(text, start)
     if (end === -1) break
     pieces.push(text.slice(from, start))
@@ -311,7 +302,6 @@ export class ByteBuffer {
     this.#tooLong = tooLong
   }
 
-  /** The number of bytes. */
   get length(): number {
     return this.#length
   }
@@ -324,7 +314,7 @@ export class ByteBuffer {
     this.#length = length
   }
 
-  /** Passes all bytes to `use`, and starts again empty. `use` must not keep them. */
+  /** Passes all bytes to `use`, and starts again empty. `use` must not retain them. */
   take<T>(use: (bytes: Uint8Array) => T): T {
     try {
       return use(
@@ -337,7 +327,6 @@ export class ByteBuffer {
     }
   }
 
-  /** Forgets all bytes, and returns their memory. */
   clear(): void {
     this.#large?.resize(0)
     this.#large = undefined

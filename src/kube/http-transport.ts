@@ -41,10 +41,7 @@ export interface HttpTransportOptions {
   readonly connectTimeoutMs?: number | undefined
 }
 
-/**
- * At most two answers longer than this many bytes are read at a time. The others wait in their connections, not in
- * memory.
- */
+/** At most two answers longer than this many bytes are read at a time. Others wait in their connections. */
 const LARGE_BYTES = 1024 * 1024
 const LARGE_AT_ONCE = 2
 
@@ -54,11 +51,11 @@ const LARGE_AT_ONCE = 2
  * A request that timed out or was aborted may have used a dead connection, and the idle connections may be dead too. So
  * the next requests use new connections; requests and watches on the old ones continue.
  *
- * It uses HTTP/1.1 and not 2, because then each watch has its own connection. A lost connection ends one watch and not
- * all, TCP keep-alive finds a dead peer for each, and no limit on concurrent streams delays the other requests. The
- * client does not ask for compression, because on a short path CPU costs more than bytes. A compressed response is
- * refused, and so is a response that is longer than the request allows. Redirects are not followed, so that no request
- * and no credentials go to another server.
+ * The transport uses HTTP/1.1 and not 2, because then each watch has its own connection. A lost connection ends one
+ * watch and not all, TCP keep-alive finds a dead peer for each, and no limit on concurrent streams delays the other
+ * requests. The transport requests no compression, because on a short path CPU costs more than bytes. A compressed
+ * response is refused, and so is a response that is longer than the request allows. Redirects are not followed, so that
+ * no request and no credentials go to another server.
  */
 export class HttpTransport implements Transport {
   readonly #origin: string
@@ -146,8 +143,7 @@ export class HttpTransport implements Transport {
   /** Closes all connections; running requests and watches fail as Unreachable. */
   async close(): Promise<void> {
     this.#closed = true
-    // undici's own destroy does not reach the requests of a retiring agent, nor those whose connection is being
-    // opened.
+    // undici's own destroy reaches neither requests of a retiring agent nor requests whose connection is being opened.
     for (const controller of this.#underWay) {
       controller.abort(new KubeError('Unreachable', `${this.#target}: the transport is closed`))
     }
@@ -163,7 +159,6 @@ export class HttpTransport implements Transport {
     await Promise.all([this.#dispatcher, ...this.#retired].map((dispatcher) => dispatcher.close()))
   }
 
-  /** Makes the next requests use new connections. */
   #reconnect(): void {
     if (this.#closed) return
     const dispatcher = this.#dispatcher
@@ -187,8 +182,7 @@ export class HttpTransport implements Transport {
       },
       body: request.body === undefined ? null : JSON.stringify(request.body),
       signal,
-      // Only the signal limits the time, because a watch may be silent for long, and undici's timers tick in half
-      // seconds.
+      // Only the signal limits the time: a watch may be silent for long, and undici's timers tick in half seconds.
       headersTimeout: 0,
       bodyTimeout: 0,
     })
@@ -199,7 +193,7 @@ export class HttpTransport implements Transport {
 
 function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dispatcher {
   const { tls = {}, proxy } = options
-  // Half of the 60 s after which common balancers forget an idle connection; a server that is gone is noticed in 40 s.
+  // Common balancers forget an idle connection after 60 s. A server that is gone is noticed in 40 s.
   const socket = { keepAlive: true, keepAliveInitialDelay: 30_000 }
   const timeout = options.connectTimeoutMs ?? 5_000
   const requestTls = {
@@ -219,7 +213,7 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
     pipelining: 1,
     // Each watch holds one connection. The limit is only for runaway concurrency.
     connections: 128,
-    // Go's servers drop idle connections after 90 s and do not announce it; a longer life here would race with that.
+    // Go's servers close idle connections after 90 s. A request must not use one that is closing.
     keepAliveTimeout: 55_000,
     headersTimeout: 0,
     bodyTimeout: 0,
@@ -233,15 +227,15 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
     requestTls,
     proxyTls: { ...socket, timeout, allowH2: false, rejectUnauthorized: true },
     connectTimeout: timeout,
-    // The connections of requests to a server without TLS, and the tunnels.
+    // For the connections to a server without TLS, and for the tunnels.
     factory: open,
-    // The connections over which tunnels are opened. A tunnel belongs to no particular request, so no request's timeout
-    // limits its opening.
+    // For the connections over which tunnels are opened. A tunnel belongs to no particular request, so no request's
+    // timeout limits its opening.
     clientFactory: (origin, given) => open(origin, { ...given, allowH2: false, headersTimeout: timeout }),
   })
 }
 
-/** The same as `connector`, except that `sockets` contains its open sockets. */
+/** `connector`, except that `sockets` contains its open sockets. */
 function tracked(connector: buildConnector.connector, sockets: Set<Socket>): buildConnector.connector {
   return (options, callback) => {
     const socket: unknown = connector(options, callback)
@@ -251,10 +245,7 @@ function tracked(connector: buildConnector.connector, sockets: Set<Socket>): bui
   }
 }
 
-/**
- * Checks whether a server certificate is valid for one of several names. IP addresses may have brackets. Returns the
- * failure of the last name if none matches.
- */
+/** Checks a server certificate against several names, one of which must match. IP addresses may have brackets. */
 export function identityOfAny(names: readonly string[]): typeof checkServerIdentity {
   return (_host, certificate) => {
     let failure: Error | undefined
@@ -297,14 +288,13 @@ function readProtobuf(read: () => unknown): unknown {
   }
 }
 
-/** Throws for the answer of Go's TLS servers to a client without TLS, because then no API server has answered. */
+/** Throws for the answer of Go's TLS servers to a client without TLS. No API server has given that answer. */
 function refuseClearText(target: string, body: unknown): void {
   const sentence = 'Client sent an HTTP request to an HTTPS server.'
   if (typeof body !== 'string' || body.trim() !== sentence) return
   throw new KubeError('Unreachable', `${target} accepts only https ("${sentence}"): use https:// in the kubeconfig`)
 }
 
-/** Messages for errors of undici and of TLS. */
 const reasons: Readonly<Record<string, string>> = {
   UND_ERR_CONNECT_TIMEOUT: 'connecting took too long',
   UND_ERR_SOCKET: 'connection closed by the server',
@@ -317,10 +307,7 @@ const reasons: Readonly<Record<string, string>> = {
   EPROTO: 'the TLS handshake failed',
 }
 
-/**
- * The KubeError for an error of undici, TLS or the network: Unreachable with a short reason, BadResponse if the answer
- * is not HTTP. A KubeError is returned unchanged.
- */
+/** The KubeError for an error of undici, TLS or the network. A KubeError is returned unchanged. */
 function transportError(target: string, error: unknown): KubeError {
   if (error instanceof KubeError) return error
   const code = failureCode(error)

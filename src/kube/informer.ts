@@ -14,7 +14,6 @@ import { type Change, Store } from './store.ts'
 
 export type { Change } from './store.ts'
 
-/** What each part needs to follow objects of an API server. */
 export interface InformerContext {
   readonly api: KubeApi
   readonly clock: Clock
@@ -31,18 +30,14 @@ interface InformerOptions<T extends KubeObject> extends InformerContext {
   readonly resource: Resource<T>
   /** @default all objects of all namespaces */
   readonly query?: Selection | undefined
-  /** Reduces an object to the needed fields when it arrives; name, namespace, uid and resourceVersion must stay. */
   readonly transform?: Transform<T> | undefined
   /**
-   * Whether handlers receive the first list with pauses, for collections of a million objects. In a pause the store has
-   * all objects, but a handler has received only some of them. So a caller that sets this must await `whenSynced`.
-   *
-   * @default false
+   * Whether handlers receive the first list with pauses, for collections of a million objects. A handler then lags
+   * behind the store, so a caller that sets this must await `whenSynced`. @default false
    */
   readonly pauses?: boolean | undefined
 }
 
-/** The options that all users of one shared copy must agree on. */
 type CopyOptions<T extends KubeObject> = Pick<InformerOptions<T>, 'transform' | 'pauses'>
 
 /** `absent`: the server answered that it does not serve the resource; the informer keeps requesting it. */
@@ -53,8 +48,8 @@ type InformerState = 'starting' | 'synced' | 'absent'
  * does ends the run.
  *
  * Handlers are called synchronously, in the order of their subscription, one change after the other. The store is
- * updated first. So after a list a handler may find a later state in the store than in the change that it receives.
- * An error of a handler ends the informer: `run` rejects with it.
+ * updated first, so after a list it may be ahead of the change that a handler receives. An error of a handler ends the
+ * informer: `run` rejects with it.
  */
 export class Informer<T extends KubeObject> {
   readonly store = new Store<T>()
@@ -99,7 +94,7 @@ export class Informer<T extends KubeObject> {
     return this.#state
   }
 
-  /** Whether the store has held the complete state at least once. It stays true through outages. */
+  /** Whether the store has held the complete state at least once, even if there was an outage since. */
   get hasSynced(): boolean {
     return this.#state === 'synced'
   }
@@ -112,10 +107,7 @@ export class Informer<T extends KubeObject> {
     return abortable(this.#synced.promise, signal)
   }
 
-  /**
-   * Resolves as soon as it is known whether the server serves the resource: synced, or absent for now. Rejects with the
-   * signal's reason.
-   */
+  /** Resolves when synced, or when the server does not serve the resource for now. Rejects with the signal's reason. */
   async whenSettled(signal?: AbortSignal): Promise<'synced' | 'absent'> {
     await abortable(this.#settled.promise, signal)
     if (this.#state !== 'synced') return 'absent'
@@ -137,9 +129,8 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * Calls `handler` after every complete list from now on, until the returned function is called. The handlers of
-   * changes have received the list by then. `beganMs` is when the list was requested, in monotonic time: the store
-   * shows the outcome of every write that the server had answered before that.
+   * Calls `handler` after every complete list and its changes, until the returned function is called. `beganMs`: when
+   * the list was requested, in monotonic time. The store shows every write that was answered before that.
    */
   subscribeToLists(handler: (beganMs: number) => void): () => void {
     const own = (beganMs: number): void => handler(beganMs)
@@ -163,18 +154,14 @@ export class Informer<T extends KubeObject> {
     }
   }
 
-  /**
-   * Starts again with a list, for a caller that has found that the watch missed a change. Does nothing while the
-   * informer does not run.
-   */
+  /** Starts again with a list, for a caller that found a missed change. No effect while the informer does not run. */
   restart(): void {
     this.#round?.abort(new Error(`the informer of ${this.#name} is restarting`))
   }
 
   /**
-   * {@link restart}s if the watch is dead: it has received nothing for five seconds after the server answered a write,
-   * at `answeredMs` in monotonic time. Call it repeatedly while the store does not show that write. Does nothing during
-   * the pause that follows a long list.
+   * Starts again with a list if the watch is dead: it has received nothing for five seconds after the server answered a
+   * write, at `answeredMs` in monotonic time. Call it repeatedly while the store does not show that write.
    */
   restartIfDead(answeredMs: number): void {
     if (!this.#reflector.isDead(answeredMs)) return
@@ -206,13 +193,11 @@ export class Informer<T extends KubeObject> {
   }
 }
 
-/** A copy of a collection that an informer maintains. */
 export type Followed<T extends KubeObject> = Pick<
   Informer<T>,
   'store' | 'state' | 'whenSynced' | 'whenSettled' | 'subscribe' | 'subscribeToLists' | 'restartIfDead'
 >
 
-/** Provides copies of collections. */
 export interface Informers {
   get<T extends KubeObject>(resource: Resource<T>, options?: CopyOptions<T>): Followed<T>
   /** Resolves when all informers requested so far have synced. Rejects with the signal's reason. */
@@ -231,9 +216,7 @@ export class SharedInformers implements Informers {
 
   /**
    * The informer of a resource and selection, created at the first request and started if the others run. `pauses`
-   * counts only at the first request.
-   * @throws Error when it was requested with another transform before, because one copy cannot be reduced differently
-   * for two callers.
+   * counts only at the first request. @throws Error for another transform than in the first request.
    */
   get<T extends KubeObject>(
     resource: Resource<T>,
@@ -253,15 +236,11 @@ export class SharedInformers implements Informers {
     return informer
   }
 
-  /** Resolves when all informers requested so far have synced. Rejects with the signal's reason. */
   async whenSynced(signal?: AbortSignal): Promise<void> {
     await Promise.all([...this.#informers.values()].map(({ informer }) => informer.whenSynced(signal)))
   }
 
-  /**
-   * Runs all informers, and those requested later, until `signal` is aborted. If one fails, ends all and rejects with
-   * its error.
-   */
+  /** Runs all informers, also later ones, until an abort. If one fails, ends all and rejects with its error. */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#start !== undefined) throw new Error('the shared informers are already running')
     const { controller, unlink } = linkedController(signal)

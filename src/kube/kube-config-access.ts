@@ -42,8 +42,8 @@ export interface ResolvedKubeConfig {
 /**
  * Resolves the current context of `config` and checks everything that can be checked offline: the rules of client-go's
  * `clientcmd/validation.go`, and that certificates and keys can be read. `checkedFiles` limits the checks of files,
- * which block the whole program while a file hangs. A program that keeps running reads its files again, so it need not
- * check the user's files at the start (`authority`), and no files at a reload (`none`). Throws a KubeConfigError.
+ * which block the whole program while a file hangs. A program that keeps running reads its files again, so it can skip
+ * the user's files at the start (`authority`), and all files at a reload (`none`). Throws a KubeConfigError.
  */
 export function resolveAccess(
   config: KubeConfig,
@@ -96,9 +96,7 @@ export function resolveAccess(
   return { ...access, warnings: [warning] }
 }
 
-/**
- * The access to a server without TLS: like client-go's `clientcmd`, it has the user to impersonate, but no credentials.
- */
+/** The access to a server without TLS: the user to impersonate, but no credentials, as in client-go's `clientcmd`. */
 function withoutCredentials(access: Access): Access {
   const { user, server, cluster } = access
   if (user === undefined) return access
@@ -129,7 +127,6 @@ export function remedyOf({ user, clientCertificate }: Access): string {
   return `write a newer client certificate ${'file' in cert ? `to ${cert.file}` : 'into the kubeconfig'}`
 }
 
-/** The headers that ask the server to impersonate another user. */
 export function impersonationHeaders(user: UserEntry | undefined): ExtraHeaders {
   const { impersonateUser, impersonateUid, impersonateGroups, impersonateExtra } = user ?? {}
   const headers: Record<string, string | readonly string[]> = {}
@@ -142,10 +139,7 @@ export function impersonationHeaders(user: UserEntry | undefined): ExtraHeaders 
   return headers
 }
 
-/**
- * Percent-encodes the bytes that a header name cannot contain, and the percent sign, like client-go's
- * `transport.headerKeyEscape`.
- */
+/** Percent-encodes `%`, and bytes that a header name cannot contain, like client-go's `transport.headerKeyEscape`. */
 export function escapeHeaderKey(key: string): string {
   let escaped = ''
   for (const byte of Buffer.from(key)) {
@@ -157,7 +151,6 @@ export function escapeHeaderKey(key: string): string {
   return escaped
 }
 
-/** The text of a PEM. Throws what `readFileSync` throws. */
 export function readPem(pem: Pem): string {
   return 'text' in pem ? pem.text : readFileSync(pem.file, 'utf8')
 }
@@ -198,8 +191,8 @@ function proxyOf(cluster: ClusterEntry, server: URL, environment: ProxyEnvironme
 }
 
 /**
- * The auth-providers that client-go has removed, and the exec plugins that it names instead. We do not use
- * client-node's own providers for them, because these block the process while they run a shell.
+ * The auth-providers that client-go has removed, and the exec plugins that it names instead. client-node's own
+ * providers block the process while they run a shell, so we do not use them.
  */
 const removedProviders: ReadonlyMap<string | undefined, string> = new Map([
   ['gcp', 'gke-gcloud-auth-plugin'],

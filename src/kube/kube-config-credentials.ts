@@ -49,14 +49,13 @@ export interface KubeCredentialsOptions extends ResolvedKubeConfig {
 
 /** How often files are read again, in milliseconds. */
 const REREAD_MS = 1_000
-/** How long a request waits at most for newer credentials, while there are older ones, in milliseconds. */
+/** How long a request that has credentials waits for newer ones, in milliseconds. */
 const PATIENCE_MS = 1_000
-/** The least time between two searches after 401, and from the last 401 to the end of a refusal, in milliseconds. */
+/** The least time between two replacements of refused credentials, and from the last 401 to the end of a refusal. */
 const REFUSED_MS = 5_000
 /** How often we ask an auth-provider that does not state when its credentials expire, in milliseconds. */
 const PROVIDER_POLL_MS = 5_000
 
-/** The parts of a request that may change while the program runs. */
 interface Parts {
   readonly ca?: string | undefined
   readonly clientCertificate?: Grant['clientCertificate']
@@ -106,7 +105,6 @@ export class KubeCredentials {
   #replacing: Promise<void> | undefined
   #replacedAtMs = Number.NEGATIVE_INFINITY
   #rejected: Credentials | undefined
-  /** The credentials that the server refused last, and the time of the refusal. */
   #refusal: { readonly credentials: Credentials; readonly lastMs: number } | undefined
   readonly #refused: Symptom
   #isFailing = false
@@ -123,13 +121,13 @@ export class KubeCredentials {
     const held = this.#held
     if (held === undefined) return abortable(this.#read(), signal)
     // A request does not wait for a reading that another request already waits for, so that a hanging file system
-    // delays one request by a second, and not each of them.
+    // delays one request by a second, not all of them.
     const isFresh = this.#reading !== undefined || clock.monotonicMs() - this.#readAtMs < REREAD_MS
     if (!isFresh) await abortable(this.#atMost(PATIENCE_MS, this.#read()), signal)
     return (this.#held ?? held).credentials
   }
 
-  /** Whether there are credentials. Waits up to `patienceMs` for a plugin or issuer, four times as long for files. */
+  /** Whether there are credentials. Waits up to `patienceMs` for a plugin or issuer, and four times that for files. */
   async waitForAny(patienceMs: number, signal: AbortSignal): Promise<boolean> {
     // Several waits, because a busy start may block the event loop past the end of a wait, before the files are read.
     for (let waits = this.#identity.renewal ? 1 : 4; waits > 0 && this.#held === undefined; waits--) {
@@ -145,10 +143,7 @@ export class KubeCredentials {
     return assemble({ ...access, user: undefined }, { ca })
   }
 
-  /**
-   * Called when the server answered `rejected` with 401. Returns other credentials, or the same object if there are
-   * none within a second.
-   */
+  /** Call it after a 401. Returns other credentials, or the same object if there are none within a second. */
   async replace(rejected: Credentials, signal: AbortSignal): Promise<Credentials> {
     const { clock } = this.#options
     if (this.#held?.credentials === rejected) {
@@ -328,7 +323,7 @@ export class KubeCredentials {
     return ca
   }
 
-  /** Resolves when `work` has settled, or after `patienceMs`, because the caller can continue without it. */
+  /** Resolves when `work` has settled, or after `patienceMs`. Never rejects. */
   #atMost(patienceMs: number, work: Promise<unknown>): Promise<void> {
     return new Promise((resolve) => {
       const cancel = this.#options.clock.schedule(patienceMs, resolve)
@@ -347,14 +342,14 @@ function keyOf({ user, cluster }: Access): string {
   return JSON.stringify([name, isGiven, authProvider, exec, exec?.provideClusterInfo === true ? cluster : null])
 }
 
-/** Whether the user has a token or password. If so, we ask no plugin or provider, like client-go. */
+/** Whether the user has a token or password. If so, no plugin or provider is asked, as in client-go. */
 function hasOwnAuthorization({ tokenFile, token, username }: NonNullable<Access['user']>): boolean {
   return Boolean(tokenFile || token || username)
 }
 
 async function readPair({ clientCertificate: pair, source }: Access): Promise<Parts['clientCertificate']> {
   if (pair === undefined) return undefined
-  // One after the other, so that files that hang take one of Node's threads for files, not several.
+  // The files are read one after the other, so that files that hang take only one of Node's threads for files.
   const cert = await read(pair.cert)
   const key = await read(pair.key)
   // Two files cannot be replaced in one step, so for a moment they may not match.

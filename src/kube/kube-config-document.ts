@@ -5,13 +5,11 @@ import { LineCounter, parseDocument } from 'yaml'
 import { firstSyntaxMistake } from '../documents/yaml.ts'
 import { isRecord } from './resources.ts'
 
-/** A cluster of client-node, with a field that client-node does not have. */
 export interface ClusterEntry extends Cluster {
   /** The extension `client.authentication.k8s.io/exec`, for exec plugins that ask for cluster information. */
   readonly execConfig?: unknown
 }
 
-/** A user of client-node, with fields that client-node does not have. */
 export interface UserEntry extends User {
   readonly tokenFile?: string | undefined
   readonly impersonateGroups?: readonly string[] | undefined
@@ -161,10 +159,7 @@ function absolute(directory: string, file: string | undefined): string | undefin
   return file === undefined || isAbsolute(file) ? file : join(directory, file)
 }
 
-/**
- * A kubeconfig that cannot be used. The message is one line that names the file and the correction. No server was
- * contacted.
- */
+/** A kubeconfig that cannot be used. The message is one line that names the file and the correction. */
 export class KubeConfigError extends Error {
   override readonly name = 'KubeConfigError'
   readonly code = 'InvalidKubeConfig'

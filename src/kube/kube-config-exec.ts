@@ -9,7 +9,6 @@ import { type Access, keyPairProblem } from './kube-config-access.ts'
 import { type AskForGrant, type Grant, tokenExpiry } from './kube-config-renewal.ts'
 import { isRecord } from './resources.ts'
 
-/** An exec plugin as a kubeconfig describes it. */
 export interface ExecPluginConfig {
   readonly command: string
   readonly apiVersion: string
@@ -20,22 +19,15 @@ export interface ExecPluginConfig {
 
 export interface ExecPluginOptions {
   readonly config: ExecPluginConfig
-  /** For messages. */
   readonly userName: string
   /** Called before each run of a plugin that requests this information. */
   readonly clusterInfo: () => unknown
-  /** How long the plugin may take, in milliseconds. */
   readonly timeoutMs: number
-  /** Ends a running plugin. */
   readonly signal: AbortSignal
-  /** Logs once that requests wait for a slow plugin. */
   readonly logger: Logger
 }
 
-/**
- * If the first answer takes longer than this, in milliseconds, we log that: every request waits for the plugin, and the
- * API server would seem to hang.
- */
+/** If the first answer takes longer, in ms, we log that requests wait. Otherwise the API server would seem to hang. */
 const SLOW_MS = 1_000
 const MAX_OUTPUT_BYTES = 1024 * 1024
 

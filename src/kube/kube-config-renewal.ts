@@ -29,24 +29,16 @@ export type AskForGrant = (held: Grant | undefined) => Promise<Grant>
 interface RenewalOptions {
   readonly ask: AskForGrant
   readonly clock: Clock
-  /**
-   * How long a grant without a known expiry is used before the next one is requested, in milliseconds. @default until
-   * the server refuses it
-   */
+  /** How long a grant without an expiry is used, in milliseconds. @default until the server refuses it */
   readonly pollMs?: number | undefined
   /** Called after each grant and each failure. */
   readonly onSettled?: (() => void) | undefined
 }
 
-/**
- * The shortest interval between two attempts, in milliseconds. Without it, attempts that keep failing and grants that
- * live for a few seconds would make a busy loop.
- */
+/** The shortest interval between attempts, in ms, so that failures or short-lived grants make no busy loop. */
 const LEAST_MS = 1_000
-/** How long before its expiry a grant is renewed at most and at least, in milliseconds, if it lives long enough. */
 const MOST_AHEAD_MS = 600_000
 const LEAST_AHEAD_MS = 60_000
-/** The longest wait after a failed attempt, in milliseconds. */
 const MOST_BETWEEN_MS = 60_000
 
 /**
@@ -69,10 +61,7 @@ export function planRenewal(given: {
   return Math.max(expiresMs - aheadMs, nowMs + LEAST_MS)
 }
 
-/**
- * Holds one grant and renews it in the background before it expires: callers get the current one at once. Only callers
- * before the first grant wait. One attempt runs at a time.
- */
+/** Renews a grant in the background before it expires, one attempt at a time. Callers wait only for the first grant. */
 export class Renewal {
   readonly #options: RenewalOptions
   #grant: Grant | undefined
@@ -89,10 +78,7 @@ export class Renewal {
     return this.#failure?.error
   }
 
-  /**
-   * The current grant, even after its expiry, because only the server can decide whether it is still valid. Rejects
-   * only while there is no grant.
-   */
+  /** The current grant, even after its expiry: only the server decides if it is valid. Rejects if there is none. */
   async current(): Promise<Grant> {
     const { clock } = this.#options
     if (this.#grant !== undefined) {
@@ -162,17 +148,14 @@ export function credentialsLifetimes(shown: {
   ]
 }
 
-/** For the log: when the credentials expire or expired. A token may claim any time, even the year 33658. */
+/** When the credentials expire or expired, for the log. A token may claim any time, even the year 33658. */
 export function endsOf(lifetimes: CredentialsLifetimes = []): { readonly ends?: string } {
   const own = lifetimes.filter(([kind]) => kind !== 'certificate-authority')
   const ends = tryFormatTime(Math.min(...own.flatMap(([, some]) => some.map(({ toMs }) => toMs))))
   return ends === undefined ? {} : { ends }
 }
 
-/**
- * When a bearer token expires, in milliseconds since the epoch, if it is a JWT with an expiry. `text` is the token,
- * with or without `Bearer` before it.
- */
+/** When a bearer token expires, in ms since the epoch, if it is a JWT with an expiry. It may begin with `Bearer`. */
 export function tokenExpiry(text: string): number | undefined {
   const [, payload] = /^(?:Bearer )?[\w-]+\.([\w-]+)\.[\w-]*$/.exec(text) ?? []
   if (payload === undefined) return undefined
@@ -194,7 +177,6 @@ export function authProvider(
     readonly source: string
     readonly timeoutMs: number
     readonly clock: Clock
-    /** Aborts running requests. */
     readonly signal: AbortSignal
   },
 ): AskForGrant {
@@ -226,10 +208,7 @@ async function authorizationOf(config: KubeConfig): Promise<string | undefined> 
   return typeof headers.Authorization === 'string' ? headers.Authorization : undefined
 }
 
-/**
- * The requests for new id-tokens that are under way. Two transports may have the same user, and an issuer may accept a
- * refresh token only once.
- */
+/** The running requests of all transports for new id-tokens. An issuer may accept a refresh token only once. */
 const refreshes = new WeakMap<User, Promise<string>>()
 
 /** The current id-token if it expires after `untilMs`, else a new one, which replaces it. */
@@ -255,7 +234,7 @@ type OidcSettings = Readonly<Record<string, string | undefined>>
 
 interface OidcTokens {
   readonly idToken: string
-  /** Undefined if the issuer gave no new one. Issuers may accept a refresh token only once. */
+  /** Undefined if the issuer gave no new one. */
   readonly refreshToken: string | undefined
 }
 
@@ -297,10 +276,7 @@ export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal
   }
 }
 
-/**
- * Throws if `endpoint` has no TLS, because it receives the refresh token and the client secret. The origin of an issuer
- * on loopback needs no TLS, because nothing leaves the machine.
- */
+/** Throws if the refresh token would be sent without TLS, except to the issuer's own origin on loopback. */
 function refuseClearText(endpoint: URL, issuer: URL): void {
   if (endpoint.protocol === 'https:' || (endpoint.origin === issuer.origin && isLoopbackHost(issuer))) return
   throw new Error(`the token_endpoint ${oneLine(endpoint.origin, 80)} does not use TLS; the refresh token is not sent`)

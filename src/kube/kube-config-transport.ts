@@ -25,30 +25,23 @@ export interface KubeConfigTransportOptions {
   readonly logger?: Logger | undefined
   /** The outages of the API server. @default no outage is known */
   readonly outages?: Outages | undefined
-  /**
-   * How long an exec plugin or auth-provider may take, in milliseconds; requests wait for the first answer only.
-   * @default 30000
-   */
+  /** How long an exec plugin or auth-provider may take, in milliseconds. @default 30000 */
   readonly execTimeoutMs?: number | undefined
 }
 
-/**
- * How long a request that may be anonymous waits for the first credentials, in milliseconds. If they are in files, it
- * waits four times as long.
- */
+/** How long a request that may be anonymous waits for the first credentials of a plugin or issuer, in milliseconds. */
 const ANONYMOUS_AFTER_MS = 250
 
 /**
  * A Transport to the server of a kubeconfig's current context, with that context's credentials.
  *
- * Credentials are updated as {@link KubeCredentials} describes. A request that is answered with 401 is sent once more
- * if newer credentials are available within a second. A readiness probe waits for the first credentials: a quarter of a
- * second for a plugin or issuer, a second for files. Then it is sent without credentials. If a new certificate
- * authority does not verify the server, the probe is sent anonymously, and the previous authority verifies the server.
+ * Credentials are updated as {@link KubeCredentials} describes. After a 401 a request is sent once more if newer
+ * credentials are available within a second. A readiness probe waits for the first credentials: a quarter of a second
+ * for a plugin or issuer, a second for files. Then it is sent without credentials. If a new certificate authority does
+ * not verify the server, the probe is sent anonymously, and the previous authority verifies the server.
  *
- * Risky settings of the kubeconfig are logged once as warnings, also those that it gets later. When certificates
- * change, new requests use new connections, and the old ones close when their requests and watches have ended. Throws a
- * KubeConfigError when the kubeconfig cannot be used.
+ * Risky settings of the kubeconfig are logged once. When certificates change, new requests use new connections, and the
+ * old ones close when their requests and watches have ended. Throws a KubeConfigError if the kubeconfig is not usable.
  */
 export function fromKubeConfig(config: KubeConfig, options: KubeConfigTransportOptions = {}): Transport {
   return new KubeConfigTransport(config, options)
@@ -59,7 +52,6 @@ class KubeConfigTransport implements Transport {
   readonly #logger: Logger
   readonly #credentials: KubeCredentials
   readonly #retiring = new Set<HttpTransport>()
-  /** The warnings that were logged. */
   readonly #warnings = new Set<string>()
   #current: { readonly tls: ClientTls; readonly identity: string; readonly transport: HttpTransport } | undefined
   /** The certificate authority in use when the server last answered; undefined for the system's authorities. */
@@ -124,7 +116,7 @@ class KubeConfigTransport implements Transport {
     await Promise.all(transports.map((transport) => transport.close()))
   }
 
-  /** Logs the warnings of a kubeconfig that were not logged before: it may become risky while the program runs. */
+  /** Logs the warnings that were not logged before: a kubeconfig may become risky while the program runs. */
   #warnOf({ source, warnings }: Access): void {
     for (const warning of warnings) {
       if (this.#warnings.has(warning)) continue

@@ -22,19 +22,13 @@ import type { Readiness } from './readiness.ts'
 import { restKubeApi } from './rest-api.ts'
 
 export interface LoadKubeConfigOptions {
-  /**
-   * A kubeconfig file. @default the files of $KUBECONFIG if it is set, else ~/.kube/config if it exists, else the Pod's
-   * service account
-   */
+  /** @default the files of $KUBECONFIG if set, else ~/.kube/config if it exists, else the Pod's service account */
   readonly kubeconfig?: string | undefined
   /** @default the current-context of the file */
   readonly context?: string | undefined
   /** Uses the service account of the Pod in which this program runs, and no kubeconfig. @default false */
   readonly inCluster?: boolean | undefined
-  /**
-   * Accepts a token file, client certificate or key that is missing or unusable now: each request reads them again, and
-   * rejects until they can be used. @default false
-   */
+  /** Accepts files with credentials that cannot be used yet; requests reject until they can be used. @default false */
   readonly awaitsCredentials?: boolean | undefined
   /** @default process.env */
   readonly environment?: Readonly<Record<string, string | undefined>> | undefined
@@ -47,8 +41,7 @@ export interface LoadKubeConfigOptions {
 export interface LoadedKubeConfig extends ResolvedKubeConfig {
   /**
    * Reads the same kubeconfig files again and resolves the same context; returns the same object while their text is
-   * unchanged. Does not read the certificates, keys and tokens that they name. Rejects with a KubeConfigError when the
-   * kubeconfig cannot be used or names another server.
+   * unchanged. Rejects with a KubeConfigError when the kubeconfig cannot be used or names another server.
    */
   reload(): Promise<ResolvedKubeConfig>
 }
@@ -132,7 +125,7 @@ function findOrigin(options: LoadKubeConfigOptions, environment: Environment): '
   )
 }
 
-/** Reads one file after the other, so that files that hang take one of Node's threads for files, not several. */
+/** Reads one file after the other, so that files that hang take only one of Node's threads for files. */
 async function readTexts(files: readonly string[]): Promise<string[]> {
   const texts: string[] = []
   for (const file of files) {
@@ -184,18 +177,12 @@ export interface Connection {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: Metrics
-  /**
-   * The outages of the API server, for parts that are created before the master. @default the master creates its own
-   */
+  /** The outages of the API server, for parts created before the master. @default the master creates its own */
   readonly outages?: Outages | undefined
-  /** Closes the pooled connections. */
   close(): Promise<void>
 }
 
-/**
- * Creates the clients for the server of a kubeconfig, without contacting it yet. Rejects with a KubeConfigError of one
- * line.
- */
+/** Creates clients for a kubeconfig's server and contacts no server. Rejects with a KubeConfigError of one line. */
 export async function connect(
   options: LoadKubeConfigOptions & { readonly logger: Logger; readonly metrics?: Metrics },
 ): Promise<Connection> {
@@ -214,8 +201,8 @@ export async function connect(
 /**
  * The access to the readiness URL (`--readyz-url`) of an API server in the cluster of `access`.
  *
- * The kubeconfig's certificate authority is trusted there too, but credentials are sent only where nobody else can
- * receive them:
+ * The kubeconfig's certificate authority is trusted there too. Credentials are sent only where nobody else can receive
+ * them:
  * - to the kubeconfig's own server (same scheme, host and port);
  * - to https on a loopback address, if the server shows a certificate of that authority for the loopback address or for
  *   the name under which the kubeconfig knows the cluster. Every server of the cluster has a certificate for the shared

@@ -9,18 +9,12 @@ import { isKubeError, KubeError } from './errors.ts'
 import type { InformerContext } from './informer.ts'
 import { LeaseLock } from './lease-lock.ts'
 
-/** The times of an election. */
 export interface LeaderElectionTiming {
-  /**
-   * Other processes take the Lease when they have seen no renewal for this long, in milliseconds: whole seconds.
-   * @default 15000
-   */
+  /** Other processes take the Lease when they have seen no renewal for this long, in milliseconds: whole seconds. */
   readonly leaseDurationMs: number
-  /**
-   * A leader that could not renew for this long, in milliseconds, stops. Less than `leaseDurationMs`. @default 10000
-   */
+  /** A leader that could not renew for this long, in milliseconds, stops. Less than `leaseDurationMs`. */
   readonly renewDeadlineMs: number
-  /** The time between two renewals, in milliseconds. A candidate waits 1 to 2.2 times as long. @default 2000 */
+  /** The time between two renewals, in milliseconds. A candidate waits 1 to 2.2 times this long. */
   readonly retryPeriodMs: number
 }
 
@@ -39,7 +33,6 @@ export interface LeaderElectorOptions extends Partial<LeaderElectionTiming>, Inf
   readonly identity: string
 }
 
-/** The pause between two attempts to hand the lease over, in milliseconds. */
 const HAND_OVER_RETRY_MS = 250
 /** The longest hand-over, in milliseconds. A process that stops has five seconds for all its parts. */
 const HAND_OVER_MS = 3_500
@@ -47,10 +40,7 @@ const HAND_OVER_MS = 3_500
 /** A candidate waits up to this many retry periods longer, by chance, as in client-go. */
 const RETRY_JITTER = 1.2
 
-/**
- * The mistake in a timing, in one line; undefined when the timing is valid. The rules are client-go's. In addition, a
- * lease duration must be in whole seconds, as a Lease stores it.
- */
+/** The mistake in a timing, in one line, by client-go's rules. In addition, a Lease stores its duration in seconds. */
 export function leaderElectionProblem(timing: LeaderElectionTiming): string | undefined {
   const { leaseDurationMs, renewDeadlineMs, retryPeriodMs } = timing
   if (!(retryPeriodMs > 0)) return 'the retry period must be positive'
@@ -64,7 +54,7 @@ export function leaderElectionProblem(timing: LeaderElectionTiming): string | un
 /**
  * Elects one of any number of processes by a Lease, compatible with client-go's `tools/leaderelection`.
  *
- * A leader stops `renewDeadlineMs` after it *sent* its last successful renewal; another process begins at the earliest
+ * A leader stops `renewDeadlineMs` after it *sent* its last successful renewal; another process begins no earlier than
  * `leaseDurationMs` after it *saw* that renewal. Each measures on its own monotonic clock. So no two processes lead at
  * once, whatever the wall clocks show and the network loses. This requires that the monotonic clocks run at about the
  * same speed and that nobody deletes a Lease that is held.
@@ -98,7 +88,6 @@ export class LeaderElector {
     this.#status?.set({ name }, 0)
   }
 
-  /** Whether this process leads at this instant. */
   get isLeader(): boolean {
     return this.#options.clock.monotonicMs() < this.#leadsUntilMs
   }
@@ -157,7 +146,7 @@ export class LeaderElector {
       if (!term.signal.aborted || error !== term.signal.reason) throw error
     })
     try {
-      // Rejects as soon as one of the two does, and the other one is then ended.
+      // If one of the two promises rejects, the other one is ended.
       await Promise.all([leading.finally(() => ended.abort()), renewing])
     } finally {
       ended.abort()
@@ -209,7 +198,7 @@ export class LeaderElector {
     const { clock, renewDeadlineMs } = this.#options
     let sentMs = clock.monotonicMs()
     if (this.isLeader) {
-      // The Lease is usually unchanged since our last write, so most renewals need one request instead of two.
+      // The Lease is usually unchanged since our last write, so most renewals need only this request.
       try {
         await this.#lock.renew(signal)
         this.#leadsUntilMs = sentMs + renewDeadlineMs
@@ -240,7 +229,6 @@ export class LeaderElector {
     }
   }
 
-  /** Tries again while the server is busy: without a hand-over the next leader waits until the lease has expired. */
   async #handOver(signal: AbortSignal): Promise<void> {
     for (;;) {
       try {
@@ -265,7 +253,7 @@ export const objectName = z
   .string()
   .check(z.regex(/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/, 'must be a valid Kubernetes name (lower case, digits, - and .)'))
 
-/** Names and defaults are those of every Kubernetes component. */
+/** Names and default times are those of every Kubernetes component. */
 export const leaderElectionOptions = {
   title: 'Leader election of the Endpoints and EndpointSlice controllers',
   options: {

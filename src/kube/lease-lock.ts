@@ -15,17 +15,14 @@ export interface LeaseLockOptions {
 }
 
 /**
- * One process's view of a Lease for which several processes compete. It reads the Lease, takes it if free or expired,
- * renews it and hands it over. Every write is guarded by the resourceVersion of the last read and preserves unknown
- * fields.
+ * One process's view of a Lease for which several processes compete. Every write is guarded by the resourceVersion of
+ * the last read and preserves unknown fields.
  */
 export class LeaseLock {
   readonly #options: LeaseLockOptions
   /** The Lease as last read or written. The next update is based on it. */
   #lease: Lease | undefined
-  /**
-   * When we saw the holder's last renewal, on our own monotonic clock, because we do not trust the clocks of others.
-   */
+  /** When we saw the last renewal, on our own monotonic clock, because we do not trust the clocks of others. */
   #observedMs = 0
 
   constructor(options: LeaseLockOptions) {

@@ -1,4 +1,3 @@
-/** One lease, as a list or watch returned it. */
 export interface ObservedLease {
   readonly key: string
   /** Changes with each renewal and with nothing else. It is compared only for equality, never with a clock. */
@@ -8,11 +7,10 @@ export interface ObservedLease {
 
 /**
  * How close a lease is to its end.
- * - `renewed`: the TTL is not close to its end, or no list has confirmed since then that there is no newer renewal.
+ * - `renewed`: the TTL is not close to its end, or no list since then has returned the same renewal.
  * - `grace`: a list close to the end or later has returned the same renewal. The holder has until the end of the TTL,
  *   and at least the grace period, to renew.
- * - `over`: a list after that has returned the same renewal. The lease stays over until it is renewed, even if reads
- *   fail.
+ * - `over`: a list after that has returned the same renewal. The lease stays over until a renewal, even if reads fail.
  */
 type Stage =
   | { readonly type: 'renewed' }
@@ -46,8 +44,7 @@ const GRACE_MS = { least: 1_500, most: 2_000 }
  * over gets a fresh TTL at the next successful list: an outage must not be mistaken for the death of every other
  * master. One list after the end of a TTL is not enough, because an outage may have begun and ended since the previous
  * list. So two lists must return the same renewal. The first must be shortly before the end of the TTL or later. The
- * second must be after the end, and at least the grace period after the first. The caller passes the time and the
- * results of its reads; this class does no I/O.
+ * second must be after the end, and at least the grace period after the first.
  */
 export class LeaseObserver {
   readonly #maxGapMs: number
@@ -60,7 +57,6 @@ export class LeaseObserver {
     this.#maxGapMs = options.maxGapMs
   }
 
-  /** The number of watch events so far. */
   get eventCount(): number {
     return this.#eventCount
   }
@@ -103,10 +99,7 @@ export class LeaseObserver {
     return this.#observations.get(key)?.stage.type === 'over'
   }
 
-  /**
-   * Whether the lease may have ended long ago: it was in the first list, or in the first one after a gap, and has not
-   * been renewed since.
-   */
+  /** Whether the lease may have ended long ago: not renewed since the first list, at the start or after a gap. */
   isFound(key: string): boolean {
     const observation = this.#observations.get(key)
     return observation !== undefined && observation.found?.renewal === observation.renewal

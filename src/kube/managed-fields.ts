@@ -22,8 +22,8 @@ interface Entry extends LastWriter {
  * Which field manager changed an object from `before` to `after`; undefined if that cannot be determined. Status is
  * ignored.
  *
- * A writer owns the fields that it has changed. So its entry is new, has a new time, or has gained fields. If there are
- * several such entries, the newest counts. A second write by one manager within one second may change no entry. In that
+ * A writer owns the fields that it has changed. So the entry of the writer is new, has a new time, or has gained
+ * fields. The newest such entry counts. A second write by one manager within one second may change no entry. In that
  * case the result is the owner of a list or value that was replaced as a whole. A patch that only removes fields leaves
  * no trace, and neither does a deletion.
  *

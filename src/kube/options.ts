@@ -1,7 +1,6 @@
 import * as z from 'zod/mini'
 import { fileName, type OptionGroup, type Rule, requires, type ValuesOf } from '../documents/option.ts'
 
-/** The API server to connect to, and the credentials. */
 export const connectionOptions = {
   title: 'The API server (one of the first three is required)',
   options: {

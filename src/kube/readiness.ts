@@ -1,9 +1,6 @@
 import { type Address, isLoopbackName, tryParseAddress } from '../net/address.ts'
 
-/**
- * The in-process API server has this check in `/readyz?verbose` if it allocates ClusterIPs and NodePorts. It does so
- * without bitmaps in etcd.
- */
+/** The in-process API server's check in `/readyz?verbose` if it allocates ClusterIPs and NodePorts, without bitmaps. */
 export const ALLOCATORS_CHECK = 'service-allocators'
 
 /** One line of `/readyz?verbose`. */
@@ -14,10 +11,8 @@ export interface ReadinessCheck {
 }
 
 /**
- * The answer of an API server about its readiness. Any HTTP answer is `answered: true`: it proves that the server is
- * alive.
- *
- * Code that reads only `ready` or `checks` need not handle a refusal, which is never ready and lists no checks.
+ * The answer of an API server about its readiness. Any HTTP answer is `answered: true`: the server is alive. Code that
+ * reads only `ready` or `checks` need not handle a refusal, which is never ready and lists no checks.
  */
 export type ReadinessAnswer =
   /** The server answered. `ready` means HTTP 200. `checks` is empty if the server lists none. */
@@ -28,9 +23,8 @@ export type ReadinessAnswer =
       readonly refused?: undefined
     }
   /**
-   * The server answered, but refused to report its readiness (401, 403, 404, 429, a redirect). It is alive, but its
-   * readiness is unknown. A master that was ready stays ready; one that was not does not become ready. `refused` is one
-   * short line.
+   * The server answered, but refused to report its readiness (401, 403, 404, 429, a redirect). It is alive, and a
+   * master stays ready or unready. `refused` is one short line.
    */
   | { readonly answered: true; readonly ready: false; readonly checks: readonly []; readonly refused: string }
   /** No answer came: connection refused, timed out, cut off. `reason` is one short line. */
@@ -49,10 +43,7 @@ export interface Readiness {
   answers?(signal: AbortSignal): Promise<boolean>
 }
 
-/**
- * Reads the URL of a readiness endpoint: http or https, without credentials, query or fragment. The path defaults to
- * /readyz. @throws TypeError
- */
+/** Reads an http(s) URL without credentials, query or fragment. The path defaults to /readyz. @throws TypeError */
 export function parseReadyzUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
@@ -68,9 +59,8 @@ export function parseReadyzUrl(text: string): string {
 }
 
 /**
- * The error text if a master must have the URL of its own API server's /readyz, and has none; otherwise undefined. A
- * master needs no URL with the gate `startup`, with the reconciler `none`, or if the kubeconfig's server is evidently
- * its own.
+ * The error text if a master needs the URL of its own /readyz, and has none. The gate `startup` and the reconciler
+ * `none` need no URL, nor does a kubeconfig's server that is evidently the master's own.
  */
 export function missingReadyzUrl(
   values: {

@@ -29,9 +29,7 @@ interface ReconcileLoopOptions<Own extends string> {
   readonly severalObjects?: boolean | undefined
   /** The longest wait after a failed reconciliation, in milliseconds. @default as in {@link WriteRetry} */
   readonly longestWaitMs?: number | undefined
-  /**
-   * Compares observed with desired state, and writes the difference. A rejection is retried, see {@link WriteRetry}.
-   */
+  /** A rejection is retried, see {@link WriteRetry}. */
   readonly reconcile: (reasons: ReadonlySet<ReconcileReason<Own>>, signal: AbortSignal) => Promise<void>
 }
 
@@ -55,7 +53,6 @@ export class ReconcileLoop<Own extends string> {
     return this.#settled.promise
   }
 
-  /** Requests a reconciliation. */
   request(reason: ReconcileReason<Own>): void {
     this.#requests.fire(reason)
   }
@@ -117,10 +114,7 @@ export class ReconcileLoop<Own extends string> {
 const passing = { firstMs: 2, maxMs: 1_000 }
 /** Missing rights and invalid requests last until somebody changes the configuration. */
 const lasting = { firstMs: 10, maxMs: 10_000 }
-/**
- * Up to this many conflicts in a row happen by chance. More mean that another client keeps writing the object; quick
- * retries make that worse.
- */
+/** Up to this many conflicts in a row happen by chance. If there are more, quick retries make the fight worse. */
 const CONFLICTS_AT_ONCE = 3
 
 /** How long a loop waits after a failed write before it reconciles again. Each loop that writes has its own. */

@@ -5,17 +5,13 @@ import { smallerPage } from './transport.ts'
 
 /** The state of a reflector. Each phase has its own requests, but a streaming list and the watch after it share one. */
 export type ReflectorState<T> =
-  /**
-   * Receives the current state as events. `objects` has the objects received so far, by key. `breaks`: how many
-   * streaming lists in a row broke before this one.
-   */
+  /** `objects`: the objects received so far, by key. `breaks`: how many streaming lists in a row broke before. */
   | { readonly phase: 'streaming'; readonly objects: Map<string, T>; readonly breaks?: number }
   /** Lists page by page, or all objects in one request if `limit` is undefined. */
   | {
       readonly phase: 'paging'
-      /** The objects received so far. */
       readonly items: T[]
-      /** The resourceVersion of the first page, as later pages may show a newer state. Undefined before that page. */
+      /** The resourceVersion of the first page: later pages may show a newer state. Undefined before that page. */
       readonly resourceVersion?: string
       readonly continue: string | undefined
       readonly limit: number | undefined
@@ -31,10 +27,7 @@ export type ReflectorState<T> =
       readonly shared?: boolean | undefined
     }
 
-/**
- * How a request ended. `proven`: the end does not show that the server is away, because the server had served the
- * watch, or because the page gets more time.
- */
+/** How a request ended. `proven`: no outage, because the server has served the watch, or the page gets more time. */
 export type Ending =
   /** The server closed the watch normally. */
   | { readonly kind: 'closed'; readonly proven: boolean }
@@ -45,18 +38,13 @@ export type Ending =
 
 export interface RetryPlan<T> {
   readonly next: ReflectorState<T>
-  /**
-   * `short`: after an outage, whose end should be noticed within a second. `long`: after a refusal, which rarely ends
-   * by itself.
-   */
+  /** `short`: after an outage, whose end should be noticed within a second. `long`: after a refusal. */
   readonly wait: 'none' | 'short' | 'long'
   /** The server does not support streaming lists: do not request them again. */
   readonly noStreaming?: true
 }
 
-/** The inputs of a plan beside the state and the ending. */
 interface RetryContext {
-  /** Whether to request streaming lists from this server. */
   readonly streaming: boolean
   /** Whether the last list ended less than a second ago, so that the next one must wait. */
   readonly justListed: boolean
@@ -64,10 +52,7 @@ interface RetryContext {
 
 const PAGE_SIZE = 500
 
-/**
- * After this many silent watches (half an hour) from one resourceVersion we list again, because the server may not know
- * that resourceVersion.
- */
+/** After this many silent watches (half an hour) from one resourceVersion we list again. */
 const MOST_SILENCES = 20
 
 /** After this many broken streaming lists in a row we list in pages, because a proxy may block only the streams. */
@@ -92,8 +77,7 @@ export function planRetry<T>(state: ReflectorState<T>, ending: Ending, context: 
     case 'watching': {
       const plan: RetryPlan<T> = planWatching<T>(state, ending, context)
       // Deleting a prefix from etcd changes many objects at one revision. A watch from that revision misses the changes
-      // that were not received yet, and so does a list until the server itself has processed them. So we list after a
-      // wait.
+      // that were not received yet, and so does a list until the server has processed them. So we wait and list.
       if (state.shared !== true || plan.next.phase !== 'watching') return plan
       return { next: startState(context.streaming), wait: 'short' }
     }
@@ -286,12 +270,10 @@ export class WatchGuard {
     this.#cancelProof = this.#clock.schedule(PROVEN_AFTER_MS, () => this.prove())
   }
 
-  /** Records that something arrived. */
   received(): void {
     this.#lastReceivedMs = this.#clock.monotonicMs()
   }
 
-  /** Records that the server has shown that it serves the watch. */
   prove(): void {
     this.#cancelProof()
     if (this.#proven) return
@@ -331,9 +313,9 @@ export class WatchGuard {
 }
 
 /**
- * How long one page may take, in milliseconds. At first it gets as long as other requests, because the connection may
- * be dead. Each timeout doubles the time, up to the server's own limit for lists, because the server may be slow. Quick
- * pages shorten it again.
+ * How long one page may take, in milliseconds. The first page gets the time of other requests, because the connection
+ * may be dead. Each timeout doubles the time, up to the server's own limit for lists, because the server may be slow.
+ * Quick pages shorten the time again.
  */
 export const pagePatience = { firstMs: 10_000, mostMs: 60_000 }
 

@@ -26,17 +26,19 @@ import { keyOfObject } from './store.ts'
 /** Selects objects of a resource. A field that is left out selects all. */
 export type Selection = Pick<ListQuery, 'namespace' | 'labelSelector' | 'fieldSelector'>
 
-/** Reduces an object when it arrives. `protobuf`, if set, decodes all fields that the function reads. */
+/**
+ * Reduces an object when it arrives, so that a long list is never held with all fields. Name, namespace, uid and
+ * resourceVersion must stay. `protobuf`, if set, decodes all fields that the function reads.
+ */
 export type Transform<T> = ((object: T) => T) & { readonly protobuf?: TrimmedReader }
 
 /** Receives what a reflector reads, in order. An error that it throws ends the reflector. */
 export interface ReflectorSink<T> {
   /**
-   * Receives the complete current state, and computes the differences from the previous state. If the result is a
-   * promise, nothing else is reported until it has settled. `beganMs`: when the list was requested, in monotonic time.
+   * Receives the complete current state. If the result is a promise, nothing else is reported until it has settled.
+   * `beganMs`: when the list was requested, in monotonic time.
    */
   replaced(objects: Iterable<T>, beganMs: number): void | Promise<void>
-  /** Receives one change of that state. */
   changed(event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }): void
   /** The server answered a list with 404: for now it does not serve the resource. The reflector tries again. */
   absent(error: KubeError): void
@@ -46,10 +48,6 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly api: KubeApi
   readonly resource: Resource<T>
   readonly query?: Selection | undefined
-  /**
-   * Reduces an object when it arrives, so that a long list is never held with all fields. Name, namespace, uid and
-   * resourceVersion must stay.
-   */
   readonly transform?: Transform<T> | undefined
   readonly sink: ReflectorSink<T>
   readonly clock: Clock
@@ -63,8 +61,7 @@ export interface ReflectorOptions<T extends KubeObject> {
 
 /**
  * An API server sends a bookmark about every minute, but kube-apiserver sends none while the resourceVersion is
- * unchanged. So a watch that is silent for longer has a dead connection, or its collection does not change.
- * Reconnecting is cheaper than finding out which.
+ * unchanged. A watch that is silent for longer may have a dead connection. Reconnecting is cheaper than finding out.
  */
 const watchPatience = { quietMs: 90_000 }
 /** A watch that delivers nothing for this long after the server has answered a write has lost its connection. */
@@ -77,18 +74,15 @@ const streamPatience = { quietMs: 10_000, totalMs: 60_000 }
  * longer than 1 s. One process with a few watches can afford that. A Retry-After with 429 makes a wait longer.
  */
 const shortWaits = { firstMs: 200, factor: 2, maxMs: 800, jitter: 0.25 }
-/**
- * Refusals (403, 404) end when somebody changes the configuration. The first waits are short, for a server that is
- * still starting.
- */
+/** Refusals (403, 404) last until somebody changes the configuration, or until a starting server is ready. */
 const longWaits = { firstMs: 200, factor: 2, maxMs: 8_000, jitter: 0.25 }
 const LONGEST_RETRY_AFTER_MS = 10_000
 
 /**
- * If a watch always fails right after its list, every retry is a list. From the second time in a row, a pause of this
- * many times the duration of the last list follows that list. The pause is short for a few objects, and spares a server
- * with a million of them. The first failure causes no pause, because the list may have taken long only because the
- * server hung, as it does before a restart.
+ * If a watch always fails right after its list, every retry is a list. From the second such failure in a row, a pause
+ * after the last list delays the next one. The pause lasts this many times the duration of the last list: it is short
+ * for a few objects, and spares a server with a million of them. The first failure causes no pause, because the list
+ * may have taken long only because the server hung, as it does before a restart.
  */
 const LIST_PAUSE = 4
 const LONGEST_LIST_PAUSE_MS = 30_000
@@ -97,8 +91,8 @@ const LONGEST_LIST_PAUSE_MS = 30_000
  * Follows one collection for ever: lists it, watches it, and recovers from every failure of either.
  *
  * The list arrives as a stream of watch events if the server supports that (KEP-3157), else in pages. After most
- * failures the watch continues from the last received resourceVersion. A possible gap (410, an ERROR event, an
- * unreadable event), a rejected request (400, 404, 422) or half an hour of silence leads to a new list.
+ * failures the watch continues from the last received resourceVersion. A possible gap (410, an ERROR event other than
+ * 429, an unreadable event), a rejected request (400, 404, 422) or half an hour of silence leads to a new list.
  * Modelled on client-go's `tools/cache/reflector.go` and kube-rs' `watcher`.
  */
 export class Reflector<T extends KubeObject> {
@@ -147,8 +141,8 @@ export class Reflector<T extends KubeObject> {
   }
 
   /**
-   * Whether the running watch is dead: it has received nothing for five seconds after the server answered a write, at
-   * `answeredMs` in monotonic time. False during the pause after a list ({@link LIST_PAUSE}).
+   * Whether the running watch is dead ({@link LATE_MS}). `answeredMs`: when the server answered a write, in monotonic
+   * time. False during the pause after a list ({@link LIST_PAUSE}).
    */
   isDead(answeredMs: number): boolean {
     const guard = this.#guard
@@ -175,7 +169,7 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  /** Reduces an object. Throws a BadResponse if the transform fails, because only the metadata was checked before. */
+  /** Reduces an object, of which only the metadata was checked. Throws a BadResponse if the transform fails. */
   #reduced(object: T): T {
     try {
       return this.#transform(object)
@@ -201,7 +195,7 @@ export class Reflector<T extends KubeObject> {
       .then((page) => ({
         ...page,
         items: page.items.map((item) => this.#reduced(withKind(resource, item))),
-        // Last, because a page with an unreadable item is requested again: its token must not count as seen by then.
+        // This comes last: a page with an unreadable item is requested again, so its token must not count as seen.
         next: nextPage(this.#source, page, this.#seen),
       }))
       .catch((error) => (guard.ranOut ? undefined : onlyKubeError(error)))
@@ -333,7 +327,7 @@ export class Reflector<T extends KubeObject> {
       await served?.untilUndenied(resource, signal)
       return
     }
-    // A watch that worked and then broke does not yet prove an outage. The next attempt will show whether there is one.
+    // A watch that worked and then broke does not yet prove an outage.
     if (plan.wait !== 'none' && !ending.proven && error?.code !== 'Expired') {
       availability.failed(this.#source, error ?? endedAtOnce(this.#source, phase))
     } else if (ending.kind === 'failed' && ending.proven) {
@@ -343,7 +337,7 @@ export class Reflector<T extends KubeObject> {
     if (delayMs > 0) await sleep(clock, delayMs, signal)
   }
 
-  /** What is left of the pause after the last list, in milliseconds; negative once it is over. */
+  /** Negative once the pause after the last list is over. */
   get #pauseLeftMs(): number {
     const tookMs = this.#listedMs - this.#listBeganMs
     const pauseMs = Math.min(LIST_PAUSE * tookMs, LONGEST_LIST_PAUSE_MS)
@@ -365,9 +359,7 @@ export class Reflector<T extends KubeObject> {
   }
 }
 
-/**
- * `services`, or `leases.coordination.k8s.io in kube-system with a=b`: names the selection in logs and in Availability.
- */
+/** Names a selection: `services`, or `leases.coordination.k8s.io in kube-system with a=b`. */
 export function describeSelection(resource: Resource<KubeObject>, query: Selection = {}): string {
   const { namespace, labelSelector, fieldSelector } = query
   const name = qualifiedPlural(resource)
@@ -390,9 +382,7 @@ function endedAtOnce(source: string, phase: 'streaming' | 'paging' | 'watching')
     : new KubeError('BadResponse', `watch ${source}: the server closed it immediately`)
 }
 
-/**
- * Returns a KubeError, the only error with which a request may fail. Throws any other error: it is a programming error.
- */
+/** Returns a KubeError. Throws any other error, which is a programming error. */
 function onlyKubeError(error: unknown): KubeError {
   if (isKubeError(error)) return error
   throw error

@@ -113,7 +113,7 @@ export function qualifiedPlural({ group, plural }: Resource<KubeObject>): string
   return group === '' ? plural : `${plural}.${group}`
 }
 
-/** The path of a group and version. Its discovery document is there, and its collections are below. */
+/** The path of a group and version. Its discovery document is there, its collections are below it. */
 export function groupVersionPath(resource: Resource<KubeObject>): string {
   return `${resource.group === '' ? '/api' : '/apis'}/${apiVersionOf(resource)}`
 }
@@ -148,7 +148,6 @@ export type Json<T> = 0 extends 1 & T
         ? { readonly [Key in keyof T]: Json<T[Key]> }
         : T
 
-/** The fields that every stored object has. */
 export interface KubeObject {
   readonly apiVersion?: string | undefined
   readonly kind?: string | undefined
@@ -172,7 +171,7 @@ export interface ObjectMeta {
   readonly managedFields?: readonly unknown[] | undefined
 }
 
-/** A list as the server returns it. A watch continues from `resourceVersion`. `continue` is set while pages remain. */
+/** A watch continues from `resourceVersion`. `continue` is set while pages remain. */
 export interface KubeList<T> {
   readonly metadata: { readonly resourceVersion: string; readonly continue?: string | undefined }
   readonly items: readonly T[]

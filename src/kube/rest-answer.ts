@@ -11,7 +11,6 @@ import type { ApiResponse } from './transport.ts'
 /** The call in the words of an error message: `update services default/kubernetes`. */
 export type CallName = string
 
-/** The error for an answer outside 2xx. */
 export function refusal(call: CallName, response: ApiResponse & { readonly body: unknown }): KubeError {
   const status = asStatus(response.body)
   const words = status?.message ?? (typeof response.body === 'string' ? plainText(response) : '')
@@ -45,10 +44,7 @@ export function asObject<T extends KubeObject>(call: CallName, resource: Resourc
   return body as T
 }
 
-/**
- * The list in the answer. Throws a BadResponse if the answer is not a list. Items stay as the server sent them: items
- * of built-in types have no `kind`.
- */
+/** The list in the answer. Throws a BadResponse if there is none. Items of built-in types have no `kind`. */
 export function asList<T extends KubeObject>(call: CallName, body: unknown): KubeList<T> {
   if (!isRecord(body)) throw badResponse(call, `the answer is ${describe(body)}, not a list`)
   const { items, metadata } = body
@@ -68,10 +64,7 @@ export function asList<T extends KubeObject>(call: CallName, body: unknown): Kub
 
 const eventTypes: ReadonlySet<unknown> = new Set(['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR'])
 
-/**
- * Reads one event of a watch. Throws a BadResponse if the frame is not an event. The caller adds the name of the call
- * to the error.
- */
+/** Reads one event of a watch. Throws a BadResponse if the frame is no event; the caller adds the name of the call. */
 export function asWatchEvent<T extends KubeObject>(frame: unknown): WatchEvent<T> {
   if (!isRecord(frame) || !eventTypes.has(frame.type) || !isRecord(frame.object)) {
     throw new KubeError('BadResponse', `a frame of the watch is ${describe(frame)}, not an event`)
@@ -110,8 +103,8 @@ const metadataTypes: readonly (readonly [field: string, isRight: (value: unknown
 ]
 
 /**
- * Describes the first mistake in the metadata of a received object, without quoting its value. The rest of the program
- * relies on this check: names become keys, and a name that is not a string would end the process.
+ * Describes the first mistake in the metadata of a received object, without quoting its value. Other code relies on
+ * this check: a name becomes a key, and would end the process if it were not a string.
  */
 function metadataFault({ metadata }: Fields): string | undefined {
   if (metadata === undefined) return undefined
@@ -154,7 +147,6 @@ function describe(value: unknown): string {
   return typeof value === 'string' ? 'not JSON' : typeof value === 'object' ? 'an object' : `a ${typeof value}`
 }
 
-/** When to send a refused request again. */
 export interface RetryPolicy {
   /** Requests in all, the first included. @default 3 */
   readonly attempts: number
@@ -172,9 +164,8 @@ export interface RetryPolicy {
 export const defaultRetryPolicy: RetryPolicy = { attempts: 3, maxWaitMs: 1_000, minWaitMs: 100, jitter: 0.1 }
 
 /**
- * How long to wait before the request is sent again, in milliseconds. Undefined: it is not sent again. Only a 429 or
- * 503 with a Retry-After header is retried, because only such an answer states that the server has done nothing.
- * `attempts`: how often the request was sent so far.
+ * How long to wait before the request is sent again, in milliseconds; undefined if it is not. Only a 429 or 503 with
+ * Retry-After is retried, because it states that the server has done nothing. `attempts`: the requests so far.
  */
 export function planRetry(
   response: ApiResponse,
@@ -199,10 +190,7 @@ const REMEMBERED = 1000
 /** We write Endpoints because kube-apiserver does, and clients may still read them. So this warning is expected. */
 const EXPECTED = 'v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice'
 
-/**
- * The texts of a Warning header (RFC 7234 section 5.5, as Kubernetes sends it: `299 - "text"`, separated by commas if
- * there are several). Anything else is ignored.
- */
+/** The texts of a Warning header (RFC 7234 section 5.5). Kubernetes sends `299 - "text"`, separated by commas. */
 function parseWarnings(header: string): string[] {
   const texts: string[] = []
   for (const match of header.matchAll(/\b299 [^\s"]+ "((?:[^"\\]|\\.)*)"/g)) {
@@ -211,10 +199,7 @@ function parseWarnings(header: string): string[] {
   return texts
 }
 
-/**
- * Logs each warning of a server once, by its text: a deprecated field in a loop causes one line, not one per write. The
- * deprecation of Endpoints is logged at debug.
- */
+/** Logs each warning text of a server once, and the deprecation of Endpoints at debug. */
 export function warnOnce(logger: Logger): (header: string | undefined) => void {
   const seen = new Set<string>()
   let last: string | undefined
@@ -233,10 +218,7 @@ export function warnOnce(logger: Logger): (header: string | undefined) => void {
 
 export type RestMetrics = ReturnType<typeof restMetrics>
 
-/**
- * The client's metrics under client-go's names (component-base `metrics/prometheus/restclient`), without its host
- * label.
- */
+/** Metrics with client-go's names (component-base `metrics/prometheus/restclient`), but without the label `host`. */
 export function restMetrics(metrics: Metrics) {
   return {
     requests: metrics.counter({

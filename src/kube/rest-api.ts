@@ -38,7 +38,6 @@ export interface RestKubeApiOptions {
   readonly random: Random
   /** The field manager, which owns the written fields. @default 'apiserver-bootstrap' */
   readonly fieldManager?: string | undefined
-  /** Which refusals are retried, and for how long. */
   readonly retry?: Partial<RetryPolicy> | undefined
   /** Logs each warning of the server once. @default none */
   readonly logger?: Logger | undefined
@@ -50,7 +49,6 @@ const TIMEOUT_MS = 10_000
 /** How long a list may take, in milliseconds: the server's own limit. */
 const LIST_TIMEOUT_MS = 60_000
 
-/** A call in progress: its name in error messages, and its request. */
 interface Call extends ApiRequest {
   readonly name: CallName
   readonly urgent?: boolean | undefined
@@ -178,10 +176,7 @@ class RestKubeApi implements KubeApi {
     }
   }
 
-  /**
-   * Makes a call that accepts protobuf. If protobuf fails, repeats the call in JSON; later calls for the same resource
-   * then use JSON at once.
-   */
+  /** Makes a call that accepts protobuf. If protobuf fails, this call and later ones for the same resource use JSON. */
   async #inProtobuf<R>(
     resource: Resource<KubeObject>,
     { protobuf }: Pick<ListQuery, 'protobuf'>,
@@ -237,10 +232,7 @@ class RestKubeApi implements KubeApi {
     return response.body
   }
 
-  /**
-   * Sends the call. Repeats it a few times if the server requests that, unless it is urgent. Rejects if the answer is
-   * not 2xx.
-   */
+  /** Sends the call, repeatedly if the server requests that, unless it is urgent. Rejects if the answer is not 2xx. */
   async #exchange(call: Call, signal: AbortSignal): Promise<ApiResponse> {
     const { clock, random } = this.#options
     for (let attempts = 1; ; attempts++) {
@@ -274,10 +266,7 @@ class RestKubeApi implements KubeApi {
   }
 }
 
-/**
- * Whether a call failed because of protobuf. A ProtobufError is recognized by its name, because importing its class
- * would load the tables of all messages.
- */
+/** A ProtobufError is recognized by its name, because importing its class would load the tables of all messages. */
 function refusesProtobuf(error: unknown): boolean {
   if (!isKubeError(error)) return false
   const { httpStatus, cause } = error

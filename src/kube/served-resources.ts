@@ -6,28 +6,20 @@ import type { Discovery } from './discovery.ts'
 import { isKubeError } from './errors.ts'
 import { type KubeObject, qualifiedPlural, type Resource } from './resources.ts'
 
-/**
- * A resource counts as unserved only when it has been denied for this long, in milliseconds, because a starting server
- * may not serve everything yet.
- */
+/** A resource denied for this long, in milliseconds, is unserved. A starting server may not serve everything yet. */
 const HOLD_MS = 4_000
 /** If denials are further apart than this, in milliseconds, we assume that the resource was served in between. */
 const FORGET_MS = 30_000
-/** Discovery is asked for a missing resource after the first interval, then after twice as long, up to the last one. */
+/** Discovery is asked when a resource becomes missing, then after twice the first value, then at growing intervals. */
 const FIRST_ASK_MS = 1_000
 const LAST_ASK_MS = 60_000
 
-/** Whether a resource is served, according to the answers so far. */
 export type Serving =
-  /** The resource is served, as far as we know. */
   | { readonly type: 'served' }
   /** The server denies it, perhaps only while it starts. */
   | { readonly type: 'denied'; readonly sinceMs: number; readonly lastMs: number }
   | { readonly type: 'unserved' }
-  /**
-   * The resource was unserved, and discovery gave no answer that counts. Only a request for the resource can show
-   * whether it is served.
-   */
+  /** The resource was unserved, and discovery gave no clear answer. Only a request for the resource can decide. */
   | { readonly type: 'uncertain' }
 
 /**
@@ -63,9 +55,9 @@ interface Entry {
  * Knows which resources the server does not serve.
  *
  * A 404 alone proves nothing: a server that is starting also answers 404 for resources that it will serve. The server's
- * own discovery must deny the resource for four seconds, and the server must be ready. From then on discovery is asked
- * at growing intervals of at most a minute, and at once after {@link expedite}. As soon as discovery lists the
- * resource, or gives no answer, the resource itself is requested again.
+ * own discovery must deny the resource for four seconds while the server is ready. After that discovery is asked at
+ * growing intervals, and at once after {@link expedite}. As soon as discovery lists the resource, or gives no answer,
+ * the resource itself is requested again.
  */
 export class ServedResources {
   readonly #options: ServedResourcesOptions
@@ -115,7 +107,6 @@ export class ServedResources {
     this.#requests.fire('ask')
   }
 
-  /** Asks for missing resources until the signal is aborted. */
   async run(signal: AbortSignal): Promise<never> {
     const { clock } = this.#options
     for (;;) {

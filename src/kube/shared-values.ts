@@ -4,9 +4,8 @@ type Texts = Readonly<Record<string, string>>
 const LONGEST_KEY = 1024
 
 /**
- * Stores one instance of equal values, so that thousands of objects can share it. When the number of values reaches the
- * limit, it forgets all; objects that share a value continue to share it. A value with a long key is not stored. So the
- * size of this store is bounded, whatever the objects contain.
+ * Stores one instance of equal values, so that thousands of objects can share it. The store has a bounded size: it
+ * forgets all values at the limit, and stores no value with a long key.
  */
 export class SharedValues<Value> {
   readonly #limit: number
@@ -16,10 +15,7 @@ export class SharedValues<Value> {
     this.#limit = limit
   }
 
-  /**
-   * The stored value of a key, created if there is none. Equal values must have the same key, and different values
-   * different keys.
-   */
+  /** The stored value of a key, created if there is none. Different values must have different keys. */
   get(key: string, make: () => Value): Value {
     if (key.length > LONGEST_KEY) return make()
     const known = this.#values.get(key)
@@ -45,7 +41,6 @@ export function picked<T extends object, Key extends keyof T>(object: T, keys: r
 const strings = new SharedValues<string>(4096)
 const labelSets = new SharedValues<Texts>(1024)
 
-/** The shared instance of this string. */
 export function sharedString<Text extends string | undefined>(text: Text): Text {
   if (text === undefined || text === null) return text
   return strings.get(text, () => text) as Text

@@ -12,7 +12,7 @@ export type Change<T> =
  * The objects of one resource as last received, by namespace and name. They are shared: do not modify them.
  *
  * Every change is reported relative to the stored state, so that an index that adds `object` and removes `old` is
- * always exact. An object that has the stored uid and resourceVersion is no change.
+ * always exact. An object with the stored uid and resourceVersion is no change.
  */
 export class Store<T extends KubeObject> {
   #objects = new Map<string, T>()
@@ -21,7 +21,7 @@ export class Store<T extends KubeObject> {
     return this.at(keyOf(ref))
   }
 
-  /** The object with this key, see {@link keyOf}. */
+  /** The object with this key of {@link keyOf}. */
   at(key: string): T | undefined {
     return this.#objects.get(key)
   }
@@ -48,8 +48,7 @@ export class Store<T extends KubeObject> {
   /**
    * Replaces all objects with the complete current state, and computes the changes. Deletions come first, so that a
    * name, address or port that moved is free before it is taken. An object that was deleted and created again (another
-   * uid) counts as a deletion and an addition. The store changes in the last step, all at once; nothing else may change
-   * it before that.
+   * uid) counts as a deletion and an addition. The store changes in the last step; nothing else may change it before.
    */
   *replace(objects: Iterable<T>): Steps<readonly Change<T>[]> {
     const present = new Map<string, T>()

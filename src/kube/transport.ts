@@ -20,10 +20,7 @@ export interface ApiRequest {
   readonly dropsManagedFields?: boolean | undefined
   /** Decodes an answer in protobuf, which `headers` must then accept beside JSON. The answer may still be in JSON. */
   readonly protobuf?: TrimmedReader | undefined
-  /**
-   * The request only checks whether the server is alive. While there are no credentials it is sent without them, after
-   * a short wait. @default false
-   */
+  /** The request only checks whether the server is alive, so it may be sent without credentials. @default false */
   readonly mayBeAnonymous?: boolean | undefined
 }
 
@@ -56,13 +53,11 @@ const MIB = 1024 * KIB
  * fails with TooLarge. etcd accepts objects of 1.5 MiB; protobuf becomes two to three times as long in JSON.
  */
 export const answerLimits = {
-  /** One object. */
   object: 4 * MIB,
   /** One page of a list: 16 KiB for each of 500 objects. A reflector that meets this limit asks for smaller pages. */
   page: 8 * MIB,
   /** A list that is requested in one page: it has few objects, or its pages expire before the last one is read. */
   list: 64 * MIB,
-  /** One event of a watch. */
   event: 4 * MIB,
   /** The answer of /readyz and similar paths. kube-apiserver's has a few KiB. */
   text: 256 * KIB,
@@ -75,8 +70,5 @@ export function smallerPage(limit: number): number | undefined {
   return limit > 1 ? Math.ceil(limit / 4) : undefined
 }
 
-/**
- * The deepest accepted nesting of JSON; the in-process API server has the same limit. Kubernetes' own objects stay
- * below 50; the stack allows about 3,000.
- */
+/** The deepest accepted nesting of JSON. Kubernetes' own objects stay below 50; the stack allows about 3,000. */
 export const DEEPEST_NESTING = 500

@@ -42,7 +42,6 @@ export const configFileOption = {
   description: 'YAML file with any of these settings; a flag overrides the file',
 } as const satisfies Option
 
-/** The options that only `config print` has. */
 export const printOptions = {
   title: 'Printing',
   options: {
@@ -78,7 +77,6 @@ export const observerRules: readonly Rule<Configuration>[] = [
   ...leaseStoreRules,
 ]
 
-/** The `apiVersion` and `kind` of a configuration file. */
 export const apiVersion = 'apiserver-bootstrap/v1alpha1'
 export const kind = 'Configuration'
 

@@ -19,10 +19,7 @@ export async function loadConfiguration(flags: Flags, rules?: readonly Rule<Conf
   return resolveConfiguration(flags, await loadYaml(file, '--config'), rules)
 }
 
-/**
- * Reads and parses a YAML file. `where` names the flag in the error for an unreadable file. Rejects with an
- * {@link InvalidInputError}.
- */
+/** `where` names the flag in the error for an unreadable file. Rejects with an {@link InvalidInputError}. */
 export async function loadYaml(file: string, where: string): Promise<YamlDocument> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new InvalidInputError([{ where, message: `cannot read ${file}: ${unreadableReason(cause)}` }], { cause })

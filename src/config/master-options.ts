@@ -4,10 +4,7 @@ import type { Address } from '../net/address.ts'
 import { allOptions, type Configuration } from './configuration.ts'
 import { resolveConfiguration } from './resolve.ts'
 
-/**
- * The part of the configuration that a master needs. `host` is the name of this machine; the setting `hostnameOverride`
- * replaces it.
- */
+/** `host` is the name of this machine; the setting `hostnameOverride` replaces it. */
 export function masterOptionsOf(configuration: Configuration, host: string): MasterOptions {
   return {
     advertiseAddresses: primaryFirst(configuration),

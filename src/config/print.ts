@@ -39,9 +39,7 @@ function describeSource({ key, source, option }: Setting): string {
   }
 }
 
-/**
- * A value in YAML's flow style. Text that YAML would read as another value is quoted as in JSON, which is valid YAML.
- */
+/** A value in YAML's flow style. Text that YAML would read as another value is quoted as in JSON. */
 function yamlFlow(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(yamlFlow).join(', ')}]`
   if (typeof value !== 'string') return JSON.stringify(value)

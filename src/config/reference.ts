@@ -2,7 +2,6 @@ import * as z from 'zod/mini'
 import { defaultTextOf, flagOf, inputKindOf, type Option, type OptionGroup } from '../documents/option.ts'
 import { allOptions, apiVersion, configFileOption, kind, optionGroups } from './configuration.ts'
 
-/** The reference page of every setting, as Markdown. */
 export function configurationReference(): string {
   const groups: readonly OptionGroup[] = Object.values(optionGroups)
   return `${[

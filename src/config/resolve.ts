@@ -17,7 +17,6 @@ import { allOptions, apiVersion, type Configuration, kind, rules as rulesOfRun }
 /** The texts of the given flags, by key. */
 export type Flags = Readonly<Record<string, string | undefined>>
 
-/** Where a value comes from. */
 export type Source =
   | { readonly type: 'flag' }
   | { readonly type: 'file'; readonly position: string }
@@ -136,16 +135,12 @@ function placeOf(
   return `${document.positionOf([key, ...path])}: ${key}`
 }
 
-/** The `apiVersion` and `kind` of a document. */
 interface DocumentHead {
   readonly apiVersion: string
   readonly kind: string
 }
 
-/**
- * The parsed values of a document that may contain only these options, by key. Throws an {@link InvalidInputError} with
- * every mistake, each naming its position in the file.
- */
+/** The parsed values of a document with these options, by key. Throws an {@link InvalidInputError}. */
 export function readOptions<Options extends OptionGroup['options']>(
   document: YamlDocument,
   head: DocumentHead,
@@ -210,10 +205,7 @@ function readDocument(
   return { values, mistakes }
 }
 
-/**
- * The values of a command's own options, which a configuration file cannot contain, and the remaining flags. Throws an
- * {@link InvalidInputError} with every mistake.
- */
+/** The values of a command's own options, and the remaining flags. Throws an {@link InvalidInputError}. */
 export function takeOwnOptions<Group extends OptionGroup>(
   group: Group,
   flags: Flags,

@@ -98,9 +98,8 @@ function decimal(value: bigint, places: number): string {
 const LONGEST_MS = 24 * 3_600_000
 
 /**
- * A schema that parses a duration in Go's form (`10s`, `1m30s`) to milliseconds. Durations below `minMs` or above
- * `maxMs` (default 24h) are refused. `wholeSeconds` is for a value that is stored in seconds: it refuses fractions, so
- * that nothing is rounded.
+ * A schema that parses a duration in Go's form (`10s`, `1m30s`) to milliseconds. `maxMs` is 24h by default.
+ * `wholeSeconds` refuses fractions of a second, for a value that is stored in seconds.
  */
 export function duration(limits: {
   readonly minMs: number

@@ -78,7 +78,6 @@ export function defaultTextOf(option: Option): string | undefined {
   return typeof value === 'object' ? value.join() : String(value)
 }
 
-/** The form of input that a schema takes. */
 export type InputKind = 'text' | 'integer' | 'boolean' | 'list'
 
 /** The form of input that a schema takes; for a pipe, its first schema. Throws for a type that no option may have. */
@@ -127,9 +126,7 @@ export function splitList(text: string): readonly string[] {
   return text === '' ? [] : text.split(',')
 }
 
-/**
- * A schema for values that have a textual form: `parse` throws an Error with one clear line, `format` is its inverse.
- */
+/** A schema for values in text form. `parse` throws an Error with one clear line; `format` is its inverse. */
 export function parsedText<Value>(
   parse: (text: string) => Value,
   format: (value: Value) => string,

@@ -20,17 +20,13 @@ export class InvalidInputError extends Error {
   }
 }
 
-/** A mistake as one line. */
 export function formatMistake(mistake: Mistake): string {
   return `${mistake.where}: ${mistake.message}`.replace(/\s*[\r\n]+\s*/g, ' ')
 }
 
 const NO_MESSAGE = 'Invalid input'
 
-/**
- * The result of parsing `input`, for {@link describeIssue}. Messages that a host program has configured for all of
- * zod's schemas are ignored.
- */
+/** Parses `input` for {@link describeIssue}, without messages that a host program has configured for all schemas. */
 export function parseInput<Schema extends z.core.$ZodType>(
   schema: Schema,
   input: unknown,

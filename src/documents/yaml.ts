@@ -21,23 +21,16 @@ import { InvalidInputError, type Mistake } from './validation.ts'
 
 /** The longest file, in characters. Every real configuration is shorter. */
 const MAX_LENGTH = 256 << 10
-/**
- * The most aliases in a file, and the most copies that they may expand to. Files hardly have aliases, and many are slow
- * to resolve.
- */
+/** The most aliases in a file, and the most copies that they may expand to. Many aliases are slow to resolve. */
 const MAX_ALIASES = 20
-/** How many bad lines are reported. A file with more is not YAML, and each report may require a walk through it. */
+/** How many bad lines are reported. More mean that a file is not YAML, and each may require a walk through the file. */
 const MAX_BAD_LINES = 100
 
-/** A YAML document with the position of each of its values. */
 export interface YamlDocument {
   readonly file: string
   /** Plain data, by YAML 1.2's core schema: `yes` is text, `0o17` a number. */
   readonly value: unknown
-  /**
-   * One mistake for each repetition of a key; `value` has the last of the equal keys. A caller that refuses the
-   * document reports these mistakes too.
-   */
+  /** Mistakes for repeated keys, of which `value` has the last. A caller that refuses the document reports them too. */
   readonly mistakes: readonly Mistake[]
   /**
    * The position of the value at `path`, or of its key: `FILE:LINE:COLUMN`, counted from 1. If there is no such value,
@@ -50,7 +43,8 @@ export interface YamlDocument {
  * Reads one YAML document. `file` is only for messages. Duplicate keys alone do not throw: they are the `mistakes` of
  * the result. An error about the syntax lists the duplicate keys too.
  * @throws InvalidInputError for an empty or too long text; for mistakes in the syntax, keys that are not text and a
- *   second document, with the line and column of each; or else for aliases that have no anchor or contain themselves
+ *   second document, with the line and column of each; or else for too many aliases, and for aliases that have no
+ *   anchor or contain themselves
  */
 export function parseYaml(text: string, file: string, maxLength = MAX_LENGTH): YamlDocument {
   if (text.length > maxLength)
@@ -185,7 +179,6 @@ function isWithin({ range: inner }: Alias, { range: outer }: Node): boolean {
   return inner != null && outer != null && outer[0] <= inner[0] && inner[1] <= outer[1]
 }
 
-/** A mistake in plain words, and its offset in the text. */
 interface SyntaxMistake {
   readonly offset: number
   readonly message: string
@@ -227,8 +220,7 @@ function keysWithoutName(contents: Node | null): readonly SyntaxMistake[] {
 
 /**
  * The syntax mistakes of a document in plain words, in the order of the text. One mistake can cause several errors of
- * the parser, so only the first in each line is reported, for at most a hundred lines. Without `text` the messages
- * quote nothing.
+ * the parser, so only the first in each line is reported. Without `text` the messages quote nothing.
  */
 function syntaxMistakes(
   text: string | undefined,
@@ -258,7 +250,6 @@ function syntaxMistakes(
   })
 }
 
-/** An error of the parser. */
 interface ParserError {
   readonly message: string
   /** The text from the error on; undefined if it must not be quoted. */
@@ -329,10 +320,7 @@ const wordings: readonly (readonly [
   ['UNEXPECTED_TOKEN', /^(Not a YAML token|Block scalar header)/, 'nothing may follow | or > on its line'],
 ]
 
-/**
- * The first syntax mistake of a document in plain words, and its offset; undefined if there is none. Quotes nothing of
- * the text, because it may contain credentials.
- */
+/** The first syntax mistake, and its offset. Quotes nothing of the text, because it may contain credentials. */
 export function firstSyntaxMistake(document: Pick<Document.Parsed, 'errors' | 'contents'>): SyntaxMistake | undefined {
   const [first] = document.errors.toSorted((a, b) => a.pos[0] - b.pos[0])
   if (first?.code === 'DUPLICATE_KEY') return { offset: first.pos[0], message: 'this key is given twice' }

@@ -8,9 +8,7 @@ export interface Address {
   readonly text: string
 }
 
-/**
- * A text is not an address, range, port range or HOST:PORT. The message is one line that names the text and its fault.
- */
+/** A malformed address, range, port range or HOST:PORT. The message is one line that names the text and its fault. */
 export class AddressError extends Error {
   override readonly name = 'AddressError'
   readonly code = 'InvalidAddress'
@@ -34,7 +32,7 @@ export function tryParseAddress(text: string): Address | undefined {
   }
 }
 
-/** The family of a text that is an address. Not for malformed texts. */
+/** The family of a text, which must be an address. */
 export function familyOf(address: string): 'IPv4' | 'IPv6' {
   return address.includes(':') ? 'IPv6' : 'IPv4'
 }
@@ -47,7 +45,6 @@ export function addressOf(family: 4 | 6, value: bigint): Address {
   return { family, value, text: family === 4 ? formatIPv4(value) : formatIPv6(value) }
 }
 
-/** The number of bits of an address: 32 or 128. */
 export function bitsOf(family: 4 | 6): 32 | 128 {
   return family === 4 ? 32 : 128
 }

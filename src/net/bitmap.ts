@@ -20,10 +20,7 @@ export class Bitmap {
     this.#bits = new Uint8Array(this.#words.buffer, 0, Math.ceil(size / 8))
   }
 
-  /**
-   * Reads the result of {@link toBytes}; leading zero bytes are accepted. Undefined if the bytes contain a number that
-   * is `size` or more.
-   */
+  /** Reads {@link toBytes}, with or without leading zero bytes. Undefined if a number in them is `size` or more. */
   static fromBytes(size: number, bytes: Uint8Array): Bitmap | undefined {
     const bitmap = new Bitmap(size)
     for (let i = 0; i < bytes.length; i++) {
@@ -36,7 +33,6 @@ export class Bitmap {
     return bitmap
   }
 
-  /** How many numbers are in the set. */
   get count(): number {
     return this.#count
   }

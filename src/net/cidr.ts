@@ -37,10 +37,7 @@ export function parseCidr(text: string): Cidr {
   return cidr
 }
 
-/**
- * Reads a range as it is stored in a ServiceCIDR. Undefined if it is malformed. Clears host bits, as upstream does with
- * `netip.ParsePrefix` and `Masked`.
- */
+/** Reads a stored range like `netip.ParsePrefix` and `Masked`: clears host bits. Undefined if it is malformed. */
 export function tryParseStoredCidr(text: string): Cidr | undefined {
   const [, start = '', length = ''] = /^([^/]+)\/(0|[1-9]\d{0,2})$/.exec(text) ?? []
   const address = tryParseAddress(start)
@@ -48,10 +45,7 @@ export function tryParseStoredCidr(text: string): Cidr | undefined {
   return address === undefined || prefix > bitsOf(address.family) ? undefined : cidrOf(address, prefix)
 }
 
-/**
- * The range of this prefix length that contains `address`.
- * @throws RangeError if the length does not fit the family.
- */
+/** The range of this length that contains `address`. @throws RangeError if the length does not fit the family. */
 export function cidrOf(address: Address, prefix: number): Cidr {
   const bits = bitsOf(address.family)
   if (!Number.isInteger(prefix) || prefix < 0 || prefix > bits) {
@@ -62,7 +56,7 @@ export function cidrOf(address: Address, prefix: number): Cidr {
   return { family: address.family, network, prefix, size: 1n << hostBits, text: `${network.text}/${prefix}` }
 }
 
-/** The address `index` places after the network address. @throws RangeError if it lies outside. */
+/** The address `index` places after the network address. @throws RangeError if it is outside of the range. */
 export function addressAt(cidr: Cidr, index: bigint): Address {
   if (index < 0n || index >= cidr.size) throw new RangeError(`${cidr.text} has no address number ${index}`)
   return addressOf(cidr.family, cidr.network.value + index)
@@ -84,19 +78,13 @@ export function cidrIncludes(outer: Cidr, inner: Cidr): boolean {
   return outer.prefix <= inner.prefix && cidrContains(outer, inner.network)
 }
 
-/**
- * The number of addresses usable for Services: all except the network address and, with IPv4, the broadcast address
- * (kube-apiserver's `hostsPerNetwork`).
- */
+/** How many addresses Services can use: not the network address, nor IPv4's broadcast address (`hostsPerNetwork`). */
 export function usableSize(cidr: Cidr): bigint {
   const usable = cidr.size - (cidr.family === 4 ? 2n : 1n)
   return usable < 0n ? 0n : usable
 }
 
-/**
- * The ClusterIP that the Service `kubernetes` gets from this range: the first usable address. @throws RangeError if
- * there is none.
- */
+/** The ClusterIP of the Service `kubernetes`: the first usable address. @throws RangeError if there is none. */
 export function serviceIpOf(cidr: Cidr): Address {
   if (usableSize(cidr) === 0n) throw new RangeError(`${cidr.text} is too small: it has no usable address`)
   return addressAt(cidr, 1n)
@@ -125,10 +113,7 @@ export interface AllocationRange<Item> {
 
 /** kube-apiserver's bitmap of an IPv6 range covers at most this many addresses, the network address included. */
 const LARGEST_IPV6 = 65_536n
-/**
- * kube-apiserver accepts a range with a bitmap only up to this many host bits (`validateMaxCIDRRange` in
- * cmd/kube-apiserver/app/options).
- */
+/** The most host bits of a range with a bitmap (`validateMaxCIDRRange` in cmd/kube-apiserver/app/options). */
 const MOST_BITS = 20n
 
 /**
@@ -155,7 +140,6 @@ export function addressAllocationRange(cidr: Cidr): AllocationRange<Address> {
   }
 }
 
-/** All NodePorts of a range. */
 export function portAllocationRange(range: PortRange): AllocationRange<number> {
   return {
     text: range.text,

@@ -10,10 +10,7 @@ export interface HostPort {
 
 const dnsName = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/i
 
-/**
- * Reads `HOST:PORT`, with brackets around an IPv6 address. Addresses are read as strictly as by `parseAddress`.
- * @throws AddressError
- */
+/** Reads `HOST:PORT`, with brackets around IPv6, and addresses as strictly as `parseAddress`. @throws AddressError */
 export function parseHostPort(text: string): HostPort {
   const quoted = JSON.stringify(text)
   const [, bracketed, plain, port = ''] = /^(?:\[([^\]]*)\]|([^:]*)):([^:]*)$/.exec(text) ?? []
@@ -57,8 +54,8 @@ export interface PortRange {
 
 /**
  * Reads `A-B`, `A+N` (A and the N ports after it) or a single `A`, as kube-apiserver's `--service-node-port-range` does
- * (k8s.io/apimachinery/pkg/util/net/port_range.go). Unlike upstream it refuses an empty text, spaces, leading zeros and
- * port 0.
+ * (k8s.io/apimachinery/pkg/util/net/port_range.go). Upstream also accepts empty texts, spaces, leading zeros and port
+ * 0.
  * @throws AddressError
  */
 export function parsePortRange(text: string): PortRange {
@@ -73,7 +70,6 @@ export function parsePortRange(text: string): PortRange {
   return { first, last, size: last - first + 1, text: `${first}-${last}` }
 }
 
-/** Whether `port` lies in the range. */
 export function portRangeContains(range: PortRange, port: number): boolean {
   return port >= range.first && port <= range.last
 }
@@ -119,9 +115,8 @@ export function certificateFault(code: string): string | undefined {
 }
 
 /**
- * The error code of the system or of Node, such as `ECONNREFUSED`: that of the first error with a code among `error`
- * and its causes, five errors at most; empty if none has a code. If connections to several addresses failed, the first
- * address counts.
+ * The error code of the system or of Node, such as `ECONNREFUSED`, of the first among `error` and its causes (five at
+ * most) that has one; else empty. If connections to several addresses failed, the first address counts.
  */
 export function failureCode(error: unknown): string {
   for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth++) {

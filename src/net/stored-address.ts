@@ -25,7 +25,6 @@ export function ipv4Value(groups: AddressGroups): number {
   return (groups[6] as number) * 65_536 + (groups[7] as number)
 }
 
-/** The address in `groups`. */
 export function addressFrom(family: 4 | 6, groups: AddressGroups): Address {
   const value = groups.reduce((value, group) => (value << 16n) | BigInt(group), 0n)
   return addressOf(family, family === 4 ? value & 0xffff_ffffn : value)
@@ -44,7 +43,6 @@ export function textFrom(family: 4 | 6, groups: AddressGroups, text: string): st
   return text.length === digitsOf(a) + digitsOf(b) + digitsOf(c) + digitsOf(d) + 3 ? text : `${a}.${b}.${c}.${d}`
 }
 
-/** The number of digits of a part of an IPv4 address. */
 function digitsOf(part: number): number {
   return part < 10 ? 1 : part < 100 ? 2 : 3
 }

@@ -1,8 +1,6 @@
 import type { Random } from './random.ts'
 
-/** Delays that grow with every failure. */
 export interface BackoffOptions {
-  /** The first delay, in milliseconds. */
   readonly firstMs: number
   /** Each delay is this many times the one before. @default 2 */
   readonly factor?: number | undefined
@@ -15,7 +13,6 @@ export interface BackoffOptions {
   readonly jitter?: 'full' | number | undefined
 }
 
-/** Computes how long to wait before the next attempt. */
 export interface Backoff {
   /** The next delay in milliseconds; each call counts as one more failure. */
   next(): number
@@ -23,7 +20,6 @@ export interface Backoff {
   reset(): void
 }
 
-/** An exponential back-off: `firstMs`, multiplied by `factor` each time, at most `maxMs`; then jitter is applied. */
 export function exponentialBackoff(options: BackoffOptions, random: Random): Backoff {
   const { firstMs, factor = 2, maxMs, jitter = 0 } = options
   let delayMs = Math.min(firstMs, maxMs)
@@ -40,17 +36,14 @@ export function exponentialBackoff(options: BackoffOptions, random: Random): Bac
   }
 }
 
-/**
- * A loss that follows a recovery within this time, in milliseconds, and ends within this time, belongs to the same
- * disturbance.
- */
+/** A loss that begins within this time after a recovery and ends within this time belongs to the same disturbance. */
 export const FLAP_MS = 5_000
 
 /**
  * Decides which changes between up and down get a log line. The first loss is logged at once, and its recovery too. A
- * loss within five seconds of a recovery is logged only after it has lasted for five seconds, so that a server that
- * answers every other request appears in the log as one outage. If {@link observe} is called often enough, the last
- * logged state is wrong for at most five seconds.
+ * loss within five seconds of a recovery is logged only after it has lasted for five seconds, so that the log shows one
+ * outage of a server that answers every other request. If {@link observe} is called often enough, the last logged state
+ * is wrong for at most five seconds.
  */
 export class FlapDamping {
   #isUp: boolean

@@ -10,15 +10,11 @@ export interface Clock {
   wallMs(): number
   /** Milliseconds on a clock that never goes back, from an arbitrary origin: for every duration and deadline. */
   monotonicMs(): number
-  /**
-   * Calls `callback` once, `delayMs` from now (negative counts as 0), never synchronously. Throws a RangeError for NaN.
-   */
+  /** Calls `callback` once, after `delayMs` (negative: 0), never synchronously. Throws a RangeError for NaN. */
   schedule(delayMs: number, callback: () => void): Cancel
 }
 
-/**
- * Resolves after `delayMs`. Rejects with the signal's reason as soon as the signal is aborted. Leaves no timer behind.
- */
+/** Resolves after `delayMs`. Rejects with the signal's reason as soon as it is aborted. Leaves no timer behind. */
 export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) {
@@ -37,10 +33,7 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   })
 }
 
-/**
- * Measures every `periodMs` how late the timers of this process fire, and passes the milliseconds to `onTick`. Returns
- * a function that stops this.
- */
+/** Passes to `onTick` every `periodMs` how many milliseconds late timers fire. Returns a function that stops this. */
 export function watchLateness(clock: Clock, periodMs: number, onTick: (lateMs: number) => void): Cancel {
   const next = (dueMs: number): Cancel =>
     clock.schedule(dueMs - clock.monotonicMs(), () => {

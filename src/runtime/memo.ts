@@ -1,7 +1,4 @@
-/**
- * Caches the latest `limit` results of a pure function that is called with the same few texts. A result of undefined is
- * not cached. Results are shared: no caller may change them.
- */
+/** Caches the latest `limit` results of a pure function, except undefined. No caller may change a shared result. */
 export function memoize<T>(read: (text: string) => T, limit: number): (text: string) => T {
   const known = new Map<string, T>()
   return (text) => {

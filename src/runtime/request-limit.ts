@@ -2,10 +2,7 @@ import type { Clock } from './clock.ts'
 import { RemoteError } from './errors.ts'
 import { abortable, linkedController } from './signals.ts'
 
-/**
- * After this many timeouts the limit doubles. Each further timeout doubles it again. Each answer in time takes one
- * timeout off the count.
- */
+/** After this many timeouts the limit doubles, then with each timeout. An answer in time takes one off the count. */
 const FIRST_DOUBLING = 4
 /** Further timeouts do not count: the limit is then 16 times the normal one, and a few answers in time end that. */
 const MOST_TIMEOUTS = FIRST_DOUBLING + 3
@@ -20,10 +17,7 @@ export class RequestTimeout extends RemoteError {
   }
 }
 
-/**
- * Settles as `call` does. Rejects with {@link RequestTimeout} after `limitMs`, or with the reason of `signal` as soon
- * as that is aborted.
- */
+/** Settles as `call` does. Rejects with {@link RequestTimeout} after `limitMs`, or with the signal's reason. */
 export async function within<T>(
   clock: Clock,
   limitMs: number,
@@ -44,7 +38,6 @@ export async function within<T>(
 interface PendingRequest {
   readonly sentMs: number
   readonly controller: AbortController
-  /** Cancels its timeout. */
   cancel: () => void
   /**
    * Whether the first answer in time after a timeout came while this request was pending. Then this request gets only
@@ -56,8 +49,8 @@ interface PendingRequest {
 /**
  * Aborts each request that a store does not answer in time, so that a lost request costs only a part of the lease's
  * TTL. A store that is always slow gets more time after a few timeouts. Once the store answers in time again, requests
- * that it may have lost meanwhile get only the normal limit. Otherwise the last request of an outage would delay a
- * withdrawal for most of a minute.
+ * that were lost meanwhile get only the normal limit. Otherwise one of them could delay a withdrawal by most of a
+ * minute.
  */
 export class RequestLimit {
   readonly #clock: Clock
@@ -75,10 +68,7 @@ export class RequestLimit {
     this.#limitMs = options.limitMs
   }
 
-  /**
-   * Settles as `call` does. Rejects with {@link RequestTimeout} when the present limit has passed, or with the reason
-   * of `signal` as soon as that is aborted; in either case the signal of `call` is aborted.
-   */
+  /** As {@link within}, with the present limit. */
   async run<T>(signal: AbortSignal | undefined, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const factor = 2 ** Math.max(0, this.#givenUp - FIRST_DOUBLING + 1)
     const { controller, unlink } = linkedController(signal)

@@ -4,7 +4,7 @@
  */
 export function linkedController(...signals: readonly (AbortSignal | undefined)[]): {
   readonly controller: AbortController
-  /** Removes the listeners from the sources; afterwards only the controller itself can abort. May be called twice. */
+  /** Afterwards only the controller itself can abort. May be called twice. */
   readonly unlink: () => void
 } {
   const controller = new AbortController()
@@ -47,7 +47,7 @@ export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefine
   })
 }
 
-/** Resolves when `signal` is aborted; at once if it already is. It never rejects. */
+/** Resolves when `signal` is aborted. Never rejects. */
 export function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve()

@@ -19,8 +19,8 @@ export function atOnce<T>(steps: Steps<T>): T {
 /**
  * Carries out the steps in slices. Timers and I/O run between two slices; otherwise a pass over a million objects would
  * delay the renewal of this process' lease by seconds. A computation that fits in one slice ends before this returns.
- * On a virtual clock every computation fits, because the clock stands still meanwhile. Rejects with the signal's reason
- * if it is aborted in a pause.
+ * On a virtual clock every computation fits, because the clock stands still meanwhile. An abort rejects with its
+ * reason.
  */
 export function inSlices<T>(clock: Clock, steps: Steps<T>, signal?: AbortSignal): T | Promise<T> {
   const ended = slice(clock, steps)

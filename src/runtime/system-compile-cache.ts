@@ -35,10 +35,7 @@ function ownCacheDirectory(): string | undefined {
   }
 }
 
-/**
- * Creates a missing directory. Returns false for a link, for another user's directory, and for one that grants others
- * any of `rightsOfOthers`.
- */
+/** Creates a missing directory. Returns false for a link, for another user's, or if others have `rightsOfOthers`. */
 function isOwn(directory: string, uid: number, rightsOfOthers: number): boolean {
   try {
     mkdirSync(directory, { mode: 0o700 })
@@ -49,7 +46,7 @@ function isOwn(directory: string, uid: number, rightsOfOthers: number): boolean 
   return status.isDirectory() && status.uid === uid && (status.mode & rightsOfOthers) === 0
 }
 
-/** Whether only root and this user can rename entries of this directory, or any directory above it. */
+/** Whether only root and this user can rename entries of this directory and of all directories above it. */
 function isOutOfReach(directory: string, uid: number): boolean {
   const { uid: owner, mode } = lstatSync(directory)
   // In a sticky directory such as /tmp, users can rename only their own entries.

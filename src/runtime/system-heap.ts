@@ -8,7 +8,7 @@ import { type Cancel, type Clock, watchLateness } from './clock.ts'
  * fifth more processor time.
  *
  * V8 reads both flags at each decision, so they take effect in a running process, without a wrapper script. A V8 that
- * does not know a flag prints that and continues.
+ * does not know a flag prints an error and continues.
  */
 export function limitHeap(): void {
   setFlagsFromString('--semi-space-growth-factor=1')
@@ -26,16 +26,12 @@ const MIB = 1024 * 1024
 const PERIOD_MS = 5_000
 /** The growth of resident memory that counts as a burst, in bytes. Two readings of a quiet process differ by less. */
 const BURST_BYTES = 16 * MIB
-/**
- * A heap that uses more bytes is not collected: a collection stops the process for up to 3 ms per MiB, and the renewal
- * of a lease cannot wait for long.
- */
+/** A larger heap is not collected: that would stop the process for up to 3 ms per MiB, and delay a lease's renewal. */
 const MOST_HEAP_BYTES = 64 * MIB
 
 /**
  * Returns memory to the operating system after bursts, such as large invalid answers from a server. By itself V8 keeps
- * the pages of collected objects, and is late to collect memory outside its heap, such as buffers. Returns a function
- * that stops this.
+ * the pages of collected objects, and is late to collect memory outside its heap, such as buffers.
  */
 export function releaseMemory(
   clock: Clock,

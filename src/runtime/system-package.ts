@@ -13,7 +13,6 @@ export function packageRoot(): string {
   return directory
 }
 
-/** The version of this program. */
 export async function packageVersion(): Promise<string> {
   const { version } = JSON.parse(await readFile(join(packageRoot(), 'package.json'), 'utf8')) as { version: string }
   return version

@@ -1,6 +1,5 @@
 /**
- * `wallMs` as metav1.Time writes it: RFC 3339 in UTC with whole seconds (`2026-11-21T03:00:00Z`); fractions of a second
- * are cut off.
+ * `wallMs` as metav1.Time writes it: RFC 3339 in UTC, cut off to whole seconds (`2026-11-21T03:00:00Z`).
  * @throws RangeError outside the years 0000 to 9999.
  */
 export function formatTime(wallMs: number): string {
@@ -33,8 +32,7 @@ const rfc3339 = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.(\d+))?(?:Z|([+-])([
 
 /**
  * Milliseconds since the Unix epoch for an RFC 3339 time. Strict: `T` and `Z` must be upper-case, an offset is
- * required, and nonexistent days and leap seconds are refused. Fractions of a millisecond are preserved, down to a
- * microsecond.
+ * required, and nonexistent days and leap seconds are refused. Microseconds are preserved.
  * @throws RangeError for anything else.
  */
 export function parseTime(text: string): number {

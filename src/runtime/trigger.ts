@@ -1,12 +1,9 @@
-/**
- * Collects requests to reconcile until they are taken, so that any number of them cause one reconciliation. Only one
- * caller may wait at a time.
- */
+/** Merges requests to reconcile until they are taken. Only one caller may wait at a time. */
 export class Trigger<Reason extends string> {
   #reasons = new Set<Reason>()
   #wake: (() => void) | undefined
 
-  /** Requests a reconciliation. A request during a reconciliation causes another one after it. */
+  /** A request during a reconciliation causes another one after it. */
   fire(reason: Reason): void {
     this.#reasons.add(reason)
     this.#wake?.()
@@ -17,10 +14,7 @@ export class Trigger<Reason extends string> {
     this.#wake?.()
   }
 
-  /**
-   * Resolves with all reasons since the last call, as soon as there is one. {@link wake} makes it resolve with none.
-   * Rejects with the signal's reason when the signal is aborted.
-   */
+  /** Resolves with all reasons since the last call; with none after {@link wake}. Rejects with the signal's reason. */
   async take(signal: AbortSignal): Promise<ReadonlySet<Reason>> {
     signal.throwIfAborted()
     if (this.#reasons.size === 0) {

@@ -3,10 +3,7 @@ import type { Cancel, Clock } from './clock.ts'
 /** More events than this at one instant mean that the simulated program spins without letting time pass. */
 const MAX_EVENTS_AT_ONE_INSTANT = 10_000
 
-/**
- * After this many events Node's event loop gets a turn, so that it delivers signals and messages every few
- * milliseconds.
- */
+/** After this many events Node's event loop gets a turn, to deliver signals and messages every few milliseconds. */
 const EVENTS_PER_TURN = 250
 
 /** Time as one simulated process sees it. */
@@ -15,10 +12,7 @@ export interface ClockView extends Clock {
   freeze(): void
   /** Resumes the process: held callbacks run in their order at this instant. The process sees time jump. */
   thaw(): void
-  /**
-   * How far this process' wall clock is ahead of true time (negative: behind), in milliseconds. Monotonic time is not
-   * affected.
-   */
+  /** How far this process' wall clock is ahead of true time, in ms (negative: behind). Monotonic time is unaffected. */
   setSkew(skewMs: number): void
   readonly frozen: boolean
   /** How many callbacks are scheduled and have neither run nor been cancelled. */
@@ -63,7 +57,6 @@ export class VirtualClock {
     this.#startWallMs = options.startWallMs ?? 1_767_225_600_000
   }
 
-  /** Milliseconds of simulated time since this clock was made. */
   get nowMs(): number {
     return this.#nowMs
   }
@@ -74,8 +67,8 @@ export class VirtualClock {
   }
 
   /**
-   * Creates the clock of one more process. Each clock has its own origin of monotonic time: code that compares the
-   * monotonic times of two processes gets absurd results, so that tests expose the mistake.
+   * Creates the clock of one more process. Each clock has its own origin of monotonic time, so that code that compares
+   * such times of two processes fails in tests.
    */
   view(options: { readonly skewMs?: number } = {}): ClockView {
     const originMs = this.#nowMs - ++this.#views * 1_000_003
@@ -145,8 +138,8 @@ export class VirtualClock {
           reject(error)
         }
       }
-      // Node calls `nextTick` callbacks only when no microtask is left, and then the microtask of `goOn` only when no
-      // such callback is left. So before `go` runs, every promise that can settle without letting time pass has
+      // Node runs `nextTick` callbacks only when no microtask is left. It then runs the microtask of `goOn` only when
+      // no such callback is left. So before `go` runs, every promise that can settle without letting time pass has
       // settled. A turn of the event loop would do the same, but costs more.
       const goOn = (): void => void RESOLVED.then(go)
       const tick = (): void => process.nextTick(goOn)

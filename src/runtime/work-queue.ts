@@ -34,11 +34,8 @@ export interface RetryRate {
 export interface RunOptions<Key extends string> {
   /** How many keys may be processed at the same time. */
   readonly workers: number
-  /** Ends the run. */
   readonly signal: AbortSignal
-  /**
-   * Reconciles one key. If it rejects, the key is added again with rate limit; if it resolves, the key is forgotten.
-   */
+  /** If it rejects, the key is added again with rate limit; if it resolves, the key is forgotten. */
   readonly reconcile: (key: Key, signal: AbortSignal) => Promise<void>
   /** Called for each rejection before the key is added again, but not for rejections after the abort of `signal`. */
   readonly failed?: ((key: Key, error: unknown) => void) | undefined
@@ -116,10 +113,10 @@ export class WorkQueue<Key extends string = string> {
   }
 
   /**
-   * Adds a key after a delay that doubles each time until `forget`, within the overall rate of retries. The delay is at
-   * most about as long as the time since the first failure: a key that is also added for other reasons fails more
-   * often, but need not wait longer. client-go only counts failures: many changes during an outage of seconds can cause
-   * a delay of minutes.
+   * Adds a key after a delay that doubles each time until `forget`, within the overall rate of retries. The delay of
+   * the key is at most the time since its first failure, plus `firstMs`: a key that is also added for other reasons
+   * fails more often, but need not wait longer. client-go only counts failures, so many changes during an outage of
+   * seconds can cause a delay of minutes.
    */
   addRateLimited(key: Key): void {
     if (this.#shuttingDown) return
@@ -129,8 +126,7 @@ export class WorkQueue<Key extends string = string> {
     this.#failures.set(key, { count: count + 1, sinceMs })
     const ownMs = Math.min(firstMs * 2 ** count, firstMs + nowMs - sinceMs, maxMs)
     const dueMs = this.#delayed.get(key)?.dueMs ?? Number.POSITIVE_INFINITY
-    // A key that is due sooner anyway must not take a token from the others. Nor may a key that still waits for its
-    // retry take a second token.
+    // A key that is due sooner takes no token from the others, and a key that waits for its retry no second one.
     if (dueMs <= nowMs + ownMs) {
       this.addAfter(key, ownMs)
       return
@@ -153,8 +149,8 @@ export class WorkQueue<Key extends string = string> {
 
   /**
    * Adds now every delayed key that was added with rate limit and not forgotten since. Pass `anew` if the cause of the
-   * failures has ended: a key that then fails again starts with a short delay. Keys being processed start with a short
-   * delay even without `anew`: they may still fail for the old cause.
+   * failures has ended: a key that then fails again starts with a short delay. Keys being processed always start with a
+   * short delay, because they may still fail for the old cause.
    */
   expediteFailed(anew = false): void {
     const sinceMs = this.#clock.monotonicMs()
@@ -176,10 +172,7 @@ export class WorkQueue<Key extends string = string> {
     return this.#failures.get(key)?.count ?? 0
   }
 
-  /**
-   * The next key, as soon as there is one; undefined when the queue is shut down and empty. Call `done` when its work
-   * is over.
-   */
+  /** The next key, once there is one; undefined when the queue is shut down and empty. Call `done` after its work. */
   get(): Promise<Key | undefined> {
     if (this.length > 0) return Promise.resolve(this.#dequeue())
     if (this.#shuttingDown) return Promise.resolve(undefined)

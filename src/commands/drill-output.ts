@@ -1,6 +1,5 @@
-import { randomUUID } from 'node:crypto'
 import { constants, existsSync } from 'node:fs'
-import { access, mkdir, rename, rm, writeFile } from 'node:fs/promises'
+import { access, mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { formatDuration } from '../documents/duration.ts'
 import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
@@ -9,6 +8,7 @@ import { renderPage } from '../drill/report/page/page.ts'
 import type { DrillReport } from '../drill/report/report.ts'
 import { renderTranscript, Transcript } from '../drill/report/transcript.ts'
 import { printable } from '../runtime/errors.ts'
+import { replaceFile } from '../runtime/system-file.ts'
 import type { Screen } from './output.ts'
 
 /**
@@ -62,25 +62,13 @@ export async function writeFiles(directory: string, files: Readonly<Record<strin
   for (const [name, text] of Object.entries(files)) {
     const file = join(directory, name)
     try {
-      await replaceFile(file, typeof text === 'string' ? text : text())
+      await replaceFile(file, (next) => writeFile(next, typeof text === 'string' ? text : text(), { flag: 'wx' }))
     } catch (cause) {
       faults.push(`cannot write ${file}: ${unreadableReason(cause)}`)
     }
   }
   if (faults.length === 0) return
   throw new Error(`${faults.join('; ')}; correct that, or give --report another directory`)
-}
-
-/** Follows no link, because a link in a directory that others can write may lead to any of our files. */
-async function replaceFile(file: string, text: string): Promise<void> {
-  const next = `${file}.${randomUUID()}`
-  try {
-    await writeFile(next, text, { flag: 'wx' })
-    await rename(next, file)
-  } catch (error) {
-    await rm(next, { force: true })
-    throw error
-  }
 }
 
 function timelineOf({ variants }: DrillReport): string {

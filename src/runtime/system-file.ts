@@ -1,4 +1,5 @@
-import { readFile } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { readFile, rename, rm } from 'node:fs/promises'
 
 const readings = new Map<string, Promise<string>>()
 
@@ -12,4 +13,19 @@ export function readText(file: string): Promise<string> {
   const reading = readFile(file, 'utf8').finally(() => readings.delete(file))
   readings.set(file, reading)
   return reading
+}
+
+/**
+ * Replaces a file, and follows no link: in a directory that others can write, a link may lead to any of our files.
+ * `write` must create the file that it is given, and fail if that exists. After a failure the old file is unchanged.
+ */
+export async function replaceFile(file: string, write: (next: string) => Promise<void>): Promise<void> {
+  const next = `${file}.${randomUUID()}`
+  try {
+    await write(next)
+    await rename(next, file)
+  } catch (error) {
+    await rm(next, { force: true })
+    throw error
+  }
 }

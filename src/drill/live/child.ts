@@ -19,11 +19,13 @@ export class Child {
   private constructor(command: string, child: ChildProcess, pid: number, options: ChildOptions) {
     this.pid = pid
     this.exited = once(child, 'close').then(async ([code, signal]: unknown[]) => {
-      this.#ended = true
       options.watchdog.releaseGroup(pid)
-      if (this.#killed || (this.#stopRequested && code === 0)) return
-      const line = await lastLine(options.output).catch(() => undefined)
-      this.#failure = new Error(`${command} ended with ${signal ?? `code ${code}`}: ${line ?? 'no output'}`)
+      if (!this.#killed && !(this.#stopRequested && code === 0)) {
+        const line = await lastLine(options.output).catch(() => undefined)
+        this.#failure = new Error(`${command} ended with ${signal ?? `code ${code}`}: ${line ?? 'no output'}`)
+      }
+      // Last, so that nobody sees a process that has ended without its failure.
+      this.#ended = true
     })
   }
 

@@ -1,6 +1,5 @@
-import { randomUUID } from 'node:crypto'
 import { constants, existsSync } from 'node:fs'
-import { copyFile, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { parseEndpoint } from '../../etcd/options.ts'
@@ -8,6 +7,7 @@ import { ifFound } from '../../kube/errors.ts'
 import { serviceCidrs } from '../../kube/resources.ts'
 import { messageOf } from '../../runtime/errors.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
+import { replaceFile } from '../../runtime/system-file.ts'
 import { DrillError } from '../target.ts'
 import { patiently, Watchdog } from './child.ts'
 import { type Cluster, isDocumentation, type LiveOptions } from './cluster.ts'
@@ -96,10 +96,9 @@ export class ClusterStage {
       await mkdir(logs.directory, { recursive: true })
       for (const name of await readdir(this.#directory)) {
         if (!name.endsWith(LOG_ENDING)) continue
+        const source = join(this.#directory, name)
         const file = join(logs.directory, `${logs.prefix}-${name}`)
-        const next = `${file}.${randomUUID()}`
-        await copyFile(join(this.#directory, name), next, constants.COPYFILE_EXCL)
-        await rename(next, file)
+        await replaceFile(file, (next) => copyFile(source, next, constants.COPYFILE_EXCL))
       }
     } catch (error) {
       log(`the logs of the processes cannot be written: ${messageOf(error)}`)

@@ -111,20 +111,20 @@ async function proveSound(copy: SourceCopy, tests: readonly string[], sound: Set
 function named(mutants: readonly Named[]): readonly Named[] {
   const { only } = options
   if (only === undefined) return mutants
-  for (const name of only) if (!all.has(name)) fail(`no mutant is named ${name}; --list names them`)
+  for (const name of only) checkName(name)
   return mutants.filter(([name]) => only.includes(name))
+}
+
+function checkName(name: string): void {
+  if (!all.has(name)) fail(`no mutant is named ${name}; --list names them`)
 }
 
 function begunAt(mutants: readonly Named[]): readonly Named[] {
   const { from } = options
   if (from === undefined) return mutants
   const first = mutants.findIndex(([name]) => name === from)
-  if (first < 0)
-    fail(
-      all.has(from)
-        ? `${from} is not among the mutants that are chosen`
-        : `no mutant is named ${from}; --list names them`,
-    )
+  checkName(from)
+  if (first < 0) fail(`${from} is not among the mutants that are chosen`)
   return mutants.slice(first)
 }
 

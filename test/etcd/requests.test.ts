@@ -59,21 +59,28 @@ test('a watch of a prefix begins at a revision and brings what was stored before
   })
 })
 
-test('a write whose answer was lost is one’s own until a later one is answered', async () => {
+/** An etcd that carries out every request. Its answers are lost while `losing.answers` is true. */
+function etcdThatLosesAnswers(flavour: 'etcd' | 'kine') {
   const clock = new VirtualClock().view()
-  let isLost = true
-  const etcd = faultyEtcd(new MemoryEtcd({ clock, flavour: 'kine' }).client(), {
+  const losing = { answers: false }
+  const etcd = faultyEtcd(new MemoryEtcd({ clock, flavour }).client(), {
     clock,
     after: () => {
-      if (isLost) throw new EtcdError('Timeout', 'no answer')
+      if (losing.answers) throw new EtcdError('Timeout', 'no answer')
       return undefined
     },
   })
+  return { etcd, losing }
+}
+
+test('a write whose answer was lost is one’s own until a later one is answered', async () => {
+  const { etcd, losing } = etcdThatLosesAnswers('kine')
+  losing.answers = true
   const { signal } = new AbortController()
   const key = new GuardedKey(etcd, '/a')
   const value = Buffer.from('lease')
   await assert.rejects(key.put(value, 15n, undefined, signal))
-  isLost = false
+  losing.answers = false
   const stored = await key.read(signal)
   assert.ok(stored !== undefined && key.isUnanswered(stored))
   assert.equal(await key.put(value, 15n, stored, signal), true)
@@ -82,15 +89,7 @@ test('a write whose answer was lost is one’s own until a later one is answered
 })
 
 test('a key that this process has deleted, or may have, is written anew as one that does not exist', async () => {
-  const clock = new VirtualClock().view()
-  let isLost = false
-  const etcd = faultyEtcd(new MemoryEtcd({ clock }).client(), {
-    clock,
-    after: () => {
-      if (isLost) throw new EtcdError('Timeout', 'no answer')
-      return undefined
-    },
-  })
+  const { etcd, losing } = etcdThatLosesAnswers('etcd')
   const { signal } = new AbortController()
   const key = new GuardedKey(etcd, '/a')
   const value = Buffer.from('lease')
@@ -98,9 +97,9 @@ test('a key that this process has deleted, or may have, is written anew as one t
     assert.equal(await key.put(value, 0n, undefined, signal), true)
     const { last } = key
     assert.ok(last !== undefined)
-    isLost = lost
+    losing.answers = lost
     await key.delete(last, signal).catch(() => {})
-    isLost = false
+    losing.answers = false
     assert.equal(key.last, undefined)
   }
 })

@@ -105,7 +105,12 @@ async function build(module: PeerModule, args: readonly string[], stamp: string)
 /** Runs go, with the output of this process. Resolves with undefined, or with the reason of a failure. */
 function go(args: readonly string[], cwd: string, env: PeerModule['env']): Promise<string | undefined> {
   return new Promise((settle) => {
-    const child = spawn('go', args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'inherit', 'inherit'] })
+    const child = spawn('go', args, {
+      cwd,
+      // The compiler is a Go program too: collecting its garbage less often saves a sixth of the time.
+      env: { GOGC: '400', ...process.env, ...env },
+      stdio: ['ignore', 'inherit', 'inherit'],
+    })
     // A signal ends the compiler. Its failure then leads to the cleanup in `build`.
     const end = (signal: NodeJS.Signals): void => void child.kill(signal)
     const done = (reason: string | undefined): void => {

@@ -71,7 +71,7 @@ const tiers: Readonly<Record<string, Tier>> = {
     files: ['test/real/**/*.test.ts'],
     except: [],
     // These files mostly wait.
-    concurrency: 4,
+    concurrency: 5,
     timed: [
       'test/real/{fault-matrix,fleet*,drill-*,members,outage*,shutdown,credentials,etcd-*,flow-control,sidecar-kit*,testing-*}.test.ts',
     ],

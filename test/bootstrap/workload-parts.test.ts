@@ -142,8 +142,8 @@ test('a Service with few Pods is written often, one with many once a second at m
   const settings = { controllers: 'endpoints,endpointslice', leaderElect: 'false' }
   const one = compose('one', settings, { api: passedOn(api, { update }) })
   await one.start()
-  assert.deepEqual(await pauses({ few: 'few' }), { endpoints: 100, slices: 19.5 })
-  assert.deepEqual(await pauses({ all: 'all' }), { endpoints: 1_000, slices: 19.5 })
+  assert.deepEqual(await pauses({ few: 'few' }), { endpoints: 100, slices: 13.5 })
+  assert.deepEqual(await pauses({ all: 'all' }), { endpoints: 1_000, slices: 13.5 })
 })
 
 test('a process that was frozen beyond the end of its Lease writes nothing until it leads again', async (t) => {

@@ -9,6 +9,8 @@ if (oldNode !== undefined) {
   process.stderr.write(`${oldNode}\n`)
   process.exitCode = 2
 } else {
+  const { limitYoungHeap } = await import('./runtime/system-heap.ts')
+  limitYoungHeap()
   const { enableCompileCache } = await import('./runtime/system-compile-cache.ts')
   enableCompileCache()
   const { watchOutput } = await import('./commands/output.ts')

@@ -1,4 +1,4 @@
-import { limitedEtcd } from '../etcd/requests.ts'
+import { limitedEtcd } from '../etcd/guarded-key.ts'
 import type { AuditUser } from '../kube/audit.ts'
 import type { EventSink } from '../kube/event-object.ts'
 import type { ServedResources } from '../kube/served-resources.ts'

@@ -32,8 +32,8 @@ const endpointsPause: WritePause = (addresses) => Math.min(20 * addresses, 1_000
 
 /**
  * At most about 75 slices of one Service are written in a second. This slows only Services whose many slices change:
- * with 5,000 Pods, of which 100 change in a second, a change is seen in half of kube-controller-manager's time and still
- * causes fewer writes.
+ * with 5,000 Pods, of which 100 change in a second, a change is seen in half of kube-controller-manager's time and
+ * still causes fewer writes.
  */
 const slicesPause: WritePause = (slices) => 13.5 * slices
 

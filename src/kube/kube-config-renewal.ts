@@ -1,6 +1,6 @@
 import type { RequestOptions } from 'node:https'
 import type { User } from '@kubernetes/client-node/dist/config_types.js'
-import { Agent, type Dispatcher, request } from 'undici'
+import { Agent, type Dispatcher } from 'undici'
 import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
 import { within } from '../runtime/request-limit.ts'
@@ -247,10 +247,11 @@ export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal
   if (!client || !token || !issuer)
     throw new Error('client-id, refresh-token and idp-issuer-url are required to renew the id-token')
   const ca = await authorityOf(settings)
-  const dispatcher = new Agent({ connect: { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) } })
+  const connect = { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) }
+  const dispatcher = new Agent({ connect, allowH2: false })
   try {
-    const discovery = await json(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`, {
-      dispatcher,
+    const discovery = await json(dispatcher, `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`, {
+      method: 'GET',
       signal,
     })
     const { token_endpoint: endpoint, token_endpoint_auth_methods_supported: methods } = discovery
@@ -267,7 +268,7 @@ export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal
       form.set('client_id', client)
       if (secret) form.set('client_secret', secret)
     }
-    const answer = await json(endpoint, { method: 'POST', headers, body: form.toString(), dispatcher, signal })
+    const answer = await json(dispatcher, endpoint, { method: 'POST', headers, body: form.toString(), signal })
     const { id_token: idToken, refresh_token: refreshToken } = answer
     if (typeof idToken !== 'string') throw new Error('the response of the token_endpoint has no id_token')
     return { idToken, refreshToken: typeof refreshToken === 'string' ? refreshToken : undefined }
@@ -288,22 +289,25 @@ async function authorityOf(settings: OidcSettings): Promise<string | undefined> 
   return file ? await readText(file) : undefined
 }
 
-type TokenRequestOptions = NonNullable<Parameters<typeof request>[1]> & { readonly dispatcher: Dispatcher }
-
 /** Requests a JSON object. No error message quotes the answer, because it may contain tokens. */
-async function json(url: string, options: TokenRequestOptions): Promise<Readonly<Record<string, unknown>>> {
-  const { statusCode, body } = await request(url, options)
+async function json(
+  dispatcher: Dispatcher,
+  url: string,
+  options: Omit<Dispatcher.RequestOptions, 'origin' | 'path'>,
+): Promise<Readonly<Record<string, unknown>>> {
+  const { origin, pathname, search } = new URL(url)
+  const { statusCode, body } = await dispatcher.request({ ...options, origin, path: `${pathname}${search}` })
   const bytes = new ByteBuffer(answerLimits.refusal, () => {
-    throw new Error(`${new URL(url).origin} returned more than ${answerLimits.refusal} bytes`)
+    throw new Error(`${origin} returned more than ${answerLimits.refusal} bytes`)
   })
   for await (const piece of body) bytes.add(piece)
   const text = bytes.take((all) => Buffer.from(all).toString('utf8'))
-  if (statusCode !== 200) throw new Error(`${new URL(url).origin} returned HTTP status ${statusCode}`)
+  if (statusCode !== 200) throw new Error(`${origin} returned HTTP status ${statusCode}`)
   try {
     const answer: unknown = JSON.parse(text)
     if (typeof answer === 'object' && answer !== null) return answer as Readonly<Record<string, unknown>>
   } catch {
     // Reported below.
   }
-  throw new Error(`${new URL(url).origin} returned a body that is not JSON`)
+  throw new Error(`${origin} returned a body that is not JSON`)
 }

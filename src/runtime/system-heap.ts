@@ -2,16 +2,21 @@ import { setFlagsFromString } from 'node:v8'
 import { type Cancel, type Clock, watchLateness } from './clock.ts'
 
 /**
- * Makes V8 use a little more time for garbage collection and far less memory. The defaults let the heap grow to a
- * multiple of its contents, and the young generation to 32 MiB. That is right for a server that has a machine to
- * itself, but wrong for a sidecar. With 10,000 Pods in its informers the process takes 160 MiB instead of 290, and a
- * fifth more processor time.
- *
- * V8 reads both flags at each decision, so they take effect in a running process, without a wrapper script. A V8 that
- * does not know a flag prints an error and continues.
+ * Keeps V8's young generation at its first size, 2 MiB, instead of up to 128 MiB. Call it before anything else is
+ * loaded: what has grown stays. The flag works only in a running process, not on Node's command line. A V8 that does
+ * not know it prints an error and continues.
+ */
+export function limitYoungHeap(): void {
+  setFlagsFromString('--semi-space-growth-factor=1')
+}
+
+/**
+ * Makes V8 use a little more time for garbage collection and far less memory. The default lets the heap grow to a
+ * multiple of its contents. That is right for a server that has a machine to itself, but wrong for a sidecar. Together
+ * with {@link limitYoungHeap} and with 10,000 Pods in its informers the process takes 160 MiB instead of 290, and a
+ * fifth more processor time. V8 reads the flag at each decision, so it takes effect in a running process.
  */
 export function limitHeap(): void {
-  setFlagsFromString('--semi-space-growth-factor=1')
   setFlagsFromString('--heap-growing-percent=40')
 }
 

@@ -39,10 +39,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-lost-answer-for-ever': {
     broken:
       'After a lost answer the same bytes of another process count as this one’s write, although a later write was answered.',
-    file: 'etcd/requests.ts',
+    file: 'etcd/guarded-key.ts',
     text: '      this.#unanswered = []\n',
     instead: '',
-    tests: ['etcd/requests.test.ts'],
+    tests: ['etcd/guarded-key.test.ts'],
   },
   'a-broken-watch-keeps-its-endpoint': {
     broken: 'A watch that breaks is opened again on the same endpoint, and the requests stay there too.',

@@ -243,9 +243,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   },
   'remember-what-is-deleted': {
     broken: 'A deleted key counts as written.',
-    file: 'etcd/requests.ts',
+    file: 'etcd/guarded-key.ts',
     text: '    this.#last = undefined\n    return this.#etcd.delete',
     instead: '    return this.#etcd.delete',
-    tests: ['etcd/requests.test.ts'],
+    tests: ['etcd/guarded-key.test.ts'],
   },
 }

@@ -1,5 +1,5 @@
+import { GuardedKey } from '../../../etcd/guarded-key.ts'
 import { type EtcdKv, isEtcdError, type KeyChange, type KeyValue, type LeaseGrant } from '../../../etcd/kv.ts'
-import { GuardedKey } from '../../../etcd/requests.ts'
 import type { AvailabilityReporter } from '../../../kube/availability.ts'
 import type { Clock } from '../../../runtime/clock.ts'
 import type { Logger } from '../../../telemetry/logger.ts'

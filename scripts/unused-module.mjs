@@ -1,0 +1,2 @@
+// Stands in the bundle for modules that nothing calls (bundle.ts).
+export {}

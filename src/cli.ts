@@ -9,10 +9,10 @@ if (oldNode !== undefined) {
   process.stderr.write(`${oldNode}\n`)
   process.exitCode = 2
 } else {
-  const { limitYoungHeap } = await import('./runtime/system-heap.ts')
-  limitYoungHeap()
   const { enableCompileCache } = await import('./runtime/system-compile-cache.ts')
   enableCompileCache()
+  const { limitYoungHeap } = await import('./runtime/system-heap.ts')
+  limitYoungHeap()
   const { watchOutput } = await import('./commands/output.ts')
   const { gone, fault } = watchOutput()
   const { code, isExplained } = await main(process.argv.slice(2))

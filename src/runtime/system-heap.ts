@@ -2,9 +2,9 @@ import { setFlagsFromString } from 'node:v8'
 import { type Cancel, type Clock, watchLateness } from './clock.ts'
 
 /**
- * Keeps V8's young generation at its first size, 2 MiB, instead of up to 128 MiB. Call it before anything else is
- * loaded: what has grown stays. The flag works only in a running process, not on Node's command line. A V8 that does
- * not know it prints an error and continues.
+ * Keeps V8's young generation at its first size, 2 MiB, instead of up to 128 MiB. Call it before much is loaded: what
+ * has grown stays. The flag works only in a running process, not on Node's command line. A V8 that does not know it
+ * prints an error and continues.
  */
 export function limitYoungHeap(): void {
   setFlagsFromString('--semi-space-growth-factor=1')

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { collectGarbage, type MemoryReading, releaseMemory } from '../../src/runtime/system-heap.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { spawnChild } from '../support/spawn-child.ts'
 
 const MIB = 1024 * 1024
 
@@ -13,6 +14,20 @@ test('a collection gives the pages of garbage back to the system', async () => {
   await collectGarbage()
   const given = (before - process.memoryUsage().rss) / MIB
   assert.ok(given >= 10, `${given} MiB`)
+})
+
+test('the young generation of a process that allocates much stays small', async (t) => {
+  const module = import.meta.resolve('../../src/runtime/system-heap.ts')
+  const script = `
+    import { getHeapSpaceStatistics } from 'node:v8'
+    import { limitYoungHeap } from '${module}'
+    limitYoungHeap()
+    let made = []
+    for (let round = 0; round < 1_000_000; round++) made[round % 100_000] = [round]
+    console.log(getHeapSpaceStatistics().find((space) => space.space_name === 'new_space').space_size)`
+  const child = await spawnChild(t, process.execPath, ['--input-type=module', '--eval', script])
+  assert.deepEqual(await child.exited, { code: 0, signal: null }, child.stderr())
+  assert.ok(Number(child.stdout()) <= 4 * MIB, child.stdout())
 })
 
 /** The readings of a process that grows by a burst, and gives back half of it when it collects. */

@@ -64,26 +64,21 @@ export function removedWithoutCause(moment: Moment): readonly Breach[] {
 }
 
 function goneWithoutCause(moment: Moment): readonly (Breach & { readonly byOthers: boolean })[] {
-  const { listings, histories } = moment
-  return listings.flatMap((successor) =>
-    removedAddresses(successor).flatMap((address) => {
-      const { atMs, object } = successor.listing
-      const ageMs = ageOf(successor.listing, histories)
-      return histories
-        .filter((history) => history.address === address && history.causeToGo(atMs) === undefined)
-        .filter(({ causeAtMs }) => ageMs === 0 || atMs - causeAtMs > ageMs)
-        .filter((history) => !sharesShorterLease(history, histories) && !mayHaveMissedTick(history, moment))
-        .map((history) => {
-          const restarted = atMs - history.startedAtMs < history.ttlMs
-          const shutdown = histories.some(
-            (other) => other !== history && atMs - (other.stoppedSinceMs ?? Number.NEGATIVE_INFINITY) < SHUTDOWN_MS,
-          )
-          const why = restarted ? ', whose sidecar was restarted,' : shutdown ? ', while another was shut down,' : ''
-          const detail = `${address} of ${history.name}${why} is removed from ${object}`
-          return { of: `${address} ${object}`, detail, byOthers: restarted || shutdown }
-        })
-    }),
-  )
+  const { histories } = moment
+  return removals(moment).flatMap(({ history, listing }) => {
+    const { address, name, startedAtMs, ttlMs, causeAtMs } = history
+    const { atMs, object } = listing
+    const ageMs = ageOf(listing, histories)
+    if (history.hasCauseToGo(atMs) || (ageMs > 0 && atMs - causeAtMs <= ageMs)) return []
+    if (sharesShorterLease(history, histories) || mayHaveMissedTick(history, moment)) return []
+    const restarted = atMs - startedAtMs < ttlMs
+    const shutdown = histories.some(
+      (other) => other !== history && atMs - (other.stoppedSinceMs ?? Number.NEGATIVE_INFINITY) < SHUTDOWN_MS,
+    )
+    const why = restarted ? ', whose sidecar was restarted,' : shutdown ? ', while another was shut down,' : ''
+    const detail = `${address} of ${name}${why} is removed from ${object}`
+    return [{ of: `${address} ${object}`, detail, byOthers: restarted || shutdown }]
+  })
 }
 
 /** Addresses that come although no lease for them can exist. */
@@ -107,20 +102,31 @@ export function addedWithoutCause(moment: Moment): readonly Breach[] {
 }
 
 /** Addresses that come and go again although their masters were healthy all the time. */
-export function goneThoughHealthy({ listings, histories }: Moment): readonly Breach[] {
+export function goneThoughHealthy(moment: Moment): readonly Breach[] {
+  const { histories } = moment
+  return removals(moment)
+    .filter(({ listing }) => !isUnguarded(listing, histories))
+    .filter(({ history, listing: { atMs }, since }) => {
+      const { kind, address, healthySinceMs = atMs } = history
+      return kind === 'apiserver-bootstrap' && healthySinceMs < (since.get(address) ?? 0) && !history.isRecovering(atMs)
+    })
+    .filter(({ history }) => !sharesShorterLease(history, histories))
+    .map(({ history: { address, name }, listing: { object } }) => ({
+      of: `${address} ${object}`,
+      detail: `${address} of ${name}, healthy, is removed from ${object}`,
+    }))
+}
+
+/** A master, and a version of a list that removes its address. */
+interface Removal extends Successor {
+  readonly history: MemberHistory
+}
+
+function removals({ listings, histories }: Moment): readonly Removal[] {
   return listings.flatMap((successor) =>
-    removedAddresses(successor).flatMap((address) => {
-      const { atMs, object } = successor.listing
-      if (isUnguarded(successor.listing, histories)) return []
-      return histories
-        .filter((history) => history.address === address && history.kind === 'apiserver-bootstrap')
-        .filter((history) => (history.healthySinceMs ?? atMs) < (successor.since.get(address) ?? 0))
-        .filter((history) => !history.isRecovering(atMs) && !sharesShorterLease(history, histories))
-        .map(({ name }) => ({
-          of: `${address} ${object}`,
-          detail: `${address} of ${name}, healthy, is removed from ${object}`,
-        }))
-    }),
+    removedAddresses(successor).flatMap((address) =>
+      histories.filter((history) => history.address === address).map((history) => ({ ...successor, history })),
+    ),
   )
 }
 
@@ -130,71 +136,68 @@ export function leavesForUnready(moment: Moment): readonly Breach[] {
 }
 
 /** Masters that are removed when ready again: they had published their unreadiness while no other was ready. */
-function statedAmongUnready({ listings, histories }: Moment): readonly Breach[] {
+function statedAmongUnready(moment: Moment): readonly Breach[] {
+  const { histories } = moment
   // A kube-apiserver's lease always means that it serves.
   if (histories.some(({ kind }) => kind === 'kube-apiserver')) return []
-  return listings.flatMap((successor) => {
-    const { atMs, object } = successor.listing
-    return histories
-      .filter(({ address }) => removedAddresses(successor).includes(address))
-      .filter(({ readiness: { cleanlyUnready: own }, healthySinceMs, lagMs }) => {
-        if (own === undefined || healthySinceMs !== own.untilMs || lagMs > 0) return false
-        if (own.untilMs - own.sinceMs < RECORDS_READ_MS || atMs - own.untilMs > RESTATED_MS) return false
-        return histories.every(({ readiness: { cleanlyUnready: other }, goneSinceMs }) => {
-          if (goneSinceMs !== undefined) return own.sinceMs - goneSinceMs > LONG_GONE_MS
-          return other !== undefined && other.sinceMs <= own.sinceMs && other.untilMs >= own.untilMs
-        })
+  return removals(moment)
+    .filter(({ listing: { atMs }, history: { readiness, healthySinceMs, lagMs } }) => {
+      const own = readiness.cleanlyUnready
+      if (own === undefined || healthySinceMs !== own.untilMs || lagMs > 0) return false
+      if (own.untilMs - own.sinceMs < RECORDS_READ_MS || atMs - own.untilMs > RESTATED_MS) return false
+      return histories.every(({ readiness: { cleanlyUnready: other }, goneSinceMs }) => {
+        if (goneSinceMs !== undefined) return own.sinceMs - goneSinceMs > LONG_GONE_MS
+        return other !== undefined && other.sinceMs <= own.sinceMs && other.untilMs >= own.untilMs
       })
-      .map(({ name }) => ({
-        of: `${name} ${object}`,
-        detail: `${name}, ready again, is removed from ${object}: it had published its unreadiness while no other was ready`,
-      }))
-  })
+    })
+    .map(({ history: { name }, listing: { object } }) => ({
+      of: `${name} ${object}`,
+      detail: `${name}, ready again, is removed from ${object}: it had published its unreadiness while no other was ready`,
+    }))
 }
 
 /** Masters that are removed soon after the first server recovered, although all servers had failed together. */
-function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
+function goesAmongFailing(moment: Moment): readonly Breach[] {
+  const { histories } = moment
   // The lease of a kube-apiserver, or of a master with the gate `startup`, always means that its server serves. A slow
   // master learns late about the others. A server whose requests or probes fail by a fault may serve.
-  const mayExplainRemoval = ({ kind, lagMs, state, impairedAtMs, readiness: { unserving } }: MemberHistory): boolean =>
-    kind === 'kube-apiserver' ||
-    lagMs > 0 ||
-    impairedAtMs >= (unserving?.sinceMs ?? Number.POSITIVE_INFINITY) ||
-    !state.leavesWhenUnready
-  if (histories.some(mayExplainRemoval)) return []
-  return listings.flatMap((successor) => {
-    const { atMs, object } = successor.listing
-    return histories
-      .filter(({ address }) => removedAddresses(successor).includes(address))
-      .filter((history) => {
-        const own = history.readiness.unservingInPlace
-        if (own === undefined || history.causeBesideUnready(atMs) !== undefined) return false
-        if (atMs - own.untilMs > RESTATED_MS || sharesShorterLease(history, histories)) return false
-        const together = histories.filter(
-          ({ goneSinceMs, state }) =>
-            state.running || goneSinceMs === undefined || own.sinceMs - goneSinceMs <= LONG_GONE_MS,
-        )
-        const firstMs = Math.min(...together.map(({ readiness }) => readiness.unserving?.untilMs ?? 0))
-        const failedTogether = together.every(
-          ({ readiness: { unserving }, state }) =>
-            state.running &&
-            unserving !== undefined &&
-            unserving.sinceMs <= own.sinceMs &&
-            unserving.untilMs - unserving.sinceMs >= faultTimes.noticedMs,
-        )
-        // At the latest of these times, the first master to recover began to see all servers fail together.
-        const sinceMs = together.map(({ readiness: { unserving }, startedAtMs }) =>
-          Math.max(unserving?.sinceMs ?? 0, startedAtMs),
-        )
-        const failedMs = firstMs - Math.max(...sinceMs)
-        const togetherMs = confirmationAfterMs(failedMs - faultTimes.noticedMs) - STATED_MS
-        return failedTogether && firstMs > own.sinceMs && atMs - firstMs <= togetherMs
-      })
-      .map(({ name }) => ({
-        of: `${name} ${object}`,
-        detail: `${name}, whose server failed together with all others, is removed from ${object}`,
-      }))
-  })
+  const mayExplainRemoval = histories.some(
+    ({ kind, lagMs, state, impairedAtMs, readiness: { unserving } }) =>
+      kind === 'kube-apiserver' ||
+      lagMs > 0 ||
+      impairedAtMs >= (unserving?.sinceMs ?? Number.POSITIVE_INFINITY) ||
+      !state.leavesWhenUnready,
+  )
+  if (mayExplainRemoval) return []
+  return removals(moment)
+    .filter(({ listing: { atMs }, history }) => {
+      const own = history.readiness.unservingInPlace
+      if (own === undefined || history.hasCauseBesideUnready(atMs)) return false
+      if (atMs - own.untilMs > RESTATED_MS || sharesShorterLease(history, histories)) return false
+      const together = histories.filter(
+        ({ goneSinceMs, state }) =>
+          state.running || goneSinceMs === undefined || own.sinceMs - goneSinceMs <= LONG_GONE_MS,
+      )
+      const firstMs = Math.min(...together.map(({ readiness }) => readiness.unserving?.untilMs ?? 0))
+      const failedTogether = together.every(
+        ({ readiness: { unserving }, state }) =>
+          state.running &&
+          unserving !== undefined &&
+          unserving.sinceMs <= own.sinceMs &&
+          unserving.untilMs - unserving.sinceMs >= faultTimes.noticedMs,
+      )
+      // At the latest of these times, the first master to recover began to see all servers fail together.
+      const sinceMs = together.map(({ readiness: { unserving }, startedAtMs }) =>
+        Math.max(unserving?.sinceMs ?? 0, startedAtMs),
+      )
+      const failedMs = firstMs - Math.max(...sinceMs)
+      const togetherMs = confirmationAfterMs(failedMs - faultTimes.noticedMs) - STATED_MS
+      return failedTogether && firstMs > own.sinceMs && atMs - firstMs <= togetherMs
+    })
+    .map(({ history: { name }, listing: { object } }) => ({
+      of: `${name} ${object}`,
+      detail: `${name}, whose server failed together with all others, is removed from ${object}`,
+    }))
 }
 
 function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {

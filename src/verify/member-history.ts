@@ -22,31 +22,44 @@ export function lagOf(delayMs: number): number {
   return MESSAGES * delayMs
 }
 
-/** The history of one member under one address. A new address ends it, by {@link close}. All times are true time. */
+/**
+ * The history of one member under one address. A new address ends it, by {@link close}. All times are true time. Others
+ * only read its fields.
+ */
 export class MemberHistory {
   readonly name: string
   readonly address: string
   readonly kind: MemberState['kind']
+  readonly readiness = new ReadinessHistory()
+  state: MemberState
+  changedAtMs: number
+  /** When the present life began; negative infinity in the first life. */
+  startedAtMs = Number.NEGATIVE_INFINITY
+  /** The longest TTL of all lives since the member was last settled. The stored lease may be of any of these lives. */
+  ttlMs: number
+  /** When {@link hasCauseToGo} was last true. */
+  causeAtMs = Number.NEGATIVE_INFINITY
+  healthySinceMs: number | undefined
+  /** When the member last ran disconnected; negative infinity if never. */
+  cutOffUntilMs = Number.NEGATIVE_INFINITY
+  /** Since when the member cannot renew its lease; undefined while it can. */
+  goneSinceMs: number | undefined
+  /** As {@link goneSinceMs}, but undefined while some of the member's requests may still succeed. */
+  deadSinceMs: number | undefined
+  stoppedSinceMs: number | undefined
+  /** When a fault last made the member's requests or probes fail; negative infinity if none ever did. */
+  impairedAtMs = Number.NEGATIVE_INFINITY
   readonly #member: MemberState
   readonly #bounds: Bounds
-  #state: MemberState
   #closed = false
-  #changedAtMs: number
   #refusedAtMs = Number.NEGATIVE_INFINITY
   /** When the member last ran while its server did not answer. */
   #askingAtMs = Number.NEGATIVE_INFINITY
-  #healthySinceMs: number | undefined
   #unhealthy: { forMs: number; sinceMs: number | undefined } = { forMs: 0, sinceMs: undefined }
-  #goneSinceMs: number | undefined
-  #deadSinceMs: number | undefined
   #settledAtMs: number | undefined
-  #stoppedSinceMs: number | undefined
   /** Whether the member was stopped, and its server did not answer at some moment since. */
   #asksInVain = false
   #connectedSinceMs: number | undefined
-  #cutOffUntilMs = Number.NEGATIVE_INFINITY
-  readonly readiness = new ReadinessHistory()
-  #impairedAtMs = Number.NEGATIVE_INFINITY
   /** The period in which no lease could expire, and through which the member held its lease. */
   #throughOutage: Period | undefined
   /** Since when no lease can expire; undefined while leases can. */
@@ -55,17 +68,13 @@ export class MemberHistory {
   #stopRequested = false
   #startedUnready = false
   #troubledAtMs = Number.NEGATIVE_INFINITY
-  #startedAtMs = Number.NEGATIVE_INFINITY
   #lives = 0
   #ran = false
   #overlaps = false
   /** The present life: since when it is healthy, and whether it was ever healthy long enough to have a lease. */
   #life: { healthySinceMs: number | undefined; hasLease: boolean } = { healthySinceMs: undefined, hasLease: false }
-  #causeAtMs = Number.NEGATIVE_INFINITY
   #resets = 0
   #resetAtMs = 0
-  /** The longest TTL of all lives since the member was last settled. The stored lease may be of any of these lives. */
-  #longestTtlMs: number
   #slackMs: number
   /** For how long no lease could expire since the member was last settled. */
   #noExpiryMs = 0
@@ -78,28 +87,11 @@ export class MemberHistory {
     this.kind = member.kind
     this.#member = member
     this.#bounds = bounds
-    this.#state = snapshotOf(member)
-    this.#longestTtlMs = member.leaseTtlMs
+    this.state = snapshotOf(member)
+    this.ttlMs = member.leaseTtlMs
     this.#slackMs = slackOf(member)
-    this.#changedAtMs = nowMs
+    this.changedAtMs = nowMs
     this.#notedAtMs = nowMs
-  }
-
-  get state(): MemberState {
-    return this.#state
-  }
-
-  get changedAtMs(): number {
-    return this.#changedAtMs
-  }
-
-  /** When the present life began; negative infinity in the first life. */
-  get startedAtMs(): number {
-    return this.#startedAtMs
-  }
-
-  get ttlMs(): number {
-    return this.#longestTtlMs
   }
 
   /** How much longer the member's actions take because of slow messages. */
@@ -109,16 +101,7 @@ export class MemberHistory {
 
   /** Whether answers are too slow for a renewal in time. */
   get isTooSlow(): boolean {
-    return this.lagMs > slackOf(this.#state)
-  }
-
-  /** When {@link causeToGo} last found a cause. */
-  get causeAtMs(): number {
-    return this.#causeAtMs
-  }
-
-  get healthySinceMs(): number | undefined {
-    return this.#healthySinceMs
+    return this.lagMs > slackOf(this.state)
   }
 
   /** How long the member was unhealthy before it last became healthy, plus what still counted of an earlier failure. */
@@ -128,27 +111,8 @@ export class MemberHistory {
 
   /** Since when the member has watched the others without a break; undefined while it is not healthy. */
   get watchingSinceMs(): number | undefined {
-    if (this.#healthySinceMs === undefined) return undefined
-    return Math.max(this.#healthySinceMs, this.#resetAtMs, this.#refusedAtMs + REFUSED_MS, this.#askingAtMs + ASKS_MS)
-  }
-
-  /** When the member last ran disconnected; negative infinity if never. */
-  get cutOffUntilMs(): number {
-    return this.#cutOffUntilMs
-  }
-
-  /** Since when the member cannot renew its lease; undefined while it can. */
-  get goneSinceMs(): number | undefined {
-    return this.#goneSinceMs
-  }
-
-  /** As {@link goneSinceMs}, but undefined while some of the member's requests may still succeed. */
-  get deadSinceMs(): number | undefined {
-    return this.#deadSinceMs
-  }
-
-  get stoppedSinceMs(): number | undefined {
-    return this.#stoppedSinceMs
+    if (this.healthySinceMs === undefined) return undefined
+    return Math.max(this.healthySinceMs, this.#resetAtMs, this.#refusedAtMs + REFUSED_MS, this.#askingAtMs + ASKS_MS)
   }
 
   /** Whether an earlier life may withdraw the address although the present life does not serve yet. */
@@ -161,50 +125,45 @@ export class MemberHistory {
    * meanwhile, one probe later. Undefined if the member need not leave, or ended before it was connected.
    */
   get leavingSinceMs(): number | undefined {
-    const { withdrawsOnStop, hasBeenReady } = this.#state
+    const { withdrawsOnStop, hasBeenReady } = this.state
     // A life that has never been ready has no lease of its own to remove.
     if (!withdrawsOnStop || hasBeenReady === false) return undefined
-    if (this.#stoppedSinceMs === undefined || this.#connectedSinceMs === undefined) return undefined
-    return Math.max(this.#stoppedSinceMs, this.#connectedSinceMs) + (this.#asksInVain ? ASKS_MS : 0)
+    if (this.stoppedSinceMs === undefined || this.#connectedSinceMs === undefined) return undefined
+    return Math.max(this.stoppedSinceMs, this.#connectedSinceMs) + (this.#asksInVain ? ASKS_MS : 0)
   }
 
   /** How long a healthy member needs to be listed, or to list others. A kube-apiserver acts only at ticks. */
   get settlingMs(): number {
     const { listedMs, removalMarginMs } = this.#bounds
-    const tickMs = this.kind === 'kube-apiserver' ? this.#state.reconcileIntervalMs + removalMarginMs : 0
+    const tickMs = this.kind === 'kube-apiserver' ? this.state.reconcileIntervalMs + removalMarginMs : 0
     return Math.max(listedMs, tickMs) + this.lagMs
   }
 
   /** Whether the member has been healthy long enough to be certainly listed. */
   isSettled(nowMs: number): boolean {
-    if (this.#healthySinceMs === undefined) return false
-    return nowMs >= Math.max(this.#healthySinceMs, this.#refusedAtMs + REFUSED_MS) + this.settlingMs
+    if (this.healthySinceMs === undefined) return false
+    return nowMs >= Math.max(this.healthySinceMs, this.#refusedAtMs + REFUSED_MS) + this.settlingMs
   }
 
   note(nowMs: number, leasesCannotExpire: boolean): void {
-    if (!this.#closed && !hasSameState(this.#member, this.#state)) {
-      const before = this.#state
-      this.#state = snapshotOf(this.#member)
-      this.#changedAtMs = nowMs
+    if (!this.#closed && !hasSameState(this.#member, this.state)) {
+      const before = this.state
+      this.state = snapshotOf(this.#member)
+      this.changedAtMs = nowMs
       // When a frozen server continues, it executes the requests received meanwhile, perhaps a renewal. So the master
       // is gone only from then on.
-      if (isStopped(before) && goesOn(this.#state)) this.#goneSinceMs = this.#deadSinceMs = undefined
+      if (isStopped(before) && goesOn(this.state)) this.goneSinceMs = this.deadSinceMs = undefined
     }
     this.#noteState(nowMs, leasesCannotExpire)
-    if (this.causeToGo(nowMs) !== undefined) this.#causeAtMs = nowMs
+    if (this.hasCauseToGo(nowMs)) this.causeAtMs = nowMs
   }
 
   /** The member has another address from now on. Its traces under the old address last as long as its lease. */
   close(nowMs: number): void {
     this.#closed = true
-    this.#changedAtMs = nowMs
-    this.#state = { ...this.#state, running: false, healthy: false, renewing: false }
+    this.changedAtMs = nowMs
+    this.state = { ...this.state, running: false, healthy: false, renewing: false }
     this.#noteState(nowMs, false)
-  }
-
-  /** When a fault last made the member's requests or probes fail; negative infinity if none ever did. */
-  get impairedAtMs(): number {
-    return this.#impairedAtMs
   }
 
   /** Whether records by this member or about it may date from an outage. */
@@ -218,42 +177,37 @@ export class MemberHistory {
     this.#throughOutage = undefined
   }
 
-  /** Why the address may go at this moment; undefined if it must not. */
-  causeToGo(nowMs: number): string | undefined {
-    const other = this.causeBesideUnready(nowMs)
-    if (other !== undefined) return other
-    if (this.#state.leavesWhenUnready && this.readiness.mayLeave(nowMs)) return 'it was not ready'
-    return undefined
+  /** Whether the address may go at this moment. */
+  hasCauseToGo(nowMs: number): boolean {
+    return this.hasCauseBesideUnready(nowMs) || (this.state.leavesWhenUnready && this.readiness.mayLeave(nowMs))
   }
 
-  /** Like {@link causeToGo}, but an unready server is no cause. */
-  causeBesideUnready(nowMs: number): string | undefined {
-    if (this.#settledAtMs === undefined) return 'it has not been healthy yet'
-    if (this.#mayLeaseHaveEnded(nowMs, this.#settledAtMs)) return 'its lease may have ended'
-    if (this.#stopRequested && this.#state.withdrawsOnStop) return 'it was stopped'
-    if (this.#startedUnready) return 'it was started before its server was ready'
-    return undefined
+  /** As {@link hasCauseToGo}, but an unready server is no cause. */
+  hasCauseBesideUnready(nowMs: number): boolean {
+    // A member that was never settled has not been healthy yet.
+    if (this.#settledAtMs === undefined || this.#mayLeaseHaveEnded(nowMs, this.#settledAtMs)) return true
+    return this.#startedUnready || (this.#stopRequested && this.state.withdrawsOnStop)
   }
 
   /** Whether the lease may exist at this moment, so that the address may come. */
   mayCome(nowMs: number): boolean {
     // A process that has not ended may still publish that it is unready. It is then listed if no other master is ready.
-    if (this.#goneSinceMs === undefined || this.#state.running || !this.#state.ended) return true
+    if (this.goneSinceMs === undefined || this.state.running || !this.state.ended) return true
     if (this.#noExpiryMs === Number.NEGATIVE_INFINITY) return true
-    const aloneMs = nowMs - this.#goneSinceMs - this.#noExpiryMs
-    return aloneMs <= this.#longestTtlMs + this.#bounds.removalMarginMs + this.lagMs
+    const aloneMs = nowMs - this.goneSinceMs - this.#noExpiryMs
+    return aloneMs <= this.ttlMs + this.#bounds.removalMarginMs + this.lagMs
   }
 
   #noteState(nowMs: number, leasesCannotExpire: boolean): void {
-    const state = this.#state
+    const state = this.state
     if (state.storeFull) this.#refusedAtMs = nowMs
     if (state.running && !state.answering && state.clientConnections !== 'refused') this.#askingAtMs = nowMs
     if (leasesCannotExpire) this.#noExpiryMs += nowMs - this.#notedAtMs
     this.#notedAtMs = nowMs
-    this.#noteDelay(nowMs)
-    if (state.running && !state.connected) this.#cutOffUntilMs = nowMs
-    if (state.impaired !== 'no') this.#impairedAtMs = nowMs
-    const isImpaired = nowMs - this.#impairedAtMs < Math.max(faultTimes.requestMs, state.reconcileIntervalMs)
+    if (state.delayMs > 0) this.#delay = { ms: lagOf(state.delayMs), untilMs: nowMs + lagOf(state.delayMs) }
+    if (state.running && !state.connected) this.cutOffUntilMs = nowMs
+    if (state.impaired !== 'no') this.impairedAtMs = nowMs
+    const isImpaired = nowMs - this.impairedAtMs < Math.max(faultTimes.requestMs, state.reconcileIntervalMs)
     // A process that has ended cannot connect again.
     const inTouch = state.connected && !isImpaired && (this.#connectedSinceMs !== undefined || !state.ended)
     this.#connectedSinceMs = inTouch ? (this.#connectedSinceMs ?? nowMs) : undefined
@@ -261,25 +215,24 @@ export class MemberHistory {
     const able = state.healthy && !isImpaired && !this.isTooSlow && !this.#isTakingOver(nowMs)
     // A member that becomes healthy while it is slow counts as healthy only from the end of the slowness.
     const fromMs = this.lagMs === 0 ? nowMs : undefined
-    const healthyFromMs = this.#healthySinceMs
+    const healthyFromMs = this.healthySinceMs
     // The member's probes may have noticed its health later.
     const knownHealthyMs = nowMs - (healthyFromMs ?? nowMs) - faultTimes.noticedMs
     if (!able) this.#unhealthy.sinceMs ??= nowMs - stillCountedMs(this.#unhealthy.forMs, knownHealthyMs)
-    this.#healthySinceMs = able ? (healthyFromMs ?? fromMs) : undefined
-    if (healthyFromMs === undefined && this.#healthySinceMs !== undefined)
+    this.healthySinceMs = able ? (healthyFromMs ?? fromMs) : undefined
+    if (healthyFromMs === undefined && this.healthySinceMs !== undefined)
       this.#unhealthy = { forMs: nowMs - (this.#unhealthy.sinceMs ?? nowMs), sinceMs: undefined }
     // A master that is unhealthy when the outage ends cannot renew in the time that the others grant after the outage.
     if (!leasesCannotExpire && !state.healthy && this.#noExpiryMs > 0) this.#noExpiryMs = 0
     this.#noteOutage(nowMs, leasesCannotExpire)
-    this.#goneSinceMs = state.renewing ? undefined : (this.#goneSinceMs ?? nowMs)
+    this.goneSinceMs = state.renewing ? undefined : (this.goneSinceMs ?? nowMs)
     const isDead = !state.renewing && !(state.running && state.impaired === 'lease')
-    this.#deadSinceMs = isDead ? (this.#deadSinceMs ?? nowMs) : undefined
-    this.#longestTtlMs = Math.max(this.#longestTtlMs, state.leaseTtlMs)
+    this.deadSinceMs = isDead ? (this.deadSinceMs ?? nowMs) : undefined
+    this.ttlMs = Math.max(this.ttlMs, state.leaseTtlMs)
     this.#slackMs = Math.min(this.#slackMs, slackOf(state))
     // A merely impaired master renews its lease as usual.
     const renews = isImpaired && state.impaired !== 'lease' && state.running && state.serves && state.renewing
-    const before = this.#settledAtMs ?? Number.NEGATIVE_INFINITY
-    if (renews && nowMs - before <= SEEN_MS && this.#life.hasLease && !this.isTooSlow && !this.#startedUnready)
+    if (renews && this.#isPlaced(nowMs) && this.#life.hasLease && !this.isTooSlow && !this.#startedUnready)
       this.#settledAtMs = nowMs
     if (this.isSettled(nowMs)) {
       this.#settledAtMs = nowMs
@@ -287,8 +240,8 @@ export class MemberHistory {
       this.#noExpiryMs = 0
       this.#startedUnready = false
       this.#stopRequested = false
-      if (nowMs - this.#startedAtMs > state.reconcileIntervalMs) {
-        this.#longestTtlMs = state.leaseTtlMs
+      if (nowMs - this.startedAtMs > state.reconcileIntervalMs) {
+        this.ttlMs = state.leaseTtlMs
         this.#slackMs = slackOf(state)
       }
     }
@@ -300,17 +253,12 @@ export class MemberHistory {
 
   /** A slow life takes time to get the lease of a running earlier life. The earlier life may leave meanwhile. */
   #isTakingOver(nowMs: number): boolean {
-    return this.#overlaps && nowMs - this.#startedAtMs < this.lagMs
-  }
-
-  #noteDelay(nowMs: number): void {
-    const { delayMs } = this.#state
-    if (delayMs > 0) this.#delay = { ms: lagOf(delayMs), untilMs: nowMs + lagOf(delayMs) }
+    return this.#overlaps && nowMs - this.startedAtMs < this.lagMs
   }
 
   /** A lease that existed when the outage began gets a whole TTL after the outage, whenever the server recovers. */
   #noteOutage(nowMs: number, leasesCannotExpire: boolean): void {
-    const { running, lifeCount, leaseTtlMs, reconcileIntervalMs } = this.#state
+    const { running, lifeCount, leaseTtlMs, reconcileIntervalMs } = this.state
     const outage = this.#throughOutage
     this.#noExpirySinceMs = leasesCannotExpire ? (this.#noExpirySinceMs ?? nowMs) : undefined
     const sinceMs = this.#noExpirySinceMs
@@ -326,7 +274,7 @@ export class MemberHistory {
   }
 
   #mayLeaseHaveEnded(nowMs: number, settledAtMs: number): boolean {
-    const { leaseTtlMs, reconcileIntervalMs } = this.#state
+    const { leaseTtlMs, reconcileIntervalMs } = this.state
     // Masters see the leases only when they list them, so they do not notice an outage between two lists.
     const outage = this.#throughOutage
     if (outage !== undefined && outage.untilMs - outage.sinceMs >= reconcileIntervalMs + RECONNECTED_MS) {
@@ -341,24 +289,24 @@ export class MemberHistory {
   }
 
   #noteReadiness(nowMs: number): void {
-    const { serves, connected, frozen, lifeCount } = this.#state
+    const { serves, connected, frozen, lifeCount } = this.state
     if (!serves || !connected || frozen || this.#isTakingOver(nowMs)) this.#troubledAtMs = nowMs
-    this.readiness.note(nowMs, this.#state, {
+    this.readiness.note(nowMs, this.state, {
       isPlaced: this.#isPlaced(nowMs),
       startedUnready: this.#startedUnready,
-      isImpaired: nowMs - this.#impairedAtMs <= faultTimes.noticedMs,
+      isImpaired: nowMs - this.impairedAtMs <= faultTimes.noticedMs,
       isAnother: lifeCount !== this.#lives,
       lagMs: this.lagMs,
     })
   }
 
   #noteLives(nowMs: number): void {
-    const { stopping, lifeCount, hasBeenReady, answering, ready, serves, impaired, running, healthy } = this.#state
+    const { stopping, lifeCount, hasBeenReady, answering, ready, serves, impaired, running, healthy } = this.state
     this.#asksInVain = stopping && (this.#asksInVain || !answering)
-    this.#stoppedSinceMs = stopping ? (this.#stoppedSinceMs ?? nowMs) : undefined
+    this.stoppedSinceMs = stopping ? (this.stoppedSinceMs ?? nowMs) : undefined
     if (stopping) this.#stopRequested = true
     if (lifeCount > this.#lives) {
-      if (this.#lives > 0) this.#startedAtMs = nowMs
+      if (this.#lives > 0) this.startedAtMs = nowMs
       this.#overlaps = this.#ran
       this.#life = { healthySinceMs: undefined, hasLease: false }
       // A kube-apiserver removes its own lease and address at its start.
@@ -371,7 +319,7 @@ export class MemberHistory {
     life.healthySinceMs = healthy ? (life.healthySinceMs ?? nowMs) : undefined
     if (hasBeenReady && nowMs - (life.healthySinceMs ?? nowMs) >= READY_AT_ONCE_MS) life.hasLease = true
     // The previous life may be stopped before the present life has a lease of its own.
-    const waits = this.#overlaps && !life.hasLease && nowMs - this.#startedAtMs >= READY_AT_ONCE_MS
+    const waits = this.#overlaps && !life.hasLease && nowMs - this.startedAtMs >= READY_AT_ONCE_MS
     if (waits && this.kind !== 'kube-apiserver') this.#startedUnready = true
     if (this.#isTakingOver(nowMs)) this.#startedUnready = true
     this.#lives = lifeCount

@@ -79,32 +79,7 @@ export function snapshotOf(member: MemberState): MemberState {
   }
 }
 
-/** Whether a member with the same name, kind and address is in the same state. */
-export function hasSameState(one: MemberState, other: MemberState): boolean {
-  return (
-    one.running === other.running &&
-    one.healthy === other.healthy &&
-    one.renewing === other.renewing &&
-    one.lifeCount === other.lifeCount &&
-    one.stopping === other.stopping &&
-    one.ended === other.ended &&
-    one.frozen === other.frozen &&
-    one.connected === other.connected &&
-    one.connectionResets === other.connectionResets &&
-    one.delayMs === other.delayMs &&
-    one.answering === other.answering &&
-    one.ready === other.ready &&
-    one.serves === other.serves &&
-    one.etcdFails === other.etcdFails &&
-    one.impaired === other.impaired &&
-    one.clientConnections === other.clientConnections &&
-    one.hasBeenReady === other.hasBeenReady &&
-    one.storeFull === other.storeFull &&
-    one.leaseTtlMs === other.leaseTtlMs &&
-    one.reconcileIntervalMs === other.reconcileIntervalMs &&
-    one.withdrawsOnStop === other.withdrawsOnStop &&
-    one.withdrawsEvenIfLast === other.withdrawsEvenIfLast &&
-    one.leavesWhenUnready === other.leavesWhenUnready &&
-    one.failure === other.failure
-  )
+/** Whether a member is still in the state of its snapshot. */
+export function hasSameState(member: MemberState, snapshot: MemberState): boolean {
+  return (Object.keys(snapshot) as (keyof MemberState)[]).every((key) => member[key] === snapshot[key])
 }

@@ -27,13 +27,20 @@ export interface Circumstances {
   readonly lagMs: number
 }
 
-/** When the server of one member was ready, and what its master may have published. All times are true time. */
+/**
+ * When the server of one member was ready, and what its master may have published. All times are true time. Others only
+ * read its fields.
+ */
 export class ReadinessHistory {
+  unserving: Period | undefined
+  /**
+   * Since when the server has been unready while its master could publish that. Undefined while the server is ready,
+   * and if the master was not listed when the server became unready.
+   */
+  cleanlyUnreadySinceMs: number | undefined
   #unready: { readonly sinceMs: number; silent: boolean; servesSinceMs: number | undefined } | undefined
-  #unserving: Period | undefined
-  /** Whether the master was listed when `#unserving` began, and was neither stopped nor started since. */
+  /** Whether the master was listed when {@link unserving} began, and was neither stopped nor started since. */
   #wasPlaced = false
-  #cleanSinceMs: number | undefined
   #clean: Period | undefined
 
   /** Whether the server is unready, or was so recently that its master may still publish that. */
@@ -41,27 +48,15 @@ export class ReadinessHistory {
     return this.#unready !== undefined
   }
 
-  /**
-   * Since when the server has been unready while its master could publish that. Undefined while the server is ready,
-   * and if the master was not listed when the server became unready.
-   */
-  get cleanlyUnreadySinceMs(): number | undefined {
-    return this.#cleanSinceMs
-  }
-
   /** The last period of {@link cleanlyUnreadySinceMs}, past or present. */
   get cleanlyUnready(): Period | undefined {
-    const sinceMs = this.#cleanSinceMs
+    const sinceMs = this.cleanlyUnreadySinceMs
     return sinceMs === undefined ? this.#clean : { sinceMs, untilMs: Number.POSITIVE_INFINITY }
-  }
-
-  get unserving(): Period | undefined {
-    return this.#unserving
   }
 
   /** As {@link unserving}, if the master was listed when that period began and was not stopped or started since. */
   get unservingInPlace(): Period | undefined {
-    return this.#wasPlaced ? this.#unserving : undefined
+    return this.#wasPlaced ? this.unserving : undefined
   }
 
   /** Whether the server has been unready for so long that its master may leave. */
@@ -76,8 +71,8 @@ export class ReadinessHistory {
   }
 
   #noteServing(nowMs: number, { impaired }: MemberState, lagMs: number): void {
-    const period = this.#unserving
-    if (period?.untilMs === Number.POSITIVE_INFINITY) this.#unserving = { ...period, untilMs: nowMs }
+    const period = this.unserving
+    if (period?.untilMs === Number.POSITIVE_INFINITY) this.unserving = { ...period, untilMs: nowMs }
     const unready = this.#unready
     // A master with failing probes may not notice that its server is ready again.
     if (unready !== undefined && impaired === 'no') {
@@ -86,15 +81,15 @@ export class ReadinessHistory {
       const noticedMs = NOTICED_MS[unready.silent ? 'silent' : stated ? 'stated' : 'answered']
       if (nowMs - unready.servesSinceMs >= noticedMs + lagMs) this.#unready = undefined
     }
-    const sinceMs = this.#cleanSinceMs
+    const sinceMs = this.cleanlyUnreadySinceMs
     if (sinceMs !== undefined) this.#clean = { sinceMs, untilMs: nowMs }
-    this.#cleanSinceMs = undefined
+    this.cleanlyUnreadySinceMs = undefined
   }
 
   #noteFailing(nowMs: number, state: MemberState, { isPlaced, startedUnready, isImpaired }: Circumstances): void {
     const { answering, connected, running, ready, leavesWhenUnready, etcdFails, renewing, impaired } = state
-    if (this.#unserving?.untilMs !== Number.POSITIVE_INFINITY) {
-      this.#unserving = { sinceMs: nowMs, untilMs: Number.POSITIVE_INFINITY }
+    if (this.unserving?.untilMs !== Number.POSITIVE_INFINITY) {
+      this.unserving = { sinceMs: nowMs, untilMs: Number.POSITIVE_INFINITY }
       this.#wasPlaced = running && isPlaced
     }
     // Probes that hung before this moment count too.
@@ -105,7 +100,7 @@ export class ReadinessHistory {
     const hasLease = running && (connected || (etcdFails && renewing)) && !startedUnready
     // A master with failing requests may not notice that its server is not ready.
     const clean = answering && (!ready || etcdFails) && impaired === 'no' && hasLease && leavesWhenUnready
-    if (!clean) this.#cleanSinceMs = undefined
-    else if (isPlaced) this.#cleanSinceMs ??= nowMs
+    if (!clean) this.cleanlyUnreadySinceMs = undefined
+    else if (isPlaced) this.cleanlyUnreadySinceMs ??= nowMs
   }
 }

@@ -9,6 +9,6 @@ test('a snapshot has all of a state, and one difference in it makes another stat
   const copy = snapshotOf(state)
   assert.deepEqual(copy, state)
   assert.ok(hasSameState(copy, state))
-  const fields = Object.keys(state).filter((field) => !['name', 'address', 'kind'].includes(field))
-  for (const field of fields) assert.equal(hasSameState({ ...state, [field]: 'another' }, state), false, field)
+  for (const field of Object.keys(state))
+    assert.equal(hasSameState({ ...state, [field]: 'another' }, state), false, field)
 })

@@ -27,8 +27,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'commands-masters-source-await': {
     broken: 'close: does not wait for this.#parts.close().',
     file: 'commands/masters-source.ts',
-    text: 'await this.#parts.close()',
-    instead: 'void this.#parts.close()',
+    text: 'await this.#parts.close?.()',
+    instead: 'void this.#parts.close?.()',
     tests: ['commands/masters-source.test.ts'],
   },
   'verify-listed-members-term': {

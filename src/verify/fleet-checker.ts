@@ -1,8 +1,8 @@
+import { SYSTEM_NAMESPACES } from '../namespaces/controller.ts'
 import { type InvariantName, invariantNames, invariants } from './invariants.ts'
 import { MemberHistory } from './member-history.ts'
 import type { MemberState } from './member-state.ts'
 import type { Moment, Successor } from './moment.ts'
-import { systemNamespaces } from './objects.ts'
 import {
   type Bounds,
   defaultBounds,
@@ -137,11 +137,7 @@ export class FleetChecker {
   #checkInvariant(name: InvariantName, moment: Moment): void {
     const breaches = invariants[name].broken(moment)
     const before = this.#broken.get(name)
-    if (breaches.length === 0) {
-      if (before !== undefined) this.#broken.delete(name)
-      return
-    }
-    this.#broken.set(name, new Set(breaches.map((breach) => breach.of)))
+    this.#broken.set(name, new Set(breaches.map(({ of }) => of)))
     for (const { of, detail } of breaches) {
       if (before?.has(of) === true || this.violations.length >= MAX_VIOLATIONS) continue
       this.violations.push({ atMs: moment.nowMs, invariant: name, detail })
@@ -214,7 +210,7 @@ export class FleetChecker {
       this.#damagedAtMs = found.atMs
       this.#objectsDamagedAtMs = found.atMs
     }
-    const namespaces = systemNamespaces.filter((name) => !found.namespaces.includes(name))
+    const namespaces = SYSTEM_NAMESPACES.filter((name) => !found.namespaces.includes(name)).sort()
     const sinceMs = this.#missing.namespaces.length === 0 ? found.atMs : this.#missing.sinceMs
     this.#missing = { namespaces, sinceMs }
     return { found, before }

@@ -1,20 +1,15 @@
-import { type Breach, type Moment, names, observers, recoveryMs, seconds } from './moment.ts'
-import type { ObservedObjects, ObservedRequest, ObservedService } from './observation.ts'
+import { type Breach, latenessOf, type Moment, names, observers, recoveryMs, seconds } from './moment.ts'
+import { isWrite, type ObservedObjects, type ObservedService } from './observation.ts'
 
 /** Reasons of Events in which a master reports another writer. A drill has no such writer. */
 const BACK_OFFS = ['ForeignOverwrite', 'LeaseContested', 'OtherReconcilerActive', 'OtherLeaseStore']
-
-export const systemNamespaces = ['default', 'kube-node-lease', 'kube-public', 'kube-system'] as const
 
 /** Endpoints and EndpointSlice that differ for too long while a master could correct them. */
 export function differing({ nowMs, histories, latest, differSinceMs, bounds }: Moment): readonly Breach[] {
   if (differSinceMs === undefined || nowMs - differSinceMs <= bounds.agreementMs) return []
   const couldCorrect = observers(histories).some((one) => {
-    if (one.watchingSinceMs === undefined) return false
-    const tickMs = one.kind === 'kube-apiserver' ? one.state.reconcileIntervalMs : 0
-    return (
-      nowMs > Math.max(differSinceMs, one.watchingSinceMs + bounds.listedMs) + bounds.agreementMs + tickMs + one.lagMs
-    )
+    const sinceMs = Math.max(differSinceMs, (one.watchingSinceMs ?? nowMs) + bounds.listedMs)
+    return nowMs > sinceMs + bounds.agreementMs + latenessOf(one)
   })
   const { endpoints, slice } = latest
   const detail = `Endpoints: ${names(endpoints?.addresses)}; EndpointSlice: ${names(slice?.addresses)}; for ${seconds(nowMs - differSinceMs)}`
@@ -22,17 +17,15 @@ export function differing({ nowMs, histories, latest, differSinceMs, bounds }: M
 }
 
 export function excessiveWrites({ writes, bounds }: Moment): readonly Breach[] {
-  const breaches: Breach[] = []
-  for (const [by, count] of writes) {
-    if (count > bounds.writesPerTenSeconds) breaches.push({ of: by, detail: `${by} wrote ${count} times in 10 s` })
-  }
-  return breaches
+  return [...writes]
+    .filter(([, count]) => count > bounds.writesPerTenSeconds)
+    .map(([by, count]) => ({ of: by, detail: `${by} wrote ${count} times in 10 s` }))
 }
 
 /** Writes, except of leases and Events, although nothing has changed for the recovery time. */
 export function writtenInQuiet(moment: Moment): readonly Breach[] {
   const { requests, histories, changedAtMs, leasesSinceMs } = moment
-  const writes = requests.filter(isObjectWrite)
+  const writes = requests.filter((one) => isWrite(one) && !one.request.path.includes('/leases'))
   if (writes.length === 0) return []
   if (histories.every(({ healthySinceMs }) => healthySinceMs === undefined)) return []
   const lagMs = Math.max(0, ...histories.map((history) => history.lagMs))
@@ -42,7 +35,6 @@ export function writtenInQuiet(moment: Moment): readonly Breach[] {
     healthySinceMs === undefined ? Math.max(goneSinceMs, leasesSinceMs) + ttlMs : 0,
   )
   const quietMs = Math.max(changedAtMs, leasesSinceMs, ...settledMs) + recoveryMs(moment) + lagMs
-  if (moment.nowMs <= quietMs) return []
   return writes
     .filter((one) => one.atMs > quietMs)
     .map(({ by, request: { method, path } }) => ({ of: by, detail: `${by}: ${method} ${path}` }))
@@ -89,18 +81,9 @@ export function missingNamespaces({ nowMs, histories, missing, bounds }: Moment)
 }
 
 export function failed({ histories }: Moment): readonly Breach[] {
-  const breaches: Breach[] = []
-  for (const { name, state } of histories) {
-    const { failure, lifeCount } = state
-    if (failure === undefined) continue
+  return histories.flatMap(({ name, state: { failure, lifeCount } }) => {
     // A master that etcd refuses for a minute at its start must exit.
-    if (/still refused after .*database space exceeded/.test(`${failure}`)) continue
-    breaches.push({ of: `${name} ${lifeCount}`, detail: `${name}: ${failure}` })
-  }
-  return breaches
-}
-
-/** Whether a request writes an object other than a lease or an Event. */
-function isObjectWrite({ request: { method, path } }: ObservedRequest): boolean {
-  return method !== 'GET' && !path.endsWith('/events') && !path.includes('/leases')
+    if (failure === undefined || /still refused after .*database space exceeded/.test(`${failure}`)) return []
+    return [{ of: `${name} ${lifeCount}`, detail: `${name}: ${failure}` }]
+  })
 }

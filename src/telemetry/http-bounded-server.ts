@@ -59,6 +59,10 @@ export interface HttpAnswer {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+export function textAnswer(status: number, body: string): HttpAnswer {
+  return { status, contentType: 'text/plain; charset=utf-8', body }
+}
+
 /** An answer that does not end by itself, such as server-sent events. */
 export interface HttpStream {
   /** Writes the answer, and ends it when the server closes: otherwise it is cut off after a second. Must not throw. */
@@ -113,12 +117,12 @@ export async function serveBounded(options: BoundedServerOptions): Promise<Bound
   server.on(tls === undefined ? 'connection' : 'secureConnection', parseInSlices)
   answerOneAtATime(server, options)
   const { port: usedPort } = await listen(server, host, port, options.logger)
-  const follower = follow?.()
+  const unfollow = follow?.()
   return {
     port: usedPort,
     address: hostPort(host, usedPort),
     close() {
-      follower?.stop()
+      unfollow?.()
       return closeServer(server, connections)
     },
   }
@@ -187,11 +191,7 @@ function answerOneAtATime(server: Server, { respond, logger }: BoundedServerOpti
       },
       (error: unknown) => {
         logger.error({ error, path: request.url }, 'a request failed')
-        send(server, request, response, {
-          status: 500,
-          contentType: 'text/plain; charset=utf-8',
-          body: 'internal server error\n',
-        })
+        send(server, request, response, textAnswer(500, 'internal server error\n'))
       },
     )
   })

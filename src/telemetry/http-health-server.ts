@@ -14,7 +14,7 @@ import {
   healthFaultLog,
   isAlwaysAllowed,
 } from './health.ts'
-import { type BoundedServer, type HttpAnswer, serveBounded } from './http-bounded-server.ts'
+import { type BoundedServer, type HttpAnswer, serveBounded, textAnswer } from './http-bounded-server.ts'
 import type { ServingCertificateFiles } from './http-serving-certificate.ts'
 import type { Logger } from './logger.ts'
 import type { Metrics } from './metrics.ts'
@@ -60,10 +60,10 @@ function healthResponder(options: HealthServerOptions): (request: IncomingMessag
   return async (request) => {
     const { method, headers } = request
     if (method !== 'GET' && method !== 'HEAD') {
-      return { ...text(405, 'method not allowed\n'), headers: { allow: 'GET, HEAD', connection: 'close' } }
+      return { ...textAnswer(405, 'method not allowed\n'), headers: { allow: 'GET, HEAD', connection: 'close' } }
     }
     const url = URL.parse(request.url ?? '/', 'http://localhost')
-    if (url === null) return text(400, 'bad request\n')
+    if (url === null) return textAnswer(400, 'bad request\n')
     const isProtected = access !== undefined && !isAlwaysAllowed(url.pathname, alwaysAllowPaths)
     if (isProtected) {
       const asked = { verb: method.toLowerCase(), path: url.pathname }
@@ -72,7 +72,7 @@ function healthResponder(options: HealthServerOptions): (request: IncomingMessag
     }
     if (url.pathname === '/metrics') return metricsPage()
     const endpoint = healthEndpoints.find((name) => url.pathname === `/${name}` || url.pathname.startsWith(`/${name}/`))
-    if (endpoint === undefined) return text(404, '404 page not found\n')
+    if (endpoint === undefined) return textAnswer(404, '404 page not found\n')
 
     if (url.pathname === `/${endpoint}`) {
       const answer = await answerHealth({
@@ -83,13 +83,13 @@ function healthResponder(options: HealthServerOptions): (request: IncomingMessag
         metrics,
       })
       noteFaults(endpoint, answer)
-      return text(answer.status, answer.text)
+      return textAnswer(answer.status, answer.text)
     }
     const name = decoded(url.pathname.slice(endpoint.length + 2))
     const check = checks(endpoint).find((candidate) => candidate.name === name)
-    if (check === undefined) return text(404, '404 page not found\n')
+    if (check === undefined) return textAnswer(404, '404 page not found\n')
     const answer = await answerHealthCheck(check, { reason: isProtected ? 'shown' : 'withheld' })
-    return text(answer.status, answer.text)
+    return textAnswer(answer.status, answer.text)
   }
 }
 
@@ -132,7 +132,7 @@ function refusal(status: Exclude<HealthVerdict, 200>): HttpAnswer {
     429: 'too many unknown callers; try again later\n',
     500: 'internal server error: cannot check authorization\n',
   }
-  return { ...text(status, words[status]), ...(status === 401 && { headers: { 'www-authenticate': 'Bearer' } }) }
+  return { ...textAnswer(status, words[status]), ...(status === 401 && { headers: { 'www-authenticate': 'Bearer' } }) }
 }
 
 function decoded(path: string): string {
@@ -141,8 +141,4 @@ function decoded(path: string): string {
   } catch {
     return path
   }
-}
-
-function text(status: number, body: string): HttpAnswer {
-  return { status, contentType: 'text/plain; charset=utf-8', body }
 }

@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
+import type { Cancel } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
 import { readPemFile, usePem, validitiesIn } from '../runtime/system-pem.ts'
 import type { ExpiryReporter } from './expiry.ts'
@@ -47,14 +48,14 @@ export async function readServingCertificate(files: ServingCertificateFiles): Pr
 /**
  * Passes changed files to the server, which started with `from`. New connections use the changed files. While the files
  * are unusable, as halfway through a rotation, the server continues with the previous certificates. The log gets one
- * line for each new error.
+ * line for each new error. The result ends it.
  */
 export function followServingCertificate(
   files: ServingCertificateFiles,
   server: { setSecureContext(context: ServingCertificate): void },
   from: ServingCertificate,
   { logger, onExpiry }: { readonly logger: Logger; readonly onExpiry?: ExpiryReporter | undefined },
-): { stop(): void } {
+): Cancel {
   let held = from
   let complaint: string | undefined
   const reportExpiry = (): void => {
@@ -94,7 +95,7 @@ export function followServingCertificate(
   }
   const timer = setInterval(() => void poll(), POLL_MS)
   timer.unref()
-  return { stop: () => clearInterval(timer) }
+  return () => clearInterval(timer)
 }
 
 function failure(message: string, cause: unknown): ServingCertificateError {

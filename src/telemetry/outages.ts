@@ -2,8 +2,6 @@ import { FLAP_MS } from '../runtime/backoff.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { LogFields, Logger } from './logger.ts'
 
-type WriteLine = (logger: Logger, fields: LogFields, message: string) => void
-
 /** The lines that an outage hid, by message: how many there were, and the fields of the last one. */
 export type HiddenLines = Readonly<Record<string, LogFields & { readonly times: number }>>
 
@@ -55,13 +53,29 @@ export class Outages {
     else logger.warn(fields, message)
   }
 
-  /**
-   * Creates a symptom: a condition that an outage may explain. The warning about the symptom is repeated every
-   * `againMs` while the symptom is present. @default never repeated
-   */
+  /** The warning about the symptom is repeated every `againMs` while the symptom is present. @default never repeated */
   symptom({ againMs = Number.POSITIVE_INFINITY }: { readonly againMs?: number } = {}): Symptom {
-    const hide: WriteLine = (logger, fields, message) => this.#hide(logger, fields, message)
-    return new Symptom(this, { hide, clock: this.#clock, againMs })
+    let state: 'absent' | 'hidden' | 'logged' = 'absent'
+    let loggedMs = 0
+    return {
+      present: (logger, fields, message) => {
+        const nowMs = this.#clock.monotonicMs()
+        if (state === 'logged' && nowMs - loggedMs < againMs) return
+        if (this.explainsSymptoms) {
+          if (state === 'absent') this.#hide(logger, fields, message)
+          if (state !== 'logged') state = 'hidden'
+        } else {
+          state = 'logged'
+          loggedMs = nowMs
+          logger.warn(fields, message)
+        }
+      },
+      absent: (logger, fields, message) => {
+        if (state === 'logged') logger.info(fields, message)
+        else if (state === 'hidden') logger.debug(fields, message)
+        state = 'absent'
+      },
+    }
   }
 
   #hide(logger: Logger, fields: LogFields, message: string): void {
@@ -74,50 +88,15 @@ export class Outages {
 /** For parts whose server is not observed for outages. Hides nothing. */
 export const noOutages = new Outages({ clock: { monotonicMs: () => 0 } })
 
-interface SymptomOptions {
-  readonly hide: WriteLine
-  readonly clock: Pick<Clock, 'monotonicMs'>
-  readonly againMs: number
-}
-
 /**
- * A condition that is logged as a warning when it begins, and at info when it ends. If an outage explains it, both
- * lines are logged at debug.
+ * A condition that an outage may explain. It is logged as a warning when it begins, and at info when it ends. If an
+ * outage explains it, both lines are logged at debug.
  */
-class Symptom {
-  readonly #outages: Outages
-  readonly #options: SymptomOptions
-  #state: 'absent' | 'hidden' | 'logged' = 'absent'
-  #loggedMs = 0
-
-  constructor(outages: Outages, options: SymptomOptions) {
-    this.#outages = outages
-    this.#options = options
-  }
-
+export interface Symptom {
   /**
    * Reports that the condition holds. Call this repeatedly while the condition holds: if the condition outlasts the
    * outage, a later call logs the warning.
    */
-  present(logger: Logger, fields: LogFields, message: string): void {
-    const { hide, clock, againMs } = this.#options
-    const nowMs = clock.monotonicMs()
-    if (this.#state === 'logged' && nowMs - this.#loggedMs < againMs) return
-    if (this.#outages.explainsSymptoms) {
-      if (this.#state === 'absent') hide(logger, fields, message)
-      if (this.#state !== 'logged') this.#state = 'hidden'
-    } else {
-      this.#state = 'logged'
-      this.#loggedMs = nowMs
-      logger.warn(fields, message)
-    }
-  }
-
-  absent(logger: Logger, fields: LogFields, message: string): void {
-    if (this.#state === 'logged') logger.info(fields, message)
-    else if (this.#state === 'hidden') logger.debug(fields, message)
-    this.#state = 'absent'
-  }
+  present(logger: Logger, fields: LogFields, message: string): void
+  absent(logger: Logger, fields: LogFields, message: string): void
 }
-
-export type { Symptom }

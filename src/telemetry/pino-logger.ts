@@ -1,5 +1,4 @@
 import { fstatSync, writeFileSync } from 'node:fs'
-import type { Writable } from 'node:stream'
 import { inspect } from 'node:util'
 import { type DestinationStream, type LoggerOptions, pino, stdTimeFunctions } from 'pino'
 import { printable, printableLines } from '../runtime/errors.ts'
@@ -16,7 +15,7 @@ export interface PinoLoggerOptions {
   readonly level?: LogLevel
   /** `json`: one object a line, for machines. `pretty`: for a person at a terminal. @default 'json' */
   readonly format?: 'json' | 'pretty'
-  /** @default {@link standardError} */
+  /** @default standard error */
   readonly destination?: DestinationStream
 }
 
@@ -32,13 +31,9 @@ export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise
   const level = options.level ?? 'info'
   // Checked here, because programs in JavaScript have no compiler.
   if (!levels.includes(level)) throw new TypeError(`level must be one of ${levels.join(', ')}, not ${inspect(level)}`)
-  if (options.destination === undefined) {
-    const sink = standardError()
-    const logger = await createPinoLogger({ ...options, destination: sink })
-    sink.onLost = (lines) => logger.warn({ lines }, 'log lines were lost: standard error was not read in time')
-    return logger
-  }
-  const target = options.destination
+  const target: DestinationStream =
+    options.destination ??
+    standardError((lines) => logger.warn({ lines }, 'log lines were lost: standard error was not read in time'))
   const pinoOptions: LoggerOptions = {
     level,
     base: null,
@@ -49,9 +44,14 @@ export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise
     // Redacts the finished line, which has all parts: fields, those of child loggers, errors and the message.
     hooks: { streamWrite: redacted },
   }
-  if (options.format !== 'pretty') return pino(pinoOptions, { write: (line) => target.write(printableLines(line)) })
+  const format = options.format === 'pretty' ? await prettyFormat() : (line: string) => line
+  const logger: Logger = pino(pinoOptions, { write: (line) => target.write(printableLines(format(line))) })
+  return logger
+}
+
+async function prettyFormat(): Promise<(line: string) => string> {
   const { prettyFactory } = await import('pino-pretty')
-  const pretty = prettyFactory({
+  return prettyFactory({
     messageKey: 'message',
     translateTime: 'SYS:HH:MM:ss.l',
     colorize: false,
@@ -59,7 +59,6 @@ export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise
     // Everything is JSON except a stack, whose lines stay separate.
     messageFormat: ({ message }) => printable(String(message)),
   })
-  return pino(pinoOptions, { write: (line) => target.write(printableLines(pretty(line))) })
 }
 
 /** Redacts a line. If pino has not escaped a field name, the line is not JSON, but logging must not fail. */
@@ -84,57 +83,40 @@ function describeError(error: unknown, withStack: boolean): unknown {
 /** The most bytes that may wait for the reader of standard error. Further lines are dropped. */
 export const MAX_WAITING_BYTES = 1_048_576
 
-/** Writes lines. Never fails, and waits for no reader except a terminal. */
-interface LogSink {
-  /** Writes a line, or drops it if too many bytes already wait, the disk is full, or the reader has gone. */
-  write(line: string): void
-  /** Called with the number of dropped lines once lines can be written again. @default none */
-  onLost: (lines: number) => void
-}
-
 /**
- * Standard error. When `write` returns, the line is written. If the reader of a pipe stalls, up to
- * {@link MAX_WAITING_BYTES} wait instead. A stopped terminal blocks the whole process.
+ * Standard error. When `write` returns, the line is written, or dropped if the disk is full or the reader has gone. If
+ * the reader of a pipe stalls, up to {@link MAX_WAITING_BYTES} wait instead. A stopped terminal blocks the whole
+ * process. Never fails. `onLost` is called with the number of dropped lines once lines can be written again.
  */
-function standardError(): LogSink {
-  const status = fstatSync(2)
-  return status.isFIFO() || status.isSocket() ? pipeSink(process.stderr) : fileSink()
-}
-
-function pipeSink(stream: Writable): LogSink {
+function standardError(onLost: (lines: number) => void): DestinationStream {
   let lost = 0
-  const sink: LogSink = {
+  const reportLost = (): void => {
+    const lines = lost
+    lost = 0
+    if (lines > 0) onLost(lines)
+  }
+  const status = fstatSync(2)
+  if (!status.isFIFO() && !status.isSocket()) {
+    return {
+      write(line) {
+        try {
+          writeFileSync(2, line)
+        } catch {
+          lost++
+          return
+        }
+        reportLost()
+      },
+    }
+  }
+  const stream = process.stderr
+  // The reader has gone: an error cannot be reported anywhere.
+  stream.on('error', () => {})
+  stream.on('drain', reportLost)
+  return {
     write(line) {
       if (stream.destroyed || stream.writableLength > MAX_WAITING_BYTES) lost++
       else stream.write(line)
     },
-    onLost: () => {},
   }
-  // The reader has gone: an error cannot be reported anywhere.
-  stream.on('error', () => {})
-  stream.on('drain', () => {
-    const lines = lost
-    lost = 0
-    if (lines > 0) sink.onLost(lines)
-  })
-  return sink
-}
-
-function fileSink(): LogSink {
-  let lost = 0
-  const sink: LogSink = {
-    write(line) {
-      try {
-        writeFileSync(2, line)
-      } catch {
-        lost++
-        return
-      }
-      const lines = lost
-      lost = 0
-      if (lines > 0) sink.onLost(lines)
-    },
-    onLost: () => {},
-  }
-  return sink
 }

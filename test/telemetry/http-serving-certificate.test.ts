@@ -37,7 +37,7 @@ test('while a file hangs it is not read again, because each reading would take a
   await setImmediate()
   t.mock.timers.tick(5_000)
   assert.equal(readings, 2)
-  following.stop()
+  following()
 })
 
 test('a certificate is used when it has changed, with one line, and not each time that it is read', async (t) => {
@@ -69,5 +69,5 @@ test('a certificate is used when it has changed, with one line, and not each tim
   await poll()
   await poll()
   assert.deepEqual([used, logger.lines.length], [1, 1])
-  following.stop()
+  following()
 })

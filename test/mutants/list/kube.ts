@@ -60,8 +60,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'hide-what-outlasts-the-outage': {
     broken: 'Never logs a symptom that began in an outage.',
     file: 'telemetry/outages.ts',
-    text: "if (this.#state === 'logged' && nowMs - this.#loggedMs < againMs) return\n",
-    instead: "if (this.#state !== 'absent' && nowMs - this.#loggedMs < againMs) return\n",
+    text: "if (state === 'logged' && nowMs - loggedMs < againMs) return\n",
+    instead: "if (state !== 'absent' && nowMs - loggedMs < againMs) return\n",
     tests: ['telemetry/outages.test.ts'],
   },
   'leave-out-after-one-404': {

@@ -63,20 +63,13 @@ export function resolveConfiguration(
       settings.push({ key, option, source, value: undefined })
       continue
     }
-    const result = parseInput(option.schema, input)
-    if (result.success) {
-      values[key] = result.data
-      settings.push({ key, option, source, value: z.encode(option.schema, result.data) as OptionInput })
+    const value = parsed(option.schema, input, mistakes, (path) => placeOf(key, source, document, path))
+    if (value === undefined) {
+      malformed.add(key)
       continue
     }
-    malformed.add(key)
-    for (const issue of result.error.issues) {
-      const path = issue.path.filter((step) => typeof step === 'number')
-      mistakes.push({
-        where: placeOf(key, source, document, path),
-        message: describeIssue(issue, input),
-      })
-    }
+    values[key] = value
+    settings.push({ key, option, source, value: z.encode(option.schema, value) as OptionInput })
   }
 
   const placeOfKey = (key: string): string =>
@@ -89,6 +82,22 @@ export function resolveConfiguration(
   }
   if (mistakes.length > 0) throw new InvalidInputError(mistakes)
   return { configuration, settings, placeOf: placeOfKey }
+}
+
+/** The value of an option. Undefined if it is malformed; its mistakes are then added to `mistakes`. */
+function parsed(
+  schema: Option['schema'],
+  input: unknown,
+  mistakes: Mistake[],
+  placeOf: (pathOfItem: readonly number[]) => string,
+): unknown {
+  const result = parseInput(schema, input)
+  if (result.success) return result.data
+  for (const issue of result.error.issues) {
+    const path = issue.path.filter((step) => typeof step === 'number')
+    mistakes.push({ where: placeOf(path), message: describeIssue(issue, input) })
+  }
+  return undefined
 }
 
 interface Given {
@@ -150,13 +159,8 @@ export function readOptions<Options extends OptionGroup['options']>(
   const values: Record<string, unknown> = {}
   for (const [key, given] of Object.entries(inputs)) {
     const { schema } = options[key] as Option
-    const input = inputOfDocument(schema, given)
-    const result = parseInput(schema, input)
-    if (result.success) values[key] = result.data
-    for (const issue of result.error?.issues ?? []) {
-      const path = [key, ...issue.path.filter((step) => typeof step === 'number')]
-      mistakes.push({ where: `${document.positionOf(path)}: ${key}`, message: describeIssue(issue, input) })
-    }
+    const placeOf = (path: readonly number[]): string => `${document.positionOf([key, ...path])}: ${key}`
+    values[key] = parsed(schema, inputOfDocument(schema, given), mistakes, placeOf)
   }
   if (mistakes.length > 0) throw new InvalidInputError(mistakes)
   return values as ReturnType<typeof readOptions<Options>>
@@ -169,31 +173,25 @@ function inputOfDocument(schema: z.core.$ZodType, value: unknown): unknown {
 /** Checks the head of the document and the names of its keys. Returns the values unparsed. */
 function readDocument(
   document: YamlDocument,
-  { apiVersion, kind }: DocumentHead,
+  head: DocumentHead,
   options: readonly (readonly [key: string, option: Option])[],
 ): { values: Record<string, unknown>; mistakes: Mistake[] } {
   const { value } = document
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    const mistake = { where: document.positionOf([]), message: 'must be a mapping of settings' }
-    return { values: {}, mistakes: [...document.mistakes, mistake] }
-  }
   const mistakes: Mistake[] = [...document.mistakes]
   const values: Record<string, unknown> = {}
-  const known = ['apiVersion', 'kind', ...options.map(([key]) => key)]
-  for (const [name, expected] of [
-    ['apiVersion', apiVersion],
-    ['kind', kind],
-  ] as const) {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    mistakes.push({ where: document.positionOf([]), message: 'must be a mapping of settings' })
+    return { values, mistakes }
+  }
+  for (const [name, expected] of Object.entries(head)) {
     const actual = (value as Record<string, unknown>)[name]
     if (actual === expected) continue
-    const where = `${document.positionOf([name])}: ${name}`
-    mistakes.push({
-      where,
-      message: actual === undefined ? `is missing; it must be ${expected}` : `must be ${expected}`,
-    })
+    const message = actual === undefined ? `is missing; it must be ${expected}` : `must be ${expected}`
+    mistakes.push({ where: `${document.positionOf([name])}: ${name}`, message })
   }
+  const known = [...Object.keys(head), ...options.map(([key]) => key)]
   for (const [key, input] of Object.entries(value)) {
-    if (key === 'apiVersion' || key === 'kind') continue
+    if (Object.hasOwn(head, key)) continue
     if (known.includes(key)) {
       values[key] = input
       continue
@@ -218,12 +216,7 @@ export function takeOwnOptions<Group extends OptionGroup>(
     delete rest[key]
     const input = text === undefined ? option.default : inputOfFlag(option.schema, text)
     if (input === undefined) continue
-    const result = parseInput(option.schema, input)
-    if (result.success) own[key] = result.data
-    else {
-      const where = `--${flagOf(key)}`
-      mistakes.push(...result.error.issues.map((issue) => ({ where, message: describeIssue(issue, input) })))
-    }
+    own[key] = parsed(option.schema, input, mistakes, () => `--${flagOf(key)}`)
   }
   if (mistakes.length > 0) throw new InvalidInputError(mistakes)
   return { own: own as ValuesOf<Group>, rest }

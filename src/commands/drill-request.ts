@@ -4,6 +4,7 @@ import { InvalidInputError, type Mistake } from '../documents/validation.ts'
 import { type Variant, variantName, vary } from '../drill/run-drill.ts'
 import { storeFault } from '../drill/scenario/rules.ts'
 import type { Scenario } from '../drill/scenario/scenario.ts'
+import { shellWord } from '../runtime/shell.ts'
 import {
   type DrillValues,
   drillCampaignOptions,
@@ -13,7 +14,6 @@ import {
   drillReportOptions,
   ownDrillOptions,
 } from './options.ts'
-import { shellWord } from './output.ts'
 
 export interface DrillRequest {
   readonly type: 'list' | 'campaign' | 'drill'

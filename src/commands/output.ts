@@ -58,11 +58,6 @@ export function presentable(text: string): string {
   return printable(withoutSecrets(text))
 }
 
-/** Quotes a word for a POSIX shell, if necessary. */
-export function shellWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
-}
-
 /** Runs the functions one after the other, even if some fail. Rejects with one line that names all failures. */
 export async function runAll(...tasks: readonly (() => Promise<unknown>)[]): Promise<void> {
   const faults: string[] = []

@@ -8,6 +8,7 @@ import type { KubeApi } from '../kube/api.ts'
 import { DelegatedAccess } from '../kube/delegated-access.ts'
 import { LifecycleError } from '../lifecycle/lifecycle.ts'
 import { isLoopbackName } from '../net/address.ts'
+import { shellWord } from '../runtime/shell.ts'
 import { limitHeap, releaseMemory } from '../runtime/system-heap.ts'
 import { type HealthEndpoint, isAlwaysAllowed } from '../telemetry/health.ts'
 import { ListenError } from '../telemetry/http-bounded-server.ts'
@@ -17,7 +18,7 @@ import { observeProcess, watchEventLoop } from '../telemetry/process-metrics.ts'
 import { auditUser, isGated, openApiServer, openSurroundings, type Surroundings } from './api-server.ts'
 import { EmbeddedScreen } from './embedded.ts'
 import { checkCertificates, healthFiles, openEtcd } from './etcd-store.ts'
-import { shellWord, watchOutput } from './output.ts'
+import { watchOutput } from './output.ts'
 import type { StatusPage } from './status-page/http-status-page.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 
@@ -113,7 +114,7 @@ function greeting(health: string, kubeconfigFile: string | undefined, page: stri
 }
 
 /** Where this process serves health and metrics, and which callers may read these. */
-export function healthServing(
+function healthServing(
   configuration: Configuration,
   { api, clock, logger, outages }: Surroundings & { readonly api: KubeApi },
 ): Omit<HealthServerOptions, 'checks' | 'metrics' | 'logger'> {

@@ -15,7 +15,7 @@ import { silentLogger } from '../telemetry/logger.ts'
 import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 import type { CommandFlags } from '../verify/cluster/finding.ts'
 import type { Probing } from '../verify/cluster/probe-servers.ts'
-import { CONFIRM_AFTER_MS, isUndecided, verifyUntil } from '../verify/cluster/verify-cluster.ts'
+import { isUndecided, verifyUntil } from '../verify/cluster/verify-cluster.ts'
 import { openApiServer } from './api-server.ts'
 import { openEtcd } from './etcd-store.ts'
 import { expectationHead, expectationOptions, verifyOptions } from './options.ts'
@@ -71,7 +71,6 @@ export async function execute(flags: Flags): Promise<number> {
         serviceNodePortRange:
           own.serviceNodePortRange ?? expected.serviceNodePortRange ?? inFile(resolved, 'serviceNodePortRange'),
       },
-      confirmAfterMs: CONFIRM_AFTER_MS,
       waitMs: own.wait,
       onProgress: say,
       signal: stop.signal,

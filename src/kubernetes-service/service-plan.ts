@@ -128,7 +128,7 @@ function planFamilies(
   }
 }
 
-function newService(settings: ServiceSettings): Service {
+export function newService(settings: ServiceSettings): Service {
   return {
     apiVersion: 'v1',
     kind: 'Service',

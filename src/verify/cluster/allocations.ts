@@ -21,7 +21,7 @@ import {
   withAllocatorLabels,
 } from '../../repair/ip-address/ip-address.ts'
 import { planIpAddress, planServiceIp } from '../../repair/ip-address/plan.ts'
-import { ServiceIpRanges } from '../../repair/ip-address/service-ips.ts'
+import { lookupNameOf, ServiceIpRanges } from '../../repair/ip-address/service-ips.ts'
 import { clusterIpsOf, nodePortsOf } from '../../repair/service-claims.ts'
 import { formatTime, tryParseTime } from '../../runtime/time-format.ts'
 import { DEFAULT_SERVICE_CIDR, planServiceCidr, readyStatus } from '../../service-cidr/service-cidr-plan.ts'
@@ -31,6 +31,7 @@ import {
   type Finding,
   kubectl,
   kubectlCreate,
+  kubectlDelete,
   kubectlPatch,
   runControllers,
   skipped,
@@ -45,44 +46,35 @@ const BLOCKED = `see the conditions of ServiceCIDR ${DEFAULT_SERVICE_CIDR} for w
 const UNKNOWN_RANGE = 'the range is not known: verify again with the --service-cluster-ip-range of the API servers'
 
 export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, context: CheckContext): Verdict {
-  const object = `ServiceCIDR ${DEFAULT_SERVICE_CIDR}`
   const current = serviceCidrs.find(({ metadata }) => metadata?.name === DEFAULT_SERVICE_CIDR)
-  const found = current?.spec?.cidrs ?? []
-  const wanted = context.expect.serviceClusterIpRange?.map(({ text }) => text) ?? found
+  const cidrs = current?.spec?.cidrs ?? []
+  const wanted = context.expect.serviceClusterIpRange?.map(({ text }) => text) ?? cidrs
+  const finding = (expected: string, found: string, ...remedy: readonly Command[]): Verdict =>
+    verdictOf([{ object: `ServiceCIDR ${DEFAULT_SERVICE_CIDR}`, expected, found, remedy }], '')
   if (current !== undefined && isBeingDeleted(current)) {
-    const remedy = [byHand(`it stays while ClusterIPs need it: ${BLOCKED}`)]
-    return verdictOf([{ object, expected: 'exists', found: 'is being deleted', remedy }], '')
+    return finding('exists', 'is being deleted', byHand(`it stays while ClusterIPs need it: ${BLOCKED}`))
   }
   const plan = planServiceCidr(current, wanted)
   const setReady = statusPatch(context)
-  const flagFirst = flagCheck(context)
-  const finding = (expected: string, seen: string, remedy: readonly Command[]): Verdict =>
-    verdictOf([{ object, expected, found: seen, remedy }], '')
   switch (plan.type) {
     case 'none':
-      return verdictOf([], found.join(', '))
-    case 'create':
-      if (wanted.length === 0) return finding('exists', 'missing', [byHand(UNKNOWN_RANGE)])
-      return finding(
-        'exists',
-        'missing',
-        flagFirst === undefined ? [kubectlCreate(plan.serviceCidr), setReady] : [flagFirst],
-      )
+      return verdictOf([], cidrs.join(', '))
+    case 'create': {
+      if (wanted.length === 0) return finding('exists', 'missing', byHand(UNKNOWN_RANGE))
+      const flagFirst = flagCheck(context)
+      const create = [kubectlCreate(plan.serviceCidr), setReady]
+      return finding('exists', 'missing', ...(flagFirst === undefined ? create : [flagFirst]))
+    }
     case 'upgrade': {
-      const patch = kubectlPatch(
-        { plural: serviceCidrResource.plural, name: DEFAULT_SERVICE_CIDR },
-        { spec: { cidrs: wanted } },
-      )
-      return finding(wanted.join(', '), found.join(', '), [patch])
+      const patch = kubectlPatch(serviceCidrResource, { name: DEFAULT_SERVICE_CIDR }, { spec: { cidrs: wanted } })
+      return finding(wanted.join(', '), cidrs.join(', '), patch)
     }
     case 'set-ready':
-      return finding('Ready', 'no condition Ready', [setReady])
-    case 'report': {
-      const isSame = found.join() === wanted.join()
-      return isSame
-        ? finding('Ready', `not Ready: ${plan.report.note}`, [setReady])
-        : finding(wanted.join(', '), found.join(', '), [byHand(otherRange(found, wanted))])
-    }
+      return finding('Ready', 'no condition Ready', setReady)
+    case 'report':
+      return cidrs.join() === wanted.join()
+        ? finding('Ready', `not Ready: ${plan.report.note}`, setReady)
+        : finding(wanted.join(', '), cidrs.join(', '), byHand(otherRange(cidrs, wanted)))
   }
 }
 
@@ -95,35 +87,24 @@ function otherRange(found: readonly string[], wanted: readonly string[]): string
 
 function statusPatch({ nowMs }: CheckContext): Command {
   const { status } = readyStatus(formatTime(nowMs)) as { readonly status: unknown }
-  const target = { plural: serviceCidrResource.plural, name: DEFAULT_SERVICE_CIDR }
-  return kubectlPatch(target, { status }, '--subresource=status')
-}
-
-/** The Services that hold each address, by its canonical form; malformed addresses by their text. */
-function holdersOf(services: readonly Service[]): ReadonlyMap<string, readonly Service[]> {
-  const holders = new Map<string, Service[]>()
-  for (const service of services) {
-    for (const text of new Set(clusterIpsOf(service))) {
-      const name = ipAddressNameOf(text) ?? text
-      const known = holders.get(name)
-      if (known === undefined) holders.set(name, [service])
-      else known.push(service)
-    }
-  }
-  return holders
+  return kubectlPatch(serviceCidrResource, { name: DEFAULT_SERVICE_CIDR }, { status }, '--subresource=status')
 }
 
 export function judgeClusterIps({ services }: Pick<Parts, 'services'>, context: CheckContext): Verdict {
   const ranges = rangesOf(context)
   const flagFirst = flagCheck(context, services)
-  const holders = holdersOf(services)
+  const claims = services.flatMap((service) =>
+    [...new Set(clusterIpsOf(service))].map((text) => ({ name: lookupNameOf(text), service })),
+  )
+  const holders = Map.groupBy(claims, ({ name }) => name)
   const allocated = new Map((partOf(context, 'ipAddresses') ?? []).map((one) => [one.metadata?.name ?? '', one]))
   const findings: Finding[] = []
-  for (const [name, held] of holders) {
+  for (const [name, claimed] of holders) {
+    const held = claimed.map(({ service }) => service)
     const fault = faultOf(name, ranges, context)
     if (fault !== undefined) {
       // No allocator is responsible for an address outside all ranges, so its IPAddress would stay.
-      const forget = kubectl('delete', ipAddressResource.plural, name, '--ignore-not-found')
+      const forget = kubectlDelete(ipAddressResource, { name }, '--ignore-not-found')
       // The check kubernetes-service judges the ClusterIP of default/kubernetes.
       const others = held.filter((one) => keyOfObject(one) !== keyOf(KUBERNETES_SERVICE))
       findings.push(
@@ -134,17 +115,16 @@ export function judgeClusterIps({ services }: Pick<Parts, 'services'>, context: 
         })),
       )
     }
-    if (held.length === 1) continue
     const [keeper, ...others] = byAge(held, allocated.get(name))
+    if (keeper === undefined) continue
     const hasIpAddress = allocated.size > 0 && ipAddressNameOf(name) !== undefined
-    const again = hasIpAddress && keeper !== undefined ? newIpAddress(name, refOf(keeper)) : undefined
+    const again = hasIpAddress ? [kubectlCreate(newIpAddress(name, refOf(keeper)))] : []
     for (const service of others) {
-      const found = `ClusterIP ${name}, as ${keeper === undefined ? '' : keyOfObject(keeper)}`
       findings.push({
         object: objectOf(service),
         expected: 'a ClusterIP of its own',
-        found,
-        remedy: newClusterIp(service, again === undefined ? [] : [kubectlCreate(again)], context),
+        found: `ClusterIP ${name}, as ${keyOfObject(keeper)}`,
+        remedy: newClusterIp(service, again, context),
       })
     }
   }
@@ -200,7 +180,6 @@ export const typeFields = [
  * left.
  */
 function newClusterIp(service: Service, between: readonly Command[], context: CheckContext): readonly Command[] {
-  const target = { plural: serviceResource.plural, ...refOf(service) }
   const { type, ports, loadBalancerSourceRanges } = service.spec ?? {}
   const forbidden = loadBalancerSourceRanges === undefined ? {} : { loadBalancerSourceRanges: null }
   const families = serviceRanges(context)?.map(({ family }) => `IPv${family}`)
@@ -209,9 +188,9 @@ function newClusterIp(service: Service, between: readonly Command[], context: Ch
   const lost = typeFields.filter((name) => isServed || (name !== 'ipFamilies' && name !== 'ipFamilyPolicy'))
   const restored = picked(service.spec ?? {}, lost)
   return [
-    kubectlPatch(target, { spec: { type: 'ExternalName', externalName: 'released.invalid', ...forbidden } }),
+    patchSpec(service, { type: 'ExternalName', externalName: 'released.invalid', ...forbidden }),
     ...between,
-    kubectlPatch(target, { spec: { type, externalName: null, ...restored, ports } }),
+    patchSpec(service, { type, externalName: null, ...restored, ports }),
     ...(type === 'LoadBalancer' ? [byHand('its load balancer is replaced: the external address may change')] : []),
   ]
 }
@@ -229,10 +208,9 @@ export function judgeIpAddresses(
   }
   const findings = services.flatMap((service) =>
     clusterIpsOf(service).flatMap((clusterIp): readonly Finding[] => {
-      const ipAddress = byName.get(ipAddressNameOf(clusterIp) ?? clusterIp)
+      const ipAddress = byName.get(lookupNameOf(clusterIp))
       const parent = ipAddress === undefined ? undefined : parentOf(ipAddress)
-      const observed = { service, clusterIp, ipAddress, parent, inRange: () => true, repairing: false }
-      const plan = planServiceIp(observed)
+      const plan = planServiceIp({ service, clusterIp, ipAddress, parent, inRange: () => true, repairing: false })
       if (plan.type === 'none' || plan.type === 'report') return []
       const expected = `IPAddress ${plan.ipAddress.metadata?.name} of this Service, with the allocator's labels`
       return [{ object: objectOf(service), expected, found: plan.finding.note, remedy: ipAddressRemedy(plan) }]
@@ -244,10 +222,9 @@ export function judgeIpAddresses(
     const ageMs = context.nowMs - (tryParseTime(creationTimestamp) ?? 0)
     const plan = planIpAddress({ ipAddress, service: parentOf(ipAddress), ageMs, repairing: false })
     if (plan.type !== 'delete' || recreated.has(name)) return []
-    const remedy = [kubectl('delete', ipAddressResource.plural, name)]
-    return [
-      { object: `IPAddress ${name}`, expected: 'a Service with this ClusterIP', found: plan.finding.note, remedy },
-    ]
+    const expected = 'a Service with this ClusterIP'
+    const remedy = [kubectlDelete(ipAddressResource, { name })]
+    return [{ object: `IPAddress ${name}`, expected, found: plan.finding.note, remedy }]
   })
   return verdictOf([...findings, ...orphans], `${ipAddresses.length} IPAddresses`)
 }
@@ -260,11 +237,10 @@ function ipAddressRemedy(
     case 'create':
       return [kubectlCreate(plan.ipAddress)]
     case 'recreate':
-      return [kubectl('delete', ipAddressResource.plural, name), kubectlCreate(plan.ipAddress)]
+      return [kubectlDelete(ipAddressResource, { name }), kubectlCreate(plan.ipAddress)]
     case 'relabel': {
-      const words = Object.entries(withAllocatorLabels(plan.ipAddress).metadata?.labels ?? {}).map(
-        ([label, value]) => `${label}=${value}`,
-      )
+      const labels = Object.entries(withAllocatorLabels(plan.ipAddress).metadata?.labels ?? {})
+      const words = labels.map(([label, value]) => `${label}=${value}`)
       return [kubectl('label', ipAddressResource.plural, name, '--overwrite', ...words)]
     }
   }
@@ -298,7 +274,6 @@ export function judgeNodePorts({ services }: Pick<Parts, 'services'>, context: C
  * sets the NodePort again.
  */
 function newNodePort(service: Service, port: number): readonly Command[] {
-  const target = { plural: serviceResource.plural, ...refOf(service) }
   const { ports, healthCheckNodePort, externalTrafficPolicy } = service.spec ?? {}
   if (healthCheckNodePort !== port) {
     const released = (isRenamed: boolean): Command => {
@@ -307,15 +282,16 @@ function newNodePort(service: Service, port: number): readonly Command[] {
         if (nodePort !== port) return one
         return isRenamed ? { ...rest, name: `released-${index}` } : rest
       })
-      return kubectlPatch(target, { spec: { ports: next } })
+      return patchSpec(service, { ports: next })
     }
     return [released(true), released(false)]
   }
   // The server releases the health check's NodePort when the policy that needs it changes.
-  return [
-    kubectlPatch(target, { spec: { externalTrafficPolicy: 'Cluster' } }),
-    kubectlPatch(target, { spec: { externalTrafficPolicy } }),
-  ]
+  return [patchSpec(service, { externalTrafficPolicy: 'Cluster' }), patchSpec(service, { externalTrafficPolicy })]
+}
+
+function patchSpec(service: Service, spec: object): Command {
+  return kubectlPatch(serviceResource, refOf(service), { spec })
 }
 
 function refOf({ metadata }: Service): { readonly namespace: string; readonly name: string } {

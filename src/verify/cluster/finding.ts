@@ -1,4 +1,7 @@
+import type { ObjectRef } from '../../kube/api.ts'
+import type { KubeObject, Resource } from '../../kube/resources.ts'
 import { printable } from '../../runtime/errors.ts'
+import { shellWord } from '../../runtime/shell.ts'
 
 /**
  * A command without the flags of the connection, which {@link shellLine} adds. With `by-hand` the only argument is an
@@ -49,15 +52,19 @@ export function kubectlApply(object: unknown): Command {
   return { tool: 'kubectl', args: ['apply', '--server-side', '--force-conflicts', '--filename=-'], input: object }
 }
 
+type Kind = Pick<Resource<KubeObject>, 'plural'>
+
 /** A merge patch of one object; `null` removes a field. */
-export function kubectlPatch(
-  target: { readonly plural: string; readonly namespace?: string | undefined; readonly name: string },
-  patch: unknown,
-  ...more: readonly string[]
-): Command {
-  const { plural, namespace, name } = target
-  const scope = namespace === undefined ? [] : [`--namespace=${namespace}`]
-  return kubectl('patch', plural, name, ...scope, ...more, '--type=merge', `--patch=${JSON.stringify(patch)}`)
+export function kubectlPatch(kind: Kind, ref: ObjectRef, patch: unknown, ...more: readonly string[]): Command {
+  return kubectl('patch', ...wordsOf(kind, ref), ...more, '--type=merge', `--patch=${JSON.stringify(patch)}`)
+}
+
+export function kubectlDelete(kind: Kind, ref: ObjectRef, ...more: readonly string[]): Command {
+  return kubectl('delete', ...wordsOf(kind, ref), ...more)
+}
+
+function wordsOf({ plural }: Kind, { namespace, name }: ObjectRef): readonly string[] {
+  return [plural, name, ...(namespace === undefined ? [] : [`--namespace=${namespace}`])]
 }
 
 /** Runs these controllers beside a cluster, without registering a master's address. */
@@ -80,13 +87,9 @@ export interface CommandFlags {
 export function shellLine(commands: readonly Command[], flags: CommandFlags): string {
   const lines = commands.flatMap(({ tool, args, input }) => {
     if (tool === 'by-hand') return []
-    const words = [tool, ...args, ...flags[tool]].map(quoted).join(' ')
-    return input === undefined ? words : `printf %s ${quoted(JSON.stringify(input))} | ${words}`
+    const words = [tool, ...args, ...flags[tool]].map(shellWord).join(' ')
+    return input === undefined ? words : `printf %s ${shellWord(JSON.stringify(input))} | ${words}`
   })
   const comments = commands.filter(({ tool }) => tool === 'by-hand').map(({ args }) => `# ${args.join(' ')}`)
   return printable([...(lines.length === 0 ? [] : [lines.join(' && ')]), ...comments].join(' '))
-}
-
-function quoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }

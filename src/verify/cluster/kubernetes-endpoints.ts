@@ -15,8 +15,8 @@ import {
   byHand,
   type Command,
   type Finding,
-  kubectl,
   kubectlCreate,
+  kubectlDelete,
   kubectlPatch,
   skipped,
   type Verdict,
@@ -31,10 +31,9 @@ const SLICE = 'EndpointSlice default/kubernetes'
 
 /** Other checks judge which masters are listed. */
 export function judgeEndpoints(
-  { kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>,
+  { kubernetesEndpoints: current }: Pick<Parts, 'kubernetesEndpoints'>,
   context: CheckContext,
 ): Verdict {
-  const current = kubernetesEndpoints
   const wanted = wantedEndpoints(context)
   const remedy = [remedyOf(current, wanted)]
   const finding = (expected: string, found: string): Finding => ({ object: ENDPOINTS, expected, found, remedy })
@@ -69,27 +68,23 @@ function remedyOf(current: Endpoints | undefined, wanted: Endpoints | undefined)
   if (wanted === undefined) return runMaster()
   if (current === undefined) return kubectlCreate(wanted)
   const patch = { metadata: { labels: { [SKIP_MIRROR_LABEL]: 'true' } }, subsets: wanted.subsets }
-  return kubectlPatch({ plural: endpoints.plural, ...KUBERNETES_SERVICE }, patch)
+  return kubectlPatch(endpoints, KUBERNETES_SERVICE, patch)
 }
 
 /** Endpoints with their usable addresses, else with those of the slice. Undefined if no address or port is known. */
 export function wantedEndpoints(context: CheckContext): Endpoints | undefined {
-  const current = partOf(context, 'kubernetesEndpoints')
-  const usable = [...new Set(addressesIn(current).filter((address) => isListable(address)))]
+  const usable = [...new Set(addressesIn(partOf(context, 'kubernetesEndpoints')).filter((one) => isListable(one)))]
   const own = usable.length > 0 ? usable : addressesInSlice(ownSlice(context)).filter((address) => isListable(address))
   return own.length === 0 ? undefined : endpointsOf(own, context)
 }
 
 /** Undefined if no port is known. */
 function endpointsOf(own: readonly string[], context: CheckContext): Endpoints | undefined {
-  const current = partOf(context, 'kubernetesEndpoints')
   const securePort = securePortOf(context)
   if (securePort === undefined) return undefined
-  const found = new Map(
-    (current?.subsets ?? []).flatMap(({ addresses }) => addresses ?? []).map((address) => [address.ip, address]),
-  )
+  const found = partOf(context, 'kubernetesEndpoints')?.subsets?.flatMap(({ addresses }) => addresses ?? [])
   const subset: EndpointSubset = {
-    addresses: own.map((ip) => found.get(ip) ?? { ip }),
+    addresses: own.map((ip) => found?.findLast((address) => address.ip === ip) ?? { ip }),
     ports: endpointPorts(securePort),
   }
   return {
@@ -109,8 +104,8 @@ export function relist(addresses: readonly string[], context: CheckContext): rea
   if (wanted === undefined) return [runMaster()]
   const { endpoints: listed } = sliceOf(wanted)
   return [
-    kubectlPatch({ plural: endpoints.plural, ...KUBERNETES_SERVICE }, { subsets: wanted.subsets }),
-    kubectlPatch({ plural: endpointSlices.plural, ...KUBERNETES_SERVICE }, { endpoints: listed }),
+    kubectlPatch(endpoints, KUBERNETES_SERVICE, { subsets: wanted.subsets }),
+    kubectlPatch(endpointSlices, KUBERNETES_SERVICE, { endpoints: listed }),
   ]
 }
 
@@ -130,11 +125,11 @@ export function judgeSlice(
       ? plan.reasons.map((reason) => sliceFinding(reason, own, plan.object, context))
       : []
   const second = kubernetesSlices.find(({ metadata }) => isSecondSlice(metadata?.name))
-  const secondFindings = second === undefined ? [] : secondSliceFindings(second, wanted)
   const listed = addressesInSlice(own).join(', ')
+  if (second === undefined) return verdictOf(findings, listed)
   return verdictOf(
-    [...findings, ...secondFindings],
-    second === undefined ? listed : `${listed}; ${addressesInSlice(second).join(', ')}`,
+    [...findings, ...secondSliceFindings(second, wanted)],
+    `${listed}; ${addressesInSlice(second).join(', ')}`,
   )
 }
 
@@ -144,12 +139,11 @@ function sliceFinding(
   wanted: EndpointSlice,
   context: CheckContext,
 ): Finding {
-  const target = { plural: endpointSlices.plural, ...KUBERNETES_SERVICE }
-  const remove = kubectl('delete', target.plural, target.name, `--namespace=${target.namespace}`)
   // A merge patch preserves labels that it does not name.
   const foreign = Object.keys(own?.metadata?.labels ?? {}).map((label) => [label, null] as const)
   const labels = { ...Object.fromEntries(foreign), ...wanted.metadata?.labels }
-  const patch = kubectlPatch(target, { metadata: { labels }, endpoints: wanted.endpoints, ports: wanted.ports })
+  const changed = { metadata: { labels }, endpoints: wanted.endpoints, ports: wanted.ports }
+  const patch = kubectlPatch(endpointSlices, KUBERNETES_SERVICE, changed)
   const finding = (expected: string, found: string, ...remedy: readonly Command[]): Finding => ({
     object: SLICE,
     expected,
@@ -160,7 +154,12 @@ function sliceFinding(
     case 'missing':
       return finding('exists', 'missing', kubectlCreate(wanted))
     case 'address-type':
-      return finding(wanted.addressType, `${own?.addressType}`, remove, kubectlCreate(wanted))
+      return finding(
+        wanted.addressType,
+        `${own?.addressType}`,
+        kubectlDelete(endpointSlices, KUBERNETES_SERVICE),
+        kubectlCreate(wanted),
+      )
     case 'labels':
       return finding(`only the label ${SERVICE_NAME_LABEL}`, JSON.stringify(own?.metadata?.labels ?? {}), patch)
     case 'ports':
@@ -193,7 +192,7 @@ function secondSliceFindings(second: EndpointSlice, wanted: Endpoints): readonly
   const { name = '' } = second.metadata ?? {}
   const listed = addressesInSlice(second)
   const ports = wanted.subsets?.[0]?.ports ?? []
-  const remedy = [kubectl('delete', endpointSlices.plural, name, `--namespace=${KUBERNETES_SERVICE.namespace}`)]
+  const remedy = [kubectlDelete(endpointSlices, { ...KUBERNETES_SERVICE, name })]
   const finding = (expected: string, found: string): Finding => ({
     object: `EndpointSlice default/${name}`,
     expected,

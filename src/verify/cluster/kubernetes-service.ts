@@ -1,7 +1,7 @@
 import { isBeingDeleted, namespaces, type Service, services } from '../../kube/resources.ts'
 import { secondSliceName } from '../../kubernetes-service/endpoints-plan.ts'
 import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
-import { planService, SERVICE_PORT, type ServiceSettings } from '../../kubernetes-service/service-plan.ts'
+import { newService, planService, SERVICE_PORT, type ServiceSettings } from '../../kubernetes-service/service-plan.ts'
 import { SYSTEM_NAMESPACES } from '../../namespaces/controller.ts'
 import { tryParseAddress } from '../../net/address.ts'
 import { serviceIpOf } from '../../net/cidr.ts'
@@ -11,6 +11,7 @@ import {
   kubectl,
   kubectlApply,
   kubectlCreate,
+  kubectlDelete,
   kubectlPatch,
   type Verdict,
   verdictOf,
@@ -21,7 +22,6 @@ import { flagCheck, serviceRanges } from './ranges.ts'
 import { type CheckContext, type Parts, partOf } from './state.ts'
 
 const SERVICE = 'Service default/kubernetes'
-const IN_DEFAULT = `--namespace=${KUBERNETES_SERVICE.namespace}`
 
 /** The fewest addresses in a range of kube-apiserver. All larger ranges are multiples of this size. */
 const FEWEST_ADDRESSES = 8n
@@ -56,9 +56,8 @@ export function judgeService(
     nodePort: service === undefined ? 0 : nodePortOf(service),
   }
   if (service === undefined) {
-    const plan = planService(undefined, settings, true)
-    const isKnown = first !== undefined && securePort !== undefined && plan.type === 'create'
-    const remedy = isKnown ? [kubectlCreate(plan.object), ...endpointsAgain(context)] : [runMaster()]
+    const isKnown = first !== undefined && securePort !== undefined
+    const remedy = isKnown ? [kubectlCreate(newService(settings)), ...endpointsAgain(context)] : [runMaster()]
     return verdictOf([{ object: SERVICE, expected: 'exists', found: 'missing', remedy }], '')
   }
   const findings = [
@@ -83,14 +82,13 @@ function clusterIpFindings(
   const isFirst = first === undefined ? isFirstOfSomeRange(address?.value) : address?.text === first
   // A Service of type ExternalName has no ClusterIP. The patch that `specFindings` proposes gives it one.
   if (isFirst || service.spec?.type === 'ExternalName') return []
-  const create = planService(undefined, settings, true)
-  const remove = kubectl('delete', services.plural, KUBERNETES_SERVICE.name, IN_DEFAULT)
+  const remove = kubectlDelete(services, KUBERNETES_SERVICE)
   const flagFirst = flagCheck(context, [service])
   const remedy =
-    first === undefined || create.type !== 'create'
+    first === undefined
       ? [runMaster()]
       : flagFirst === undefined
-        ? [remove, kubectlCreate(create.object), ...endpointsAgain(context)]
+        ? [remove, kubectlCreate(newService(settings)), ...endpointsAgain(context)]
         : [flagFirst]
   return [{ object: SERVICE, expected: `ClusterIP ${expected}`, found: `ClusterIP ${clusterIp || 'none'}`, remedy }]
 }
@@ -114,13 +112,10 @@ function specFindings(service: Service, settings: ServiceSettings): readonly Fin
   const { type, ports, clusterIP, clusterIPs } = wanted
   const removed = removedFields(service.spec ?? {}, wanted)
   const removedAnnotations = removedFields(service.metadata?.annotations ?? {}, annotations)
-  const patch = kubectlPatch(
-    { plural: services.plural, ...KUBERNETES_SERVICE },
-    {
-      ...(Object.keys(removedAnnotations).length > 0 && { metadata: { annotations: removedAnnotations } }),
-      spec: { type, ports, ...((service.spec?.clusterIP ?? '') === '' && { clusterIP, clusterIPs }), ...removed },
-    },
-  )
+  const patch = kubectlPatch(services, KUBERNETES_SERVICE, {
+    ...(Object.keys(removedAnnotations).length > 0 && { metadata: { annotations: removedAnnotations } }),
+    spec: { type, ports, ...((service.spec?.clusterIP ?? '') === '' && { clusterIP, clusterIPs }), ...removed },
+  })
   // Without a known range we cannot name the address that the Service must get.
   const remedy = clusterIP === '' ? [runMaster()] : [patch]
   return plan.reasons.map((reason): Finding => {
@@ -146,18 +141,16 @@ function differenceOf(reason: string, { spec: found }: Service, { spec: wanted }
   }
 }
 
-const wantedLabels = { component: 'apiserver', provider: 'kubernetes' } as const
-
 function labelFindings({ metadata }: Service): readonly Finding[] {
   const { component, provider } = metadata?.labels ?? {}
-  if (component === wantedLabels.component && provider === wantedLabels.provider) return []
-  const patch = { metadata: { labels: wantedLabels } }
+  if (component === 'apiserver' && provider === 'kubernetes') return []
+  const patch = { metadata: { labels: { component: 'apiserver', provider: 'kubernetes' } } }
   return [
     {
       object: SERVICE,
       expected: 'labels component=apiserver, provider=kubernetes',
       found: `labels component=${component ?? ''}, provider=${provider ?? ''}`,
-      remedy: [kubectlPatch({ plural: services.plural, ...KUBERNETES_SERVICE }, patch)],
+      remedy: [kubectlPatch(services, KUBERNETES_SERVICE, patch)],
     },
   ]
 }
@@ -177,7 +170,7 @@ function familyFindings({ spec }: Service, context: CheckContext): readonly Find
       object: SERVICE,
       expected: `one ClusterIP, as no slice ${secondSliceName(second)} lists API servers`,
       found: `ClusterIPs ${clusterIPs.join(', ')}`,
-      remedy: [kubectlPatch({ plural: services.plural, ...KUBERNETES_SERVICE }, patch)],
+      remedy: [kubectlPatch(services, KUBERNETES_SERVICE, patch)],
     },
   ]
 }

@@ -4,7 +4,7 @@ import { addressesIn, addressesInSlice } from '../../kubernetes-service/identity
 import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
 import type { MasterRow } from '../../kubernetes-service/masters/masters.ts'
 import { familyOf } from '../../net/address.ts'
-import { byHand, type Command, type Finding, kubectl, skipped, type Verdict, verdictOf } from './finding.ts'
+import { byHand, type Command, type Finding, kubectlDelete, skipped, type Verdict, verdictOf } from './finding.ts'
 import { relist } from './kubernetes-endpoints.ts'
 import { leasedAddresses, rowsOf } from './live-masters.ts'
 import type { CheckContext, Parts } from './state.ts'
@@ -151,7 +151,7 @@ function leaseFindings(row: MasterRow, right: readonly string[], context: CheckC
 function deletion(id: string): readonly Command[] {
   const [, namespace, name] = /^Lease ([^/]+)\/(.+)$/.exec(id) ?? []
   if (namespace === undefined || name === undefined) return [byHand(`delete the key ${id} in etcd`)]
-  return [kubectl('delete', leaseResource.plural, name, `--namespace=${namespace}`)]
+  return [kubectlDelete(leaseResource, { namespace, name })]
 }
 
 export function judgeShared({ masterLeases: { leases } }: Pick<Parts, 'masterLeases'>, context: CheckContext): Verdict {

@@ -1,17 +1,20 @@
 import type { Service } from '../../kube/resources.ts'
 import { keyOfObject } from '../../kube/store.ts'
-import { AddressError } from '../../net/address.ts'
-import { type Cidr, parseCidr } from '../../net/cidr.ts'
-import { type PortRange, parsePortRange } from '../../net/host-port.ts'
+import { parseCidr } from '../../net/cidr.ts'
+import { parsePortRange } from '../../net/host-port.ts'
 import { clusterIpClaims, nodePortClaims, type RangeClaims } from '../../repair/bitmap/claims.ts'
 import { claimantsOf, surveyServices } from '../../repair/bitmap/holdings.ts'
 import { readRange } from '../../repair/bitmap/plan.ts'
 import { atOnce } from '../../runtime/steps.ts'
 import { byHand, type Command, type Finding, runControllers, skipped, type Verdict, verdictOf } from './finding.ts'
-import { flagCheck, serviceRanges } from './ranges.ts'
+import { flagCheck, readRanges, serviceRanges } from './ranges.ts'
 import type { CheckContext, Parts, StoredBitmap } from './state.ts'
 
 type Stored = StoredBitmap & { readonly stored: Exclude<StoredBitmap['stored'], { readonly type: 'absent' }> }
+
+function isPresent(one: StoredBitmap): one is Stored {
+  return one.stored.type !== 'absent'
+}
 
 /** The stored ranges of one kind of allocations, with their repair. */
 interface Group {
@@ -34,12 +37,11 @@ export function judgeRangeAllocations(
   { services, rangeAllocations }: Pick<Parts, 'services' | 'rangeAllocations'>,
   context: CheckContext,
 ): Verdict {
-  const present = rangeAllocations.filter((one): one is Stored => one.stored.type !== 'absent')
   const { ipAddresses } = context.state
   const checksClusterIps = ipAddresses?.type === 'unread' && ipAddresses.isServed === false
   const groups = [
-    ...(checksClusterIps ? [clusterIpGroup(present, services, context)] : []),
-    nodePortGroup(present, context),
+    ...(checksClusterIps ? [clusterIpGroup(rangeAllocations, services, context)] : []),
+    nodePortGroup(rangeAllocations, context),
   ].filter(({ stored }) => stored.length > 0)
   if (groups.length === 0) {
     return skipped(`there is no ${rangeAllocations.at(-1)?.where}: see node-port-available, and --etcd-prefix`)
@@ -48,9 +50,9 @@ export function judgeRangeAllocations(
   return verdictOf(findings, groups.flatMap(({ stored }) => stored.map(({ name }) => name)).join(', '))
 }
 
-function clusterIpGroup(present: readonly Stored[], services: readonly Service[], context: CheckContext): Group {
-  const stored = present.filter(({ name }) => name !== 'servicenodeports')
-  const cidrs = serviceRanges(context) ?? stored.flatMap((one) => readText(one, parseCidr))
+function clusterIpGroup(all: readonly StoredBitmap[], services: readonly Service[], context: CheckContext): Group {
+  const stored = all.filter(isPresent).filter(({ name }) => name !== 'servicenodeports')
+  const cidrs = serviceRanges(context) ?? textsOf(stored).flatMap((text) => readRanges(text, parseCidr))
   const families = new Set(cidrs.map(({ family }) => family))
   return {
     item: 'ClusterIP',
@@ -62,9 +64,9 @@ function clusterIpGroup(present: readonly Stored[], services: readonly Service[]
   }
 }
 
-function nodePortGroup(present: readonly Stored[], { expect }: CheckContext): Group {
-  const stored = present.filter(({ name }) => name === 'servicenodeports')
-  const range = expect.serviceNodePortRange ?? stored.flatMap((one) => readText(one, parsePortRange))[0]
+function nodePortGroup(all: readonly StoredBitmap[], { expect }: CheckContext): Group {
+  const stored = all.filter(isPresent).filter(({ name }) => name === 'servicenodeports')
+  const range = expect.serviceNodePortRange ?? textsOf(stored).flatMap((text) => readRanges(text, parsePortRange))[0]
   return {
     item: 'NodePort',
     controller: 'node-port-repair',
@@ -79,8 +81,7 @@ export function judgeFreeNodePorts(
   rangeAllocations: readonly StoredBitmap[],
   context: CheckContext,
 ): Verdict | undefined {
-  const present = rangeAllocations.filter((one): one is Stored => one.stored.type !== 'absent')
-  const { claims, stored } = nodePortGroup(present, context)
+  const { claims, stored } = nodePortGroup(rangeAllocations, context)
   const [range] = claims?.ranges ?? []
   const [one] = stored
   if (claims === undefined || range === undefined || one === undefined) return undefined
@@ -102,21 +103,12 @@ export function nodePortRepair(context: CheckContext): readonly Command[] {
   return repairCommands(nodePortGroup([], context))
 }
 
-function readText<Range extends Cidr | PortRange>(
-  { stored }: Stored,
-  parse: (text: string) => Range,
-): readonly Range[] {
-  if (stored.type !== 'range') return []
-  try {
-    return [parse(stored.range)]
-  } catch (error) {
-    if (error instanceof AddressError) return []
-    throw error
-  }
+function textsOf(bitmaps: readonly Stored[]): readonly string[] {
+  return bitmaps.flatMap(({ stored }) => (stored.type === 'range' ? [stored.range] : []))
 }
 
 function findingsIn(group: Group, services: readonly Service[]): readonly Finding[] {
-  const { claims, stored } = group
+  const { claims, flagFirst, item, stored } = group
   if (claims === undefined) return stored.map((one) => unreadable(one, 'has no range'))
   const { held } = atOnce(surveyServices(services, claims))
   return stored.flatMap((one): readonly Finding[] => {
@@ -127,15 +119,8 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
     const reading = readRange(range, one.stored, { claims, where: one.where, adopt: false })
     if (reading.type === 'withheld') {
       if (reading.reason === 'unreadable') return [unreadable(one, reading.finding.note)]
-      const found = `is of ${reading.finding.item}`
-      return [
-        {
-          object: one.where,
-          expected: `is of ${range.text}`,
-          found,
-          remedy: group.flagFirst === undefined ? repairCommands(group, '--adopt-range') : [group.flagFirst],
-        },
-      ]
+      const remedy = flagFirst === undefined ? repairCommands(group, '--adopt-range') : [flagFirst]
+      return [{ object: one.where, expected: `is of ${range.text}`, found: `is of ${reading.finding.item}`, remedy }]
     }
     const used = held[place] ?? reading.set
     const missing = used.minus(reading.set)
@@ -144,21 +129,20 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
     const unallocated = [...missing].map((offset): Finding => {
       const [user] = users[place]?.get(offset) ?? []
       return {
-        object: `${group.item} ${range.textAt(offset)}`,
+        object: `${item} ${range.textAt(offset)}`,
         expected: `allocated, as Service ${user === undefined ? '' : keyOfObject(user)} uses it`,
         found: 'not allocated',
         remedy: repairCommands(group),
       }
     })
-    const leaked = [...reading.set.minus(used)].map((offset): Finding => {
-      const object = `${group.item} ${range.textAt(offset)}`
-      return {
-        object,
+    const leaked = [...reading.set.minus(used)].map(
+      (offset): Finding => ({
+        object: `${item} ${range.textAt(offset)}`,
         expected: 'free, as no Service uses it',
         found: 'allocated',
         remedy: repairCommands(group, '--repair-interval=1m'),
-      }
-    })
+      }),
+    )
     return [...unallocated, ...leaked]
   })
 }

@@ -3,6 +3,7 @@ import { keyOf, keyOfObject } from '../../kube/store.ts'
 import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { AddressError } from '../../net/address.ts'
 import { type Cidr, parseCidr } from '../../net/cidr.ts'
+import type { PortRange } from '../../net/host-port.ts'
 import { ipAddressNameOf } from '../../repair/ip-address/ip-address.ts'
 import { ServiceIpRanges } from '../../repair/ip-address/service-ips.ts'
 import { clusterIpsOf } from '../../repair/service-claims.ts'
@@ -15,7 +16,7 @@ export function serviceRanges(context: CheckContext): readonly Cidr[] | undefine
   const { serviceClusterIpRange } = context.expect
   if (serviceClusterIpRange !== undefined) return serviceClusterIpRange
   const found = partOf(context, 'serviceCidrs')?.find(({ metadata }) => metadata?.name === DEFAULT_SERVICE_CIDR)
-  const cidrs = (found?.spec?.cidrs ?? []).flatMap(readCidr)
+  const cidrs = (found?.spec?.cidrs ?? []).flatMap((text) => readRanges(text, parseCidr))
   return cidrs.length === 0 ? undefined : cidrs
 }
 
@@ -39,9 +40,13 @@ export function flagCheck(context: CheckContext, services?: readonly Service[]):
   )
 }
 
-function readCidr(text: string): readonly Cidr[] {
+/** Empty if the text is malformed. */
+export function readRanges<Range extends Cidr | PortRange>(
+  text: string,
+  parse: (text: string) => Range,
+): readonly Range[] {
   try {
-    return [parseCidr(text)]
+    return [parse(text)]
   } catch (error) {
     if (error instanceof AddressError) return []
     throw error

@@ -51,7 +51,7 @@ function withoutServer(address: string, context: CheckContext): readonly Command
   return [...[...silent].filter((one) => leased.has(one)).map(evict), ...relist(others, context)]
 }
 
-export function judgeCertificates({ serverProbes }: Probes, _context: CheckContext): Verdict {
+export function judgeCertificates({ serverProbes }: Probes): Verdict {
   const answered = serverProbes.filter(isAnswered)
   if (answered.length === 0) return skipped('no API server answered: see server-answers')
   const findings = answered.flatMap((server): readonly Finding[] => {
@@ -66,7 +66,7 @@ export function judgeCertificates({ serverProbes }: Probes, _context: CheckConte
   return verdictOf(findings, `${answered.length} certificates`)
 }
 
-export function judgeReadiness({ serverProbes }: Probes, _context: CheckContext): Verdict {
+export function judgeReadiness({ serverProbes }: Probes): Verdict {
   const answered = serverProbes.filter(isAnswered)
   if (answered.length === 0) return skipped('no API server answered: see server-answers')
   const findings = answered.flatMap((server): readonly Finding[] => {

@@ -2,7 +2,7 @@ import { type Clock, sleep } from '../../runtime/clock.ts'
 import { RemoteError } from '../../runtime/errors.ts'
 import { type CheckId, checkIds, checkTexts } from './check-ids.ts'
 import { chosenChecks, evaluate, needsConfirmation, partsFor } from './evaluate.ts'
-import type { Finding, Verdict } from './finding.ts'
+import type { Verdict } from './finding.ts'
 import { type ClusterSource, readCluster } from './read-cluster.ts'
 import type { CheckContext, ClusterState, Expectations, PartName } from './state.ts'
 
@@ -22,8 +22,8 @@ export interface VerifyOptions {
   /** @default all */
   readonly only?: readonly CheckId[] | undefined
   readonly skip?: readonly CheckId[] | undefined
-  /** A finding counts only if it still exists after this time, in milliseconds. */
-  readonly confirmAfterMs: number
+  /** A finding counts only if it still exists after this time, in milliseconds. @default 1000 */
+  readonly confirmAfterMs?: number
   readonly signal: AbortSignal
 }
 
@@ -35,7 +35,7 @@ export interface VerifyOptions {
  * Rejects with a KubeError or an EtcdError if the cluster cannot be read, and with the reason of an aborted signal.
  */
 export async function checkCluster(options: VerifyOptions): Promise<VerifyReport> {
-  const { clock, confirmAfterMs, signal } = options
+  const { clock, confirmAfterMs = 1_000, signal } = options
   const chosen = chosenChecks(options)
   const first = await evaluateAll(chosen, options)
   const again = chosen.filter((id) => first.get(id)?.status !== 'held' && needsConfirmation(id))
@@ -56,9 +56,6 @@ function unite(earlier: Verdicts, later: Verdicts): Verdicts {
   return new Map([...earlier].map(([id, verdict]) => [id, confirmed(verdict, later.get(id))]))
 }
 
-/** The usual `confirmAfterMs` of VerifyOptions, in milliseconds. */
-export const CONFIRM_AFTER_MS = 1_000
-
 /** The time between two attempts, in milliseconds. */
 const ATTEMPTS_MS = 1_000
 
@@ -69,10 +66,6 @@ export interface WaitOptions extends VerifyOptions {
   readonly onProgress?: ((line: string) => void) | undefined
 }
 
-type Attempt =
-  | { readonly type: 'report'; readonly report: VerifyReport }
-  | { readonly type: 'no-answer'; readonly error: RemoteError }
-
 /**
  * Checks a cluster until no check fails and at least one held, or until the signal is aborted. Resolves with the last
  * report. Tries again while the cluster does not answer, and rejects with a RemoteError if the last attempt got no
@@ -82,16 +75,14 @@ export async function verifyUntil(options: WaitOptions): Promise<VerifyReport> {
   const { clock, waitMs, onProgress, signal } = options
   const endMs = clock.monotonicMs() + waitMs
   let awaited = ''
-  let attempt: Attempt | undefined
+  let attempt: VerifyReport | RemoteError | undefined
   try {
     for (;;) {
       attempt = await attemptOf(options)
-      if (attempt.type === 'report' && attempt.report.holds && !isUndecided(attempt.report)) break
+      if (!(attempt instanceof RemoteError) && attempt.holds && !isUndecided(attempt)) break
       if (clock.monotonicMs() + ATTEMPTS_MS > endMs) break
       const now =
-        attempt.type === 'report'
-          ? failedIn(attempt.report).join(', ') || 'a check that can be decided'
-          : attempt.error.message
+        attempt instanceof RemoteError ? attempt.message : failedIn(attempt).join(', ') || 'a check that can be decided'
       if (now !== awaited) onProgress?.(`waiting for ${now}`)
       awaited = now
       await sleep(clock, ATTEMPTS_MS, signal)
@@ -99,16 +90,17 @@ export async function verifyUntil(options: WaitOptions): Promise<VerifyReport> {
   } catch (error) {
     if (!signal.aborted || attempt === undefined) throw error
   }
-  if (attempt.type === 'no-answer') throw attempt.error
-  return attempt.report
+  if (attempt instanceof RemoteError) throw attempt
+  return attempt
 }
 
-async function attemptOf(options: VerifyOptions): Promise<Attempt> {
+/** The report, or the error if the cluster did not answer. */
+async function attemptOf(options: VerifyOptions): Promise<VerifyReport | RemoteError> {
   try {
-    return { type: 'report', report: await checkCluster(options) }
+    return await checkCluster(options)
   } catch (error) {
-    if (!(error instanceof RemoteError) || options.signal.aborted) throw error
-    return { type: 'no-answer', error }
+    if (error instanceof RemoteError && !options.signal.aborted) return error
+    throw error
   }
 }
 
@@ -167,10 +159,6 @@ export function isUndecided({ results }: VerifyReport): boolean {
   return results.every(({ status }) => status === 'skipped')
 }
 
-export function findingsOf({ results }: VerifyReport): readonly Finding[] {
-  return results.flatMap((result) => (result.status === 'failed' ? result.findings : []))
-}
-
 /** The options of {@link verifyCluster}. Durations are in milliseconds. */
 export interface VerifyClusterOptions {
   /** @default all */
@@ -198,12 +186,5 @@ export async function verifyCluster(
   // Checked here, because tests in JavaScript have no compiler, and a cluster passes without any check.
   const unknown = [...only, ...skip].find((id) => !checkIds.includes(id))
   if (unknown !== undefined) throw new TypeError(`there is no check ${JSON.stringify(unknown)}: see docs/verify.md`)
-  return verifyUntil({
-    ...options,
-    source: { api, readiness, watchMs },
-    clock,
-    confirmAfterMs: CONFIRM_AFTER_MS,
-    waitMs,
-    signal,
-  })
+  return verifyUntil({ ...options, source: { api, readiness, watchMs }, clock, waitMs, signal })
 }

@@ -21,15 +21,8 @@ export async function watchWrites(
   const { controller, unlink } = linkedController(signal)
   const cancel = clock.schedule(forMs, () => controller.abort())
   try {
-    const states = await Promise.all(
-      watched.map(
-        async (resource) =>
-          [
-            `${resource.kind} ${keyOf(KUBERNETES_SERVICE)}`,
-            await statesOf(resource, { api, clock, signal: controller.signal }),
-          ] as const,
-      ),
-    )
+    const of = { api, clock, signal: controller.signal }
+    const states = await Promise.all(watched.map((resource) => statesOf(resource, of)))
     signal.throwIfAborted()
     return { forMs, states: new Map(states) }
   } finally {
@@ -39,11 +32,11 @@ export async function watchWrites(
   }
 }
 
-/** Resolves when the signal is aborted. Rejects with a KubeError. */
+/** The name of the object, and its states. Resolves when the signal is aborted. Rejects with a KubeError. */
 async function statesOf(
   resource: Resource<KubeObject>,
   { api, clock, signal }: { readonly api: KubeApi; readonly clock: Clock; readonly signal: AbortSignal },
-): Promise<readonly (KubeObject | undefined)[]> {
+): Promise<readonly [string, readonly (KubeObject | undefined)[]]> {
   const query = {
     namespace: KUBERNETES_SERVICE.namespace,
     fieldSelector: `metadata.name=${KUBERNETES_SERVICE.name}`,
@@ -54,10 +47,8 @@ async function statesOf(
     while (states.length < MOST_STATES) {
       const { items, metadata } = await api.list(resource, query)
       states.push(items[0])
-      for await (const { type, object } of api.watch(resource, {
-        ...query,
-        resourceVersion: metadata.resourceVersion,
-      })) {
+      const { resourceVersion } = metadata
+      for await (const { type, object } of api.watch(resource, { ...query, resourceVersion })) {
         if (type === 'ERROR' || states.length >= MOST_STATES) break
         if (type !== 'BOOKMARK') states.push(type === 'DELETED' ? undefined : object)
       }
@@ -67,5 +58,5 @@ async function statesOf(
   } catch (error) {
     if (!signal.aborted) throw error
   }
-  return states
+  return [`${resource.kind} ${keyOf(KUBERNETES_SERVICE)}`, states]
 }

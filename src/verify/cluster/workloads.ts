@@ -8,15 +8,25 @@ import {
   type Endpoints,
   endpoints as endpointsResource,
   isBeingDeleted,
+  type KubeObject,
   type Pod,
+  type Resource,
   type Service,
   endpointSlices as sliceResource,
 } from '../../kube/resources.ts'
 import { keyOf, keyOfObject } from '../../kube/store.ts'
 import { addressesInSlice, KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { selectsPods } from '../../workloads/pod-rules.ts'
-import { type Labels, SelectorIndex } from '../../workloads/selector-index.ts'
-import { byHand, type Command, type Finding, kubectl, runControllers, type Verdict, verdictOf } from './finding.ts'
+import { SelectorIndex } from '../../workloads/selector-index.ts'
+import {
+  byHand,
+  type Command,
+  type Finding,
+  kubectlDelete,
+  runControllers,
+  type Verdict,
+  verdictOf,
+} from './finding.ts'
 import { isSecondSlice } from './kubernetes-endpoints.ts'
 import { type CheckContext, type Parts, partOf } from './state.ts'
 
@@ -27,10 +37,11 @@ const MAX_ENDPOINTS = 1_000
 /** An object with this annotation is the lock of a leader election, and needs no Service. */
 const LEADER = 'control-plane.alpha.kubernetes.io/leader'
 
-export function judgeServiceEndpoints(
-  { services, pods, endpoints }: Pick<Parts, 'services' | 'pods' | 'endpoints'>,
-  _context: CheckContext,
-): Verdict {
+export function judgeServiceEndpoints({
+  services,
+  pods,
+  endpoints,
+}: Pick<Parts, 'services' | 'pods' | 'endpoints'>): Verdict {
   const byKey = new Map(endpoints.map((one) => [keyOfObject(one), one]))
   const selected = selectedPods(services, pods)
   const findings: Finding[] = []
@@ -55,19 +66,11 @@ export function judgeServiceEndpoints(
 }
 
 /** Leaves out copies, which {@link judgeDuplicates} reports. */
-export function judgeServiceSlices(
-  { services, pods, nodes, endpointSlices }: Pick<Parts, 'services' | 'pods' | 'nodes' | 'endpointSlices'>,
-  _context: CheckContext,
-): Verdict {
+export function judgeServiceSlices(parts: Pick<Parts, 'services' | 'pods' | 'nodes' | 'endpointSlices'>): Verdict {
+  const { services, pods, nodes, endpointSlices } = parts
   const copies = new Set(copiesIn(endpointSlices))
-  const byService = new Map<string, EndpointSlice[]>()
-  for (const slice of endpointSlices) {
-    const key = serviceKeyOf(slice)
-    if (key === undefined || !isPresent(slice) || copies.has(slice)) continue
-    const own = byService.get(key)
-    if (own === undefined) byService.set(key, [slice])
-    else own.push(slice)
-  }
+  const counted = endpointSlices.filter((slice) => isPresent(slice) && !copies.has(slice))
+  const byService = Map.groupBy(counted, serviceKeyOf)
   const byName = new Map(nodes.map((node) => [node.metadata?.name ?? '', node]))
   const selected = selectedPods(services, pods)
   const findings: Finding[] = []
@@ -129,40 +132,22 @@ function runController(controller: 'endpoints' | 'endpointslice'): readonly Comm
 }
 
 function selectedPods(services: readonly Service[], pods: readonly Pod[]): ReadonlyMap<Service, readonly Pod[]> {
-  interface Labelled {
-    readonly pod: Pod
-    readonly labels: Labels | undefined
-  }
-  interface Selecting {
-    readonly service: Service
-    readonly selector: Labels
-  }
-  const byNamespace = new Map<string, { readonly services: Selecting[]; readonly pods: Labelled[] }>()
-  const namespaceOf = (name: string) => {
-    const known = byNamespace.get(name)
-    if (known !== undefined) return known
-    const fresh = { services: [], pods: [] }
-    byNamespace.set(name, fresh)
-    return fresh
-  }
-  for (const service of services) {
-    // The check kubernetes-service judges a selector of default/kubernetes.
-    if (!selectsPods(service) || keyOfObject(service) === keyOf(KUBERNETES_SERVICE)) continue
-    const selector = service.spec?.selector ?? {}
-    namespaceOf(service.metadata?.namespace ?? '').services.push({ service, selector })
-  }
-  for (const pod of pods) {
-    const { namespace = '', labels } = pod.metadata ?? {}
-    byNamespace.get(namespace)?.pods.push({ pod, labels })
-  }
+  // The check kubernetes-service judges a selector of default/kubernetes.
+  const selecting = services
+    .filter((service) => selectsPods(service) && keyOfObject(service) !== keyOf(KUBERNETES_SERVICE))
+    .map((service) => ({ service, selector: service.spec?.selector ?? {} }))
+  const labelled = pods.map((pod) => ({ pod, labels: pod.metadata?.labels }))
+  const podsIn = Map.groupBy(labelled, ({ pod }) => pod.metadata?.namespace)
   const selected = new Map<Service, readonly Pod[]>()
-  for (const { services: own, pods: all } of byNamespace.values()) {
-    const index = new SelectorIndex<Selecting, Labelled>(() => all)
-    for (const selecting of own) index.addSelector(selecting)
-    for (const selecting of own) {
+  for (const [namespace, own] of Map.groupBy(selecting, ({ service }) => service.metadata?.namespace)) {
+    const index = new SelectorIndex<(typeof selecting)[number], (typeof labelled)[number]>(
+      () => podsIn.get(namespace) ?? [],
+    )
+    for (const one of own) index.addSelector(one)
+    for (const one of own) {
       selected.set(
-        selecting.service,
-        index.matching(selecting).map(({ pod }) => pod),
+        one.service,
+        index.matching(one).map(({ pod }) => pod),
       )
     }
   }
@@ -183,31 +168,31 @@ export function judgeOrphans(
       service === undefined
         ? managedBy === managedByController || managedBy === MIRRORING
         : managedBy === managedByController && !isOfService(slice, service)
-    return isOrphan ? [orphan('EndpointSlice', sliceResource.plural, slice, `no Service ${key}`)] : []
+    return isOrphan ? [orphan(sliceResource, slice, key)] : []
   })
   const endpoints = (partOf(context, 'endpoints') ?? []).flatMap((one): readonly Finding[] => {
     const isLock = one.metadata?.annotations?.[LEADER] !== undefined
     const isNeeded = byKey.has(keyOfObject(one)) || isLock || isBeingDeleted(one)
     if (isNeeded || !isMadeFromPods(one)) return []
-    return [orphan('Endpoints', endpointsResource.plural, one, `no Service ${keyOfObject(one)}`)]
+    return [orphan(endpointsResource, one, keyOfObject(one))]
   })
   return verdictOf([...slices, ...endpoints], `${endpointSlices.length} slices`)
 }
 
-function orphan(kind: string, plural: string, object: Endpoints | EndpointSlice, lacks: string): Finding {
+function orphan(resource: Resource<KubeObject>, object: Endpoints | EndpointSlice, service: string): Finding {
   return {
-    object: `${kind} ${keyOfObject(object)}`,
+    object: `${resource.kind} ${keyOfObject(object)}`,
     expected: 'the Service that it was made for',
-    found: lacks.replace('no Service', 'there is no such Service:'),
-    remedy: [removal(plural, object)],
+    found: `there is no such Service: ${service}`,
+    remedy: [removal(resource, object)],
   }
 }
 
-function removal(plural: string, { metadata }: Endpoints | EndpointSlice): Command {
-  return kubectl('delete', plural, metadata?.name ?? '', `--namespace=${metadata?.namespace ?? ''}`)
+function removal(resource: Resource<KubeObject>, { metadata }: Endpoints | EndpointSlice): Command {
+  return kubectlDelete(resource, { namespace: metadata?.namespace, name: metadata?.name ?? '' })
 }
 
-export function judgeDuplicates({ endpointSlices }: Pick<Parts, 'endpointSlices'>, _context: CheckContext): Verdict {
+export function judgeDuplicates({ endpointSlices }: Pick<Parts, 'endpointSlices'>): Verdict {
   const kubernetes = keyOf(KUBERNETES_SERVICE)
   const findings = endpointSlices.flatMap((slice): readonly Finding[] => {
     const { name = '' } = slice.metadata ?? {}
@@ -224,20 +209,14 @@ function copyOf(slice: EndpointSlice, expected: string): Finding {
     object: `EndpointSlice ${keyOfObject(slice)}`,
     expected,
     found: `lists ${listed || 'nobody'}`,
-    remedy: [removal(sliceResource.plural, slice)],
+    remedy: [removal(sliceResource, slice)],
   }
 }
 
 /** Slices whose endpoints are all in older slices of the same Service, ports and family. */
 function copiesIn(slices: readonly EndpointSlice[]): readonly EndpointSlice[] {
-  const groups = new Map<string, EndpointSlice[]>()
-  for (const slice of slices) {
-    if (!isPresent(slice) || !slice.endpoints?.length) continue
-    const key = `${serviceKeyOf(slice)} ${slice.addressType} ${portsKey(slice.ports)}`
-    const group = groups.get(key)
-    if (group === undefined) groups.set(key, [slice])
-    else group.push(slice)
-  }
+  const present = slices.filter((slice) => isPresent(slice) && slice.endpoints?.length)
+  const groups = Map.groupBy(present, (slice) => `${serviceKeyOf(slice)} ${slice.addressType} ${portsKey(slice.ports)}`)
   return [...groups.values()].flatMap((group) => {
     if (group.length < 2) return []
     const seen = new Set<string>()

@@ -8,7 +8,7 @@ import {
   TURN_OFF,
 } from '../../kubernetes-service/guarded-writes/foreign-overwrites.ts'
 import { byHand, type Command, type Finding, type Verdict, verdictOf } from './finding.ts'
-import type { CheckContext, Parts } from './state.ts'
+import type { Parts } from './state.ts'
 
 const UNKNOWN = 'an unknown writer (not in managedFields)'
 
@@ -22,20 +22,16 @@ interface ContentChange {
  * With two writers, one return to an earlier content is enough, because kube-apiserver's reconciler writes only every
  * ten seconds. All masters have the same field manager, so two returns count even if one manager made all changes.
  */
-export function judgeWriters(
-  { objectWrites: { states, forMs } }: Pick<Parts, 'objectWrites'>,
-  _context: CheckContext,
-): Verdict {
+export function judgeWriters({ objectWrites: { states, forMs } }: Pick<Parts, 'objectWrites'>): Verdict {
   const time = formatDuration(forMs)
   const findings = [...states].flatMap(([object, seen]): readonly Finding[] => {
     const changes = changesIn(seen)
     const returns = changes.filter(({ isReturn }) => isReturn).length
-    const counts = new Map<string, number>()
-    for (const { writer } of changes) counts.set(writer, (counts.get(writer) ?? 0) + 1)
-    if (returns === 0 || (returns === 1 && counts.size === 1)) return []
-    const who = [...counts].map(([writer, count]) => `${count} by ${writer}`).join(', ')
+    const byWriter = Map.groupBy(changes, ({ writer }) => writer)
+    if (returns === 0 || (returns === 1 && byWriter.size === 1)) return []
+    const who = [...byWriter].map(([writer, own]) => `${own.length} by ${writer}`).join(', ')
     const found = `changed ${changes.length} times in ${time} and back: ${who}`
-    return [{ object, expected: 'what one writer writes stays', found, remedy: [remedyOf([...counts.keys()])] }]
+    return [{ object, expected: 'what one writer writes stays', found, remedy: [remedyOf([...byWriter.keys()])] }]
   })
   return verdictOf(findings, `no writer overwrote ${states.size} objects in ${time}`)
 }

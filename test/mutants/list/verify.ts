@@ -12,15 +12,15 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'verify-fight-of-one': {
     broken: 'Takes a writer that undoes its own change for two.',
     file: 'verify/cluster/writers.ts',
-    text: 'if (returns === 0 || (returns === 1 && counts.size === 1)) return []',
+    text: 'if (returns === 0 || (returns === 1 && byWriter.size === 1)) return []',
     instead: 'if (returns === 0) return []',
     tests: ['verify/cluster/writers.test.ts'],
   },
   'verify-old-cluster-ip-bitmap': {
     broken: 'Compares the bitmap of ClusterIPs although the server has IPAddresses.',
     file: 'verify/cluster/range-allocations.ts',
-    text: '...(checksClusterIps ? [clusterIpGroup(present, services, context)] : [])',
-    instead: 'clusterIpGroup(present, services, context)',
+    text: '...(checksClusterIps ? [clusterIpGroup(rangeAllocations, services, context)] : [])',
+    instead: 'clusterIpGroup(rangeAllocations, services, context)',
     tests: ['verify/cluster/range-allocations.test.ts'],
   },
   'verify-listed-record-without-lease': {
@@ -33,8 +33,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'verify-nothing-decided': {
     broken: 'Does not wait while every check is skipped.',
     file: 'verify/cluster/verify-cluster.ts',
-    text: 'attempt.report.holds && !isUndecided(attempt.report)',
-    instead: 'attempt.report.holds',
+    text: 'attempt.holds && !isUndecided(attempt)',
+    instead: 'attempt.holds',
     tests: ['verify/cluster/verify-cluster.test.ts'],
   },
   'managed-fields-by-an-escaped-name': {

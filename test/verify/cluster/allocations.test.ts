@@ -6,7 +6,7 @@ import { parsePortRange } from '../../../src/net/host-port.ts'
 import { judgeClusterIps, judgeNodePorts } from '../../../src/verify/cluster/allocations.ts'
 import { shellLine } from '../../../src/verify/cluster/finding.ts'
 import type { CheckContext } from '../../../src/verify/cluster/state.ts'
-import { findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
+import { findingsOf } from './findings.ts'
 import { bootstrapped } from './world.ts'
 
 const context: CheckContext = { state: {}, expect: {}, nowMs: 0 }

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseCidr } from '../../../src/net/cidr.ts'
 import type { CheckId } from '../../../src/verify/cluster/check-ids.ts'
-import { failedIn, findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
+import { failedIn } from '../../../src/verify/cluster/verify-cluster.ts'
 import { damages } from './damage.ts'
+import { findingsOf } from './findings.ts'
 import { bootstrapped } from './world.ts'
 
 const leases = ['master-leases'] as const satisfies readonly CheckId[]

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { EtcdKv } from '../../../src/etcd/kv.ts'
 import { shellLine } from '../../../src/verify/cluster/finding.ts'
-import { failedIn, findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
+import { failedIn } from '../../../src/verify/cluster/verify-cluster.ts'
+import { findingsOf } from './findings.ts'
 import { bootstrapped } from './world.ts'
 
 const signal = new AbortController().signal

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ServerProbe } from '../../../src/kube/http-probe.ts'
 import type { Endpoints, KubeObject } from '../../../src/kube/resources.ts'
-import { findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
 import { passedOn } from '../../kube/passed-on.ts'
+import { findingsOf } from './findings.ts'
 import { bootstrapped } from './world.ts'
 
 test('objects whose deletionTimestamp is null are not being deleted', async () => {

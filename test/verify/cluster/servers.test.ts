@@ -4,7 +4,8 @@ import type { ServerAnswer, ServerProbe } from '../../../src/kube/http-probe.ts'
 import { leases } from '../../../src/kube/resources.ts'
 import type { HostPort } from '../../../src/net/host-port.ts'
 import { shellLine } from '../../../src/verify/cluster/finding.ts'
-import { failedIn, findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
+import { failedIn } from '../../../src/verify/cluster/verify-cluster.ts'
+import { findingsOf } from './findings.ts'
 import { bootstrapped, type World } from './world.ts'
 
 const flags = { kubectl: [], 'apiserver-bootstrap': [] }

@@ -16,14 +16,9 @@ import { chosenChecks } from '../../../src/verify/cluster/evaluate.ts'
 import { shellLine } from '../../../src/verify/cluster/finding.ts'
 import type { ClusterSource } from '../../../src/verify/cluster/read-cluster.ts'
 import type { Expectations } from '../../../src/verify/cluster/state.ts'
-import {
-  checkCluster,
-  failedIn,
-  findingsOf,
-  verifyCluster,
-  verifyUntil,
-} from '../../../src/verify/cluster/verify-cluster.ts'
+import { checkCluster, failedIn, verifyCluster, verifyUntil } from '../../../src/verify/cluster/verify-cluster.ts'
 import { passedOn } from '../../kube/passed-on.ts'
+import { findingsOf } from './findings.ts'
 import { bootstrapped } from './world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' } as const

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { endpointSlices, endpoints, services } from '../../../src/kube/resources.ts'
 import { runControllers, shellLine } from '../../../src/verify/cluster/finding.ts'
-import { findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
+import { findingsOf } from './findings.ts'
 import { bootstrapped } from './world.ts'
 
 const flags = { kubectl: [], 'apiserver-bootstrap': [] }

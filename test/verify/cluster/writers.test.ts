@@ -3,7 +3,8 @@ import { test } from 'node:test'
 import type { KubeApi } from '../../../src/kube/api.ts'
 import { endpointSlices, endpoints, services } from '../../../src/kube/resources.ts'
 import { shellLine } from '../../../src/verify/cluster/finding.ts'
-import { failedIn, findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
+import { failedIn } from '../../../src/verify/cluster/verify-cluster.ts'
+import { findingsOf } from './findings.ts'
 import { bootstrapped } from './world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' } as const

@@ -1,5 +1,4 @@
 import { hostname } from 'node:os'
-import type { EtcdStore } from '../bootstrap/master-options.ts'
 import { observerRules } from '../config/configuration.ts'
 import { loadConfiguration } from '../config/load-configuration.ts'
 import type { Flags, Resolved } from '../config/resolve.ts'
@@ -8,7 +7,7 @@ import { InvalidInputError } from '../documents/validation.ts'
 import type { KubeApi } from '../kube/api.ts'
 import { type AuditEntry, type AuditTrail, audited } from '../kube/audit.ts'
 import { isKubeError } from '../kube/errors.ts'
-import { type EventSink, referenceIn } from '../kube/event-object.ts'
+import { referenceIn } from '../kube/event-object.ts'
 import { EventRecorder } from '../kube/event-recorder.ts'
 import { endpoints, leases } from '../kube/resources.ts'
 import { addressesIn, KUBERNETES_SERVICE } from '../kubernetes-service/identity.ts'
@@ -44,9 +43,6 @@ export function rowsOf({ leases, listed, verdict }: MastersReading, { clock }: M
   return mastersRows({ leases, listed, verdict, nowMs: clock.wallMs() })
 }
 
-/** The audit trail that records removals. The source writes the recorded Events before it closes. */
-type MastersAudit = AuditTrail & { readonly events?: (EventSink & Partial<Pick<EventRecorder, 'run'>>) | undefined }
-
 interface MastersSourceParts {
   readonly clock: Clock
   readonly leaseStore: 'etcd' | 'kubernetes'
@@ -55,9 +51,9 @@ interface MastersSourceParts {
   readonly inspector: LeaseInspector
   /** The API server; or, with leases in etcd, the reason why no API server is configured. */
   readonly api: KubeApi | string
-  /** @default nothing is recorded */
-  readonly audit?: MastersAudit | undefined
-  readonly close: () => Promise<void>
+  /** Records removals. @default nothing is recorded */
+  readonly audit?: AuditTrail | undefined
+  readonly close?: () => Promise<unknown>
 }
 
 /** The leases of a fleet and the listed addresses, for the commands that show and remove leases. */
@@ -65,6 +61,8 @@ export class MastersSource {
   readonly clock: Clock
   readonly leaseStore: 'etcd' | 'kubernetes'
   readonly place: string
+  /** See {@link MastersSourceParts.api}. */
+  readonly api: KubeApi | string
   readonly #parts: MastersSourceParts
   readonly #watch = new LeaseWatch({ maxGapMs: MAX_GAP_MS })
 
@@ -72,12 +70,8 @@ export class MastersSource {
     this.clock = parts.clock
     this.leaseStore = parts.leaseStore
     this.place = parts.place
+    this.api = parts.api
     this.#parts = parts
-  }
-
-  /** See {@link MastersSourceParts.api}. */
-  get api(): KubeApi | string {
-    return this.#parts.api
   }
 
   /**
@@ -100,17 +94,15 @@ export class MastersSource {
 
   /** See {@link LeaseInspector.evict}. `reasons` go into the audit trail. */
   evict(lease: InspectedLease, reasons: readonly string[], signal: AbortSignal): Promise<boolean> {
+    const { audit, inspector } = this.#parts
     const isDone = (removed: boolean): boolean => removed
-    return this.#limited(signal, (limit) => {
-      const removal = () => this.#parts.inspector.evict(lease, limit)
-      return audited(this.#parts.audit, evictionOf(lease, reasons), removal, { signal: limit, isDone })
-    })
+    return this.#limited(signal, (limit) =>
+      audited(audit, evictionOf(lease, reasons), () => inspector.evict(lease, limit), { signal: limit, isDone }),
+    )
   }
 
   async close(): Promise<void> {
-    // With an aborted signal, `run` only writes the Events that were recorded before.
-    await this.#parts.audit?.events?.run?.(AbortSignal.abort())
-    await this.#parts.close()
+    await this.#parts.close?.()
   }
 
   async #limited<T>(signal: AbortSignal, work: (limit: AbortSignal) => Promise<T>): Promise<T> {
@@ -127,10 +119,9 @@ export class MastersSource {
   }
 
   async #readListed(signal: AbortSignal): Promise<Pick<MastersReading, 'listed' | 'unlistedReason'>> {
-    const { api } = this.#parts
-    if (typeof api === 'string') return { listed: undefined, unlistedReason: api }
+    if (typeof this.api === 'string') return { listed: undefined, unlistedReason: this.api }
     try {
-      const listed = addressesIn(await api.get(endpoints, KUBERNETES_SERVICE, { signal }))
+      const listed = addressesIn(await this.api.get(endpoints, KUBERNETES_SERVICE, { signal }))
       return { listed, unlistedReason: undefined }
     } catch (error) {
       if (isKubeError(error, 'NotFound')) return { listed: [], unlistedReason: undefined }
@@ -155,50 +146,44 @@ export async function openMasters(flags: Flags, evicting = false): Promise<Maste
   const place = searchedPlace({ leaseStore, leaseNamespace, etcdPrefix })
   const clock = systemClock
   const surroundings = { clock, random: systemRandom(), logger: silentLogger, metrics: prometheusMetrics() }
-  const openAudit = async (server: ApiServer | undefined, etcd?: EtcdStore) => {
-    if (!evicting) return undefined
-    const host = hostname()
-    const reporter = { reportingController: 'apiserver-bootstrap', reportingInstance: host }
-    const { logger } = await openSurroundings(resolved.configuration)
-    const events = server && new EventRecorder({ ...surroundings, ...reporter, api: server.api })
-    return { logger, events, user: { host, ...auditUser(server, etcd) } }
-  }
-  if (leaseStore === 'kubernetes') {
-    const server = await openApiServer(resolved, surroundings, { gated: false })
-    const { api } = server
-    const audit = await openAudit(server)
-    const { KubernetesLeaseInspector } = await import('../kubernetes-service/masters/inspection.ts')
-    const inspector = new KubernetesLeaseInspector({ api, clock, namespace: leaseNamespace })
-    return new MastersSource({ clock, leaseStore, place, inspector, api, audit, close: () => server.close() })
-  }
   const named = await openIfNamed(resolved, surroundings)
   const server = typeof named === 'string' ? undefined : named
-  const etcd = await openEtcd(resolved, surroundings)
-  if (etcd === undefined)
+  const etcd = leaseStore === 'etcd' ? await openEtcd(resolved, surroundings) : undefined
+  const { EtcdLeaseInspector, KubernetesLeaseInspector } = await import('../kubernetes-service/masters/inspection.ts')
+  const inspector =
+    leaseStore === 'etcd'
+      ? etcd && new EtcdLeaseInspector({ etcd: etcd.kv, prefix: etcdPrefix })
+      : server && new KubernetesLeaseInspector({ api: server.api, clock, namespace: leaseNamespace })
+  if (inspector === undefined)
     throw new TypeError('the lease store etcd without --etcd-servers should have been refused as a mistake')
-  const { EtcdLeaseInspector } = await import('../kubernetes-service/masters/inspection.ts')
-  const audit = await openAudit(server, etcd)
+  const host = hostname()
+  const reporter = { reportingController: 'apiserver-bootstrap', reportingInstance: host }
+  const events = evicting && server ? new EventRecorder({ ...surroundings, ...reporter, api: server.api }) : undefined
+  const { logger } = evicting ? await openSurroundings(resolved.configuration) : surroundings
+  const audit = evicting ? { logger, events, user: { host, ...auditUser(server, etcd) } } : undefined
   return new MastersSource({
     clock,
     leaseStore,
     place,
-    audit,
-    inspector: new EtcdLeaseInspector({ etcd: etcd.kv, prefix: etcdPrefix }),
+    inspector,
     api: typeof named === 'string' ? named : named.api,
+    audit,
     async close() {
-      await Promise.all([server?.close(), etcd.kv.close()])
+      // With an aborted signal, `run` only writes the Events that were recorded before.
+      await events?.run(AbortSignal.abort())
+      await Promise.all([server?.close(), etcd?.kv.close()])
     },
   })
 }
 
-/** The API server; or, if the configuration names none, the reason why the default is unusable. */
+/** The API server; or, with leases in etcd and no named API server, the reason why the default is unusable. */
 async function openIfNamed(resolved: Resolved, surroundings: Surroundings): Promise<ApiServer | string> {
-  const { kubeconfig, context, inCluster } = resolved.configuration
+  const { kubeconfig, context, inCluster, leaseStore } = resolved.configuration
   try {
     return await openApiServer(resolved, surroundings, { gated: false })
   } catch (error) {
-    const named = kubeconfig !== undefined || context !== undefined || inCluster
-    if (named || !(error instanceof InvalidInputError)) throw error
+    const isNeeded = leaseStore !== 'etcd' || kubeconfig !== undefined || context !== undefined || inCluster
+    if (isNeeded || !(error instanceof InvalidInputError)) throw error
     return error.mistakes.map(({ message }) => message).join('; ')
   }
 }

@@ -51,7 +51,7 @@ async function showPage(address: HostPort, masters: MastersSource, signal: Abort
   const { openStatusPage } = await import('./status-page/open-status-page.ts')
   const { StatusSource } = await import('./status-page/status-source.ts')
   const page = await openStatusPage(address, silentLogger)
-  page.start(async () => new StatusSource({ masters, clock: masters.clock, random: systemRandom() }))
+  page.start(async () => new StatusSource(masters, systemRandom()))
   try {
     await print(`page: ${page.url} (Ctrl-C ends it)\n`)
     await aborted(signal)
@@ -76,10 +76,8 @@ function renderJson({ leaseStore }: MastersSource, compact: boolean): Render {
 
 async function watch(source: MastersSource, render: Render, signal: AbortSignal): Promise<never> {
   const inPlace = process.stdout.isTTY && render === renderTable
-  const linewise = render !== renderTable
-  const screen = new MastersScreen(inPlace ? process.stdout : { write: (text) => process.stdout.write(text) }, {
-    linewise,
-  })
+  const output = inPlace ? process.stdout : { write: (text: string) => process.stdout.write(text) }
+  const screen = new MastersScreen(output, { linewise: render !== renderTable })
   let lines: readonly string[] = []
   let key = ''
   let printed = ''
@@ -216,7 +214,7 @@ function cellsOf(row: MasterRow): readonly string[] {
     holder?.host ?? '-',
     ageMs === undefined ? '-' : humanDuration(ageMs),
     leftOf(row),
-    listed === undefined ? '-' : yesNo(listed),
+    listed === undefined ? '-' : listed ? 'yes' : 'no',
     readyOf(row),
     conflicts.map(({ message }) => message).join('; ') || '-',
   ].map(printable)
@@ -237,10 +235,5 @@ function leftOf({ life, verdict, leased }: MasterRow): string {
 
 /** `-` without a record: other masters count such a master as ready while it renews its lease, but it may not be. */
 function readyOf({ holder }: MasterRow): string {
-  if (holder === undefined) return '-'
-  return holder.state === 'ready' ? 'yes' : holder.state
-}
-
-function yesNo(value: boolean): string {
-  return value ? 'yes' : 'no'
+  return holder?.state === 'ready' ? 'yes' : (holder?.state ?? '-')
 }

@@ -65,7 +65,6 @@ async function setUp(
         inspector,
         api,
         audit,
-        close: async () => {},
       })
       const done = evictAddress(source, { address, force, yes, report: (line) => said.push(line) }, signal)
       let ended = false

@@ -311,10 +311,9 @@ async function followed(t: TestContext, changed: (response: ApiResponse) => ApiR
   }
   const api = restKubeApi({ transport, clock, random })
   const inspector = new KubernetesLeaseInspector({ api, clock, namespace: 'kube-system' })
-  const close = async (): Promise<void> => {}
-  const masters = new MastersSource({ clock, leaseStore: 'kubernetes', place: 'here', inspector, api, close })
+  const masters = new MastersSource({ clock, leaseStore: 'kubernetes', place: 'here', inspector, api })
   await embedded.time.advance(5000)
-  const source = new StatusSource({ masters, clock, random })
+  const source = new StatusSource(masters, random)
   const end = new AbortController()
   const running = source.run(end.signal)
   t.after(async () => {

@@ -15,6 +15,7 @@ import {
 import { keyOfObject } from '../../kube/store.ts'
 import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import type { MasterRow } from '../../kubernetes-service/masters/masters.ts'
+import { SYSTEM_NAMESPACES } from '../../namespaces/controller.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import { messageOf, printable } from '../../runtime/errors.ts'
 import type { Random } from '../../runtime/random.ts'
@@ -55,7 +56,6 @@ const OLD_MS = 3_000
 /** The shortest pause between two reads of the masters, in milliseconds, however often the list changes. */
 const MIN_PAUSE_MS = 100
 const REPORTER = 'apiserver-bootstrap'
-const systemNamespaces: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease'])
 
 const kubernetes = {
   namespace: KUBERNETES_SERVICE.namespace,
@@ -80,12 +80,6 @@ const followed = [
 ] as const satisfies readonly (readonly [ViewKind, Resource<KubeObject>, Selection])[]
 
 type CoreEvent = NonNullable<(typeof coreEvents)['object']>
-
-interface StatusSourceParts {
-  readonly masters: MastersSource
-  readonly clock: Clock
-  readonly random: Random
-}
 
 /** The limit of an Event's note and of an object's details, in characters. Clients may write longer texts. */
 const MAX_TEXT_LENGTH = 1024
@@ -127,7 +121,9 @@ function shortened(event: CoreEvent): CoreEvent {
 
 /** Observes a fleet: reads its leases each second, and watches the bootstrapped objects and the masters' Events. */
 export class StatusSource {
-  readonly #parts: StatusSourceParts
+  readonly #source: MastersSource
+  readonly #clock: Clock
+  readonly #random: Random
   readonly #objects = new Map<string, ViewRow>()
   /** The newest last. */
   readonly #happenings: ActivityEntry[] = []
@@ -139,9 +135,11 @@ export class StatusSource {
   /** The begin of the last successful read, by the monotonic clock. */
   #readMs: number
 
-  constructor(parts: StatusSourceParts) {
-    this.#parts = parts
-    this.#readMs = parts.clock.monotonicMs()
+  constructor(source: MastersSource, random: Random) {
+    this.#source = source
+    this.#clock = source.clock
+    this.#random = random
+    this.#readMs = this.#clock.monotonicMs()
   }
 
   get status(): Status {
@@ -149,7 +147,7 @@ export class StatusSource {
     const isOld = this.#masters !== undefined && ageMs > OLD_MS
     const old = isOld ? [`the masters are shown as they were ${Math.round(ageMs / 1000)} s ago`] : []
     return {
-      place: this.#parts.masters.place,
+      place: this.#source.place,
       ageMs,
       masters: this.#masters,
       objects: [...this.#objects.values()].sort(compareRows),
@@ -159,7 +157,7 @@ export class StatusSource {
   }
 
   get #ageMs(): number {
-    return this.#parts.clock.monotonicMs() - this.#readMs
+    return this.#clock.monotonicMs() - this.#readMs
   }
 
   /** Calls `listener` after each change, until the returned function is called. */
@@ -170,7 +168,7 @@ export class StatusSource {
 
   /** Observes until `signal` is aborted. No failure of the servers ends it. */
   async run(signal: AbortSignal): Promise<void> {
-    const { api } = this.#parts.masters
+    const { api } = this.#source
     const parts = [this.#readMasters(signal), this.#reportAge(signal)]
     // Without an API server, only the leases in etcd can be read.
     if (typeof api !== 'string') parts.push(this.#follow(api, signal))
@@ -178,14 +176,19 @@ export class StatusSource {
   }
 
   async #follow(api: KubeApi, signal: AbortSignal): Promise<void> {
-    const { clock, random } = this.#parts
     const availability = {
       failed: (source: string, error: unknown) => this.#onFault(source, error),
       succeeded: (source: string) => this.#onFault(source, undefined),
       interrupted() {},
       forget: (source: string) => this.#onFault(source, undefined),
     }
-    const informers = new SharedInformers({ api, clock, random, logger: silentLogger, availability })
+    const informers = new SharedInformers({
+      api,
+      clock: this.#clock,
+      random: this.#random,
+      logger: silentLogger,
+      availability,
+    })
     for (const [kind, resource, query] of followed) {
       const informer = informers.get<KubeObject>(resource, { query })
       const begin = (): void => {
@@ -207,12 +210,12 @@ export class StatusSource {
   }
 
   async #readMasters(signal: AbortSignal): Promise<void> {
-    const { masters, clock } = this.#parts
+    const clock = this.#clock
     while (!signal.aborted) {
       const beganMs = clock.monotonicMs()
       try {
-        const reading = await masters.read(signal)
-        this.#masters = rowsOf(reading, masters)
+        const reading = await this.#source.read(signal)
+        this.#masters = rowsOf(reading, this.#source)
         this.#readMs = beganMs
         const { unlistedReason } = reading
         this.#readFaults =
@@ -233,14 +236,14 @@ export class StatusSource {
   /** Reports a change at each interval while a read hangs, because the time left of each lease shrinks. */
   async #reportAge(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await sleep(this.#parts.clock, READ_INTERVAL_MS, signal).catch(() => {})
+      await sleep(this.#clock, READ_INTERVAL_MS, signal).catch(() => {})
       if (this.#ageMs > 2 * READ_INTERVAL_MS) this.#changed()
     }
   }
 
   #onObject(kind: ViewKind, change: Change<KubeObject>, isFirst: boolean): void {
     const object = change.type === 'deleted' ? change.old : change.object
-    if (kind === 'Namespace' && !systemNamespaces.has(object.metadata?.name ?? '')) return
+    if (kind === 'Namespace' && !SYSTEM_NAMESPACES.includes(object.metadata?.name ?? '')) return
     const key = `${kind} ${keyOfObject(object)}`
     const { name, detail } = shownRow(kind, object)
     const row = change.type === 'deleted' ? undefined : { kind, name, detail }
@@ -250,7 +253,7 @@ export class StatusSource {
     else this.#objects.set(key, row)
     if (!isFirst) {
       this.#note({
-        atMs: this.#parts.clock.wallMs(),
+        atMs: this.#clock.wallMs(),
         kind: row === undefined ? 'deleted' : before === undefined ? 'created' : 'changed',
         text: row === undefined ? `${kind} ${name}` : `${kind} ${name}: ${row.detail}`,
       })
@@ -265,7 +268,7 @@ export class StatusSource {
     if (change.type === 'deleted') return
     const { metadata, reason, message, type, involvedObject, count = 1, lastTimestamp = '' } = change.object
     const { reportingInstance } = change.object
-    const nowMs = this.#parts.clock.wallMs()
+    const nowMs = this.#clock.wallMs()
     const name = [involvedObject.namespace, involvedObject.name].filter(Boolean).join('/')
     const times = count > 1 ? ` (${count} times)` : ''
     this.#note({

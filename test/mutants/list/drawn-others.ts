@@ -46,9 +46,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['verify/faults-of-one.test.ts'],
   },
   'verify-readiness-history-statement': {
-    broken: '#noteServing: does not do: this.#cleanSinceMs = undefined.',
+    broken: '#noteServing: does not do: this.cleanlyUnreadySinceMs = undefined.',
     file: 'verify/readiness-history.ts',
-    text: '    this.#cleanSinceMs = undefined\n',
+    text: '    this.cleanlyUnreadySinceMs = undefined\n',
     instead: '',
     tests: ['verify/faults-of-one.test.ts'],
   },

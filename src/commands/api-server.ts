@@ -120,23 +120,13 @@ async function openRemote(
   if (gated) checkReadyzUrl(resolved, access.server)
   const { clock, logger, metrics, outages } = surroundings
   const transport = fromKubeConfig(config, { access, reload, clock, logger, metrics, outages })
-  const name = access.server.origin
-  const user = access.user?.name
+  const opened = { name: access.server.origin, user: access.user?.name, transport }
   if (configuration.readyzUrl === undefined) {
-    return {
-      name,
-      user,
-      transport,
-      readiness: httpReadiness({ transport, logger, outages }),
-      close: () => transport.close(),
-    }
+    return { ...opened, readiness: httpReadiness({ transport, logger, outages }), close: () => transport.close() }
   }
   const url = new URL(configuration.readyzUrl)
   const hasOwnAddress = url.origin !== access.server.origin
-  const own = (resolved: ResolvedKubeConfig) => ({
-    ...resolved,
-    access: readyzAccess(resolved.access, url, process.env),
-  })
+  const own = ({ config, access }: ResolvedKubeConfig) => ({ config, access: readyzAccess(access, url, process.env) })
   const ownTransport = fromKubeConfig(config, {
     access: own({ config, access }).access,
     reload: async () => own(await reload()),
@@ -146,9 +136,7 @@ async function openRemote(
   })
   const probe = { transport: ownTransport, path: url.pathname, name: url.href, logger }
   return {
-    name,
-    user,
-    transport,
+    ...opened,
     readiness: hasOwnAddress ? { ...httpReadiness(probe), hasOwnAddress } : httpReadiness({ ...probe, outages }),
     async close() {
       await Promise.all([transport.close(), ownTransport.close()])

@@ -1,4 +1,5 @@
 import { type InformerContext, SharedInformers } from '../kube/informer.ts'
+import type { Selection } from '../kube/reflector.ts'
 import {
   type EndpointSlice,
   type Endpoints,
@@ -19,14 +20,19 @@ import { keyOfObject } from '../kube/store.ts'
 import { printable } from '../runtime/errors.ts'
 import { clip, redraw, type Screen } from './output.ts'
 
-const shown: Readonly<Record<ViewKind, { readonly resource: Resource<KubeObject>; readonly namespace?: string }>> = {
-  Namespace: { resource: namespaces },
-  ServiceCIDR: { resource: serviceCidrs },
-  Service: { resource: services, namespace: 'default' },
-  Endpoints: { resource: endpoints, namespace: 'default' },
-  EndpointSlice: { resource: endpointSlices, namespace: 'default' },
-  Lease: { resource: leases, namespace: 'kube-system' },
-}
+/** In the order of display. */
+const shown = [
+  ['Namespace', namespaces, {}],
+  ['ServiceCIDR', serviceCidrs, {}],
+  ['Service', services, { namespace: 'default' }],
+  ['Endpoints', endpoints, { namespace: 'default' }],
+  ['EndpointSlice', endpointSlices, { namespace: 'default' }],
+  ['Lease', leases, { namespace: 'kube-system' }],
+] as const satisfies readonly (readonly [kind: string, Resource<KubeObject>, Selection])[]
+
+const viewKinds = shown.map(([kind]) => kind)
+
+export type ViewKind = (typeof viewKinds)[number]
 
 /** Changes within this time, in milliseconds, are drawn together. */
 const REDRAW_DELAY_MS = 50
@@ -57,9 +63,8 @@ export class EmbeddedScreen {
     this.#head = head
     if (!this.#screen.isTTY) this.#screen.write(`${head}\n`)
     const informers = new SharedInformers(context)
-    for (const [kind, { resource, namespace }] of Object.entries(shown) as [ViewKind, (typeof shown)[ViewKind]][]) {
-      const informer = informers.get(resource, namespace === undefined ? {} : { query: { namespace } })
-      informer.subscribe((change) => {
+    for (const [kind, resource, query] of shown) {
+      informers.get<KubeObject>(resource, { query }).subscribe((change) => {
         const object = change.type === 'deleted' ? change.old : change.object
         this.#note(`${kind} ${keyOfObject(object)}`, change.type === 'deleted' ? undefined : rowOf(kind, object))
       })
@@ -96,11 +101,6 @@ export class EmbeddedScreen {
     this.#drawnLines = redraw(this.#screen, lines, this.#drawnLines)
   }
 }
-
-/** In the order of display. */
-const viewKinds = ['Namespace', 'ServiceCIDR', 'Service', 'Endpoints', 'EndpointSlice', 'Lease'] as const
-
-export type ViewKind = (typeof viewKinds)[number]
 
 export interface ViewRow {
   readonly kind: ViewKind

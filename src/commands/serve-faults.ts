@@ -7,28 +7,26 @@ type Fault = FaultRule['fault']
 const EXPECTED =
   'must be status=400 to status=599, delay=DURATION, refuse, lose-request, lose-answer, garbage, cut-watch=NUMBER or lose-events'
 
+/** The faults without a parameter, by their texts. */
+const plainFaults = new Map<string, Fault>([
+  ['refuse', { type: 'refuse' }],
+  ['garbage', { type: 'garbage' }],
+  ['lose-request', { type: 'drop', lost: 'request' }],
+  ['lose-answer', { type: 'drop', lost: 'answer' }],
+  ['lose-events', { type: 'lose' }],
+])
+
 /** Parses the value of `serve --fault`. @throws Error with one line */
 export function parseFault(text: string): Fault {
-  const [name = '', value, ...more] = text.split('=')
-  if (more.length > 0) throw new Error(EXPECTED)
-  const number = /^\d{1,6}$/.test(value ?? '') ? Number(value) : undefined
-  if (value === undefined) {
-    switch (name) {
-      case 'refuse':
-      case 'garbage':
-        return { type: name }
-      case 'lose-request':
-        return { type: 'drop', lost: 'request' }
-      case 'lose-answer':
-        return { type: 'drop', lost: 'answer' }
-      case 'lose-events':
-        return { type: 'lose' }
-    }
-  }
+  const plain = plainFaults.get(text)
+  if (plain !== undefined) return plain
+  const [name, value, ...more] = text.split('=')
+  if (value === undefined || more.length > 0) throw new Error(EXPECTED)
+  const number = /^\d{1,6}$/.test(value) ? Number(value) : undefined
   if (name === 'status' && number !== undefined && number >= 400 && number <= 599) {
     return { type: 'status', status: number }
   }
-  if (name === 'delay' && value !== undefined) {
+  if (name === 'delay') {
     const ms = parseDuration(value)
     if (ms >= 0) return { type: 'delay', ms }
   }
@@ -43,7 +41,7 @@ export function formatFault(fault: Fault): string {
     case 'delay':
       return `delay=${fault.ms}ms`
     case 'drop':
-      return fault.lost === 'request' ? 'lose-request' : 'lose-answer'
+      return `lose-${fault.lost}`
     case 'lose':
       return 'lose-events'
     case 'cut':

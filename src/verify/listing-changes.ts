@@ -87,17 +87,16 @@ export function addedWithoutCause(moment: Moment): readonly Breach[] {
   return listings.flatMap((successor) => {
     const { atMs, object } = successor.listing
     if (isUnguarded(successor.listing, histories)) return []
-    return addedAddresses(successor)
-      .filter((address) => {
-        const own = histories.filter((history) => history.address === address)
-        if (own.length === 0 && isPossibleMaster(address, successor, moment)) return false
-        return !own.some((history) => history.mayCome(atMs) || isSuspected(history, moment, atMs))
-      })
-      .map((address) => {
-        const own = histories.filter((history) => history.address === address)
-        const whose = own.length === 0 ? 'of no master' : `of ${own.map(({ name }) => name).join(' and ')}, dead`
-        return { of: `${address} ${object}`, detail: `${address}, ${whose}, is added to ${object}` }
-      })
+    return addedAddresses(successor).flatMap((address) => {
+      const own = histories.filter((history) => history.address === address)
+      const hasCause =
+        own.length === 0
+          ? isPossibleMaster(address, successor, moment)
+          : own.some((history) => history.mayCome(atMs) || isSuspected(history, moment, atMs))
+      if (hasCause) return []
+      const whose = own.length === 0 ? 'of no master' : `of ${own.map(({ name }) => name).join(' and ')}, dead`
+      return [{ of: `${address} ${object}`, detail: `${address}, ${whose}, is added to ${object}` }]
+    })
   })
 }
 

@@ -31,7 +31,7 @@ export function masterLeasesContract(
       const world = await makeWorld(lifetime)
       const store = new WatchedStore(world)
       try {
-        await run(store)
+        await run({ a: store.open(), b: store.open(), store })
       } finally {
         await store.end()
         await world.close()
@@ -43,7 +43,12 @@ export function masterLeasesContract(
 interface Case {
   readonly name: string
   readonly lifetime?: LeaseLifetime
-  readonly run: (store: WatchedStore) => Promise<void>
+  /** `a` and `b` are the clients of two masters. */
+  readonly run: (given: {
+    readonly a: MasterLeases
+    readonly b: MasterLeases
+    readonly store: WatchedStore
+  }) => Promise<void>
 }
 
 const self = holder('192.0.2.1')
@@ -53,8 +58,7 @@ const behindTheSameAddress = holder('192.0.2.1', { host: 'other', instanceId: 'o
 const cases: readonly Case[] = [
   {
     name: 'a lease is seen by all, with its holder',
-    async run(store) {
-      const [a, b] = [store.open(), store.open()]
+    async run({ a, b }) {
       const other = holder('2001:db8::2', { host: 'a host/with %' })
       await a.update(self, signal)
       await b.update(other, signal)
@@ -68,8 +72,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'a renewal is not reported, a change of state is',
-    async run(store) {
-      const [a, b] = [store.open(), store.open()]
+    async run({ a, b, store }) {
       await a.update(self, signal)
       await store.untilReported(b, 0)
       await store.settle()
@@ -85,8 +88,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'a change of any field of a record is reported, and the record comes back whole',
-    async run(store) {
-      const [a, b] = [store.open(), store.open()]
+    async run({ a, b, store }) {
       await a.update(self, signal)
       await store.untilReported(b, 0)
       const changes: readonly Partial<Holder>[] = [
@@ -107,8 +109,7 @@ const cases: readonly Case[] = [
   },
   {
     name: '`renewal` changes with each renewal, and with nothing else',
-    async run(store) {
-      const [a, b] = [store.open(), store.open()]
+    async run({ a, b, store }) {
       const renewal = async (): Promise<string | undefined> => (await b.list(signal))[0]?.renewal
       await a.update(self, signal)
       const first = await renewal()
@@ -123,16 +124,14 @@ const cases: readonly Case[] = [
   },
   {
     name: 'marking makes no lease',
-    async run(store) {
-      const a = store.open()
+    async run({ a }) {
       await a.mark(self, signal)
       assert.deepEqual(await addressesIn(a), [])
     },
   },
   {
     name: 'every state is seen by all, and an unready master comes back',
-    async run(store) {
-      const [a, b] = [store.open(), store.open()]
+    async run({ a, b }) {
       await a.update(self, signal)
       for (const state of ['failing', 'unready', 'leaving', 'unready', 'ready', 'leaving', 'ready'] as const) {
         await a.mark({ ...self, state }, signal)
@@ -144,8 +143,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'a later life of the same master takes its lease over, and the earlier cannot remove it',
-    async run(store) {
-      const [a, b] = [store.open(), store.open()]
+    async run({ a, b }) {
       await a.update(self, signal)
       await b.update(second, signal)
       assert.deepEqual(await addressesIn(b), ['192.0.2.1'])
@@ -158,8 +156,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'while two lives of one master overlap, the earlier neither takes the lease back nor removes it',
-    async run(store) {
-      const [a, b] = [store.open(), store.open()]
+    async run({ a, b }) {
       await a.update(self, signal)
       await b.update(second, signal)
       const isSecond = async (): Promise<void> =>
@@ -182,8 +179,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'two masters behind one address have a lease each',
-    async run(store) {
-      const [a, b] = [store.open(), store.open()]
+    async run({ a, b }) {
       for (let round = 1; round <= 2; round++) {
         await a.update(self, signal)
         await b.update(behindTheSameAddress, signal)
@@ -198,8 +194,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'two masters behind one address may remove their leases at the same moment',
-    async run(store) {
-      const [a, b] = [store.open(), store.open()]
+    async run({ a, b }) {
       await a.update(self, signal)
       await b.update(behindTheSameAddress, signal)
       await Promise.all([a.remove(self, signal), b.remove(behindTheSameAddress, signal)])
@@ -208,8 +203,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'an instance that was withdrawn by somebody else cannot announce itself again, a later life can',
-    async run(store) {
-      const [a, b] = [store.open(), store.open()]
+    async run({ a, b }) {
       await a.update(self, signal)
       await b.mark({ ...self, state: 'withdrawn' }, signal)
       await assert.rejects(a.update(self, signal), LeaseWithdrawn)
@@ -222,8 +216,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'an attempt whose signal is aborted rejects with its reason, and one that was never begun changes nothing',
-    async run(store) {
-      const [a, b] = [store.open(), store.open()]
+    async run({ a, b }) {
       const reason = new Error('out of time')
       const over = AbortSignal.abort(reason)
       const isReason = (error: unknown): boolean => error === reason
@@ -238,8 +231,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'after aborted attempts, done or not, the next one succeeds and counts as this master’s',
-    async run(store) {
-      const [a, b] = [store.open(), store.open()]
+    async run({ a, b, store }) {
       for (let round = 1; round <= 4; round++) {
         await giveUp(store, round, (aborted) => a.update(self, aborted))
         await giveUp(store, round, (aborted) => a.update(self, aborted))
@@ -264,8 +256,7 @@ const cases: readonly Case[] = [
   {
     name: 'a lease ends, and that is reported, when its TTL has passed without renewal',
     lifetime: 'ending',
-    async run(store) {
-      const [a, b] = [store.open(), store.open()]
+    async run({ a, b, store }) {
       const { ttlMs } = store.world
       await a.update(self, signal)
       await store.world.pass(0.6 * ttlMs)
@@ -282,8 +273,7 @@ const cases: readonly Case[] = [
   {
     name: 'marking makes a lease last neither longer nor shorter',
     lifetime: 'ending',
-    async run(store) {
-      const [a, b] = [store.open(), store.open()]
+    async run({ a, b, store }) {
       const { ttlMs } = store.world
       await a.update(self, signal)
       await store.world.pass(0.3 * ttlMs)
@@ -297,8 +287,7 @@ const cases: readonly Case[] = [
   {
     name: 'a lease that others took for ended is made anew by its master’s next renewal',
     lifetime: 'ending',
-    async run(store) {
-      const [a, b] = [store.open(), store.open()]
+    async run({ a, b, store }) {
       await a.update(self, signal)
       await store.untilNobodyIsListed(b, 0)
       await a.update(self, signal)
@@ -308,8 +297,7 @@ const cases: readonly Case[] = [
   {
     name: 'a lease that ended is over, even if no client may delete it, until its master renews it',
     lifetime: 'ending',
-    async run(store) {
-      const [a, b] = [store.open(), store.open()]
+    async run({ a, b, store }) {
       await a.update(self, signal)
       store.world.refuseDeletes?.()
       await store.untilNobodyIsListed(b, 0)

@@ -48,7 +48,7 @@ export async function execute(flags: Flags): Promise<number> {
 }
 
 async function showPage(address: HostPort, masters: MastersSource, signal: AbortSignal): Promise<void> {
-  const { openStatusPage } = await import('./status-page/open-status-page.ts')
+  const { openStatusPage } = await import('./status-page/http-status-page.ts')
   const { StatusSource } = await import('./status-page/status-source.ts')
   const page = await openStatusPage(address, silentLogger)
   page.start(async () => new StatusSource(masters, systemRandom()))

@@ -95,7 +95,7 @@ export async function execute(flags: Flags): Promise<number> {
 
 /** Imports the code of the live page here, because only an embedded API server needs it. */
 async function openPage(api: KubeApi, { leaseNamespace }: Configuration, logger: Logger): Promise<StatusPage> {
-  const { openStatusPage } = await import('./status-page/open-status-page.ts')
+  const { openStatusPage } = await import('./status-page/http-status-page.ts')
   const page = await openStatusPage({ host: '127.0.0.1', port: 0 }, logger)
   page.start(async () => {
     const { embeddedSource } = await import('./status-page/embedded-source.ts')

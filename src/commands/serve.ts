@@ -20,7 +20,7 @@ import { writtenKubeconfig } from './kubeconfig-file.ts'
 import { serveOptions } from './options.ts'
 import { print, watchOutput } from './output.ts'
 import { formatFault } from './serve-faults.ts'
-import { type OpenedStatusPage, openStatusPage } from './status-page/open-status-page.ts'
+import { openStatusPage, type StatusPage } from './status-page/http-status-page.ts'
 import type { StatusSource } from './status-page/status-source.ts'
 import { stopSignals } from './stop-signals.ts'
 
@@ -50,7 +50,7 @@ export async function execute(flags: Flags): Promise<number> {
   const stop = stopSignals(['SIGHUP'])
   let server: StartedApiServer | undefined
   let kubeconfig: Awaited<ReturnType<typeof writtenKubeconfig>> | undefined
-  let page: OpenedStatusPage | undefined
+  let page: StatusPage | undefined
   try {
     const crds = (await Promise.all((own.crd ?? []).map(definitionsIn))).flat()
     server = await startApiServer({

@@ -5,8 +5,7 @@ import { type TestContext, test } from 'node:test'
 import { request } from 'undici'
 import { faultyTransport } from '../../src/apiserver/faults.ts'
 import { MastersSource } from '../../src/commands/masters-source.ts'
-import { serveStatusPage } from '../../src/commands/status-page/http-status-page.ts'
-import { openStatusPage } from '../../src/commands/status-page/open-status-page.ts'
+import { openStatusPage } from '../../src/commands/status-page/http-status-page.ts'
 import { contentSecurityPolicy, statusDocument, statusSections } from '../../src/commands/status-page/status-html.ts'
 import { type Status, StatusSource } from '../../src/commands/status-page/status-source.ts'
 import { coreEvents, endpointSlices, endpoints, events, namespaces } from '../../src/kube/resources.ts'
@@ -61,6 +60,8 @@ class ScriptedSource {
     return () => this.#listeners.delete(listener)
   }
 
+  async run(): Promise<void> {}
+
   change(change: Partial<Status>): void {
     this.status = { ...this.status, ...change }
     for (const listener of this.#listeners) listener()
@@ -71,14 +72,12 @@ class ScriptedSource {
   }
 }
 
+const anyPort = { host: '127.0.0.1', port: 0 }
+
 async function served(t: TestContext) {
   const source = new ScriptedSource()
-  const page = await serveStatusPage({
-    host: '127.0.0.1',
-    port: 0,
-    source: Promise.resolve(source),
-    logger: silentLogger,
-  })
+  const page = await openStatusPage(anyPort, silentLogger)
+  page.start(async () => source)
   t.after(() => page.close())
   return { source, page }
 }
@@ -250,7 +249,8 @@ test('who sends requests without taking the answers is cut off', async (t) => {
 
 test('who has gone before the page was loaded takes no room', async (t) => {
   const source = Promise.withResolvers<ScriptedSource>()
-  const page = await serveStatusPage({ host: '127.0.0.1', port: 0, source: source.promise, logger: silentLogger })
+  const page = await openStatusPage(anyPort, silentLogger)
+  page.start(() => source.promise)
   t.after(() => page.close())
   for (let count = 0; count < 32; count++) {
     const socket = connect(Number(new URL(page.url).port), '127.0.0.1').on('error', () => {})
@@ -283,18 +283,19 @@ test('another site can neither follow the page nor take the room of those who do
 test('what cannot be loaded or shown ends nothing but the answer', async () => {
   const logged: string[] = []
   const logger = { ...silentLogger, error: (_: unknown, message: string) => void logged.push(message) }
-  const page = await openStatusPage({ host: '127.0.0.1', port: 0 }, logger)
+  const page = await openStatusPage(anyPort, logger)
   page.start(() => Promise.reject(new Error('no source')))
   const { statusCode, body } = await request(page.url)
   assert.deepEqual([statusCode, await body.text()], [500, 'internal server error\n'])
   await page.close()
   assert.match(logged[0] ?? '', /^the page at http:.* has ended: no source$/)
   const unloaded = Promise.withResolvers<ScriptedSource>()
-  const closed = await serveStatusPage({ host: '127.0.0.1', port: 0, source: unloaded.promise, logger })
-  await closed.close()
+  const closed = await openStatusPage(anyPort, logger)
+  closed.start(() => unloaded.promise)
+  const closing = closed.close()
   const source = new ScriptedSource()
   unloaded.resolve(source)
-  await unloaded.promise
+  await closing
   assert.equal(source.listeners, 0)
 })
 

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isLoopbackName } from '../../net/address.ts'
 import type { HostPort } from '../../net/host-port.ts'
+import { messageOf } from '../../runtime/errors.ts'
 import { type HttpAnswer, type HttpStream, serveBounded } from '../../telemetry/http-bounded-server.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import { contentSecurityPolicy, statusDocument, statusSections } from './status-html.ts'
@@ -19,29 +20,29 @@ const limits = {
 } as const
 
 type Sections = ReturnType<typeof statusSections>
-type Source = Pick<StatusSource, 'status' | 'subscribe'>
-
-interface StatusPageOptions extends HostPort {
-  /** Requests wait for the source, and are answered with 500 if this promise rejects. */
-  readonly source: Promise<Source>
-  readonly logger: Logger
-}
+type Source = Pick<StatusSource, 'status' | 'subscribe' | 'run'>
 
 export interface StatusPage {
   readonly url: string
+  /** Loads the source and starts to observe. Requests wait until the source is loaded. Call `start` once. */
+  start(load: () => Promise<Source>): void
   close(): Promise<void>
 }
 
 /**
- * Serves the page at `/` and its changes at `/events` (server-sent events), to browsers on this machine alone. `host`
- * must be a loopback address; port 0 selects a free one.
+ * Serves the page at `/` and its changes at `/events` (server-sent events), to browsers on this machine alone. A
+ * command can do its own work before `start`. No failure of the observed servers ends the command. If the source cannot
+ * be loaded, requests are answered with 500.
+ * @param address - on loopback; port 0 selects a free one.
  * @throws ListenError
  */
-export async function serveStatusPage({ host, port, source, logger }: StatusPageOptions): Promise<StatusPage> {
+export async function openStatusPage({ host, port }: HostPort, logger: Logger): Promise<StatusPage> {
   const viewers = new Viewers()
-  const loaded = source.then((opened) => viewers.follow(opened))
+  const loaded = Promise.withResolvers<void>()
   // Without a request, nobody else handles the rejection.
-  loaded.catch(() => {})
+  loaded.promise.catch(() => {})
+  const end = new AbortController()
+  let running: Promise<void> | undefined
   const server = await serveBounded({
     host,
     port,
@@ -49,15 +50,31 @@ export async function serveStatusPage({ host, port, source, logger }: StatusPage
     respond: async (request) => {
       const refused = refusal(request)
       if (refused !== undefined) return refused
-      await loaded
+      await loaded.promise
       return request.url?.split('?')[0] === '/' ? answer(200, viewers.document, 'text/html') : viewers.join()
     },
   })
+  const url = `http://${server.address}/`
   return {
-    url: `http://${server.address}/`,
-    close() {
+    url,
+    start(load) {
+      const run = async (): Promise<void> => {
+        const source = await load()
+        viewers.follow(source)
+        loaded.resolve()
+        await source.run(end.signal)
+      }
+      running = run().catch((error: unknown) => {
+        loaded.reject(error)
+        logger.error({ error }, `the page at ${url} has ended: ${messageOf(error)}`)
+      })
+    },
+    async close() {
+      end.abort()
+      loaded.reject(new Error('the page is closed'))
       viewers.close()
-      return server.close()
+      await server.close()
+      await running
     },
   }
 }
@@ -133,7 +150,7 @@ class Viewers {
     if (this.#isClosed || this.#viewers.size >= limits.viewers) return answer(503, 'too many pages are open\n')
     // The next message must be complete, because this page starts with a state that older pages may not have.
     this.#sent = {}
-    const message = messageOf(this.#sections)
+    const message = eventOf(this.#sections)
     return { stream: (response) => this.#add(response, message) }
   }
 
@@ -163,7 +180,7 @@ class Viewers {
       const { isWaiting } = viewer
       delete viewer.isWaiting
       delete viewer.isStuck
-      if (isWaiting) response.write(messageOf(this.#sections))
+      if (isWaiting) response.write(eventOf(this.#sections))
     })
     response.writeHead(200, { ...headers, 'content-type': 'text/event-stream' })
     response.write(message)
@@ -174,7 +191,7 @@ class Viewers {
     const changed = Object.entries(this.#sections).filter(([id, html]) => this.#sent[id] !== html)
     this.#sent = this.#sections
     if (changed.length === 0) return
-    const message = messageOf(Object.fromEntries(changed))
+    const message = eventOf(Object.fromEntries(changed))
     this.#gatherMs = message.length > limits.longLength ? limits.longGatherMs : limits.gatherMs
     for (const [response, viewer] of this.#viewers) {
       if (response.writableNeedDrain) viewer.isWaiting = true
@@ -184,13 +201,13 @@ class Viewers {
 
   #beat(): void {
     for (const [response, viewer] of this.#viewers) {
-      if (!response.writableNeedDrain) response.write(messageOf({}))
+      if (!response.writableNeedDrain) response.write(eventOf({}))
       else if (viewer.isStuck) response.destroy()
       else viewer.isStuck = true
     }
   }
 }
 
-function messageOf(sections: Sections): string {
+function eventOf(sections: Sections): string {
   return `data: ${JSON.stringify(sections)}\n\n`
 }

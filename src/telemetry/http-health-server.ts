@@ -14,22 +14,19 @@ import {
   healthFaultLog,
   isAlwaysAllowed,
 } from './health.ts'
-import { type BoundedServer, type HttpAnswer, serveBounded, textAnswer } from './http-bounded-server.ts'
-import type { ServingCertificateFiles } from './http-serving-certificate.ts'
-import type { Logger } from './logger.ts'
+import {
+  type BoundedServer,
+  type BoundedServerOptions,
+  type HttpAnswer,
+  serveBounded,
+  textAnswer,
+} from './http-bounded-server.ts'
 import type { Metrics } from './metrics.ts'
 
-export interface HealthServerOptions {
-  /** An address of this machine, or a name for one. */
-  readonly host: string
-  /** 0 selects a free port. */
-  readonly port: number
+export interface HealthServerOptions extends Pick<BoundedServerOptions, 'host' | 'port' | 'tls' | 'logger'> {
   /** The checks of an endpoint; called at each request. */
   readonly checks: (endpoint: HealthEndpoint) => readonly HealthCheck[]
   readonly metrics: Metrics
-  readonly logger: Logger
-  /** Serve HTTPS with these files, which are read again when they change. @default plain HTTP */
-  readonly tls?: ServingCertificateFiles | undefined
   /**
    * Authorizes requests outside `alwaysAllowPaths`. @default everybody may read everything except the reasons of failed
    * checks

@@ -28,7 +28,7 @@ import { linkedController } from '../../runtime/signals.ts'
 import { trimEndpointSlice, trimEndpoints, trimNode, trimPod, trimService } from '../../workloads/trimmed.ts'
 import { typeFields } from './allocations.ts'
 import { type ListedServers, type Probing, probeServers } from './probe-servers.ts'
-import type { ClusterState, DryRun, Part, PartName, Parts } from './state.ts'
+import { type ClusterState, type DryRun, type Part, type PartName, type Parts, partOf } from './state.ts'
 import { watchWrites } from './watch-writes.ts'
 
 export interface ClusterSource {
@@ -176,12 +176,8 @@ async function readPart(source: TimedSource, name: PartName, signal: AbortSignal
 async function listedServers(source: TimedSource, signal: AbortSignal): Promise<ListedServers> {
   const endpoints = await readers.kubernetesEndpoints(source, signal)
   const state = await readCluster(source, ['kubernetesService', 'kubernetesSlices'], signal)
-  const { kubernetesService: service, kubernetesSlices: slices } = state
-  return {
-    endpoints,
-    service: service?.type === 'read' ? service.value : undefined,
-    slices: slices?.type === 'read' ? slices.value : [],
-  }
+  const service = partOf({ state }, 'kubernetesService')
+  return { endpoints, service, slices: partOf({ state }, 'kubernetesSlices') ?? [] }
 }
 
 /** Small pages need less memory, because a page becomes garbage as soon as its objects are trimmed. */

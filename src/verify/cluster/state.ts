@@ -107,7 +107,10 @@ export interface CheckContext {
   readonly nowMs: number
 }
 
-export function partOf<Name extends PartName>({ state }: CheckContext, name: Name): Parts[Name] | undefined {
+export function partOf<Name extends PartName>(
+  { state }: Pick<CheckContext, 'state'>,
+  name: Name,
+): Parts[Name] | undefined {
   const part = state[name] as Part<Parts[Name]> | undefined
   return part?.type === 'read' ? part.value : undefined
 }

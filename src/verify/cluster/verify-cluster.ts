@@ -160,11 +160,7 @@ export function isUndecided({ results }: VerifyReport): boolean {
 }
 
 /** The options of {@link verifyCluster}. Durations are in milliseconds. */
-export interface VerifyClusterOptions {
-  /** @default all */
-  readonly only?: readonly CheckId[] | undefined
-  readonly skip?: readonly CheckId[] | undefined
-  readonly expect?: Expectations | undefined
+export interface VerifyClusterOptions extends Pick<VerifyOptions, 'only' | 'skip' | 'expect'> {
   /** Check again until everything holds; no attempt begins later than this after the call. @default 0 */
   readonly waitMs?: number | undefined
   /** How long to watch for writers that overwrite each other. @default not at all */

@@ -36,11 +36,8 @@ export interface MastersReading {
   readonly listed: readonly string[] | undefined
   /** Why the listed addresses could not be read, in one line. */
   readonly unlistedReason: string | undefined
+  readonly rows: readonly MasterRow[]
   verdict(lease: InspectedLease): Verdict
-}
-
-export function rowsOf({ leases, listed, verdict }: MastersReading, { clock }: MastersSource): readonly MasterRow[] {
-  return mastersRows({ leases, listed, verdict, nowMs: clock.wallMs() })
 }
 
 interface MastersSourceParts {
@@ -83,9 +80,10 @@ export class MastersSource {
       const [leases, { listed, unlistedReason }] = await this.#limited(signal, (limit) =>
         Promise.all([this.#parts.inspector.inspect(limit), this.#readListed(limit)]),
       )
-      const nowMs = this.clock.monotonicMs()
-      this.#watch.read(leases, nowMs)
-      return { leases, listed, unlistedReason, verdict: (lease) => this.#watch.verdict(lease) }
+      this.#watch.read(leases, this.clock.monotonicMs())
+      const verdict = (lease: InspectedLease): Verdict => this.#watch.verdict(lease)
+      const rows = mastersRows({ leases, listed, verdict, nowMs: this.clock.wallMs() })
+      return { leases, listed, unlistedReason, rows, verdict }
     } catch (error) {
       this.#watch.interrupted()
       throw error

@@ -8,7 +8,7 @@ import { printable, printableLines } from '../runtime/errors.ts'
 import { aborted } from '../runtime/signals.ts'
 import { systemRandom } from '../runtime/system-clock.ts'
 import { silentLogger } from '../telemetry/logger.ts'
-import { type MastersReading, type MastersSource, openMasters, READ_INTERVAL_MS, rowsOf } from './masters-source.ts'
+import { type MastersReading, type MastersSource, openMasters, READ_INTERVAL_MS } from './masters-source.ts'
 import { mastersOptions } from './options.ts'
 import { clip, presentable, print, redraw, type Screen, watchOutput } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
@@ -35,7 +35,7 @@ export async function execute(flags: Flags): Promise<number> {
     } else {
       const reading = await source.read(stop.signal)
       for (const note of notesOf(reading, source)) process.stderr.write(`${note}\n`)
-      process.stdout.write(`${render(rowsOf(reading, source), reading).join('\n')}\n`)
+      process.stdout.write(`${render(reading).join('\n')}\n`)
     }
     return 0
   } catch (error) {
@@ -60,16 +60,16 @@ async function showPage(address: HostPort, masters: MastersSource, signal: Abort
   }
 }
 
-type Render = (rows: readonly MasterRow[], reading: MastersReading) => readonly string[]
+type Render = (reading: MastersReading) => readonly string[]
 
-const renderTable: Render = (rows, { listed }) => {
+const renderTable: Render = ({ rows, listed }) => {
   if (rows.length > 0) return mastersTable(rows)
   return [`no masters${listed === undefined ? '' : ', and none is listed'}`]
 }
 
 /** `compact`: each list is a single line, because more lists follow. */
 function renderJson({ leaseStore }: MastersSource, compact: boolean): Render {
-  return (rows, { listed }) => [
+  return ({ rows, listed }) => [
     printableLines(JSON.stringify(mastersJson(rows, { leaseStore, listed }), undefined, compact ? undefined : 2)),
   ]
 }
@@ -85,9 +85,8 @@ async function watch(source: MastersSource, render: Render, signal: AbortSignal)
     let notes: readonly string[]
     try {
       const reading = await source.read(signal)
-      const rows = rowsOf(reading, source)
-      lines = render(rows, reading)
-      key = changeKey(rows)
+      lines = render(reading)
+      key = changeKey(reading.rows)
       notes = notesOf(reading, source)
     } catch (error) {
       signal.throwIfAborted()

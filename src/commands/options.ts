@@ -73,6 +73,12 @@ function formatProbeTarget({ address, target }: ProbeTarget): string {
   return `${address.text}=${formatHostPort(target)}`
 }
 
+const serviceRange = {
+  schema: serviceCidrOptions.options.serviceClusterIpRange.schema,
+  metavar: 'CIDR[,CIDR]',
+  description: "addresses of Services, as the API servers' own flag has them",
+} as const
+
 export const verifyOptions = {
   title: 'Checks',
   options: {
@@ -90,9 +96,7 @@ export const verifyOptions = {
       description: 'default/kubernetes must list this many addresses',
     },
     serviceClusterIpRange: {
-      schema: serviceCidrOptions.options.serviceClusterIpRange.schema,
-      metavar: 'CIDR[,CIDR]',
-      description: "addresses of Services, as the API servers' own flag has them",
+      ...serviceRange,
       unset: 'that of the file of --config, else of the ServiceCIDR kubernetes',
     },
     serviceNodePortRange: {
@@ -293,12 +297,7 @@ export const drillLiveOptions = {
       description: 'kube-apiserver program, for masters that are kube-apiservers',
       unset: 'the one that npm run peers has built, if any',
     },
-    serviceClusterIpRange: {
-      schema: serviceCidrOptions.options.serviceClusterIpRange.schema,
-      metavar: 'CIDR[,CIDR]',
-      description: "addresses of Services, as the API servers' own flag has them",
-      unset: 'that of the ServiceCIDR kubernetes',
-    },
+    serviceClusterIpRange: { ...serviceRange, unset: 'that of the ServiceCIDR kubernetes' },
   },
 } as const satisfies OptionGroup
 

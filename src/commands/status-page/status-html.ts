@@ -72,14 +72,6 @@ function leaseLeft({ life, verdict, leased }: MasterRow, ageMs: number): Part {
   return html`<span data-left="${leftMs}">${Math.ceil(leftMs / 1000)} s</span>`
 }
 
-const kindWords = {
-  created: 'created',
-  changed: 'changed',
-  deleted: 'deleted',
-  Normal: 'Event',
-  Warning: 'Warning',
-} as const
-
 function happeningsTable({ happenings }: Status): Html {
   if (happenings.length === 0) return html`<p>Nothing has happened since this page was started.</p>`
   return table({
@@ -91,7 +83,7 @@ function happeningsTable({ happenings }: Status): Html {
       {
         rows: happenings.map(({ atMs, kind, text, source }) => [
           formatTime(atMs).slice(11, 19),
-          { text: kindWords[kind], broken: kind === 'Warning' },
+          { text: kind === 'Normal' ? 'Event' : kind, broken: kind === 'Warning' },
           text,
           source ?? '-',
         ]),

@@ -23,7 +23,7 @@ import { tryParseTime } from '../../runtime/time-format.ts'
 import { Trigger } from '../../runtime/trigger.ts'
 import { silentLogger } from '../../telemetry/logger.ts'
 import { compareRows, rowOf, type ViewKind, type ViewRow } from '../embedded.ts'
-import { type MastersSource, READ_INTERVAL_MS, rowsOf } from '../masters-source.ts'
+import { type MastersSource, READ_INTERVAL_MS } from '../masters-source.ts'
 
 export interface Status {
   /** Where the program searches for leases, for people. */
@@ -214,10 +214,9 @@ export class StatusSource {
     while (!signal.aborted) {
       const beganMs = clock.monotonicMs()
       try {
-        const reading = await this.#source.read(signal)
-        this.#masters = rowsOf(reading, this.#source)
+        const { rows, unlistedReason } = await this.#source.read(signal)
+        this.#masters = rows
         this.#readMs = beganMs
-        const { unlistedReason } = reading
         this.#readFaults =
           unlistedReason === undefined ? [] : [`the listed addresses cannot be read: ${unlistedReason}`]
       } catch (error) {

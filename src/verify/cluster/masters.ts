@@ -127,9 +127,8 @@ function leaseFindings(row: MasterRow, right: readonly string[], context: CheckC
   const noted = conflicts.flatMap(({ code, message }): readonly Finding[] => {
     switch (code) {
       case 'listed-without-lease':
-        return [{ object, expected: 'a live lease', found: message, remedy: relist(right, context) }]
-      // A record outlives its lease, so only a listed master needs both.
       case 'no-lease':
+        // A record outlives its lease, so only a listed master needs both.
         if (listed !== true) return []
         return [{ object, expected: 'a live lease', found: message, remedy: relist(right, context) }]
       case 'not-listed':

@@ -9,7 +9,7 @@ import type { DrillReport } from '../drill/report/report.ts'
 import { renderTranscript, Transcript } from '../drill/report/transcript.ts'
 import { printable } from '../runtime/errors.ts'
 import { replaceFile } from '../runtime/system-file.ts'
-import type { Screen } from './output.ts'
+import { type Screen, sizeOf } from './output.ts'
 
 /**
  * Creates a missing directory for a report, and checks before the drill that the directory can be written. Throws an
@@ -103,8 +103,7 @@ export class DrillScreen {
   progress(line: string): void {
     if (!this.inPlace) return
     const text = printable(line)
-    // A terminal of unknown width reports 0.
-    const columns = this.#screen.columns || 80
+    const { columns } = sizeOf(this.#screen)
     const clipped = text.length < columns ? text : `${text.slice(0, columns - 2)}…`
     if (clipped === this.#progress) return
     this.#progress = clipped

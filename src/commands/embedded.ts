@@ -18,7 +18,7 @@ import {
 } from '../kube/resources.ts'
 import { keyOfObject } from '../kube/store.ts'
 import { printable } from '../runtime/errors.ts'
-import { clip, redraw, type Screen } from './output.ts'
+import { clip, redraw, type Screen, sizeOf } from './output.ts'
 
 /** In the order of display. */
 const shown = [
@@ -89,7 +89,7 @@ export class EmbeddedScreen {
   #draw(): void {
     clearTimeout(this.#redraw)
     this.#redraw = undefined
-    const { columns = 80, rows = 24 } = this.#screen
+    const { columns, rows } = sizeOf(this.#screen)
     const lines = renderView({
       head: this.#head,
       objects: [...this.#objects.values()],

@@ -41,6 +41,11 @@ export interface Screen {
   write(text: string): unknown
 }
 
+/** The size of a terminal. A terminal of unknown size reports 0. */
+export function sizeOf({ columns, rows }: Screen): { readonly columns: number; readonly rows: number } {
+  return { columns: columns || 80, rows: rows || 24 }
+}
+
 /** Draws lines over the `drawn` lines of the previous call. Returns the number of lines drawn. */
 export function redraw(screen: Screen, lines: readonly string[], drawn: number): number {
   screen.write(`${drawn === 0 ? '' : `\u001b[${drawn}A`}\u001b[0J${lines.join('\n')}\n`)

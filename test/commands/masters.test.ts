@@ -260,6 +260,13 @@ test('a terminal is drawn in place, no wider and no higher than it is', () => {
   assert.deepEqual(written, ['\u001b[0Jone\ntwenty-…\nthree\n', '\u001b[3A\u001b[0Jone\n', '\u001b[1A\u001b[0Jtwo\n'])
 })
 
+test('a terminal of unknown size, as a serial line, shows every master in full', () => {
+  const written: string[] = []
+  const screen = new MastersScreen({ isTTY: true, columns: 0, rows: 0, write: (text) => written.push(text) })
+  screen.show(['ADDRESS', '192.0.2.1'], 'a')
+  assert.deepEqual(written, ['\u001b[0JADDRESS\n192.0.2.1\n'])
+})
+
 test('for programs nothing is put between the lines', () => {
   const written: string[] = []
   const screen = new MastersScreen({ write: (text) => written.push(text) }, { linewise: true })

@@ -69,18 +69,11 @@ function completedOf(commands: readonly CommandDeclaration[]): readonly Complete
   return [top, ...below]
 }
 
+const fileValues: Readonly<Record<string, 'file' | 'directory'>> = { FILE: 'file', DIR: 'directory' }
+
 function completedFlag(key: string, { schema, metavar, description }: Option): CompletedFlag {
   const words = choicesOf(schema) ?? []
-  const value =
-    metavar === undefined
-      ? 'none'
-      : words.length > 0
-        ? 'words'
-        : metavar === 'FILE'
-          ? 'file'
-          : metavar === 'DIR'
-            ? 'directory'
-            : 'text'
+  const value = metavar === undefined ? 'none' : words.length > 0 ? 'words' : (fileValues[metavar] ?? 'text')
   return { flag: flagOf(key), description, metavar, isList: inputKindOf(schema) === 'list', value, words }
 }
 

@@ -15,7 +15,7 @@ import { shellWord } from '../runtime/shell.ts'
 import { aborted } from '../runtime/signals.ts'
 import { systemClock, systemRandom } from '../runtime/system-clock.ts'
 import { limitHeap } from '../runtime/system-heap.ts'
-import type { Logger } from '../telemetry/logger.ts'
+import { type Logger, silentLogger } from '../telemetry/logger.ts'
 import { writtenKubeconfig } from './kubeconfig-file.ts'
 import { serveOptions } from './options.ts'
 import { print, watchOutput } from './output.ts'
@@ -88,8 +88,7 @@ export async function execute(flags: Flags): Promise<number> {
 
 /** Loads pino only for a warning or an error. The greeting replaces the info lines about CRDs. */
 const defectLogger: Logger = {
-  debug() {},
-  info() {},
+  ...silentLogger,
   warn: (fields, message) => log('warn', fields, message),
   error: (fields, message) => log('error', fields, message),
   child: () => defectLogger,

@@ -14,9 +14,8 @@ import { type Flags, type Resolved, resolveConfiguration } from './resolve.ts'
  * those of `run` by default.
  */
 export async function loadConfiguration(flags: Flags, rules?: readonly Rule<Configuration>[]): Promise<Resolved> {
-  const file = flags.config
-  if (file === undefined) return resolveConfiguration(flags, undefined, rules)
-  return resolveConfiguration(flags, await loadYaml(file, '--config'), rules)
+  const document = flags.config === undefined ? undefined : await loadYaml(flags.config, '--config')
+  return resolveConfiguration(flags, document, rules)
 }
 
 /** `where` names the flag in the error for an unreadable file. Rejects with an {@link InvalidInputError}. */

@@ -363,12 +363,10 @@ function lateToLeave(
 export function stillOutOfSync(moment: Moment): readonly Breach[] {
   const { nowMs, histories, latest, changedAtMs, leasesSinceMs, bounds } = moment
   const standingMs = nowMs - Math.max(changedAtMs, leasesSinceMs)
-  const dueMs = recoveryMs(moment)
-  if (standingMs <= dueMs) return []
   const healthy = histories.filter(({ healthySinceMs }) => healthySinceMs !== undefined)
   if (healthy.length === 0) return []
   const lateMs = Math.min(...healthy.map(latenessOf)) + Math.max(...histories.map((history) => history.lagMs))
-  if (standingMs <= dueMs + lateMs) return []
+  if (standingMs <= recoveryMs(moment) + lateMs) return []
   const ofHealthy = new Set(healthy.map(({ address }) => address))
   // A master that is neither healthy nor dead for long enough may be listed or not.
   const isGone = (history: MemberHistory): boolean => healthy.some((one) => mustHaveRemoved(one, [history], moment))

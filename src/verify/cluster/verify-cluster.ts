@@ -4,7 +4,7 @@ import { type CheckId, checkIds, checkTexts } from './check-ids.ts'
 import { chosenChecks, evaluate, needsConfirmation, partsFor } from './evaluate.ts'
 import type { Verdict } from './finding.ts'
 import { type ClusterSource, readCluster } from './read-cluster.ts'
-import type { CheckContext, ClusterState, Expectations, PartName } from './state.ts'
+import type { ClusterState, Expectations, PartName } from './state.ts'
 
 export type CheckResult = Verdict & { readonly id: CheckId; readonly title: string; readonly why: string }
 
@@ -110,17 +110,16 @@ const longParts: readonly PartName[] = ['pods', 'endpoints', 'endpointSlices']
 async function evaluateAll(ids: readonly CheckId[], options: VerifyOptions): Promise<Verdicts> {
   const { source, clock, expect = {}, signal } = options
   const read = (names: readonly PartName[]): Promise<ClusterState> => readCluster({ ...source, clock }, names, signal)
-  const state = new Map<string, unknown>(
-    Object.entries(await read(partsFor(ids).filter((name) => !longParts.includes(name)))),
+  const state: { -readonly [Name in PartName]?: ClusterState[Name] } = await read(
+    partsFor(ids).filter((name) => !longParts.includes(name)),
   )
   const verdicts = new Map<CheckId, Verdict>()
   const ordered = ids.toSorted((a, b) => rankOf(a) - rankOf(b))
   for (const [index, id] of ordered.entries()) {
-    for (const name of partsFor([id]).filter((each) => !state.has(each))) state.set(name, (await read([name]))[name])
-    const context: CheckContext = { state: Object.fromEntries(state) as ClusterState, expect, nowMs: clock.wallMs() }
-    verdicts.set(id, evaluate(id, context))
+    for (const name of partsFor([id]).filter((each) => !(each in state))) Object.assign(state, await read([name]))
+    verdicts.set(id, evaluate(id, { state, expect, nowMs: clock.wallMs() }))
     const later = partsFor(ordered.slice(index + 1))
-    for (const name of longParts) if (!later.includes(name)) state.delete(name)
+    for (const name of longParts) if (!later.includes(name)) delete state[name]
   }
   return new Map(ids.map((id) => [id, verdicts.get(id) as Verdict]))
 }

@@ -6,7 +6,7 @@ import { humanDuration } from '../documents/duration.ts'
 import { InvalidInputError } from '../documents/validation.ts'
 import type { KubeApi } from '../kube/api.ts'
 import { type AuditEntry, type AuditTrail, audited } from '../kube/audit.ts'
-import { isKubeError } from '../kube/errors.ts'
+import { ifFound } from '../kube/errors.ts'
 import { referenceIn } from '../kube/event-object.ts'
 import { EventRecorder } from '../kube/event-recorder.ts'
 import { endpoints, leases } from '../kube/resources.ts'
@@ -119,10 +119,9 @@ export class MastersSource {
   async #readListed(signal: AbortSignal): Promise<Pick<MastersReading, 'listed' | 'unlistedReason'>> {
     if (typeof this.api === 'string') return { listed: undefined, unlistedReason: this.api }
     try {
-      const listed = addressesIn(await this.api.get(endpoints, KUBERNETES_SERVICE, { signal }))
-      return { listed, unlistedReason: undefined }
+      const found = await ifFound(this.api.get(endpoints, KUBERNETES_SERVICE, { signal }))
+      return { listed: addressesIn(found), unlistedReason: undefined }
     } catch (error) {
-      if (isKubeError(error, 'NotFound')) return { listed: [], unlistedReason: undefined }
       if (!(error instanceof RemoteError) || this.leaseStore === 'kubernetes') throw error
       return { listed: undefined, unlistedReason: error.message }
     }

@@ -1,7 +1,7 @@
 import { type EtcdKv, isEtcdError } from '../../etcd/kv.ts'
 import type { KubeApi, ListQuery } from '../../kube/api.ts'
 import { listPages } from '../../kube/api-wrappers.ts'
-import { isKubeError, KubeError } from '../../kube/errors.ts'
+import { ifFound, isKubeError, KubeError } from '../../kube/errors.ts'
 import type { Readiness } from '../../kube/readiness.ts'
 import {
   type EndpointSlice,
@@ -63,13 +63,7 @@ const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
     return new Map(all.map((namespace) => [namespace.metadata?.name ?? '', namespace]))
   },
   async nodesServed({ api }, signal) {
-    try {
-      await api.list(nodes, { limit: 1, signal })
-      return true
-    } catch (error) {
-      if (isKubeError(error, 'NotFound')) return false
-      throw error
-    }
+    return (await ifFound(api.list(nodes, { limit: 1, signal }))) !== undefined
   },
   // Listed, because a list, unlike a get, distinguishes a missing object from a kind that is not served.
   async kubernetesService(source, signal) {
@@ -86,9 +80,8 @@ const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
     const lists = await Promise.all(
       selectors.map((selector) => listed(source, endpointSlices, { ...inDefault, ...selector }, whole, signal)),
     )
-    return [
-      ...new Map(lists.flat().map((slice): [string, EndpointSlice] => [slice.metadata?.name ?? '', slice])).values(),
-    ]
+    const byName = new Map(lists.flat().map((slice) => [slice.metadata?.name, slice]))
+    return [...byName.values()]
   },
   serviceCidrs: (source, signal) => listed(source, serviceCidrs, {}, whole, signal),
   services: (source, signal) => listed(source, services, {}, trimmedService, signal),

@@ -27,19 +27,10 @@ const help = flagWithout('help', 'show this help')
 
 /** Throws an InvalidInputError for an unknown shell. Pure. */
 export function completionScript(shell: string, commands: readonly CommandDeclaration[]): string {
-  const all = completedOf(commands)
-  switch (shell) {
-    case 'bash':
-      return bash(all)
-    case 'zsh':
-      return zsh(all)
-    case 'fish':
-      return fish(all)
-    default:
-      throw new InvalidInputError([
-        { where: 'SHELL', message: `must be one of bash, zsh, fish, not ${JSON.stringify(shell)}` },
-      ])
-  }
+  const script = new Map(Object.entries({ bash, zsh, fish })).get(shell)
+  if (script !== undefined) return script(completedOf(commands))
+  const message = `must be one of bash, zsh, fish, not ${JSON.stringify(shell)}`
+  throw new InvalidInputError([{ where: 'SHELL', message }])
 }
 
 function completedOf(commands: readonly CommandDeclaration[]): readonly Completed[] {

@@ -15,7 +15,7 @@ import type { Transport } from '../kube/transport.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { systemClock, systemRandom } from '../runtime/system-clock.ts'
-import type { Logger } from '../telemetry/logger.ts'
+import { type Logger, silentLogger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import { Outages } from '../telemetry/outages.ts'
 import { createPinoLogger } from '../telemetry/pino-logger.ts'
@@ -178,6 +178,11 @@ export async function openSurroundings(
   )
   const clock = systemClock
   return { clock, random: systemRandom(), logger, metrics: prometheusMetrics(), outages: new Outages({ clock }) }
+}
+
+/** As {@link openSurroundings}, for a command that reports to its user alone. */
+export function silentSurroundings(): Surroundings {
+  return { clock: systemClock, random: systemRandom(), logger: silentLogger, metrics: prometheusMetrics() }
 }
 
 /** Who uses the opened servers and this machine, for the audit trail. */

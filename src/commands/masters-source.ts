@@ -17,10 +17,14 @@ import { LeaseWatch, type MasterRow, mastersRows, type Verdict } from '../kubern
 import type { Clock } from '../runtime/clock.ts'
 import { RemoteError } from '../runtime/errors.ts'
 import { linkedController } from '../runtime/signals.ts'
-import { systemClock, systemRandom } from '../runtime/system-clock.ts'
-import { silentLogger } from '../telemetry/logger.ts'
-import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
-import { type ApiServer, auditUser, openApiServer, openSurroundings, type Surroundings } from './api-server.ts'
+import {
+  type ApiServer,
+  auditUser,
+  openApiServer,
+  openSurroundings,
+  type Surroundings,
+  silentSurroundings,
+} from './api-server.ts'
 import { openEtcd } from './etcd-store.ts'
 
 /** The interval between reads, in milliseconds. */
@@ -141,8 +145,8 @@ export async function openMasters(flags: Flags, evicting = false): Promise<Maste
     throw new InvalidInputError([{ where: resolved.placeOf('leaseStore'), message }])
   }
   const place = searchedPlace({ leaseStore, leaseNamespace, etcdPrefix })
-  const clock = systemClock
-  const surroundings = { clock, random: systemRandom(), logger: silentLogger, metrics: prometheusMetrics() }
+  const surroundings = silentSurroundings()
+  const { clock } = surroundings
   const named = await openIfNamed(resolved, surroundings)
   const server = typeof named === 'string' ? undefined : named
   const etcd = leaseStore === 'etcd' ? await openEtcd(resolved, surroundings) : undefined

@@ -9,14 +9,11 @@ import { loadKubeConfig } from '../kube/kube-config.ts'
 import { readPem } from '../kube/kube-config-access.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { printable, RemoteError } from '../runtime/errors.ts'
-import { systemClock, systemRandom } from '../runtime/system-clock.ts'
 import { limitHeap } from '../runtime/system-heap.ts'
-import { silentLogger } from '../telemetry/logger.ts'
-import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 import type { CommandFlags } from '../verify/cluster/finding.ts'
 import type { Probing } from '../verify/cluster/probe-servers.ts'
 import { isUndecided, verifyUntil } from '../verify/cluster/verify-cluster.ts'
-import { openApiServer } from './api-server.ts'
+import { openApiServer, silentSurroundings } from './api-server.ts'
 import { openEtcd } from './etcd-store.ts'
 import { expectationHead, expectationOptions, verifyOptions } from './options.ts'
 import { print } from './output.ts'
@@ -39,8 +36,8 @@ export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(rest, observerRules)
   const expected = await readExpectations(own.expect)
   limitHeap()
-  const clock = systemClock
-  const surroundings = { clock, random: systemRandom(), logger: silentLogger, metrics: prometheusMetrics() }
+  const surroundings = silentSurroundings()
+  const { clock } = surroundings
   const { leaseStore, leaseNamespace, etcdPrefix } = resolved.configuration
   const say = (line: string): void => void process.stderr.write(`${printable(line)}\n`)
   const server = await openApiServer(resolved, surroundings, { gated: false, patient: true })

@@ -1,6 +1,13 @@
 import type { TestedMutant } from '../mutant.ts'
 
 export const mutants: Readonly<Record<string, TestedMutant>> = {
+  'a-terminal-of-no-lines': {
+    broken: 'Takes the size that a terminal does not know for none, and so hides the last master.',
+    file: 'commands/output.ts',
+    text: 'columns || 80, rows: rows || 24',
+    instead: 'columns ?? 80, rows: rows ?? 24',
+    tests: ['commands/masters.test.ts'],
+  },
   'false-in-a-file-counts-as-given': {
     broken: 'Takes a setting that a file sets to false for one that was asked for.',
     file: 'config/resolve.ts',

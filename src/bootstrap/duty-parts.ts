@@ -25,7 +25,7 @@ import { composeWorkloads } from './workload-parts.ts'
 const followed: Readonly<Record<WorkloadControllerName, readonly string[]>> = {
   endpoints: [services, pods, endpoints].map((resource) => describeSelection(resource)),
   endpointslice: [services, pods, nodes, endpointSlices].map((resource) => describeSelection(resource)),
-  'endpointslice-mirroring': [services, pods, endpoints, endpointSlices].map((resource) => describeSelection(resource)),
+  'endpointslice-mirroring': [services, endpoints, endpointSlices].map((resource) => describeSelection(resource)),
   'service-cidr': [serviceCidrs, ipAddresses].map((resource) => describeSelection(resource)),
 }
 

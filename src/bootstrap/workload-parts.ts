@@ -47,7 +47,7 @@ interface Maker {
 
 /** Whether a controller uses the Pods that each Service selects: the `members` of a term. */
 function usesMembers(name: WorkloadControllerName): boolean {
-  return name !== 'service-cidr'
+  return name === 'endpoints' || name === 'endpointslice'
 }
 
 const noMembers: Term['members'] = { podsOf: () => [], subscribe: () => () => {} }

@@ -39,7 +39,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'service-cidr-follows-pods': {
     broken: 'Follows all Pods and Services for the controller of ServiceCIDRs alone.',
     file: 'bootstrap/workload-parts.ts',
-    text: "return name !== 'service-cidr'",
+    text: "return name === 'endpoints' || name === 'endpointslice'",
     instead: 'return true',
     tests: ['bootstrap/workloads.test.ts'],
   },

@@ -42,7 +42,7 @@ interface PostStartEntry {
   finished: boolean
 }
 
-type State = 'composing' | 'running' | 'stopping' | 'ended'
+type State = 'composing' | 'running' | 'stopping'
 
 /**
  * Runs one program: long-lived parts, hooks around them, health checks, and a shutdown in a fixed order. The hooks'
@@ -70,8 +70,6 @@ type State = 'composing' | 'running' | 'stopping' | 'ended'
  * abandoned, with one log line.
  */
 export class Lifecycle {
-  readonly #clock: Clock
-  readonly #logger: Logger
   readonly #options: LifecycleOptions
   readonly #parts = new Map<string, Part>()
   readonly #postStart = new Map<string, PostStartEntry>()
@@ -86,18 +84,15 @@ export class Lifecycle {
   ]
   readonly #shutdownCheck: HealthCheck = {
     name: 'shutdown',
-    fault: () => (this.#state === 'stopping' || this.#state === 'ended' ? 'process is shutting down' : undefined),
+    fault: () => (this.#state === 'stopping' ? 'process is shutting down' : undefined),
   }
   readonly #running: { readonly name: string; readonly controller: AbortController; readonly end: Promise<void> }[] = []
   readonly #hooksController = new AbortController()
-  readonly #stopRequested = Promise.withResolvers<void>()
+  readonly #ended = Promise.withResolvers<void>()
   #state: State = 'composing'
   #failure: Error | undefined
-  #shutdown: Promise<void> | undefined
 
   constructor(options: LifecycleOptions) {
-    this.#clock = options.clock
-    this.#logger = options.logger
     this.#options = options
   }
 
@@ -157,21 +152,16 @@ export class Lifecycle {
     signal.addEventListener('abort', onAbort, { once: true })
     if (signal.aborted) onAbort()
     else this.#start()
-    await this.#stopRequested.promise
-    await this.shutdown()
+    await this.#ended.promise
     signal.removeEventListener('abort', onAbort)
     if (this.#failure !== undefined) throw this.#failure
   }
 
   /** Begins the shutdown. Every call returns the same promise, which resolves after the shutdown and never rejects. */
   shutdown(): Promise<void> {
-    if (this.#shutdown === undefined) {
-      // Set first, because `#shutDown` may cause another call.
-      const { promise, resolve } = Promise.withResolvers<void>()
-      this.#shutdown = promise
-      void this.#shutDown().then(resolve)
-    }
-    return this.#shutdown
+    // `#shutDown` sets the state first, because it may cause another call.
+    if (this.#state !== 'stopping') void this.#shutDown().then(this.#ended.resolve)
+    return this.#ended.promise
   }
 
   #start(): void {
@@ -206,7 +196,7 @@ export class Lifecycle {
     try {
       await attempt(() => entry.hook(signal))
       entry.finished = true
-      this.#logger.debug({ hook: entry.name }, 'post-start hook finished')
+      this.#options.logger.debug({ hook: entry.name }, 'post-start hook finished')
     } catch (cause) {
       if (signal.aborted) return
       this.#fail(new LifecycleError(`PostStartHook "${entry.name}" failed: ${messageOf(cause)}`, { cause }))
@@ -214,25 +204,23 @@ export class Lifecycle {
   }
 
   #fail(failure: Error): void {
-    this.#logger.error({ error: failure }, failure.message)
+    this.#options.logger.error({ error: failure }, failure.message)
     this.#failure ??= failure
     void this.shutdown()
   }
 
   async #shutDown(): Promise<void> {
-    const beganAtMs = this.#clock.monotonicMs()
     const wasRunning = this.#state === 'running'
     this.#state = 'stopping'
-    this.#stopRequested.resolve()
-    if (wasRunning) {
-      this.#logger.info({ shutdownDelayMs: this.#options.shutdownDelayMs ?? 0 }, 'shutting down')
-      this.#hooksController.abort(new LifecycleError('shutting down'))
-      await Promise.all([...this.#preShutdown].map(([name, hook]) => this.#runPreShutdownHook(name, hook)))
-      await sleep(this.#clock, this.#options.shutdownDelayMs ?? 0)
-      await this.#drain()
-      this.#logger.info({ durationMs: Math.round(this.#clock.monotonicMs() - beganAtMs) }, 'shut down')
-    }
-    this.#state = 'ended'
+    if (!wasRunning) return
+    const { clock, logger, shutdownDelayMs = 0 } = this.#options
+    const beganAtMs = clock.monotonicMs()
+    logger.info({ shutdownDelayMs }, 'shutting down')
+    this.#hooksController.abort(new LifecycleError('shutting down'))
+    await Promise.all([...this.#preShutdown].map(([name, hook]) => this.#runPreShutdownHook(name, hook)))
+    await sleep(clock, shutdownDelayMs)
+    await this.#drain()
+    logger.info({ durationMs: Math.round(clock.monotonicMs() - beganAtMs) }, 'shut down')
   }
 
   async #runPreShutdownHook(name: string, hook: PreShutdownHook): Promise<void> {
@@ -242,30 +230,28 @@ export class Lifecycle {
         await hook(controller.signal, this.#failure)
       } catch (cause) {
         if (controller.signal.aborted) return
-        const failure = new LifecycleError(`PreShutdownHook "${name}" failed: ${messageOf(cause)}`, { cause })
-        this.#logger.error({ error: failure }, failure.message)
-        this.#failure ??= failure
+        this.#fail(new LifecycleError(`PreShutdownHook "${name}" failed: ${messageOf(cause)}`, { cause }))
       }
     }
     const timeoutMs = this.#options.preShutdownTimeoutMs ?? 15_000
     if (await this.#endsWithin(run(), timeoutMs)) return
-    this.#logger.error({ hook: name, timeoutMs }, 'a pre-shutdown hook did not end in time and is abandoned')
+    this.#options.logger.error({ hook: name, timeoutMs }, 'a pre-shutdown hook did not end in time and is abandoned')
     controller.abort(new LifecycleError(`PreShutdownHook "${name}" took too long`))
   }
 
   async #drain(): Promise<void> {
-    const deadlineMs = this.#clock.monotonicMs() + DRAIN_MS
+    const deadlineMs = this.#options.clock.monotonicMs() + DRAIN_MS
     for (const { name, controller, end } of this.#running.toReversed()) {
       controller.abort(new LifecycleError('shutting down'))
-      if (await this.#endsWithin(end, deadlineMs - this.#clock.monotonicMs())) continue
-      this.#logger.error({ part: name, timeoutMs: DRAIN_MS }, 'a part did not end in time and is abandoned')
+      if (await this.#endsWithin(end, deadlineMs - this.#options.clock.monotonicMs())) continue
+      this.#options.logger.error({ part: name, timeoutMs: DRAIN_MS }, 'a part did not end in time and is abandoned')
     }
   }
 
   /** Whether `end` settles before the time is up. `end` must not reject. */
   #endsWithin(end: Promise<void>, timeoutMs: number): Promise<boolean> {
     return new Promise((resolve) => {
-      const cancel = this.#clock.schedule(timeoutMs, () => resolve(false))
+      const cancel = this.#options.clock.schedule(timeoutMs, () => resolve(false))
       void end.then(() => {
         cancel()
         resolve(true)

@@ -57,11 +57,8 @@ export function parseControllers(items: readonly string[]): ControllerSelection 
 
 /** Whether a duty is requested, even if the server does it itself. */
 export function isSelected({ auto, on, off }: ControllerSelection, name: ControllerName): boolean {
-  return on.includes(name) || (auto && isUsual(name) && !off.includes(name))
-}
-
-function isUsual(name: ControllerName): boolean {
-  return usualNames.some((usual) => usual === name)
+  const isUsual = usualNames.some((usual) => usual === name)
+  return on.includes(name) || (auto && isUsual && !off.includes(name))
 }
 
 /** The inverse of {@link parseControllers}. */

@@ -1,5 +1,5 @@
-import { type EventSink, eventOf } from '../kube/event-object.ts'
-import { apiVersionOf, services } from '../kube/resources.ts'
+import { type EventSink, eventOf, referenceIn } from '../kube/event-object.ts'
+import { services } from '../kube/resources.ts'
 import { KUBERNETES_SERVICE } from '../kubernetes-service/identity.ts'
 import { exponentialBackoff } from '../runtime/backoff.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
@@ -114,20 +114,20 @@ export class DutyHealth {
     this.#options.logger.error({ error }, 'unexpected error; restarting the duty')
     this.#options.onMistake?.(error)
     this.#crash = `unexpected error: ${messageOf(error)}`
-    this.#check({ away: false })
+    this.check()
   }
 
   /** The failure that {@link crashed} reported is over, for example in a part that several duties share. */
   recovered(): void {
     this.#crash = undefined
-    this.#check({ away: false })
+    this.check()
   }
 
   /** The duty is no longer done here. */
   ended(): void {
     this.#term = undefined
     this.#crash = undefined
-    this.#check({ away: false })
+    this.check()
   }
 
   /** The server does not serve the resources of the duty: there is nothing to do until {@link resumed}. */
@@ -135,16 +135,20 @@ export class DutyHealth {
     this.#suspended = true
     this.#settled.resolve()
     this.#known.resolve()
-    this.#check({ away: false })
+    this.check()
   }
 
   resumed(): void {
     this.#suspended = false
   }
 
-  /** A probe of the server has ended, whether or not it answered: the condition is checked again. */
-  answered(seen: { readonly away: boolean }): void {
-    this.#check(seen)
+  /** Checks the condition again. Called when a probe of the server has ended, whether or not it answered. */
+  check({ away }: { readonly away: boolean } = { away: false }): void {
+    const { clock, timeoutMs } = this.#options
+    const symptoms = { fault: this.#symptom(), crashed: this.#crash !== undefined, away }
+    const before = this.#condition
+    this.#condition = nextCondition(before, symptoms, clock.monotonicMs(), timeoutMs)
+    if ((before.type === 'degraded') !== (this.#condition.type === 'degraded')) this.#report(this.#condition)
   }
 
   fault(): string | undefined {
@@ -159,14 +163,6 @@ export class DutyHealth {
     return this.#term.fault?.() ?? (this.#done ? undefined : 'it has not completed yet')
   }
 
-  #check({ away }: { readonly away: boolean }): void {
-    const { clock, timeoutMs } = this.#options
-    const symptoms = { fault: this.#symptom(), crashed: this.#crash !== undefined, away }
-    const before = this.#condition
-    this.#condition = nextCondition(before, symptoms, clock.monotonicMs(), timeoutMs)
-    if ((before.type === 'degraded') !== (this.#condition.type === 'degraded')) this.#report(this.#condition)
-  }
-
   #report(now: DutyCondition): void {
     const { name, logger, events, degraded } = this.#options
     if (now.type !== 'degraded') {
@@ -177,7 +173,7 @@ export class DutyHealth {
     const { reason } = now
     degraded.set({ duty: name }, 1)
     logger.warn({ duty: name, reason }, 'the duty is degraded; retrying')
-    const regarding = { apiVersion: apiVersionOf(services), kind: services.kind, ...KUBERNETES_SERVICE }
+    const regarding = referenceIn(services, { metadata: KUBERNETES_SERVICE })
     events.record(eventOf('DutyDegraded', { regarding, note: `${name} is degraded: ${reason}` }))
     this.#known.resolve()
   }

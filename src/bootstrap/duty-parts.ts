@@ -1,5 +1,4 @@
 import { describeSelection } from '../kube/reflector.ts'
-import { endpointSlices, endpoints, ipAddresses, nodes, pods, serviceCidrs, services } from '../kube/resources.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { SystemNamespacesController } from '../namespaces/controller.ts'
 import { aborted } from '../runtime/signals.ts'
@@ -13,21 +12,13 @@ import {
   workloadControllerNames,
 } from './duties.ts'
 import { DutyHealth, type DutyTerm, supervised } from './duty-health.ts'
-import { DutySuspender } from './duty-suspender.ts'
+import { neededResources, suspendWhileUnserved } from './duty-suspender.ts'
 import { DutySwitch, type DutySwitchOptions } from './duty-switch.ts'
 import type { PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions } from './master-options.ts'
 import { composeRepairs } from './repair-parts.ts'
-import { PartAvailability } from './servers-availability.ts'
+import { partAvailability } from './servers-availability.ts'
 import { composeWorkloads } from './workload-parts.ts'
-
-/** The resources that each of these controllers follows, as the reflectors name them in reports of failures. */
-const followed: Readonly<Record<WorkloadControllerName, readonly string[]>> = {
-  endpoints: [services, pods, endpoints].map((resource) => describeSelection(resource)),
-  endpointslice: [services, pods, nodes, endpointSlices].map((resource) => describeSelection(resource)),
-  'endpointslice-mirroring': [services, endpoints, endpointSlices].map((resource) => describeSelection(resource)),
-  'service-cidr': [serviceCidrs, ipAddresses].map((resource) => describeSelection(resource)),
-}
 
 /**
  * Composes all duties of a master except `kubernetes-service`. None of them can end the program: a duty that fails is
@@ -49,7 +40,6 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
     labels: ['duty'],
   })
   const decisions = new DutyDecisions({ selection, monitor, clock })
-  const suspender = new DutySuspender(ports)
   const isDoneHere = (name: ControllerName): boolean => decisions.of(name)?.type.startsWith('on') === true
   const healths = new Map<ControllerName, DutyHealth>()
   const as = (name: ControllerName) => ({ ...ports, logger: ports.logger.child({ controller: name }) })
@@ -57,17 +47,7 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
     const health = new DutyHealth({ ...as(name), name, degraded, timeoutMs, dryRun, refusal })
     if (!isSelected(selection, name)) return health
     healths.set(name, health)
-    suspender.add(name, {
-      isOn: () => isDoneHere(name),
-      suspend() {
-        health.suspended()
-        active.suspend(name)
-      },
-      resume() {
-        health.resumed()
-        active.resume(name)
-      },
-    })
+    suspendWhileUnserved(name, health, { ...ports, active, isOn: () => isDoneHere(name) })
     return health
   }
   const switched = (name: ControllerName, health: DutyHealth, duty: Pick<DutySwitchOptions, 'make' | 'reports'>) =>
@@ -77,7 +57,7 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
     hook: string,
     makeOf: (parts: PartPorts, only: readonly string[] | undefined) => DutyTerm,
   ) => {
-    const availability = new PartAvailability(servers)
+    const availability = partAvailability(servers)
     const health = healthOf(name, () => availability.refusal())
     const make = (only: readonly string[] | undefined) => makeOf({ ...as(name), availability }, only)
     return { name, hook, value: switched(name, health, { make }) }
@@ -119,25 +99,23 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
   const { leaderElection } = options.workloads
   const lease = leaderElection === undefined ? [] : [`lease ${leaderElection.namespace}/${leaderElection.name}`]
   const workloadHealths = Object.fromEntries(
-    workloadControllerNames.map((name) => [name, healthOf(name, () => servers.refusalOf(...followed[name], ...lease))]),
+    workloadControllerNames.map((name) => {
+      // As the reflectors name what they follow in reports of failures.
+      const followed = neededResources[name].map((resource) => describeSelection(resource))
+      return [name, healthOf(name, () => servers.refusalOf(...followed, ...lease))]
+    }),
   ) as Record<WorkloadControllerName, DutyHealth>
   const workloads = composeWorkloads(options, ports, active, (name) => workloadHealths[name])
 
   const serviceSuspended = Promise.withResolvers<void>()
   active.set({ duty: 'kubernetes-service' }, isSelected(selection, 'kubernetes-service') ? 1 : 0)
   if (isSelected(selection, 'kubernetes-service')) {
-    suspender.add('kubernetes-service', {
-      isOn: () => true,
-      suspend() {
-        serviceSuspended.resolve()
-        active.suspend('kubernetes-service')
-      },
-      resume: () => active.resume('kubernetes-service'),
-    })
+    const health = { suspended: serviceSuspended.resolve, resumed() {} }
+    suspendWhileUnserved('kubernetes-service', health, { ...ports, active, isOn: () => true })
   }
   monitor.subscribe(({ answered }) => {
-    const away = !answered || !servers.etcdAvailable
-    for (const health of healths.values()) health.answered({ away })
+    const away = !answered || !servers.isEtcdAvailable()
+    for (const health of healths.values()) health.check({ away })
   })
   const kubernetesServiceSuspended = serviceSuspended.promise
   return { foundations, repairs, followServices, workloads, healths, remarks, kubernetesServiceSuspended }

@@ -13,10 +13,12 @@ import {
 } from '../kube/resources.ts'
 import type { ServedResources } from '../kube/served-resources.ts'
 import type { Logger } from '../telemetry/logger.ts'
+import type { ActiveDuties } from './active-duties.ts'
 import type { ControllerName } from './duties.ts'
+import type { DutyHealth } from './duty-health.ts'
 
 /** The resources that each duty needs. While one of them is not served, the duty is suspended. */
-const needs: Readonly<Record<ControllerName, readonly Resource<KubeObject>[]>> = {
+export const neededResources: Readonly<Record<ControllerName, readonly Resource<KubeObject>[]>> = {
   'kubernetes-service': [services, endpoints, endpointSlices],
   'system-namespaces': [namespaces],
   'default-service-cidr': [serviceCidrs],
@@ -28,43 +30,39 @@ const needs: Readonly<Record<ControllerName, readonly Resource<KubeObject>[]>> =
   'service-cidr': [serviceCidrs, ipAddresses],
 }
 
-interface SuspendableDuty {
-  /** Whether this process carries out the duty when its resources are served. */
-  isOn(): boolean
-  suspend(): void
-  resume(): void
-}
-
 /** Suspends a duty while the server does not serve its resources. Logs this only for duties that are on here. */
-export class DutySuspender {
-  readonly #served: ServedResources | undefined
-  readonly #logger: Logger
-
-  constructor(options: { readonly served?: ServedResources | undefined; readonly logger: Logger }) {
-    this.#served = options.served
-    this.#logger = options.logger
-  }
-
-  add(name: ControllerName, duty: SuspendableDuty): void {
-    let suspended = false
-    this.#served?.subscribe(() => {
-      const lacking = needs[name].filter((resource) => this.#served?.isMissing(resource)).map(qualifiedPlural)
-      if (lacking.length > 0 === suspended) return
-      suspended = !suspended
-      if (suspended) duty.suspend()
-      else duty.resume()
-      if (duty.isOn()) this.#log(name, lacking)
-    })
-  }
-
-  #log(duty: ControllerName, resources: readonly string[]): void {
-    if (resources.length === 0) {
-      this.#logger.info({ duty }, 'the server now serves the resources of this duty; starting it')
+export function suspendWhileUnserved(
+  duty: ControllerName,
+  health: Pick<DutyHealth, 'suspended' | 'resumed'>,
+  options: {
+    readonly served?: ServedResources | undefined
+    readonly logger: Logger
+    readonly active: Pick<ActiveDuties, 'suspend' | 'resume'>
+    /** Whether this process carries out the duty when its resources are served. */
+    readonly isOn: () => boolean
+  },
+): void {
+  const { served, logger, active, isOn } = options
+  let suspended = false
+  served?.subscribe(() => {
+    const resources = neededResources[duty].filter((resource) => served.isMissing(resource)).map(qualifiedPlural)
+    if (resources.length > 0 === suspended) return
+    suspended = !suspended
+    if (suspended) {
+      health.suspended()
+      active.suspend(duty)
+    } else {
+      health.resumed()
+      active.resume(duty)
+    }
+    if (!isOn()) return
+    if (!suspended) {
+      logger.info({ duty }, 'the server now serves the resources of this duty; starting it')
       return
     }
-    this.#logger.info(
+    logger.info(
       { duty, resources },
       `the server does not serve the resources of this duty; waiting until it does (turn the duty off with --controllers=auto,-${duty})`,
     )
-  }
+  })
 }

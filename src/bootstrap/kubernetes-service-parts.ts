@@ -106,22 +106,17 @@ function chooseReconciler(
   return membership
 }
 
+type LeasePorts = MasterPorts & Pick<PartPorts, 'availability'>
+
 /** The lease store of the embedding program, or else of the options. Throws a TypeError for `etcd` without a client. */
-export function leasesOf(
-  options: MasterOptions,
-  ports: MasterPorts & { readonly availability: ServersAvailability },
-): MasterLeases {
+export function leasesOf(options: MasterOptions, ports: LeasePorts): MasterLeases {
   const limit = new RequestLimit({ clock: ports.clock, limitMs: membershipTimings(options).attemptMs })
   const store =
     ports.leases === undefined ? openLeases(options, ports, limit) : reliableLeases(ports.leases, { ...ports, limit })
   return options.dryRun ? new DryRunLeases(store, ports.logger) : store
 }
 
-function openLeases(
-  options: MasterOptions,
-  ports: MasterPorts & { readonly availability: ServersAvailability },
-  limit: RequestLimit,
-): MasterLeases {
+function openLeases(options: MasterOptions, ports: LeasePorts, limit: RequestLimit): MasterLeases {
   const { leaseTtlMs: ttlMs, reconcileIntervalMs: intervalMs, leaseNamespace: namespace, etcdPrefix: prefix } = options
   switch (options.leaseStore) {
     case 'memory':

@@ -1,9 +1,9 @@
 import { formatDuration } from '../documents/duration.ts'
 import { dryRunApi, dryRunLogger } from '../kube/api-wrappers.ts'
 import { Availability, RIGHTS_HINT } from '../kube/availability.ts'
-import { type EventSink, eventOf, noEvents, referenceTo } from '../kube/event-object.ts'
+import { type EventSink, eventOf, noEvents, referenceIn } from '../kube/event-object.ts'
 import { EventRecorder } from '../kube/event-recorder.ts'
-import { apiVersionOf, endpoints } from '../kube/resources.ts'
+import { endpoints } from '../kube/resources.ts'
 import { ServedResources } from '../kube/served-resources.ts'
 import { Announcements } from '../kubernetes-service/announcements.ts'
 import { EndpointsAdapter } from '../kubernetes-service/endpoints-adapter.ts'
@@ -24,7 +24,7 @@ import { type SupervisedOptions, supervised } from './duty-health.ts'
 import { composeDuties } from './duty-parts.ts'
 import { auditUserOf, composeKubernetesService, holderOf, leasesOf } from './kubernetes-service-parts.ts'
 import type { MasterOptions, MasterPorts } from './master-options.ts'
-import { availabilityByServer, PartAvailability, type ServersAvailability } from './servers-availability.ts'
+import { availabilityByServer, partAvailability, type ServersAvailability } from './servers-availability.ts'
 
 /** All parts of one master, composed and not yet running. */
 export interface Master {
@@ -173,7 +173,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
   recordRefusals(monitor, sink, options.advertiseAddresses[0]?.text)
   const served = servedResources(ports, monitor)
   const duties = composeDuties(options, { ...ports, served, events: sink }, monitor)
-  const availability = new PartAvailability(ports.availability)
+  const availability = partAvailability(ports.availability)
   const duty = isSelected(options.controllers, 'kubernetes-service')
     ? {
         ...composeKubernetesService(
@@ -182,7 +182,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
           monitor,
         ),
         suspended: duties.kubernetesServiceSuspended,
-        refusal: () => availability.refusal(),
+        refusal: availability.refusal,
       }
     : undefined
   const recording: SupervisedOptions = {
@@ -290,11 +290,7 @@ export function recordRefusals(
   address: string | undefined,
 ): void {
   let wasRefused = false
-  const regarding = referenceTo({
-    apiVersion: apiVersionOf(endpoints),
-    kind: endpoints.kind,
-    metadata: KUBERNETES_SERVICE,
-  })
+  const regarding = referenceIn(endpoints, { metadata: KUBERNETES_SERVICE })
   monitor.subscribe((answer) => {
     if (!answer.answered) return
     const { refused } = answer

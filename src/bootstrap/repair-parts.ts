@@ -18,7 +18,7 @@ import { type ControllerName, type DutyDecisions, isSelected } from './duties.ts
 import type { DutyTerm } from './duty-health.ts'
 import { auditUserOf, type PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions } from './master-options.ts'
-import { PartAvailability } from './servers-availability.ts'
+import { partAvailability } from './servers-availability.ts'
 
 interface RepairDuty {
   readonly name: 'cluster-ip-repair' | 'node-port-repair'
@@ -91,10 +91,10 @@ function dutyOf(
   makeRepair: (context: RepairContext, informers: Informers, onMissingRegistry: () => void) => Repair,
 ): RepairDuty {
   const name = `${kind}-repair` as const
-  const availability = new PartAvailability(ports.availability)
+  const availability = partAvailability(ports.availability)
   const logger = ports.logger.child({ controller: name })
   const byName = options.controllers.on.includes(name)
-  const permit = new RepairPermit(name, { byName, decisions, monitor })
+  const permit = repairPermit(name, { byName, decisions, monitor })
   const reporter = new RepairReporter({
     ...ports,
     logger,
@@ -158,38 +158,29 @@ function openRegistry({ rangeRegistry, etcdPrefix: prefix }: MasterOptions, port
  * kube-apiserver with a repair of its own exits when another client creates the IPAddresses that its first pass is
  * about to create.
  */
-export class RepairPermit implements WritePermit {
-  readonly #name: ControllerName
-  readonly #byName: boolean
-  readonly #decisions: Pick<DutyDecisions, 'of'>
-  readonly #monitor: Pick<ReadinessMonitor, 'probe'>
-
-  constructor(
-    name: ControllerName,
-    options: {
-      readonly byName: boolean
-      /** The decisions that follow from the answers to `monitor`. */
-      readonly decisions: Pick<DutyDecisions, 'of'>
-      readonly monitor: Pick<ReadinessMonitor, 'probe'>
+export function repairPermit(
+  name: ControllerName,
+  options: {
+    readonly byName: boolean
+    /** The decisions that follow from the answers to `monitor`. */
+    readonly decisions: Pick<DutyDecisions, 'of'>
+    readonly monitor: Pick<ReadinessMonitor, 'probe'>
+  },
+): WritePermit {
+  const { byName, decisions, monitor } = options
+  const isLeft = (): boolean => decisions.of(name)?.type === 'left-to-server'
+  return {
+    get mode() {
+      return isLeft() ? 'report' : 'repair'
     },
-  ) {
-    this.#name = name
-    this.#byName = options.byName
-    this.#decisions = options.decisions
-    this.#monitor = options.monitor
-  }
-
-  get mode(): WritePermit['mode'] {
-    return this.#decisions.of(this.#name)?.type === 'left-to-server' ? 'report' : 'repair'
-  }
-
-  async granted(signal: AbortSignal): Promise<boolean> {
-    if (this.#byName) return true
-    if (this.mode === 'report') return false
-    const answer = await this.#monitor.probe(signal)
-    if (!answer.answered) throw new KubeError('Unreachable', `GET /readyz: ${answer.reason}`)
-    // The server may do the repair itself, so we write nothing without its list of checks.
-    if (answer.refused !== undefined) throw new KubeError('Forbidden', `GET ${answer.refused}`)
-    return this.mode === 'repair'
+    async granted(signal) {
+      if (byName) return true
+      if (isLeft()) return false
+      const answer = await monitor.probe(signal)
+      if (!answer.answered) throw new KubeError('Unreachable', `GET /readyz: ${answer.reason}`)
+      // The server may do the repair itself, so we write nothing without its list of checks.
+      if (answer.refused !== undefined) throw new KubeError('Forbidden', `GET ${answer.refused}`)
+      return !isLeft()
+    },
   }
 }

@@ -9,12 +9,10 @@ import type { Outages } from '../telemetry/outages.ts'
  * Records the results of requests, and knows the permanent refusals. `outages` and `subscribe` concern the API server.
  */
 export type ServersAvailability = AvailabilityReporter &
-  Pick<Availability, 'refusalOf'> & {
-    readonly subscribe: Availability['subscribe']
-    readonly outages: Outages
+  Pick<Availability, 'refusalOf' | 'subscribe' | 'outages'> & {
     readonly leaseOutages: Outages
     /** False during an outage of etcd. */
-    readonly etcdAvailable: boolean
+    readonly isEtcdAvailable: () => boolean
   }
 
 /** The availability of each server. Each has outages of its own. */
@@ -53,71 +51,33 @@ export function availabilityByServer({ api, etcd, own, leases }: Servers): Serve
     forget(source) {
       for (const server of all) server.forget(source)
     },
-    get etcdAvailable() {
-      return etcd.available
-    },
+    isEtcdAvailable: () => etcd.available,
     outages: api.outages,
     leaseOutages: leases.outages,
     subscribe: (handler) => api.subscribe(handler),
-    refusalOf(...names) {
-      for (const server of all) {
-        const refusal = server.refusalOf(...names)
-        if (refusal !== undefined) return refusal
-      }
-      return undefined
-    },
+    refusalOf: (...names) => all.map((server) => server.refusalOf(...names)).find((refusal) => refusal !== undefined),
   }
 }
 
 /** Passes on the reports of one part of the program, and knows that part's own refusals. */
-export class PartAvailability implements ServersAvailability {
-  readonly #all: ServersAvailability
-  readonly #sources = new Set<string>()
-
-  constructor(all: ServersAvailability) {
-    this.#all = all
-  }
-
-  failed(source: string, error: unknown): void {
-    this.#sources.add(source)
-    this.#all.failed(source, error)
-  }
-
-  interrupted(source: string): void {
-    this.#sources.add(source)
-    this.#all.interrupted(source)
-  }
-
-  succeeded(source: string): void {
-    this.#all.succeeded(source)
-  }
-
-  forget(source: string): void {
-    this.#sources.delete(source)
-    this.#all.forget(source)
-  }
-
-  get etcdAvailable(): boolean {
-    return this.#all.etcdAvailable
-  }
-
-  get outages(): Outages {
-    return this.#all.outages
-  }
-
-  get leaseOutages(): Outages {
-    return this.#all.leaseOutages
-  }
-
-  subscribe(handler: (available: boolean) => void): () => void {
-    return this.#all.subscribe(handler)
-  }
-
-  refusalOf(...sources: readonly string[]): string | undefined {
-    return this.#all.refusalOf(...sources)
-  }
-
-  refusal(): string | undefined {
-    return this.#all.refusalOf(...this.#sources)
+export function partAvailability(
+  all: ServersAvailability,
+): ServersAvailability & { readonly refusal: () => string | undefined } {
+  const sources = new Set<string>()
+  return {
+    ...all,
+    failed(source, error) {
+      sources.add(source)
+      all.failed(source, error)
+    },
+    interrupted(source) {
+      sources.add(source)
+      all.interrupted(source)
+    },
+    forget(source) {
+      sources.delete(source)
+      all.forget(source)
+    },
+    refusal: () => all.refusalOf(...sources),
   }
 }

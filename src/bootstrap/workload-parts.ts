@@ -79,7 +79,7 @@ export function composeWorkloads(
       ? undefined
       : new LeaderElector({ ...ports, ...leaderElection, identity: `${options.host}_${randomUuid(ports.random)}` })
   const api = elector === undefined ? ports.api : fencedApi(ports.api, () => elector.isLeader)
-  const makers = names.map((name) => makerOf(name, options, { ...ports, api }))
+  const makers = names.map((name) => ({ name, make: makerOf(name, options, { ...ports, api }) }))
   // A process that does not lead counts as settled, because it has nothing to do.
   const waiting = { settled: Promise.resolve() }
   const all = {
@@ -152,7 +152,7 @@ async function runTerm(
   }
 }
 
-function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: PartPorts): Maker {
+function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: PartPorts): Maker['make'] {
   const { workloads } = options
   const isManagedByMasters = managedByMasters(options)
   const isExcluded = (key: string, current: Endpoints | undefined): boolean =>
@@ -160,56 +160,44 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
   switch (name) {
     case 'endpoints': {
       const context = contextOf('endpoint', 'endpoint-controller', name, ports)
-      return {
-        name,
-        make: (term) =>
-          new EndpointsController({
-            ...context(),
-            ...workloads.endpoints,
-            ...term,
-            isExcluded,
-            writePause: endpointsPause,
-          }),
-      }
+      return (term) =>
+        new EndpointsController({
+          ...context(),
+          ...workloads.endpoints,
+          ...term,
+          isExcluded,
+          writePause: endpointsPause,
+        })
     }
     case 'endpointslice': {
-      const { maxEndpointsPerSlice, ...sync } = workloads.endpointSlice
+      const { maxEndpointsPerSlice } = workloads.endpointSlice
       const context = contextOf('endpoint_slice', 'endpoint-slice-controller', name, ports)
       const metrics = new EndpointSliceMetrics({ metrics: ports.metrics, maxEndpointsPerSlice })
-      return {
-        name,
-        make: (term) =>
-          new EndpointSliceController({
-            isExcluded: (key) => isManagedByMasters(key, hasMastersSlice(term)),
-            ...context(),
-            ...sync,
-            ...term,
-            metrics,
-            maxEndpointsPerSlice,
-            writePause: slicesPause,
-          }),
-      }
+      return (term) =>
+        new EndpointSliceController({
+          isExcluded: (key) => isManagedByMasters(key, hasMastersSlice(term)),
+          ...context(),
+          ...workloads.endpointSlice,
+          ...term,
+          metrics,
+          writePause: slicesPause,
+        })
     }
     case 'endpointslice-mirroring': {
-      const { maxEndpointsPerSubset, ...sync } = workloads.mirroring
       const context = contextOf('endpoint_slice_mirroring', 'endpoint-slice-mirroring-controller', name, ports)
       const metrics = new MirroringMetrics(ports.metrics)
-      return {
-        name,
-        make: (term) =>
-          new EndpointSliceMirroringController({
-            ...context(),
-            ...sync,
-            ...term,
-            metrics,
-            maxEndpointsPerSubset,
-            isExcluded,
-          }),
-      }
+      return (term) =>
+        new EndpointSliceMirroringController({
+          ...context(),
+          ...workloads.mirroring,
+          ...term,
+          metrics,
+          isExcluded,
+        })
     }
     case 'service-cidr': {
       const context = contextOf('ipaddresses', SERVICE_CIDR_CONTROLLER, name, ports)
-      return { name, make: ({ informers }) => new ServiceCidrProtectionController({ ...context(), informers }) }
+      return ({ informers }) => new ServiceCidrProtectionController({ ...context(), informers })
     }
   }
 }

@@ -68,7 +68,7 @@ test('a duty that is refused for too long is told of once, and once more when it
   health.begun({ settled: settled.promise })
   refused.reason = 'list ipaddresses: forbidden'
   for (let second = 0; second < 20; second++) {
-    health.answered({ away: false })
+    health.check({ away: false })
     await time.advance(1_000)
   }
   assert.equal(health.fault(), 'list ipaddresses: forbidden')
@@ -90,9 +90,9 @@ test('a duty that was never done is degraded too, but not in a dry run, which do
   for (const dryRun of [false, true]) {
     const { time, health } = setUp({ dryRun })
     health.begun({ settled: new Promise(() => {}) })
-    health.answered({ away: false })
+    health.check({ away: false })
     await time.advance(6_000)
-    health.answered({ away: false })
+    health.check({ away: false })
     assert.equal(health.fault(), dryRun ? undefined : 'it has not completed yet')
   }
 })

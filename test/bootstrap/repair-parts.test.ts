@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DutyDecisions, parseControllers } from '../../src/bootstrap/duties.ts'
-import { RepairPermit } from '../../src/bootstrap/repair-parts.ts'
+import { repairPermit } from '../../src/bootstrap/repair-parts.ts'
 import { isKubeError } from '../../src/kube/errors.ts'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
 import { ReadinessMonitor } from '../../src/kubernetes-service/readiness-monitor.ts'
@@ -31,7 +31,7 @@ function permitOf(controllers: readonly string[], answers: readonly ReadinessAns
   const selection = parseControllers(controllers)
   const decisions = new DutyDecisions({ selection, monitor, clock })
   const byName = selection.on.includes('cluster-ip-repair')
-  const permit = new RepairPermit('cluster-ip-repair', { byName, decisions, monitor })
+  const permit = repairPermit('cluster-ip-repair', { byName, decisions, monitor })
   return { time, permit, monitor, asked: () => asked }
 }
 

@@ -81,9 +81,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['bootstrap/duties-apart.test.ts'],
   },
   'bootstrap-duty-health-statement': {
-    broken: 'crashed: does not do: this.#check({ away: false }).',
+    broken: 'crashed: does not do: this.check().',
     file: 'bootstrap/duty-health.ts',
-    text: '    this.#crash = `unexpected error: ${messageOf(error)}`\n    this.#check({ away: false })\n',
+    text: '    this.#crash = `unexpected error: ${messageOf(error)}`\n    this.check()\n',
     instead: '    this.#crash = `unexpected error: ${messageOf(error)}`\n',
     tests: ['bootstrap/duty-health.test.ts'],
   },

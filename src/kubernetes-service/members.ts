@@ -136,29 +136,10 @@ export function portsAgreed(leases: readonly MasterLease[], { securePort, nodePo
   })
 }
 
-/** The start of a life and the present time, both by its host's present clock, as RFC 3339 with microseconds. */
+/** The start of a life and the present time, both by its host's present wall clock, in milliseconds. */
 export interface LifeSpan {
-  readonly began: string
-  readonly now: string
-}
-
-/** A LifeSpan in milliseconds. Formats its times only on demand, because most reads of a listed master need no text. */
-export class MeasuredSpan implements LifeSpan {
-  readonly #beganMs: number
-  readonly #nowMs: number
-
-  constructor(beganMs: number, nowMs: number) {
-    this.#beganMs = beganMs
-    this.#nowMs = nowMs
-  }
-
-  get began(): string {
-    return formatMicroTime(this.#beganMs)
-  }
-
-  get now(): string {
-    return formatMicroTime(this.#nowMs)
-  }
+  readonly beganMs: number
+  readonly nowMs: number
 }
 
 /**
@@ -166,10 +147,10 @@ export class MeasuredSpan implements LifeSpan {
  * in the future is of an earlier life, before the host's clock was set back.) If two lives overlap while the store is
  * away, the earlier life may read the lease of the later one.
  */
-export function isOfLaterLife({ holder }: MasterLease, self: Holder, { began, now }: LifeSpan): boolean {
-  if (holder === undefined || holder.instanceId === self.instanceId || masterKey(holder) !== masterKey(self))
-    return false
-  return holder.startedAt > began && holder.startedAt <= now
+export function isOfLaterLife(lease: MasterLease, self: Holder, { beganMs, nowMs }: LifeSpan): boolean {
+  const { holder } = lease
+  if (holder === undefined || !isHeldByAnotherLife(lease, self)) return false
+  return holder.startedAt > formatMicroTime(beganMs) && holder.startedAt <= formatMicroTime(nowMs)
 }
 
 /** `self`, with a later start than the earlier lives of this master that have a lease. The clock may be set back. */

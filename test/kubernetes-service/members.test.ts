@@ -12,6 +12,7 @@ import {
   portsAgreed,
   startedAfter,
 } from '../../src/kubernetes-service/members.ts'
+import { parseTime } from '../../src/runtime/time-format.ts'
 
 function holder(address: string, state: HolderState = 'ready', more: Partial<Holder> = {}): Holder {
   return {
@@ -152,11 +153,11 @@ test('a life begins after whatever earlier lives left, also where the clock was 
     },
   ]
   for (const { name, other, began, later, startedAt } of cases) {
-    const span = { began: at(began), now: at(20) }
+    const span = { beganMs: parseTime(at(began)), nowMs: parseTime(at(20)) }
     assert.equal(isOfLaterLife(of(other), self, span), later, name)
     assert.equal(startedAfter([of(other)], self, span).startedAt, startedAt, name)
   }
-  const span = { began: at(10), now: at(20) }
+  const span = { beganMs: parseTime(at(10)), nowMs: parseTime(at(20)) }
   assert.equal(isOfLaterLife(lease('192.0.2.1', 'ready', { startedAt: at(15) }), self, span), false, 'itself')
   assert.equal(
     isOfLaterLife(lease('192.0.2.2', 'ready', { instanceId: 'other', startedAt: at(15) }), self, span),

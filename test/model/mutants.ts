@@ -136,8 +136,8 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'ask-without-a-pause': {
     broken: 'a master that joins asks a server that refuses connections again and again',
-    text: "const silent = isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')",
-    instead: "const silent = isSilent && state.phase.type === 'listed'",
+    text: "if (isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')) {",
+    instead: "if (isSilent && state.phase.type === 'listed') {",
     faults: ['dead', 'store'],
     budget: 2,
   },

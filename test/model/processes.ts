@@ -450,7 +450,7 @@ function metBy(input: MembershipInput): number {
 }
 
 function spanOf({ life }: Process): LifeSpan {
-  return { began: `2026-01-01T00:00:0${life}.000000Z`, now: '2026-01-01T00:00:09.000000Z' }
+  return { beganMs: Date.UTC(2026, 0, 1, 0, 0, life), nowMs: Date.UTC(2026, 0, 1, 0, 0, 9) }
 }
 
 /** Bits for the lives, `LIVES` of each master, whose departures a text names. */

@@ -286,9 +286,8 @@ export class Requests {
     let bits = 0
     const current = endpointsOf(base)
     // Nobody adds strangers here.
-    for (const address of listedAddresses(
-      leasesForList(state, { endpoints: current, slice: undefined }, addressesIn(current)),
-    )) {
+    const observed = { endpoints: current, slice: undefined, secondSlices: [] }
+    for (const address of listedAddresses(leasesForList(state, observed, addressesIn(current)))) {
       for (const master of this.#cluster.masters) {
         if (address === addressText(this.#cluster.addressOf(master))) bits |= this.#cluster.addressBit(master)
       }

@@ -34,7 +34,7 @@ export const unknownFleet: FleetFacts = {
  * purpose, so their leases are not retained. This master's own lease is retained, because this process is alive.
  */
 export function fleetAfterRead(
-  before: Pick<Membership, 'fleet' | 'self' | 'lease'>,
+  before: Membership,
   read: { readonly leases: readonly MasterLease[]; readonly sentAtMs: number },
   nowMs: number,
   timings: MembershipTimings,
@@ -42,11 +42,12 @@ export function fleetAfterRead(
   const { self, lease } = before
   const { leases: live, sentAtMs } = read
   const fleet = { ...before.fleet, renewed: renewedWhileRecovering(before, live, timings) }
+  const names = new Set(live.map(nameOf))
   const missing: MissingLease[] = []
   for (const other of fleet.leases) {
     if (other.holder?.instanceId === self.instanceId || hasLeft(other)) continue
-    if (live.some((lease) => isSameName(lease, other))) continue
-    const known = fleet.missing.find(({ lease }) => isSameName(lease, other))
+    if (names.has(nameOf(other))) continue
+    const known = fleet.missing.find(({ lease }) => nameOf(lease) === nameOf(other))
     const one = known ?? { lease: other, sinceAtMs: nowMs, provedAtMs: undefined }
     const isCertain = isProved(one, sentAtMs, timings) && isDecided({ fleet, lease }, other)
     if (!isCertain) missing.push(one)
@@ -71,8 +72,8 @@ export function fleetAfterRead(
  * Addresses that were added later belong to masters that could renew.
  */
 export function leasesForList(
-  state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
-  current: Pick<ObservedEndpoints, 'endpoints' | 'slice'>,
+  state: Membership,
+  current: ObservedEndpoints,
   before: readonly string[],
 ): readonly MasterLease[] {
   const { fleet, self } = state
@@ -84,8 +85,8 @@ export function leasesForList(
 
 /** The addresses for Endpoints, sorted and without duplicates. `stopping`: this master leaves, even as the last. */
 export function addressesForList(
-  state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
-  current: Pick<ObservedEndpoints, 'endpoints' | 'slice'>,
+  state: Membership,
+  current: ObservedEndpoints,
   before: readonly string[],
   stopping: boolean,
 ): readonly string[] {
@@ -102,8 +103,8 @@ export function addressesForList(
  * lease it has not read, or on a lease with a suspected expiry whose address another master has removed.
  */
 export function isFleetDualStack(
-  state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
-  current: Pick<ObservedEndpoints, 'endpoints' | 'slice'>,
+  state: Membership,
+  current: ObservedEndpoints,
   before: readonly string[],
 ): boolean | undefined {
   const known = isDualStack(certainLeases(state, current))
@@ -118,7 +119,7 @@ export function isFleetDualStack(
  * that belong to no known master stay.
  */
 export function secondAddressesForList(
-  state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
+  state: Membership,
   current: ObservedEndpoints,
   before: readonly string[],
 ): readonly string[] {
@@ -133,18 +134,15 @@ export function secondAddressesForList(
 }
 
 /** The leases except those with a suspected expiry whose addresses are not listed. */
-function certainLeases(
-  { fleet: { leases } }: Pick<Membership, 'fleet'>,
-  current: Pick<ObservedEndpoints, 'endpoints' | 'slice'>,
-): readonly MasterLease[] {
+function certainLeases({ fleet: { leases } }: Membership, current: ObservedEndpoints): readonly MasterLease[] {
   const placed = keepingPlaces(leases, current)
   return leases.filter((lease) => lease.expirySuspected !== true || placed.includes(lease))
 }
 
 /** For a newcomer: a lease with a suspected expiry for each listed address of `before` whose lease it has not read. */
 function strangersIn(
-  state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
-  { endpoints }: Pick<ObservedEndpoints, 'endpoints'>,
+  state: Membership,
+  { endpoints }: ObservedEndpoints,
   before: readonly string[],
 ): readonly MasterLease[] {
   if (!isNewcomer(state.lease.trust)) return []
@@ -215,10 +213,7 @@ function renewedWhileRecovering(
  * nothing. It is assumed to serve while {@link isDecided} trusts its lease, unless this master's server fails only
  * because of an etcd that the two probably share.
  */
-export function isConfirmed(
-  state: Pick<Membership, 'fleet' | 'self' | 'server' | 'lease'>,
-  departure: string,
-): boolean {
+export function isConfirmed(state: Membership, departure: string): boolean {
   return othersReady(state.fleet.leases, state.self).some((lease) =>
     lease.holder === undefined
       ? !state.server.failsByEtcd && isDecided(state, lease)
@@ -232,27 +227,20 @@ function announcedDepartures(
   self: Holder,
   nowMs: number,
 ): readonly AnnouncedDeparture[] {
-  return (
-    live
-      .filter((lease) => !isHeldBy(lease, self))
-      .flatMap(({ holder }) => {
-        const { departure: id, state } = holder ?? {}
-        if (id === undefined || state === 'ready' || state === 'withdrawn') return []
-        return before.find((departure) => departure.id === id) ?? { id, isStop: state !== 'failing', seenAtMs: nowMs }
-      })
-      // A record can confirm only this many departures. The other masters stay until there is room.
-      .sort((a, b) => a.seenAtMs - b.seenAtMs)
-      .slice(0, MAX_DEPARTURES)
-  )
+  const announced = live
+    .filter((lease) => !isHeldBy(lease, self))
+    .flatMap(({ holder }) => {
+      const { departure: id, state } = holder ?? {}
+      if (id === undefined || state === 'ready' || state === 'withdrawn') return []
+      return before.find((departure) => departure.id === id) ?? { id, isStop: state !== 'failing', seenAtMs: nowMs }
+    })
+  // A record can confirm only this many departures. The other masters stay until there is room.
+  return announced.sort((a, b) => a.seenAtMs - b.seenAtMs).slice(0, MAX_DEPARTURES)
 }
 
 function hasLeft({ holder }: MasterLease): boolean {
   const { state, departure } = holder ?? {}
   return state === 'leaving' || state === 'withdrawn' || (state === 'unready' && departure !== undefined)
-}
-
-function isSameName(one: MasterLease, other: MasterLease): boolean {
-  return one.address === other.address && (one.holder?.host ?? '') === (other.holder?.host ?? '')
 }
 
 function nameOf({ address, holder }: MasterLease): string {

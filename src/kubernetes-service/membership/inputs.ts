@@ -41,8 +41,7 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
       // A renewal may have waited for this probe. Without an answer the renewal counts as failed, unless the server has
       // answered another probe since.
       const isSilent = requested && !answered && server.answeredAtMs < sentAtMs
-      const silent = isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')
-      if (silent) {
+      if (isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')) {
         reportSuspected(state, turn)
         return { ...state, server: after, lease: unanswered(state, nowMs, timings) }
       }

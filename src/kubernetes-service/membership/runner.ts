@@ -13,7 +13,7 @@ import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
 import type { EndpointPort } from '../identity.ts'
 import { type Holder, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
-import { isHeldBy, type LifeSpan, MeasuredSpan, othersReady, portsAgreed } from '../members.ts'
+import { isHeldBy, type LifeSpan, othersReady, portsAgreed } from '../members.ts'
 import type { ReadinessMonitor } from '../readiness-monitor.ts'
 import type { ListReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
 import { addressesForList, isFleetDualStack, listedInBoth, secondAddressesForList } from './fleet.ts'
@@ -386,7 +386,7 @@ export class MembershipRunner implements ListReconciler {
 
   get #span(): LifeSpan {
     const nowMs = this.#options.clock.wallMs()
-    return new MeasuredSpan(nowMs - (this.#nowMs - this.#beganMs), nowMs)
+    return { beganMs: nowMs - (this.#nowMs - this.#beganMs), nowMs }
   }
 
   get #nowMs(): number {

@@ -363,8 +363,6 @@ export function membershipFault(
       return self.state === 'unready' ? 'the holder record of this master has the state unready' : undefined
     }
     case 'out':
-      return phase.why === 'withdrawn'
-        ? 'this master was withdrawn and is not listed again until it is restarted'
-        : undefined
+      return phase.why === 'withdrawn' ? outMessages.withdrawn : undefined
   }
 }

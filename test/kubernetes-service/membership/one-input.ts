@@ -18,7 +18,7 @@ export const timings = membershipTimings({
   reconcileIntervalMs: 10_000,
   readinessProbePeriodMs: 1_000,
 })
-const span = { began: '2026-01-01T00:00:00.000000Z', now: '2026-01-01T00:10:00.000000Z' }
+const span = { beganMs: Date.UTC(2026, 0, 1), nowMs: Date.UTC(2026, 0, 1, 0, 10) }
 /** The present, long after the start. */
 export const NOW = 100_000
 

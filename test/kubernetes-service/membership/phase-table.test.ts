@@ -16,7 +16,7 @@ const timings = membershipTimings({
   readinessProbePeriodMs: 1_000,
 })
 const nowMs = 100_000
-const span = { began: '2026-01-01T00:00:00.000000Z', now: '2026-01-01T00:00:00.000000Z' }
+const span = { beganMs: Date.UTC(2026, 0, 1), nowMs: Date.UTC(2026, 0, 1) }
 const ready: ReadinessState = { phase: 'ready', failures: 0, failingSinceMs: undefined }
 const starting: ReadinessState = { phase: 'starting', failures: 1, failingSinceMs: nowMs - 500 }
 const unready: ReadinessState = {
@@ -32,7 +32,7 @@ function holder(number: number, more: Partial<Holder> = {}): Holder {
   return {
     instanceId: `life-${number}`,
     host: `host-${number}`,
-    startedAt: span.began,
+    startedAt: '2026-01-01T00:00:00.000000Z',
     addresses: [`192.0.2.${number}`],
     ports: { securePort: 6443, nodePort: 0 },
     state: 'ready',

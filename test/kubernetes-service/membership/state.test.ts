@@ -122,7 +122,7 @@ test('a stopping master whose own server does not answer leaves the list even if
 
 test('another record of ports or addresses is a reason to judge the list again, at once', () => {
   const timings = membershipTimings({ leaseTtlMs: 15_000, reconcileIntervalMs: 10_000, readinessProbePeriodMs: 1_000 })
-  const span = { began: self.startedAt, now: self.startedAt }
+  const span = { beganMs: Date.parse(self.startedAt), nowMs: Date.parse(self.startedAt) }
   const other: Holder = { ...self, instanceId: 'life-2', host: 'host-2', addresses: ['192.0.2.2'] }
   const read = (holder: Holder): Extract<Parameters<typeof step>[1], { type: 'leases' }> => ({
     type: 'leases',

@@ -11,7 +11,7 @@ import { membershipTimings, type TimingSettings } from '../../../src/kubernetes-
 import { holder as holderOf } from './one-input.ts'
 
 const defaults: TimingSettings = { leaseTtlMs: 15_000, reconcileIntervalMs: 10_000, readinessProbePeriodMs: 1_000 }
-const span = { began: '2026-01-01T00:00:00.000000Z', now: '2026-01-01T00:00:00.000000Z' }
+const span = { beganMs: Date.UTC(2026, 0, 1), nowMs: Date.UTC(2026, 0, 1) }
 
 function holder(number: number, state: HolderState = 'ready', more: Partial<Holder> = {}): Holder {
   return holderOf(number, { state, ...more })
@@ -661,7 +661,7 @@ test('it leaves after three seconds of failure, as any other', () => {
 test('it leaves the lease of an earlier life alone when a later one has begun since it started', () => {
   for (const startedAt of ['2025-12-31T00:00:00.000000Z', '2026-01-01T00:00:05.000000Z']) {
     const played = restarted('failing')
-    played.span = { ...span, now: '2026-01-01T00:00:10.000000Z' }
+    played.span = { ...span, nowMs: span.beganMs + 10_000 }
     played.others = [holder(1, 'ready', { instanceId: 'other', startedAt })]
     played.advance(9_000)
     assert.equal(played.own?.instanceId, startedAt.startsWith('2026') ? 'earlier' : 'life-1', startedAt)
@@ -940,7 +940,7 @@ test('what a late read shows of its own renewal was not found there by chance', 
   const others = { subsets: [{ addresses: [{ ip: '192.0.2.2' }] }] }
   const placed = leasesForList(
     { ...state, fleet: { ...state.fleet, leases: found } },
-    { endpoints: others, slice: undefined },
+    { endpoints: others, slice: undefined, secondSlices: [] },
     [],
   )
   assert.deepEqual(placed.map(({ address }) => address).sort(), ['192.0.2.1', '192.0.2.2'])

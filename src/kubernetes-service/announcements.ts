@@ -96,11 +96,8 @@ export class Announcements {
   /** Reports other hosts with this master's address, after this master has created its lease. `leases`: all leases. */
   announced(own: Holder, leases: readonly MasterLease[]): void {
     const address = addressOf(own)
-    const hosts = leases.flatMap((lease) =>
-      lease.address === address && lease.holder !== undefined && lease.holder.host !== own.host
-        ? [lease.holder.host]
-        : [],
-    )
+    const holders = leases.flatMap((lease) => (lease.address === address ? (lease.holder ?? []) : []))
+    const hosts = holders.map(({ host }) => host).filter((host) => host !== own.host)
     if (hosts.length === 0) return
     const note = `${address} is now held by ${own.host} and also by ${hosts.join(', ')}: they share the address, or the earlier holder is gone`
     this.#record('LeaseTakenOver', endpoints, { metadata: KUBERNETES_SERVICE }, note)

@@ -161,7 +161,8 @@ export function sliceOf(endpoints: Endpoints): EndpointSlice {
   ]
   const family = listed.length > 0 && listed.every(({ address }) => familyOf(address.ip) === 6) ? 6 : 4
   const ofFamily = listed.filter(({ address }) => familyOf(address.ip) === family)
-  return newSlice(KUBERNETES_SERVICE.name, family, ofFamily.map(toSliceEndpoint), endpoints)
+  const sliceEndpoints = ofFamily.map(({ address, ready }) => toSliceEndpoint(address, ready))
+  return newSlice(KUBERNETES_SERVICE.name, family, sliceEndpoints, endpoints)
 }
 
 /** The name of a second slice: `kubernetes-ipv6` if Endpoints list IPv4 addresses, else `kubernetes-ipv4`. */
@@ -180,7 +181,7 @@ export function secondSliceOf(
   const [first] = addresses
   if (first === undefined || endpoints?.subsets?.[0] === undefined) return undefined
   const family = familyOf(first)
-  const listed = addresses.map((ip) => toSliceEndpoint({ address: { ip }, ready: true }))
+  const listed = addresses.map((ip) => toSliceEndpoint({ ip }, true))
   return newSlice(secondSliceName(family), family, listed, endpoints)
 }
 
@@ -205,18 +206,12 @@ function newSlice(
   }
 }
 
-function toSliceEndpoint({
-  address: { ip, targetRef, nodeName },
-  ready,
-}: {
-  readonly address: EndpointAddress
-  readonly ready: boolean
-}): SliceEndpoint {
+function toSliceEndpoint({ ip, targetRef, nodeName }: EndpointAddress, ready: boolean): SliceEndpoint {
   return {
     addresses: [ip],
     conditions: { ready },
-    ...(targetRef === undefined ? {} : { targetRef }),
-    ...(nodeName === undefined ? {} : { nodeName }),
+    ...(targetRef !== undefined && { targetRef }),
+    ...(nodeName !== undefined && { nodeName }),
   }
 }
 

@@ -208,7 +208,10 @@ export class ForeignOverwrites {
     // At least 1 ms: sums of milliseconds are rounded, and a check that comes just too early must not repeat at once.
     this.#cancel = clock.schedule(Math.max(nextMs - clock.monotonicMs(), 1), () => {
       // A fight also ends by time alone, without another check of the object.
-      for (const track of this.#tracks.values()) if (isInSync(track.contention)) this.#next(track, 'in-sync')
+      for (const track of this.#tracks.values()) {
+        const { contention } = track
+        if (contention.phase === 'backing-off' && contention.inSyncSinceMs !== undefined) this.#next(track, 'in-sync')
+      }
       wake()
     })
   }
@@ -230,10 +233,6 @@ export class ForeignOverwrites {
     this.#tracks.set(key, track)
     return track
   }
-}
-
-function isInSync(contention: Contention): boolean {
-  return contention.phase === 'backing-off' && contention.inSyncSinceMs !== undefined
 }
 
 /** The managed content of a Service, Endpoints or an EndpointSlice, as text, for comparison. Pure. */

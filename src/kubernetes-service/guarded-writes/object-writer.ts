@@ -107,7 +107,7 @@ export class ObjectWriter {
     const object = wanted ?? found
     if (overwrites?.mustWait(resource, wanted, found)) return { type: 'waiting', object: wanted }
     const done = (verb: Written['verb'], stored: T | undefined): Outcome<T> => {
-      this.#count(resource, verb, reasons)
+      for (const reason of reasons) this.#writes.add({ kind: resource.kind, verb, reason })
       const correction = overwrites?.written(resource, object, stored)
       onWritten?.({ resource, verb, found: verb === 'create' ? undefined : found, stored, reasons, correction })
       return { type: 'written', object: stored }
@@ -148,10 +148,6 @@ export class ObjectWriter {
     object: KubeObject | undefined,
   ): void {
     if (object !== undefined && forNow !== true) this.#options.overwrites?.inSync(resource, object)
-  }
-
-  #count({ kind }: Resource<KubeObject>, verb: Written['verb'], reasons: readonly string[]): void {
-    for (const reason of reasons) this.#writes.add({ kind, verb, reason })
   }
 }
 

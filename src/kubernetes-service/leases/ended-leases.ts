@@ -63,11 +63,18 @@ export class EndedLeases {
   }
 
   async #isWritten({ lease, holder }: HeldLease, signal: AbortSignal): Promise<boolean> {
-    const { clock, random, logger } = this.#options
+    const { api, clock, random, logger } = this.#options
     const name = nameOf(lease)
     const known = this.#attempts.get(name)
     const attempts = known ?? { backoff: exponentialBackoff(pauses, random), dueMs: clock.monotonicMs(), failed: false }
-    const error = await this.#delete(lease, signal)
+    let error: unknown
+    try {
+      await within(clock, DELETE_LIMIT_MS, signal, (limited) =>
+        deleteAsRead(api, lease, { urgent: true, signal: limited }),
+      )
+    } catch (failure) {
+      error = failure
+    }
     signal.throwIfAborted()
     if (isKubeError(error, 'Conflict')) return true
     const who = { address: holder.addresses[0], host: holder.host }
@@ -79,17 +86,6 @@ export class EndedLeases {
     if (!attempts.failed) logger.warn({ ...who, error }, 'an expired lease cannot be deleted; this master ignores it')
     attempts.failed = true
     return false
-  }
-
-  /** Returns the error; undefined after success. */
-  #delete(lease: Lease, signal: AbortSignal): Promise<unknown> {
-    const { api, clock } = this.#options
-    return within(clock, DELETE_LIMIT_MS, signal, (limited) =>
-      deleteAsRead(api, lease, { urgent: true, signal: limited }),
-    ).then(
-      () => undefined,
-      (error: unknown) => error,
-    )
   }
 }
 

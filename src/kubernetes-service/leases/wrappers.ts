@@ -5,7 +5,7 @@ import type { Random } from '../../runtime/random.ts'
 import type { RequestLimit } from '../../runtime/request-limit.ts'
 import { abortable } from '../../runtime/signals.ts'
 import type { Logger } from '../../telemetry/logger.ts'
-import { masterKey } from '../members.ts'
+import { isHeldBy } from '../members.ts'
 import { addressOf, type Holder, LeaseWithdrawn, type MasterLease, type MasterLeases } from './master-leases.ts'
 
 const pauses = { firstMs: 500, maxMs: 10_000, jitter: 0.1 } as const
@@ -48,10 +48,10 @@ export function reliableLeases(
     }
   }
   return {
-    list: (signal): Promise<readonly MasterLease[]> => attempt('list', signal, (limited) => store.list(limited)),
-    update: (holder: Holder, signal) => attempt('update', signal, (limited) => store.update(holder, limited)),
-    mark: (holder: Holder, signal) => attempt('mark', signal, (limited) => store.mark(holder, limited)),
-    remove: (holder: Holder, signal) => attempt('remove', signal, (limited) => store.remove(holder, limited)),
+    list: (signal) => attempt('list', signal, (limited) => store.list(limited)),
+    update: (holder, signal) => attempt('update', signal, (limited) => store.update(holder, limited)),
+    mark: (holder, signal) => attempt('mark', signal, (limited) => store.mark(holder, limited)),
+    remove: (holder, signal) => attempt('remove', signal, (limited) => store.remove(holder, limited)),
     async watch(onChange, signal) {
       const { clock, random, logger } = options
       const backoff = exponentialBackoff(pauses, random)
@@ -87,7 +87,7 @@ function asPromised(what: string, error: unknown): unknown {
 export class DryRunLeases implements MasterLeases {
   readonly #inner: MasterLeases
   readonly #logger: Logger
-  readonly #own = new Map<string, MasterLease>()
+  #own: (MasterLease & { readonly holder: Holder }) | undefined
 
   constructor(inner: MasterLeases, logger: Logger) {
     this.#inner = inner
@@ -95,26 +95,26 @@ export class DryRunLeases implements MasterLeases {
   }
 
   async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
-    const others = (await this.#inner.list(signal)).filter(
-      ({ holder }) => holder === undefined || !this.#own.has(masterKey(holder)),
-    )
-    const own = [...this.#own.values()]
-    const departures = own.flatMap(({ holder }) => (isStopped(holder) ? (holder?.departure ?? []) : []))
-    return [...others.map((lease) => confirming(lease, departures)), ...own]
+    const live = await this.#inner.list(signal)
+    const own = this.#own
+    if (own === undefined) return live
+    const { state, departure } = own.holder
+    const isStopped = state === 'leaving' || state === 'unready'
+    const others = live.filter((lease) => !isHeldBy(lease, own.holder))
+    return [...(isStopped ? others.map((lease) => confirming(lease, departure)) : others), own]
   }
 
   async update(holder: Holder): Promise<void> {
     this.#logger.info({ address: addressOf(holder), host: holder.host }, 'dry run: would create and renew a lease')
-    this.#own.set(masterKey(holder), { address: addressOf(holder), holder })
+    this.#own = { address: addressOf(holder), holder }
   }
 
   async mark(holder: Holder): Promise<void> {
-    if (!this.#own.has(masterKey(holder))) return
-    this.#own.set(masterKey(holder), { address: addressOf(holder), holder })
+    if (this.#own !== undefined) this.#own = { ...this.#own, holder }
   }
 
-  async remove(holder: Holder): Promise<void> {
-    this.#own.delete(masterKey(holder))
+  async remove(): Promise<void> {
+    this.#own = undefined
   }
 
   watch(onChange: () => void, signal: AbortSignal): Promise<void> {
@@ -122,12 +122,8 @@ export class DryRunLeases implements MasterLeases {
   }
 }
 
-function isStopped(holder: Holder | undefined): boolean {
-  return holder?.state === 'leaving' || holder?.state === 'unready'
-}
-
-function confirming(lease: MasterLease, departures: readonly string[]): MasterLease {
+function confirming(lease: MasterLease, departure: string | undefined): MasterLease {
   const { holder } = lease
-  if (holder?.state !== 'ready' || departures.length === 0) return lease
-  return { ...lease, holder: { ...holder, confirms: [...(holder.confirms ?? []), ...departures] } }
+  if (holder?.state !== 'ready' || departure === undefined) return lease
+  return { ...lease, holder: { ...holder, confirms: [...(holder.confirms ?? []), departure] } }
 }

@@ -74,11 +74,6 @@ interface StoredRecord {
   readonly holder: Holder | undefined
 }
 
-interface Found extends Pick<InspectedLease, 'address' | 'leased' | 'odd'> {
-  readonly main: KeyValue
-  readonly own: readonly StoredRecord[]
-}
-
 /**
  * Shows and removes the leases in etcd of kube-apiservers and of our masters, with the holder records of their
  * addresses. kine does not state the remaining time of a lease. There the life of a lease is `renewed`, and the id of
@@ -100,26 +95,21 @@ export class EtcdLeaseInspector implements LeaseInspector {
     // Records are written before their leases. We read them after the leases, so that no lease seems to have no record.
     const leases = await this.#etcd.list(this.#keys.leases, { signal })
     const records = (await this.#etcd.list(this.#keys.records, { signal })).items.map((stored) => this.#record(stored))
-    const leased = leases.items.map((main): Found => {
-      const address = textOf(main.key.slice(this.#keys.leases.length))
-      const own = records.filter((record) => address !== undefined && record.address === address)
-      return { main, address, leased: true, odd: [...oddLease(main, address), ...own.flatMap(oddRecord)], own }
-    })
-    const joined = new Set(leased.flatMap(({ own }) => own))
-    const alone = records
-      .filter((record) => !joined.has(record))
-      .map((record): Found => {
-        const { stored: main, address } = record
-        return {
-          main,
-          address,
-          leased: false,
-          odd: [...oddPlace(main.key, address), ...oddRecord(record)],
-          own: [record],
-        }
-      })
     const inspected: InspectedLease[] = []
-    for (const found of [...leased, ...alone]) inspected.push(await this.#inspected(found, signal))
+    const joined = new Set<StoredRecord>()
+    for (const stored of leases.items) {
+      const address = textOf(stored.key.slice(this.#keys.leases.length))
+      const own = records.filter((record) => address !== undefined && record.address === address)
+      for (const record of own) joined.add(record)
+      const found = { address, leased: true, odd: [...oddLease(stored, address), ...own.flatMap(oddRecord)] }
+      inspected.push(await this.#inspected(stored, own, found, signal))
+    }
+    for (const record of records) {
+      if (joined.has(record)) continue
+      const { stored, address } = record
+      const found = { address, leased: false, odd: [...oddPlace(stored.key, address), ...oddRecord(record)] }
+      inspected.push(await this.#inspected(stored, [record], found, signal))
+    }
     return inspected
   }
 
@@ -131,7 +121,13 @@ export class EtcdLeaseInspector implements LeaseInspector {
     return true
   }
 
-  async #inspected({ main, own, ...found }: Found, signal: AbortSignal): Promise<InspectedLease> {
+  /** `main`: the lease, or the record without one. `own`: the records of its address. */
+  async #inspected(
+    main: KeyValue,
+    own: readonly StoredRecord[],
+    found: Pick<InspectedLease, 'address' | 'leased' | 'odd'>,
+    signal: AbortSignal,
+  ): Promise<InspectedLease> {
     const lease: InspectedLease = {
       ...found,
       id: main.key,

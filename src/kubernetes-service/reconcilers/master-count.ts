@@ -45,7 +45,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   }
 
   async reconcileEndpoints(
-    ip: Address,
+    _ip: Address,
     ports: readonly EndpointPort[],
     reconcilePorts: ReconcilePorts,
     signal: AbortSignal,
@@ -53,7 +53,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     if (this.#stopped) return
     const stored = await this.#read(signal)
     const correctPorts = reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts
-    const plan = this.#plan(ip, stored.endpoints, ports, correctPorts)
+    const plan = this.#plan(stored.endpoints, ports, correctPorts)
     await this.#execute(plan, stored, signal)
     if (!this.#displaced && plan.type === 'update' && plan.reasons.includes('addresses')) this.#correctionsLeft -= 1
     this.#displaced = false
@@ -63,16 +63,16 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
    * Does nothing if this master is not listed. Rejects with NoLiveMasters when the list would become empty, unless
    * {@link stopReconciling} was called before.
    */
-  async removeEndpoints(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void> {
-    await this.#remove(ip, await this.#read(signal), ports, this.#stopped, signal)
+  async removeEndpoints(_ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void> {
+    await this.#remove(await this.#read(signal), ports, this.#stopped, signal)
   }
 
   /** Removes this master unless its address is the last on the list. Whether the others serve is unknown. */
-  async leave(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<Departure> {
+  async leave(_ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<Departure> {
     const stored = await this.#read(signal)
-    const { endpoints } = stored
-    if (isMentioned(endpoints, ip.text) && otherAddresses(endpoints, ip.text).length === 0) return 'last-one'
-    await this.#remove(ip, stored, ports, false, signal)
+    const own = this.#options.address.text
+    if (isMentioned(stored.endpoints, own) && otherAddresses(stored.endpoints, own).length === 0) return 'last-one'
+    await this.#remove(stored, ports, false, signal)
     return 'left'
   }
 
@@ -89,19 +89,16 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
 
   isSatisfied(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
     if (this.#stopped) return true
-    const { adapter, address } = this.#options
-    return adapter.isSettled(
-      { endpoints: this.#plan(address, observed.endpoints, ports, reconcilePorts), secondAddresses: [] },
-      observed,
-    )
+    const endpoints = this.#plan(observed.endpoints, ports, reconcilePorts)
+    return this.#options.adapter.isSettled({ endpoints, secondAddresses: [] }, observed)
   }
 
   /**
    * Reads the list and begins a new interval, in which a taken place may be claimed, and corrections count from zero.
    */
   async refreshMembers(signal: AbortSignal): Promise<void> {
-    const { address, count, logger } = this.#options
-    this.#lastRead = await this.#options.adapter.getEndpoints(signal)
+    const { adapter, address, count, logger } = this.#options
+    this.#lastRead = await adapter.getEndpoints(signal)
     this.#displaced = isDisplaced(this.#lastRead, address.text, count)
     if (this.#correctionsLeft > 0) {
       this.#warned = false
@@ -125,29 +122,19 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     return false
   }
 
-  #plan(
-    ip: Address,
-    current: Endpoints | undefined,
-    ports: readonly EndpointPort[],
-    reconcilePorts: boolean,
-  ): EndpointsAction {
-    const { count } = this.#options
-    return planMasterCount({ current, own: ip.text, count, allowed: this.#allowed(), ports, reconcilePorts })
-  }
-
-  #allowed(): Allowance {
-    if (this.#displaced) return 'claim'
-    return this.#correctionsLeft > 0 ? 'correct' : 'keep'
+  #plan(current: Endpoints | undefined, ports: readonly EndpointPort[], reconcilePorts: boolean): EndpointsAction {
+    const { address, count } = this.#options
+    const allowed = this.#displaced ? 'claim' : this.#correctionsLeft > 0 ? 'correct' : 'keep'
+    return planMasterCount({ current, own: address.text, count, allowed, ports, reconcilePorts })
   }
 
   async #remove(
-    ip: Address,
     stored: ObservedEndpoints,
     ports: readonly EndpointPort[],
     stopping: boolean,
     signal: AbortSignal,
   ): Promise<void> {
-    const plan = planRemoval({ current: stored.endpoints, own: ip.text, ports, stopping })
+    const plan = planRemoval({ current: stored.endpoints, own: this.#options.address.text, ports, stopping })
     if (plan.type === 'none' && !this.#removing) return
     this.#removing = true
     await this.#execute(plan, stored, signal)
@@ -171,7 +158,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
  * - `correct`: add itself if there is a free place, and remove superfluous addresses.
  * - `claim`: also take the place of another master if this one is missing from a full list.
  */
-export type Allowance = 'keep' | 'correct' | 'claim'
+type Allowance = 'keep' | 'correct' | 'claim'
 
 export interface MasterCountObservation extends Pick<EndpointsObservation, 'current' | 'ports' | 'reconcilePorts'> {
   /** This master's address, in canonical form. */

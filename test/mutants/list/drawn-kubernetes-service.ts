@@ -207,10 +207,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['kubernetes-service/leases/ended-leases.test.ts'],
   },
   'kubernetes-service-leases-wrappers-number': {
-    broken: 'confirming:: has 1 for 0.',
+    broken: 'confirming: confirms no departure.',
     file: 'kubernetes-service/leases/wrappers.ts',
-    text: "if (holder?.state !== 'ready' || departures.length === 0) return lease",
-    instead: "if (holder?.state !== 'ready' || departures.length === 1) return lease",
+    text: 'confirms: [...(holder.confirms ?? []), departure]',
+    instead: 'confirms: [...(holder.confirms ?? [])]',
     tests: ['kubernetes-service/leases/wrappers.test.ts'],
   },
   'kubernetes-service-membership-inputs-flag': {

@@ -155,7 +155,7 @@ export class EtcdLeases implements MasterLeases {
       etcd
         .watch(prefix, {
           onChange: (changes) => {
-            if (changes === undefined || changes.filter(concerns).length > 0) onChange()
+            if (changes === undefined || changes.some(concerns)) onChange()
           },
           report: (error) => {
             if (error === undefined) availability.succeeded(source)

@@ -105,8 +105,8 @@ export function readSnapshot(
   for (const [address, held] of holders) {
     const renewal = renewals.get(address)
     for (const record of held) {
-      const holder =
-        renewal !== undefined && isOfKubeApiserver(renewal, record, held) ? besideOther(record) : record.holder
+      const isCoHeld = renewal !== undefined && isOfKubeApiserver(renewal, record, held)
+      const holder: Holder = isCoHeld ? { ...record.holder, state: 'failing', coHolder: true } : record.holder
       const needsLease = holder.state === 'ready' || holder.state === 'failing'
       if (renewal !== undefined) live.push({ address, holder, renewal: String(renewal) })
       else if (!needsLease) live.push({ address, holder })
@@ -130,10 +130,6 @@ function isOfKubeApiserver(renewal: bigint, record: Recorded, held: readonly Rec
   if (holder.state !== 'unready' || held.some((other) => hasLease(other.holder.state))) return false
   // If another host at this address is leaving, its record is newer than the lease that it is about to delete.
   return holder.coHolder === true || held.every(({ modRevision }) => renewal > modRevision)
-}
-
-function besideOther({ holder }: Recorded): Holder {
-  return { ...holder, state: 'failing', coHolder: true }
 }
 
 /**

@@ -92,11 +92,7 @@ function subsetsOf(base: EndpointSubset, addresses: readonly string[]): readonly
 
 function sameAddresses(subset: EndpointSubset, addresses: readonly string[]): boolean {
   const found = (subset.addresses ?? []).map((address) => address.ip)
-  return (
-    found.length === addresses.length &&
-    new Set(found).size === found.length &&
-    found.every((ip) => addresses.includes(ip))
-  )
+  return isDeepStrictEqual(found.sort(), addresses.toSorted())
 }
 
 function newEndpoints(addresses: readonly string[], ports: readonly EndpointPort[]): Endpoints {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { EndpointSlice, Endpoints, Service } from '../kube/resources.ts'
 import { type Address, isLinkLocal, isLoopback, isMulticast, isUnspecified, tryParseAddress } from '../net/address.ts'
 import { memoize } from '../runtime/memo.ts'
@@ -39,19 +40,14 @@ interface AnyPort {
 
 /** The managed fields of ports, as texts: equal for ports that are equal after defaulting. */
 export function portTexts(ports: readonly AnyPort[] | undefined): readonly string[] {
-  return (ports ?? []).map(portText)
-}
-
-function portText({ name, port, protocol, appProtocol, targetPort, nodePort }: AnyPort): string {
-  return JSON.stringify([name ?? '', port, protocol ?? 'TCP', appProtocol, String(targetPort ?? port), nodePort ?? 0])
+  return (ports ?? []).map(({ name, port, protocol, appProtocol, targetPort, nodePort }) =>
+    JSON.stringify([name ?? '', port, protocol ?? 'TCP', appProtocol, String(targetPort ?? port), nodePort ?? 0]),
+  )
 }
 
 /** Whether the ports are equal in the same order. */
 export function samePorts(found: readonly AnyPort[], wanted: readonly AnyPort[]): boolean {
-  return (
-    found.length === wanted.length &&
-    found.every((port, index) => portText(port) === portText(wanted[index] as AnyPort))
-  )
+  return isDeepStrictEqual(portTexts(found), portTexts(wanted))
 }
 
 /**

@@ -33,9 +33,7 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
         readiness,
         answeredAtMs: answered ? nowMs : server.answeredAtMs,
         probedAtMs: Math.max(sentAtMs, server.probedAtMs),
-        serving: isNewest ? serving : server.serving,
-        ...(isNewest && sinceWhen(server, serving && !refused, sentAtMs, turn)),
-        failsByEtcd: isNewest ? failsByEtcd : server.failsByEtcd,
+        ...(isNewest && { serving, failsByEtcd, ...sinceWhen(server, serving && !refused, sentAtMs, turn) }),
         probingSinceAtMs: requested ? undefined : server.probingSinceAtMs,
       }
       // A renewal may have waited for this probe. Without an answer the renewal counts as failed, unless the server has
@@ -102,7 +100,7 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
   if (newlyMissing.length > 0 && lease.trust.type !== 'steady') {
     effects.push({ type: 'report', event: { type: 'expiry-suspected', addresses: newlyMissing } })
   }
-  if (!areSameForList(fleet.leases, state.fleet.leases)) effects.push({ type: 'reconcile' })
+  if (textForList(fleet.leases) !== textForList(state.fleet.leases)) effects.push({ type: 'reconcile' })
   const after = { ...state, fleet }
   const own = input.leases.find((one) => isHeldBy(one, state.self))
   switch (phase.type) {
@@ -130,26 +128,14 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
   }
 }
 
-function areSameForList(leases: readonly MasterLease[], before: readonly MasterLease[]): boolean {
-  const areAllIn = (some: readonly MasterLease[], others: readonly MasterLease[]): boolean =>
-    some.every((one) => others.some((other) => isSameForList(one, other)))
-  return leases.length === before.length && areAllIn(leases, before) && areAllIn(before, leases)
-}
-
-function isSameForList(one: MasterLease, other: MasterLease): boolean {
-  const isAdded = ({ expirySuspected, found }: MasterLease): boolean => expirySuspected !== true && found !== true
-  if (one.address !== other.address || isAdded(one) !== isAdded(other)) return false
-  const [holder, otherHolder] = [one.holder, other.holder]
-  if (holder === otherHolder) return true
-  return (
-    holder !== undefined &&
-    holder.host === otherHolder?.host &&
-    holder.state === otherHolder.state &&
-    holder.ports.securePort === otherHolder.ports.securePort &&
-    holder.ports.nodePort === otherHolder.ports.nodePort &&
-    holder.addresses.length === otherHolder.addresses.length &&
-    holder.addresses.every((address, index) => address === otherHolder.addresses[index])
-  )
+/** What the list depends on, as one text for all leases in any order. */
+function textForList(leases: readonly MasterLease[]): string {
+  const texts = leases.map(({ address, holder, expirySuspected, found }) => {
+    const isAdded = expirySuspected !== true && found !== true
+    const { host, state, ports, addresses } = holder ?? {}
+    return JSON.stringify([address, isAdded, host, state, ports?.securePort, ports?.nodePort, addresses])
+  })
+  return texts.sort().join()
 }
 
 function done(state: Membership, turn: Turn): Membership {

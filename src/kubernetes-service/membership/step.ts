@@ -80,25 +80,24 @@ export function step(before: Membership, input: MembershipInput, nowMs: number, 
 
 /** When the next `timer` input is due; undefined when only another input can change anything. Pure. */
 export function wakeAtMs(state: Membership, nowMs: number, timings: MembershipTimings): number | undefined {
+  const times = [state.fleet.retryAtMs, ...phaseWakesAtMs(state, { nowMs, timings })]
+  const firstMs = Math.min(...times.filter((time): time is number => time !== undefined && time > nowMs))
+  return Number.isFinite(firstMs) ? firstMs : undefined
+}
+
+function phaseWakesAtMs(state: Membership, now: Now): readonly (number | undefined)[] {
   const { phase, lease, fleet } = state
-  const times: (number | undefined)[] = []
   switch (phase.type) {
     case 'starting':
     case 'out':
-      break
+      return []
     case 'joining':
-      times.push(lease.retryAtMs, asksAgainAtMs(state, timings))
-      break
+      return [lease.retryAtMs, asksAgainAtMs(state, now.timings)]
     case 'listed':
-      times.push(...listedWakesAtMs(state, { nowMs, timings }))
-      break
+      return listedWakesAtMs(state, now)
     case 'leaving':
-      times.push(lease.retryAtMs, ...leavingWakesAtMs(phase, fleet.readAtMs))
+      return [lease.retryAtMs, ...leavingWakesAtMs(phase, fleet.readAtMs)]
   }
-  times.push(fleet.retryAtMs)
-  let firstMs = Number.POSITIVE_INFINITY
-  for (const time of times) if (time !== undefined && time > nowMs && time < firstMs) firstMs = time
-  return Number.isFinite(firstMs) ? firstMs : undefined
 }
 
 /** Whether the lease is missing and its next creation is delayed, because another client keeps deleting it. */

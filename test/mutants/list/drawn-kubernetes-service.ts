@@ -55,10 +55,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['kubernetes-service/membership/step.test.ts'],
   },
   'kubernetes-service-endpoints-plan-method': {
-    broken: 'sameAddresses: calls some for found.every.',
+    broken: 'sameAddresses: compares only the first addresses.',
     file: 'kubernetes-service/endpoints-plan.ts',
-    text: 'found.every((ip) => addresses.includes(ip))',
-    instead: 'found.some((ip) => addresses.includes(ip))',
+    text: 'isDeepStrictEqual(found.sort(), addresses.toSorted())',
+    instead: 'found.sort()[0] === addresses.toSorted()[0]',
     tests: ['kubernetes-service/reconcilers/master-count-plan.test.ts'],
   },
   'kubernetes-service-masters-eviction-operator': {

@@ -36,12 +36,6 @@ export class LifecycleError extends Error {
   readonly code = 'LifecycleFailed'
 }
 
-interface PostStartEntry {
-  readonly name: string
-  readonly hook: PostStartHook
-  finished: boolean
-}
-
 type State = 'composing' | 'running' | 'stopping'
 
 /**
@@ -72,7 +66,7 @@ type State = 'composing' | 'running' | 'stopping'
 export class Lifecycle {
   readonly #options: LifecycleOptions
   readonly #parts = new Map<string, Part>()
-  readonly #postStart = new Map<string, PostStartEntry>()
+  readonly #postStart = new Map<string, PostStartHook>()
   readonly #preShutdown = new Map<string, PreShutdownHook>()
   /** Two checks may share a name only if they have different endpoints. */
   readonly #checks: { readonly check: HealthCheck; readonly endpoints: readonly HealthEndpoint[] }[] = [
@@ -99,7 +93,10 @@ export class Lifecycle {
   /** Adds a long-lived part. @throws Error for an empty or taken name, or after the start. */
   part(name: string, run: Part): void {
     this.#register('part', name, this.#parts)
-    this.#parts.set(name, run)
+    this.#parts.set(name, async (signal) => {
+      // A synchronous throw becomes a rejection: a failure is handled only after all parts and hooks have started.
+      await run(signal)
+    })
   }
 
   /**
@@ -108,11 +105,14 @@ export class Lifecycle {
    */
   postStartHook(name: string, hook: PostStartHook): void {
     this.#register('PostStartHook', name, this.#postStart)
-    const entry: PostStartEntry = { name, hook, finished: false }
-    const check = { name: `poststarthook/${name}`, fault: () => (entry.finished ? undefined : 'not finished') }
+    let isFinished = false
+    const check = { name: `poststarthook/${name}`, fault: () => (isFinished ? undefined : 'not finished') }
     this.#checks.push({ check, endpoints: ['readyz', 'healthz'] })
     this.#checks.push({ check: { ...check, fault: () => undefined }, endpoints: ['livez'] })
-    this.#postStart.set(name, entry)
+    this.#postStart.set(name, async (signal) => {
+      await hook(signal)
+      isFinished = true
+    })
   }
 
   /** Adds a hook that runs before the end. @throws Error for an empty or taken name, or after the start. */
@@ -170,7 +170,7 @@ export class Lifecycle {
       const controller = new AbortController()
       this.#running.push({ name, controller, end: this.#runPart(name, part, controller.signal) })
     }
-    const hooks = [...this.#postStart.values()].map((entry) => this.#runPostStartHook(entry))
+    const hooks = [...this.#postStart].map(([name, hook]) => this.#runPostStartHook(name, hook))
     this.#running.push({
       name: 'post-start hooks',
       controller: this.#hooksController,
@@ -182,7 +182,7 @@ export class Lifecycle {
     let fault = ': it ended by itself'
     let cause: unknown
     try {
-      await attempt(() => part(signal))
+      await part(signal)
     } catch (error) {
       fault = `: ${messageOf(error)}`
       cause = error
@@ -191,15 +191,14 @@ export class Lifecycle {
     if (!signal.aborted) this.#fail(new LifecycleError(`part "${name}" failed${fault}`, { cause }))
   }
 
-  async #runPostStartHook(entry: PostStartEntry): Promise<void> {
+  async #runPostStartHook(name: string, hook: PostStartHook): Promise<void> {
     const { signal } = this.#hooksController
     try {
-      await attempt(() => entry.hook(signal))
-      entry.finished = true
-      this.#options.logger.debug({ hook: entry.name }, 'post-start hook finished')
+      await hook(signal)
+      this.#options.logger.debug({ hook: name }, 'post-start hook finished')
     } catch (cause) {
       if (signal.aborted) return
-      this.#fail(new LifecycleError(`PostStartHook "${entry.name}" failed: ${messageOf(cause)}`, { cause }))
+      this.#fail(new LifecycleError(`PostStartHook "${name}" failed: ${messageOf(cause)}`, { cause }))
     }
   }
 
@@ -264,9 +263,4 @@ export class Lifecycle {
     if (taken.has(name)) throw new Error(`${kind} "${name}" is already registered`)
     if (this.#state !== 'composing') throw new Error(`${kind} "${name}" cannot be registered after the start`)
   }
-}
-
-/** Turns a synchronous throw into a rejection: a failure is handled only after all parts and hooks have started. */
-async function attempt(work: () => Promise<void>): Promise<void> {
-  await work()
 }

@@ -104,7 +104,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'lifecycle-lifecycle-branch': {
     broken: "check: always takes the first of entry.finished ? undefined : 'not finished'.",
     file: 'lifecycle/lifecycle.ts',
-    text: "const check = { name: `poststarthook/${name}`, fault: () => (entry.finished ? undefined : 'not finished') }",
+    text: "const check = { name: `poststarthook/${name}`, fault: () => (isFinished ? undefined : 'not finished') }",
     instead: 'const check = { name: `poststarthook/${name}`, fault: () => (undefined) }',
     tests: ['lifecycle/lifecycle.test.ts'],
   },

@@ -81,6 +81,12 @@ export function secondAddresses(
   return [...new Set(listedLeases(leases).flatMap(({ holder }) => holder?.addresses[1] ?? []))].sort()
 }
 
+/** The addresses in the slices of a second family, other than that of `self`, including duplicates. */
+export function addressesInSecondSlices({ secondSlices }: ObservedEndpoints, self: Holder): readonly string[] {
+  const listed = secondSlices.flatMap(addressesInSlice)
+  return listed.filter((address) => familyOf(address) !== familyOf(addressOf(self)))
+}
+
 /** Returns a test whether an address belongs to none of these leases, nor to `self`, whose lease may be missing. */
 export function unknownTo(leases: readonly MasterLease[], self: Holder): (address: string) => boolean {
   const ofLeases = leases.flatMap(({ address, holder }) => [address, ...(holder?.addresses ?? [])])
@@ -107,8 +113,7 @@ export function othersReady(leases: readonly MasterLease[], self: Holder): reado
 
 /** Whether a lease is of the same master as `self`: of this life or another one. */
 export function isHeldBy(lease: MasterLease, self: Holder): boolean {
-  const { holder } = lease
-  return holder !== undefined && holder.host === self.host && addressOf(holder) === addressOf(self)
+  return lease.holder !== undefined && masterKey(lease.holder) === masterKey(self)
 }
 
 /** Whether a lease is of another life of the same master, an earlier or a later one. */
@@ -143,22 +148,19 @@ export interface LifeSpan {
 }
 
 /**
- * Whether a lease is of a later life of this master than `self`: it began after `self` and not in the future. (A start
- * in the future is of an earlier life, before the host's clock was set back.) If two lives overlap while the store is
- * away, the earlier life may read the lease of the later one.
+ * `self`, with a later start than the earlier lives of this master that have a lease. The clock may be set back.
+ *
+ * A lease is of a later life if it began after `self` and not in the future. (A start in the future is of an earlier
+ * life, before the host's clock was set back.) If two lives overlap while the store is away, the earlier life may read
+ * the lease of the later one.
  */
-export function isOfLaterLife(lease: MasterLease, self: Holder, { beganMs, nowMs }: LifeSpan): boolean {
-  const { holder } = lease
-  if (holder === undefined || !isHeldByAnotherLife(lease, self)) return false
-  return holder.startedAt > formatMicroTime(beganMs) && holder.startedAt <= formatMicroTime(nowMs)
-}
-
-/** `self`, with a later start than the earlier lives of this master that have a lease. The clock may be set back. */
-export function startedAfter(leases: readonly MasterLease[], self: Holder, span: LifeSpan): Holder {
-  const others = leases.filter((lease) => isHeldByAnotherLife(lease, self))
-  const latest = others
-    .filter((lease) => !isOfLaterLife(lease, self, span))
+export function startedAfter(leases: readonly MasterLease[], self: Holder, { beganMs, nowMs }: LifeSpan): Holder {
+  const isLater = (startedAt: string): boolean =>
+    startedAt > formatMicroTime(beganMs) && startedAt <= formatMicroTime(nowMs)
+  const latest = leases
+    .filter((lease) => isHeldByAnotherLife(lease, self))
     .flatMap(({ holder }) => holder?.startedAt ?? [])
+    .filter((startedAt) => !isLater(startedAt))
     .sort()
     .at(-1)
   if (latest === undefined || latest < self.startedAt) return self

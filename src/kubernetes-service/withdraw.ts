@@ -2,7 +2,6 @@ import { type AuditEntry, type AuditTrail, audited } from '../kube/audit.ts'
 import { isKubeError, KubeError } from '../kube/errors.ts'
 import { referenceIn } from '../kube/event-object.ts'
 import { endpoints } from '../kube/resources.ts'
-import { familyOf } from '../net/address.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { type EndpointsAdapter, NoLiveMasters } from './endpoints-adapter.ts'
 import { planEndpoints } from './endpoints-plan.ts'
@@ -10,6 +9,7 @@ import type { FleetView } from './fleet-view.ts'
 import { addressesIn, addressesInSlice, endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
 import { addressOf, type Holder, LeaseWithdrawn, type MasterLease, type MasterLeases } from './leases/master-leases.ts'
 import {
+  addressesInSecondSlices,
   isHeldByAnotherLife,
   keepingPlaces,
   listedAddresses,
@@ -106,14 +106,13 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
         const isOutage = always && alive.length === 0
         const stays = unknownTo(live, own)
         const addresses = isOutage ? addressesIn(current).filter(stays) : alive
-        const second = stored.secondSlices
-          .flatMap(addressesInSlice)
-          .filter((one) => familyOf(one) !== familyOf(address))
         const staying = live.filter(({ holder }) => holder?.state !== 'withdrawn')
         others = addresses.includes(address) ? hostsAt(address, staying) : ''
         return {
           endpoints: planEndpoints({ addresses, current, ports, reconcilePorts: false, stopping: always }),
-          secondAddresses: isOutage ? [...new Set(second)].filter(stays).sort() : secondAddresses(listed, live),
+          secondAddresses: isOutage
+            ? [...new Set(addressesInSecondSlices(stored, own))].filter(stays).sort()
+            : secondAddresses(listed, live),
         }
       }, signal)
       const outcome = others === '' ? 'was removed from the list' : `stays listed, because it is also held by ${others}`

@@ -1,7 +1,7 @@
-import { familyOf } from '../../net/address.ts'
 import { addressesIn, addressesInSlice } from '../identity.ts'
 import { type Holder, MAX_DEPARTURES, type MasterLease } from '../leases/master-leases.ts'
 import {
+  addressesInSecondSlices,
   isDualStack,
   isHeldBy,
   keepingPlaces,
@@ -125,10 +125,7 @@ export function secondAddressesForList(
 ): readonly string[] {
   const known = secondAddresses(leasesForList(state, current, before), certainLeases(state, current))
   if (isFleetDualStack(state, current, before) !== undefined) return known
-  const [first = ''] = state.self.addresses
-  const found = current.secondSlices
-    .flatMap(addressesInSlice)
-    .filter((address) => familyOf(address) !== familyOf(first))
+  const found = addressesInSecondSlices(current, state.self)
   if (found.length === 0) return []
   return [...new Set([...known, ...found.filter(unknownTo(state.fleet.leases, state.self))])].sort()
 }

@@ -192,7 +192,6 @@ export class KubernetesLeaseInspector implements LeaseInspector {
   readonly #api: KubeApi
   readonly #clock: Clock
   readonly #namespace: string
-  readonly #seen = new WeakMap<InspectedLease, Lease>()
 
   constructor(options: { readonly api: KubeApi; readonly clock: Clock; readonly namespace?: string | undefined }) {
     this.#api = options.api
@@ -206,11 +205,10 @@ export class KubernetesLeaseInspector implements LeaseInspector {
     return pages.flat().map((lease) => this.#inspected(lease))
   }
 
-  async evict(lease: InspectedLease, signal: AbortSignal): Promise<boolean> {
-    const object = this.#seen.get(lease)
+  async evict({ object }: InspectedLease, signal: AbortSignal): Promise<boolean> {
     if (object === undefined) return false
     try {
-      await deleteAsRead(this.#api, object, { signal })
+      await deleteAsRead(this.#api, { metadata: object }, { signal })
       return true
     } catch (error) {
       if (isKubeError(error, 'Conflict', 'NotFound')) return false
@@ -224,7 +222,7 @@ export class KubernetesLeaseInspector implements LeaseInspector {
     const ttlMs = spec?.leaseDurationSeconds === undefined ? DEFAULT_TTL_MS : spec.leaseDurationSeconds * 1000
     const renewedMs = tryParseTime(spec?.renewTime ?? '')
     const leftMs = renewedMs === undefined ? undefined : renewedMs + ttlMs - this.#clock.wallMs()
-    const inspected: InspectedLease = {
+    return {
       id: `Lease ${this.#namespace}/${metadata?.name}`,
       object: referenceIn(leases, object),
       revision: metadata?.resourceVersion ?? '',
@@ -234,7 +232,5 @@ export class KubernetesLeaseInspector implements LeaseInspector {
       leased: true,
       odd: holder === undefined ? [{ type: 'unreadable', reason: `Lease ${metadata?.name} has no valid holder` }] : [],
     }
-    this.#seen.set(inspected, object)
-    return inspected
   }
 }

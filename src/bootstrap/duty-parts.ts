@@ -74,9 +74,9 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
     }),
   ]
 
-  const composed = composeRepairs(options, ports, { monitor, decisions })
-  const remarks = new Map((composed?.duties ?? []).map(({ name, remark }) => [name as ControllerName, remark]))
-  const repairs = (composed?.duties ?? []).map(({ name, make, refusal }) => {
+  const composed = composeRepairs(options, ports, { monitor, decisions }) ?? { duties: [], run: aborted }
+  const remarks = new Map(composed.duties.map(({ name, remark }) => [name as ControllerName, remark]))
+  const repairs = composed.duties.map(({ name, make, refusal }) => {
     const health = healthOf(name, refusal)
     return { name, health, value: switched(name, health, { make, reports: true }) }
   })
@@ -89,10 +89,7 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
         for (const { health } of repairs) health.crashed(error)
       },
     }
-    const make = () => ({
-      run: (ending: AbortSignal) => composed?.run(ending) ?? aborted(ending),
-      settled: Promise.resolve(),
-    })
+    const make = () => ({ run: composed.run, settled: Promise.resolve() })
     return supervised({ clock, random, make, health: all }, signal)
   }
 

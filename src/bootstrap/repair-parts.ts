@@ -32,22 +32,22 @@ interface RepairDuty {
 interface Repairs {
   readonly duties: readonly RepairDuty[]
   /** Runs the informers that the repairs share. */
-  run(signal: AbortSignal): Promise<void>
+  readonly run: (signal: AbortSignal) => Promise<void>
 }
 
 /** Undefined if both repairs are off. */
 export function composeRepairs(
   options: MasterOptions,
   ports: PartPorts,
-  parts: { readonly monitor: ReadinessMonitor; readonly decisions: DutyDecisions },
+  given: Pick<Parts, 'monitor' | 'decisions'>,
 ): Repairs | undefined {
   const isOn = (name: RepairDuty['name']): boolean => isSelected(options.controllers, name)
   if (!isOn('cluster-ip-repair') && !isOn('node-port-repair')) return undefined
   const informers = new SharedInformers(ports)
-  const registry = registryOf(options, ports)
+  const parts = { ...given, options, ports, informers, registry: registryOf(options, ports) }
   const duties = [
-    ...(isOn('cluster-ip-repair') ? [clusterIpDuty({ ...parts, options, ports, informers, registry })] : []),
-    ...(isOn('node-port-repair') ? [nodePortDuty({ ...parts, options, ports, informers, registry })] : []),
+    ...(isOn('cluster-ip-repair') ? [clusterIpDuty(parts)] : []),
+    ...(isOn('node-port-repair') ? [nodePortDuty(parts)] : []),
   ]
   return { duties, run: (signal) => informers.run(signal) }
 }

@@ -13,7 +13,7 @@ import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
 import type { EndpointPort } from '../identity.ts'
 import { type Holder, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
-import { isHeldBy, type LifeSpan, othersReady, portsAgreed } from '../members.ts'
+import { isHeldBy, othersReady, portsAgreed } from '../members.ts'
 import type { ReadinessMonitor } from '../readiness-monitor.ts'
 import type { ListReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
 import { addressesForList, isFleetDualStack, listedInBoth, secondAddressesForList } from './fleet.ts'
@@ -214,8 +214,7 @@ export class MembershipRunner implements ListReconciler {
     this.#state = state
     this.#cancelWake()
     const wakeMs = wakeAtMs(state, nowMs, timings)
-    this.#cancelWake =
-      wakeMs === undefined ? () => {} : clock.schedule(wakeMs - nowMs, () => this.#take({ type: 'timer' }))
+    if (wakeMs !== undefined) this.#cancelWake = clock.schedule(wakeMs - nowMs, () => this.#take({ type: 'timer' }))
     for (const effect of effects) this.#carryOut(effect)
   }
 
@@ -260,12 +259,14 @@ export class MembershipRunner implements ListReconciler {
   }
 
   #read(sentAtMs: number, leases: Awaited<ReturnType<MasterLeases['list']>>, requested: boolean): void {
-    const { fleet, announcements, holder, availability, timings } = this.#options
+    const { clock, fleet, announcements, holder, availability, timings } = this.#options
     this.#answeredMs = this.#nowMs
     // While this master sends no request for its lease (its server is dead), only reads show that the store is back.
     const isIdle = this.#state.lease.request === undefined && sentAtMs - this.#awayMs >= timings.ttlMs
     if (isIdle) availability.succeeded('lease')
-    this.#take({ type: 'leases', sentAtMs, leases, span: this.#span, requested })
+    const wallMs = clock.wallMs()
+    const span = { beganMs: wallMs - (this.#nowMs - this.#beganMs), nowMs: wallMs }
+    this.#take({ type: 'leases', sentAtMs, leases, span, requested })
     fleet.read(this.#state.fleet.leases, sentAtMs)
     if (this.#isAnnounced || !leases.some((lease) => isHeldBy(lease, holder))) return
     this.#isAnnounced = true
@@ -382,11 +383,6 @@ export class MembershipRunner implements ListReconciler {
         this.#hasJoined.resolve()
         if (event.why !== 'withdrawn') this.#out.resolve(event.why)
     }
-  }
-
-  get #span(): LifeSpan {
-    const nowMs = this.#options.clock.wallMs()
-    return { beganMs: nowMs - (this.#nowMs - this.#beganMs), nowMs }
   }
 
   get #nowMs(): number {

@@ -13,7 +13,7 @@ import { endpointPorts } from '../kubernetes-service/identity.ts'
 import { KubernetesLeases } from '../kubernetes-service/leases/kubernetes.ts'
 import type { Holder, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../kubernetes-service/leases/memory.ts'
-import { DryRunLeases, reliableLeases } from '../kubernetes-service/leases/wrappers.ts'
+import { dryRunLeases, reliableLeases } from '../kubernetes-service/leases/wrappers.ts'
 import { MembershipRunner, type MembershipRunnerOptions } from '../kubernetes-service/membership/runner.ts'
 import { membershipTimings } from '../kubernetes-service/membership/timings.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
@@ -113,7 +113,7 @@ export function leasesOf(options: MasterOptions, ports: LeasePorts): MasterLease
   const limit = new RequestLimit({ clock: ports.clock, limitMs: membershipTimings(options).attemptMs })
   const store =
     ports.leases === undefined ? openLeases(options, ports, limit) : reliableLeases(ports.leases, { ...ports, limit })
-  return options.dryRun ? new DryRunLeases(store, ports.logger) : store
+  return options.dryRun ? dryRunLeases(store, ports.logger) : store
 }
 
 function openLeases(options: MasterOptions, ports: LeasePorts, limit: RequestLimit): MasterLeases {

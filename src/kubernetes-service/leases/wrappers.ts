@@ -84,41 +84,28 @@ function asPromised(what: string, error: unknown): unknown {
  * The leases of a dry run: those of other masters, and this master's own, which is not written. The other masters never
  * see its record, so their confirmations are simulated: this master would wait for them in vain.
  */
-export class DryRunLeases implements MasterLeases {
-  readonly #inner: MasterLeases
-  readonly #logger: Logger
-  #own: (MasterLease & { readonly holder: Holder }) | undefined
-
-  constructor(inner: MasterLeases, logger: Logger) {
-    this.#inner = inner
-    this.#logger = logger
-  }
-
-  async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
-    const live = await this.#inner.list(signal)
-    const own = this.#own
-    if (own === undefined) return live
-    const { state, departure } = own.holder
-    const isStopped = state === 'leaving' || state === 'unready'
-    const others = live.filter((lease) => !isHeldBy(lease, own.holder))
-    return [...(isStopped ? others.map((lease) => confirming(lease, departure)) : others), own]
-  }
-
-  async update(holder: Holder): Promise<void> {
-    this.#logger.info({ address: addressOf(holder), host: holder.host }, 'dry run: would create and renew a lease')
-    this.#own = { address: addressOf(holder), holder }
-  }
-
-  async mark(holder: Holder): Promise<void> {
-    if (this.#own !== undefined) this.#own = { ...this.#own, holder }
-  }
-
-  async remove(): Promise<void> {
-    this.#own = undefined
-  }
-
-  watch(onChange: () => void, signal: AbortSignal): Promise<void> {
-    return this.#inner.watch(onChange, signal)
+export function dryRunLeases(inner: MasterLeases, logger: Logger): MasterLeases {
+  let own: (MasterLease & { readonly holder: Holder }) | undefined
+  return {
+    async list(signal) {
+      const live = await inner.list(signal)
+      if (own === undefined) return live
+      const { holder } = own
+      const isStopped = holder.state === 'leaving' || holder.state === 'unready'
+      const others = live.filter((lease) => !isHeldBy(lease, holder))
+      return [...(isStopped ? others.map((lease) => confirming(lease, holder.departure)) : others), own]
+    },
+    async update(holder) {
+      logger.info({ address: addressOf(holder), host: holder.host }, 'dry run: would create and renew a lease')
+      own = { address: addressOf(holder), holder }
+    },
+    async mark(holder) {
+      if (own !== undefined) own = { ...own, holder }
+    },
+    async remove() {
+      own = undefined
+    },
+    watch: (onChange, signal) => inner.watch(onChange, signal),
   }
 }
 

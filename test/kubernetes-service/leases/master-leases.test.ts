@@ -11,7 +11,7 @@ import { EtcdLeases } from '../../../src/kubernetes-service/leases/etcd/leases.t
 import { KubernetesLeases } from '../../../src/kubernetes-service/leases/kubernetes.ts'
 import type { Holder, MasterLeases } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
-import { DryRunLeases } from '../../../src/kubernetes-service/leases/wrappers.ts'
+import { dryRunLeases } from '../../../src/kubernetes-service/leases/wrappers.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { memoryLogger, silentLogger } from '../../../src/telemetry/logger.ts'
@@ -169,8 +169,8 @@ test('kubernetes: an observer that may write nothing still takes a dead master o
   const { api } = options
   await new KubernetesLeases(options).update(holder('192.0.2.2'), signal)
   const logger = memoryLogger()
-  const observer = new DryRunLeases(new KubernetesLeases({ ...options, api: dryRunApi(api, logger) }), logger)
-  await observer.update(holder('192.0.2.1'))
+  const observer = dryRunLeases(new KubernetesLeases({ ...options, api: dryRunApi(api, logger) }), logger)
+  await observer.update(holder('192.0.2.1'), signal)
   const seen: string[][] = []
   for (const untilNextMs of [10_000, 4_000, 6_000, 10_000, 10_000]) {
     seen.push(await addressesOf(observer))

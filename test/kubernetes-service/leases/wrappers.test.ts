@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { KubeError } from '../../../src/kube/errors.ts'
 import { LeaseWithdrawn, type MasterLeases } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
-import { DryRunLeases, reliableLeases } from '../../../src/kubernetes-service/leases/wrappers.ts'
+import { dryRunLeases, reliableLeases } from '../../../src/kubernetes-service/leases/wrappers.ts'
 import { RemoteError } from '../../../src/runtime/errors.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { RequestLimit } from '../../../src/runtime/request-limit.ts'
@@ -115,10 +115,10 @@ test('in a dry run every master that is ready seems to confirm a departure, whic
   const others = new MemoryLeases(registry, { ttlMs: 15_000 })
   await others.update(holder('192.0.2.2'))
   await others.update({ ...holder('192.0.2.3'), state: 'failing' })
-  const leases = new DryRunLeases(others, memoryLogger())
-  await leases.update(self)
+  const leases = dryRunLeases(others, memoryLogger())
+  await leases.update(self, signal)
   const confirms = async () => (await leases.list(signal)).map(({ holder: other }) => other?.confirms)
   assert.deepEqual(await confirms(), [undefined, undefined, undefined])
-  await leases.mark({ ...self, state: 'leaving', departure: 'a/1' })
+  await leases.mark({ ...self, state: 'leaving', departure: 'a/1' }, signal)
   assert.deepEqual(await confirms(), [['a/1'], undefined, undefined])
 })

@@ -190,7 +190,7 @@ export class ForeignOverwrites {
       backingOff: 'another writer keeps overwriting this object; backing off',
       calmAgain: 'other writers no longer overwrite this object; back-off ended',
       event: ({ corrections, withinMs }) => {
-        const { who, remedy } = describeWriter(kind, writer)
+        const [who, remedy] = describeWriter(kind, writer)
         const what = `${kind} ${object} was corrected ${corrections} times in ${formatDuration(withinMs)} and overwritten each time by ${who}`
         const note = `${what}; from now on it is corrected at growing intervals. ${remedy}.`
         return eventOf('ForeignOverwrite', { regarding, note })
@@ -253,20 +253,16 @@ export function contentOf(object: KubeObject | undefined): string {
 }
 
 /** The writer that keeps overwriting a managed object, and the remedy, in the words of an Event. */
-function describeWriter(kind: string, writer: string | undefined): { readonly who: string; readonly remedy: string } {
-  if (writer === undefined) {
-    const remedy = "The API server's audit log names it"
-    return { who: 'a writer without a trace in managedFields', remedy }
-  }
+function describeWriter(kind: string, writer: string | undefined): readonly [who: string, remedy: string] {
+  if (writer === undefined) return ['a writer without a trace in managedFields', "The API server's audit log names it"]
   if (writer === OWN_MANAGER) {
-    const remedy = 'Give all masters of the cluster the same options and the same lease store'
-    return { who: 'another apiserver-bootstrap', remedy }
+    return ['another apiserver-bootstrap', 'Give all masters of the cluster the same options and the same lease store']
   }
   const remedy =
     isReconciler(writer) && kind !== 'Service'
       ? `It is an API server whose own endpoint reconciler is on: ${TURN_OFF}`
       : 'Stop it, or leave kubernetes-service out of --controllers here'
-  return { who: `field manager ${writer}`, remedy }
+  return [`field manager ${writer}`, remedy]
 }
 
 /** The field manager of this program's writes, and of the writes of other masters. */

@@ -119,7 +119,12 @@ export class ObjectWriter {
         onWritten?.({ resource, verb, ...change, reasons, correction: undefined, error })
       return answered(write, unanswered, signal)
     }
-    const create = (wanted: T) => unlessThere(send('create', () => api.create(resource, wanted, { signal })))
+    /** Undefined if another client has already created the object. */
+    const create = (wanted: T): Promise<T | undefined> =>
+      send('create', () => api.create(resource, wanted, { signal })).catch((error: unknown) => {
+        if (isKubeError(error, 'AlreadyExists')) return undefined
+        throw error
+      })
     if (type === 'update') {
       return done('update', await send('update', () => api.update(resource, action.object, { signal })))
     }
@@ -153,14 +158,4 @@ export class ObjectWriter {
 
 function wantedBy<T>(action: Exclude<RemovableAction<T>, { readonly type: 'none' }>): T | undefined {
   return action.type === 'remove' ? undefined : action.object
-}
-
-/** The created object; undefined if another client has already created it. */
-async function unlessThere<T>(made: Promise<T>): Promise<T | undefined> {
-  try {
-    return await made
-  } catch (error) {
-    if (isKubeError(error, 'AlreadyExists')) return undefined
-    throw error
-  }
 }

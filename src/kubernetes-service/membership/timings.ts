@@ -72,7 +72,7 @@ const SERVER_RECOVERY_MS = 10_000
  * to 0.6 × 1.2 = 0.72 of the outage later; 0.8 leaves a margin. After 27 to 46 s without etcd they were ready 1.7 to
  * 29.9 s after etcd.
  */
-export const SERVERS_APART = { confirmAfterMs: 7_000, confirmShare: 0.8 } as const
+const SERVERS_APART = { confirmAfterMs: 7_000, confirmShare: 0.8 } as const
 /**
  * A longer failure counts as this long: its share of 0.8, 144 s, is gRPC's longest back-off, two minutes plus a fifth.
  */

@@ -97,17 +97,15 @@ export class DutyHealth {
     this.#term = term
     this.#done = false
     term.settled.then(
-      () => this.#settledIn(term),
+      () => {
+        if (this.#term !== term) return
+        this.#done = true
+        this.#settled.resolve()
+        this.#known.resolve()
+        this.recovered()
+      },
       () => {},
     )
-  }
-
-  #settledIn(term: Pick<DutyTerm, 'settled'>): void {
-    if (this.#term !== term) return
-    this.#done = true
-    this.#settled.resolve()
-    this.#known.resolve()
-    this.recovered()
   }
 
   crashed(error: unknown): void {

@@ -63,10 +63,9 @@ function listedLeases(leases: readonly MasterLease[]): readonly MasterLease[] {
 export function isDualStack(leases: readonly MasterLease[]): boolean | undefined {
   const live = leases.filter(isNotWithdrawn)
   if (live.length === 0) return undefined
-  if (live.some(({ holder }) => holder === undefined || holder.addresses.length < 2)) return false
   const families = live.map(({ holder }) => (holder?.addresses ?? []).map(familyOf))
   const primary = families[0]?.[0]
-  return families.every(([first, second]) => first === primary && second !== primary)
+  return families.every(([first, second]) => first === primary && second !== undefined && second !== primary)
 }
 
 /**

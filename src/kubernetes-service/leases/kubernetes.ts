@@ -117,28 +117,23 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   async update(holder: Holder, signal: AbortSignal): Promise<void> {
-    const name = leaseName(holder)
     for (;;) {
       const current = this.#own
+      const verb = current === undefined ? 'create' : 'update'
       try {
-        const rendered = this.#render(holder, current)
-        this.#own = await this.#api[current === undefined ? 'create' : 'update'](leases, rendered, {
-          urgent: true,
-          signal,
-        })
+        this.#own = await this.#api[verb](leases, this.#render(holder, current), { urgent: true, signal })
         return
       } catch (error) {
         if (isKubeError(error, 'NotFound') && current !== undefined) {
           this.#own = undefined
-        } else if (isKubeError(error, 'Conflict', 'AlreadyExists')) {
-          const stored = await this.#read(name, signal)
-          // The stored Lease is not ours to renew if a later life holds it.
-          this.#own = undefined
-          if (yieldsTo(holderOf(stored), holder)) return
-          this.#own = stored
-        } else {
-          throw error
+          continue
         }
+        if (!isKubeError(error, 'Conflict', 'AlreadyExists')) throw error
+        const stored = await this.#read(leaseName(holder), signal)
+        // The stored Lease is not ours to renew if a later life holds it.
+        this.#own = undefined
+        if (yieldsTo(holderOf(stored), holder)) return
+        this.#own = stored
       }
     }
   }

@@ -95,8 +95,11 @@ function phaseWakesAtMs(state: Membership, now: Now): readonly (number | undefin
       return [lease.retryAtMs, asksAgainAtMs(state, now.timings)]
     case 'listed':
       return listedWakesAtMs(state, now)
-    case 'leaving':
-      return [lease.retryAtMs, ...leavingWakesAtMs(phase, fleet.readAtMs)]
+    case 'leaving': {
+      const { step } = phase
+      if (step.type !== 'waiting') return [lease.retryAtMs]
+      return [lease.retryAtMs, step.untilAtMs, (fleet.readAtMs ?? step.sinceAtMs) + CONFIRMATION_READ_MS]
+    }
   }
 }
 
@@ -312,11 +315,6 @@ function endContention(state: Membership, turn: Turn): Membership {
 
 /** The time between two reads of the leases while a master awaits a confirmation, in case a watch misses it. */
 const CONFIRMATION_READ_MS = 500
-
-function leavingWakesAtMs({ step }: Leaving, fleetReadAtMs: number | undefined): readonly number[] {
-  if (step.type !== 'waiting') return []
-  return [step.untilAtMs, (fleetReadAtMs ?? step.sinceAtMs) + CONFIRMATION_READ_MS]
-}
 
 /**
  * The next action of a stopped master. The master announces its departure. It leaves when another master has confirmed

@@ -1,7 +1,7 @@
 import { ifFound } from '../kube/errors.ts'
 import type { Change, Followed } from '../kube/informer.ts'
 import { type Endpoints, endpoints, type Service, services } from '../kube/resources.ts'
-import { keyOfObject, refOfKey } from '../kube/store.ts'
+import { keyOfObject, objectOf, refOfKey } from '../kube/store.ts'
 import { selectsPods, TriggerTimes } from '../workloads/pod-rules.ts'
 import {
   ServiceQueue,
@@ -85,13 +85,13 @@ export class EndpointsController implements WorkloadController {
   }
 
   #serviceChanged(change: Change<Service>): void {
-    const key = keyOfObject(change.type === 'deleted' ? change.old : change.object)
+    const key = keyOfObject(objectOf(change))
     if (change.type === 'deleted') this.#deleted.add(key)
     this.#queue.add(key)
   }
 
   #endpointsChanged(change: Change<Endpoints>): void {
-    const object = change.type === 'deleted' ? change.old : change.object
+    const object = objectOf(change)
     const key = keyOfObject(object)
     this.#tracker.observed(key)
     this.#queue.caughtUp(key)

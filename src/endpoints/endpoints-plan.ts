@@ -7,7 +7,8 @@ import {
 } from '../kube/resources.ts'
 import { hasClusterIp, lastChangeTriggerTime, selectsPods } from '../workloads/pod-rules.ts'
 import { type Labels, sameLabels } from '../workloads/selector-index.ts'
-import { type EndpointSubset, repackSubsets, sameSubsets, subsetOf } from './subsets.ts'
+import { type EndpointSubset, subsetOf } from '../workloads/subsets.ts'
+import { repackSubsets, sameSubsets } from './subsets.ts'
 import { wantedSubsets } from './wanted-subsets.ts'
 
 export type EndpointsAction =

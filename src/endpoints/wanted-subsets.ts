@@ -1,5 +1,6 @@
 import type { Pod, Service } from '../kube/resources.ts'
 import { familyOf } from '../net/address.ts'
+import { getOrMake } from '../runtime/memo.ts'
 import {
   findPort,
   hasHostname,
@@ -13,11 +14,10 @@ import {
   type EndpointAddress,
   type EndpointPort,
   type EndpointSubset,
-  listedOrder,
   portsInOrder,
   subsetOf,
-  subsetsInOrder,
-} from './subsets.ts'
+} from '../workloads/subsets.ts'
+import { listedOrder, subsetsInOrder } from './subsets.ts'
 
 /** The Pods in which the Service's ports have the same numbers, as addresses in order. */
 interface PodClass {
@@ -90,13 +90,7 @@ function addressesOf(
 /** The class of a Pod. A new class is added to `classes`. */
 function classOf(pod: Pod, ports: readonly ServicePort[], classes: Map<string, PodClass>): PodClass {
   const numbers = ports.map((port) => findPort(pod, port))
-  const key = numbers.join()
-  let own = classes.get(key)
-  if (own === undefined) {
-    own = { numbers, ready: [], notReady: [] }
-    classes.set(key, own)
-  }
-  return own
+  return getOrMake(classes, numbers.join(), () => ({ numbers, ready: [], notReady: [] }))
 }
 
 interface PortGroup {
@@ -109,12 +103,10 @@ function groupsOf(classes: readonly PodClass[], ports: readonly ServicePort[]): 
   const groups = new Map<string, PortGroup>()
   for (const [index, port] of ports.entries()) {
     for (const [number, offering] of classesByNumber(classes, index)) {
-      const key = offering.join()
-      let group = groups.get(key)
-      if (group === undefined) {
-        group = { classes: offering.map((at) => classes[at] as PodClass), ports: [] }
-        groups.set(key, group)
-      }
+      const group = getOrMake(groups, offering.join(), () => ({
+        classes: offering.map((at) => classes[at] as PodClass),
+        ports: [],
+      }))
       // As upstream, a port with the number 0 is not listed, but its addresses are.
       if (number > 0) group.ports.push(endpointPort(port, number))
     }
@@ -127,10 +119,7 @@ function classesByNumber(classes: readonly PodClass[], port: number): ReadonlyMa
   const byNumber = new Map<number, number[]>()
   for (const [at, { numbers }] of classes.entries()) {
     const number = numbers[port]
-    if (number === undefined) continue
-    const found = byNumber.get(number)
-    if (found === undefined) byNumber.set(number, [at])
-    else found.push(at)
+    if (number !== undefined) getOrMake(byNumber, number, () => []).push(at)
   }
   return byNumber
 }

@@ -10,7 +10,8 @@ import {
   type Service,
   services,
 } from '../kube/resources.ts'
-import { keyOfObject, refOfKey } from '../kube/store.ts'
+import { keyOfObject, objectOf, refOfKey } from '../kube/store.ts'
+import { getOrMake } from '../runtime/memo.ts'
 import { together } from '../runtime/signals.ts'
 import { selectsPods, TriggerTimes } from '../workloads/pod-rules.ts'
 import {
@@ -112,9 +113,7 @@ export class EndpointSliceController implements WorkloadController {
       awaited: this.#awaited,
       queue: (key) => this.#queue.add(key),
     })
-    this.#services.subscribe((change) =>
-      this.#queue.add(keyOfObject(change.type === 'deleted' ? change.old : change.object)),
-    )
+    this.#services.subscribe((change) => this.#queue.add(keyOfObject(objectOf(change))))
     members.subscribe((key) => this.#queue.add(key, batchPeriodMs))
     slices.subscribe((change) => this.#sliceChanged(change))
     slices.subscribeToLists((beganMs) => {
@@ -259,11 +258,7 @@ export class EndpointSliceController implements WorkloadController {
       this.#memories.delete(key)
       return undefined
     }
-    let memory = this.#memories.get(key)
-    if (memory === undefined) {
-      memory = new SlicesMemory()
-      this.#memories.set(key, memory)
-    }
+    const memory = getOrMake(this.#memories, key, () => new SlicesMemory())
     return { memory, nodesVersion: this.#nodeWatch.version }
   }
 

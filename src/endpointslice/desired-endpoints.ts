@@ -1,5 +1,6 @@
 import { KubeError } from '../kube/errors.ts'
 import type { Node, Pod, Service } from '../kube/resources.ts'
+import { getOrMake } from '../runtime/memo.ts'
 import { isEndpoint } from '../workloads/pod-rules.ts'
 import { type Endpoint, endpointOf } from './endpoint.ts'
 import { type AddressType, type EndpointPort, portsKey, portsOfPods } from './slice.ts'
@@ -31,7 +32,7 @@ interface Group extends DesiredGroup {
   pods: number
 }
 
-/** The desired endpoints of a Service for one address type, made from the added Pods and grouped by their ports. */
+/** The desired endpoints of a Service for one address type, made from the Pods and grouped by their ports. */
 export class DesiredEndpoints {
   readonly leftOut: LeftOutPod[] = []
   readonly #options: DesiredEndpointsOptions
@@ -41,9 +42,10 @@ export class DesiredEndpoints {
   #last: Group | undefined
 
   /** Does not store the whole options: they have the Pods and slices of one plan, and a plan cache lives longer. */
-  constructor({ service, nodeOf, addressType }: DesiredEndpointsOptions) {
+  constructor({ service, nodeOf, addressType }: DesiredEndpointsOptions, pods: readonly Pod[]) {
     this.#options = { service, nodeOf, addressType }
     this.#portsOf = portsOfPods(service)
+    for (const pod of pods) this.add(pod)
   }
 
   /** The groups by {@link portsKey}. */
@@ -80,14 +82,8 @@ export class DesiredEndpoints {
 
   #groupOf(ports: readonly EndpointPort[]): Group {
     if (this.#last?.ports === ports) return this.#last
-    const key = portsKey(ports)
-    let group = this.#groups.get(key)
-    if (group === undefined) {
-      group = { ports, endpoints: new Map(), pods: 0 }
-      this.#groups.set(key, group)
-    }
-    this.#last = group
-    return group
+    this.#last = getOrMake(this.#groups, portsKey(ports), () => ({ ports, endpoints: new Map(), pods: 0 }))
+    return this.#last
   }
 }
 

@@ -1,5 +1,5 @@
 import { type EndpointSlice, isBeingDeleted, type Node, type Pod, type Service } from '../kube/resources.ts'
-import { hasHostname, isPodReady, podAddresses } from '../workloads/pod-rules.ts'
+import { hasHostname, isPodReady, podAddresses, sameOptional, sameTargets } from '../workloads/pod-rules.ts'
 import type { AddressType } from './slice.ts'
 
 export type Endpoint = NonNullable<EndpointSlice['endpoints']>[number]
@@ -60,12 +60,12 @@ export function isSameEndpoint(a: Endpoint, b: Endpoint): boolean {
  */
 export function isUnchanged(a: Endpoint, b: Endpoint): boolean {
   return (
-    same(a.nodeName, b.nodeName) &&
-    same(a.zone, b.zone) &&
-    same(a.conditions?.ready, b.conditions?.ready) &&
-    same(a.conditions?.serving, b.conditions?.serving) &&
-    same(a.conditions?.terminating, b.conditions?.terminating) &&
-    sameTarget(a.targetRef, b.targetRef)
+    sameOptional(a.nodeName, b.nodeName) &&
+    sameOptional(a.zone, b.zone) &&
+    sameOptional(a.conditions?.ready, b.conditions?.ready) &&
+    sameOptional(a.conditions?.serving, b.conditions?.serving) &&
+    sameOptional(a.conditions?.terminating, b.conditions?.terminating) &&
+    sameTargets(a.targetRef, b.targetRef)
   )
 }
 
@@ -76,21 +76,4 @@ function sameAddresses(a: readonly string[] | undefined, b: readonly string[] | 
   if (left.length === 1) return left[0] === other[0]
   const sorted = [...other].sort()
   return [...left].sort().every((address, index) => address === sorted[index])
-}
-
-function sameTarget(a: Endpoint['targetRef'], b: Endpoint['targetRef']): boolean {
-  if (!a || !b) return !a === !b
-  return (
-    (a.kind ?? '') === (b.kind ?? '') &&
-    (a.namespace ?? '') === (b.namespace ?? '') &&
-    (a.name ?? '') === (b.name ?? '') &&
-    (a.uid ?? '') === (b.uid ?? '') &&
-    (a.apiVersion ?? '') === (b.apiVersion ?? '') &&
-    (a.fieldPath ?? '') === (b.fieldPath ?? '')
-  )
-}
-
-/** Whether two values are equal. A missing value equals null, but not the empty string. */
-function same(a: string | boolean | null | undefined, b: string | boolean | null | undefined): boolean {
-  return a === b || (a ?? undefined) === (b ?? undefined)
 }

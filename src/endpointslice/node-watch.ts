@@ -1,5 +1,6 @@
 import type { Change, Followed } from '../kube/informer.ts'
 import type { Node } from '../kube/resources.ts'
+import { getOrMake } from '../runtime/memo.ts'
 import { Trigger } from '../runtime/trigger.ts'
 import { zoneOf } from './endpoint.ts'
 import type { ServiceSlices } from './slice-index.ts'
@@ -124,11 +125,7 @@ export class AwaitedNodes {
       return
     }
     this.#nodesByService.set(serviceKey, nodes)
-    for (const node of nodes) {
-      const services = this.#servicesByNode.get(node)
-      if (services === undefined) this.#servicesByNode.set(node, new Set([serviceKey]))
-      else services.add(serviceKey)
-    }
+    for (const node of nodes) getOrMake(this.#servicesByNode, node, () => new Set()).add(serviceKey)
   }
 
   waitingFor(node: string): readonly string[] {

@@ -9,69 +9,44 @@ interface MemoryInput extends DesiredEndpointsOptions {
 }
 
 interface Remembered {
-  readonly desired: DesiredEndpoints
-  /** The slices in sync whose ports have this key. */
-  settled(portsKey: string): InSyncSlices
-}
-
-interface Known extends Remembered {
   readonly service: Service
   readonly nodesVersion: number
-  readonly settledByPorts: Map<string, InSyncSlices>
+  readonly desired: DesiredEndpoints
+  /** The slices in sync, by the keys of their ports. */
+  readonly settled: Map<string, InSyncSlices>
   pods: readonly Pod[]
 }
 
 /** The results of the last plan for a Service, so that the next plan checks only what has changed since. */
 export class SlicesMemory {
-  readonly #known = new Map<AddressType, Known>()
+  readonly #known = new Map<AddressType, Remembered>()
 
   /** The cached state of an address type, updated with the Pods. */
   recall(input: MemoryInput): Remembered {
     const known = this.#known.get(input.addressType)
     if (known !== undefined && update(known, input)) return known
-    const fresh = remembered(input)
+    const { service, nodesVersion, pods } = input
+    const fresh = { service, nodesVersion, desired: new DesiredEndpoints(input, pods), settled: new Map(), pods }
     this.#known.set(input.addressType, fresh)
     return fresh
   }
 }
 
-function remembered(input: MemoryInput): Known {
-  const { service, nodesVersion, pods } = input
-  const desired = new DesiredEndpoints(input)
-  for (const pod of pods) desired.add(pod)
-  const settledByPorts = new Map<string, InSyncSlices>()
-  return {
-    service,
-    nodesVersion,
-    pods,
-    desired,
-    settledByPorts,
-    settled(portsKey) {
-      let settled = settledByPorts.get(portsKey)
-      if (settled === undefined) {
-        settled = new InSyncSlices()
-        settledByPorts.set(portsKey, settled)
-      }
-      return settled
-    },
-  }
-}
-
 /** Updates the cached state. Returns false if a new state must be computed, or is cheaper than the update. */
-function update(known: Known, { service, nodesVersion, pods }: MemoryInput): boolean {
-  const { desired, settledByPorts } = known
+function update(known: Remembered, { service, nodesVersion, pods }: MemoryInput): boolean {
+  const { desired, settled } = known
   if (known.service !== service || known.nodesVersion !== nodesVersion || desired.leftOut.length > 0) return false
   const changes = changedPods(known.pods, pods)
   if (changes === undefined) return false
   const disturb = (pod: Pod): void => {
-    for (const settled of settledByPorts.values()) settled.disturb(pod.metadata?.name ?? '')
+    for (const slices of settled.values()) slices.disturb(pod.metadata?.name ?? '')
   }
   for (const pod of changes.removed) {
     desired.remove(pod)
     disturb(pod)
   }
   for (const pod of changes.added) desired.add(pod)
-  for (const key of settledByPorts.keys()) if (!desired.groups.has(key)) settledByPorts.delete(key)
+  for (const key of settled.keys()) if (!desired.groups.has(key)) settled.delete(key)
   known.pods = pods
   return true
 }

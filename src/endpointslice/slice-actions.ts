@@ -1,7 +1,7 @@
 import type { EndpointSlice, Service } from '../kube/resources.ts'
 import { lastChangeTriggerTime } from '../workloads/pod-rules.ts'
 import type { Endpoint } from './endpoint.ts'
-import { type AddressType, type EndpointPort, inHashOrder, type Labels } from './slice.ts'
+import { type AddressType, type EndpointPort, type Labels, portsInOrder } from './slice.ts'
 
 export type SliceAction =
   | { readonly type: 'create'; readonly slice: EndpointSlice }
@@ -90,7 +90,7 @@ function asSent(slice: EndpointSlice, time: string | undefined): EndpointSlice {
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
     metadata: { ...slice.metadata, annotations },
-    ports: slice.ports && inHashOrder(slice.ports),
+    ports: slice.ports && portsInOrder(slice.ports),
   } as EndpointSlice
 }
 

@@ -1,5 +1,6 @@
 import type { Followed } from '../kube/informer.ts'
 import { type EndpointSlice, isBeingDeleted } from '../kube/resources.ts'
+import { getOrMake } from '../runtime/memo.ts'
 import { StaleCacheError } from '../workloads/service-queue.ts'
 import { managedByLabel, serviceKeyOf } from './slice.ts'
 import type { SliceTracker } from './slice-tracker.ts'
@@ -61,12 +62,7 @@ export class ServiceSlices {
   }
 
   #add(key: string, slice: EndpointSlice): void {
-    let slices = this.#slices.get(key)
-    if (slices === undefined) {
-      slices = new Map()
-      this.#slices.set(key, slices)
-    }
-    slices.set(slice.metadata?.name ?? '', slice)
+    getOrMake(this.#slices, key, () => new Map()).set(slice.metadata?.name ?? '', slice)
   }
 
   #remove(key: string, slice: EndpointSlice): void {

@@ -25,7 +25,7 @@ export class EndpointSliceMetrics {
   readonly #changedPerSync: Histogram<'topology' | 'traffic_distribution'>
   readonly #syncs: Counter<'result'>
   readonly #distributed: Gauge<'traffic_distribution'>
-  readonly #totals = new ServiceTotals()
+  readonly #totals: ServiceTotals
   readonly #distributionOf = new Map<string, string>()
   readonly #servicesByDistribution = new Map<string, number>()
 
@@ -62,18 +62,12 @@ export class EndpointSliceMetrics {
       help: 'Services whose hints follow their trafficDistribution.',
       labels: ['traffic_distribution'],
     })
-    const total = (name: string, help: string): Gauge<never> => metrics.gauge({ name: `${prefix}_${name}`, help })
-    const endpoints = total('endpoints_desired', 'Endpoints desired, over all Services.')
-    const slices = total('num_endpoint_slices', 'EndpointSlices that the Services have.')
-    const desired = total(
-      'desired_endpoint_slices',
-      'EndpointSlices that the Services would have if each were as full as possible.',
-    )
+    this.#totals = new ServiceTotals(metrics, prefix, {
+      endpoints: 'Endpoints desired, over all Services.',
+      slices: 'EndpointSlices that the Services have.',
+      desiredSlices: 'EndpointSlices that the Services would have if each were as full as possible.',
+    })
     metrics.onCollect(() => {
-      const { sum } = this.#totals
-      endpoints.set({}, sum.endpoints)
-      slices.set({}, sum.slices)
-      desired.set({}, sum.desiredSlices)
       for (const [distribution, count] of this.#servicesByDistribution) {
         this.#distributed.set({ traffic_distribution: distribution }, count)
       }
@@ -151,12 +145,19 @@ export interface Totals {
 
 const zero: Totals = { endpoints: 0, slices: 0, desiredSlices: 0 }
 
+/** The totals of all Services. Their sum is shown in three gauges. */
 export class ServiceTotals {
   readonly #services = new Map<string, Totals>()
   #sum = zero
 
-  get sum(): Totals {
-    return this.#sum
+  constructor(metrics: Metrics, prefix: string, help: Readonly<Record<keyof Totals, string>>) {
+    const show = (name: string, field: keyof Totals): void => {
+      const gauge = metrics.gauge({ name: `${prefix}_${name}`, help: help[field] })
+      metrics.onCollect(() => gauge.set({}, this.#sum[field]))
+    }
+    show('endpoints_desired', 'endpoints')
+    show('num_endpoint_slices', 'slices')
+    show('desired_endpoint_slices', 'desiredSlices')
   }
 
   has(key: string): boolean {

@@ -1,5 +1,6 @@
-import type { Change } from '../kube/informer.ts'
 import { type EndpointSlice, isNewer } from '../kube/resources.ts'
+import { after, before, type Change } from '../kube/store.ts'
+import { getOrMake } from '../runtime/memo.ts'
 import { UNSEEN_MS } from '../workloads/service-queue.ts'
 import { serviceKeyOf } from './slice.ts'
 
@@ -139,13 +140,8 @@ export class SliceTracker {
   }
 
   #set(slice: EndpointSlice, generation: number): void {
-    const key = trackedUnder(slice)
-    let known = this.#generations.get(key)
-    if (known === undefined) {
-      known = new Map()
-      this.#generations.set(key, known)
-    }
     const { resourceVersion } = slice.metadata ?? {}
+    const known = getOrMake(this.#generations, trackedUnder(slice), () => new Map())
     known.set(uidOf(slice), { generation, atMs: this.#nowMs(), metadata: { resourceVersion } })
   }
 }
@@ -215,11 +211,8 @@ export class SliceChanges {
 
   /** Handles a change of a slice. Returns the keys of the Services that the slice named before or names after it. */
   take(change: Change<EndpointSlice>): ReadonlySet<string> {
-    const keys = new Set<string>()
-    for (const slice of [before(change), after(change)]) {
-      const key = slice === undefined ? undefined : serviceKeyOf(slice)
-      if (key !== undefined) keys.add(key)
-    }
+    const slices = [before(change), after(change)].filter((slice) => slice !== undefined)
+    const keys = new Set(slices.flatMap(keysOf))
     if (change.type !== 'deleted') this.#options.tracker.saw(change.object)
     this.#classifyWhenIdle(change, keys)
     return keys
@@ -258,14 +251,6 @@ export class SliceChanges {
       }
     }
   }
-}
-
-function before(change: Change<EndpointSlice>): EndpointSlice | undefined {
-  return change.type === 'added' ? undefined : change.old
-}
-
-function after(change: Change<EndpointSlice>): EndpointSlice | undefined {
-  return change.type === 'deleted' ? undefined : change.object
 }
 
 function keysOf(slice: EndpointSlice): readonly string[] {

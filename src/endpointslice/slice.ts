@@ -1,5 +1,7 @@
 import type { EndpointSlice, Pod, Service } from '../kube/resources.ts'
 import { tryParseAddress } from '../net/address.ts'
+import { getOrMake } from '../runtime/memo.ts'
+import { inHashOrder } from '../workloads/hash-order.ts'
 import { findPort, hasClusterIp, type ServicePort } from '../workloads/pod-rules.ts'
 
 export type AddressType = 'IPv4' | 'IPv6'
@@ -106,13 +108,7 @@ export function portsOfPods(service: Service): (pod: Pod) => readonly EndpointPo
   const known = new Map<string, readonly EndpointPort[]>()
   return (pod) => {
     const numbers = ports.map((port) => findPort(pod, port))
-    const key = numbers.join()
-    let found = known.get(key)
-    if (found === undefined) {
-      found = numbered(ports.map((port, index) => [port, numbers[index]]))
-      known.set(key, found)
-    }
-    return found
+    return getOrMake(known, numbers.join(), () => numbered(ports.map((port, index) => [port, numbers[index]])))
   }
 }
 
@@ -123,7 +119,7 @@ function numbered(
   const found = ports.flatMap(([{ name = '', protocol = 'TCP', appProtocol }, port]): EndpointPort[] =>
     port === undefined ? [] : [{ name, port, protocol, ...(appProtocol === undefined ? {} : { appProtocol }) }],
   )
-  return inHashOrder(found)
+  return portsInOrder(found)
 }
 
 export type EndpointPort = NonNullable<EndpointSlice['ports']>[number]
@@ -136,21 +132,12 @@ const keys = new WeakMap<readonly EndpointPort[], string>()
  */
 export function portsKey(ports: readonly EndpointPort[] | null | undefined): string {
   if (ports === null || ports === undefined || ports.length === 0) return ''
-  let key = keys.get(ports)
-  if (key === undefined) {
-    key = ports.map(goText).sort().join('\n')
-    keys.set(ports, key)
-  }
-  return key
+  return getOrMake(keys, ports, () => ports.map(goText).sort().join('\n'))
 }
 
 /** The ports in the order in which kube-controller-manager writes them: by the hashes of their Go form. */
-export function inHashOrder(ports: readonly EndpointPort[]): readonly EndpointPort[] {
-  if (ports.length < 2) return ports
-  const hashed = ports.map((port) => ({ port, hash: fnv128a(goText(port)) }))
-  const ordered = hashed.every(({ hash }, index) => index === 0 || (hashed[index - 1]?.hash ?? '') <= hash)
-  if (ordered) return ports
-  return hashed.sort((a, b) => (a.hash < b.hash ? -1 : a.hash > b.hash ? 1 : 0)).map(({ port }) => port)
+export function portsInOrder(ports: readonly EndpointPort[]): readonly EndpointPort[] {
+  return inHashOrder(ports, goText)
 }
 
 /** A port as Go's spew prints it. Upstream hashes this text. */
@@ -159,46 +146,4 @@ function goText({ name, protocol, port, appProtocol }: EndpointPort): string {
     `(v1.EndpointPort){Name:(*string)${name ?? '<nil>'} Protocol:(*v1.Protocol)${protocol ?? '<nil>'} ` +
     `Port:(*int32)${port ?? '<nil>'} AppProtocol:(*string)${appProtocol ?? '<nil>'}}`
   )
-}
-
-const OFFSET = 0x6c62272e07bb014262b821756295c58dn
-/** The low part of the prime, which is 2^88 + 0x13b. */
-const FACTOR = 0x13b
-/**
- * The hash is held in six limbs, the lowest first, so that no product exceeds 31 bits, and 2^88 is a shift by four
- * limbs.
- */
-const LIMB_BITS = 22
-const limbMask = 2 ** LIMB_BITS - 1
-const topMask = 2 ** (128 - 5 * LIMB_BITS) - 1
-const encoder = new TextEncoder()
-
-/** FNV-1a of 128 bits over the UTF-8 of a text, in 32 hexadecimal digits: as Go's `fnv.New128a`. */
-export function fnv128a(text: string): string {
-  let [h0, h1, h2, h3, h4, h5] = [limb(0), limb(1), limb(2), limb(3), limb(4), limb(5)]
-  const bytes = encoder.encode(text)
-  // The loop uses an index, because an iterator takes twice the time.
-  for (let index = 0; index < bytes.length; index++) {
-    h0 ^= bytes[index] as number
-    const low = h0
-    const second = h1
-    let product = h0 * FACTOR
-    h0 = product & limbMask
-    product = h1 * FACTOR + (product >>> LIMB_BITS)
-    h1 = product & limbMask
-    product = h2 * FACTOR + (product >>> LIMB_BITS)
-    h2 = product & limbMask
-    product = h3 * FACTOR + (product >>> LIMB_BITS)
-    h3 = product & limbMask
-    product = h4 * FACTOR + (product >>> LIMB_BITS) + low
-    h4 = product & limbMask
-    product = h5 * FACTOR + (product >>> LIMB_BITS) + second
-    h5 = product & topMask
-  }
-  const hash = [h5, h4, h3, h2, h1, h0].reduce((value, part) => (value << BigInt(LIMB_BITS)) | BigInt(part), 0n)
-  return hash.toString(16).padStart(32, '0')
-}
-
-function limb(index: number): number {
-  return Number((OFFSET >> BigInt(index * LIMB_BITS)) & BigInt(limbMask))
 }

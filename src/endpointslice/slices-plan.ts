@@ -1,8 +1,9 @@
 import type { EndpointSlice, Node, Pod, Service } from '../kube/resources.ts'
 import { keyOfObject } from '../kube/store.ts'
+import { getOrMake } from '../runtime/memo.ts'
 import { DesiredEndpoints, type LeftOutPod } from './desired-endpoints.ts'
 import { type Endpoint, isSameEndpoint, isUnchanged } from './endpoint.ts'
-import type { InSyncSlices, SlicesMemory } from './plan-cache.ts'
+import { InSyncSlices, type SlicesMemory } from './plan-cache.ts'
 import {
   type AddressType,
   addressTypesOf,
@@ -100,13 +101,10 @@ function planAddressType(
       remove.push(slice)
       continue
     }
-    const key = portsKey(slice.ports)
-    const group = owned.get(key)
-    if (group === undefined) owned.set(key, [slice])
-    else group.push(slice)
+    getOrMake(owned, portsKey(slice.ports), () => []).push(slice)
   }
 
-  const { desired: wanted, settled } = desiredEndpointsOf(input)
+  const { desired: wanted, settled: settledByPorts } = desiredEndpointsOf(input)
   const packings = new Map<string, Packing>()
   let added = 0
   let removed = 0
@@ -115,7 +113,8 @@ function planAddressType(
     owned.delete(key)
     const make = (endpoints: readonly Endpoint[]): EndpointSlice =>
       newSlice(service, { addressType, labels, ports, endpoints })
-    const plan = planPortGroup({ existing, desired, maxEndpointsPerSlice, labels, settled: settled?.(key), make })
+    const settled = settledByPorts && getOrMake(settledByPorts, key, () => new InSyncSlices())
+    const plan = planPortGroup({ existing, desired, maxEndpointsPerSlice, labels, settled, make })
     create.push(...plan.create)
     update.push(...plan.update)
     remove.push(...plan.remove)
@@ -152,16 +151,11 @@ function planAddressType(
 
 function desiredEndpointsOf(input: SlicesInput & { readonly addressType: AddressType }): {
   readonly desired: DesiredEndpoints
-  readonly settled?: (portsKey: string) => InSyncSlices
+  readonly settled?: Map<string, InSyncSlices>
 } {
-  if (input.memory !== undefined) {
-    const { memory, nodesVersion } = input.memory
-    const remembered = memory.recall({ ...input, nodesVersion })
-    return { desired: remembered.desired, settled: (key) => remembered.settled(key) }
-  }
-  const desired = new DesiredEndpoints(input)
-  for (const pod of input.pods) desired.add(pod)
-  return { desired }
+  if (input.memory === undefined) return { desired: new DesiredEndpoints(input, input.pods) }
+  const { memory, nodesVersion } = input.memory
+  return memory.recall({ ...input, nodesVersion })
 }
 
 /**

@@ -8,6 +8,21 @@ export type Change<T> =
   | { readonly type: 'updated'; readonly old: T; readonly object: T }
   | { readonly type: 'deleted'; readonly old: T }
 
+/** The state before a change; undefined if the object was added. */
+export function before<T>(change: Change<T>): T | undefined {
+  return change.type === 'added' ? undefined : change.old
+}
+
+/** The state after a change; undefined if the object was deleted. */
+export function after<T>(change: Change<T>): T | undefined {
+  return change.type === 'deleted' ? undefined : change.object
+}
+
+/** The last known state of the object that a change concerns. */
+export function objectOf<T>(change: Change<T>): T {
+  return change.type === 'deleted' ? change.old : change.object
+}
+
 /**
  * The objects of one resource as last received, by namespace and name. They are shared: do not modify them.
  *

@@ -10,6 +10,19 @@ export function memoize<T>(read: (text: string) => T, limit: number): (text: str
   }
 }
 
+/** The value of a key, which `make` creates if there is none. */
+export function getOrMake<Key, Value>(
+  entries: { get(key: Key): Value | undefined; set(key: Key, value: Value): unknown },
+  key: Key,
+  make: () => Value,
+): Value {
+  const known = entries.get(key)
+  if (known !== undefined) return known
+  const value = make()
+  entries.set(key, value)
+  return value
+}
+
 /** Puts an entry last. If there are then more than `limit`, removes the first one. */
 export function putLast<Key, Value>(entries: Map<Key, Value>, key: Key, value: Value, limit: number): void {
   entries.delete(key)

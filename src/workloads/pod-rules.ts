@@ -1,3 +1,4 @@
+import type { ObjectReference } from '../kube/event-object.ts'
 import { isBeingDeleted, type Pod, type Service } from '../kube/resources.ts'
 import { keyOfObject } from '../kube/store.ts'
 import { type AddressGroups, readAddress, textFrom } from '../net/stored-address.ts'
@@ -7,6 +8,7 @@ export type ServicePort = NonNullable<NonNullable<Service['spec']>['ports']>[num
 
 type Condition = NonNullable<NonNullable<Pod['status']>['conditions']>[number]
 type Container = NonNullable<Pod['spec']>['containers'][number]
+type TargetRef = ObjectReference | null | undefined
 
 /** Whether the endpoints of a Service are made from Pods: it has a selector, possibly empty, and no external name. */
 export function selectsPods({ spec }: Service): boolean {
@@ -107,6 +109,24 @@ const groups: AddressGroups = new Uint16Array(8)
 export function hasClusterIp(service: Service): boolean {
   const clusterIp = service.spec?.clusterIP
   return clusterIp !== undefined && clusterIp !== '' && clusterIp !== 'None'
+}
+
+/** Whether two targets of endpoints are equal, except for their resourceVersions. Absent and empty texts are equal. */
+export function sameTargets(a: TargetRef, b: TargetRef): boolean {
+  if (!a || !b) return !a === !b
+  return (
+    (a.uid ?? '') === (b.uid ?? '') &&
+    (a.name ?? '') === (b.name ?? '') &&
+    (a.namespace ?? '') === (b.namespace ?? '') &&
+    (a.kind ?? '') === (b.kind ?? '') &&
+    (a.apiVersion ?? '') === (b.apiVersion ?? '') &&
+    (a.fieldPath ?? '') === (b.fieldPath ?? '')
+  )
+}
+
+/** Whether two values are equal. A missing value equals null, but not the empty string. */
+export function sameOptional(a: string | boolean | null | undefined, b: string | boolean | null | undefined): boolean {
+  return a === b || (a ?? undefined) === (b ?? undefined)
 }
 
 /** The time of the change behind a write. kube-proxy and others measure their latency from this annotation. */

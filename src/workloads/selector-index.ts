@@ -1,3 +1,5 @@
+import { getOrMake } from '../runtime/memo.ts'
+
 export type Labels = Readonly<Record<string, string>>
 
 /** The selectors and the labelled objects of one label: a key with one value. */
@@ -147,12 +149,7 @@ export function sameLabels(a: Labels | undefined, b: Labels | undefined): boolea
 }
 
 function bucketOf<S, L>(index: KeyIndex<S, L>, value: string): Bucket<S, L> {
-  let bucket = index.buckets.get(value)
-  if (bucket === undefined) {
-    bucket = { selecting: new Set(), labelled: new Set() }
-    index.buckets.set(value, bucket)
-  }
-  return bucket
+  return getOrMake(index.buckets, value, () => ({ selecting: new Set(), labelled: new Set() }))
 }
 
 function dropIfEmpty<S, L>(index: KeyIndex<S, L>, value: string): void {

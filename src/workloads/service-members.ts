@@ -1,6 +1,7 @@
 import type { Change, Followed } from '../kube/informer.ts'
 import type { Pod, Service } from '../kube/resources.ts'
-import { keyOfObject } from '../kube/store.ts'
+import { keyOfObject, objectOf } from '../kube/store.ts'
+import { getOrMake } from '../runtime/memo.ts'
 import { isEndpointChange } from './pod-rules.ts'
 import { type Labels, matches, SelectorIndex, sameLabels } from './selector-index.ts'
 
@@ -73,7 +74,7 @@ export class ServiceMembers {
   }
 
   #serviceChanged(change: Change<Service>): void {
-    const service = change.type === 'deleted' ? change.old : change.object
+    const service = objectOf(change)
     const key = keyOfObject(service)
     const selector = change.type === 'deleted' ? undefined : selectorOf(service)
     const old = this.#groups.get(key)
@@ -94,7 +95,7 @@ export class ServiceMembers {
   }
 
   #podChanged(change: Change<Pod>): void {
-    const pod = change.type === 'deleted' ? change.old : change.object
+    const pod = objectOf(change)
     const { namespace = '', name = '' } = pod.metadata ?? {}
     const { members, index } = this.#namespace(namespace)
     const known = members.get(name)
@@ -145,13 +146,10 @@ export class ServiceMembers {
   }
 
   #namespace(name: string): Namespace {
-    let namespace = this.#namespaces.get(name)
-    if (namespace === undefined) {
+    return getOrMake(this.#namespaces, name, () => {
       const members = new Map<string, Member>()
-      namespace = { members, index: new SelectorIndex(() => members.values()) }
-      this.#namespaces.set(name, namespace)
-    }
-    return namespace
+      return { members, index: new SelectorIndex(() => members.values()) }
+    })
   }
 
   #dropIfEmpty(name: string): void {

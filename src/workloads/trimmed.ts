@@ -181,18 +181,12 @@ trimService.protobuf = trimmedReader('core/v1.Service', {
 })
 
 /** Everything except managedFields: the server preserves them if an update has none. */
-export function trimEndpoints(endpoints: Endpoints): Endpoints {
-  return withoutManagedFields(endpoints)
-}
-
-export function trimEndpointSlice(slice: EndpointSlice): EndpointSlice {
-  return withoutManagedFields(slice)
-}
+export const trimEndpoints: (endpoints: Endpoints) => Endpoints = withoutManagedFields
+export const trimEndpointSlice: (slice: EndpointSlice) => EndpointSlice = withoutManagedFields
 
 function withoutManagedFields<T extends Endpoints | EndpointSlice>(object: T): T {
   const { metadata } = object
   if (metadata === undefined || !('managedFields' in metadata)) return object
-  const retained: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(metadata)) if (name !== 'managedFields') retained[name] = value
+  const { managedFields: _, ...retained } = metadata
   return { ...object, metadata: retained }
 }

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { countAddresses, planEndpoints, truncate } from '../../src/endpoints/endpoints-plan.ts'
-import { type EndpointSubset, repackSubsets } from '../../src/endpoints/subsets.ts'
+import { repackSubsets } from '../../src/endpoints/subsets.ts'
 import { addressFor, endpointPort, wantedSubsets } from '../../src/endpoints/wanted-subsets.ts'
 import type { Endpoints, Pod, Service } from '../../src/kube/resources.ts'
 import { findPort, isEndpoint, isPodReady } from '../../src/workloads/pod-rules.ts'
+import type { EndpointSubset } from '../../src/workloads/subsets.ts'
 
 const uid = fc.integer({ min: 0, max: 12 })
 

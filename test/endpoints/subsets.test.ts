@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type EndpointSubset, repackSubsets, sameSubsets } from '../../src/endpoints/subsets.ts'
+import { repackSubsets, sameSubsets } from '../../src/endpoints/subsets.ts'
+import type { EndpointSubset } from '../../src/workloads/subsets.ts'
 
 const targetRef = { kind: 'Pod', namespace: 'ns', name: 'a', uid: 'uid-a' }
 const subset = {

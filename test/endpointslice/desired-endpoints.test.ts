@@ -33,9 +33,7 @@ function podOf(name: string, like: PodLike = {}): Pod {
 function desired(pods: readonly Pod[], of = service(), addressType: AddressType = 'IPv4'): DesiredEndpoints {
   const node: Node = { metadata: { name: 'a', labels: { 'topology.kubernetes.io/zone': 'z' } } }
   const nodeOf = (name: string): Node | undefined => (name === 'a' ? node : undefined)
-  const found = new DesiredEndpoints({ service: of, nodeOf, addressType })
-  for (const pod of pods) found.add(pod)
-  return found
+  return new DesiredEndpoints({ service: of, nodeOf, addressType }, pods)
 }
 
 /** The groups by the numbers of their ports: `80: a b`. */

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { InSyncSlices, SlicesMemory } from '../../src/endpointslice/plan-cache.ts'
 import type { AddressType } from '../../src/endpointslice/slice.ts'
 import type { EndpointSlice, Node, Pod, Service } from '../../src/kube/resources.ts'
+import { getOrMake } from '../../src/runtime/memo.ts'
 import { heapBytes } from '../support/heap.ts'
 
 const service = {
@@ -38,6 +39,10 @@ interface Asked {
   readonly addressType?: AddressType
 }
 
+function settledIn({ settled }: ReturnType<SlicesMemory['recall']>, portsKey: string): InSyncSlices {
+  return getOrMake(settled, portsKey, () => new InSyncSlices())
+}
+
 /** A memory that has one plan for some Pods, each of which is in a slice of its own. */
 class Planned {
   readonly memory = new SlicesMemory()
@@ -46,7 +51,7 @@ class Planned {
   constructor(pods: readonly Pod[]) {
     this.first = this.recall(pods)
     for (const [key, { endpoints }] of this.first.desired.groups) {
-      for (const pod of endpoints.keys()) this.first.settled(key).settle(sliceOf(pod), [pod])
+      for (const pod of endpoints.keys()) settledIn(this.first, key).settle(sliceOf(pod), [pod])
     }
   }
 
@@ -61,7 +66,7 @@ class Planned {
     const groups = [...recalled.desired.groups]
     const desired = groups.flatMap(([, { endpoints }]) => [...endpoints.keys()]).sort()
     const settled = groups.flatMap(([key, { endpoints }]) =>
-      [...endpoints.keys()].filter((pod) => recalled.settled(key).holds(pod)),
+      [...endpoints.keys()].filter((pod) => settledIn(recalled, key).holds(pod)),
     )
     const isFresh = recalled.desired !== this.first.desired
     return { desired: desired.join(''), settled: settled.sort().join(''), isFresh }
@@ -168,7 +173,7 @@ test('each address type has endpoints and slices of its own', () => {
   const other = planned.recall(pods, { addressType: 'IPv6' })
   const [[key, group] = []] = [...other.desired.groups]
   assert.deepEqual(group?.endpoints.get('a')?.addresses, ['2001:db8::1'])
-  assert.equal(other.settled(key ?? '').endpoints, 0)
+  assert.equal(settledIn(other, key ?? '').endpoints, 0)
   assert.equal(planned.recall(pods), planned.first)
   assert.equal(planned.recall(pods, { addressType: 'IPv6' }), other)
 })
@@ -178,11 +183,11 @@ test('slices are known by the ports of their group, as long as it is there', () 
   const planned = new Planned(pods)
   const { first } = planned
   const [most = '', few = ''] = [...first.desired.groups.keys()]
-  const before = [first.settled(most), first.settled(few)]
-  assert.deepEqual([first.settled(most).endpoints, first.settled(few).endpoints], [4, 1])
+  const before = [settledIn(first, most), settledIn(first, few)]
+  assert.deepEqual([settledIn(first, most).endpoints, settledIn(first, few).endpoints], [4, 1])
   planned.recall(pods.slice(0, 4))
-  assert.equal(first.settled(most), before[0])
-  assert.notEqual(first.settled(few), before[1], 'a group that was gone begins again')
+  assert.equal(settledIn(first, most), before[0])
+  assert.notEqual(settledIn(first, few), before[1], 'a group that was gone begins again')
 })
 
 test('a Pod that goes to other ports is forgotten in the group in which it was', () => {
@@ -193,7 +198,7 @@ test('a Pod that goes to other ports is forgotten in the group in which it was',
     settled: 'abcdf',
     isFresh: false,
   })
-  const held = [...planned.first.desired.groups.keys()].map((key) => planned.first.settled(key).endpoints)
+  const held = [...planned.first.desired.groups.keys()].map((key) => settledIn(planned.first, key).endpoints)
   assert.deepEqual(held, [4, 1])
 })
 

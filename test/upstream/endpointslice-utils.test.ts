@@ -8,9 +8,9 @@ import type { AddressType } from '../../src/endpointslice/slice.ts'
 import {
   addressTypesOf,
   type EndpointPort,
-  inHashOrder,
   labelsDiffer,
   labelsOfSlices,
+  portsInOrder,
   portsOfPods,
   serviceKeyOf,
 } from '../../src/endpointslice/slice.ts'
@@ -113,7 +113,7 @@ for (const { name, slice, want } of tables.TestServiceControllerKey) {
 
 for (const { name, service, pod, want } of tables.TestGetEndpointPorts) {
   test(`getEndpointPorts: ${name}`, () => {
-    assertSame(portsOfPods(service)(pod ?? ({} as Pod)), inHashOrder(want), 'the ports')
+    assertSame(portsOfPods(service)(pod ?? ({} as Pod)), portsInOrder(want), 'the ports')
   })
 }
 

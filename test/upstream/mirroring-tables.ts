@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import type { Endpoint } from '../../src/endpointslice/endpoint.ts'
-import type { EndpointAddress } from '../../src/endpointslice/mirroring/mirrored-endpoints.ts'
 import type { EndpointPort } from '../../src/endpointslice/slice.ts'
 import type { EndpointSlice, Endpoints, Service } from '../../src/kube/resources.ts'
+import type { EndpointAddress } from '../../src/workloads/subsets.ts'
 import type { HintTables } from './topology-tables.ts'
 
 // Upstream's tests of mirroring as data: see README.md in this folder.

@@ -8,7 +8,7 @@ import {
   type Service,
   services,
 } from '../../kube/resources.ts'
-import { keyOfObject, refOfKey } from '../../kube/store.ts'
+import { after, before, keyOfObject, objectOf, refOfKey } from '../../kube/store.ts'
 import {
   ServiceQueue,
   StaleCacheError,
@@ -98,14 +98,12 @@ export class EndpointSliceMirroringController implements WorkloadController {
   }
 
   #serviceChanged(change: Change<Service>): void {
-    if (isOfInterest(change)) this.#add(keyOfObject(change.type === 'deleted' ? change.old : change.object))
+    if (isOfInterest(change)) this.#add(keyOfObject(objectOf(change)))
   }
 
   #endpointsChanged(change: Change<Endpoints>): void {
-    const before = change.type === 'added' ? undefined : change.old
-    const after = change.type === 'deleted' ? undefined : change.object
-    if (!mayBeMirrored(before) && !mayBeMirrored(after)) return
-    const key = keyOfObject(after ?? before ?? {})
+    if (!mayBeMirrored(before(change)) && !mayBeMirrored(after(change))) return
+    const key = keyOfObject(objectOf(change))
     // Most Endpoints belong to Services with a selector. They are not mirrored, so they need no sync.
     const service = this.#services.store.get(refOfKey(key))
     const idle = service !== undefined && hasSelector(service) && this.#slices.of(key).length === 0
@@ -193,12 +191,9 @@ export class EndpointSliceMirroringController implements WorkloadController {
 
 /** Whether a change of a Service may begin or end the mirroring of its Endpoints. */
 function isOfInterest(change: Change<Service>): boolean {
-  switch (change.type) {
-    case 'added':
-      return !hasSelector(change.object)
-    case 'updated':
-      return hasSelector(change.old) !== hasSelector(change.object)
-    case 'deleted':
-      return !hasSelector(change.old)
-  }
+  return lacksSelector(before(change)) !== lacksSelector(after(change))
+}
+
+function lacksSelector(service: Service | undefined): boolean {
+  return service !== undefined && !hasSelector(service)
 }

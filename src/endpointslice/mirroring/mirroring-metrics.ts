@@ -1,8 +1,9 @@
-import type { Counter, Gauge, Histogram, Metrics } from '../../telemetry/metrics.ts'
+import type { Counter, Histogram, Metrics } from '../../telemetry/metrics.ts'
 import { countBuckets, ServiceTotals, sumOf } from '../slice-metrics.ts'
 import type { MirrorTally } from './mirror-plan.ts'
 
 const none = {}
+const prefix = 'endpoint_slice_mirroring_controller'
 const secondsBuckets = Array.from({ length: 15 }, (_, power) => 0.001 * 2 ** power)
 
 /**
@@ -13,14 +14,11 @@ const secondsBuckets = Array.from({ length: 15 }, (_, power) => 0.001 * 2 ** pow
 export class MirroringMetrics {
   readonly #perSync: Readonly<Record<'added' | 'updated' | 'removed' | 'skipped', Histogram<never>>>
   readonly #duration: Histogram<never>
-  readonly #endpoints: Gauge<never>
-  readonly #slices: Gauge<never>
-  readonly #desiredSlices: Gauge<never>
   readonly #changes: Counter<'operation'>
-  readonly #totals = new ServiceTotals()
+  readonly #totals: ServiceTotals
 
   constructor(metrics: Metrics) {
-    const named = (name: string, help: string) => ({ name: `endpoint_slice_mirroring_controller_${name}`, help })
+    const named = (name: string, help: string) => ({ name: `${prefix}_${name}`, help })
     const perSync = (name: string, help: string) =>
       metrics.histogram({ ...named(`${name}_per_sync`, help), buckets: countBuckets })
     this.#perSync = {
@@ -36,11 +34,11 @@ export class MirroringMetrics {
       ...named('endpoints_sync_duration', 'How long it takes to mirror Endpoints, in seconds.'),
       buckets: secondsBuckets,
     })
-    this.#endpoints = metrics.gauge(named('endpoints_desired', 'Endpoints desired in mirrored EndpointSlices.'))
-    this.#slices = metrics.gauge(named('num_endpoint_slices', 'Mirrored EndpointSlices.'))
-    this.#desiredSlices = metrics.gauge(
-      named('desired_endpoint_slices', 'Mirrored EndpointSlices that would exist if each were as full as possible.'),
-    )
+    this.#totals = new ServiceTotals(metrics, prefix, {
+      endpoints: 'Endpoints desired in mirrored EndpointSlices.',
+      slices: 'Mirrored EndpointSlices.',
+      desiredSlices: 'Mirrored EndpointSlices that would exist if each were as full as possible.',
+    })
     this.#changes = metrics.counter({
       ...named('changes', 'Writes of mirrored EndpointSlices.'),
       labels: ['operation'],
@@ -49,7 +47,6 @@ export class MirroringMetrics {
 
   reset(): void {
     this.#totals.clear()
-    this.#show()
   }
 
   synced(seconds: number): void {
@@ -69,7 +66,6 @@ export class MirroringMetrics {
       return { endpoints, slices, desiredSlices: Math.ceil(endpoints / maxEndpointsPerSubset) }
     })
     this.#totals.set(serviceKey, sumOf(groups))
-    this.#show()
   }
 
   /** Whether the gauges include the Service. */
@@ -78,15 +74,6 @@ export class MirroringMetrics {
   }
 
   forget(serviceKey: string): void {
-    if (!this.#totals.has(serviceKey)) return
     this.#totals.set(serviceKey, undefined)
-    this.#show()
-  }
-
-  #show(): void {
-    const { sum } = this.#totals
-    this.#endpoints.set(none, sum.endpoints)
-    this.#slices.set(none, sum.slices)
-    this.#desiredSlices.set(none, sum.desiredSlices)
   }
 }

@@ -4,7 +4,7 @@ import type { Endpoint } from '../endpoint.ts'
 import type { AddressType, HintedSlices, HintsEvent, SliceInfo } from '../slice.ts'
 import {
   endpointsOf,
-  hintsDisabledNote,
+  hintsEvent,
   isReady,
   mapEndpoints,
   removeHintsFromSlices,
@@ -57,7 +57,7 @@ export function decideHints(
 
   const events: HintsEvent[] = []
   if (topology?.hasPopulatedHints(serviceKey)) {
-    events.push({ reason: 'TopologyAwareHintsDisabled', note: hintsDisabledNote(addressType) })
+    events.push(hintsEvent('TopologyAwareHintsDisabled', 'Topology Aware Hints has been disabled', addressType))
   }
   topology?.removeHints(serviceKey, addressType)
   const distribution = trafficDistributionOf(service)

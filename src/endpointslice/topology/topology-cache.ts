@@ -1,4 +1,5 @@
 import type { EndpointSlice, Node } from '../../kube/resources.ts'
+import { getOrMake } from '../../runtime/memo.ts'
 import type { Endpoint } from '../endpoint.ts'
 import type { AddressType, HintedSlices, HintsEvent, SliceInfo } from '../slice.ts'
 import {
@@ -30,15 +31,10 @@ export class TopologyCache {
 
   /** The keys of the Services whose hints no longer fit the Nodes. */
   overloadedServices(): readonly string[] {
-    const overloaded: string[] = []
-    for (const [serviceKey, hintsByType] of this.#hints) {
-      for (const hints of hintsByType.values()) {
-        if (!isOverloaded(hints, this.#ratios)) continue
-        overloaded.push(serviceKey)
-        break
-      }
-    }
-    return overloaded
+    const services = [...this.#hints].filter(([, hintsByType]) =>
+      [...hintsByType.values()].some((hints) => isOverloaded(hints, this.#ratios)),
+    )
+    return services.map(([serviceKey]) => serviceKey)
   }
 
   /** Whether the Service has hints by zone. False as soon as the hints of one address type were removed. */
@@ -105,8 +101,7 @@ export class TopologyCache {
     const events = this.#populated.has(serviceKey)
       ? []
       : [hintsEvent('TopologyAwareHintsEnabled', 'Topology Aware Hints has been enabled', addressType)]
-    const hintsByType = this.#hints.get(serviceKey) ?? new Map<AddressType, HintsByZone>()
-    this.#hints.set(serviceKey, hintsByType.set(addressType, allocated))
+    getOrMake(this.#hints, serviceKey, () => new Map()).set(addressType, allocated)
     this.#populated.add(serviceKey)
     return { create, update, events }
   }
@@ -118,18 +113,9 @@ export class TopologyCache {
   }
 }
 
-/** The note of the Event when a Service no longer requests hints. */
-export function hintsDisabledNote(addressType: AddressType): string {
-  return noteOf('Topology Aware Hints has been disabled', addressType)
-}
-
-/** The note of an Event about hints, in upstream's words. */
-function noteOf(message: string, addressType: AddressType): string {
-  return `${message}, addressType: ${addressType}`
-}
-
-function hintsEvent(reason: HintsEvent['reason'], message: string, addressType: AddressType): HintsEvent {
-  return { reason, note: noteOf(message, addressType) }
+/** An Event about hints, in upstream's words. */
+export function hintsEvent(reason: HintsEvent['reason'], message: string, addressType: AddressType): HintsEvent {
+  return { reason, note: `${message}, addressType: ${addressType}` }
 }
 
 function readyEndpoints({ toCreate, toUpdate, unchanged }: SliceInfo): number {
@@ -165,12 +151,7 @@ export function endpointsOf(slice: EndpointSlice): readonly Endpoint[] {
 
 /** The summary of a slice's hints, computed once for each slice object. */
 export function summaryOf(slice: EndpointSlice): HintsSummary {
-  let summary = summaries.get(slice)
-  if (summary === undefined) {
-    summary = summarize(slice)
-    summaries.set(slice, summary)
-  }
-  return summary
+  return getOrMake(summaries, slice, () => summarize(slice))
 }
 
 function summarize(slice: EndpointSlice): HintsSummary {
@@ -189,13 +170,9 @@ function summarize(slice: EndpointSlice): HintsSummary {
 
 /** The slice with `change` applied to each endpoint; the same object when none changes. */
 export function mapEndpoints(slice: EndpointSlice, change: (endpoint: Endpoint) => Endpoint): EndpointSlice {
-  let changed = false
-  const endpoints = endpointsOf(slice).map((endpoint) => {
-    const next = change(endpoint)
-    if (next !== endpoint) changed = true
-    return next
-  })
-  return changed ? { ...slice, endpoints } : slice
+  const before = endpointsOf(slice)
+  const endpoints = before.map(change)
+  return endpoints.some((endpoint, index) => endpoint !== before[index]) ? { ...slice, endpoints } : slice
 }
 
 /** The endpoint with these hints and no others; the same object if it has them already. */

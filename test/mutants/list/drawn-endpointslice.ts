@@ -34,8 +34,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'endpointslice-mirroring-mirrored-endpoints-flag': {
     broken: 'mirroredEndpoints: says true for false.',
     file: 'endpointslice/mirroring/mirrored-endpoints.ts',
-    text: 'mirror(subset.notReady, false)',
-    instead: 'mirror(subset.notReady, true)',
+    text: 'mirror(notReadyAddresses, false)',
+    instead: 'mirror(notReadyAddresses, true)',
     tests: ['upstream/mirroring.test.ts'],
   },
   'endpointslice-pod-endpoint-flag': {

@@ -308,11 +308,11 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "leftSeconds: life === undefined || life.type === 'never' || leased ? null : seconds(life.leftMs),",
     tests: ['commands/masters.test.ts'],
   },
-  'endpoints-wanted-subsets-statement': {
-    broken: 'groupsOf:: does not do: groups.set(key, group).',
-    file: 'endpoints/wanted-subsets.ts',
-    text: '        groups.set(key, group)\n',
-    instead: '',
+  'runtime-memo-statement': {
+    broken: 'getOrMake:: does not do: entries.set(key, value).',
+    file: 'runtime/memo.ts',
+    text: '  entries.set(key, value)\n  return value\n',
+    instead: '  return value\n',
     tests: ['endpoints/endpoints-plan.property.test.ts'],
   },
   'endpoints-endpoints-writer-negation': {
@@ -331,7 +331,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   },
   'endpoints-subsets-branch': {
     broken: 'subsetOf:: always takes the second of notReadyAddresses.length === 0 ? {} : { notReadyAddresses: ….',
-    file: 'endpoints/subsets.ts',
+    file: 'workloads/subsets.ts',
     text: '...(notReadyAddresses.length === 0 ? {} : { notReadyAddresses: notReadyAddresses as EndpointAddress[] }),',
     instead: '...({ notReadyAddresses: notReadyAddresses as EndpointAddress[] }),',
     tests: ['endpoints/subsets.test.ts'],

@@ -354,8 +354,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'the-ports-of-other-pods': {
     broken: 'Lists a port at the Pods of others that are counted with the same digits.',
     file: 'endpoints/wanted-subsets.ts',
-    text: 'const key = offering.join()',
-    instead: "const key = offering.join('')",
+    text: 'getOrMake(groups, offering.join(), ',
+    instead: "getOrMake(groups, offering.join(''), ",
     tests: ['endpoints/wanted-subsets.test.ts'],
   },
   'a-deleted-selector-takes-the-pods': {

@@ -259,9 +259,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-plan-cache-with-its-first-input': {
     broken: 'Keeps the Pods and slices of the first plan for a Service as long as its plan cache.',
     file: 'endpointslice/desired-endpoints.ts',
-    text: `  constructor({ service, nodeOf, addressType }: DesiredEndpointsOptions) {
+    text: `  constructor({ service, nodeOf, addressType }: DesiredEndpointsOptions, pods: readonly Pod[]) {
     this.#options = { service, nodeOf, addressType }`,
-    instead: `  constructor(options: DesiredEndpointsOptions) {
+    instead: `  constructor(options: DesiredEndpointsOptions, pods: readonly Pod[]) {
     const { service } = options
     this.#options = options`,
     tests: ['endpointslice/plan-cache.test.ts'],

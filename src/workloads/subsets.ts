@@ -1,0 +1,108 @@
+import type { Endpoints } from '../kube/resources.ts'
+import { getOrMake } from '../runtime/memo.ts'
+import { compareTexts, inHashOrder } from './hash-order.ts'
+
+export type EndpointSubset = NonNullable<Endpoints['subsets']>[number]
+export type EndpointPort = NonNullable<EndpointSubset['ports']>[number]
+export type EndpointAddress = NonNullable<EndpointSubset['addresses']>[number]
+
+/** Orders by the text of the IP, then by the uid of the Pod (upstream's `LessEndpointAddress`). */
+export function compareEndpointAddresses(a: EndpointAddress, b: EndpointAddress): number {
+  return compareTexts(a.ip, b.ip) || compareTexts(a.targetRef?.uid ?? '', b.targetRef?.uid ?? '')
+}
+
+/**
+ * The ports in the order in which kube-controller-manager writes them: by the hash of their Go form.
+ *
+ * Upstream accepts any stored order. We reproduce the hash for two reasons: truncation depends on the order of subsets,
+ * and a switch to or from kube-controller-manager must rewrite nothing.
+ */
+export function portsInOrder(ports: readonly EndpointPort[]): readonly EndpointPort[] {
+  return inHashOrder(ports, (port) => `(v1.EndpointPort)${portText(port)}`)
+}
+
+/** A port as Go's spew prints it, without its type. */
+export function portText({ name, port, protocol, appProtocol }: EndpointPort): string {
+  return (
+    `{Name:(string)${name ?? ''} Port:(int32)${port ?? 0} Protocol:(v1.Protocol)${protocol ?? ''} ` +
+    `AppProtocol:(*string)${appProtocol ?? '<nil>'}}`
+  )
+}
+
+/** A subset of these addresses and ports, which must be in order. */
+export function subsetOf(
+  addresses: readonly EndpointAddress[],
+  notReadyAddresses: readonly EndpointAddress[],
+  ports: readonly EndpointPort[],
+): EndpointSubset {
+  return {
+    ...(addresses.length === 0 ? {} : { addresses: addresses as EndpointAddress[] }),
+    ...(notReadyAddresses.length === 0 ? {} : { notReadyAddresses: notReadyAddresses as EndpointAddress[] }),
+    ...(ports.length === 0 ? {} : { ports: ports as EndpointPort[] }),
+  }
+}
+
+/** Whether each of the addresses that offer a port is ready. */
+type Offers = Map<EndpointAddress, boolean>
+
+interface Offered {
+  readonly port: EndpointPort | undefined
+  readonly offers: Offers
+}
+
+/**
+ * Pairs each port with each of its addresses, then groups the ports that have the same addresses in the same state
+ * (upstream's `RepackSubsets`, but the resulting subsets are in the order of their first ports). An address is
+ * identified by its IP and the uid of its Pod; of several entries the first is taken. An address that is both ready and
+ * not ready for a port counts as not ready.
+ */
+export function packedSubsets(subsets: readonly EndpointSubset[]): readonly EndpointSubset[] {
+  return grouped(offersByPort(subsets))
+}
+
+function offersByPort(subsets: readonly EndpointSubset[]): readonly Offered[] {
+  const known = new Map<string, EndpointAddress>()
+  const byPort = new Map<string, Offered>()
+  for (const [index, { addresses, notReadyAddresses, ports }] of subsets.entries()) {
+    const listed: readonly (EndpointPort | undefined)[] = ports?.length ? ports : [undefined]
+    for (const [place, port] of listed.entries()) {
+      // In Go an appProtocol is a pointer, so upstream treats two ports with equal appProtocols as different.
+      const key = port === undefined ? '' : portKey(port, `${index}/${place}`)
+      const { offers } = getOrMake(byPort, key, () => ({ port, offers: new Map() }))
+      for (const address of addresses ?? []) offer(offers, address, true)
+      for (const address of notReadyAddresses ?? []) offer(offers, address, false)
+    }
+  }
+  return [...byPort.values()]
+
+  function offer(offers: Offers, address: EndpointAddress, ready: boolean): void {
+    const first = getOrMake(known, `${address.ip} ${address.targetRef?.uid ?? ''}`, () => address)
+    if (offers.get(first) !== false) offers.set(first, ready)
+  }
+}
+
+/** Equal for equal ports; `place` distinguishes those with an appProtocol. */
+export function portKey({ name, port, protocol, appProtocol }: EndpointPort, place: string): string {
+  const key = `${name ?? ''} ${port} ${protocol ?? ''}`
+  return appProtocol === undefined || appProtocol === null ? key : `${key} ${appProtocol} ${place}`
+}
+
+function grouped(ports: readonly Offered[]): readonly EndpointSubset[] {
+  const numbers = new Map<EndpointAddress, number>()
+  const groups = new Map<string, { readonly offers: Offers; readonly ports: EndpointPort[] }>()
+  for (const { port, offers } of ports) {
+    const key = [...offers]
+      .map(([address, ready]) => `${getOrMake(numbers, address, () => numbers.size)}${ready ? '' : '!'}`)
+      .sort()
+      .join(' ')
+    const group = getOrMake(groups, key, () => ({ offers, ports: [] }))
+    // Without a port, or with port 0, the addresses offer no port that can be listed.
+    if (port !== undefined && port.port > 0) group.ports.push(port)
+  }
+  return [...groups.values()].map(({ offers, ports }) => {
+    const sorted = [...offers].sort(([a], [b]) => compareEndpointAddresses(a, b))
+    const listed = (wanted: boolean): readonly EndpointAddress[] =>
+      sorted.filter(([, ready]) => ready === wanted).map(([address]) => address)
+    return subsetOf(listed(true), listed(false), portsInOrder(ports))
+  })
+}

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type EndpointSubset, packedSubsets } from '../../src/workloads/subsets.ts'
+
+/** Each subset in a line: its ports, its addresses, those that are not ready with a mark. */
+function lines(subsets: readonly EndpointSubset[]): readonly string[] {
+  return packedSubsets(subsets).map(({ addresses = [], notReadyAddresses = [], ports = [] }) => {
+    const numbers = ports.map(({ port }) => `:${port}`).sort()
+    return [...numbers, ...addresses.map(({ ip }) => ip), ...notReadyAddresses.map(({ ip }) => `!${ip}`)].join(' ')
+  })
+}
+
+function subset(ips: readonly string[], ports: readonly number[], appProtocol?: string): EndpointSubset {
+  const addresses = ips.filter((ip) => !ip.startsWith('!')).map((ip) => ({ ip }))
+  const notReadyAddresses = ips.filter((ip) => ip.startsWith('!')).map((ip) => ({ ip: ip.slice(1) }))
+  const extra = appProtocol === undefined ? {} : { appProtocol }
+  return { addresses, notReadyAddresses, ports: ports.map((port) => ({ port, protocol: 'TCP', ...extra })) }
+}
+
+const tables: Readonly<Record<string, readonly [given: readonly EndpointSubset[], expected: readonly string[]]>> = {
+  'nothing of nothing': [[], []],
+  'ports without addresses stay': [[subset([], [80])], [':80']],
+  'the ports of the same addresses come together': [[subset(['a'], [80]), subset(['a'], [81])], [':80 :81 a']],
+  'the addresses of the same ports come together': [[subset(['b'], [80]), subset(['a'], [80])], [':80 a b']],
+  'an address that is ready for one port only is not ready for the other': [
+    [subset(['a'], [80]), subset(['!a'], [81])],
+    [':80 a', ':81 !a'],
+  ],
+  'not ready trumps ready, whatever comes first': [
+    [subset(['a', '!b'], [80]), subset(['!a', 'b'], [80]), subset(['a', 'b'], [80])],
+    [':80 !a !b'],
+  ],
+  'both in one subset is not ready': [[subset(['a', '!a'], [80])], [':80 !a']],
+  'addresses are ordered, ready ones first': [[subset(['c', 'a', '!d', '!b'], [80])], [':80 a c !b !d']],
+  'addresses without ports are kept, and get those that the same addresses have': [
+    [subset(['a'], []), subset(['b'], []), subset(['a', 'b'], [80])],
+    [':80 a b'],
+  ],
+  'ports with an appProtocol do not bring other addresses together': [
+    [subset(['a'], [80], 'http'), subset(['b'], [80], 'http')],
+    [':80 a', ':80 b'],
+  ],
+}
+
+for (const [name, [given, expected]] of Object.entries(tables)) {
+  test(`repacked: ${name}`, () => assert.deepEqual(lines(given), expected))
+}
+
+test('addresses are one where address and uid of the target are, and the first says what it is like', () => {
+  const to = (uid: string | undefined, name: string) => ({
+    ip: 'a',
+    targetRef: { name, ...(uid === undefined ? {} : { uid }) },
+  })
+  const [packed] = packedSubsets([
+    { addresses: [to('2', 'b'), to('1', 'a'), { ip: 'a' }, to(undefined, 'x'), to('1', 'z')], ports: [{ port: 80 }] },
+  ])
+  assert.deepEqual(
+    packed?.addresses?.map(({ targetRef }) => targetRef?.name),
+    [undefined, 'a', 'b'],
+  )
+})

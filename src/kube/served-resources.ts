@@ -1,4 +1,5 @@
 import type { Clock } from '../runtime/clock.ts'
+import { getOrMake } from '../runtime/memo.ts'
 import { abortable } from '../runtime/signals.ts'
 import { Trigger } from '../runtime/trigger.ts'
 import type { Logger } from '../telemetry/logger.ts'
@@ -10,8 +11,8 @@ import { type KubeObject, qualifiedPlural, type Resource } from './resources.ts'
 const HOLD_MS = 4_000
 /** If denials are further apart than this, in milliseconds, we assume that the resource was served in between. */
 const FORGET_MS = 30_000
-/** Discovery is asked when a resource becomes missing, then after twice the first value, then at growing intervals. */
-const FIRST_ASK_MS = 1_000
+/** After a resource has become missing, discovery is asked at intervals that double. */
+const FIRST_ASK_MS = 2_000
 const LAST_ASK_MS = 60_000
 
 export type Serving =
@@ -111,7 +112,9 @@ export class ServedResources {
     const { clock } = this.#options
     for (;;) {
       const cancel = clock.schedule(this.#askAfterMs, () => this.expedite())
-      await this.#requests.take(signal).finally(cancel)
+      const reasons = await this.#requests.take(signal).finally(cancel)
+      // Without a reason a resource has just become missing, by an answer of discovery.
+      if (reasons.size === 0) continue
       this.#askAfterMs = Math.min(2 * this.#askAfterMs, LAST_ASK_MS)
       await Promise.all([...this.#entries.values()].filter(isMissing).map((entry) => this.#ask(entry, signal)))
     }
@@ -140,20 +143,17 @@ export class ServedResources {
     if (wasMissing === isMissing(entry)) return
     if (!wasMissing) {
       this.#askAfterMs = FIRST_ASK_MS
-      this.expedite()
+      this.#requests.wake()
     }
     for (const handler of this.#handlers) handler()
   }
 
   #entryOf(resource: Resource<KubeObject>): Entry {
-    const name = qualifiedPlural(resource)
-    const entry = this.#entries.get(name) ?? {
+    return getOrMake(this.#entries, qualifiedPlural(resource), () => ({
       resource,
-      serving: { type: 'served' as const },
-      appeared: Promise.withResolvers<void>(),
-    }
-    this.#entries.set(name, entry)
-    return entry
+      serving: { type: 'served' },
+      appeared: Promise.withResolvers(),
+    }))
   }
 }
 

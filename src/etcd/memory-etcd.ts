@@ -63,13 +63,11 @@ export class MemoryEtcd {
   readonly #watchers = new Set<{ readonly prefix: string; readonly collect: (change: KeyChange) => void }>()
   #nextLease = 7_587_000_000_000_000_001n
   #cancelExpiry: Cancel = () => {}
-  /** No term ends earlier than this. */
-  #nothingBeforeMs = Number.POSITIVE_INFINITY
 
   constructor(options: MemoryEtcdOptions) {
     this.#clock = options.clock
     this.#flavour = options.flavour ?? 'etcd'
-    this.#history = new KeyHistory({ capacity: options.revisions })
+    this.#history = new KeyHistory(options.revisions)
     this.#expiryStepMs = options.expiryStepMs ?? 0
     this.#expiryPhaseMs = options.expiryPhaseMs ?? 0
     this.#leastTtlSeconds = options.leastTtlSeconds ?? LEAST_TTL_SECONDS
@@ -212,22 +210,13 @@ export class MemoryEtcd {
   }
 
   #endOf(seconds: number): number {
-    const endMs = this.#clock.monotonicMs() + seconds * 1000
-    this.#nothingBeforeMs = Math.min(this.#nothingBeforeMs, endMs)
-    return endMs
+    return this.#clock.monotonicMs() + seconds * 1000
   }
 
   /** Each call begins with this, so that expiry does not depend on a watch. */
   #expire(): void {
     const nowMs = this.#clock.monotonicMs()
-    if (nowMs < this.#nothingBeforeMs) return
-    this.#nothingBeforeMs = Number.POSITIVE_INFINITY
-    const over: [id: string | bigint, term: Term][] = []
-    for (const entry of this.#terms) {
-      const goesAtMs = this.#goesAtMs(entry[1])
-      if (goesAtMs <= nowMs) over.push(entry)
-      else this.#nothingBeforeMs = Math.min(this.#nothingBeforeMs, goesAtMs)
-    }
+    const over = [...this.#terms].filter(([, term]) => this.#goesAtMs(term) <= nowMs)
     for (const [id, term] of over.sort(([, a], [, b]) => a.endsAtMs - b.endsAtMs)) {
       this.#terms.delete(id)
       this.#delete([...term.keys].sort())
@@ -313,11 +302,11 @@ class KeyHistory {
   #keys: readonly string[] | undefined
   #revision = 1n
   #compacted = 0n
-  readonly #capacity: bigint | undefined
+  readonly #capacity: number
 
   /** `capacity`: the number of latest revisions to retain; older ones are compacted. @default all */
-  constructor({ capacity }: { readonly capacity?: number | undefined } = {}) {
-    this.#capacity = capacity === undefined ? undefined : BigInt(capacity)
+  constructor(capacity = Number.POSITIVE_INFINITY) {
+    this.#capacity = capacity
   }
 
   get revision(): bigint {
@@ -365,9 +354,7 @@ class KeyHistory {
       this.#versions.set(write.key, [version])
       this.#keys = undefined
     }
-    if (this.#capacity !== undefined && modRevision - this.#compacted > 2n * this.#capacity) {
-      this.compact(modRevision - this.#capacity)
-    }
+    if (modRevision - this.#compacted > 2 * this.#capacity) this.compact(modRevision - BigInt(this.#capacity))
     return modRevision
   }
 

@@ -3,6 +3,7 @@ import type { Logger } from '../telemetry/logger.ts'
 import type { CallOptions, KubeApi, ListQuery, ObjectRef } from './api.ts'
 import { isKubeError, KubeError } from './errors.ts'
 import type { KubeList, KubeObject, Resource } from './resources.ts'
+import { keyOf } from './store.ts'
 import { smallerPage } from './transport.ts'
 
 /**
@@ -13,7 +14,7 @@ import { smallerPage } from './transport.ts'
 export function dryRunApi(api: KubeApi, logger: Logger): KubeApi {
   const planned = new Map<string, string>()
   const plan = (verb: string, resource: Resource<KubeObject>, ref: ObjectRef, body?: unknown): void => {
-    const object = ref.namespace === undefined ? ref.name : `${ref.namespace}/${ref.name}`
+    const object = keyOf(ref)
     const key = `${verb} ${resource.plural} ${object}`
     // Repetitions of the same write differ only in their times.
     const text = JSON.stringify(body)?.replace(/"\d{4}-\d\d-\d\dT[^"]*"/g, '""') ?? ''

@@ -195,8 +195,8 @@ export class Availability {
     const hidden =
       this.#outage === undefined ? this.outages.explainsSymptoms : this.#isFailing && !this.#isLong(this.#outage)
     const reportNow = lasts && !hidden && !refusal.reported && code !== UNAUTHORIZED
-    if (reportNow) this.#failures.set(source, { ...refusal, reported: true })
     if (reportNow) {
+      this.#failures.set(source, { ...refusal, reported: true })
       const hint = code === FORBIDDEN && !this.#isHinted ? { hint: RIGHTS_HINT } : {}
       this.#isHinted ||= code === FORBIDDEN
       this.#logger.warn(

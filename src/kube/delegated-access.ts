@@ -162,7 +162,7 @@ class ReviewMemory<Answer> {
 
   /** The cached answer, or else that of `ask`. Rejects with TooManyReviews, or with the error of `ask`. */
   async of(question: string, ask: () => Promise<Answer>): Promise<Answer> {
-    const { clock, limit, isGood } = this.#options
+    const { clock, limit, lifeMs, isGood } = this.#options
     const key = createHash('sha256').update(question).digest('base64')
     const known = this.#known.get(key)
     if (known !== undefined && clock.monotonicMs() < known.untilMs) return known.answer
@@ -173,15 +173,11 @@ class ReviewMemory<Answer> {
     const answer = ask()
     this.#asked.set(key, answer)
     try {
-      return this.#remember(key, await answer)
+      const given = await answer
+      putLast(this.#known, key, { answer: given, untilMs: clock.monotonicMs() + lifeMs(given) }, MOST_ANSWERS)
+      return given
     } finally {
       this.#asked.delete(key)
     }
-  }
-
-  #remember(key: string, answer: Answer): Answer {
-    const { clock, lifeMs } = this.#options
-    putLast(this.#known, key, { answer, untilMs: clock.monotonicMs() + lifeMs(answer) }, MOST_ANSWERS)
-    return answer
   }
 }

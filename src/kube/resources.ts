@@ -55,12 +55,7 @@ export const endpoints: Resource<Endpoints> = resource('', 'endpoints', 'Endpoin
 export const configMaps: Resource<ConfigMap> = resource('', 'configmaps', 'ConfigMap', true)
 export const pods: Resource<Pod> = resource('', 'pods', 'Pod', true)
 export const nodes: Resource<Node> = resource('', 'nodes', 'Node', false)
-export const endpointSlices: Resource<EndpointSlice> = resource(
-  'discovery.k8s.io',
-  'endpointslices',
-  'EndpointSlice',
-  true,
-)
+export const endpointSlices = resource<EndpointSlice>('discovery.k8s.io', 'endpointslices', 'EndpointSlice', true)
 export const serviceCidrs: Resource<ServiceCidr> = resource('networking.k8s.io', 'servicecidrs', 'ServiceCIDR', false)
 export const ipAddresses: Resource<IpAddress> = resource('networking.k8s.io', 'ipaddresses', 'IPAddress', false)
 export const leases: Resource<Lease> = resource('coordination.k8s.io', 'leases', 'Lease', true)
@@ -85,12 +80,7 @@ export const selfSubjectAccessReviews: Resource<Json<V1SelfSubjectAccessReview>>
   'SelfSubjectAccessReview',
   false,
 )
-export const tokenReviews: Resource<TokenReview> = resource(
-  'authentication.k8s.io',
-  'tokenreviews',
-  'TokenReview',
-  false,
-)
+export const tokenReviews = resource<TokenReview>('authentication.k8s.io', 'tokenreviews', 'TokenReview', false)
 export const subjectAccessReviews: Resource<SubjectAccessReview> = resource(
   'authorization.k8s.io',
   'subjectaccessreviews',

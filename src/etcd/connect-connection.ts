@@ -7,6 +7,7 @@ import {
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { Cancel, Clock } from '../runtime/clock.ts'
+import { abortable } from '../runtime/signals.ts'
 import type { TlsMaterial } from './connect-credentials.ts'
 import { EtcdError } from './kv.ts'
 import type { EtcdEndpoint } from './options.ts'
@@ -102,28 +103,17 @@ export class EtcdConnection {
     const { clock, times, signal } = options
     signal.throwIfAborted()
     const connection = new EtcdConnection(endpoint, tls, clock, times)
-    const session = connection.#session
-    await new Promise<void>((resolve, reject) => {
-      const onAbort = (): void => fail(signal.reason)
-      const cancel = clock.schedule(times.connectMs, () => fail(lost(`no connection within ${times.connectMs} ms`)))
-      const settle = (): void => {
-        cancel()
-        signal.removeEventListener('abort', onAbort)
-        session.off('remoteSettings', onOpen).off('close', onClose)
-      }
-      const fail = (error: unknown): void => {
-        settle()
-        connection.#end(error)
-        reject(error)
-      }
-      const onOpen = (): void => {
-        settle()
-        resolve()
-      }
-      const onClose = (): void => fail(connection.#failure)
-      signal.addEventListener('abort', onAbort, { once: true })
-      session.once('remoteSettings', onOpen).once('close', onClose)
-    })
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const cancel = clock.schedule(times.connectMs, () => reject(lost(`no connection within ${times.connectMs} ms`)))
+    connection.#session.once('remoteSettings', () => resolve()).once('close', () => reject(connection.#failure))
+    try {
+      await abortable(promise, signal)
+    } catch (error) {
+      connection.#end(error)
+      throw error
+    } finally {
+      cancel()
+    }
     connection.#rest()
     return connection
   }

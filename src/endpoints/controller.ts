@@ -48,7 +48,6 @@ export class EndpointsController implements WorkloadController {
   readonly #writer: EndpointsWriter
   /** Services that were deleted since their last sync; new ones of the same names may already exist. */
   readonly #deleted = new Set<string>()
-  readonly #subscriptions: readonly (() => void)[]
 
   constructor(options: EndpointsControllerOptions) {
     const { informers, members, batchPeriodMs } = options
@@ -58,26 +57,18 @@ export class EndpointsController implements WorkloadController {
     this.#queue = new ServiceQueue(options)
     this.#pacing = new WritePacing(options.writePause ?? (() => 0))
     this.#writer = new EndpointsWriter({ ...options, tracker: this.#tracker, copy: this.#endpoints.store })
-    this.#subscriptions = [
-      this.#services.subscribe((change) => this.#serviceChanged(change)),
-      members.subscribe((key) => this.#queue.add(key, batchPeriodMs)),
-      this.#endpoints.subscribe((change) => this.#endpointsChanged(change)),
-      this.#endpoints.subscribeToLists((beganMs) => {
-        for (const key of this.#tracker.listed(beganMs, (key) => this.#endpoints.store.at(key))) this.#queue.add(key)
-      }),
-    ]
+    this.#services.subscribe((change) => this.#serviceChanged(change))
+    members.subscribe((key) => this.#queue.add(key, batchPeriodMs))
+    this.#endpoints.subscribe((change) => this.#endpointsChanged(change))
+    this.#endpoints.subscribeToLists((beganMs) => {
+      for (const key of this.#tracker.listed(beganMs, (key) => this.#endpoints.store.at(key))) this.#queue.add(key)
+    })
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    try {
-      await this.#options.informers.whenSynced(signal)
-      this.#addLeftovers()
-      await this.#queue.run(signal, (key, signal) => this.#sync(key, signal))
-    } catch (error) {
-      if (!signal.aborted) throw error
-    } finally {
-      for (const unsubscribe of this.#subscriptions) unsubscribe()
-    }
+    await this.#options.informers.whenSynced(signal)
+    this.#addLeftovers()
+    await this.#queue.run(signal, (key, signal) => this.#sync(key, signal))
   }
 
   expedite(): void {

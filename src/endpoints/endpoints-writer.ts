@@ -34,16 +34,18 @@ export class EndpointsWriter {
     current: Endpoints | undefined,
     signal: AbortSignal,
   ): Promise<void> {
-    const { clock, tracker } = this.#options
+    const { api, clock, tracker } = this.#options
     const key = keyOfObject(action.endpoints)
     try {
       switch (action.type) {
         case 'create':
-          await this.#create(key, action.endpoints, signal)
+          tracker.created(key, await api.create(endpoints, action.endpoints, { signal }), clock.monotonicMs())
           break
-        case 'update':
-          await this.#update(action.endpoints, current, signal)
+        case 'update': {
+          const made = await api.update(endpoints, action.endpoints, { signal })
+          if (current !== undefined) tracker.replaced(current, made, clock.monotonicMs())
           break
+        }
         case 'delete':
           await this.#delete(key, action.endpoints, signal)
       }
@@ -57,18 +59,6 @@ export class EndpointsWriter {
       if (!isConflict) throw error
       throw new StaleCacheError(`Endpoints ${key} differ from the cached copy`, { cause: error })
     }
-  }
-
-  async #create(key: string, wanted: Endpoints, signal: AbortSignal): Promise<void> {
-    const { api, clock, tracker } = this.#options
-    const made = await api.create(endpoints, wanted, { signal })
-    tracker.created(key, made, clock.monotonicMs())
-  }
-
-  async #update(wanted: Endpoints, current: Endpoints | undefined, signal: AbortSignal): Promise<void> {
-    const { api, clock, tracker } = this.#options
-    const made = await api.update(endpoints, wanted, { signal })
-    if (current !== undefined) tracker.replaced(current, made, clock.monotonicMs())
   }
 
   async #delete(key: string, { metadata }: Endpoints, signal: AbortSignal): Promise<void> {

@@ -7,10 +7,7 @@ import {
   type EndpointPort,
   type EndpointSubset,
   packedSubsets,
-  portKey,
-  portsInOrder,
   portText,
-  subsetOf,
 } from '../workloads/subsets.ts'
 
 /** A list from a server: absent, null and empty are equal. */
@@ -143,49 +140,8 @@ function holds(order: readonly number[], addresses: Addresses): boolean {
  * except for ports with an `appProtocol`, and for ports with the number 0, which servers refuse.
  */
 export function repackSubsets(subsets: List<EndpointSubset>): readonly EndpointSubset[] {
-  const only = subsets?.length === 1 ? subsets[0] : undefined
-  if (only !== undefined && isPacked(only)) return [withPortsInOrder(only)]
   const addressed = (subsets ?? []).filter(
     ({ addresses, notReadyAddresses }) => addresses?.length || notReadyAddresses?.length,
   )
   return subsetsInOrder(packedSubsets(addressed))
-}
-
-/** Whether a subset needs no repacking, except an ordering of its ports. This is so for most stored subsets. */
-function isPacked({ addresses, notReadyAddresses, ports }: EndpointSubset): boolean {
-  const ready = addresses ?? []
-  const notReady = notReadyAddresses ?? []
-  if (ready.length + notReady.length === 0) return false
-  if (!ascending(ready) || !ascending(notReady) || overlap(ready, notReady)) return false
-  return ports === undefined || ports === null || ports.length === 1 || areDistinct(ports)
-}
-
-function withPortsInOrder({ addresses, notReadyAddresses, ports }: EndpointSubset): EndpointSubset {
-  const listed = (ports ?? []).filter(({ port }) => port > 0)
-  return subsetOf(addresses ?? [], notReadyAddresses ?? [], portsInOrder(listed))
-}
-
-function ascending(addresses: readonly EndpointAddress[]): boolean {
-  for (let index = 1; index < addresses.length; index++) {
-    const [before, after] = [addresses[index - 1] as EndpointAddress, addresses[index] as EndpointAddress]
-    if (compareEndpointAddresses(before, after) >= 0) return false
-  }
-  return true
-}
-
-/** Whether two ascending lists have an address in common. */
-function overlap(a: readonly EndpointAddress[], b: readonly EndpointAddress[]): boolean {
-  let i = 0
-  let j = 0
-  while (i < a.length && j < b.length) {
-    const order = compareEndpointAddresses(a[i] as EndpointAddress, b[j] as EndpointAddress)
-    if (order === 0) return true
-    if (order < 0) i++
-    else j++
-  }
-  return false
-}
-
-function areDistinct(ports: readonly EndpointPort[]): boolean {
-  return new Set(ports.map((port) => portKey(port, ''))).size === ports.length
 }

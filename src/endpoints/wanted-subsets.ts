@@ -57,7 +57,7 @@ export function endpointPort({ name, protocol, appProtocol }: ServicePort, port:
 
 function classesOf(service: Service, pods: readonly Pod[], ports: readonly ServicePort[]): readonly PodClass[] {
   const publishesNotReady = service.spec?.publishNotReadyAddresses === true
-  const addresses = addressesOf(service, pods, publishesNotReady)
+  const addresses = pods.map((pod) => (isEndpoint(pod, publishesNotReady) ? addressFor(service, pod) : undefined))
   const classes = new Map<string, PodClass>()
   // A numeric target port is the same in all Pods. Only a named one must be resolved for each Pod.
   const differ = ports.some(({ targetPort }) => typeof (targetPort as unknown) === 'string')
@@ -71,20 +71,6 @@ function classesOf(service: Service, pods: readonly Pod[], ports: readonly Servi
     else only.notReady.push(address)
   }
   return [...classes.values()]
-}
-
-/** One entry for each Pod; undefined if the Pod is no endpoint, or has no address of the family. */
-function addressesOf(
-  service: Service,
-  pods: readonly Pod[],
-  publishesNotReady: boolean,
-): readonly (EndpointAddress | undefined)[] {
-  const family = familyOfService(service)
-  return pods.map((pod) =>
-    isEndpoint(pod, publishesNotReady)
-      ? addressOfFamily(pod, family ?? familyOfPod(pod), hasHostname(pod, service))
-      : undefined,
-  )
 }
 
 /** The class of a Pod. A new class is added to `classes`. */
@@ -134,40 +120,30 @@ function merged(classes: readonly PodClass[], ports: readonly EndpointPort[]): E
   return subsetOf(listed('ready'), listed('notReady'), portsInOrder(ports))
 }
 
-type IpFamily = 'IPv4' | 'IPv6'
-
 /** An address of the Service's preferred family; undefined if none. Upstream: `podToEndpointAddressForService`. */
 export function addressFor(service: Service, pod: Pod): EndpointAddress | undefined {
-  return addressOfFamily(pod, familyOfService(service) ?? familyOfPod(pod), hasHostname(pod, service))
+  const family = familyOfService(service) ?? familyOf(pod.status?.podIP ?? '')
+  const [ip] = podAddresses(pod, family)
+  if (ip === undefined) return undefined
+  const { namespace, name, uid } = pod.metadata ?? {}
+  return {
+    ip,
+    ...(hasHostname(pod, service) ? { hostname: pod.spec?.hostname ?? '' } : {}),
+    // Upstream sets the Node's name even if it is empty. API servers refuse an empty name, so the sync of the Service
+    // fails until the Pod has a Node.
+    nodeName: pod.spec?.nodeName ?? '',
+    targetRef: { kind: 'Pod', namespace, name, uid } as NonNullable<EndpointAddress['targetRef']>,
+  }
 }
 
 /**
  * The family of the addresses that a Service lists: the first of its `ipFamilies`, else the family of its ClusterIP.
  * Undefined if the Service has neither: each Pod is then listed with an address of the family of its own first address.
  */
-function familyOfService(service: Service): IpFamily | undefined {
+function familyOfService(service: Service): 'IPv4' | 'IPv6' | undefined {
   const { ipFamilies, clusterIP } = service.spec ?? {}
   const [first] = ipFamilies ?? []
   if (first !== undefined) return first === 'IPv6' ? 'IPv6' : 'IPv4'
   if (clusterIP === undefined || clusterIP === '' || clusterIP === 'None') return undefined
   return familyOf(clusterIP)
-}
-
-function familyOfPod(pod: Pod): IpFamily {
-  return familyOf(pod.status?.podIP ?? '')
-}
-
-/** As {@link addressFor}, for a caller that already knows the Service's family. */
-function addressOfFamily(pod: Pod, family: IpFamily, named: boolean): EndpointAddress | undefined {
-  const [ip] = podAddresses(pod, family)
-  if (ip === undefined) return undefined
-  const { namespace, name, uid } = pod.metadata ?? {}
-  return {
-    ip,
-    ...(named ? { hostname: pod.spec?.hostname ?? '' } : {}),
-    // Upstream sets the Node's name even if it is empty. API servers refuse an empty name, so the sync of the Service
-    // fails until the Pod has a Node.
-    nodeName: pod.spec?.nodeName ?? '',
-    targetRef: { kind: 'Pod', namespace, name, uid } as NonNullable<EndpointAddress['targetRef']>,
-  }
 }

@@ -89,7 +89,7 @@ export class OrphanedSlices {
     { service, slices }: { readonly service: Service | undefined; readonly slices: readonly EndpointSlice[] },
     signal: AbortSignal,
   ): Promise<number | undefined> {
-    const { clock, writer } = this.#options
+    const { api, clock, writer } = this.#options
     const input = {
       serviceKey,
       serviceUid: service?.metadata?.uid,
@@ -98,9 +98,11 @@ export class OrphanedSlices {
       nowMs: clock.monotonicMs(),
     }
     const plan = planOrphans(input)
-    this.#remember(serviceKey, plan)
+    if (plan.orphanedAtMs.size === 0) this.#orphanedAtMs.delete(serviceKey)
+    else this.#orphanedAtMs.set(serviceKey, plan.orphanedAtMs)
     if (plan.due.length === 0) return plan.waitMs
-    const live = planOrphans({ ...input, serviceUid: await this.#liveUid(serviceKey, signal), slices: plan.due })
+    const owner = await ifFound(api.get(services, refOfKey(serviceKey), { signal }))
+    const live = planOrphans({ ...input, serviceUid: owner?.metadata?.uid, slices: plan.due })
     for (const slice of live.due) await writer.deleteOrphan(slice, signal)
     // If the live read found the owner, the copy of the Services is old. We check again, because no event follows if
     // that Service is deleted before the copy receives it.
@@ -110,14 +112,5 @@ export class OrphanedSlices {
   /** Forgets the orphans of a Service, because its slices are planned again. */
   forget(serviceKey: string): void {
     this.#orphanedAtMs.delete(serviceKey)
-  }
-
-  #remember(serviceKey: string, { orphanedAtMs }: OrphansPlan): void {
-    if (orphanedAtMs.size === 0) this.#orphanedAtMs.delete(serviceKey)
-    else this.#orphanedAtMs.set(serviceKey, orphanedAtMs)
-  }
-
-  async #liveUid(serviceKey: string, signal: AbortSignal): Promise<string | undefined> {
-    return (await ifFound(this.#options.api.get(services, refOfKey(serviceKey), { signal })))?.metadata?.uid
   }
 }

@@ -90,7 +90,12 @@ export class EndpointSliceMetrics {
       this.#added.observe({}, added)
       this.#removed.observe({}, removed)
     }
-    this.#totals.set(key, sumOf(plans.map(({ packings }) => this.#totalsOf(packings))))
+    const totals = plans.map(({ packings }) => {
+      const sum = totalsOf(packings, this.#max)
+      // A Service always has a slice of each address type, at least a placeholder.
+      return { ...sum, desiredSlices: Math.max(1, sum.desiredSlices) }
+    })
+    this.#totals.set(key, sumOf(totals))
     this.#distribute(key, trafficDistribution)
   }
 
@@ -106,19 +111,6 @@ export class EndpointSliceMetrics {
   deleteService(key: string): void {
     this.#totals.set(key, undefined)
     this.#distribute(key, undefined)
-  }
-
-  #totalsOf(packings: readonly Packing[]): Totals {
-    const desired = packings.map(({ endpoints }) => Math.ceil(endpoints / this.#max))
-    return {
-      endpoints: packings.reduce((all, { endpoints }) => all + endpoints, 0),
-      slices: packings.reduce((all, { slices }) => all + slices, 0),
-      // A Service always has a slice of each address type, at least a placeholder.
-      desiredSlices: Math.max(
-        1,
-        desired.reduce((all, slices) => all + slices, 0),
-      ),
-    }
   }
 
   #distribute(key: string, distribution: string | undefined): void {
@@ -137,7 +129,7 @@ export class EndpointSliceMetrics {
 }
 
 /** What a Service contributes to the gauges. */
-export interface Totals {
+interface Totals {
   readonly endpoints: number
   readonly slices: number
   readonly desiredSlices: number
@@ -178,7 +170,12 @@ export class ServiceTotals {
   }
 }
 
-export function sumOf(all: readonly Totals[]): Totals {
+/** `max`: how many endpoints a slice has at most. */
+export function totalsOf(packings: readonly Packing[], max: number): Totals {
+  return sumOf(packings.map((packing) => ({ ...packing, desiredSlices: Math.ceil(packing.endpoints / max) })))
+}
+
+function sumOf(all: readonly Totals[]): Totals {
   return all.reduce((a, b) => add(a, b), zero)
 }
 

@@ -181,8 +181,6 @@ interface SliceChangesOptions {
   readonly queue: (serviceKey: string) => void
 }
 
-type Classify = () => void
-
 /**
  * Distinguishes other clients' changes of slices from the watch events of this process's own writes. Such an event may
  * arrive before the answer to the write. So changes of a Service's slices during its sync are classified when the sync
@@ -191,7 +189,7 @@ type Classify = () => void
 export class SliceChanges {
   readonly #options: SliceChangesOptions
   /** The deferred changes, by the keys of the Services that are being synced. */
-  readonly #deferred = new Map<string, Classify[]>()
+  readonly #deferred = new Map<string, (() => void)[]>()
 
   constructor(options: SliceChangesOptions) {
     this.#options = options

@@ -7,7 +7,6 @@ import { formatMicroTime, parseTime, tryParseTime } from '../runtime/time-format
 export type ServicePort = NonNullable<NonNullable<Service['spec']>['ports']>[number]
 
 type Condition = NonNullable<NonNullable<Pod['status']>['conditions']>[number]
-type Container = NonNullable<Pod['spec']>['containers'][number]
 type TargetRef = ObjectReference | null | undefined
 
 /** Whether the endpoints of a Service are made from Pods: it has a selector, possibly empty, and no external name. */
@@ -16,10 +15,7 @@ export function selectsPods({ spec }: Service): boolean {
 }
 
 export function readyCondition(pod: Pod): Condition | undefined {
-  const conditions = pod.status?.conditions
-  if (conditions === undefined || conditions === null) return undefined
-  for (const condition of conditions) if (condition.type === 'Ready') return condition
-  return undefined
+  return pod.status?.conditions?.find(({ type }) => type === 'Ready')
 }
 
 export function isPodReady(pod: Pod): boolean {
@@ -72,21 +68,10 @@ export function findPort(pod: Pod, port: ServicePort): number | undefined {
   const target = port.targetPort as number | string | undefined
   if (typeof target !== 'string') return target ?? 0
   const protocol = port.protocol ?? ''
-  for (const container of pod.spec?.containers ?? []) {
-    const found = portOf(container, target, protocol)
+  const sidecars = (pod.spec?.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always')
+  for (const { ports } of [...(pod.spec?.containers ?? []), ...sidecars]) {
+    const found = ports?.find((one) => (one.name ?? '') === target && (one.protocol ?? '') === protocol)?.containerPort
     if (found !== undefined) return found
-  }
-  for (const container of pod.spec?.initContainers ?? []) {
-    if (container.restartPolicy !== 'Always') continue
-    const found = portOf(container, target, protocol)
-    if (found !== undefined) return found
-  }
-  return undefined
-}
-
-function portOf(container: Container, name: string, protocol: string): number | undefined {
-  for (const port of container.ports ?? []) {
-    if ((port.name ?? '') === name && (port.protocol ?? '') === protocol) return port.containerPort
   }
   return undefined
 }

@@ -54,10 +54,7 @@ export class ServiceMembers {
 
   /** The Pods that a Service selects, in the order in which it began to select them. */
   podsOf(service: Service): readonly Pod[] {
-    const group = this.#groups.get(keyOfObject(service))
-    const pods: Pod[] = []
-    if (group !== undefined) for (const { pod } of group.members) pods.push(pod)
-    return pods
+    return Array.from(this.#groups.get(keyOfObject(service))?.members ?? [], ({ pod }) => pod)
   }
 
   /**

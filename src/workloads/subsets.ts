@@ -57,7 +57,8 @@ interface Offered {
  * not ready for a port counts as not ready.
  */
 export function packedSubsets(subsets: readonly EndpointSubset[]): readonly EndpointSubset[] {
-  return grouped(offersByPort(subsets))
+  const only = subsets.length === 1 ? subsets[0] : undefined
+  return only !== undefined && isPacked(only) ? [withPortsInOrder(only)] : grouped(offersByPort(subsets))
 }
 
 function offersByPort(subsets: readonly EndpointSubset[]): readonly Offered[] {
@@ -82,7 +83,7 @@ function offersByPort(subsets: readonly EndpointSubset[]): readonly Offered[] {
 }
 
 /** Equal for equal ports; `place` distinguishes those with an appProtocol. */
-export function portKey({ name, port, protocol, appProtocol }: EndpointPort, place: string): string {
+function portKey({ name, port, protocol, appProtocol }: EndpointPort, place: string): string {
   const key = `${name ?? ''} ${port} ${protocol ?? ''}`
   return appProtocol === undefined || appProtocol === null ? key : `${key} ${appProtocol} ${place}`
 }
@@ -105,4 +106,43 @@ function grouped(ports: readonly Offered[]): readonly EndpointSubset[] {
       sorted.filter(([, ready]) => ready === wanted).map(([address]) => address)
     return subsetOf(listed(true), listed(false), portsInOrder(ports))
   })
+}
+
+/** Whether a subset needs no repacking, except an ordering of its ports. This is so for most stored subsets. */
+function isPacked({ addresses, notReadyAddresses, ports }: EndpointSubset): boolean {
+  const ready = addresses ?? []
+  const notReady = notReadyAddresses ?? []
+  if (ready.length + notReady.length === 0) return false
+  if (!ascending(ready) || !ascending(notReady) || overlap(ready, notReady)) return false
+  return ports === undefined || ports === null || ports.length === 1 || areDistinct(ports)
+}
+
+function withPortsInOrder({ addresses, notReadyAddresses, ports }: EndpointSubset): EndpointSubset {
+  const listed = (ports ?? []).filter(({ port }) => port > 0)
+  return subsetOf(addresses ?? [], notReadyAddresses ?? [], portsInOrder(listed))
+}
+
+function ascending(addresses: readonly EndpointAddress[]): boolean {
+  for (let index = 1; index < addresses.length; index++) {
+    const [before, after] = [addresses[index - 1] as EndpointAddress, addresses[index] as EndpointAddress]
+    if (compareEndpointAddresses(before, after) >= 0) return false
+  }
+  return true
+}
+
+/** Whether two ascending lists have an address in common. */
+function overlap(a: readonly EndpointAddress[], b: readonly EndpointAddress[]): boolean {
+  let i = 0
+  let j = 0
+  while (i < a.length && j < b.length) {
+    const order = compareEndpointAddresses(a[i] as EndpointAddress, b[j] as EndpointAddress)
+    if (order === 0) return true
+    if (order < 0) i++
+    else j++
+  }
+  return false
+}
+
+function areDistinct(ports: readonly EndpointPort[]): boolean {
+  return new Set(ports.map((port) => portKey(port, ''))).size === ports.length
 }

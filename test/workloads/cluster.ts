@@ -92,7 +92,10 @@ export abstract class WorkloadCluster<Options extends WorkloadContext> {
     })
     this.controller = controller
     const ending = new AbortController()
-    const running = Promise.all([informers.run(ending.signal), controller.run(ending.signal)])
+    const led = controller.run(ending.signal).catch((error: unknown) => {
+      if (error !== ending.signal.reason) throw error
+    })
+    const running = Promise.all([informers.run(ending.signal), led])
     await this.pass(ms)
     return async () => {
       ending.abort()

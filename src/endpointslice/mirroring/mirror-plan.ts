@@ -4,6 +4,7 @@ import { sameLabels } from '../../workloads/selector-index.ts'
 import { isUnchanged } from '../endpoint.ts'
 import { type Labels, managedByLabel, serviceNameLabel } from '../slice.ts'
 import { namePrefixOf, type SliceAction } from '../slice-actions.ts'
+import type { Packing } from '../slices-plan.ts'
 import { groupKey, identityOf, type MirroredGroup, mirroredEndpoints } from './mirrored-endpoints.ts'
 
 /** The value of the label `endpointslice.kubernetes.io/managed-by` of mirrored slices. */
@@ -25,7 +26,7 @@ export interface MirrorTally {
   readonly removed: number
   readonly skipped: number
   /** The desired numbers of endpoints and slices, for each address type and list of ports. */
-  readonly groups: readonly { readonly endpoints: number; readonly slices: number }[]
+  readonly groups: readonly Packing[]
 }
 
 export type MirrorPlan =
@@ -74,7 +75,7 @@ export function planMirror(observed: {
   const update: EndpointSlice[] = []
   const remove: EndpointSlice[] = []
   const unchanged: EndpointSlice[] = []
-  const tally = { added: 0, updated: 0, removed: 0, skipped, groups: [] as { endpoints: number; slices: number }[] }
+  const tally = { added: 0, updated: 0, removed: 0, skipped, groups: [] as Packing[] }
   for (const [key, group] of groups) {
     const present = existing.get(key) ?? []
     existing.delete(key)

@@ -1,5 +1,5 @@
 import type { Counter, Histogram, Metrics } from '../../telemetry/metrics.ts'
-import { countBuckets, ServiceTotals, sumOf } from '../slice-metrics.ts'
+import { countBuckets, ServiceTotals, totalsOf } from '../slice-metrics.ts'
 import type { MirrorTally } from './mirror-plan.ts'
 
 const none = {}
@@ -62,10 +62,7 @@ export class MirroringMetrics {
     for (const count of ['added', 'updated', 'removed', 'skipped'] as const) {
       this.#perSync[count].observe(none, tally[count])
     }
-    const groups = tally.groups.map(({ endpoints, slices }) => {
-      return { endpoints, slices, desiredSlices: Math.ceil(endpoints / maxEndpointsPerSubset) }
-    })
-    this.#totals.set(serviceKey, sumOf(groups))
+    this.#totals.set(serviceKey, totalsOf(tally.groups, maxEndpointsPerSubset))
   }
 
   /** Whether the gauges include the Service. */

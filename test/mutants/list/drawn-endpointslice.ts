@@ -75,7 +75,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['endpointslice/mirroring/mirror-plan.test.ts'],
   },
   'endpointslice-slice-metrics-method': {
-    broken: '#totalsOf: calls min for Math.max.',
+    broken: 'planned: calls min for Math.max.',
     file: 'endpointslice/slice-metrics.ts',
     text: 'desiredSlices: Math.max(',
     instead: 'desiredSlices: Math.min(',
@@ -96,10 +96,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['endpointslice/slice-writer.test.ts'],
   },
   'endpointslice-orphaned-slices-number': {
-    broken: '#remember: has 1 for 0.',
+    broken: 'collect: has 1 for 0.',
     file: 'endpointslice/orphaned-slices.ts',
-    text: 'if (orphanedAtMs.size === 0) this.#orphanedAtMs.delete(serviceKey)',
-    instead: 'if (orphanedAtMs.size === 1) this.#orphanedAtMs.delete(serviceKey)',
+    text: 'if (plan.orphanedAtMs.size === 0) this.#orphanedAtMs.delete(serviceKey)',
+    instead: 'if (plan.orphanedAtMs.size === 1) this.#orphanedAtMs.delete(serviceKey)',
     tests: ['endpointslice/orphaned-slices.test.ts'],
   },
   'endpointslice-mirroring-mirror-plan-number': {

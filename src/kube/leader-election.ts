@@ -18,14 +18,7 @@ export interface LeaderElectionTiming {
   readonly retryPeriodMs: number
 }
 
-/** The defaults of client-go and of every Kubernetes component. */
-export const defaultLeaderElectionTiming: LeaderElectionTiming = {
-  leaseDurationMs: 15_000,
-  renewDeadlineMs: 10_000,
-  retryPeriodMs: 2_000,
-}
-
-export interface LeaderElectorOptions extends Partial<LeaderElectionTiming>, InformerContext {
+export interface LeaderElectorOptions extends LeaderElectionTiming, InformerContext {
   /** The namespace of the Lease. It must exist. */
   readonly namespace: string
   readonly name: string
@@ -63,7 +56,7 @@ export function leaderElectionProblem(timing: LeaderElectionTiming): string | un
  * be sure checks {@link isLeader} right before a write. That is not a fence: the process may freeze after the check.
  */
 export class LeaderElector {
-  readonly #options: LeaderElectorOptions & LeaderElectionTiming
+  readonly #options: LeaderElectorOptions
   readonly #lock: LeaseLock
   readonly #logger: Logger
   readonly #source: string
@@ -73,11 +66,11 @@ export class LeaderElector {
 
   /** @throws RangeError when the timing is wrong. */
   constructor(options: LeaderElectorOptions) {
-    this.#options = { ...defaultLeaderElectionTiming, ...options }
-    const problem = leaderElectionProblem(this.#options)
+    this.#options = options
+    const problem = leaderElectionProblem(options)
     if (problem !== undefined) throw new RangeError(problem)
     const { namespace, name, identity } = options
-    this.#lock = new LeaseLock(this.#options)
+    this.#lock = new LeaseLock(options)
     this.#source = `lease ${namespace}/${name}`
     this.#logger = options.logger.child({ lease: `${namespace}/${name}`, identity })
     this.#status = options.metrics?.gauge({

@@ -3,12 +3,7 @@ import { test } from 'node:test'
 import { createApiServer, inProcessTransport } from '../../src/apiserver/api-server.ts'
 import { refusedWith } from '../../src/apiserver/faults.ts'
 import { KubeError } from '../../src/kube/errors.ts'
-import {
-  defaultLeaderElectionTiming,
-  LeaderElector,
-  type LeaderElectorOptions,
-  leaderElectionProblem,
-} from '../../src/kube/leader-election.ts'
+import { LeaderElector, type LeaderElectorOptions, leaderElectionProblem } from '../../src/kube/leader-election.ts'
 import { type Lease, leases, namespaces } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import type { Transport } from '../../src/kube/transport.ts'
@@ -18,6 +13,7 @@ import { aborted } from '../../src/runtime/signals.ts'
 import { type ClockView, VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { type LogLine, memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { defaultLeaderElectionTiming } from './election-timing.ts'
 import { type Asked, ScriptedApi } from './scripted-api.ts'
 
 type Link = 'up' | 'cut' | 'busy' | 'replies lost' | 'hangs'
@@ -119,6 +115,7 @@ class Candidate {
       namespace: 'kube-system',
       name: 'controllers',
       identity,
+      ...defaultLeaderElectionTiming,
       ...options,
     })
     this.run = this.elector.run(
@@ -477,6 +474,7 @@ test('on the embedded API server one of three leads, then each in turn', async (
       namespace: 'kube-system',
       name: 'controllers',
       identity,
+      ...defaultLeaderElectionTiming,
     })
     const run = elector.run(controller.signal, async (signal) => {
       leading.add(identity)
@@ -518,7 +516,8 @@ async function leaderOfServer() {
   const api = restKubeApi({ transport, clock, random })
   await api.create(namespaces, { metadata: { name: 'kube-system' } })
   const logger = memoryLogger()
-  const elector = new LeaderElector({ api, clock, random, logger, namespace: 'kube-system', name: 'c', identity: 'a' })
+  const lease = { namespace: 'kube-system', name: 'c', identity: 'a', ...defaultLeaderElectionTiming }
+  const elector = new LeaderElector({ api, clock, random, logger, ...lease })
   const stop = new AbortController()
   const run = elector.run(stop.signal, aborted)
   await time.advance(1_000)

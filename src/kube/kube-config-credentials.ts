@@ -1,6 +1,7 @@
 import { unreadableReason } from '../documents/validation.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
+import { within } from '../runtime/request-limit.ts'
 import { abortable } from '../runtime/signals.ts'
 import { readText } from '../runtime/system-file.ts'
 import type { ExpiryReporter } from '../telemetry/expiry.ts'
@@ -325,14 +326,8 @@ export class KubeCredentials {
 
   /** Resolves when `work` has settled, or after `patienceMs`. Never rejects. */
   #atMost(patienceMs: number, work: Promise<unknown>): Promise<void> {
-    return new Promise((resolve) => {
-      const cancel = this.#options.clock.schedule(patienceMs, resolve)
-      const settled = (): void => {
-        cancel()
-        resolve()
-      }
-      work.then(settled, settled)
-    })
+    const ignored = (): void => {}
+    return within(this.#options.clock, patienceMs, undefined, () => work).then(ignored, ignored)
   }
 }
 

@@ -47,18 +47,25 @@ export function fromKubeConfig(config: KubeConfig, options: KubeConfigTransportO
   return new KubeConfigTransport(config, options)
 }
 
+/** The connections with certain TLS settings. `identity` is equal for equal settings. */
+interface Lane {
+  readonly tls: ClientTls
+  readonly identity: string
+  readonly transport: HttpTransport
+}
+
 class KubeConfigTransport implements Transport {
   readonly #access: Access
   readonly #logger: Logger
   readonly #credentials: KubeCredentials
   readonly #retiring = new Set<HttpTransport>()
   readonly #warnings = new Set<string>()
-  #current: { readonly tls: ClientTls; readonly identity: string; readonly transport: HttpTransport } | undefined
+  #current: Lane | undefined
   /** The certificate authority in use when the server last answered; undefined for the system's authorities. */
   #verifiedCa: string | undefined
   #isUnverified = false
   /** The connections of anonymous requests, while there are any. */
-  #anonymous: { readonly identity: string; readonly transport: HttpTransport } | undefined
+  #anonymous: Lane | undefined
   #closed = false
 
   constructor(config: KubeConfig, options: KubeConfigTransportOptions) {
@@ -126,7 +133,8 @@ class KubeConfigTransport implements Transport {
   }
 
   #sendAs(credentials: Credentials, request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
-    return this.#transportWith(credentials).send(request, signal, credentials.headers)
+    this.#current = this.#laneFor(credentials.tls, this.#current)
+    return this.#current.transport.send(request, signal, credentials.headers)
   }
 
   /**
@@ -160,11 +168,7 @@ class KubeConfigTransport implements Transport {
   }
 
   #sendAnonymously({ headers, tls }: Credentials, request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
-    const identity = JSON.stringify(tls)
-    if (this.#anonymous?.identity !== identity) {
-      this.#endAnonymous()
-      this.#anonymous = { identity, transport: this.#connect(tls) }
-    }
+    this.#anonymous = this.#laneFor(tls, this.#anonymous)
     return this.#anonymous.transport.send(request, signal, headers)
   }
 
@@ -173,21 +177,16 @@ class KubeConfigTransport implements Transport {
     this.#anonymous = undefined
   }
 
-  #transportWith({ tls }: Credentials): HttpTransport {
-    if (this.#current?.tls === tls) return this.#current.transport
+  /** `lane` if it has these settings; otherwise a new lane, which replaces it. */
+  #laneFor(tls: ClientTls, lane: Lane | undefined): Lane {
+    if (lane?.tls === tls) return lane
     const identity = JSON.stringify(tls)
-    if (this.#current?.identity !== identity) {
-      if (this.#current !== undefined) this.#retire(this.#current.transport)
-      this.#current = { tls, identity, transport: this.#connect(tls) }
-    }
-    return this.#current.transport
-  }
-
-  #connect(tls: ClientTls): HttpTransport {
+    if (lane?.identity === identity) return lane
+    if (lane !== undefined) this.#retire(lane.transport)
     const { server, proxy } = this.#access
     const transport = new HttpTransport({ server, proxy, tls })
     if (this.#closed) void transport.close()
-    return transport
+    return { tls, identity, transport }
   }
 
   #retire(transport: HttpTransport): void {

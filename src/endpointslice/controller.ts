@@ -1,5 +1,5 @@
 import { isAwayOrBusy, KubeError } from '../kube/errors.ts'
-import { eventOf, referenceTo } from '../kube/event-object.ts'
+import { eventOf, referenceIn } from '../kube/event-object.ts'
 import type { Change, Followed } from '../kube/informer.ts'
 import {
   type EndpointSlice,
@@ -219,7 +219,7 @@ export class EndpointSliceController implements WorkloadController {
     const reported = errors.filter(({ cause }) => !isAwayOrBusy(cause))
     if (reported.length > 0) {
       const note = `Error updating Endpoint Slices for Service ${key}: ${new SyncFailure(reported).message}`
-      events.record(eventOf('FailedToUpdateEndpointSlices', { regarding: referenceTo(named(service)), note }))
+      events.record(eventOf('FailedToUpdateEndpointSlices', { regarding: referenceIn(services, service), note }))
     }
     throw new SyncFailure(errors)
   }
@@ -248,7 +248,7 @@ export class EndpointSliceController implements WorkloadController {
       }),
     )
     for (const { reason, note } of plan.events) {
-      events.record(eventOf(reason, { regarding: referenceTo(named(service)), note }))
+      events.record(eventOf(reason, { regarding: referenceIn(services, service), note }))
     }
     return failures
   }
@@ -283,9 +283,4 @@ async function failuresOf(writes: Promise<unknown>): Promise<readonly Error[]> {
     if (error instanceof SliceWriteError) return [error]
     throw error
   }
-}
-
-/** The Service with the apiVersion and kind that items of a list lack. */
-function named(service: Service): Service {
-  return { ...service, apiVersion: 'v1', kind: services.kind }
 }

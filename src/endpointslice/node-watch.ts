@@ -39,15 +39,10 @@ export class NodeWatch {
     return this.#version
   }
 
-  /** Checks all Nodes after each change, until the signal is aborted. */
-  async run(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      try {
-        await this.#trigger.take(signal)
-      } catch (error) {
-        if (signal.aborted) return
-        throw error
-      }
+  /** Checks all Nodes after each change, until the signal is aborted; then rejects with its reason. */
+  async run(signal: AbortSignal): Promise<never> {
+    for (;;) {
+      await this.#trigger.take(signal)
       this.check()
     }
   }

@@ -32,7 +32,7 @@ async function watching(t: TestContext) {
   const topology = new TopologyCache()
   const watch = new NodeWatch({ nodes: nodeInformer, slices, topology, awaited, queue: (key) => queued.push(key) })
   const stop = new AbortController()
-  const runs = [nodeInformer.run(stop.signal), sliceInformer.run(stop.signal), watch.run(stop.signal)]
+  const runs = [nodeInformer.run(stop.signal), sliceInformer.run(stop.signal), watch.run(stop.signal).catch(() => {})]
   t.after(async () => {
     stop.abort()
     await Promise.all(runs)

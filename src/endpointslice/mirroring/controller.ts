@@ -1,4 +1,4 @@
-import { eventOf, referenceTo } from '../../kube/event-object.ts'
+import { eventOf, referenceIn } from '../../kube/event-object.ts'
 import type { Change, Followed } from '../../kube/informer.ts'
 import {
   type EndpointSlice,
@@ -155,8 +155,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
   }
 
   #recordEvents(endpoints: Endpoints | undefined, events: readonly MirrorEvent[]): void {
-    // Items of a list lack apiVersion and kind.
-    const regarding = referenceTo({ ...endpoints, apiVersion: 'v1', kind: endpointsResource.kind })
+    const regarding = referenceIn(endpointsResource, endpoints)
     for (const { reason, note } of events) this.#options.events.record(eventOf(reason, { regarding, note }))
   }
 

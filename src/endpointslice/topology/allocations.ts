@@ -74,8 +74,7 @@ export function fits(
 export function isOverloaded(hints: HintsByZone, ratios: CpuRatios | undefined): boolean {
   if (hints.size === 0) return false
   if (ratios === undefined) return true
-  let total = 0
-  for (const count of hints.values()) total += count
+  const total = [...hints.values()].reduce((sum, count) => sum + count, 0)
   for (const [zone, ratio] of ratios) {
     const count = hints.get(zone)
     if (count === undefined || count < Math.ceil(total * ratio * (1 / (1 + OVERLOAD_THRESHOLD)))) return true

@@ -68,15 +68,11 @@ export class TopologyCache {
     }
 
     const zones: string[] = []
-    for (const slices of [toCreate, toUpdate, outdated]) {
-      for (const slice of slices) {
-        for (const endpoint of endpointsOf(slice)) {
-          if (!isReady(endpoint)) continue
-          if (!endpoint.zone) return this.#disabled(info, 'One or more endpoints do not have a zone specified')
-          zones.push(endpoint.zone)
-          add(allocated, endpoint.zone, 1)
-        }
-      }
+    for (const endpoint of [...toCreate, ...toUpdate, ...outdated].flatMap(endpointsOf)) {
+      if (!isReady(endpoint)) continue
+      if (!endpoint.zone) return this.#disabled(info, 'One or more endpoints do not have a zone specified')
+      zones.push(endpoint.zone)
+      add(allocated, endpoint.zone, 1)
     }
 
     const elsewhere = redistribute(zones, planRedistribution(plan.allocations, allocated))
@@ -119,11 +115,7 @@ export function hintsEvent(reason: HintsEvent['reason'], message: string, addres
 }
 
 function readyEndpoints({ toCreate, toUpdate, unchanged }: SliceInfo): number {
-  let count = 0
-  for (const slices of [toCreate, toUpdate, unchanged]) {
-    for (const slice of slices) count += summaryOf(slice).readyEndpoints
-  }
-  return count
+  return [...toCreate, ...toUpdate, ...unchanged].reduce((sum, slice) => sum + summaryOf(slice).readyEndpoints, 0)
 }
 
 function add(counts: Map<string, number>, zone: string, count: number): void {

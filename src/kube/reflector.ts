@@ -73,9 +73,9 @@ const streamPatience = { quietMs: 10_000, totalMs: 60_000 }
  * After an outage everything must be in sync within 2 s of the first write that the server accepts, so no wait may be
  * longer than 1 s. One process with a few watches can afford that. A Retry-After with 429 makes a wait longer.
  */
-const shortWaits = { firstMs: 200, factor: 2, maxMs: 800, jitter: 0.25 }
+const shortWaits = { firstMs: 200, maxMs: 800, jitter: 0.25 }
 /** Refusals (403, 404) last until somebody changes the configuration, or until a starting server is ready. */
-const longWaits = { firstMs: 200, factor: 2, maxMs: 8_000, jitter: 0.25 }
+const longWaits = { firstMs: 200, maxMs: 8_000, jitter: 0.25 }
 const LONGEST_RETRY_AFTER_MS = 10_000
 
 /**

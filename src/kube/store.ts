@@ -41,10 +41,9 @@ export class Store<T extends KubeObject> {
     return this.#objects.get(key)
   }
 
-  /** All objects, or those of one namespace, in the order in which they arrived. */
-  list(namespace?: string): readonly T[] {
-    const all = [...this.#objects.values()]
-    return namespace === undefined ? all : all.filter((object) => object.metadata?.namespace === namespace)
+  /** All objects, in the order in which they arrived. */
+  list(): readonly T[] {
+    return [...this.#objects.values()]
   }
 
   /** Applies one watch event. Returns undefined if the event changes nothing. */

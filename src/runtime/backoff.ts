@@ -2,8 +2,6 @@ import type { Random } from './random.ts'
 
 export interface BackoffOptions {
   readonly firstMs: number
-  /** Each delay is this many times the one before. @default 2 */
-  readonly factor?: number | undefined
   /** No delay exceeds this before jitter, in milliseconds. */
   readonly maxMs: number
   /**
@@ -20,13 +18,14 @@ export interface Backoff {
   reset(): void
 }
 
+/** Each delay is twice the one before. */
 export function exponentialBackoff(options: BackoffOptions, random: Random): Backoff {
-  const { firstMs, factor = 2, maxMs, jitter = 0 } = options
+  const { firstMs, maxMs, jitter = 0 } = options
   let delayMs = Math.min(firstMs, maxMs)
   return {
     next() {
       const currentMs = delayMs
-      delayMs = Math.min(delayMs * factor, maxMs)
+      delayMs = Math.min(delayMs * 2, maxMs)
       if (jitter === 'full') return random.next() * currentMs
       return jitter === 0 ? currentMs : currentMs * (1 + random.next() * jitter)
     },

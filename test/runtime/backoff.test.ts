@@ -12,11 +12,6 @@ test('delays double up to the limit, and stay there', () => {
   assert.deepEqual(delays({ firstMs: 2, maxMs: 20 }, 0.9, 6), [2, 4, 8, 16, 20, 20])
 })
 
-test('the factor can be another', () => {
-  assert.deepEqual(delays({ firstMs: 10, factor: 3, maxMs: 1000 }, 0.9, 4), [10, 30, 90, 270])
-  assert.deepEqual(delays({ firstMs: 10, factor: 1, maxMs: 1000 }, 0.9, 2), [10, 10])
-})
-
 test('the first delay keeps to the limit too', () => {
   assert.deepEqual(delays({ firstMs: 50, maxMs: 20 }, 0.9, 2), [20, 20])
 })

@@ -1,7 +1,7 @@
-import type { EndpointSlice, Service } from '../kube/resources.ts'
+import type { EndpointSlice, KubeObject, Service } from '../kube/resources.ts'
 import { lastChangeTriggerTime } from '../workloads/pod-rules.ts'
 import type { Endpoint } from './endpoint.ts'
-import { type AddressType, type EndpointPort, type Labels, portsInOrder } from './slice.ts'
+import { type AddressType, type EndpointPort, type Labels, portsInOrder, type SliceWrites } from './slice.ts'
 
 export type SliceAction =
   | { readonly type: 'create'; readonly slice: EndpointSlice }
@@ -9,18 +9,14 @@ export type SliceAction =
   | { readonly type: 'update'; readonly slice: EndpointSlice }
   | { readonly type: 'delete'; readonly slice: EndpointSlice }
 
-interface WantedWrites {
+interface WantedWrites extends SliceWrites {
   readonly service: Service
-  readonly create: readonly EndpointSlice[]
-  readonly update: readonly EndpointSlice[]
-  readonly remove: readonly EndpointSlice[]
   readonly triggerTime: string | undefined
 }
 
 /**
  * Orders the writes: creations, updates, deletions (upstream's `finalize`). Where possible, one update replaces a
- * deletion and a creation. A Service that is being deleted gets no new slice, because the garbage collector is about to
- * delete its slices.
+ * deletion and a creation.
  */
 export function planWrites(wanted: WantedWrites): {
   readonly actions: readonly SliceAction[]
@@ -40,15 +36,24 @@ export function planWrites(wanted: WantedWrites): {
       update.push({ ...last, metadata: { ...last.metadata, name, resourceVersion } } as EndpointSlice)
     } else remove.push(slice)
   }
-  const creatable = service.metadata?.deletionTimestamp ? [] : create
+  const sent = (slice: EndpointSlice): EndpointSlice => asSent(slice, triggerTime)
   return {
-    actions: [
-      ...creatable.map((slice) => ({ type: 'create', slice: asSent(slice, triggerTime) }) as const),
-      ...update.map((slice) => ({ type: 'update', slice: asSent(slice, triggerTime) }) as const),
-      ...remove.map((slice) => ({ type: 'delete', slice }) as const),
-    ],
+    actions: actionsOf({ create: create.map(sent), update: update.map(sent), remove }, service),
     changed: create.length + update.length + remove.length,
   }
+}
+
+/**
+ * The writes in the order in which they are carried out. An owner that is being deleted gets no new slice, because the
+ * garbage collector is about to delete its slices.
+ */
+export function actionsOf({ create, update, remove }: SliceWrites, owner: KubeObject): readonly SliceAction[] {
+  const creatable = owner.metadata?.deletionTimestamp ? [] : create
+  return [
+    ...creatable.map((slice) => ({ type: 'create', slice }) as const),
+    ...update.map((slice) => ({ type: 'update', slice }) as const),
+    ...remove.map((slice) => ({ type: 'delete', slice }) as const),
+  ]
 }
 
 /**

@@ -25,6 +25,13 @@ export interface SliceInfo {
   readonly unchanged: readonly EndpointSlice[]
 }
 
+/** The slices to write. Those to create have no name yet; those to update replace slices of the same names. */
+export interface SliceWrites {
+  readonly create: readonly EndpointSlice[]
+  readonly update: readonly EndpointSlice[]
+  readonly remove: readonly EndpointSlice[]
+}
+
 /** An Event about the hints of a Service. */
 export interface HintsEvent {
   readonly reason: 'TopologyAwareHintsEnabled' | 'TopologyAwareHintsDisabled'

@@ -12,6 +12,7 @@ import {
   labelsDiffer,
   labelsOfSlices,
   portsKey,
+  type SliceWrites,
 } from './slice.ts'
 import { isOwnedBy, newSlice, planWrites, type SliceAction } from './slice-actions.ts'
 import { decideHints } from './topology/hints-plan.ts'
@@ -185,10 +186,7 @@ export interface PortGroup {
   readonly make: (endpoints: readonly Endpoint[]) => EndpointSlice
 }
 
-interface PortGroupPlan {
-  readonly create: readonly EndpointSlice[]
-  readonly update: readonly EndpointSlice[]
-  readonly remove: readonly EndpointSlice[]
+interface PortGroupPlan extends SliceWrites {
   /** How many desired endpoints were in no slice. */
   readonly added: number
   readonly removed: number

@@ -2,8 +2,8 @@ import type { EndpointSlice, Endpoints, Service } from '../../kube/resources.ts'
 import { lastChangeTriggerTime } from '../../workloads/pod-rules.ts'
 import { sameLabels } from '../../workloads/selector-index.ts'
 import { isUnchanged } from '../endpoint.ts'
-import { type Labels, managedByLabel, serviceNameLabel } from '../slice.ts'
-import { namePrefixOf, type SliceAction } from '../slice-actions.ts'
+import { type Labels, managedByLabel, type SliceWrites, serviceNameLabel } from '../slice.ts'
+import { actionsOf, namePrefixOf, type SliceAction } from '../slice-actions.ts'
 import type { Packing } from '../slices-plan.ts'
 import { groupKey, identityOf, type MirroredGroup, mirroredEndpoints } from './mirrored-endpoints.ts'
 
@@ -105,16 +105,9 @@ export function planMirror(observed: {
   }
   for (const others of existing.values()) remove.push(...others)
 
-  const writes = recycleSlices({ create, update, remove })
-  // Endpoints that are being deleted get no new slice, because the garbage collector is about to delete their slices.
-  const created = endpoints.metadata?.deletionTimestamp ? [] : writes.create
   return {
     type: 'mirrored',
-    actions: [
-      ...created.map((slice) => ({ type: 'create', slice }) as const),
-      ...writes.update.map((slice) => ({ type: 'update', slice }) as const),
-      ...writes.remove.map((slice) => ({ type: 'delete', slice }) as const),
-    ],
+    actions: actionsOf(recycleSlices({ create, update, remove }), endpoints),
     unchanged,
     events: eventsOf(invalid, skipped, maxEndpointsPerSubset),
     tally,
@@ -212,12 +205,6 @@ function eventsOf(invalid: number, skipped: number, max: number): readonly Mirro
     events.push({ reason: 'TooManyAddressesToMirror', note })
   }
   return events
-}
-
-interface SliceWrites {
-  readonly create: readonly EndpointSlice[]
-  readonly update: readonly EndpointSlice[]
-  readonly remove: readonly EndpointSlice[]
 }
 
 /**

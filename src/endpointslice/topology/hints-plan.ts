@@ -1,7 +1,7 @@
 import type { EndpointSlice, Service } from '../../kube/resources.ts'
 import { keyOfObject } from '../../kube/store.ts'
 import type { Endpoint } from '../endpoint.ts'
-import type { AddressType, HintedSlices, HintsEvent, SliceInfo } from '../slice.ts'
+import type { AddressType, HintedSlices, HintsEvent, SliceInfo, SliceWrites } from '../slice.ts'
 import {
   endpointsOf,
   hintsEvent,
@@ -37,11 +37,7 @@ export function decideHints(
     readonly addressType: AddressType
     readonly topology: TopologyCache | undefined
   },
-  planned: {
-    readonly create: readonly EndpointSlice[]
-    readonly update: readonly EndpointSlice[]
-    readonly remove: readonly EndpointSlice[]
-  },
+  planned: SliceWrites,
 ): HintedSlices {
   const { service, slices, addressType, topology } = input
   const { create, update, remove } = planned

@@ -105,9 +105,7 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
   }
 }
 
-type Environment = Readonly<Record<string, string | undefined>>
-
-function findOrigin(options: LoadKubeConfigOptions, environment: Environment): 'in-cluster' | readonly string[] {
+function findOrigin(options: LoadKubeConfigOptions, environment: ProxyEnvironment): 'in-cluster' | readonly string[] {
   if (options.inCluster === true) return 'in-cluster'
   if (options.kubeconfig !== undefined) return [options.kubeconfig]
   const listed = (environment.KUBECONFIG ?? '').split(delimiter).filter((file) => file !== '')
@@ -139,7 +137,7 @@ async function readTexts(files: readonly string[]): Promise<string[]> {
 }
 
 /** The Pod's service account as kubeconfig entries, like client-go's `rest.InClusterConfig`. */
-function serviceAccount(options: LoadKubeConfigOptions, environment: Environment): KubeConfigEntries {
+function serviceAccount(options: LoadKubeConfigOptions, environment: ProxyEnvironment): KubeConfigEntries {
   const host = environment.KUBERNETES_SERVICE_HOST ?? ''
   const port = environment.KUBERNETES_SERVICE_PORT ?? ''
   const directory = accountDirectory(options)

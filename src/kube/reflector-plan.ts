@@ -240,10 +240,6 @@ export class WatchGuard {
     return this.#link.controller.signal
   }
 
-  get opened(): boolean {
-    return this.#opened
-  }
-
   /** When something arrived last, in monotonic time; at first, when the request began. */
   get lastReceivedMs(): number {
     return this.#lastReceivedMs
@@ -262,12 +258,13 @@ export class WatchGuard {
     return this.#clock.monotonicMs() - this.#startedMs
   }
 
-  /** Records that the server has accepted the watch. */
-  open(): void {
-    if (this.#opened) return
+  /** Records that the server has accepted the watch. Returns false if that was known. */
+  open(): boolean {
+    if (this.#opened) return false
     this.#opened = true
     this.received()
     this.#cancelProof = this.#clock.schedule(PROVEN_AFTER_MS, () => this.prove())
+    return true
   }
 
   received(): void {

@@ -136,10 +136,6 @@ export class Reflector<T extends KubeObject> {
     })
   }
 
-  get phase(): ReflectorState<T>['phase'] {
-    return this.#state.phase
-  }
-
   /**
    * Whether the running watch is dead ({@link LATE_MS}). `answeredMs`: when the server answered a write, in monotonic
    * time. False during the pause after a list ({@link LIST_PAUSE}).
@@ -233,9 +229,7 @@ export class Reflector<T extends KubeObject> {
     const streaming = this.#state.phase === 'streaming'
     if (streaming) this.#listBeganMs = clock.monotonicMs()
     const onOpen = (): void => {
-      if (guard.opened) return
-      guard.open()
-      if (streaming) guard.allow(streamPatience)
+      if (guard.open() && streaming) guard.allow(streamPatience)
     }
     ;(streaming ? this.#lists : this.#watches)?.add({ resource: resource.plural })
     let watchError: KubeError | undefined

@@ -2,7 +2,7 @@ import type { Clock } from './clock.ts'
 
 export interface TokenBucketOptions {
   readonly clock: Clock
-  /** Tokens added per second; Infinity: no limit. */
+  /** Tokens added per second: more than 0. */
   readonly qps: number
   /** The size of the bucket, which is full at the start: a whole number, at least 1. */
   readonly burst: number
@@ -15,12 +15,7 @@ export class TokenBucket {
   #tokens: number
   #countedAtMs: number
 
-  /** @throws RangeError for a rate or size that is not positive. */
   constructor(options: TokenBucketOptions) {
-    if (!(options.qps > 0)) throw new RangeError(`qps must be positive, not ${options.qps}`)
-    if (!Number.isInteger(options.burst) || options.burst < 1) {
-      throw new RangeError(`burst must be a whole number of at least 1, not ${options.burst}`)
-    }
     this.#options = options
     this.#tokens = options.burst
     this.#countedAtMs = options.clock.monotonicMs()
@@ -56,7 +51,7 @@ export class TokenBucket {
   #refill(): void {
     const { clock, qps, burst } = this.#options
     const nowMs = clock.monotonicMs()
-    this.#tokens = qps === Infinity ? burst : Math.min(burst, this.#tokens + ((nowMs - this.#countedAtMs) / 1000) * qps)
+    this.#tokens = Math.min(burst, this.#tokens + ((nowMs - this.#countedAtMs) / 1000) * qps)
     this.#countedAtMs = nowMs
   }
 }

@@ -56,11 +56,6 @@ test('after reservations were given back the next one waits for one token only, 
   )
 })
 
-test('an unlimited bucket never makes anyone wait', () => {
-  const { bucket } = bucketOf(Infinity, 1)
-  for (let i = 0; i < 100; i++) assert.equal(bucket.reserve(), 0)
-})
-
 test('no stretch of time sees more than the burst and what the rate allows in it', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.nat(300), { minLength: 1, maxLength: 40, size: 'max' }), async (gaps) => {
@@ -79,9 +74,4 @@ test('no stretch of time sees more than the burst and what the rate allows in it
     }),
     { numRuns: 100 },
   )
-})
-
-test('rates and sizes that make no sense are refused', () => {
-  for (const qps of [0, -1, Number.NaN]) assert.throws(() => bucketOf(qps, 1), RangeError)
-  for (const burst of [0, 1.5, Number.NaN, Infinity]) assert.throws(() => bucketOf(1, burst), RangeError)
 })

@@ -49,12 +49,9 @@ export function planEndpoints({ service, pods, current, triggerTime }: Endpoints
     [lastChangeTriggerTime]: triggerTime,
     [overCapacity]: cut === undefined ? undefined : truncated,
   }
-  const endpoints = endpointsWith(
-    current ?? newEndpointsOf(service),
-    wantedLabels(service),
-    presentOf(annotations),
-    subsets,
-  )
+  const { name = '', namespace = '' } = service.metadata ?? {}
+  const base = current ?? { metadata: { name, namespace } }
+  const endpoints = endpointsWith(base, wantedLabels(service), presentOf(annotations), subsets)
   return { type: current === undefined ? 'create' : 'update', endpoints }
 }
 
@@ -81,10 +78,6 @@ function isInSync(current: Endpoints, service: Service, subsets: readonly Endpoi
 }
 
 type Texts = Readonly<Record<string, string>>
-
-function newEndpointsOf({ metadata }: Service): Endpoints {
-  return { metadata: { name: metadata?.name ?? '', namespace: metadata?.namespace ?? '' } }
-}
 
 function endpointsWith(
   base: Endpoints,

@@ -66,17 +66,14 @@ function classesOf(service: Service, pods: readonly Pod[], ports: readonly Servi
     const address = addresses[place]
     if (address === undefined) continue
     const pod = pods[place] as Pod
-    if (only === undefined || differ) only = classOf(pod, ports, classes)
+    if (only === undefined || differ) {
+      const numbers = ports.map((port) => findPort(pod, port))
+      only = getOrMake(classes, numbers.join(), () => ({ numbers, ready: [], notReady: [] }))
+    }
     if (publishesNotReady || isPodReady(pod)) only.ready.push(address)
     else only.notReady.push(address)
   }
   return [...classes.values()]
-}
-
-/** The class of a Pod. A new class is added to `classes`. */
-function classOf(pod: Pod, ports: readonly ServicePort[], classes: Map<string, PodClass>): PodClass {
-  const numbers = ports.map((port) => findPort(pod, port))
-  return getOrMake(classes, numbers.join(), () => ({ numbers, ready: [], notReady: [] }))
 }
 
 interface PortGroup {

@@ -67,7 +67,7 @@ async function* changesUnder(
       stoodMs = clock.monotonicMs()
       reported = undefined
       yield undefined
-      for (;;) yield changesIn(await next(watch))
+      for (;;) yield (await next(watch)).events.flatMap(changeOf)
     } catch (error) {
       if (signal.aborted) return
       const failure = explained(prefix, watch?.server, error)
@@ -134,10 +134,6 @@ function explained(prefix: string, server: Server | undefined, error: unknown): 
   const known = server === undefined ? error : requestFailure(server.endpoint, server.connection.failure, error).error
   const described = withRight(`read all of ${prefix}`, known)
   return described instanceof EtcdError ? described : new EtcdError('Unreachable', String(error), error)
-}
-
-function changesIn({ events }: WatchResponse): readonly KeyChange[] {
-  return events.flatMap((event) => changeOf(event))
 }
 
 function changeOf({ type, kv, prevKv }: Event): readonly KeyChange[] {

@@ -192,8 +192,11 @@ export class Availability {
   #refuse(source: string, refusal: Refusal, lasts: boolean): void {
     const { code, reason, own } = refusal
     this.#failures.set(source, refusal)
+    const outage = this.#outage
     const hidden =
-      this.#outage === undefined ? this.outages.explainsSymptoms : this.#isFailing && !this.#isLong(this.#outage)
+      outage === undefined
+        ? this.outages.explainsSymptoms
+        : this.#isFailing && this.#clock.monotonicMs() - outage.sinceMs < REPORT_IN_OUTAGE_MS
     const reportNow = lasts && !hidden && !refusal.reported && code !== UNAUTHORIZED
     if (reportNow) {
       this.#failures.set(source, { ...refusal, reported: true })
@@ -238,10 +241,6 @@ export class Availability {
       this.#logger.info(fields, `${this.#server} is back`)
     }
     if (isOpen) this.#notify(true)
-  }
-
-  #isLong({ sinceMs }: { readonly sinceMs: number }): boolean {
-    return this.#clock.monotonicMs() - sinceMs >= REPORT_IN_OUTAGE_MS
   }
 
   get #isFailing(): boolean {

@@ -74,13 +74,15 @@ export class EndpointSliceMirroringController implements WorkloadController {
     this.#changes = new SliceChanges({
       tracker: this.#tracker,
       manages: (slice) => this.#slices.manages(slice),
-      queue: (key) => this.#add(key, batchPeriodMs),
+      queue: (key) => this.#queue.add(key, batchPeriodMs),
     })
-    this.#services.subscribe((change) => this.#serviceChanged(change))
+    this.#services.subscribe((change) => {
+      if (isOfInterest(change)) this.#queue.add(keyOfObject(objectOf(change)))
+    })
     this.#endpoints.subscribe((change) => this.#endpointsChanged(change))
     slices.subscribe((change) => this.#sliceChanged(change))
     slices.subscribeToLists((beganMs) => {
-      for (const key of this.#tracker.listed(beganMs, (key) => this.#slices.present(key))) this.#add(key)
+      for (const key of this.#tracker.listed(beganMs, (key) => this.#slices.present(key))) this.#queue.add(key)
     })
   }
 
@@ -93,21 +95,13 @@ export class EndpointSliceMirroringController implements WorkloadController {
     this.#queue.expedite()
   }
 
-  #add(key: string, delayMs = 0): void {
-    this.#queue.add(key, delayMs)
-  }
-
-  #serviceChanged(change: Change<Service>): void {
-    if (isOfInterest(change)) this.#add(keyOfObject(objectOf(change)))
-  }
-
   #endpointsChanged(change: Change<Endpoints>): void {
     if (!mayBeMirrored(before(change)) && !mayBeMirrored(after(change))) return
     const key = keyOfObject(objectOf(change))
     // Most Endpoints belong to Services with a selector. They are not mirrored, so they need no sync.
     const service = this.#services.store.get(refOfKey(key))
     const idle = service !== undefined && hasSelector(service) && this.#slices.of(key).length === 0
-    if (!idle || this.#options.metrics.knows(key)) this.#add(key)
+    if (!idle || this.#options.metrics.knows(key)) this.#queue.add(key)
   }
 
   #sliceChanged(change: Change<EndpointSlice>): void {

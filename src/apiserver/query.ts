@@ -8,8 +8,6 @@ import type { StoredObject } from './store.ts'
 export interface ListOptions {
   /** Whether the label and field selectors select an object. Undefined: there is no selector. */
   readonly matches: ((object: StoredObject) => boolean) | undefined
-  /** The name that the field selector requires, if any. */
-  readonly name: string | undefined
   /** Undefined: the most recent state. */
   readonly resourceVersion: string | undefined
   readonly resourceVersionMatch: 'Exact' | 'NotOlderThan' | undefined
@@ -38,10 +36,9 @@ export function parseListOptions(query: ApiRequest['query'], kind: Kind): ListOp
   const label = parameter(query, 'labelSelector') || undefined
   const field = parameter(query, 'fieldSelector') || undefined
   const matchesLabels = label === undefined ? undefined : parseLabelSelector(label)
-  const fields = field === undefined ? undefined : parseFieldSelector(field, kind.selectableFields)
+  const matchesFields = field === undefined ? undefined : parseFieldSelector(field, kind.selectableFields)
   const options: ListOptions = {
-    matches: matcher(matchesLabels, fields?.matches),
-    name: fields?.name,
+    matches: matcher(matchesLabels, matchesFields),
     resourceVersion: parameter(query, 'resourceVersion') || undefined,
     resourceVersionMatch: resourceVersionMatch(query),
     limit: wholeNumber(query, 'limit'),
@@ -68,17 +65,15 @@ function resourceVersionMatch(query: ApiRequest['query']): ListOptions['resource
   const value = parameter(query, 'resourceVersionMatch')
   if (value === undefined || value === '') return undefined
   if (value === 'Exact' || value === 'NotOlderThan') return value
-  throw refused(
-    'FieldValueNotSupported',
-    `Unsupported value: ${JSON.stringify(value)}: supported values: "Exact", "NotOlderThan", ""`,
-  )
+  const message = `Unsupported value: ${JSON.stringify(value)}: supported values: "Exact", "NotOlderThan", ""`
+  throw refused('FieldValueNotSupported', message)
 }
 
 /** Those checks of apimachinery's ValidateListOptions that real clients fail. */
 function checkCombination(options: ListOptions): void {
   const { watch, sendInitialEvents, resourceVersionMatch: match, resourceVersion } = options
   if (sendInitialEvents !== undefined) {
-    if (!watch) throw refusedField('sendInitialEvents', 'sendInitialEvents is forbidden for list')
+    if (!watch) throw forbidden('sendInitialEvents is forbidden for list', 'sendInitialEvents')
     if (match !== 'NotOlderThan') throw withoutNotOlderThan(match)
     return
   }
@@ -91,8 +86,8 @@ function checkCombination(options: ListOptions): void {
     throw forbidden('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
 }
 
-function forbidden(why: string): Error {
-  return refused('FieldValueForbidden', `Forbidden: ${why}`)
+function forbidden(why: string, field?: string): Error {
+  return refused('FieldValueForbidden', `Forbidden: ${why}`, field)
 }
 
 function withoutNotOlderThan(match: ListOptions['resourceVersionMatch']): Error {
@@ -103,12 +98,8 @@ function withoutNotOlderThan(match: ListOptions['resourceVersionMatch']): Error 
   return invalid(listOptionsKind, '', errors.causes)
 }
 
-function refused(reason: string, message: string): Error {
-  return invalid(listOptionsKind, '', [{ reason, message, field: 'resourceVersionMatch' }])
-}
-
-function refusedField(field: string, why: string): Error {
-  return invalid(listOptionsKind, '', [{ reason: 'FieldValueForbidden', message: `Forbidden: ${why}`, field }])
+function refused(reason: string, message: string, field = 'resourceVersionMatch'): Error {
+  return invalid(listOptionsKind, '', [{ reason, message, field }])
 }
 
 const listOptionsKind = { kind: 'ListOptions', group: 'meta.k8s.io' }

@@ -39,14 +39,14 @@ function isInteger(text: string | undefined): text is string {
 }
 
 /** One token with the blanks around it: an operator (`==` is tried before `=`), a bracket, a comma or a word. */
-const tokenPattern = /\s*(==|!=|=|!|<|>|\(|\)|,|[^\s=!<>(),]+)\s*/y
+const tokenPattern = /\s*(==|!=|=|!|<|>|\(|\)|,|[^\s=!<>(),]+)\s*/gy
 
 class Parser {
   readonly #tokens: readonly string[]
   #next = 0
 
   constructor(text: string) {
-    this.#tokens = tokensOf(text)
+    this.#tokens = [...text.matchAll(tokenPattern)].map(([, token]) => token as string)
   }
 
   requirements(): readonly Requirement[] {
@@ -154,30 +154,12 @@ function isWord(token: string): boolean {
   return /^[^=!<>(),]/.test(token)
 }
 
-function tokensOf(text: string): readonly string[] {
-  const tokens: string[] = []
-  tokenPattern.lastIndex = 0
-  const end = text.trimEnd().length
-  while (tokenPattern.lastIndex < end) {
-    const match = tokenPattern.exec(text)
-    if (match === null) break
-    tokens.push(match[1] as string)
-  }
-  return tokens
-}
-
 function unexpected(token: string, expected: string): Error {
   return badRequest(`found '${token}', expected: ${expected}`)
 }
 
 /** By its name, how to read each selectable field of a kind beside `metadata.name` and `metadata.namespace`. */
 export type FieldGetters = Readonly<Record<string, (object: StoredObject) => string>>
-
-interface FieldSelector {
-  readonly matches: (object: StoredObject) => boolean
-  /** The `metadata.name` that the selector requires, if any. */
-  readonly name: string | undefined
-}
 
 const everyKind: FieldGetters = {
   'metadata.name': (object) => object.metadata.name,
@@ -189,12 +171,9 @@ const everyKind: FieldGetters = {
  * itself.
  * @throws Refusal 400
  */
-export function parseFieldSelector(text: string, getters?: FieldGetters): FieldSelector {
+export function parseFieldSelector(text: string, getters?: FieldGetters): (object: StoredObject) => boolean {
   const terms = splitTerms(text).map((term) => parseTerm(term, text, getters))
-  return {
-    matches: (object) => terms.every((term) => (term.get(object) === term.value) === term.wanted),
-    name: terms.find((term) => term.field === 'metadata.name' && term.wanted)?.value,
-  }
+  return (object) => terms.every((term) => (term.get(object) === term.value) === term.wanted)
 }
 
 function parseTerm(term: string, whole: string, own: FieldGetters | undefined) {
@@ -208,7 +187,7 @@ function parseTerm(term: string, whole: string, own: FieldGetters | undefined) {
     const known = Object.keys(getters).map((name) => JSON.stringify(name))
     throw badRequest(`${JSON.stringify(field)} is not a known field selector: only ${known.join(', ')}`)
   }
-  return { field, get, wanted: operator !== '!=', value: unescaped(value, whole) }
+  return { get, wanted: operator !== '!=', value: unescaped(value, whole) }
 }
 
 function unescaped(value: string, whole: string): string {
@@ -220,5 +199,5 @@ function unescaped(value: string, whole: string): string {
 
 /** Splits at unescaped commas; empty terms are ignored. */
 function splitTerms(text: string): readonly string[] {
-  return (text.match(/(?:\\.|[^\\,]|\\$)+/gs) ?? []).filter((term) => term !== '')
+  return text.match(/(?:\\.|[^\\,]|\\$)+/gs) ?? []
 }

@@ -154,8 +154,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'one-term-of-a-field-selector-suffices': {
     broken: 'An object matches a field selector of which one term holds.',
     file: 'apiserver/selectors.ts',
-    text: 'matches: (object) => terms.every((term)',
-    instead: 'matches: (object) => terms.some((term)',
+    text: 'return (object) => terms.every((term)',
+    instead: 'return (object) => terms.some((term)',
     tests: ['apiserver/resources/events.test.ts'],
   },
   'half-a-line-of-a-watch-is-lost': {

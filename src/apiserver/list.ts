@@ -24,7 +24,9 @@ export function listObjects(store: Store, kind: Kind, namespace: string | undefi
   const prefix = namespace === undefined ? '' : `${namespace}/`
   const page = options.continue === undefined ? undefined : parseToken(options)
   const revision = page === undefined ? revisionToList(store, options) : page.rv === -1 ? store.revision : page.rv
-  const { keys, get } = stateAt(collection, revision, store.revision, prefix, page)
+  const { keys: allKeys, get } = stateAt(collection, revision, store.revision, prefix, page)
+  const start = prefix + (page?.start ?? '')
+  const keys = page === undefined ? allKeys : allKeys.filter((key) => key >= start)
   // For resourceVersion "0", kube-apiserver answers with the whole list from its cache.
   const limit = options.resourceVersion === '0' ? undefined : options.limit
   const items: object[] = []
@@ -38,7 +40,7 @@ export function listObjects(store: Store, kind: Kind, namespace: string | undefi
     resourceVersion: String(revision),
     // Go writes an empty `continue` for a list of unstructured objects.
     ...(kind.isCustom ? { continue: '' } : {}),
-    ...(rest > 0 ? { continue: token(revision, keys[index - 1] as string, prefix) } : {}),
+    ...(rest > 0 ? { continue: token(revision, `${keys[index - 1]?.slice(prefix.length)}\0`) } : {}),
     ...(rest > 0 && options.matches === undefined ? { remainingItemCount: rest } : {}),
   }
   return { kind: `${kind.resource.kind}List`, apiVersion: apiVersionOf(kind.resource), metadata, items }
@@ -64,28 +66,19 @@ function stateAt(
   prefix: string,
   page: ContinueToken | undefined,
 ): { keys: readonly string[]; get: (key: string) => StoredObject | undefined } {
-  if (revision === current) {
-    const keys = collection.keys(prefix)
-    return { keys: keysFrom(keys, page, prefix), get: (key) => collection.get(key) }
-  }
+  if (revision === current) return { keys: collection.keys(prefix), get: (key) => collection.get(key) }
   try {
     const objects = collection.at(revision)
     const keys = [...objects.keys()].filter((key) => key.startsWith(prefix)).sort()
-    return { keys: keysFrom(keys, page, prefix), get: (key) => objects.get(key) }
+    return { keys, get: (key) => objects.get(key) }
   } catch (error) {
     if (!(error instanceof Compacted)) throw error
     if (page === undefined) throw expired(`The resourceVersion for the provided list is too old.`)
     throw expired(
       'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.',
-      { continue: encoded(-1, `/${page.start}`) },
+      { continue: token(-1, page.start) },
     )
   }
-}
-
-function keysFrom(keys: readonly string[], page: ContinueToken | undefined, prefix: string): readonly string[] {
-  if (page === undefined) return keys
-  const start = prefix + page.start
-  return keys.filter((key) => key >= start)
 }
 
 function revisionToList(store: Store, options: ListOptions): number {
@@ -105,12 +98,8 @@ function revisionToList(store: Store, options: ListOptions): number {
   return exact ? revision : store.revision
 }
 
-function token(revision: number, lastKey: string, prefix: string): string {
-  return encoded(revision, `/${lastKey.slice(prefix.length)}\0`)
-}
-
-function encoded(revision: number, start: string): string {
-  return btoa(JSON.stringify({ v: 'meta.k8s.io/v1', rv: revision, start })).replace(/=+$/, '')
+function token(revision: number, start: string): string {
+  return btoa(JSON.stringify({ v: 'meta.k8s.io/v1', rv: revision, start: `/${start}` })).replace(/=+$/, '')
 }
 
 function parseToken(options: ListOptions): ContinueToken {

@@ -3,6 +3,7 @@ import type { ApiRequest, ApiResponse, Transport } from '../kube/transport.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { abortable, linkedController } from '../runtime/signals.ts'
+import { answerOf, Refusal } from './refusal.ts'
 
 /** Controls the faults between a client and its server. */
 export interface Faults {
@@ -216,34 +217,25 @@ export interface FaultRule {
   readonly times?: number
 }
 
-/** The fields of a fault beside its type: their names, and a check that returns what is wrong with their values. */
-interface FaultFields {
-  readonly names: readonly string[]
-  mistake?(fault: Readonly<Record<string, unknown>>): string | undefined
-}
+/** The fields of a fault beside its type. Each function returns what is wrong with the value of its field. */
+type FaultFields = Readonly<Record<string, (value: unknown) => string | undefined>>
 
-const afterEvents: FaultFields = {
-  names: ['afterEvents'],
-  mistake: (fault) => numberFault('afterEvents', fault.afterEvents, 0, Number.MAX_SAFE_INTEGER),
-}
+const afterEvents: FaultFields = { afterEvents: (value) => numberFault('afterEvents', value) }
 const faultFields: Readonly<Record<Fault['type'], FaultFields>> = {
-  delay: { names: ['ms'], mistake: ({ ms }) => numberFault('ms', ms, 0, Number.MAX_SAFE_INTEGER) },
+  delay: { ms: (value) => numberFault('ms', value) },
   drop: {
-    names: ['lost'],
-    mistake: ({ lost }) => (lost === 'request' || lost === 'answer' ? undefined : "lost must be 'request' or 'answer'"),
+    lost: (value) => (value === 'request' || value === 'answer' ? undefined : "lost must be 'request' or 'answer'"),
   },
-  refuse: { names: [] },
+  refuse: {},
   status: {
-    names: ['status', 'retryAfterSeconds'],
-    mistake: ({ status, retryAfterSeconds = 0 }) =>
-      numberFault('status', status, 100, 599) ??
-      numberFault('retryAfterSeconds', retryAfterSeconds, 0, Number.MAX_SAFE_INTEGER),
+    status: (value) => numberFault('status', value, 100, 599),
+    retryAfterSeconds: (value = 0) => numberFault('retryAfterSeconds', value),
   },
-  garbage: { names: [] },
+  garbage: {},
   cut: afterEvents,
   end: afterEvents,
   stall: afterEvents,
-  lose: { names: [] },
+  lose: {},
 }
 const ruleFields = ['fault', 'methods', 'pathPrefix', 'stream', 'probability', 'times']
 const methods: readonly unknown[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
@@ -251,16 +243,19 @@ const methods: readonly unknown[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
 /** Checks a rule: tests in JavaScript have no compiler, and a misspelt rule would cause no fault. @throws TypeError */
 function checkRule(rule: FaultRule): void {
   const { fault = {}, probability = 1, times = 1 } = rule as { readonly fault?: object } & FaultRule
-  const { type, ...fields } = fault as { readonly type?: string }
+  const { type, ...fields } = fault as { readonly type?: string; readonly [field: string]: unknown }
   const types = Object.keys(faultFields)
   if (type === undefined || !types.includes(type)) throw new TypeError(`fault.type must be one of ${types.join(', ')}`)
-  const { names, mistake } = faultFields[type as Fault['type']]
+  const known = Object.entries(faultFields[type as Fault['type']])
   const mistakes = [
-    mistake?.(fields),
-    unknownField(fields, names),
+    ...known.map(([name, faultOf]) => faultOf(fields[name])),
+    unknownField(
+      fields,
+      known.map(([name]) => name),
+    ),
     unknownField(rule, ruleFields),
     numberFault('probability', probability, 0, 1),
-    numberFault('times', times, 1, Number.MAX_SAFE_INTEGER),
+    numberFault('times', times, 1),
     methodsFault(rule.methods),
     pathFault(rule.pathPrefix),
   ]
@@ -286,7 +281,7 @@ function pathFault(given: unknown): string | undefined {
   return isPath ? undefined : 'pathPrefix must be a string that begins with /'
 }
 
-function numberFault(name: string, value: unknown, least: number, most: number): string | undefined {
+function numberFault(name: string, value: unknown, least = 0, most = Number.MAX_SAFE_INTEGER): string | undefined {
   if (typeof value === 'number' && value >= least && value <= most) return undefined
   const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`
   return `${name} must be a number ${range}`
@@ -312,24 +307,8 @@ const reasons: Readonly<Record<number, string>> = {
 }
 
 export function refusedWith(status: number, retryAfterSeconds: number | undefined): ApiResponse {
-  const message = `injected fault: ${status}`
-  const details = retryAfterSeconds === undefined ? {} : { details: { retryAfterSeconds } }
-  const retryAfter = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
-  const reason = reasons[status] ?? 'Unknown'
-  return {
-    status,
-    headers: { 'content-type': 'application/json', ...retryAfter },
-    body: {
-      kind: 'Status',
-      apiVersion: 'v1',
-      metadata: {},
-      status: 'Failure',
-      message,
-      reason,
-      ...details,
-      code: status,
-    },
-  }
+  const details = retryAfterSeconds === undefined ? undefined : { retryAfterSeconds }
+  return answerOf(new Refusal(status, reasons[status] ?? 'Unknown', `injected fault: ${status}`, details))
 }
 
 /** The answer with half of its JSON, which no client can parse. */

@@ -8,13 +8,13 @@ import { isRecord } from '../kube/resources.ts'
 import type { ApiRequest, ApiResponse, Transport } from '../kube/transport.ts'
 import { isLoopbackName } from '../net/address.ts'
 import { formatHostPort } from '../net/host-port.ts'
-import { createServer, listen, oneAtATime } from '../telemetry/http-bounded-server.ts'
+import { closeServer, createServer, listen, oneAtATime } from '../telemetry/http-bounded-server.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { KeyPair } from './http-certificate.ts'
 import { readRequestBody } from './http-request-body.ts'
 import { OPENAPI_V2_PATH } from './open-api.ts'
 import { flag } from './query.ts'
-import { internalError, notAcceptable, Refusal, tooManyRequests, unauthorized } from './refusal.ts'
+import { answerOf, internalError, notAcceptable, Refusal, tooManyRequests, unauthorized } from './refusal.ts'
 import type { WatchEvent } from './watch.ts'
 
 /**
@@ -99,7 +99,7 @@ export async function serveApi(options: ApiServingOptions): Promise<ApiServing> 
     port: usedPort,
     close() {
       closing.abort(new Error('the API server is closing'))
-      return closeWithin(server, connections, limits.closeMs)
+      return closeServer(server, connections, limits.closeMs)
     },
   }
 }
@@ -124,19 +124,6 @@ function openConnections(server: Server): ReadonlySet<Socket> {
     socket.once('close', () => open.delete(socket))
   })
   return open
-}
-
-function closeWithin(server: Server, connections: ReadonlySet<Socket>, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    const timeout = setTimeout(() => {
-      for (const socket of connections) socket.destroy()
-    }, ms)
-    server.close(() => {
-      clearTimeout(timeout)
-      resolve()
-    })
-    server.closeIdleConnections()
-  })
 }
 
 class HttpFrontend {
@@ -197,13 +184,13 @@ class HttpFrontend {
   /** @throws Refusal */
   async #answer(message: IncomingMessage, signal: AbortSignal): Promise<ApiResponse> {
     const { method = 'GET', url = '/', headers } = message
-    const [path = '/', search = ''] = splitOnce(url, '?')
+    const [path = '/'] = url.split('?', 1)
     if (!this.#isAllowed(path, headers.authorization)) throw unauthorized()
     if (this.#requests > this.#limits.requests) throw tooManyRequests()
     if (path !== OPENAPI_V2_PATH && !acceptsJson(headers.accept)) throw notAcceptable()
     // Clients without the token may request public paths, but must not occupy this server with bodies.
     const body = publicPaths.has(path) ? undefined : await readRequestBody(message)
-    const query = [...new URLSearchParams(search)]
+    const query = [...new URLSearchParams(url.slice(path.length + 1))]
     const request: ApiRequest = {
       method: method as ApiRequest['method'],
       path,
@@ -361,12 +348,6 @@ async function sent(response: ServerResponse, withinMs: number): Promise<void> {
   }
 }
 
-function answerOf(refusal: Refusal): Extract<ApiResponse, { body: unknown }> {
-  const { retryAfterSeconds } = (refusal.body.details ?? {}) as { readonly retryAfterSeconds?: number }
-  const retry = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
-  return { status: refusal.httpStatus, headers: { 'content-type': 'application/json', ...retry }, body: refusal.body }
-}
-
 /** JSON on one line, even for readers that treat U+2028 and U+2029 as line ends, as client-node does. */
 function jsonLine(value: unknown): string {
   return JSON.stringify(value).replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')
@@ -388,9 +369,4 @@ function singleHeaders(headers: IncomingMessage['headers']): Readonly<Record<str
 
 function hashOf(token: string): Buffer {
   return createHash('sha256').update(token).digest()
-}
-
-function splitOnce(text: string, separator: string): readonly string[] {
-  const index = text.indexOf(separator)
-  return index === -1 ? [text] : [text.slice(0, index), text.slice(index + 1)]
 }

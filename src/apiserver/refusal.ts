@@ -1,4 +1,5 @@
 import { apiVersionOf, type KubeObject, qualifiedPlural, type Resource } from '../kube/resources.ts'
+import type { ApiResponse } from '../kube/transport.ts'
 import { goQuoted } from './go-text.ts'
 
 /** Why one field of an object is refused: a cause in a Status. */
@@ -53,9 +54,16 @@ export class Refusal extends Error {
   }
 }
 
+/** The answer that a client gets, with a Retry-After header if the refusal names a time. */
+export function answerOf({ httpStatus, body }: Refusal): Extract<ApiResponse, { body: unknown }> {
+  const { retryAfterSeconds } = (body.details ?? {}) as StatusDetails
+  const retryAfter = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
+  return { status: httpStatus, headers: { 'content-type': 'application/json', ...retryAfter }, body }
+}
+
 /** The Status after a successful delete that does not return the deleted object. */
 export function successStatus(resource: Resource<KubeObject>, name: string, uid: string): object {
-  const details = { name, ...groupOf(resource), kind: resource.plural, uid }
+  const details = { ...detailsOf(resource, name), uid }
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details }
 }
 
@@ -70,11 +78,7 @@ export function cannotDecode(resource: Resource<KubeObject>, what: string): Refu
 }
 
 export function notFound(resource: Resource<KubeObject>, name: string): Refusal {
-  return new Refusal(404, 'NotFound', `${qualifiedPlural(resource)} ${JSON.stringify(name)} not found`, {
-    name,
-    ...groupOf(resource),
-    kind: resource.plural,
-  })
+  return new Refusal(404, 'NotFound', `${titleOf(resource, name)} not found`, detailsOf(resource, name))
 }
 
 export function noSuchPath(): Refusal {
@@ -135,24 +139,17 @@ export function noStrategicPatch(): Refusal {
 }
 
 export function alreadyExists(resource: Resource<KubeObject>, name: string): Refusal {
-  return new Refusal(409, 'AlreadyExists', `${qualifiedPlural(resource)} ${JSON.stringify(name)} already exists`, {
-    name,
-    ...groupOf(resource),
-    kind: resource.plural,
-  })
+  return new Refusal(409, 'AlreadyExists', `${titleOf(resource, name)} already exists`, detailsOf(resource, name))
 }
 
 function conflict(resource: Resource<KubeObject>, name: string, why: string): Refusal {
-  const message = `Operation cannot be fulfilled on ${qualifiedPlural(resource)} ${JSON.stringify(name)}: ${why}`
-  return new Refusal(409, 'Conflict', message, { name, ...groupOf(resource), kind: resource.plural })
+  const message = `Operation cannot be fulfilled on ${titleOf(resource, name)}: ${why}`
+  return new Refusal(409, 'Conflict', message, detailsOf(resource, name))
 }
 
 export function resourceVersionConflict(resource: Resource<KubeObject>, name: string): Refusal {
-  return conflict(
-    resource,
-    name,
-    'the object has been modified; please apply your changes to the latest version and try again',
-  )
+  const why = 'the object has been modified; please apply your changes to the latest version and try again'
+  return conflict(resource, name, why)
 }
 
 /** An update names a uid, but the stored object has another uid, or there is no object. */
@@ -169,7 +166,7 @@ export function uidOfNothing(resource: Resource<KubeObject>, name: string, uid: 
 /** A precondition of a delete is not met. kube-apiserver names the kind here, not the resource. */
 export function preconditionFailed(resource: Resource<KubeObject>, name: string, why: string): Refusal {
   const message = `Operation cannot be fulfilled on ${qualifiedKind(resource)} ${JSON.stringify(name)}: ${why}`
-  return new Refusal(409, 'Conflict', message, { name, ...groupOf(resource), kind: resource.kind })
+  return new Refusal(409, 'Conflict', message, { ...detailsOf(resource, name), kind: resource.kind })
 }
 
 export function forbidden(
@@ -178,20 +175,23 @@ export function forbidden(
   why: string,
   causes?: readonly Cause[],
 ): Refusal {
-  const message = `${qualifiedPlural(resource)} ${JSON.stringify(name)} is forbidden: ${why}`
-  const details = { name, ...groupOf(resource), kind: resource.plural, ...(causes === undefined ? {} : { causes }) }
-  return new Refusal(403, 'Forbidden', message, details)
+  const details = { ...detailsOf(resource, name), ...(causes === undefined ? {} : { causes }) }
+  return new Refusal(403, 'Forbidden', `${titleOf(resource, name)} is forbidden: ${why}`, details)
 }
 
 /** An object that its kind's rules do not allow. `qualified` is the kind with its group. */
 export function invalid(qualified: { kind: string; group: string }, name: string, causes: readonly Cause[]): Refusal {
-  const kind = qualified.group === '' ? qualified.kind : `${qualified.kind}.${qualified.group}`
   const lines = [...new Set(causes.map((cause) => `${cause.field}: ${cause.message}`))]
   const list = lines.length === 1 ? lines[0] : `[${lines.join(', ')}]`
   const shownName = cutText(name)
   const named = { ...(name === '' ? {} : { name: shownName }), ...groupOf(qualified) }
   const details = { ...named, ...(qualified.kind === '' ? {} : { kind: qualified.kind }), causes }
-  return new Refusal(422, 'Invalid', `${kind} ${JSON.stringify(shownName)} is invalid: ${list}`, details)
+  return new Refusal(
+    422,
+    'Invalid',
+    `${qualifiedKind(qualified)} ${JSON.stringify(shownName)} is invalid: ${list}`,
+    details,
+  )
 }
 
 /** A patch that does not apply. */
@@ -222,8 +222,8 @@ export function internalErrorOccurred(what: string): Refusal {
 }
 
 /** The kind with its group, such as `Service` or `Lease.coordination.k8s.io`. */
-export function qualifiedKind(resource: Resource<KubeObject>): string {
-  return resource.group === '' ? resource.kind : `${resource.kind}.${resource.group}`
+export function qualifiedKind({ kind, group }: { readonly kind: string; readonly group: string }): string {
+  return group === '' ? kind : `${kind}.${group}`
 }
 
 /** The group, version and kind as kube-apiserver's messages write them: `/v1, Kind=Pod`. */
@@ -237,6 +237,14 @@ export function isOfResource(object: KubeObject, resource: Resource<KubeObject>)
     (object.kind === undefined || object.kind === resource.kind) &&
     (object.apiVersion === undefined || object.apiVersion === apiVersionOf(resource))
   )
+}
+
+function titleOf(resource: Resource<KubeObject>, name: string): string {
+  return `${qualifiedPlural(resource)} ${JSON.stringify(name)}`
+}
+
+function detailsOf(resource: Resource<KubeObject>, name: string): StatusDetails {
+  return { name, ...groupOf(resource), kind: resource.plural }
 }
 
 function groupOf(resource: { readonly group: string }): { readonly group?: string } {
@@ -255,10 +263,13 @@ export class FieldErrors {
   readonly causes: Cause[] = []
   #length = 0
 
+  /** @throws Refusal 422 if there are faults: see {@link invalid} */
+  refuse(qualified: { kind: string; group: string }, name: string): void {
+    if (this.causes.length > 0) throw invalid(qualified, name, this.causes)
+  }
+
   required(field: string, detail?: string): void {
-    this.#add('FieldValueRequired', field, () =>
-      detail === undefined ? 'Required value' : `Required value: ${detail}`,
-    )
+    this.#add('FieldValueRequired', field, () => `Required value${detail === undefined ? '' : `: ${detail}`}`)
   }
 
   invalid(field: string, value: unknown, detail: string): void {

@@ -29,6 +29,8 @@ export const serverLimits = {
   answerMs: 10_000,
   /** Between an answer and the next request. */
   keepAliveMs: 5000,
+  /** For running requests to end when the server closes. */
+  closeMs: 1000,
 } as const
 
 /**
@@ -123,7 +125,7 @@ export async function serveBounded(options: BoundedServerOptions): Promise<Bound
     address: hostPort(host, usedPort),
     close() {
       unfollow?.()
-      return closeServer(server, connections)
+      return closeServer(server, connections, serverLimits.closeMs)
     },
   }
 }
@@ -259,11 +261,12 @@ export function listen(server: Server, host: string, port: number, logger: Logge
   })
 }
 
-function closeServer(server: Server, connections: ReadonlySet<Socket>): Promise<void> {
+/** Accepts no more requests. Resolves when the running ones are answered, or are cut off after `withinMs`. */
+export function closeServer(server: Server, connections: ReadonlySet<Socket>, withinMs: number): Promise<void> {
   return new Promise((resolve) => {
     const timeout = setTimeout(() => {
       for (const socket of connections) socket.destroy()
-    }, 1000)
+    }, withinMs)
     server.close(() => {
       clearTimeout(timeout)
       resolve()

@@ -299,7 +299,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   },
   'a-handshake-outlasts-the-end': {
     broken: 'A connection in its TLS handshake keeps a closing server open.',
-    file: 'apiserver/http-api-server.ts',
+    file: 'telemetry/http-bounded-server.ts',
     text: '      for (const socket of connections) socket.destroy()\n',
     instead: '      server.closeAllConnections()\n',
     tests: ['apiserver/http-connections.test.ts'],

@@ -86,33 +86,25 @@ const OLD_UPDATES = 'ancient-changes'
  * capmanagers.go). Otherwise each new manager would make the object longer, and each write slower.
  */
 function capped(entries: ManagedFields): ManagedFields {
-  const updaters = entries.filter(({ operation }) => operation === 'Update')
-  let left = updaters.length
-  const merged = new Map<string, ManagedEntry>()
-  const gone = new Set<ManagedEntry>()
-  for (const old of inOrder(updaters)) {
-    if (left <= MOST_UPDATERS) break
-    const { apiVersion, time } = old
-    const first = merged.get(apiVersion)
+  const updaters = inOrder(entries.filter(({ operation }) => operation === 'Update'))
+  const most = entries.length - updaters.length + MOST_UPDATERS
+  const left = new Set(entries)
+  const oldest = new Map<string, ManagedEntry>()
+  for (const old of updaters) {
+    if (left.size <= most) break
+    const first = oldest.get(old.apiVersion)
     if (first === undefined) {
-      merged.set(apiVersion, old)
+      oldest.set(old.apiVersion, old)
       continue
     }
-    const fieldsV1 = union(first.fieldsV1, old.fieldsV1)
-    const bucket = {
-      manager: OLD_UPDATES,
-      operation: 'Update',
-      apiVersion,
-      time,
-      fieldsType: 'FieldsV1',
-      fieldsV1,
-    } as const
-    merged.set(apiVersion, bucket)
-    for (const one of [first, old]) gone.add(one)
-    left--
+    const { subresource: _subresource, ...update } = old
+    const merged = { ...update, manager: OLD_UPDATES, fieldsV1: union(first.fieldsV1, old.fieldsV1) }
+    oldest.set(old.apiVersion, merged)
+    left.delete(first)
+    left.delete(old)
+    left.add(merged)
   }
-  const buckets = [...merged.values()].filter((one) => !updaters.includes(one))
-  return [...entries.filter((one) => !gone.has(one)), ...buckets]
+  return [...left]
 }
 
 /** The entry without these fields; no entry if it has no others. */

@@ -9,6 +9,10 @@ import { parameter } from './query.ts'
 const customVerbs = ['delete', 'deletecollection', 'get', 'list', 'patch', 'create', 'update', 'watch']
 const verbs = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
 
+function singularOf({ singular, resource }: Kind): string {
+  return singular ?? resource.kind.toLowerCase()
+}
+
 function verbsOf(kind: Kind): readonly string[] {
   if (kind.isCustom) return customVerbs
   return kind.review === undefined ? verbs : ['create']
@@ -33,8 +37,7 @@ export function discoveryDocuments(kinds: readonly Kind[]): ReadonlyMap<string, 
   for (const [index, group] of groups.entries()) {
     documents.set(`/apis/${group}`, { kind: 'APIGroup', apiVersion: 'v1', ...groupDocuments[index] })
   }
-  for (const groupVersion of new Set(kinds.map((kind) => apiVersionOf(kind.resource)))) {
-    const served = kinds.filter((kind) => apiVersionOf(kind.resource) === groupVersion)
+  for (const [groupVersion, served] of Map.groupBy(kinds, ({ resource }) => apiVersionOf(resource))) {
     const path = groupVersion.includes('/') ? `/apis/${groupVersion}` : `/api/${groupVersion}`
     const resources = served.flatMap(resourcesOf)
     documents.set(path, { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources })
@@ -69,13 +72,7 @@ function priorityOf(version: string): Readonly<Record<'stability' | 'major' | 'm
   return { stability, major: Number(major), minor: Number(minor ?? 0) }
 }
 
-interface SubresourceDiscovery {
-  readonly subresource: string
-  readonly responseKind: { readonly group: string; readonly version: string; readonly kind: string }
-  readonly verbs: readonly string[]
-}
-
-function subresourcesOf({ resource, hasStatus, scale }: Kind): readonly SubresourceDiscovery[] {
+function subresourcesOf({ resource, hasStatus, scale }: Kind) {
   const { group, version, kind } = resource
   const verbs = ['get', 'patch', 'update']
   const autoscaling = { group: 'autoscaling', version: 'v1', kind: 'Scale' }
@@ -87,10 +84,10 @@ function subresourcesOf({ resource, hasStatus, scale }: Kind): readonly Subresou
 
 function resourcesOf(kind: Kind): readonly object[] {
   const { plural, kind: name, namespaced } = kind.resource
-  const { singular, shortNames, categories } = kind
+  const { shortNames, categories } = kind
   const whole = {
     name: plural,
-    singularName: singular,
+    singularName: singularOf(kind),
     namespaced,
     kind: name,
     verbs: verbsOf(kind),
@@ -127,13 +124,8 @@ export function aggregatedDiscovery(kinds: readonly Kind[], request: ApiRequest)
   )
   if (version === undefined) return undefined
   const served = kinds.filter(({ resource }) => (resource.group === '') === (path === '/api'))
-  const groups = [...new Set(served.map(({ resource }) => resource.group))].sort()
-  const items = groups.map((group) =>
-    groupDiscovery(
-      group,
-      served.filter(({ resource }) => resource.group === group),
-    ),
-  )
+  const groups = [...Map.groupBy(served, ({ resource }) => resource.group)].sort(([a], [b]) => (a < b ? -1 : 1))
+  const items = groups.map(([group, members]) => groupDiscovery(group, members))
   const body = { kind: 'APIGroupDiscoveryList', apiVersion: `apidiscovery.k8s.io/${version}`, metadata: {}, items }
   const contentType = `application/json;g=apidiscovery.k8s.io;v=${version};as=APIGroupDiscoveryList`
   return { status: 200, headers: { 'content-type': contentType }, body }
@@ -148,7 +140,7 @@ function groupDiscovery(group: string, kinds: readonly Kind[]): object {
       resource: plural,
       responseKind,
       scope: namespaced ? 'Namespaced' : 'Cluster',
-      singularResource: kind.singular,
+      singularResource: singularOf(kind),
       verbs: verbsOf(kind),
       ...(kind.shortNames === undefined ? {} : { shortNames: kind.shortNames }),
       ...(kind.categories === undefined ? {} : { categories: kind.categories }),
@@ -195,9 +187,7 @@ export class Health {
     const checks = this.checks.filter((check) => probe === 'readyz' || check.name === 'ping')
     const ok = checks.every((check) => check.ok)
     if (ok && parameter(query, 'verbose') === undefined) return text(200, 'ok')
-    const lines = checks.map(({ name, ok: passes }) =>
-      passes ? `[+]${name} ok` : `[-]${name} failed: reason withheld`,
-    )
+    const lines = checks.map((check) => (check.ok ? `[+]${check.name} ok` : `[-]${check.name} failed: reason withheld`))
     return text(ok ? 200 : 500, `${lines.join('\n')}\n${probe} check ${ok ? 'passed' : 'failed'}\n`)
   }
 }

@@ -11,8 +11,7 @@ import { mediaTypesOf } from './media-types.ts'
 export function openApiDocuments(kinds: readonly Kind[]): ReadonlyMap<string, object> {
   const documents = new Map<string, object>()
   const paths: Record<string, object> = {}
-  for (const groupVersion of new Set(kinds.map((kind) => apiVersionOf(kind.resource)))) {
-    const served = kinds.filter((kind) => apiVersionOf(kind.resource) === groupVersion)
+  for (const [groupVersion, served] of Map.groupBy(kinds, ({ resource }) => apiVersionOf(resource))) {
     const root = groupVersion.includes('/') ? `apis/${groupVersion}` : `api/${groupVersion}`
     paths[root] = { serverRelativeURL: `/openapi/v3/${root}` }
     documents.set(`/openapi/v3/${root}`, openApiOf(served))

@@ -1,3 +1,4 @@
+import { groupVersionPath } from '../kube/resources.ts'
 import type { ApiRequest } from '../kube/transport.ts'
 import { memoize } from '../runtime/memo.ts'
 import type { Kind } from './kind.ts'
@@ -22,9 +23,8 @@ export class Routes {
 
   constructor(kinds: readonly Kind[]) {
     for (const kind of kinds) {
-      const { group, version, plural } = kind.resource
-      const root = group === '' ? `api/${version}` : `apis/${group}/${version}`
-      this.#kinds.set(root, new Map([...(this.#kinds.get(root) ?? []), [plural, kind]]))
+      const root = groupVersionPath(kind.resource)
+      this.#kinds.set(root, new Map([...(this.#kinds.get(root) ?? []), [kind.resource.plural, kind]]))
     }
   }
 
@@ -36,7 +36,7 @@ export class Routes {
     // The part before the leading slash is empty.
     const rootLength = parts[1] === 'api' ? 3 : 4
     if (parts.length <= rootLength) return { to: 'elsewhere' }
-    const plurals = this.#kinds.get(parts.slice(1, rootLength).join('/'))
+    const plurals = this.#kinds.get(parts.slice(0, rootLength).join('/'))
     if (plurals === undefined) return { to: 'elsewhere' }
     const rest = parts.slice(rootLength).map(decoded)
     if (rest.some((part) => part === undefined || part === '')) return { to: 'nothing' }

@@ -126,13 +126,14 @@ export async function startApiServer(options: StartApiServerOptions = {}): Promi
     closing.abort(new Error('the API server is closing'))
     closed ??= serving.close().then(async () => {
       await transport.close()
-      const written = (await Promise.all(files)).flat()
+      const ends = await Promise.allSettled(files)
+      const written = ends.flatMap((end) => (end.status === 'fulfilled' ? [end.value] : []))
       await Promise.all(written.map((file) => removeOwn(file, OWN_FILE + kubeconfig)))
     })
     return closed
   }
   /** The kubeconfig files, including those that are still being written. */
-  const files: Promise<readonly string[]>[] = []
+  const files: Promise<string>[] = []
   return {
     url,
     port: serving.port,
@@ -155,13 +156,8 @@ export async function startApiServer(options: StartApiServerOptions = {}): Promi
     async writeKubeconfig(file) {
       // After closing, nothing would delete the file.
       closing.signal.throwIfAborted()
-      const writing = writeNewFile(file, OWN_FILE + kubeconfig)
-      files.push(
-        writing.then(
-          () => [file],
-          () => [],
-        ),
-      )
+      const writing = writeNewFile(file, OWN_FILE + kubeconfig).then(() => file)
+      files.push(writing)
       await writing
     },
     close,
@@ -201,13 +197,9 @@ async function seed(server: ApiServer, object: unknown, place: string): Promise<
     throw new RefusedObject(`cannot create ${title}: the kind ${kind} of ${apiVersion} is not served`)
   }
   if (resource.namespaced && !namespace) throw new RefusedObject(`cannot create ${title}: it needs metadata.namespace`)
-  const send = async (
-    method: 'POST' | 'PUT',
-    path: string,
-    body: unknown,
-  ): Promise<ApiResponse & { body: unknown }> => {
+  const send = async (method: 'POST' | 'PUT', path: string, body: unknown) => {
     const response = await server.handle({ method, path, query: [], headers: {}, body }, never)
-    return response as typeof response & { body: unknown }
+    return response as Extract<ApiResponse, { body: unknown }>
   }
   const created = await send('POST', pathOf(resource, { namespace }), object)
   if (created.status !== 201) throw refused(title, created)

@@ -9,7 +9,6 @@ const internal = new Set([
   'SliceWriteError',
   'StaleCacheError',
   'SyncFailure',
-  'DecodeError',
   'Compacted',
   'Refusal',
   'StopRequest',

@@ -76,19 +76,19 @@ export interface ApiServer {
 
 /** Creates an empty server: no namespace, no ServiceCIDR, like a kube-apiserver before its bootstrap. */
 export function createApiServer(options: ApiServerOptions): ApiServer {
-  const { clock, random } = options
+  const { clock, random, serviceIpFamilies: families } = options
   const store = new Store(options.historyLimit ?? 1000)
+  const context = { store, clock, random }
   const nodePortRange = options.serviceNodePortRange ?? parsePortRange('30000-32767')
   const allocating = options.serviceAllocators !== 'none'
-  const kinds = new Kinds({ store, clock, random, nodePortRange, families: options.serviceIpFamilies, allocating })
-  const watch = { store, clock, random, bufferLimit: options.watchBufferLimit ?? 10_000 }
-  const handlers = new Handlers(kinds.context, watch, options.fieldValidation)
-  const contents = new NamespaceContents(kinds.context)
+  const kinds = new Kinds(context, { nodePortRange, families, allocating, onChange: serveKinds })
+  const watch = { ...context, bufferLimit: options.watchBufferLimit ?? 10_000 }
+  const handlers = new Handlers(context, watch, options.fieldValidation)
+  const contents = new NamespaceContents(context)
   let served: readonly Kind[] = []
   let routes = new Routes([])
   let documents: ReadonlyMap<string, object> | undefined
   serveKinds()
-  kinds.onChange(serveKinds)
   const health = new Health(['ping', 'etcd', 'informer-sync', ...(allocating ? [ALLOCATORS_CHECK] : []), 'shutdown'])
 
   function serveKinds(): void {
@@ -123,7 +123,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     },
     resourceOf: (apiVersion, kind) =>
       served.find(({ resource }) => resource.kind === kind && apiVersionOf(resource) === apiVersion)?.resource,
-    compact: () => store.compact(store.revision),
+    compact: () => store.compact(),
     handle(request, signal) {
       if (signal.aborted) return Promise.reject(signal.reason)
       try {

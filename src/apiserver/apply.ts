@@ -2,7 +2,7 @@ import { isRecord } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { equalJson } from './decode.ts'
 import { type FieldSet, intersection, isEmpty, noFields, pathsOf, union, without } from './field-set.ts'
-import type { Draft, Kind, Schema, Subresource } from './kind.ts'
+import { type Draft, fieldOf, type Kind, type Schema, type Subresource } from './kind.ts'
 import { lastAppliedFields, withLastApplied } from './last-applied.ts'
 import {
   entriesOf,
@@ -14,6 +14,7 @@ import {
   type Manager,
   ownable,
 } from './managed-fields.ts'
+import { withoutOwnable } from './object-meta.ts'
 import { invalid, Refusal } from './refusal.ts'
 import type { StoredObject } from './store.ts'
 import { compare, fieldsOf, mergeFields, removeFields, withDeclared } from './typed-fields.ts'
@@ -23,7 +24,7 @@ import type { Change } from './writes.ts'
  * An applied object in two forms: decoded, and as the client sent it. An empty map or list differs from a missing one
  * only in `sent`.
  */
-export interface Applied {
+interface Applied {
   readonly wanted: Draft
   readonly sent: Draft
 }
@@ -120,17 +121,9 @@ function withoutDropped(merged: unknown, last: FieldSet, managed: FieldSet, sche
 
 /** The merged fields as a complete draft, with the type and the other metadata of the live object. */
 function joined(live: StoredObject, merged: Draft, wanted: Draft): Draft {
-  const {
-    labels: _l,
-    annotations: _a,
-    finalizers: _f,
-    ownerReferences: _o,
-    generateName: _g,
-    ...identity
-  } = live.metadata
   const { resourceVersion, uid } = wanted.metadata ?? {}
   const metadata = {
-    ...identity,
+    ...withoutOwnable(live.metadata),
     ...merged.metadata,
     resourceVersion: resourceVersion ?? live.metadata.resourceVersion,
     uid: uid ?? live.metadata.uid,
@@ -166,8 +159,7 @@ function nullsIn(
   }
   if (!isRecord(value) || schema?.type !== 'object') return []
   return Object.entries(value).flatMap(([name, member]) => {
-    const below = Object.hasOwn(schema.fields, name) ? schema.fields[name] : schema.others
-    return nullsIn(member, below, field === '' ? name : `${field}.${name}`)
+    return nullsIn(member, fieldOf(schema, name) ?? schema.others, field === '' ? name : `${field}.${name}`)
   })
 }
 

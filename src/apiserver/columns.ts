@@ -12,12 +12,11 @@ export interface Column {
   readonly cell: (object: StoredObject, nowMs: number) => string | number | boolean | null
 }
 
-export function nameColumn(): Column {
-  return { name: 'Name', cell: ({ metadata }) => metadata.name }
-}
+export const nameColumn: Column = { name: 'Name', cell: ({ metadata }) => metadata.name }
 
-export function ageColumn(): Column {
-  return { name: 'Age', cell: ({ metadata }, nowMs) => timeSince(metadata.creationTimestamp, nowMs) }
+export const ageColumn: Column = {
+  name: 'Age',
+  cell: ({ metadata }, nowMs) => timeSince(metadata.creationTimestamp, nowMs),
 }
 
 /** How long ago a time was, as upstream's TranslateTimestampSince prints it. */

@@ -1,11 +1,6 @@
 import { DEEPEST_NESTING } from '../kube/transport.ts'
-import { parseTime } from '../runtime/time-format.ts'
-import { anyWithNull, type Schema } from './kind.ts'
-
-/** The error for a value that cannot be decoded. Refusals quote the message at the end of a sentence. */
-export class DecodeError extends Error {
-  override readonly name = 'DecodeError'
-}
+import { decodedTime, GoTypeError, mismatch } from '../protobuf/go-decode.ts'
+import { anyWithNull, type Members, type Schema } from './kind.ts'
 
 /** The results of {@link decode}, with their schemas. Results are frozen, so they can be shared instead of copied. */
 const decoded = new WeakMap<object, Schema | undefined>()
@@ -14,14 +9,14 @@ const decoded = new WeakMap<object, Schema | undefined>()
  * A frozen copy of `value`, as a Go server would read it. Leaves out members that are `undefined`, members that are
  * `null` unless the schema allows `null`, and empty values that Go would omit by the schema. Preserves fields without a
  * schema, even with empty values. A result of `decode` for the same schema is not copied again.
- * @throws DecodeError for a value of the wrong type, or one that is nested too deeply
+ * @throws GoTypeError for a value of the wrong type, or one that is nested too deeply
  */
 export function decode(value: unknown, schema: Schema | undefined, path = '', depth = 1): unknown {
   if (typeof value === 'object' && value !== null) {
     const known = decoded.get(value)
     if (known === schema && (known !== undefined || decoded.has(value))) return value
     // The message of Go's decoder, which allows a depth of 10,000. The stack of this program allows less.
-    if (depth > DEEPEST_NESTING) throw new DecodeError('json: exceeded max depth')
+    if (depth > DEEPEST_NESTING) throw new GoTypeError('json: exceeded max depth')
   }
   switch (schema?.type) {
     case undefined:
@@ -37,7 +32,7 @@ export function decode(value: unknown, schema: Schema | undefined, path = '', de
     case 'integerOrString':
       return typeof value === 'string' || Number.isSafeInteger(value) ? value : mismatch(value, 'int or string', path)
     case 'time':
-      return decodeTime(value, path)
+      return decodedTime(value, path)
     case 'microTime':
       return decodeMicroTime(value, path)
     case 'map':
@@ -55,7 +50,7 @@ function decodeMembers(
   depth: number,
 ): object {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) mismatch(value, 'object', path)
-  const members = value as Readonly<Record<string, unknown>>
+  const members = value as Members
   const undeclared = schema.type === 'object' && schema.keepsNull === true ? nullableAny : undefined
   const copy: Record<string, unknown> = {}
   for (const key of Object.keys(members)) {
@@ -103,16 +98,6 @@ function decodeUnknown(value: unknown, schema: Schema | undefined, path: string,
   return remember(copy, schema)
 }
 
-function decodeTime(value: unknown, path: string): unknown {
-  if (typeof value !== 'string') mismatch(value, 'time', path)
-  try {
-    parseTime(value)
-  } catch {
-    throw new DecodeError(`parsing time ${JSON.stringify(value)} as "2006-01-02T15:04:05Z07:00"`)
-  }
-  return value
-}
-
 /** Requires a time with exactly six decimal places of the second, as metav1.MicroTime does. */
 function decodeMicroTime(value: unknown, path: string): unknown {
   if (typeof value !== 'string') mismatch(value, 'time', path)
@@ -120,9 +105,9 @@ function decodeMicroTime(value: unknown, path: string): unknown {
     const layout = `parsing time ${JSON.stringify(value)} as "2006-01-02T15:04:05.000000Z07:00"`
     const [, fraction] = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(.*)$/.exec(value) ?? []
     const what = fraction === undefined ? '' : `: cannot parse ${JSON.stringify(fraction)} as ".000000"`
-    throw new DecodeError(layout + what)
+    throw new GoTypeError(layout + what)
   }
-  return decodeTime(value, path)
+  return decodedTime(value, path)
 }
 
 const mapValue: Schema = { type: 'string' }
@@ -170,11 +155,6 @@ function remember<T extends object>(value: T, schema: Schema | undefined): T {
   return value
 }
 
-function mismatch(value: unknown, wanted: string, path: string): never {
-  const given = Array.isArray(value) ? 'array' : value === null ? 'null' : typeof value
-  throw new DecodeError(`json: cannot unmarshal ${given} into field ${path} of type ${wanted}`)
-}
-
 /** Whether two JSON values are equal; fast if they share parts. Members that are undefined count as absent. */
 export function equalJson(a: unknown, b: unknown): boolean {
   if (a === b) return true
@@ -185,8 +165,6 @@ export function equalJson(a: unknown, b: unknown): boolean {
   if (Array.isArray(b)) return false
   return sameMembers(a as Members, b as Members)
 }
-
-type Members = Readonly<Record<string, unknown>>
 
 function sameMembers(a: Members, b: Members): boolean {
   let count = 0

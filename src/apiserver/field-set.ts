@@ -9,10 +9,8 @@ export interface FieldSet {
   readonly [step: string]: FieldSet
 }
 
+/** An empty set; as a node, a path in the set that has no other paths below it. */
 export const noFields: FieldSet = Object.freeze({})
-
-/** The node of a path in the set that has no other paths below it. */
-const leaf: FieldSet = noFields
 
 export function isEmpty(fields: FieldSet): boolean {
   for (const _ in fields) return false
@@ -26,8 +24,8 @@ export function isMember(node: FieldSet | undefined): boolean {
 
 /** The node of a path; undefined if neither the path nor anything below it is in the set. */
 export function nodeOf(member: boolean, below: FieldSet): FieldSet | undefined {
-  if (isEmpty(below)) return member ? leaf : undefined
-  return member ? { '.': leaf, ...below } : below
+  if (isEmpty(below)) return member ? noFields : undefined
+  return member ? { '.': noFields, ...below } : below
 }
 
 export function union(a: FieldSet, b: FieldSet): FieldSet {

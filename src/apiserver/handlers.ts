@@ -7,7 +7,7 @@ import { withLastApplied } from './last-applied.ts'
 import { listObjects } from './list.ts'
 import { formRequested } from './media-types.ts'
 import { checkTarget, readBody, readDraft } from './object-meta.ts'
-import { partialResponse } from './partial-metadata.ts'
+import { listMetadata, partialResponse } from './partial-metadata.ts'
 import { patched, patchTypeOf } from './patches.ts'
 import { flag, parameter, parseListOptions } from './query.ts'
 import {
@@ -29,6 +29,7 @@ import {
   unsupportedMediaType,
 } from './refusal.ts'
 import { deleteRequest, writeOptions } from './request-options.ts'
+import { namespaceKind } from './resources/plain-kinds.ts'
 import { scaled, scaleKind, scaleOf, scaleToPatch } from './resources/scale.ts'
 import type { Route } from './routes.ts'
 import type { StoredObject } from './store.ts'
@@ -42,6 +43,9 @@ type CollectionRoute = Extract<Route, { to: 'collection' }>
 type ObjectRoute = Extract<Route, { to: 'object' }>
 type ScaleRoute = Extract<Route, { to: 'scale' }>
 type FoundRoute = CollectionRoute | ObjectRoute | ScaleRoute
+
+/** Refuses an object because of its unknown fields, which are given by their paths. */
+type RefusalOfUnknown = (unknown: readonly string[]) => Error
 
 export class Handlers {
   readonly #context: WriteContext
@@ -83,8 +87,8 @@ export class Handlers {
    * unchanged.
    * @throws Refusal 400 for a value of the wrong type
    */
-  #known(kind: Kind, object: unknown, request: ApiRequest, refusal: (unknown: readonly string[]) => Error): unknown {
-    const level = parameter(request.query, 'fieldValidation') || this.#fieldValidation
+  #known(kind: Kind, object: unknown, { query }: Pick<ApiRequest, 'query'>, refusal: RefusalOfUnknown): unknown {
+    const level = parameter(query, 'fieldValidation') || this.#fieldValidation
     if (level === undefined || !isRecord(object)) return object
     const { known, unknown } = kind.withoutUnknown?.(object) ?? decodedAsGo(kind, object)
     if (level === 'Strict' && unknown.length > 0)
@@ -96,15 +100,14 @@ export class Handlers {
   }
 
   /** Refuses undeclared fields of an applied object, even with `fieldValidation=Ignore`, if this server validates. */
-  #declared(kind: Kind, object: unknown, refusal: (unknown: readonly string[]) => Error): unknown {
+  #declared(kind: Kind, object: unknown, refusal: RefusalOfUnknown): unknown {
     if (this.#fieldValidation === undefined) return object
-    const query = [['fieldValidation', 'Strict']] as const
-    return this.#known(kind, object, { method: 'PATCH', path: '/', query, headers: {} }, refusal)
+    return this.#known(kind, object, { query: [['fieldValidation', 'Strict']] }, refusal)
   }
 
   #draft(kind: Kind, request: ApiRequest): Draft {
     checkTypeOfBody(kind, request.body)
-    const refusal = (unknown: readonly string[]): Error => cannotDecode(kind.resource, strictError(unknown))
+    const refusal: RefusalOfUnknown = (unknown) => cannotDecode(kind.resource, strictError(unknown))
     return readDraft(kind, this.#known(kind, request.body, request, refusal))
   }
 
@@ -131,7 +134,7 @@ export class Handlers {
     if (body.kind === 'Status') return response
     const { items, metadata } = body
     const contents = isList
-      ? { objects: items, metadata: tableMetadata(metadata) }
+      ? { objects: items, metadata: listMetadata(metadata) }
       : { objects: [body], metadata: { resourceVersion: metadata.resourceVersion } }
     return { ...response, body: tableOf({ kind, ...contents, nowMs: clock.wallMs() }, table) }
   }
@@ -215,7 +218,7 @@ export class Handlers {
         if (type === 'apply') throw unsupportedMediaType()
         const patch = (live: StoredObject): unknown =>
           patched(type, scaleToPatch(paths, live), request.body, scaleKind.schema)
-        const refusal = (unknown: readonly string[]): Error => badRequest(strictError(unknown))
+        const refusal: RefusalOfUnknown = (unknown) => badRequest(strictError(unknown))
         return update((live) => readDraft(scaleKind, this.#known(scaleKind, patch(live), request, refusal)), false)
       }
       default:
@@ -231,9 +234,7 @@ export class Handlers {
     if (kind.createOnUpdate && route.subresource === undefined && this.#live(route) === undefined) {
       const { resourceVersion: _version, ...metadata } = draft.metadata
       if (metadata.uid !== undefined) throw uidConflict(kind.resource, name, metadata.uid, '')
-      if (metadata.name !== name) {
-        throw badRequest(`the name of the object (${metadata.name}) does not match the name on the URL (${name})`)
-      }
+      checkTarget(draft, namespace, name)
       return answered(201, createObject(this.#context, kind, namespace, { ...draft, metadata }, options))
     }
     return answered(
@@ -248,7 +249,7 @@ export class Handlers {
     if (type === 'apply') return this.#apply(route, request)
     if (type === 'strategic' && kind.isCustom) throw noStrategicPatch()
     const options = writeOptions(request, 'Update')
-    const refusal = (unknown: readonly string[]): Error => {
+    const refusal: RefusalOfUnknown = (unknown) => {
       const message = `Invalid value: ${JSON.stringify(cutText(JSON.stringify(request.body)))}: ${strictError(unknown)}`
       // Like upstream, names neither the kind nor the object.
       return invalid({ kind: '', group: '' }, '', [{ reason: 'FieldValueInvalid', message, field: 'patch' }])
@@ -280,7 +281,7 @@ export class Handlers {
       const list = faults.length === 1 ? faults[0] : `errors:\n  ${faults.join('\n  ')}`
       return internalError(`failed to create typed patch object (${given}/${givenName}; ${type}): ${list}`)
     }
-    const undeclared = (unknown: readonly string[]): Error =>
+    const undeclared: RefusalOfUnknown = (unknown) =>
       untyped(unknown.map((path) => `.${path}: field not declared in schema`))
     const sent = this.#declared(kind, body, undeclared) as Draft
     const wanted = readBody(kind, sent)
@@ -319,8 +320,7 @@ export class Handlers {
   }
 
   #deleteCollection({ kind, namespace }: CollectionRoute, request: ApiRequest): ApiResponse {
-    if (kind.resource.namespaced ? namespace === undefined : kind === this.#context.namespaceKind)
-      throw methodNotAllowed()
+    if (kind.resource.namespaced ? namespace === undefined : kind === namespaceKind) throw methodNotAllowed()
     const list = listObjects(this.#context.store, kind, namespace, parseListOptions(request.query, kind))
     const options = deleteRequest(request)
     for (const { metadata } of (list as { readonly items: readonly StoredObject[] }).items) {
@@ -354,11 +354,6 @@ const MAX_STRICT_ERRORS = 100
 const MAX_WARNINGS = 20
 
 const json = { 'content-type': 'application/json' }
-
-/** The metadata without an empty `continue`, which only lists of custom resources have. */
-function tableMetadata({ continue: token, ...metadata }: { readonly continue?: string }): object {
-  return token ? { ...metadata, continue: token } : metadata
-}
 
 function isWrite({ method }: ApiRequest): boolean {
   return method === 'POST' || method === 'PUT' || method === 'PATCH'

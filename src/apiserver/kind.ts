@@ -4,8 +4,11 @@ import type { FieldErrors } from './refusal.ts'
 import type { FieldGetters } from './selectors.ts'
 import type { Conversion, StoredObject } from './store.ts'
 
+/** The members of a JSON object. */
+export type Members = Readonly<Record<string, unknown>>
+
 /** An incoming object: decoded and frozen, but not yet in its stored form. */
-export type Draft = Readonly<Record<string, unknown>> & KubeObject
+export type Draft = Members & KubeObject
 
 /** What a write takes in addition to storing the object, such as a ClusterIP or a NodePort. */
 export interface Reservation {
@@ -18,7 +21,8 @@ export interface Reservation {
 /** The specifics of one kind, for the code that serves all kinds alike. */
 export interface Kind {
   readonly resource: Resource<KubeObject>
-  readonly singular: string
+  /** @default the name of the kind in lower case */
+  readonly singular?: string
   readonly shortNames?: readonly string[]
   /** Names for several kinds together: `kubectl get all`. */
   readonly categories?: readonly string[]
@@ -48,23 +52,24 @@ export interface Kind {
   /** Aborts when the definition of the kind is changed or deleted. Watches then end. */
   readonly definitionChanged?: AbortSignal
   /** Whether `/status` is served; then an update changes `status` only there. */
-  readonly hasStatus: boolean
+  readonly hasStatus?: boolean
   /** Left out: `/scale` is not served. */
   readonly scale?: ScalePaths
   /** Whether PUT creates a missing object. */
-  readonly createOnUpdate: boolean
+  readonly createOnUpdate?: boolean
   /** Whether PUT must name a resourceVersion. */
   readonly requiresResourceVersion?: boolean
   /** Whether DELETE returns the deleted object instead of a Status. */
   readonly answersDeleted?: boolean
   readonly selectableFields?: FieldGetters
-  readonly nameFault: (name: string) => string | undefined
+  /** @default dnsSubdomainFault */
+  readonly nameFault?: (name: string) => string | undefined
   readonly withDefaults?: (draft: Draft) => Draft
   /** Fields that the server sets at creation: an initial status, a generation. */
   readonly forCreate?: (draft: Draft) => Draft
   /** The same for an update; `live` is the stored object. */
   readonly forUpdate?: (draft: Draft, live: StoredObject) => Draft
-  readonly validate: (draft: Draft, errors: FieldErrors, live: StoredObject | undefined) => void
+  readonly validate?: (draft: Draft, errors: FieldErrors, live: StoredObject | undefined) => void
   /**
    * Finds the addresses and ports that the object needs; throws a Refusal when they are not available. Must not change
    * anything yet.
@@ -92,17 +97,14 @@ export interface ScalePaths {
 /** The part of an object that a write addresses; undefined for the object itself. */
 export type Subresource = 'status' | 'scale' | undefined
 
-/** A member of a draft that is an object; `{}` if it is missing. */
-export function member(draft: Draft, name: string): Readonly<Record<string, unknown>> {
-  return (draft[name] ?? {}) as Readonly<Record<string, unknown>>
+/** A member that is an object; `{}` if it is missing. */
+export function member(container: Members, name: string): Members {
+  return (container[name] ?? {}) as Members
 }
 
-/** A member of a draft that is a list; empty if it is missing. */
-export function listMember(
-  container: Readonly<Record<string, unknown>>,
-  name: string,
-): readonly Readonly<Record<string, unknown>>[] {
-  return (container[name] ?? []) as readonly Readonly<Record<string, unknown>>[]
+/** A member that is a list; empty if it is missing. */
+export function listMember(container: Members, name: string): readonly Members[] {
+  return (container[name] ?? []) as readonly Members[]
 }
 
 /**
@@ -148,6 +150,11 @@ type TypedSchema =
       /** An empty list is stored instead of left out, as Go does without `omitempty`. */
       readonly preserveEmpty?: boolean
     }
+
+/** The schema of a declared field of an object. */
+export function fieldOf(schema: Schema | undefined, name: string): Schema | undefined {
+  return schema?.type === 'object' && Object.hasOwn(schema.fields, name) ? schema.fields[name] : undefined
+}
 
 export const string: Schema = { type: 'string' }
 /** A string whose empty value means that it is absent. */

@@ -1,10 +1,11 @@
-import { apiVersionOf, type ObjectMeta } from '../kube/resources.ts'
+import { apiVersionOf, isRecord, type ObjectMeta } from '../kube/resources.ts'
+import { GoTypeError } from '../protobuf/go-decode.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { type Random, randomSuffix, randomUuid } from '../runtime/random.ts'
 import { formatTime } from '../runtime/time-format.ts'
-import { DecodeError, decode } from './decode.ts'
+import { decode } from './decode.ts'
 import { type Draft, type Kind, listMember } from './kind.ts'
-import { labelFault, labelKeyFault } from './names.ts'
+import { dnsSubdomainFault, labelFault, labelKeyFault } from './names.ts'
 import { badRequest, cannotDecode, type FieldErrors, isOfResource } from './refusal.ts'
 import type { StoredObject } from './store.ts'
 
@@ -23,15 +24,14 @@ export function readDraft(kind: Kind, body: unknown): Draft {
 
 /** @throws Refusal 400 */
 export function readBody(kind: Kind, body: unknown): Draft {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+  if (!isRecord(body)) {
     throw badRequest(`the object provided is unrecognized (must be of type ${kind.resource.kind})`)
   }
   let draft: Draft
   try {
     draft = decode(body, kind.schema) as Draft
   } catch (error) {
-    if (!(error instanceof DecodeError)) throw error
-    throw cannotDecode(kind.resource, error.message)
+    throw error instanceof GoTypeError ? cannotDecode(kind.resource, error.message) : error
   }
   if (!isOfResource(draft, kind.resource)) {
     const given = `${draft.apiVersion ?? apiVersionOf(kind.resource)}, Kind=${draft.kind ?? kind.resource.kind}`
@@ -92,6 +92,11 @@ export function metaForUpdate(draft: Draft, live: StoredObject): StoredMeta {
     managedFields: _managers,
     ...given
   } = (draft.metadata ?? {}) as Partial<StoredMeta> & { readonly selfLink?: string }
+  return { ...withoutOwnable(live.metadata), ...given }
+}
+
+/** The metadata without the fields that managers can own, and without the record of these managers. */
+export function withoutOwnable(metadata: StoredMeta): StoredMeta {
   const {
     labels: _labels,
     annotations: _annotations,
@@ -100,8 +105,8 @@ export function metaForUpdate(draft: Draft, live: StoredObject): StoredMeta {
     generateName: _generateName,
     managedFields: _entries,
     ...fixed
-  } = live.metadata
-  return { ...fixed, ...given }
+  } = metadata
+  return fixed
 }
 
 /** Checks metadata by the rules for all kinds. `live` is the stored object, if this is an update. */
@@ -110,7 +115,7 @@ export function validateMeta(kind: Kind, draft: Draft, errors: FieldErrors, live
   if (live === undefined) {
     if (meta.name === undefined) errors.required('metadata.name', 'name or generateName is required')
     else {
-      const fault = kind.nameFault(meta.name)
+      const fault = (kind.nameFault ?? dnsSubdomainFault)(meta.name)
       if (fault !== undefined) errors.invalid('metadata.name', meta.name, fault)
     }
   } else {

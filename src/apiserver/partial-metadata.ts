@@ -14,6 +14,11 @@ export function partialObject({ metadata }: Pick<StoredObject, 'metadata'>, apiV
   return { kind: 'PartialObjectMetadata', apiVersion, metadata }
 }
 
+/** The metadata of a list without an empty `continue`, which only lists of custom resources have. */
+export function listMetadata({ continue: token, ...metadata }: { readonly continue?: string }): object {
+  return token ? { ...metadata, continue: token } : metadata
+}
+
 /**
  * Reduces the objects in an answer to their metadata; a Status stays as it is. The events of a watch have single
  * objects, even if the client requests a list.
@@ -37,9 +42,7 @@ export function partialResponse(response: ApiResponse, request: PartialRequest, 
     return { ...response, body: partialObject(body, apiVersion) }
   }
   if (!isList) throw notInThisForm(as, `not a list (${body.kind})`)
-  // An empty token, which only lists of custom resources have, is left out.
-  const { continue: token, ...rest } = body.metadata
-  const metadata = token ? { ...rest, continue: token } : rest
+  const metadata = listMetadata(body.metadata)
   const objects = body.items.map((item) => partialObject(item, apiVersion))
   // Go writes an empty list of metadata as null.
   return { ...response, body: { kind: as, apiVersion, metadata, items: objects.length === 0 ? null : objects } }

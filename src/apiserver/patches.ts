@@ -1,7 +1,7 @@
 import { isRecord } from '../kube/resources.ts'
 import { DEEPEST_NESTING } from '../kube/transport.ts'
 import { equalJson, ownMember, setMember } from './decode.ts'
-import type { Schema } from './kind.ts'
+import type { Members, Schema } from './kind.ts'
 import { badRequest, tooManyOperations, unprocessable, unsupportedMediaType } from './refusal.ts'
 import type { StoredObject } from './store.ts'
 import { strategicMergePatch } from './strategic-merge-patch.ts'
@@ -43,8 +43,6 @@ export function patched(
   }
   return type === 'merge' ? mergePatch(live, patch) : strategicMergePatch(live, patch, schema)
 }
-
-type Members = Readonly<Record<string, unknown>>
 
 /** The document after a merge patch (RFC 7386). @throws Refusal 400 if the patch is nested too deeply */
 export function mergePatch(document: unknown, patch: unknown, depth = 1): unknown {

@@ -1,17 +1,13 @@
 import { isRecord } from '../kube/resources.ts'
 import type { ApiRequest } from '../kube/transport.ts'
-import { DecodeError, decode } from './decode.ts'
+import { GoTypeError } from '../protobuf/go-decode.ts'
+import { decode } from './decode.ts'
 import { isPrintable } from './go-text.ts'
 import { boolean, integer, object, pointer, string, strings } from './kind.ts'
 import type { Manager } from './managed-fields.ts'
 import { flag, parameter } from './query.ts'
-import { badRequest, FieldErrors, invalid } from './refusal.ts'
-import type { DeleteRequest } from './writes.ts'
-
-export interface WriteOptions {
-  readonly manager: Manager
-  readonly dryRun: boolean
-}
+import { badRequest, FieldErrors } from './refusal.ts'
+import type { DeleteRequest, WriteOptions } from './writes.ts'
 
 const writeKinds: Readonly<Partial<Record<ApiRequest['method'], string>>> = {
   POST: 'CreateOptions',
@@ -36,7 +32,7 @@ export function writeOptions({ method, query, headers }: ApiRequest, operation: 
   if (!fieldValidations.includes(fieldValidation)) {
     errors.notSupported('fieldValidation', fieldValidation, fieldValidations)
   }
-  refuse(writeKinds[method] ?? '', errors)
+  errors.refuse({ kind: writeKinds[method] ?? '', group: 'meta.k8s.io' }, '')
   const name = manager || printable(headers['user-agent']?.split('/')[0] ?? '') || 'unknown'
   return { manager: { name, operation }, dryRun: dryRun.includes('All') }
 }
@@ -79,9 +75,9 @@ interface DeleteOptions {
   readonly kind?: string
   readonly apiVersion?: string
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string }
-  readonly gracePeriodSeconds?: number
-  readonly orphanDependents?: boolean
-  readonly propagationPolicy?: string
+  readonly gracePeriodSeconds?: number | undefined
+  readonly orphanDependents?: boolean | undefined
+  readonly propagationPolicy?: string | undefined
   readonly dryRun?: readonly string[]
 }
 
@@ -99,7 +95,7 @@ export function deleteRequest({ body, query }: ApiRequest): DeleteRequest {
     errors.notSupported('propagationPolicy', policy, policies)
   }
   checkDryRun(dryRun, errors)
-  refuse('DeleteOptions', errors)
+  errors.refuse({ kind: 'DeleteOptions', group: 'meta.k8s.io' }, '')
   const chosen = orphanDependents === undefined ? policy : orphanDependents ? 'Orphan' : 'Background'
   return {
     uid: preconditions?.uid,
@@ -118,7 +114,7 @@ function bodyOf(body: unknown): DeleteOptions {
   try {
     options = decode(body, deleteOptions) as DeleteOptions
   } catch (error) {
-    throw error instanceof DecodeError ? badRequest(`the body must be DeleteOptions: ${error.message}`) : error
+    throw error instanceof GoTypeError ? badRequest(`the body must be DeleteOptions: ${error.message}`) : error
   }
   const { kind = 'DeleteOptions', apiVersion = 'v1' } = options
   if (kind !== 'DeleteOptions') {
@@ -137,12 +133,10 @@ function parametersOf(query: ApiRequest['query']): DeleteOptions {
   }
   const gracePeriodSeconds = grace === undefined ? undefined : Number(grace)
   checkGrace(gracePeriodSeconds)
-  const orphanDependents = flag(query, 'orphanDependents')
-  const propagationPolicy = parameter(query, 'propagationPolicy')
   return {
-    ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
-    ...(orphanDependents === undefined ? {} : { orphanDependents }),
-    ...(propagationPolicy === undefined ? {} : { propagationPolicy }),
+    gracePeriodSeconds,
+    orphanDependents: flag(query, 'orphanDependents'),
+    propagationPolicy: parameter(query, 'propagationPolicy'),
     dryRun: query.flatMap(([name, value]) => (name === 'dryRun' ? [value] : [])),
   }
 }
@@ -154,8 +148,4 @@ function checkGrace(seconds: number | undefined): void {
 
 function checkDryRun(values: readonly string[], errors: FieldErrors): void {
   if (values.some((value) => value !== 'All')) errors.notSupported('dryRun', values, ['All'])
-}
-
-function refuse(kind: string, errors: FieldErrors): void {
-  if (errors.causes.length > 0) throw invalid({ kind, group: 'meta.k8s.io' }, '', errors.causes)
 }

@@ -80,16 +80,15 @@ export class Store {
   collection(name: string): Collection {
     let collection = this.#collections.get(name)
     if (collection === undefined) {
-      const next = (): number => ++this.#revision
-      collection = new Collection(next, () => this.#revision, this.#historyLimit)
+      collection = new Collection(() => ++this.#revision, this.#historyLimit)
       this.#collections.set(name, collection)
     }
     return collection
   }
 
-  /** Discards all history up to and including `revision`, as etcd's compaction does. */
-  compact(revision: number): void {
-    for (const collection of this.#collections.values()) collection.compact(revision)
+  /** Discards all history, as etcd's compaction does. */
+  compact(): void {
+    for (const collection of this.#collections.values()) collection.compact(this.#revision)
   }
 }
 
@@ -103,7 +102,6 @@ const MAX_HISTORY_BYTES = 64 * 1024 * 1024
 /** The objects of one kind, by key (`namespace/name`, or the name of a cluster-scoped object). */
 export class Collection {
   readonly #nextRevision: () => number
-  readonly #currentRevision: () => number
   readonly #historyLimit: number
   readonly #objects = new Map<string, StoredObject>()
   /** The keys of `#objects`, ordered by code units, as in etcd. */
@@ -114,14 +112,9 @@ export class Collection {
   #compacted = 0
   readonly #listeners = new Set<(change: Change) => void>()
 
-  constructor(nextRevision: () => number, currentRevision: () => number, historyLimit: number) {
+  constructor(nextRevision: () => number, historyLimit: number) {
     this.#nextRevision = nextRevision
-    this.#currentRevision = currentRevision
     this.#historyLimit = historyLimit
-  }
-
-  get size(): number {
-    return this.#keys.length
   }
 
   get(key: string): StoredObject | undefined {
@@ -131,7 +124,7 @@ export class Collection {
   /** The keys that begin with `prefix`, sorted. */
   keys(prefix: string): readonly string[] {
     if (prefix === '') return this.#keys
-    const from = firstAtLeast(this.#keys, prefix)
+    const from = this.#indexOf(prefix)
     let to = from
     while (this.#keys[to]?.startsWith(prefix)) to++
     return this.#keys.slice(from, to)
@@ -143,7 +136,7 @@ export class Collection {
     const previous = this.#objects.get(key)
     const stored = stamped(object, revision)
     this.#objects.set(key, stored)
-    if (previous === undefined) this.#keys.splice(firstAtLeast(this.#keys, key), 0, key)
+    if (previous === undefined) this.#keys.splice(this.#indexOf(key), 0, key)
     this.#record({ type: previous === undefined ? 'ADDED' : 'MODIFIED', revision, key, object: stored, previous })
     return stored
   }
@@ -153,7 +146,7 @@ export class Collection {
     const revision = this.#nextRevision()
     const previous = this.#objects.get(key)
     this.#objects.delete(key)
-    this.#keys.splice(firstAtLeast(this.#keys, key), 1)
+    this.#keys.splice(this.#indexOf(key), 1)
     const object = stamped(last, revision)
     this.#record({ type: 'DELETED', revision, key, object, previous })
     return object
@@ -162,7 +155,7 @@ export class Collection {
   /** The changes after `revision`, oldest first. @throws Compacted if some of them have been discarded */
   changesAfter(revision: number): readonly Change[] {
     if (revision < this.#compacted) throw new Compacted(this.#compacted)
-    return this.#history.slice(firstAfter(this.#history, revision))
+    return this.#history.slice(countOfFirst(this.#history, (change) => change.revision <= revision))
   }
 
   /** The objects as they were at `revision`, by key. @throws Compacted */
@@ -184,11 +177,15 @@ export class Collection {
     return () => this.#listeners.delete(listener)
   }
 
+  /** Discards the whole history; `revision` is that of the present state. */
   compact(revision: number): void {
-    const upTo = Math.min(revision, this.#currentRevision())
-    if (upTo <= this.#compacted) return
-    this.#drop(firstAfter(this.#history, upTo))
-    this.#compacted = upTo
+    this.#drop(this.#history.length)
+    this.#compacted = revision
+  }
+
+  /** Where a key is in `#keys`, or belongs. */
+  #indexOf(key: string): number {
+    return countOfFirst(this.#keys, (other) => other < key)
   }
 
   #record(written: Omit<Change, 'bytes'>): void {
@@ -291,23 +288,13 @@ function stamped(object: StoredObject, revision: number): StoredObject {
   return Object.freeze({ ...object, metadata })
 }
 
-function firstAtLeast(keys: readonly string[], key: string): number {
+/** How many of the first items meet a condition that no later item meets. */
+function countOfFirst<T>(items: readonly T[], isMet: (item: T) => boolean): number {
   let low = 0
-  let high = keys.length
+  let high = items.length
   while (low < high) {
     const middle = (low + high) >>> 1
-    if ((keys[middle] as string) < key) low = middle + 1
-    else high = middle
-  }
-  return low
-}
-
-function firstAfter(history: readonly Change[], revision: number): number {
-  let low = 0
-  let high = history.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if ((history[middle] as Change).revision <= revision) low = middle + 1
+    if (isMet(items[middle] as T)) low = middle + 1
     else high = middle
   }
   return low

@@ -2,10 +2,9 @@ import { isRecord } from '../kube/resources.ts'
 import { DEEPEST_NESTING } from '../kube/transport.ts'
 import { ownMember, setMember } from './decode.ts'
 import { goText, goTypeOf } from './go-text.ts'
-import type { Schema } from './kind.ts'
+import { fieldOf, type Members, type Schema } from './kind.ts'
 import { badRequest, internalError, unprocessable } from './refusal.ts'
 
-type Members = Readonly<Record<string, unknown>>
 type List = readonly unknown[]
 
 /** The names of directives, which say how to merge a part of the object. */
@@ -253,10 +252,6 @@ function inOrder(
 function mergeKey(schema: Schema | undefined): string | undefined {
   if (schema?.type !== 'list' || schema.keys === undefined) return undefined
   return schema.keys === 'value' ? 'value' : schema.keys[0]
-}
-
-function fieldOf(schema: Schema | undefined, name: string): Schema | undefined {
-  return schema?.type === 'object' && Object.hasOwn(schema.fields, name) ? schema.fields[name] : undefined
 }
 
 /** A text that is the same only for equal JSON values. @throws Refusal 400 if the value is nested too deeply */

@@ -6,14 +6,6 @@ import { partialObject } from './partial-metadata.ts'
 import type { StoredObject } from './store.ts'
 import { eventsInForm, type WatchEvent } from './watch.ts'
 
-interface Table {
-  readonly kind: 'Table'
-  readonly apiVersion: 'meta.k8s.io/v1'
-  readonly metadata: object
-  readonly columnDefinitions: readonly object[] | null
-  readonly rows: readonly object[]
-}
-
 /** A request for a Table instead of the objects themselves. `includeObject` says what comes with each row. */
 export interface TableRequest {
   readonly as: 'Table'
@@ -21,7 +13,7 @@ export interface TableRequest {
 }
 
 /** The columns of a kind that declares none, as for a custom resource without printer columns. */
-const plainColumns: readonly Column[] = [nameColumn(), ageColumn()]
+const plainColumns: readonly Column[] = [nameColumn, ageColumn]
 
 /**
  * The events of a watch, with Tables instead of objects. A Table has one row, or none for a bookmark. Only the first
@@ -52,7 +44,7 @@ export function tableOf(
   { kind, objects, metadata, nowMs }: TableContents,
   { includeObject }: TableRequest,
   withColumns = true,
-): Table {
+): object {
   const columns = kind.columns ?? plainColumns
   return {
     kind: 'Table',

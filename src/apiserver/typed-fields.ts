@@ -1,9 +1,8 @@
 import { isRecord } from '../kube/resources.ts'
 import { equalJson, setMember } from './decode.ts'
 import { type FieldSet, isEmpty, isMember, nodeOf, noFields, pathStep } from './field-set.ts'
-import type { Schema } from './kind.ts'
+import { fieldOf, type Members, type Schema } from './kind.ts'
 
-type Members = Readonly<Record<string, unknown>>
 type ListSchema = Schema & { type: 'list' }
 
 /**
@@ -101,10 +100,7 @@ export function withDeclared(fields: FieldSet, schema: Schema | undefined): Fiel
   return all
 }
 
-function schemaAt(
-  step: string,
-  schema: Schema | undefined,
-): { readonly declared: boolean; readonly below: Schema | undefined } {
+function schemaAt(step: string, schema: Schema | undefined): Omit<MemberSchema, 'isItem'> {
   if (step.startsWith('f:')) return memberSchema(schema, step.slice(2))
   return { declared: false, below: schema?.type === 'list' ? schema.items : undefined }
 }
@@ -210,14 +206,8 @@ function partsOf(value: unknown, schema: Schema | undefined): Parts | undefined 
 }
 
 function canBeAbsent(schema: Schema | undefined): boolean {
-  switch (schema?.type) {
-    case 'object':
-      return schema.pointer === true
-    case 'any':
-      return schema.granular === true
-    default:
-      return schema?.type === 'map'
-  }
+  if (schema?.type === 'object') return schema.pointer === true
+  return schema?.type === 'map' || (schema?.type === 'any' && schema.granular === true)
 }
 
 interface MemberSchema {
@@ -259,7 +249,7 @@ function keysOf(item: Members, { keys = [], items }: ListSchema): string {
 }
 
 function defaultIn(schema: Schema, field: string): unknown {
-  const member = schema.type === 'object' && Object.hasOwn(schema.fields, field) ? schema.fields[field] : undefined
+  const member = fieldOf(schema, field)
   return member?.type === 'string' || member?.type === 'any' ? member.default : undefined
 }
 
@@ -270,9 +260,9 @@ function defaultIn(schema: Schema, field: string): unknown {
 export function applyFaults(value: unknown, schema: Schema | undefined, path = ''): readonly string[] {
   if (Array.isArray(value)) return schema?.type === 'list' ? itemFaults(value, schema, path) : []
   if (!isRecord(value) || schema?.type !== 'object') return []
-  return Object.entries(value).flatMap(([name, member]) => {
-    return Object.hasOwn(schema.fields, name) ? applyFaults(member, schema.fields[name], `${path}.${name}`) : []
-  })
+  return Object.entries(value).flatMap(([name, member]) =>
+    applyFaults(member, fieldOf(schema, name), `${path}.${name}`),
+  )
 }
 
 function itemFaults(items: readonly unknown[], schema: ListSchema, path: string): readonly string[] {

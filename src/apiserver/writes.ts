@@ -1,9 +1,9 @@
-import { apiVersionOf, type ObjectMeta, qualifiedPlural } from '../kube/resources.ts'
+import { apiVersionOf } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { formatTime, parseTime } from '../runtime/time-format.ts'
 import { asDecoded, deepFrozen, equalJson } from './decode.ts'
-import { type Draft, type Kind, managedFields, type Reservation, type Subresource } from './kind.ts'
+import { type Draft, type Kind, type Members, managedFields, type Reservation, type Subresource } from './kind.ts'
 import {
   inOrder,
   type ManagedFields,
@@ -33,8 +33,6 @@ export interface WriteContext {
   readonly store: Store
   readonly clock: Clock
   readonly random: Random
-  readonly namespace: (name: string) => StoredObject | undefined
-  readonly namespaceKind: Kind
 }
 
 export interface Target {
@@ -44,7 +42,7 @@ export interface Target {
   readonly subresource: Subresource
 }
 
-interface WriteOptions {
+export interface WriteOptions {
   readonly manager: Manager
   /** Answer as usual, but change nothing. */
   readonly dryRun: boolean
@@ -87,7 +85,7 @@ export function createObject(
   }
   const name = metadata.name ?? ''
   if (namespace !== undefined) admitToNamespace(context, kind, namespace, name)
-  const named = withMeta(draft, metadata)
+  const named = { ...draft, metadata }
   const prepared = kind.forCreate?.(named) ?? named
   validate(kind, prepared, undefined)
   if (draft.metadata?.resourceVersion !== undefined) {
@@ -107,9 +105,9 @@ export function createObject(
 /** The answer to a POST of a kind whose objects are never stored, such as a review. @throws Refusal */
 export function reviewed(context: WriteContext, kind: Kind, draft: Draft, { manager }: WriteOptions): StoredObject {
   const errors = new FieldErrors()
-  kind.validate(draft, errors, undefined)
+  kind.validate?.(draft, errors, undefined)
   // Upstream names no kind for an object that is never stored.
-  if (errors.causes.length > 0) throw invalid({ kind: '', group: kind.resource.group }, '', errors.causes)
+  errors.refuse({ kind: '', group: kind.resource.group }, '')
   return completed(kind, kind.review?.(draft) ?? draft, ownedOnCreate(kind, draft, manager, context.clock))
 }
 
@@ -147,7 +145,7 @@ export function updateObject(
   }
 
   const metadata = metaForUpdate(writesStatusAlone(kind, target.subresource) ? live : draft, live)
-  const merged = withMeta(onlyOwnPart(kind, draft, live, target.subresource), metadata)
+  const merged = { ...onlyOwnPart(kind, draft, live, target.subresource), metadata }
   const prepared = kind.forUpdate?.(merged, live) ?? merged
   validate(kind, prepared, live)
   const { object, take } =
@@ -268,8 +266,8 @@ function isGone(kind: Kind, object: StoredObject): boolean {
 
 /** Refuses to create objects in a missing or terminating namespace, as upstream's NamespaceLifecycle admission does. */
 function admitToNamespace(context: WriteContext, kind: Kind, namespace: string, name: string): void {
-  const live = context.namespace(namespace)
-  if (live === undefined) throw notFound(context.namespaceKind.resource, namespace)
+  const live = context.store.objects(namespaceKind).get(namespace)
+  if (live === undefined) throw notFound(namespaceKind.resource, namespace)
   if (live.metadata.deletionTimestamp === undefined) return
   const why = `unable to create new content in namespace ${namespace} because it is being terminated`
   const message = `namespace ${namespace} is being terminated`
@@ -288,18 +286,13 @@ function onlyOwnPart(kind: Kind, draft: Draft, live: StoredObject, subresource: 
 function validate(kind: Kind, draft: Draft, live: StoredObject | undefined): void {
   const errors = new FieldErrors()
   validateMeta(kind, draft, errors, live)
-  kind.validate(draft, errors, live)
-  if (errors.causes.length === 0) return
+  kind.validate?.(draft, errors, live)
   const { kind: name, group } = kind.resource
-  throw invalid({ kind: name, group: kind.refusalGroup ?? group }, draft.metadata?.name ?? '', errors.causes)
+  errors.refuse({ kind: name, group: kind.refusalGroup ?? group }, draft.metadata?.name ?? '')
 }
 
 function reserve(kind: Kind, draft: Draft, live: StoredObject | undefined): Reservation {
   return kind.reserve?.(draft, live) ?? { object: draft, take: () => {} }
-}
-
-function withMeta(draft: Draft, metadata: ObjectMeta): Draft {
-  return { ...draft, metadata }
 }
 
 /** The object as it will be stored, except for its resourceVersion. */
@@ -314,19 +307,16 @@ function completed(kind: Kind, draft: Draft, managers: ManagedFields): StoredObj
   } as StoredObject)
 }
 
-function definedOnly(members: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+function definedOnly(members: Members): Members {
   return Object.values(members).includes(undefined)
     ? Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
     : members
 }
 
 function unguarded(kind: Kind, name: string): Error {
-  const cause = {
-    reason: 'FieldValueInvalid',
-    message: 'Invalid value: 0: must be specified for an update',
-    field: 'metadata.resourceVersion',
-  }
-  return invalid({ kind: kind.resource.plural, group: kind.resource.group }, name, [cause])
+  const errors = new FieldErrors()
+  errors.invalid('metadata.resourceVersion', 0, 'must be specified for an update')
+  return invalid({ kind: kind.resource.plural, group: kind.resource.group }, name, errors.causes)
 }
 
 /**
@@ -342,7 +332,7 @@ export class NamespaceContents {
 
   constructor(context: WriteContext) {
     this.#context = context
-    this.#namespaces = context.store.collection(qualifiedPlural(namespaceKind.resource))
+    this.#namespaces = context.store.stored(namespaceKind)
     this.#namespaces.subscribe(({ object }) => this.#schedule(object.metadata.name))
   }
 
@@ -362,8 +352,7 @@ export class NamespaceContents {
   #schedule(name: string): void {
     if (this.#pending.has(name) || !isTerminating(this.#namespaces.get(name))) return
     this.#pending.add(name)
-    const clock: Clock = this.#context.clock
-    clock.schedule(0, () => {
+    this.#context.clock.schedule(0, () => {
       this.#pending.delete(name)
       this.#empty(name)
     })

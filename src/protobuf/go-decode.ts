@@ -1,6 +1,7 @@
+import { memoize } from '../runtime/memo.ts'
 import { tryParseTime } from '../runtime/time-format.ts'
 import { kindMessages } from './go-fields.ts'
-import { type Field, fieldsOf } from './go-json.ts'
+import { type Field, fieldsOf, MOST_MESSAGES } from './go-json.ts'
 
 type Members = Readonly<Record<string, unknown>>
 
@@ -32,7 +33,7 @@ export function decodedByGoType(
 
 /** Returns the value itself if nothing changes. */
 function decodedMessage(value: unknown, message: string, path: string, unknown: string[]): Members {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw mismatch(value, 'object', path)
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) mismatch(value, 'object', path)
   const fields = fieldsByName(message)
   let isChanged = false
   const known = Object.entries(value).flatMap(([name, member]) => {
@@ -54,11 +55,11 @@ function decodedField(value: unknown, { type, holds }: Field, path: string, unkn
   if (value === null || value === undefined) return value
   if (holds === 'one') return decodedValue(value, type, path, unknown)
   if (holds === 'list') {
-    if (!Array.isArray(value)) throw mismatch(value, 'list', path)
+    if (!Array.isArray(value)) mismatch(value, 'list', path)
     const items = value.map((item, index) => decodedItem(item, type, `${path}[${index}]`, unknown))
     return items.every((item, index) => item === value[index]) ? value : items
   }
-  if (typeof value !== 'object' || Array.isArray(value)) throw mismatch(value, 'map', path)
+  if (typeof value !== 'object' || Array.isArray(value)) mismatch(value, 'map', path)
   const entries = Object.entries(value).map(([key, item]) => [key, decodedItem(item, type, `${path}[${key}]`, unknown)])
   return entries.every(([key, item]) => item === (value as Members)[key as string])
     ? value
@@ -78,27 +79,19 @@ function decodedValue(value: unknown, type: string, path: string, unknown: strin
   switch (type) {
     case 'string':
     case 'bytes':
-      if (typeof value !== 'string') throw mismatch(value, 'string', path)
-      return value
+      return typeof value === 'string' ? value : mismatch(value, 'string', path)
     case 'bool':
-      if (typeof value !== 'boolean') throw mismatch(value, 'bool', path)
-      return value
+      return typeof value === 'boolean' ? value : mismatch(value, 'bool', path)
     case 'int':
-      if (!Number.isSafeInteger(value)) throw mismatch(value, 'integer', path)
-      return value
+      return Number.isSafeInteger(value) ? value : mismatch(value, 'integer', path)
     case 'time':
+      return decodedTime(value, path)
     case 'microTime':
-      if (typeof value !== 'string') throw mismatch(value, 'time', path)
-      if (type === 'time' && tryParseTime(value) === undefined) {
-        throw new GoTypeError(`parsing time ${JSON.stringify(value)} as "2006-01-02T15:04:05Z07:00"`)
-      }
-      return value
+      return typeof value === 'string' ? value : mismatch(value, 'time', path)
     case 'quantity':
-      if (typeof value !== 'string' && typeof value !== 'number') throw mismatch(value, 'quantity', path)
-      return value
+      return typeof value === 'string' || typeof value === 'number' ? value : mismatch(value, 'quantity', path)
     case 'intOrString':
-      if (typeof value !== 'string' && !Number.isSafeInteger(value)) throw mismatch(value, 'int or string', path)
-      return value
+      return typeof value === 'string' || Number.isSafeInteger(value) ? value : mismatch(value, 'int or string', path)
     default:
       return isMessage(type) ? decodedMessage(value, type, path, unknown) : value
   }
@@ -108,22 +101,24 @@ function isMessage(type: string): boolean {
   return type.includes('/')
 }
 
-function mismatch(value: unknown, wanted: string, path: string): GoTypeError {
-  const given = Array.isArray(value) ? 'array' : value === null ? 'null' : typeof value
-  return new GoTypeError(`json: cannot unmarshal ${given} into field ${path} of type ${wanted}`)
+/** @throws GoTypeError */
+export function decodedTime(value: unknown, path: string): string {
+  if (typeof value !== 'string') mismatch(value, 'time', path)
+  if (tryParseTime(value) === undefined) {
+    throw new GoTypeError(`parsing time ${JSON.stringify(value)} as "2006-01-02T15:04:05Z07:00"`)
+  }
+  return value
 }
 
-const byName = new Map<string, ReadonlyMap<string, Field>>()
+export function mismatch(value: unknown, wanted: string, path: string): never {
+  const given = Array.isArray(value) ? 'array' : value === null ? 'null' : typeof value
+  throw new GoTypeError(`json: cannot unmarshal ${given} into field ${path} of type ${wanted}`)
+}
 
 /** The fields of a message by their names in JSON, including the fields of embedded messages, which have no name. */
-function fieldsByName(message: string): ReadonlyMap<string, Field> {
-  let fields = byName.get(message)
-  if (fields === undefined) {
-    const all = [...fieldsOf(message).values()].flatMap((field) =>
-      field.name === '' ? [...fieldsByName(field.type)] : [[field.name, field] as const],
-    )
-    fields = new Map(all)
-    byName.set(message, fields)
-  }
-  return fields
-}
+const fieldsByName: (message: string) => ReadonlyMap<string, Field> = memoize((message) => {
+  const all = [...fieldsOf(message).values()].flatMap((field) =>
+    field.name === '' ? [...fieldsByName(field.type)] : [[field.name, field] as const],
+  )
+  return new Map(all)
+}, MOST_MESSAGES)

@@ -1,4 +1,5 @@
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
+import { memoize } from '../runtime/memo.ts'
 import { formatMicroTime, formatTime } from '../runtime/time-format.ts'
 import { kindMessages, messageFields } from './go-fields.ts'
 import { protobufPrefix } from './object-prefix.ts'
@@ -20,6 +21,9 @@ export class ProtobufError extends Error {
 }
 
 type Json = Record<string, unknown>
+
+/** More messages than go-fields.ts has: none is forgotten. */
+export const MOST_MESSAGES = 1000
 
 /**
  * An object in Kubernetes' protobuf (`application/vnd.kubernetes.protobuf`) as the JSON that Go would write of it. If
@@ -191,11 +195,8 @@ export function isVarint(type: string): boolean {
 }
 
 export function isEmpty(value: unknown): boolean {
-  return value === '' || value === 0 || value === false || (typeof value === 'object' && isEmptyObject(value))
-}
-
-function isEmptyObject(value: object | null): boolean {
-  return value !== null && Object.keys(value).length === 0
+  if (typeof value === 'object' && value !== null) return Object.keys(value).length === 0
+  return value === '' || value === 0 || value === false
 }
 
 function ownList(into: Json, name: string): unknown[] {
@@ -221,18 +222,11 @@ function wrongType(name: string, number: number): ProtobufError {
   return new ProtobufError(`proto: wrong wireType for field ${number} of ${name}`)
 }
 
-const parsedFields = new Map<string, ReadonlyMap<number, Field>>()
-
 /** The fields of a message by their numbers; empty for an unknown message. */
-export function fieldsOf(message: string): ReadonlyMap<number, Field> {
-  let fields = parsedFields.get(message)
-  if (fields === undefined) {
-    const texts = (messageFields[message] ?? '').split(', ').filter((text) => text !== '')
-    fields = new Map(texts.map(fieldOf))
-    parsedFields.set(message, fields)
-  }
-  return fields
-}
+export const fieldsOf = memoize((message): ReadonlyMap<number, Field> => {
+  const texts = (messageFields[message] ?? '').split(', ').filter((text) => text !== '')
+  return new Map(texts.map(fieldOf))
+}, MOST_MESSAGES)
 
 function fieldOf(text: string): readonly [number, Field] {
   const [number, name = '', rest = ''] = text.split(' ')

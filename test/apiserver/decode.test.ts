@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DecodeError, decode, equalJson } from '../../src/apiserver/decode.ts'
+import { decode, equalJson } from '../../src/apiserver/decode.ts'
 import { integer, integerOrString, kindSchema, list, microTime, object, string } from '../../src/apiserver/kind.ts'
+import { GoTypeError } from '../../src/protobuf/go-decode.ts'
 
 const schema = kindSchema({
   spec: object({ count: integer, port: integerOrString, at: microTime, items: list(object({ name: string })) }),
@@ -29,7 +30,7 @@ test('a copy is frozen, and a copy of a copy is the same', () => {
 
 test('what was decoded by one schema is looked at again for another', () => {
   const loose = decode({ spec: { count: 'many' } }, undefined)
-  assert.throws(() => decode(loose, schema), DecodeError)
+  assert.throws(() => decode(loose, schema), GoTypeError)
 })
 
 test('a member called __proto__ is a member', () => {
@@ -65,6 +66,6 @@ const wrong: readonly unknown[] = [
 
 for (const value of wrong) {
   test(`${JSON.stringify(value)} is of the wrong type`, () => {
-    assert.throws(() => decode(value, schema), DecodeError)
+    assert.throws(() => decode(value, schema), GoTypeError)
   })
 }

@@ -6,13 +6,6 @@ import type { Draft } from '../kind.ts'
 import type { Collection } from '../store.ts'
 import { cidrsOf, isReady } from './ip-addresses.ts'
 
-export function ipAddressLabels(address: Address): Readonly<Record<string, string>> {
-  return {
-    'ipaddress.kubernetes.io/ip-family': `IPv${address.family}`,
-    'ipaddress.kubernetes.io/managed-by': 'ipallocator.k8s.io',
-  }
-}
-
 /**
  * Finds free ClusterIPs: addresses in a ready ServiceCIDR that have no IPAddress (upstream's
  * ipallocator.MetaAllocator). Allocates nothing: to take an address, create its IPAddress.
@@ -50,16 +43,18 @@ export class ClusterIps {
     return undefined
   }
 
-  families(): readonly (4 | 6)[] {
+  /** The families of the ready ServiceCIDRs, IPv4 first; IPv4 if there are none. */
+  families(): readonly string[] {
     const found = ([4, 6] as const).filter((family) => this.#ranges(family).length > 0)
-    return found
+    return found.length === 0 ? ['IPv4'] : found.map((family) => `IPv${family}`)
   }
 
   /** The first free address from a random place on, wrapping around once. Gives up after 65,536 addresses. */
   #search(cidr: Cidr, first: bigint, last: bigint): Address | undefined {
     const count = last - first + 1n
     if (count <= 0n) return undefined
-    const start = randomBelow(this.#random, count)
+    // A random number below 2^48, even if there are more addresses.
+    const start = BigInt(randomInteger(this.#random, count < 2n ** 48n ? Number(count) : 2 ** 48))
     const tries = count < 65_536n ? Number(count) : 65_536
     for (let i = 0; i < tries; i++) {
       const address = addressAt(cidr, first + ((start + BigInt(i)) % count))
@@ -88,12 +83,6 @@ function staticBlockSize(cidr: Cidr): number {
   if (cidr.size <= 16n) return 0
   const sixteenth = cidr.size / 16n
   return sixteenth < 16n ? 16 : sixteenth > 256n ? 256 : Number(sixteenth)
-}
-
-/** A random number below `limit`, and below 2^48 even if the limit is higher. */
-function randomBelow(random: Random, limit: bigint): bigint {
-  const bound = limit < 2n ** 48n ? Number(limit) : 2 ** 48
-  return BigInt(Math.floor(random.next() * bound))
 }
 
 /** `IPv4` or `IPv6`; undefined if the text is not an address. */

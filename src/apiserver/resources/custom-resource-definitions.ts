@@ -20,6 +20,7 @@ import {
 import { dns1035LabelFault, dnsSubdomainFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
+import { withFirstGeneration, withGeneration } from './generations.ts'
 
 export interface DefinitionSpec {
   readonly group: string
@@ -79,7 +80,6 @@ export const NOT_ENFORCED =
 /** The kinds that a definition defines are served as long as the definition exists. */
 export const customResourceDefinitionKind: Kind = {
   resource: customResourceDefinitions,
-  singular: 'customresourcedefinition',
   shortNames: ['crd', 'crds'],
   categories: ['api-extensions'],
   schema: kindSchema({
@@ -113,11 +113,8 @@ export const customResourceDefinitionKind: Kind = {
     status: object({ conditions, storedVersions: strings }),
   }),
   hasStatus: true,
-  createOnUpdate: false,
   requiresResourceVersion: true,
-  answersDeleted: false,
-  columns: [nameColumn(), { name: 'Created At', cell: ({ metadata }) => metadata.creationTimestamp ?? '' }],
-  nameFault: dnsSubdomainFault,
+  columns: [nameColumn, { name: 'Created At', cell: ({ metadata }) => metadata.creationTimestamp ?? '' }],
   withDefaults(draft) {
     const spec = member(draft, 'spec')
     const names = isRecord(spec.names) ? spec.names : {}
@@ -133,7 +130,7 @@ export const customResourceDefinitionKind: Kind = {
       ['Established', 'InitialNamesAccepted', 'the initial names have been accepted'],
     ].map(([type, reason, message]) => ({ lastTransitionTime, message, reason, status: 'True', type }))
     const status = { conditions: established, acceptedNames: names, storedVersions: storageVersions(draft) }
-    return { ...draft, metadata: { ...draft.metadata, generation: 1 }, status }
+    return { ...withFirstGeneration(draft), status }
   },
   forUpdate(draft, live) {
     const status = member(draft, 'status')
@@ -141,7 +138,7 @@ export const customResourceDefinitionKind: Kind = {
     // A write to the status, such as that of a storage migration, may remove versions.
     const isStatus = draft.spec === live.spec && stored.length > 0
     const all = isStatus ? stored : [...new Set([...stored, ...storageVersions(draft)])]
-    return withNextGeneration({ ...draft, status: { ...status, storedVersions: all } }, live)
+    return withGeneration({ ...draft, status: { ...status, storedVersions: all } }, live)
   },
   validate: validateDefinition,
   warnings: () => [NOT_ENFORCED],
@@ -279,13 +276,4 @@ function checkFixed(spec: DefinitionSpec, live: DefinitionSpec, errors: FieldErr
   for (const [field, text, before] of fields) {
     if (text !== before) errors.invalid(field, text ?? '', 'field is immutable')
   }
-}
-
-/** The draft with the next generation, unless only metadata or status have changed. */
-export function withNextGeneration(draft: Draft, live: StoredObject): Draft {
-  const { metadata: _metadata, status: _status, ...content } = draft
-  const { metadata: _liveMetadata, status: _liveStatus, ...liveContent } = live
-  const { kind, apiVersion } = live
-  if (equalJson({ ...content, kind, apiVersion }, liveContent)) return draft
-  return { ...draft, metadata: { ...draft.metadata, generation: (live.metadata.generation ?? 0) + 1 } }
 }

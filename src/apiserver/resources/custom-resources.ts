@@ -1,8 +1,7 @@
 import { apiVersionOf, isRecord, type KubeObject, type Resource } from '../../kube/resources.ts'
 import { ageColumn, type Column, nameColumn, timeSince } from '../columns.ts'
 import { parseJsonPath, valueText } from '../json-path.ts'
-import { type Draft, type Kind, kindSchema, metadataNames, pointer, type ScalePaths, type Schema } from '../kind.ts'
-import { dnsSubdomainFault } from '../names.ts'
+import { type Draft, type Kind, kindSchema, metadataNames, type ScalePaths, type Schema } from '../kind.ts'
 import { entityTooLarge, type FieldErrors } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
 import {
@@ -12,8 +11,8 @@ import {
   type PrinterColumn,
   type ScaleSubresource,
   specOf,
-  withNextGeneration,
 } from './custom-resource-definitions.ts'
+import { withFirstGeneration, withGeneration } from './generations.ts'
 import { MAX_REPLICAS } from './scale.ts'
 
 /** The kinds that a stored definition defines, one for each served version. */
@@ -50,7 +49,6 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
     isCustom: true,
     hasStatus,
     ...(scale === undefined ? {} : { scale: scalePathsOf(scale) }),
-    createOnUpdate: false,
     requiresResourceVersion: true,
     selectableFields: Object.fromEntries(
       (version.selectableFields ?? []).flatMap(({ jsonPath }) => {
@@ -58,8 +56,7 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
         return read === undefined ? [] : [[jsonPath.slice(1), (object: StoredObject) => valueText(read(object) ?? '')]]
       }),
     ),
-    columns: [nameColumn(), ...columnsOf(version.additionalPrinterColumns)],
-    nameFault: dnsSubdomainFault,
+    columns: [nameColumn, ...columnsOf(version.additionalPrinterColumns)],
     withDefaults: (draft) => completed(draft, ownSchema, []),
     withoutUnknown(object) {
       const unknown: string[] = []
@@ -69,9 +66,9 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
     },
     forCreate(draft) {
       const { status: _status, ...withoutStatus } = draft
-      return { ...(hasStatus ? withoutStatus : draft), metadata: { ...draft.metadata, generation: 1 } }
+      return withFirstGeneration(hasStatus ? withoutStatus : draft)
     },
-    forUpdate: withNextGeneration,
+    forUpdate: (draft, live) => withGeneration(draft, live),
     validate(draft, errors) {
       if (scale !== undefined) checkReplicas(draft, scale, errors)
     },
@@ -81,7 +78,7 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
 /** Upstream's ValidateScaleSpec and ValidateScaleStatus; types are not enforced. */
 function checkReplicas(draft: Draft, scale: ScaleSubresource, errors: FieldErrors): void {
   for (const path of [scale.specReplicasPath, scale.statusReplicasPath]) {
-    const replicas = parseJsonPath(path)?.(draft as StoredObject)
+    const replicas = parseJsonPath(path)?.(draft)
     if (typeof replicas !== 'number') continue
     if (replicas < 0) errors.invalid(path, replicas, 'should be a non-negative integer')
     else if (replicas > MAX_REPLICAS) errors.invalid(path, replicas, `should be less than or equal to ${MAX_REPLICAS}`)
@@ -104,7 +101,7 @@ function asVersion(resource: Resource<KubeObject>, stored: Resource<Draft>): Non
 }
 
 function columnsOf(columns: readonly PrinterColumn[] | undefined): readonly Column[] {
-  return columns === undefined ? [{ ...ageColumn(), type: 'date' }] : columns.flatMap(columnOf)
+  return columns === undefined ? [{ ...ageColumn, type: 'date' }] : columns.flatMap(columnOf)
 }
 
 function columnOf({ name, type, jsonPath, priority = 0 }: PrinterColumn): readonly Column[] {
@@ -159,14 +156,14 @@ function schemaOf(openApi: JsonSchema, inherited: boolean): Schema {
 function typedSchemaOf(openApi: JsonSchema, inherited: boolean): Schema {
   const keepsUnknown = inherited || keepsUnknownIn(openApi)
   if (openApi.type === 'object') {
-    const isAtomic = openApi['x-kubernetes-map-type'] === 'atomic'
-    const fields = pointer(fieldsOf(openApi, keepsUnknown))
     return {
-      ...fields,
+      type: 'object',
+      fields: fieldsOf(openApi, keepsUnknown),
       ...othersOf(openApi, inherited),
+      atomic: openApi['x-kubernetes-map-type'] === 'atomic',
+      pointer: true,
       keepsNull: true,
-      ...(isAtomic ? { atomic: true } : {}),
-    } as Schema
+    }
   }
   if (openApi.type !== 'array')
     return openApi.default === undefined ? untyped : { ...untyped, default: openApi.default }
@@ -233,8 +230,7 @@ function completedValue(value: unknown, openApi: JsonSchema, path: string, compl
   if (!isRecord(value) || (openApi.type !== 'object' && openApi.properties === undefined)) return value
   const { properties, defaults } = membersOf(openApi)
   const { additionalProperties } = openApi
-  const keepsUnknown =
-    openApi['x-kubernetes-preserve-unknown-fields'] === true || openApi['x-kubernetes-embedded-resource'] === true
+  const keepsUnknown = keepsUnknownIn(openApi) || openApi['x-kubernetes-embedded-resource'] === true
   const result: (readonly [string, unknown])[] = []
   for (const [name, item] of Object.entries(value)) {
     const schema = properties.get(name) ?? additionalSchema(additionalProperties, keepsUnknown)

@@ -1,5 +1,5 @@
 import { endpointSlices, endpoints } from '../../kube/resources.ts'
-import { tryParseAddress } from '../../net/address.ts'
+import { parseAddress, tryParseAddress } from '../../net/address.ts'
 import { formatHostPort } from '../../net/host-port.ts'
 import { ageColumn, firstThree, nameColumn } from '../columns.ts'
 import { equalJson } from '../decode.ts'
@@ -13,6 +13,7 @@ import {
   kindSchema,
   list,
   listMember,
+  type Members,
   object,
   string,
   strings,
@@ -27,8 +28,7 @@ import {
 } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
-
-type Members = Readonly<Record<string, unknown>>
+import { hasSameContent, withFirstGeneration, withGeneration } from './generations.ts'
 
 const address = object({ ip: string, hostname: string, nodeName: string, targetRef: any })
 
@@ -36,10 +36,9 @@ export const protocols = ['SCTP', 'TCP', 'UDP']
 
 export const endpointsKind: Kind = {
   resource: endpoints,
-  singular: 'endpoints',
   deprecation: 'v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice',
   shortNames: ['ep'],
-  columns: [nameColumn(), { name: 'Endpoints', cell: endpointsText }, ageColumn()],
+  columns: [nameColumn, { name: 'Endpoints', cell: endpointsText }, ageColumn],
   schema: kindSchema({
     subsets: list(
       object({
@@ -49,9 +48,7 @@ export const endpointsKind: Kind = {
       }),
     ),
   }),
-  hasStatus: false,
   createOnUpdate: true,
-  nameFault: dnsSubdomainFault,
   withDefaults: (draft) =>
     draft.subsets === undefined ? draft : { ...draft, subsets: subsetsOf(draft).map(withProtocols) },
   validate(draft, errors) {
@@ -121,12 +118,16 @@ function validatePort(port: Members, nameRequired: boolean, path: string, errors
   if (name === '' && nameRequired) errors.required(`${path}.name`)
   if (name !== '') checkName(name, `${path}.name`, dnsLabelFault, errors)
   checkPort(port.port ?? 0, `${path}.port`, errors)
-  if (!protocols.includes(String(port.protocol))) errors.notSupported(`${path}.protocol`, port.protocol, protocols)
+  checkOneOf(port.protocol, protocols, `${path}.protocol`, errors)
 }
 
 export function checkPort(port: unknown, path: string, errors: FieldErrors): void {
   if (typeof port !== 'number' || port < 1 || port > 65535)
     errors.invalid(path, port, 'must be between 1 and 65535, inclusive')
+}
+
+export function checkOneOf(value: unknown, allowed: readonly string[], path: string, errors: FieldErrors): void {
+  if (!allowed.includes(String(value))) errors.notSupported(path, value, allowed)
 }
 
 /** Refuses a name in which `faultOf` finds a fault. A missing or empty name passes. */
@@ -147,7 +148,6 @@ const MAX_PORTS = 20_000
 
 export const endpointSliceKind: Kind = {
   resource: endpointSlices,
-  singular: 'endpointslice',
   schema: kindSchema({
     addressType: string,
     endpoints: list(
@@ -164,9 +164,8 @@ export const endpointSliceKind: Kind = {
     ),
     ports: list(object({ name: string, protocol: string, port: integer, appProtocol: string })),
   }),
-  hasStatus: false,
   columns: [
-    nameColumn(),
+    nameColumn,
     { name: 'AddressType', cell: (slice) => String(slice.addressType) },
     { name: 'Ports', cell: slicePortsText },
     {
@@ -176,15 +175,13 @@ export const endpointSliceKind: Kind = {
         return firstThree(all, all.length) || '<unset>'
       },
     },
-    ageColumn(),
+    ageColumn,
   ],
-  createOnUpdate: false,
-  nameFault: dnsSubdomainFault,
   withDefaults,
-  forCreate: (draft) => ({ ...draft, metadata: { ...draft.metadata, generation: 1 } }),
+  forCreate: withFirstGeneration,
   forUpdate(draft, live) {
-    const generation = live.metadata.generation ?? 0
-    return isSame(draft, live) ? draft : { ...draft, metadata: { ...draft.metadata, generation: generation + 1 } }
+    const hasSameLabels = equalJson(draft.metadata?.labels ?? {}, live.metadata.labels ?? {})
+    return withGeneration(draft, live, hasSameLabels && hasSameContent(draft, live))
   },
   validate(draft, errors, live) {
     const addressType = String(draft.addressType ?? '')
@@ -192,7 +189,7 @@ export const endpointSliceKind: Kind = {
       errors.invalid('addressType', addressType, 'field is immutable')
     }
     if (addressType === '') errors.required('addressType')
-    else if (!addressTypes.includes(addressType)) errors.notSupported('addressType', addressType, addressTypes)
+    else checkOneOf(addressType, addressTypes, 'addressType', errors)
     validatePorts(draft, errors)
     const endpoints = listMember(draft, 'endpoints')
     if (endpoints.length > MAX_ENDPOINTS) errors.tooMany('endpoints', endpoints.length, MAX_ENDPOINTS)
@@ -221,15 +218,6 @@ function withPortDefaults(port: Members): Members {
   return { ...port, name: port.name ?? '', protocol: port.protocol ?? 'TCP' }
 }
 
-/** Whether an update preserves the generation: neither the labels nor anything outside of metadata has changed. */
-function isSame(draft: Draft, live: Draft): boolean {
-  const { metadata, ...rest } = draft
-  const { metadata: liveMetadata, ...liveRest } = live
-  const content = { ...rest, kind: undefined, apiVersion: undefined }
-  const liveContent = { ...liveRest, kind: undefined, apiVersion: undefined }
-  return equalJson(content, liveContent) && equalJson(metadata?.labels ?? {}, liveMetadata?.labels ?? {})
-}
-
 function validatePorts(draft: Draft, errors: FieldErrors): void {
   const ports = listMember(draft, 'ports')
   if (ports.length > MAX_PORTS) errors.tooMany('ports', ports.length, MAX_PORTS)
@@ -239,7 +227,7 @@ function validatePorts(draft: Draft, errors: FieldErrors): void {
     checkName(port.name, `${path}.name`, dnsLabelFault, errors)
     if (names.has(port.name)) errors.duplicate(`${path}.name`, port.name)
     names.add(port.name)
-    if (!protocols.includes(String(port.protocol))) errors.notSupported(`${path}.protocol`, port.protocol, protocols)
+    checkOneOf(port.protocol, protocols, `${path}.protocol`, errors)
   }
 }
 
@@ -273,8 +261,7 @@ function validateSliceAddress(
     errors.invalid(at, text, fault)
     return
   }
-  const address = tryParseAddress(text)
-  if (address === undefined) return
+  const address = parseAddress(text)
   if (`IPv${address.family}` !== addressType) errors.invalid(path, text, `must be an ${addressType} address`)
   const unfit = endpointAddressFault(address)
   if (unfit !== undefined) errors.invalid(at, text, unfit)

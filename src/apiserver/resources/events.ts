@@ -15,7 +15,7 @@ import {
   string,
   time,
 } from '../kind.ts'
-import { dnsSubdomainFault, labelKeyFault } from '../names.ts'
+import { labelKeyFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
 import type { FieldGetters } from '../selectors.ts'
 import type { StoredObject } from '../store.ts'
@@ -28,12 +28,12 @@ const columns: readonly Column[] = [
   { name: 'Type', cell: (event) => String(event.type ?? '') },
   { name: 'Reason', cell: (event) => String(event.reason ?? '') },
   { name: 'Object', cell: (event) => regarded(event) },
-  { name: 'Subobject', priority: 1, cell: (event) => String(regarding(event).fieldPath ?? '') },
+  { name: 'Subobject', priority: 1, cell: (event) => String(member(event, 'regarding').fieldPath ?? '') },
   { name: 'Source', priority: 1, cell: (event) => sourceOf(event) },
   { name: 'Message', cell: (event) => String(event.note ?? '').trim() },
   { name: 'First Seen', priority: 1, cell: (event, nowMs) => timeSince(timesOf(event).first, nowMs) },
   { name: 'Count', priority: 1, cell: (event) => timesOf(event).count },
-  { ...nameColumn(), priority: 1 },
+  { ...nameColumn, priority: 1 },
 ]
 
 /** The fields of an ObjectReference by which Events can be selected. */
@@ -46,7 +46,6 @@ function referenceFields(name: string): FieldGetters {
 
 export const eventKind: Kind = {
   resource: events,
-  singular: 'event',
   shortNames: ['ev'],
   schema: kindSchema({
     eventTime: microTime,
@@ -64,16 +63,14 @@ export const eventKind: Kind = {
     deprecatedLastTimestamp: time,
     deprecatedCount: integer,
   }),
-  hasStatus: false,
   createOnUpdate: true,
   selectableFields: {
     ...referenceFields('regarding'),
-    reason: (event: StoredEvent) => String(event.reason ?? ''),
-    reportingController: (event: StoredEvent) => String(event.reportingController ?? ''),
-    type: (event: StoredEvent) => String(event.type ?? ''),
+    reason: (event) => String(event.reason ?? ''),
+    reportingController: (event) => String(event.reportingController ?? ''),
+    type: (event) => String(event.type ?? ''),
   },
   columns,
-  nameFault: dnsSubdomainFault,
   refusalGroup: '',
   validate(draft, errors, live) {
     checkEvent(draft, 'reportingController', errors)
@@ -102,7 +99,7 @@ function renamed<T extends object>(object: T, by: Readonly<Record<string, string
 }
 
 function toStored(event: StoredObject): StoredObject {
-  const { reportingController, reportingInstance, ...rest } = renamed(event, names) as StoredEvent
+  const { reportingController, reportingInstance, ...rest } = renamed(event, names)
   return Object.freeze({
     ...rest,
     ...(reportingController ? { reportingController } : {}),
@@ -120,7 +117,6 @@ function fromStored(event: StoredObject): StoredObject {
 /** Events in the form of the core group, in which kubectl reads them. */
 export const coreEventKind: Kind = {
   resource: coreEvents,
-  singular: 'event',
   shortNames: ['ev'],
   schema: kindSchema({
     involvedObject: atomicReference,
@@ -139,18 +135,16 @@ export const coreEventKind: Kind = {
     reportingInstance: string,
   }),
   storedAs: { resource: events, toStored, fromStored },
-  hasStatus: false,
   createOnUpdate: true,
   refusalGroup: '',
   selectableFields: {
     ...referenceFields('involvedObject'),
-    reason: (event: StoredEvent) => String(event.reason ?? ''),
-    reportingComponent: (event: StoredEvent) => String(event.reportingComponent ?? ''),
-    source: (event: StoredEvent) => String(member(event, 'source').component || event.reportingComponent || ''),
-    type: (event: StoredEvent) => String(event.type ?? ''),
+    reason: (event) => String(event.reason ?? ''),
+    reportingComponent: (event) => String(event.reportingComponent ?? ''),
+    source: (event) => String(member(event, 'source').component || event.reportingComponent || ''),
+    type: (event) => String(event.type ?? ''),
   },
   columns: columns.map((column) => ({ ...column, cell: (event, nowMs) => column.cell(toStored(event), nowMs) })),
-  nameFault: dnsSubdomainFault,
   validate: (draft, errors) => checkEvent(renamed(draft, names), 'reportingComponent', errors),
 }
 
@@ -193,32 +187,29 @@ function checkNewEvent(event: Draft, errors: FieldErrors): void {
 
 /** Refuses an update through events.k8s.io/v1 that changes anything beside the series and the metadata. */
 function checkUnchanged(event: Draft, live: StoredObject, errors: FieldErrors): void {
-  const before = live as StoredEvent
   const inOrder = ['regarding', 'reason', 'note', ...deprecated, 'type', 'eventTime', 'action', 'related']
   for (const field of [...inOrder, 'reportingController', 'reportingInstance']) {
     const name = field === 'reportingController' ? field : (coreNames[field] ?? field)
-    if (!equalJson(event[field], before[field])) errors.invalid(name, event[field] ?? null, 'field is immutable')
+    if (!equalJson(event[field], live[field])) errors.invalid(name, event[field] ?? null, 'field is immutable')
   }
 }
 
-type StoredEvent = StoredObject & Readonly<Record<string, unknown>>
-
-function regarding(event: StoredEvent): Readonly<Record<string, unknown>> {
-  return member(event, 'regarding')
-}
-
-function regarded(event: StoredEvent): string {
-  const { kind = '', name = '' } = regarding(event)
+function regarded(event: StoredObject): string {
+  const { kind = '', name = '' } = member(event, 'regarding')
   return name === '' ? String(kind).toLowerCase() : `${String(kind).toLowerCase()}/${name}`
 }
 
-function sourceOf(event: StoredEvent): string {
+function sourceOf(event: StoredObject): string {
   const { component, host } = member(event, 'deprecatedSource')
   const parts = component === undefined ? [event.reportingController, event.reportingInstance] : [component, host]
   return parts.filter((part) => part !== undefined && part !== '').join(', ')
 }
 
-function timesOf(event: StoredEvent): { readonly first?: string; readonly last?: string; readonly count: number } {
+function timesOf(event: StoredObject): {
+  readonly first: string | undefined
+  readonly last: string | undefined
+  readonly count: number
+} {
   const { series, eventTime, deprecatedFirstTimestamp, deprecatedLastTimestamp, deprecatedCount } = event as {
     readonly series?: { readonly count?: number; readonly lastObservedTime?: string }
     readonly eventTime?: string
@@ -228,9 +219,5 @@ function timesOf(event: StoredEvent): { readonly first?: string; readonly last?:
   }
   const first = deprecatedFirstTimestamp ?? eventTime
   const last = series?.lastObservedTime ?? deprecatedLastTimestamp ?? first
-  return {
-    ...(first === undefined ? {} : { first }),
-    ...(last === undefined ? {} : { last }),
-    count: series?.count ?? deprecatedCount ?? (eventTime === undefined ? 0 : 1),
-  }
+  return { first, last, count: series?.count ?? deprecatedCount ?? (eventTime === undefined ? 0 : 1) }
 }

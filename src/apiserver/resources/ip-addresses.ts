@@ -6,18 +6,18 @@ import {
   type Draft,
   type Kind,
   kindSchema,
+  listMember,
   member,
   object,
   optionalString,
   pointer,
   strings,
 } from '../kind.ts'
-import { canonicalIpFault, cidrFault, dnsSubdomainFault } from '../names.ts'
+import { canonicalIpFault, cidrFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
 
 export const ipAddressKind: Kind = {
   resource: ipAddresses,
-  singular: 'ipaddress',
   shortNames: ['ip'],
   schema: kindSchema({
     spec: object({
@@ -29,19 +29,16 @@ export const ipAddressKind: Kind = {
       }),
     }),
   }),
-  hasStatus: false,
-  createOnUpdate: false,
   columns: [
-    nameColumn(),
+    nameColumn,
     {
       name: 'ParentRef',
       cell: (address) =>
         ['group', 'resource', 'namespace', 'name']
-          .map((field) => parentField(address, field))
-          .filter((part) => part !== '')
+          .flatMap((field) => member(member(address, 'spec'), 'parentRef')[field] || [])
           .join('/'),
     },
-    ageColumn(),
+    ageColumn,
   ],
   nameFault: canonicalIpFault,
   validate(draft, errors, live) {
@@ -58,19 +55,11 @@ export const ipAddressKind: Kind = {
   },
 }
 
-function parentField(object: Readonly<Record<string, unknown>>, field: string): string {
-  const parent = member(object, 'spec').parentRef as Readonly<Record<string, string>> | undefined
-  return parent?.[field] ?? ''
-}
-
 export const serviceCidrKind: Kind = {
   resource: serviceCidrs,
-  singular: 'servicecidr',
   schema: kindSchema({ spec: object({ cidrs: strings }), status: object({ conditions }) }),
-  columns: [nameColumn(), { name: 'CIDRs', cell: (cidr) => cidrsOf(cidr).join() }, ageColumn()],
+  columns: [nameColumn, { name: 'CIDRs', cell: (cidr) => cidrsOf(cidr).join() }, ageColumn],
   hasStatus: true,
-  createOnUpdate: false,
-  nameFault: dnsSubdomainFault,
   forCreate: (draft) => ({ ...draft, status: {} }),
   validate(draft, errors, live) {
     const cidrs = cidrsOf(draft)
@@ -90,11 +79,8 @@ export function cidrsOf(object: Draft): readonly string[] {
 /** Whether Services get addresses from a ServiceCIDR. Like upstream, counts a missing Ready condition as ready. */
 export function isReady(object: Draft): boolean {
   if (object.metadata?.deletionTimestamp !== undefined) return false
-  const list = (member(object, 'status').conditions ?? []) as readonly {
-    readonly type?: string
-    readonly status?: string
-  }[]
-  return list.every((condition) => condition.type !== 'Ready' || condition.status === 'True')
+  const list = listMember(member(object, 'status'), 'conditions')
+  return list.every(({ type, status }) => type !== 'Ready' || status === 'True')
 }
 
 function checkUnchanged(cidrs: readonly string[], old: readonly string[], errors: FieldErrors): void {

@@ -1,21 +1,13 @@
 import { setMaxListeners } from 'node:events'
-import {
-  customResourceDefinitions,
-  ipAddresses,
-  namespaces as namespaceResource,
-  qualifiedPlural,
-  serviceCidrs,
-} from '../../kube/resources.ts'
+import { qualifiedPlural } from '../../kube/resources.ts'
 import { parseAddress } from '../../net/address.ts'
 import type { PortRange } from '../../net/host-port.ts'
-import type { Clock } from '../../runtime/clock.ts'
-import type { Random } from '../../runtime/random.ts'
 import { equalJson } from '../decode.ts'
 import { type Draft, type Kind, member } from '../kind.ts'
 import { readDraft } from '../object-meta.ts'
-import type { Change, Store, StoredObject } from '../store.ts'
+import type { Change, StoredObject } from '../store.ts'
 import { createObject, removeObject, type WriteContext } from '../writes.ts'
-import { ClusterIps, ipAddressLabels, NodePorts } from './allocators.ts'
+import { ClusterIps, NodePorts } from './allocators.ts'
 import { customResourceDefinitionKind } from './custom-resource-definitions.ts'
 import { kindsOfDefinition } from './custom-resources.ts'
 import { endpointSliceKind, endpointsKind } from './endpoints.ts'
@@ -37,27 +29,27 @@ const allocator = { name: 'kube-apiserver', operation: 'Update' } as const
 
 /** The served kinds, which share one store: Kubernetes' own, and those that CustomResourceDefinitions define. */
 export class Kinds {
-  readonly context: WriteContext
+  readonly #context: WriteContext
   readonly #builtIn: readonly Kind[]
   /** By the name of the CustomResourceDefinition, in the order in which the definitions were created. */
   readonly #defined = new Map<string, Definition>()
-  #listener = (): void => {}
+  readonly #onChange: () => void
 
-  constructor(parts: {
-    readonly store: Store
-    readonly clock: Clock
-    readonly random: Random
-    readonly nodePortRange: PortRange
-    readonly families: readonly string[] | undefined
-    /** Whether this server allocates addresses and ports for Services. */
-    readonly allocating: boolean
-  }) {
-    const { store, clock, random } = parts
-    const namespaces = store.collection(qualifiedPlural(namespaceResource))
-    const addresses = store.collection(qualifiedPlural(ipAddresses))
-    const context = { store, clock, random, namespace: (name: string) => namespaces.get(name), namespaceKind }
-    const clusterIps = new ClusterIps(store.collection(qualifiedPlural(serviceCidrs)), addresses, random)
-    const families = (): readonly string[] => parts.families ?? familiesOf(clusterIps)
+  constructor(
+    context: WriteContext,
+    parts: {
+      readonly nodePortRange: PortRange
+      readonly families: readonly string[] | undefined
+      /** Whether this server allocates addresses and ports for Services. */
+      readonly allocating: boolean
+      /** Called whenever the kinds have changed. */
+      readonly onChange: () => void
+    },
+  ) {
+    const { store, random } = context
+    const addresses = store.stored(ipAddressKind)
+    const clusterIps = new ClusterIps(store.stored(serviceCidrKind), addresses, random)
+    const families = (): readonly string[] => parts.families ?? clusterIps.families()
     const allocators: ServiceAllocators = {
       clusterIps,
       nodePorts: new NodePorts(parts.nodePortRange, random),
@@ -72,7 +64,8 @@ export class Kinds {
       },
     }
     const services = serviceKind({ families, allocators: parts.allocating ? allocators : undefined })
-    this.context = context
+    this.#context = context
+    this.#onChange = parts.onChange
     this.#builtIn = [
       configMapKind,
       endpointsKind,
@@ -91,7 +84,7 @@ export class Kinds {
       serviceCidrKind,
       customResourceDefinitionKind,
     ]
-    store.collection(qualifiedPlural(customResourceDefinitions)).subscribe((change) => this.#define(change))
+    store.stored(customResourceDefinitionKind).subscribe((change) => this.#define(change))
   }
 
   /**
@@ -104,11 +97,6 @@ export class Kinds {
     return served
   }
 
-  /** Calls `listener` whenever the kinds have changed. Replaces the listener of an earlier call. */
-  onChange(listener: () => void): void {
-    this.#listener = listener
-  }
-
   #define({ type, object, previous }: Change): void {
     const { name } = object.metadata
     const before = this.#defined.get(name)
@@ -116,20 +104,18 @@ export class Kinds {
     else if (previous !== undefined && equalJson(member(previous, 'spec'), member(object, 'spec'))) return
     else this.#defined.set(name, defined(object))
     before?.definitionChanged.abort()
-    this.#listener()
+    this.#onChange()
     // Deferred, so that no write is nested in another.
-    if (type === 'DELETED') this.context.clock.schedule(0, () => this.#removeAll(before?.kinds ?? []))
+    if (type === 'DELETED') this.#context.clock.schedule(0, () => this.#removeAll(before?.kinds ?? []))
   }
 
   /** Removes the objects of a deleted definition, unless the resource has been defined again. */
   #removeAll(kinds: readonly Kind[]): void {
     const [kind] = kinds
-    if (
-      kind === undefined ||
-      this.all.some(({ resource }) => qualifiedPlural(resource) === qualifiedPlural(kind.resource))
-    )
-      return
-    const objects = this.context.store.objects(kind)
+    if (kind === undefined) return
+    const name = qualifiedPlural(kind.resource)
+    if (this.all.some(({ resource }) => qualifiedPlural(resource) === name)) return
+    const objects = this.#context.store.objects(kind)
     for (const key of [...objects.keys('')]) objects.remove(key, objects.get(key) as StoredObject)
   }
 }
@@ -157,16 +143,15 @@ function isTaken({ resource: { group, plural, kind } }: Kind, others: readonly K
   )
 }
 
-function familiesOf(clusterIps: ClusterIps): readonly string[] {
-  const families = clusterIps.families().map((family) => `IPv${family}`)
-  return families.length === 0 ? ['IPv4'] : families
-}
-
 function ipAddressFor(ip: string, service: Draft): object {
   const { namespace, name } = service.metadata ?? {}
-  const address = parseAddress(ip)
+  const { text, family } = parseAddress(ip)
+  const labels = {
+    'ipaddress.kubernetes.io/ip-family': `IPv${family}`,
+    'ipaddress.kubernetes.io/managed-by': 'ipallocator.k8s.io',
+  }
   return {
-    metadata: { name: address.text, labels: ipAddressLabels(address) },
+    metadata: { name: text, labels },
     spec: { parentRef: { resource: 'services', namespace, name } },
   }
 }

@@ -26,7 +26,7 @@ import {
   string,
   strings,
 } from '../kind.ts'
-import { dnsLabelFault, dnsSubdomainFault } from '../names.ts'
+import { dnsLabelFault } from '../names.ts'
 import { cannotDecode, type FieldErrors, forbidden } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
 
@@ -38,20 +38,18 @@ const contentsFinalizer = 'kubernetes'
 
 export const namespaceKind: Kind = {
   resource: namespaces,
-  singular: 'namespace',
   shortNames: ['ns'],
   schema: kindSchema({ spec: object({ finalizers: strings }), status: object({ phase: string, conditions }) }),
   hasStatus: true,
-  createOnUpdate: false,
   answersDeleted: true,
   selectableFields: { 'status.phase': (namespace) => String(member(namespace, 'status').phase ?? '') },
   columns: [
-    nameColumn(),
+    nameColumn,
     { name: 'Status', cell: (namespace) => String(member(namespace, 'status').phase ?? '') },
-    ageColumn(),
+    ageColumn,
   ],
   nameFault: dnsLabelFault,
-  withDefaults: (draft) => withNameLabel(draft),
+  withDefaults: withNameLabel,
   forCreate: (draft) => ({
     ...withNameLabel(draft),
     spec: { ...member(draft, 'spec'), finalizers: [contentsFinalizer] },
@@ -59,7 +57,6 @@ export const namespaceKind: Kind = {
   }),
   // Only the namespace controller removes this finalizer.
   forUpdate: (draft, live) => ({ ...draft, spec: live.spec }),
-  validate() {},
   refuseDelete(live) {
     const { name } = live.metadata
     if (immortalNamespaces.includes(name)) throw forbidden(namespaces, name, 'this namespace may not be deleted')
@@ -71,7 +68,7 @@ export const namespaceKind: Kind = {
   isRetained: (namespace) => ((member(namespace, 'spec').finalizers ?? []) as readonly string[]).length > 0,
 }
 
-function withNameLabel<T extends Parameters<NonNullable<Kind['withDefaults']>>[0]>(draft: T): T {
+function withNameLabel(draft: Draft): Draft {
   const name = draft.metadata?.name
   if (name === undefined || draft.metadata?.labels?.['kubernetes.io/metadata.name'] === name) return draft
   const labels = { ...draft.metadata?.labels, 'kubernetes.io/metadata.name': name }
@@ -80,20 +77,16 @@ function withNameLabel<T extends Parameters<NonNullable<Kind['withDefaults']>>[0
 
 export const configMapKind: Kind = {
   resource: configMaps,
-  singular: 'configmap',
   shortNames: ['cm'],
   schema: kindSchema({ data: map, binaryData: map, immutable: boolean }),
-  hasStatus: false,
-  createOnUpdate: false,
   columns: [
-    nameColumn(),
+    nameColumn,
     {
       name: 'Data',
       cell: (map) => [...Object.keys(member(map, 'data')), ...Object.keys(member(map, 'binaryData'))].length,
     },
-    ageColumn(),
+    ageColumn,
   ],
-  nameFault: dnsSubdomainFault,
   validate(draft, errors, live) {
     checkImmutable(draft, ['data', 'binaryData'], errors, live)
     checkKeys(draft, 'data', errors)
@@ -139,7 +132,7 @@ function checkImmutable(
   errors: FieldErrors,
   live: StoredObject | undefined,
 ): void {
-  if (live === undefined || (live as Draft).immutable !== true) return
+  if (live === undefined || live.immutable !== true) return
   const message = 'field is immutable when `immutable` is set'
   if (draft.immutable !== true) errors.forbidden('immutable', message)
   for (const field of fields) {
@@ -157,22 +150,18 @@ const secretData: ReadonlyMap<string, readonly string[]> = new Map([
 
 export const secretKind: Kind = {
   resource: secrets,
-  singular: 'secret',
   schema: kindSchema({ data: map, type: optionalString, immutable: boolean }),
-  hasStatus: false,
-  createOnUpdate: false,
-  selectableFields: { type: (secret) => String((secret as Draft).type ?? '') },
+  selectableFields: { type: (secret) => String(secret.type ?? '') },
   columns: [
-    nameColumn(),
-    { name: 'Type', cell: (secret) => String((secret as Draft).type ?? '') },
+    nameColumn,
+    { name: 'Type', cell: (secret) => String(secret.type ?? '') },
     { name: 'Data', cell: (secret) => Object.keys(member(secret, 'data')).length },
-    ageColumn(),
+    ageColumn,
   ],
-  nameFault: dnsSubdomainFault,
   withDefaults: withDataOfStrings,
   validate(draft, errors, live) {
     const data = member(draft, 'data')
-    if (live !== undefined && draft.type !== (live as Draft).type) {
+    if (live !== undefined && draft.type !== live.type) {
       errors.invalid('type', draft.type, 'field is immutable')
     }
     checkImmutable(draft, ['data'], errors, live)
@@ -200,15 +189,13 @@ function checkBase64(text: string): void {
   const used = letters.replaceAll(/[\r\n]/g, '').length
   const wanted = (4 - (used % 4)) % 4
   if (padding.replaceAll(/[\r\n]/g, '') === '='.repeat(wanted) && wanted < 3) return
-  const at = Math.min(letters.length, text.length)
-  throw cannotDecode(secrets, `illegal base64 data at input byte ${at}`)
+  throw cannotDecode(secrets, `illegal base64 data at input byte ${letters.length}`)
 }
 
 /** Moves the strings of `stringData` to `data`, encoded in base64. @throws Refusal 400 */
 function withDataOfStrings(draft: Draft): Draft {
-  const { stringData, ...secret } = draft
-  const strings = (stringData ?? {}) as Readonly<Record<string, unknown>>
-  const texts = Object.entries(strings).map(
+  const { stringData: _strings, ...secret } = draft
+  const texts = Object.entries(member(draft, 'stringData')).map(
     ([key, text]) => [key, Buffer.from(String(text)).toString('base64')] as const,
   )
   const data = { ...member(draft, 'data'), ...Object.fromEntries(texts) }
@@ -218,25 +205,18 @@ function withDataOfStrings(draft: Draft): Draft {
 
 export const serviceAccountKind: Kind = {
   resource: serviceAccounts,
-  singular: 'serviceaccount',
   shortNames: ['sa'],
   schema: kindSchema({
     secrets: list({ type: 'object', fields: {}, atomic: true }, ['name']),
     imagePullSecrets: list(any),
     automountServiceAccountToken: boolean,
   }),
-  hasStatus: false,
-  createOnUpdate: false,
   answersDeleted: true,
-  columns: [nameColumn(), ageColumn()],
-  nameFault: dnsSubdomainFault,
-  validate() {},
 }
 
 /** Allows everything, because a client that has access to this server may do everything. */
 export const selfSubjectAccessReviewKind: Kind = {
   resource: selfSubjectAccessReviews,
-  singular: 'selfsubjectaccessreview',
   schema: kindSchema({
     spec: object({
       resourceAttributes: pointer({
@@ -251,9 +231,6 @@ export const selfSubjectAccessReviewKind: Kind = {
       nonResourceAttributes: pointer({ path: optionalString, verb: optionalString }),
     }),
   }),
-  hasStatus: false,
-  createOnUpdate: false,
-  nameFault: dnsSubdomainFault,
   validate(draft, errors) {
     const { resourceAttributes, nonResourceAttributes } = member(draft, 'spec')
     if (resourceAttributes !== undefined && nonResourceAttributes !== undefined) {
@@ -275,7 +252,6 @@ export const selfSubjectAccessReviewKind: Kind = {
 
 export const leaseKind: Kind = {
   resource: leases,
-  singular: 'lease',
   schema: kindSchema({
     spec: object({
       holderIdentity: string,
@@ -287,15 +263,13 @@ export const leaseKind: Kind = {
       preferredHolder: string,
     }),
   }),
-  hasStatus: false,
   createOnUpdate: true,
   requiresResourceVersion: true,
   columns: [
-    nameColumn(),
+    nameColumn,
     { name: 'Holder', cell: (lease) => String(member(lease, 'spec').holderIdentity ?? '') },
-    ageColumn(),
+    ageColumn,
   ],
-  nameFault: dnsSubdomainFault,
   withDefaults: (draft) => (draft.spec === undefined ? { ...draft, spec: {} } : draft),
   forCreate: withoutStrategy,
   forUpdate: withoutStrategy,

@@ -1,16 +1,13 @@
 import { equalJson } from '../decode.ts'
-import { type Draft, listMember, member } from '../kind.ts'
+import { type Draft, listMember, type Members, member } from '../kind.ts'
 import { dnsLabelFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
 import { identityOf } from '../strategic-merge-patch.ts'
-import { checkName } from './endpoints.ts'
-
-type Members = Readonly<Record<string, unknown>>
+import { checkName, checkOneOf, protocols } from './endpoints.ts'
 
 const restartPolicies = ['Always', 'OnFailure', 'Never']
 const pullPolicies = ['Always', 'IfNotPresent', 'Never']
-const protocols = ['SCTP', 'TCP', 'UDP']
 
 /** The rules of upstream's ValidatePodSpec that manifests break most often, in upstream's order. */
 export function validatePodSpec(spec: Members, errors: FieldErrors): void {
@@ -26,7 +23,7 @@ export function validatePodSpec(spec: Members, errors: FieldErrors): void {
       names.add(container.name)
     }
   }
-  checkOneOf(spec.restartPolicy, restartPolicies, 'spec.restartPolicy', errors)
+  if (spec.restartPolicy) checkOneOf(spec.restartPolicy, restartPolicies, 'spec.restartPolicy', errors)
 }
 
 function checkContainer(container: Members, volumes: ReadonlySet<unknown>, path: string, errors: FieldErrors): void {
@@ -41,7 +38,7 @@ function checkContainer(container: Members, volumes: ReadonlySet<unknown>, path:
       const isPort = number >= 0 && number <= 65535
       if (!isPort) errors.invalid(`${portPath}.${field}`, number, 'must be between 1 and 65535, inclusive')
     }
-    checkOneOf(port.protocol, protocols, `${portPath}.protocol`, errors)
+    if (port.protocol) checkOneOf(port.protocol, protocols, `${portPath}.protocol`, errors)
   }
   for (const [index, { name }] of listMember(container, 'env').entries()) {
     if (!name) errors.required(`${path}.env[${index}].name`)
@@ -52,11 +49,8 @@ function checkContainer(container: Members, volumes: ReadonlySet<unknown>, path:
     if (!volumes.has(mount.name)) errors.notFound(`${mountPath}.name`, mount.name ?? '')
     if (!mount.mountPath) errors.required(`${mountPath}.mountPath`)
   }
-  checkOneOf(container.imagePullPolicy, pullPolicies, `${path}.imagePullPolicy`, errors)
-}
-
-function checkOneOf(value: unknown, supported: readonly string[], path: string, errors: FieldErrors): void {
-  if (value && !supported.includes(String(value))) errors.notSupported(path, value, supported)
+  const { imagePullPolicy } = container
+  if (imagePullPolicy) checkOneOf(imagePullPolicy, pullPolicies, `${path}.imagePullPolicy`, errors)
 }
 
 const mutableFields = [

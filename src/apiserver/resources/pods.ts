@@ -10,33 +10,30 @@ import {
   kindSchema,
   list,
   listMember,
+  type Members,
   member,
   object,
   string,
   strings,
 } from '../kind.ts'
-import { dnsSubdomainFault } from '../names.ts'
 import type { StoredObject } from '../store.ts'
+import { withFirstGeneration, withGeneration } from './generations.ts'
 import { validatePodSpec, validatePodUpdate } from './pod-rules.ts'
-
-type Members = Readonly<Record<string, unknown>>
 
 export const nodeKind: Kind = {
   resource: nodes,
-  singular: 'node',
   shortNames: ['no'],
   schema: kindSchema({
     spec: object({ podCIDR: string, podCIDRs: strings, providerID: string, unschedulable: boolean, taints: list(any) }),
     status: object({ conditions: list(any, ['type']), addresses: list(any, ['type']) }),
   }),
   hasStatus: true,
-  createOnUpdate: false,
   selectableFields: { 'spec.unschedulable': (node) => String(member(node, 'spec').unschedulable ?? false) },
   columns: [
-    nameColumn(),
+    nameColumn,
     { name: 'Status', cell: nodeStatus },
     { name: 'Roles', cell: nodeRoles },
-    ageColumn(),
+    ageColumn,
     { name: 'Version', cell: (node) => nodeInfo(node, 'kubeletVersion', '') },
     { name: 'Internal-IP', priority: 1, cell: (node) => nodeAddress(node, 'InternalIP') },
     { name: 'External-IP', priority: 1, cell: (node) => nodeAddress(node, 'ExternalIP') },
@@ -44,10 +41,8 @@ export const nodeKind: Kind = {
     { name: 'Kernel-Version', priority: 1, cell: (node) => nodeInfo(node, 'kernelVersion', '<unknown>') },
     { name: 'Container-Runtime', priority: 1, cell: (node) => nodeInfo(node, 'containerRuntimeVersion', '<unknown>') },
   ],
-  nameFault: dnsSubdomainFault,
   // There is no `forCreate`, because the kubelet creates its Node with a status.
   withDefaults: (draft) => (draft.spec === undefined ? { ...draft, spec: {} } : draft),
-  validate() {},
 }
 
 function nodeStatus(node: StoredObject): string {
@@ -61,12 +56,8 @@ function nodeRoles({ metadata }: StoredObject): string {
     if (key.startsWith('node-role.kubernetes.io/')) return [key.slice('node-role.kubernetes.io/'.length)]
     return key === 'kubernetes.io/role' && value !== '' ? [value] : []
   })
-  return (
-    [...new Set(roles)]
-      .filter((role) => role !== '')
-      .sort()
-      .join() || '<none>'
-  )
+  const named = new Set(roles.filter((role) => role !== ''))
+  return [...named].sort().join() || '<none>'
 }
 
 function nodeInfo(node: StoredObject, field: string, unknown: string): string {
@@ -103,7 +94,6 @@ const containers = list(
 /** Pods as far as Services need them: fields that only a scheduler or a kubelet would read are hardly checked. */
 export const podKind: Kind = {
   resource: pods,
-  singular: 'pod',
   shortNames: ['po'],
   categories: ['all'],
   schema: kindSchema({
@@ -132,7 +122,6 @@ export const podKind: Kind = {
     }),
   }),
   hasStatus: true,
-  createOnUpdate: false,
   answersDeleted: true,
   selectableFields: {
     'spec.nodeName': (pod) => String(member(pod, 'spec').nodeName ?? ''),
@@ -140,11 +129,11 @@ export const podKind: Kind = {
     'status.podIP': (pod) => String(member(pod, 'status').podIP ?? ''),
   },
   columns: [
-    nameColumn(),
+    nameColumn,
     { name: 'Ready', cell: readyContainers },
     { name: 'Status', cell: podStatus },
     { name: 'Restarts', cell: restarts },
-    ageColumn(),
+    ageColumn,
     { name: 'IP', priority: 1, cell: podIp },
     { name: 'Node', priority: 1, cell: (pod) => String(member(pod, 'spec').nodeName ?? '<none>') },
     {
@@ -154,17 +143,13 @@ export const podKind: Kind = {
     },
     { name: 'Readiness Gates', priority: 1, cell: readinessGates },
   ],
-  nameFault: dnsSubdomainFault,
   withDefaults: (draft) => ({
     ...draft,
     spec: { restartPolicy: 'Always', terminationGracePeriodSeconds: DEFAULT_GRACE_SECONDS, ...member(draft, 'spec') },
     ...(draft.status === undefined ? {} : { status: withBothAddresses(member(draft, 'status')) }),
   }),
-  forCreate: (draft) => ({ ...draft, metadata: { ...draft.metadata, generation: 1 }, status: { phase: 'Pending' } }),
-  forUpdate(draft, live) {
-    if (equalJson(draft.spec, live.spec)) return draft
-    return { ...draft, metadata: { ...draft.metadata, generation: (live.metadata.generation ?? 0) + 1 } }
-  },
+  forCreate: (draft) => ({ ...withFirstGeneration(draft), status: { phase: 'Pending' } }),
+  forUpdate: (draft, live) => withGeneration(draft, live, equalJson(draft.spec, live.spec)),
   validate(draft, errors, live) {
     validatePodSpec(member(draft, 'spec'), errors)
     if (live !== undefined) validatePodUpdate(draft, live, errors)
@@ -214,10 +199,7 @@ function podStatus(pod: StoredObject): string {
   const whole = String(reason || phase || '')
   if (pod.metadata.deletionTimestamp !== undefined) return reason === 'NodeLost' ? 'Unknown' : 'Terminating'
   const reasons = containerStatuses(pod).flatMap((status) => {
-    const { waiting, terminated } = (status.state ?? {}) as {
-      readonly waiting?: Members
-      readonly terminated?: Members
-    }
+    const { waiting, terminated } = member(status, 'state') as { waiting?: Members; terminated?: Members }
     if (waiting?.reason) return [String(waiting.reason)]
     if (terminated === undefined) return []
     if (terminated.reason) return [String(terminated.reason)]

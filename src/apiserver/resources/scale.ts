@@ -2,12 +2,20 @@ import { isRecord, type KubeObject, type Resource } from '../../kube/resources.t
 import { ageColumn, type Column, nameColumn } from '../columns.ts'
 import { ownMember } from '../decode.ts'
 import { goText, goTypeOf } from '../go-text.ts'
-import { type Draft, integer, type Kind, kindSchema, member, object, optionalString, type ScalePaths } from '../kind.ts'
+import {
+  type Draft,
+  integer,
+  type Kind,
+  kindSchema,
+  type Members,
+  member,
+  object,
+  optionalString,
+  type ScalePaths,
+} from '../kind.ts'
 import { checkTarget } from '../object-meta.ts'
 import { badRequest, cannotDecode, internalError, internalErrorOccurred } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
-
-type Members = Readonly<Record<string, unknown>>
 
 const resource: Resource<KubeObject> = {
   group: 'autoscaling',
@@ -20,21 +28,16 @@ const resource: Resource<KubeObject> = {
 /** An autoscaling/v1 Scale: the replicas of a custom resource, read and written at its subresource `scale`. */
 export const scaleKind: Kind = {
   resource,
-  singular: 'scale',
   schema: kindSchema({
     spec: object({ replicas: integer }),
     status: object({ replicas: integer, selector: optionalString }),
   }),
-  hasStatus: false,
-  createOnUpdate: false,
   columns: [
-    nameColumn(),
+    nameColumn,
     replicasColumn('Desired', 'spec'),
     replicasColumn('Available', 'status'),
-    { ...ageColumn(), type: 'date' },
+    { ...ageColumn, type: 'date' },
   ],
-  nameFault: () => undefined,
-  validate() {},
   withoutUnknown(draft) {
     const unknown: string[] = []
     const only = (value: unknown, path: string, names: readonly string[]): unknown => {

@@ -10,6 +10,7 @@ import {
   kindSchema,
   list,
   listMember,
+  type Members,
   member,
   object,
   optionalInteger,
@@ -29,9 +30,7 @@ import {
 } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
 import { familyOf } from './allocators.ts'
-import { checkName, checkPort, protocols } from './endpoints.ts'
-
-type Members = Readonly<Record<string, unknown>>
+import { checkName, checkOneOf, checkPort, protocols } from './endpoints.ts'
 
 const ingress = list(object({ ip: string, hostname: string, ipMode: string, ports: list(any) }))
 
@@ -79,6 +78,8 @@ export interface ServiceSpec extends Members {
   readonly ipFamilyPolicy?: string
   readonly ports?: readonly ServicePort[]
   readonly selector?: Readonly<Record<string, string>>
+  readonly externalName?: string
+  readonly externalIPs?: readonly string[]
   readonly healthCheckNodePort?: number
 }
 
@@ -121,8 +122,7 @@ export function withServiceDefaults(draft: Draft): Draft {
   const external = isExternallyAccessible({ ...given, type })
   const ports = listMember(given, 'ports').map(withPortDefaults)
   const { sessionAffinityConfig: config, ...rest } = given
-  const timeout = (config as { readonly clientIP?: { readonly timeoutSeconds?: number } } | undefined)?.clientIP
-    ?.timeoutSeconds
+  const timeout = member(member(given, 'sessionAffinityConfig'), 'clientIP').timeoutSeconds
   const spec = {
     ...rest,
     ...(ports.length === 0 ? {} : { ports }),
@@ -270,13 +270,13 @@ export function validateService(draft: Draft, errors: FieldErrors, live: Draft |
     checkName(key, 'spec.selector', labelKeyFault, errors)
     checkName(value, 'spec.selector', labelFault, errors)
   }
-  for (const [index, ip] of ((spec.externalIPs ?? []) as readonly string[]).entries()) {
+  for (const [index, ip] of (spec.externalIPs ?? []).entries()) {
     const address = tryParseAddress(ip)
     const fault = address === undefined ? ipFault(ip) : endpointAddressFault(address)
     if (fault !== undefined) errors.invalid(`spec.externalIPs[${index}]`, ip, fault)
   }
-  oneOf(spec.sessionAffinity, affinities, 'spec.sessionAffinity', errors)
-  oneOf(spec.type, types, 'spec.type', errors)
+  checkOneOf(spec.sessionAffinity, affinities, 'spec.sessionAffinity', errors)
+  checkOneOf(spec.type, types, 'spec.type', errors)
   checkDuplicatePorts(ports, errors)
 }
 
@@ -291,7 +291,7 @@ function checkPorts(ports: readonly ServicePort[], errors: FieldErrors): void {
     else if (name !== '' && names.has(name)) errors.duplicate(`${path}.name`, name)
     names.add(name)
     checkPort(port.port ?? 0, `${path}.port`, errors)
-    if (!protocols.includes(port.protocol)) errors.notSupported(`${path}.protocol`, port.protocol, protocols)
+    checkOneOf(port.protocol, protocols, `${path}.protocol`, errors)
     if (typeof port.targetPort === 'string') checkName(port.targetPort, `${path}.targetPort`, portNameFault, errors)
     else checkPort(port.targetPort ?? 0, `${path}.targetPort`, errors)
   }
@@ -310,7 +310,7 @@ function checkDuplicatePorts(ports: readonly ServicePort[], errors: FieldErrors)
 }
 
 function checkExternalName(spec: ServiceSpec, errors: FieldErrors): void {
-  const name = String(spec.externalName ?? '').replace(/\.$/, '')
+  const name = (spec.externalName ?? '').replace(/\.$/, '')
   for (const field of ['clusterIPs', 'ipFamilies', 'ipFamilyPolicy']) {
     if (spec[field] !== undefined) errors.forbidden(`spec.${field}`, 'may not be set for ExternalName services')
   }
@@ -332,11 +332,11 @@ export function checkAddresses(spec: ServiceSpec, live: ServiceSpec | undefined,
   else if (ips[0] !== clusterIP) errors.invalid(path, ips, 'first value must match `clusterIP`')
   const families = new Set<string>()
   for (const [index, family] of ipFamilies.entries()) {
-    oneOf(family, ['IPv4', 'IPv6'], `spec.ipFamilies[${index}]`, errors)
+    checkOneOf(family, ['IPv4', 'IPv6'], `spec.ipFamilies[${index}]`, errors)
     if (families.has(family)) errors.duplicate(`spec.ipFamilies[${index}]`, family)
     families.add(family)
   }
-  if (spec.ipFamilyPolicy !== undefined) oneOf(spec.ipFamilyPolicy, policies, 'spec.ipFamilyPolicy', errors)
+  if (spec.ipFamilyPolicy !== undefined) checkOneOf(spec.ipFamilyPolicy, policies, 'spec.ipFamilyPolicy', errors)
   if (checkIps(ips, live?.clusterIPs ?? [], path, errors)) checkFamiliesOfIps(ips, ipFamilies, path, errors)
 }
 
@@ -388,8 +388,4 @@ function checkClusterIpsUnchanged(spec: ServiceSpec, live: ServiceSpec, errors: 
   } else if (before.length > 0) {
     errors.invalid('spec.clusterIPs[0]', spec.clusterIPs ?? null, 'primary clusterIP can not be unset')
   }
-}
-
-export function oneOf(value: unknown, allowed: readonly string[], path: string, errors: FieldErrors): void {
-  if (!allowed.includes(String(value))) errors.notSupported(path, value, allowed)
 }

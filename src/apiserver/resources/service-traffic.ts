@@ -1,19 +1,10 @@
 import { tryParseAddress } from '../../net/address.ts'
 import { equalJson } from '../decode.ts'
-import { type Draft, listMember, member } from '../kind.ts'
+import { type Draft, listMember, type Members, member } from '../kind.ts'
 import { dnsSubdomainFault, ipFault, labelKeyFault, legacyCidrFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
-import { checkName } from './endpoints.ts'
-import {
-  isExternallyAccessible,
-  needsNodePorts,
-  oneOf,
-  type ServicePort,
-  type ServiceSpec,
-  specOf,
-} from './service-spec.ts'
-
-type Members = Readonly<Record<string, unknown>>
+import { checkName, checkOneOf } from './endpoints.ts'
+import { isExternallyAccessible, needsNodePorts, type ServicePort, type ServiceSpec, specOf } from './service-spec.ts'
 
 const trafficPolicies = ['Cluster', 'Local']
 const distributions = ['PreferClose', 'PreferSameZone', 'PreferSameNode']
@@ -56,7 +47,7 @@ function isLoadBalancer({ type }: ServiceSpec): boolean {
 
 /** Adds the default `ipMode` to each address that has none. */
 export function withIpModes(status: Members): Members {
-  const loadBalancer = (status.loadBalancer ?? {}) as Members
+  const loadBalancer = member(status, 'loadBalancer')
   const ingress = listMember(loadBalancer, 'ingress')
   if (ingress.every(({ ip, ipMode }) => !ip || ipMode !== undefined)) return status
   const complete = ingress.map((point) => (point.ip ? { ipMode: 'VIP', ...point } : point))
@@ -105,8 +96,7 @@ function checkClass(spec: ServiceSpec, errors: FieldErrors): void {
 
 function checkAffinity({ sessionAffinity, sessionAffinityConfig }: ServiceSpec, errors: FieldErrors): void {
   if (sessionAffinity !== 'ClientIP') return
-  const { clientIP } = sessionAffinityConfig as { readonly clientIP: { readonly timeoutSeconds: number } }
-  const { timeoutSeconds } = clientIP
+  const { timeoutSeconds } = (sessionAffinityConfig as { clientIP: { timeoutSeconds: number } }).clientIP
   if (timeoutSeconds > 0 && timeoutSeconds <= MAX_AFFINITY_SECONDS) return
   const why = `must be greater than 0 and less than ${MAX_AFFINITY_SECONDS}`
   errors.invalid('spec.sessionAffinityConfig.clientIP.timeoutSeconds', timeoutSeconds, why)
@@ -135,20 +125,21 @@ function checkSourceRanges(spec: ServiceSpec, errors: FieldErrors): void {
 function checkPolicies(spec: ServiceSpec, errors: FieldErrors): void {
   const { externalTrafficPolicy: external, internalTrafficPolicy: internal, trafficDistribution } = spec
   const path = 'spec.externalTrafficPolicy'
-  if (isExternallyAccessible(spec)) oneOf(external, trafficPolicies, path, errors)
+  if (isExternallyAccessible(spec)) checkOneOf(external, trafficPolicies, path, errors)
   else if (external !== undefined) errors.invalid(path, external, 'may only be set for externally-accessible services')
   if (!needsHealthCheckPort(spec) && spec.healthCheckNodePort) {
     const why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
     errors.invalid('spec.healthCheckNodePort', spec.healthCheckNodePort, why)
   }
-  if (internal !== undefined) oneOf(internal, trafficPolicies, 'spec.internalTrafficPolicy', errors)
-  if (trafficDistribution !== undefined) oneOf(trafficDistribution, distributions, 'spec.trafficDistribution', errors)
+  if (internal !== undefined) checkOneOf(internal, trafficPolicies, 'spec.internalTrafficPolicy', errors)
+  if (trafficDistribution !== undefined)
+    checkOneOf(trafficDistribution, distributions, 'spec.trafficDistribution', errors)
 }
 
 /** Upstream's ValidateLoadBalancerStatus. */
 function checkIngress(draft: Draft, errors: FieldErrors): void {
   const path = 'status.loadBalancer.ingress'
-  const ingress = listMember((member(draft, 'status').loadBalancer ?? {}) as Members, 'ingress')
+  const ingress = listMember(member(member(draft, 'status'), 'loadBalancer'), 'ingress')
   if (!isLoadBalancer(specOf(draft))) {
     if (ingress.length > 0) errors.forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'")
     return
@@ -157,7 +148,7 @@ function checkIngress(draft: Draft, errors: FieldErrors): void {
     const at = `${path}[${index}]`
     checkName(ip, `${at}.ip`, ipFault, errors)
     if (ipMode !== undefined && !ip) errors.forbidden(`${at}.ipMode`, 'may not be specified when `ip` is not set')
-    else if (ipMode !== undefined) oneOf(ipMode, ipModes, `${at}.ipMode`, errors)
+    else if (ipMode !== undefined) checkOneOf(ipMode, ipModes, `${at}.ipMode`, errors)
     checkName(hostname, `${at}.hostname`, dnsSubdomainFault, errors)
     if (tryParseAddress(String(hostname ?? '')) !== undefined) {
       errors.invalid(`${at}.hostname`, hostname, 'must be a DNS name, not an IP address')

@@ -3,7 +3,7 @@ import { ageColumn, type Column, nameColumn } from '../columns.ts'
 import { equalJson } from '../decode.ts'
 import { type Draft, type Kind, listMember, member, type Reservation } from '../kind.ts'
 import { dnsLabelFault } from '../names.ts'
-import { FieldErrors, internalError, invalid, Refusal } from '../refusal.ts'
+import { FieldErrors, internalError, internalErrorOccurred } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
 import { ALLOCATED, type ClusterIps, type NodePorts } from './allocators.ts'
 import {
@@ -27,7 +27,7 @@ export interface ServiceAllocators {
   /** Creates the IPAddress of an address that {@link ClusterIps} found free. */
   readonly takeIp: (ip: string, service: Draft) => void
   /** Deletes the IPAddress of an address, if it exists. */
-  readonly releaseIp: (ip: string, service: Draft) => void
+  readonly releaseIp: (ip: string) => void
 }
 
 export interface ServiceKindOptions {
@@ -41,7 +41,6 @@ export function serviceKind(options: ServiceKindOptions): Kind {
   const { allocators } = options
   return {
     resource: services,
-    singular: 'service',
     warnings: serviceWarnings,
     shortNames: ['svc'],
     categories: ['all'],
@@ -77,11 +76,16 @@ export function serviceKind(options: ServiceKindOptions): Kind {
       validateService(draft, errors, live)
       validateTraffic(draft, errors, live)
     },
+    ...(allocators === undefined ? {} : allocation(allocators)),
+  }
+}
+
+function allocation(allocators: ServiceAllocators): Pick<Kind, 'reserve' | 'release'> {
+  return {
     reserve: (draft, live) => reserve(allocators, draft, live),
     release(gone) {
-      if (allocators === undefined) return
       const spec = specOf(gone)
-      for (const ip of addressesOf(spec)) allocators.releaseIp(ip, gone)
+      for (const ip of addressesOf(spec)) allocators.releaseIp(ip)
       allocators.nodePorts.release(allPortsOf(spec))
     },
   }
@@ -98,32 +102,26 @@ function addressed(
   spec: ServiceSpec,
   old: ServiceSpec | undefined,
 ): ServiceSpec {
+  const name = draft.metadata?.name ?? ''
   const errors = new FieldErrors()
-  const refuse = (): void => {
-    if (errors.causes.length > 0) throw invalid(services, draft.metadata?.name ?? '', errors.causes)
-  }
   if (!prefersAsBefore(spec, old)) checkAddresses(spec, old, errors)
-  refuse()
+  errors.refuse(services, name)
   const complete = withFamilies(spec, old, families(), errors)
-  refuse()
+  errors.refuse(services, name)
   return complete
 }
 
 /** Finds the addresses and ports that the Service lacks, and checks those that it requests. */
-function reserve(allocators: ServiceAllocators | undefined, draft: Draft, live: StoredObject | undefined): Reservation {
+function reserve(allocators: ServiceAllocators, draft: Draft, live: StoredObject | undefined): Reservation {
   const name = draft.metadata?.name ?? ''
   const old = live === undefined ? undefined : specOf(live)
   const errors = new FieldErrors()
-  const refuse = (): void => {
-    if (errors.causes.length > 0) throw invalid(services, name, errors.causes)
-  }
   const spec = specOf(draft)
-  if (allocators === undefined) return { object: draft, take() {} }
   const withIps = needsClusterIp(spec) ? withAddresses(allocators, spec, old, name, errors) : spec
-  refuse()
+  errors.refuse(services, name)
   const mayHavePorts = spec.type === 'NodePort' || spec.type === 'LoadBalancer'
   const withNodePorts = mayHavePorts ? withPorts(allocators, withIps, old, errors) : withIps
-  refuse()
+  errors.refuse(services, name)
   const complete = needsHealthCheckPort(withNodePorts)
     ? withHealthCheckPort(allocators, withNodePorts, old)
     : withNodePorts
@@ -134,7 +132,7 @@ function reserve(allocators: ServiceAllocators | undefined, draft: Draft, live: 
     object: { ...draft, spec: complete },
     take() {
       for (const ip of after.ips) if (!before.ips.has(ip)) allocators.takeIp(ip, draft)
-      for (const ip of before.ips) if (!after.ips.has(ip)) allocators.releaseIp(ip, draft)
+      for (const ip of before.ips) if (!after.ips.has(ip)) allocators.releaseIp(ip)
       allocators.nodePorts.release(before.ports)
       allocators.nodePorts.take(after.ports)
     },
@@ -159,7 +157,7 @@ function withAddresses(
     }
     const free = clusterIps.next(family === 'IPv6' ? 6 : 4)
     if (free === undefined)
-      throw unavailable(`failed to allocate a serviceIP for Service ${JSON.stringify(name)}: range is full`)
+      throw internalErrorOccurred(`failed to allocate a serviceIP for Service ${JSON.stringify(name)}: range is full`)
     return free.text
   })
   return { ...spec, clusterIP: clusterIPs[0] ?? '', clusterIPs }
@@ -199,7 +197,7 @@ function withPorts(
     const twin = chosen.get(number)
     const twinFree = twin !== undefined && !pairs.has(`${protocol} ${twin}`)
     const free = twinFree ? twin : nodePorts.next(reserved)
-    if (free === undefined) throw unavailable('failed to allocate a nodePort: range is full')
+    if (free === undefined) throw internalErrorOccurred('failed to allocate a nodePort: range is full')
     reserved.add(free)
     chosen.set(number, free)
     return { ...port, nodePort: free }
@@ -216,17 +214,13 @@ function withHealthCheckPort(
   const given = spec.healthCheckNodePort
   if (given) {
     const fault = portsOf(spec).has(given) ? ALLOCATED : nodePorts.faultOf(given, own)
-    if (fault !== undefined) throw unavailable(`failed to allocate requested HealthCheck NodePort ${given}: ${fault}`)
+    if (fault !== undefined)
+      throw internalErrorOccurred(`failed to allocate requested HealthCheck NodePort ${given}: ${fault}`)
     return spec
   }
   const free = nodePorts.next(new Set([...allPortsOf(old), ...portsOf(spec)]))
-  if (free === undefined) throw unavailable('failed to allocate a HealthCheck NodePort : range is full')
+  if (free === undefined) throw internalErrorOccurred('failed to allocate a HealthCheck NodePort : range is full')
   return { ...spec, healthCheckNodePort: free }
-}
-
-/** kube-apiserver's answer when an allocator has no free value, or when the requested value is taken. */
-function unavailable(why: string): Refusal {
-  return new Refusal(500, 'InternalError', `Internal error occurred: ${why}`, { causes: [{ message: why }] })
 }
 
 /** The spec with `clusterIP` also in `clusterIPs`, if that list is missing (upstream's normalizeClusterIPs). */
@@ -260,7 +254,7 @@ function withNodePorts(next: ServiceSpec, old: ServiceSpec): ServiceSpec {
   if (spec.ports === undefined || !needsNodePorts(spec) || !needsNodePorts(old)) return spec
   const given = portsOf(spec)
   const byName = new Map((old.ports ?? []).map((port) => [port.name ?? '', port.nodePort]))
-  const ports = (spec.ports ?? []).map((port): ServicePort => {
+  const ports = spec.ports.map((port): ServicePort => {
     const known = byName.get(port.name ?? '')
     return port.nodePort !== undefined || known === undefined || given.has(known) ? port : { ...port, nodePort: known }
   })
@@ -288,12 +282,12 @@ function allPortsOf(spec: ServiceSpec | undefined): ReadonlySet<number> {
 }
 
 const columns: readonly Column[] = [
-  nameColumn(),
+  nameColumn,
   { name: 'Type', cell: (service) => specOf(service).type },
   { name: 'Cluster-IP', cell: (service) => specOf(service).clusterIPs?.[0] ?? specOf(service).clusterIP ?? '<none>' },
   { name: 'External-IP', cell: externalAddresses },
   { name: 'Port(s)', cell: (service) => (specOf(service).ports ?? []).map(portText).join() || '<none>' },
-  ageColumn(),
+  ageColumn,
   { name: 'Selector', priority: 1, cell: (service) => selectorText(specOf(service).selector) },
 ]
 
@@ -301,31 +295,17 @@ function portText({ port, nodePort, protocol }: ServicePort): string {
   return nodePort === undefined ? `${port}/${protocol}` : `${port}:${nodePort}/${protocol}`
 }
 
-function selectorText(selector: unknown): string {
-  const pairs = Object.entries((selector ?? {}) as Readonly<Record<string, string>>)
-  return (
-    pairs
-      .map(([key, value]) => `${key}=${value}`)
-      .sort()
-      .join() || '<none>'
-  )
+function selectorText(selector: ServiceSpec['selector'] = {}): string {
+  const pairs = Object.entries(selector).map(([key, value]) => `${key}=${value}`)
+  return pairs.sort().join() || '<none>'
 }
 
 function externalAddresses(service: StoredObject): string {
-  const {
-    type,
-    externalName,
-    externalIPs = [],
-  } = specOf(service) as ServiceSpec & {
-    readonly externalName?: string
-    readonly externalIPs?: readonly string[]
-  }
+  const { type, externalName, externalIPs = [] } = specOf(service)
   if (type === 'ExternalName') return externalName ?? ''
   if (type !== 'LoadBalancer') return externalIPs.join() || '<none>'
-  const { loadBalancer } = member(service, 'status') as {
-    readonly loadBalancer?: { readonly ingress?: readonly { readonly ip?: string; readonly hostname?: string }[] }
-  }
-  const balanced = (loadBalancer?.ingress ?? []).map(({ ip, hostname }) => ip || hostname || '')
+  const ingress = listMember(member(member(service, 'status'), 'loadBalancer'), 'ingress')
+  const balanced = ingress.map(({ ip, hostname }) => ip || hostname || '')
   return [...balanced, ...externalIPs].join() || '<pending>'
 }
 

@@ -10,13 +10,6 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '',
     tests: ['apiserver/store.test.ts'],
   },
-  'apiserver-store-method': {
-    broken: 'upTo: calls max for Math.min.',
-    file: 'apiserver/store.ts',
-    text: 'const upTo = Math.min(revision, this.#currentRevision())',
-    instead: 'const upTo = Math.max(revision, this.#currentRevision())',
-    tests: ['apiserver/store.test.ts'],
-  },
   'apiserver-resources-config-maps-negation': {
     broken: 'validate: drops the "not" of !/^[-._a-zA-Z0-9]{1,253}$/.test(key).',
     file: 'apiserver/resources/plain-kinds.ts',
@@ -39,10 +32,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['commands/embedded.test.ts'],
   },
   'apiserver-refusal-operator': {
-    broken: 'qualifiedKind: has !== for === after resource.group.',
+    broken: 'qualifiedKind: has !== for === after group.',
     file: 'apiserver/refusal.ts',
-    text: "return resource.group === '' ? resource.kind : `${resource.kind}.${resource.group}`",
-    instead: "return resource.group !== '' ? resource.kind : `${resource.kind}.${resource.group}`",
+    text: "return group === '' ? kind : `${kind}.${group}`",
+    instead: "return group !== '' ? kind : `${kind}.${group}`",
     tests: ['apiserver/refusal.test.ts'],
   },
   'apiserver-field-set-number': {
@@ -65,13 +58,6 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     text: 'const managed = managers.length === 0 ? {}',
     instead: 'const managed = managers.length === 1 ? {}',
     tests: ['kube/contract/in-process.test.ts'],
-  },
-  'apiserver-discovery-operator': {
-    broken: 'served: has !== for === after apiVersionOf(kind.resource).',
-    file: 'apiserver/discovery.ts',
-    text: 'const served = kinds.filter((kind) => apiVersionOf(kind.resource) === groupVersion)',
-    instead: 'const served = kinds.filter((kind) => apiVersionOf(kind.resource) !== groupVersion)',
-    tests: ['apiserver/api-server.test.ts'],
   },
   'apiserver-ip-text-flag': {
     broken: 'isLinkLocalMulticast: says true for false.',
@@ -100,13 +86,6 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     text: 'for (let index = 0; ; index++) {',
     instead: 'for (let index = 1; ; index++) {',
     tests: ['apiserver/faults.test.ts'],
-  },
-  'apiserver-label-selector-statement': {
-    broken: 'tokensOf: does not do: tokenPattern.lastIndex = 0.',
-    file: 'apiserver/selectors.ts',
-    text: '  tokenPattern.lastIndex = 0\n',
-    instead: '',
-    tests: ['bootstrap/workloads.test.ts'],
   },
   'apiserver-resources-services-method': {
     broken: 'withoutKnownNodePorts: calls every for ports.some.',

@@ -1,14 +1,13 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import { createServer as createTlsServer } from 'node:https'
+import { createServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { KubeError } from '../kube/errors.ts'
 import { isRecord } from '../kube/resources.ts'
 import type { ApiRequest, ApiResponse, Transport } from '../kube/transport.ts'
-import { isLoopbackName } from '../net/address.ts'
 import { formatHostPort } from '../net/host-port.ts'
-import { closeServer, createServer, listen, oneAtATime } from '../telemetry/http-bounded-server.ts'
+import { closeServer, listen, oneAtATime } from '../telemetry/http-bounded-server.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { KeyPair } from './http-certificate.ts'
 import { readRequestBody } from './http-request-body.ts'
@@ -43,20 +42,19 @@ const defaultLimits = {
 export interface ApiServingOptions {
   /** Answers the requests: an embedded server, perhaps with injected faults. */
   readonly send: Transport['send']
-  /** An address of this machine, or a name of such an address. Without a `token` only loopback is accepted. */
+  /** An address of this machine, or a name of such an address. */
   readonly host: string
   /** 0 selects a free port. */
   readonly port: number
-  /** Undefined: plain HTTP. */
-  readonly tls: KeyPair | undefined
-  /** The bearer token that clients must send. Undefined: clients need no token. */
-  readonly token: string | undefined
+  readonly tls: KeyPair
+  /** The bearer token that clients must send. */
+  readonly token: string
   readonly limits?: Partial<ApiServerLimits> | undefined
   readonly logger: Logger
 }
 
 export interface ApiServing {
-  /** `https://HOST:PORT`; `http://HOST:PORT` without TLS. */
+  /** `https://HOST:PORT` */
   readonly url: string
   /** The port in use, even if 0 was requested. */
   readonly port: number
@@ -70,32 +68,29 @@ export interface ApiServing {
 /**
  * Serves an embedded API server over HTTP/1.1: TLS, token, limits and bodies. `send` answers the requests. The paths of
  * health and version are public, all others need the token. Clients that pipeline requests are disconnected.
- * @throws ListenError; TypeError if an address that is not loopback is served without a token, and for invalid limits
+ * @throws ListenError; TypeError for invalid limits
  */
 export async function serveApi(options: ApiServingOptions): Promise<ApiServing> {
-  const { host, port, tls, token } = options
-  if (token === undefined && !isLoopbackName(host)) {
-    throw new TypeError(`${host} is not a loopback address: an API server without a token is served only on loopback`)
-  }
+  const { host, port, tls } = options
   const limits = limitsOf(options.limits ?? {})
-  const times = {
+  const serverOptions = {
     // Node requires that `headersTimeout` is no longer than `requestTimeout`.
     headersTimeout: Math.min(limits.headersMs, limits.requestMs),
     requestTimeout: limits.requestMs,
     connectionsCheckingInterval: 1000,
+    handshakeTimeout: limits.headersMs,
+    cert: tls.certificate,
+    key: tls.key,
   }
   const closing = new AbortController()
   const frontend = new HttpFrontend(options, limits, closing.signal)
   const respond = oneAtATime((request, response) => void frontend.respond(request, response))
-  const server: Server =
-    tls === undefined
-      ? createServer(times, respond)
-      : createTlsServer({ ...times, handshakeTimeout: limits.headersMs, cert: tls.certificate, key: tls.key }, respond)
+  const server = createServer(serverOptions, respond)
   server.maxConnections = limits.connections
   const connections = openConnections(server)
   const { port: usedPort } = await listen(server, host, port, options.logger)
   return {
-    url: `${tls === undefined ? 'http' : 'https'}://${formatHostPort({ host, port: usedPort })}`,
+    url: `https://${formatHostPort({ host, port: usedPort })}`,
     port: usedPort,
     close() {
       closing.abort(new Error('the API server is closing'))
@@ -130,7 +125,7 @@ class HttpFrontend {
   readonly #options: ApiServingOptions
   readonly #limits: ApiServerLimits
   readonly #closing: AbortSignal
-  readonly #tokenHash: Buffer | undefined
+  readonly #tokenHash: Buffer
   #requests = 0
   #watches = 0
   /** The event that a watch sent last, and its line. */
@@ -140,7 +135,7 @@ class HttpFrontend {
     this.#options = options
     this.#limits = limits
     this.#closing = closing
-    this.#tokenHash = options.token === undefined ? undefined : hashOf(options.token)
+    this.#tokenHash = hashOf(options.token)
   }
 
   /** Never rejects. */
@@ -203,7 +198,7 @@ class HttpFrontend {
   }
 
   #isAllowed(path: string, authorization: string | undefined): boolean {
-    if (this.#tokenHash === undefined || publicPaths.has(path)) return true
+    if (publicPaths.has(path)) return true
     const [, token] = /^Bearer +(.+)$/i.exec(authorization ?? '') ?? []
     return token !== undefined && timingSafeEqual(hashOf(token), this.#tokenHash)
   }

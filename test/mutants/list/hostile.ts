@@ -276,13 +276,6 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'isInItsPlace(held) || !nameOf(held.lease).startsWith(NAME_PREFIX)',
     tests: ['kubernetes-service/leases/forged-leases.test.ts'],
   },
-  'no-token-on-an-address': {
-    broken: 'Serves without a token on an address that is not loopback.',
-    file: 'apiserver/http-api-server.ts',
-    text: 'if (token === undefined && !isLoopbackName(host)) {',
-    instead: "if (token === undefined && host === '0.0.0.0') {",
-    tests: ['apiserver/http-api-server.test.ts'],
-  },
   'a-refused-watch-goes-on': {
     broken: 'A watch beyond the limit goes on in the server.',
     file: 'apiserver/http-api-server.ts',
@@ -307,7 +300,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-handshake-without-a-limit': {
     broken: 'A client may take two minutes for its TLS handshake.',
     file: 'apiserver/http-api-server.ts',
-    text: 'handshakeTimeout: limits.headersMs, ',
+    text: '    handshakeTimeout: limits.headersMs,\n',
     instead: '',
     tests: ['apiserver/http-connections.test.ts'],
   },

@@ -2,7 +2,7 @@ import { isRecord } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { equalJson } from './decode.ts'
 import { type FieldSet, intersection, isEmpty, noFields, pathsOf, union, without } from './field-set.ts'
-import { type Draft, fieldOf, type Kind, type Schema, type Subresource } from './kind.ts'
+import type { Draft, Kind, Subresource } from './kind.ts'
 import { lastAppliedFields, withLastApplied } from './last-applied.ts'
 import {
   entriesOf,
@@ -16,6 +16,7 @@ import {
 } from './managed-fields.ts'
 import { withoutOwnable } from './object-meta.ts'
 import { invalid, Refusal } from './refusal.ts'
+import { fieldOf, type Schema } from './schema.ts'
 import type { StoredObject } from './store.ts'
 import { compare, fieldsOf, mergeFields, removeFields, withDeclared } from './typed-fields.ts'
 import type { Change } from './writes.ts'

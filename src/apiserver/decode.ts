@@ -1,6 +1,7 @@
 import { DEEPEST_NESTING } from '../kube/transport.ts'
 import { decodedTime, GoTypeError, mismatch } from '../protobuf/go-decode.ts'
-import { anyWithNull, type Members, type Schema } from './kind.ts'
+import type { Members } from './kind.ts'
+import { anyWithNull, type Schema } from './schema.ts'
 
 /** The results of {@link decode}, with their schemas. Results are frozen, so they can be shared instead of copied. */
 const decoded = new WeakMap<object, Schema | undefined>()

@@ -1,8 +1,9 @@
 import { isRecord } from '../kube/resources.ts'
 import { DEEPEST_NESTING } from '../kube/transport.ts'
 import { equalJson, ownMember, setMember } from './decode.ts'
-import type { Members, Schema } from './kind.ts'
+import type { Members } from './kind.ts'
 import { badRequest, tooManyOperations, unprocessable, unsupportedMediaType } from './refusal.ts'
+import type { Schema } from './schema.ts'
 import type { StoredObject } from './store.ts'
 import { strategicMergePatch } from './strategic-merge-patch.ts'
 

@@ -3,10 +3,10 @@ import type { ApiRequest } from '../kube/transport.ts'
 import { GoTypeError } from '../protobuf/go-decode.ts'
 import { decode } from './decode.ts'
 import { isPrintable } from './go-text.ts'
-import { boolean, integer, object, pointer, string, strings } from './kind.ts'
 import type { Manager } from './managed-fields.ts'
 import { flag, parameter } from './query.ts'
 import { badRequest, FieldErrors } from './refusal.ts'
+import * as s from './schema.ts'
 import type { DeleteRequest, WriteOptions } from './writes.ts'
 
 const writeKinds: Readonly<Partial<Record<ApiRequest['method'], string>>> = {
@@ -61,14 +61,14 @@ function printable(text: string): string {
   return name
 }
 
-const deleteOptions = object({
-  kind: string,
-  apiVersion: string,
-  preconditions: pointer({ uid: string, resourceVersion: string }),
-  gracePeriodSeconds: integer,
-  orphanDependents: boolean,
-  propagationPolicy: string,
-  dryRun: strings,
+const deleteOptions = s.object({
+  kind: s.string,
+  apiVersion: s.string,
+  preconditions: s.pointer({ uid: s.string, resourceVersion: s.string }),
+  gracePeriodSeconds: s.integer,
+  orphanDependents: s.boolean,
+  propagationPolicy: s.string,
+  dryRun: s.strings,
 })
 
 interface DeleteOptions {

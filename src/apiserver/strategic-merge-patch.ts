@@ -2,8 +2,9 @@ import { isRecord } from '../kube/resources.ts'
 import { DEEPEST_NESTING } from '../kube/transport.ts'
 import { ownMember, setMember } from './decode.ts'
 import { goText, goTypeOf } from './go-text.ts'
-import { fieldOf, type Members, type Schema } from './kind.ts'
+import type { Members } from './kind.ts'
 import { badRequest, internalError, unprocessable } from './refusal.ts'
+import { fieldOf, type Schema } from './schema.ts'
 
 type List = readonly unknown[]
 

@@ -1,7 +1,8 @@
 import { isRecord } from '../kube/resources.ts'
 import { equalJson, setMember } from './decode.ts'
 import { type FieldSet, isEmpty, isMember, nodeOf, noFields, pathStep } from './field-set.ts'
-import { fieldOf, type Members, type Schema } from './kind.ts'
+import type { Members } from './kind.ts'
+import { fieldOf, type Schema } from './schema.ts'
 
 type ListSchema = Schema & { type: 'list' }
 

@@ -3,7 +3,7 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { formatTime, parseTime } from '../runtime/time-format.ts'
 import { asDecoded, deepFrozen, equalJson } from './decode.ts'
-import { type Draft, type Kind, type Members, managedFields, type Reservation, type Subresource } from './kind.ts'
+import type { Draft, Kind, Members, Reservation, Subresource } from './kind.ts'
 import {
   inOrder,
   type ManagedFields,
@@ -27,6 +27,7 @@ import {
   uidConflict,
 } from './refusal.ts'
 import { namespaceKind } from './resources/plain-kinds.ts'
+import { managedFields } from './schema.ts'
 import type { Collection, Objects, Store, StoredObject } from './store.ts'
 
 export interface WriteContext {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { decode, equalJson } from '../../src/apiserver/decode.ts'
-import { integer, integerOrString, kindSchema, list, microTime, object, string } from '../../src/apiserver/kind.ts'
+import { integer, integerOrString, kindSchema, list, microTime, object, string } from '../../src/apiserver/schema.ts'
 import { GoTypeError } from '../../src/protobuf/go-decode.ts'
 
 const schema = kindSchema({

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { type FieldSet, intersection, pathsOf, union, without } from '../../src/apiserver/field-set.ts'
-import { integer, list, map, object, string, stringSet, strings } from '../../src/apiserver/kind.ts'
+import { integer, list, map, object, string, stringSet, strings } from '../../src/apiserver/schema.ts'
 import { compare, fieldsOf, mergeFields, removeFields } from '../../src/apiserver/typed-fields.ts'
 
 const schema = object({

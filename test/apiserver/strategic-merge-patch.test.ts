@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { any, list, map, object, string, stringSet } from '../../src/apiserver/kind.ts'
+import { any, list, map, object, string, stringSet } from '../../src/apiserver/schema.ts'
 import { strategicMergePatch } from '../../src/apiserver/strategic-merge-patch.ts'
 
 const schema = object({

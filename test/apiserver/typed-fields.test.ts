@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { any, object, string } from '../../src/apiserver/kind.ts'
+import { any, object, string } from '../../src/apiserver/schema.ts'
 import { compare, withDeclared } from '../../src/apiserver/typed-fields.ts'
 
 const DEPTH = 400

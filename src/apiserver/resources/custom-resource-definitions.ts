@@ -2,23 +2,10 @@ import { customResourceDefinitions, isRecord } from '../../kube/resources.ts'
 import { nameColumn } from '../columns.ts'
 import { equalJson } from '../decode.ts'
 import { parseJsonPath } from '../json-path.ts'
-import {
-  any,
-  boolean,
-  conditions,
-  type Draft,
-  integer,
-  type Kind,
-  kindSchema,
-  list,
-  member,
-  object,
-  pointer,
-  string,
-  strings,
-} from '../kind.ts'
+import { type Draft, type Kind, member } from '../kind.ts'
 import { dns1035LabelFault, dnsSubdomainFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
+import * as s from '../schema.ts'
 import type { StoredObject } from '../store.ts'
 import { withFirstGeneration, withGeneration } from './generations.ts'
 
@@ -82,35 +69,37 @@ export const customResourceDefinitionKind: Kind = {
   resource: customResourceDefinitions,
   shortNames: ['crd', 'crds'],
   categories: ['api-extensions'],
-  schema: kindSchema({
-    spec: object({
-      group: string,
-      scope: string,
-      conversion: pointer({ strategy: string }),
-      names: object({
-        plural: string,
-        singular: string,
-        kind: string,
-        listKind: string,
-        shortNames: strings,
-        categories: strings,
+  schema: s.kindSchema({
+    spec: s.object({
+      group: s.string,
+      scope: s.string,
+      conversion: s.pointer({ strategy: s.string }),
+      names: s.object({
+        plural: s.string,
+        singular: s.string,
+        kind: s.string,
+        listKind: s.string,
+        shortNames: s.strings,
+        categories: s.strings,
       }),
-      versions: list(
-        object({
-          name: string,
-          served: boolean,
-          storage: boolean,
-          schema: pointer({ openAPIV3Schema: any }),
-          subresources: pointer({
-            status: pointer({}),
-            scale: pointer({ specReplicasPath: string, statusReplicasPath: string, labelSelectorPath: string }),
+      versions: s.list(
+        s.object({
+          name: s.string,
+          served: s.boolean,
+          storage: s.boolean,
+          schema: s.pointer({ openAPIV3Schema: s.any }),
+          subresources: s.pointer({
+            status: s.pointer({}),
+            scale: s.pointer({ specReplicasPath: s.string, statusReplicasPath: s.string, labelSelectorPath: s.string }),
           }),
-          additionalPrinterColumns: list(object({ name: string, type: string, jsonPath: string, priority: integer })),
-          selectableFields: list(object({ jsonPath: string })),
+          additionalPrinterColumns: s.list(
+            s.object({ name: s.string, type: s.string, jsonPath: s.string, priority: s.integer }),
+          ),
+          selectableFields: s.list(s.object({ jsonPath: s.string })),
         }),
       ),
     }),
-    status: object({ conditions, storedVersions: strings }),
+    status: s.object({ conditions: s.conditions, storedVersions: s.strings }),
   }),
   hasStatus: true,
   requiresResourceVersion: true,

@@ -1,8 +1,9 @@
 import { apiVersionOf, isRecord, type KubeObject, type Resource } from '../../kube/resources.ts'
 import { ageColumn, type Column, nameColumn, timeSince } from '../columns.ts'
 import { parseJsonPath, valueText } from '../json-path.ts'
-import { type Draft, type Kind, kindSchema, metadataNames, type ScalePaths, type Schema } from '../kind.ts'
+import type { Draft, Kind, ScalePaths } from '../kind.ts'
 import { entityTooLarge, type FieldErrors } from '../refusal.ts'
+import { kindSchema, metadataNames, type Schema } from '../schema.ts'
 import type { StoredObject } from '../store.ts'
 import {
   type DefinitionSpec,

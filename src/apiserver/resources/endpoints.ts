@@ -3,21 +3,7 @@ import { parseAddress, tryParseAddress } from '../../net/address.ts'
 import { formatHostPort } from '../../net/host-port.ts'
 import { ageColumn, firstThree, nameColumn } from '../columns.ts'
 import { equalJson } from '../decode.ts'
-import {
-  any,
-  atomicMap,
-  boolean,
-  type Draft,
-  integer,
-  type Kind,
-  kindSchema,
-  list,
-  listMember,
-  type Members,
-  object,
-  string,
-  strings,
-} from '../kind.ts'
+import { type Draft, type Kind, listMember, type Members } from '../kind.ts'
 import {
   canonicalIpFault,
   dnsLabelFault,
@@ -27,10 +13,11 @@ import {
   labelFault,
 } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
+import * as s from '../schema.ts'
 import type { StoredObject } from '../store.ts'
 import { hasSameContent, withFirstGeneration, withGeneration } from './generations.ts'
 
-const address = object({ ip: string, hostname: string, nodeName: string, targetRef: any })
+const address = s.object({ ip: s.string, hostname: s.string, nodeName: s.string, targetRef: s.any })
 
 export const protocols = ['SCTP', 'TCP', 'UDP']
 
@@ -39,12 +26,12 @@ export const endpointsKind: Kind = {
   deprecation: 'v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice',
   shortNames: ['ep'],
   columns: [nameColumn, { name: 'Endpoints', cell: endpointsText }, ageColumn],
-  schema: kindSchema({
-    subsets: list(
-      object({
-        addresses: list(address),
-        notReadyAddresses: list(address),
-        ports: list(object({ name: string, port: integer, protocol: string, appProtocol: string })),
+  schema: s.kindSchema({
+    subsets: s.list(
+      s.object({
+        addresses: s.list(address),
+        notReadyAddresses: s.list(address),
+        ports: s.list(s.object({ name: s.string, port: s.integer, protocol: s.string, appProtocol: s.string })),
       }),
     ),
   }),
@@ -148,21 +135,21 @@ const MAX_PORTS = 20_000
 
 export const endpointSliceKind: Kind = {
   resource: endpointSlices,
-  schema: kindSchema({
-    addressType: string,
-    endpoints: list(
-      object({
-        addresses: strings,
-        conditions: object({ ready: boolean, serving: boolean, terminating: boolean }),
-        hostname: string,
-        nodeName: string,
-        zone: string,
-        targetRef: any,
-        hints: any,
-        deprecatedTopology: atomicMap,
+  schema: s.kindSchema({
+    addressType: s.string,
+    endpoints: s.list(
+      s.object({
+        addresses: s.strings,
+        conditions: s.object({ ready: s.boolean, serving: s.boolean, terminating: s.boolean }),
+        hostname: s.string,
+        nodeName: s.string,
+        zone: s.string,
+        targetRef: s.any,
+        hints: s.any,
+        deprecatedTopology: s.atomicMap,
       }),
     ),
-    ports: list(object({ name: string, protocol: string, port: integer, appProtocol: string })),
+    ports: s.list(s.object({ name: s.string, protocol: s.string, port: s.integer, appProtocol: s.string })),
   }),
   columns: [
     nameColumn,

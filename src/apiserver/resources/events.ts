@@ -1,27 +1,12 @@
 import { coreEvents, events } from '../../kube/resources.ts'
 import { type Column, nameColumn, timeSince } from '../columns.ts'
 import { equalJson } from '../decode.ts'
-import {
-  any,
-  type Draft,
-  integer,
-  type Kind,
-  kindSchema,
-  member,
-  microTime,
-  object,
-  optionalString,
-  type Schema,
-  string,
-  time,
-} from '../kind.ts'
+import { type Draft, type Kind, member } from '../kind.ts'
 import { labelKeyFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
+import * as s from '../schema.ts'
 import type { FieldGetters } from '../selectors.ts'
 import type { StoredObject } from '../store.ts'
-
-/** An ObjectReference, which is owned as a whole. */
-const atomicReference: Schema = { type: 'object', fields: {}, atomic: true }
 
 const columns: readonly Column[] = [
   { name: 'Last Seen', cell: (event, nowMs) => timeSince(timesOf(event).last, nowMs) },
@@ -47,21 +32,21 @@ function referenceFields(name: string): FieldGetters {
 export const eventKind: Kind = {
   resource: events,
   shortNames: ['ev'],
-  schema: kindSchema({
-    eventTime: microTime,
-    series: object({ count: integer, lastObservedTime: microTime }),
-    reportingController: string,
-    reportingInstance: string,
-    action: string,
-    reason: string,
-    regarding: atomicReference,
-    related: atomicReference,
-    note: string,
-    type: string,
-    deprecatedSource: any,
-    deprecatedFirstTimestamp: time,
-    deprecatedLastTimestamp: time,
-    deprecatedCount: integer,
+  schema: s.kindSchema({
+    eventTime: s.microTime,
+    series: s.object({ count: s.integer, lastObservedTime: s.microTime }),
+    reportingController: s.string,
+    reportingInstance: s.string,
+    action: s.string,
+    reason: s.string,
+    regarding: s.atomicReference,
+    related: s.atomicReference,
+    note: s.string,
+    type: s.string,
+    deprecatedSource: s.any,
+    deprecatedFirstTimestamp: s.time,
+    deprecatedLastTimestamp: s.time,
+    deprecatedCount: s.integer,
   }),
   createOnUpdate: true,
   selectableFields: {
@@ -118,21 +103,21 @@ function fromStored(event: StoredObject): StoredObject {
 export const coreEventKind: Kind = {
   resource: coreEvents,
   shortNames: ['ev'],
-  schema: kindSchema({
-    involvedObject: atomicReference,
-    reason: string,
-    message: string,
-    source: object({ component: optionalString, host: optionalString }),
-    firstTimestamp: time,
-    lastTimestamp: time,
-    count: integer,
-    type: string,
-    eventTime: microTime,
-    series: object({ count: integer, lastObservedTime: microTime }),
-    action: string,
-    related: atomicReference,
-    reportingComponent: string,
-    reportingInstance: string,
+  schema: s.kindSchema({
+    involvedObject: s.atomicReference,
+    reason: s.string,
+    message: s.string,
+    source: s.object({ component: s.optionalString, host: s.optionalString }),
+    firstTimestamp: s.time,
+    lastTimestamp: s.time,
+    count: s.integer,
+    type: s.string,
+    eventTime: s.microTime,
+    series: s.object({ count: s.integer, lastObservedTime: s.microTime }),
+    action: s.string,
+    related: s.atomicReference,
+    reportingComponent: s.string,
+    reportingInstance: s.string,
   }),
   storedAs: { resource: events, toStored, fromStored },
   createOnUpdate: true,

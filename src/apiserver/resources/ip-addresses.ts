@@ -1,31 +1,21 @@
 import { ipAddresses, serviceCidrs } from '../../kube/resources.ts'
 import { ageColumn, nameColumn } from '../columns.ts'
 import { equalJson } from '../decode.ts'
-import {
-  conditions,
-  type Draft,
-  type Kind,
-  kindSchema,
-  listMember,
-  member,
-  object,
-  optionalString,
-  pointer,
-  strings,
-} from '../kind.ts'
+import { type Draft, type Kind, listMember, member } from '../kind.ts'
 import { canonicalIpFault, cidrFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
+import * as s from '../schema.ts'
 
 export const ipAddressKind: Kind = {
   resource: ipAddresses,
   shortNames: ['ip'],
-  schema: kindSchema({
-    spec: object({
-      parentRef: pointer({
-        group: optionalString,
-        resource: optionalString,
-        namespace: optionalString,
-        name: optionalString,
+  schema: s.kindSchema({
+    spec: s.object({
+      parentRef: s.pointer({
+        group: s.optionalString,
+        resource: s.optionalString,
+        namespace: s.optionalString,
+        name: s.optionalString,
       }),
     }),
   }),
@@ -57,7 +47,7 @@ export const ipAddressKind: Kind = {
 
 export const serviceCidrKind: Kind = {
   resource: serviceCidrs,
-  schema: kindSchema({ spec: object({ cidrs: strings }), status: object({ conditions }) }),
+  schema: s.kindSchema({ spec: s.object({ cidrs: s.strings }), status: s.object({ conditions: s.conditions }) }),
   columns: [nameColumn, { name: 'CIDRs', cell: (cidr) => cidrsOf(cidr).join() }, ageColumn],
   hasStatus: true,
   forCreate: (draft) => ({ ...draft, status: {} }),

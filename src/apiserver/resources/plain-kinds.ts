@@ -8,26 +8,10 @@ import {
 } from '../../kube/resources.ts'
 import { ageColumn, nameColumn } from '../columns.ts'
 import { equalJson } from '../decode.ts'
-import {
-  any,
-  boolean,
-  conditions,
-  type Draft,
-  integer,
-  type Kind,
-  kindSchema,
-  list,
-  map,
-  member,
-  microTime,
-  object,
-  optionalString,
-  pointer,
-  string,
-  strings,
-} from '../kind.ts'
+import { type Draft, type Kind, member } from '../kind.ts'
 import { dnsLabelFault } from '../names.ts'
 import { cannotDecode, type FieldErrors, forbidden } from '../refusal.ts'
+import * as s from '../schema.ts'
 import type { StoredObject } from '../store.ts'
 
 /** The namespaces that upstream's NamespaceLifecycle admission protects. kube-node-lease is not among them. */
@@ -39,7 +23,10 @@ const contentsFinalizer = 'kubernetes'
 export const namespaceKind: Kind = {
   resource: namespaces,
   shortNames: ['ns'],
-  schema: kindSchema({ spec: object({ finalizers: strings }), status: object({ phase: string, conditions }) }),
+  schema: s.kindSchema({
+    spec: s.object({ finalizers: s.strings }),
+    status: s.object({ phase: s.string, conditions: s.conditions }),
+  }),
   hasStatus: true,
   answersDeleted: true,
   selectableFields: { 'status.phase': (namespace) => String(member(namespace, 'status').phase ?? '') },
@@ -78,7 +65,7 @@ function withNameLabel(draft: Draft): Draft {
 export const configMapKind: Kind = {
   resource: configMaps,
   shortNames: ['cm'],
-  schema: kindSchema({ data: map, binaryData: map, immutable: boolean }),
+  schema: s.kindSchema({ data: s.map, binaryData: s.map, immutable: s.boolean }),
   columns: [
     nameColumn,
     {
@@ -150,7 +137,7 @@ const secretData: ReadonlyMap<string, readonly string[]> = new Map([
 
 export const secretKind: Kind = {
   resource: secrets,
-  schema: kindSchema({ data: map, type: optionalString, immutable: boolean }),
+  schema: s.kindSchema({ data: s.map, type: s.optionalString, immutable: s.boolean }),
   selectableFields: { type: (secret) => String(secret.type ?? '') },
   columns: [
     nameColumn,
@@ -206,10 +193,10 @@ function withDataOfStrings(draft: Draft): Draft {
 export const serviceAccountKind: Kind = {
   resource: serviceAccounts,
   shortNames: ['sa'],
-  schema: kindSchema({
-    secrets: list({ type: 'object', fields: {}, atomic: true }, ['name']),
-    imagePullSecrets: list(any),
-    automountServiceAccountToken: boolean,
+  schema: s.kindSchema({
+    secrets: s.list(s.atomicReference, ['name']),
+    imagePullSecrets: s.list(s.any),
+    automountServiceAccountToken: s.boolean,
   }),
   answersDeleted: true,
 }
@@ -217,18 +204,18 @@ export const serviceAccountKind: Kind = {
 /** Allows everything, because a client that has access to this server may do everything. */
 export const selfSubjectAccessReviewKind: Kind = {
   resource: selfSubjectAccessReviews,
-  schema: kindSchema({
-    spec: object({
-      resourceAttributes: pointer({
-        namespace: optionalString,
-        verb: optionalString,
-        group: optionalString,
-        version: optionalString,
-        resource: optionalString,
-        subresource: optionalString,
-        name: optionalString,
+  schema: s.kindSchema({
+    spec: s.object({
+      resourceAttributes: s.pointer({
+        namespace: s.optionalString,
+        verb: s.optionalString,
+        group: s.optionalString,
+        version: s.optionalString,
+        resource: s.optionalString,
+        subresource: s.optionalString,
+        name: s.optionalString,
       }),
-      nonResourceAttributes: pointer({ path: optionalString, verb: optionalString }),
+      nonResourceAttributes: s.pointer({ path: s.optionalString, verb: s.optionalString }),
     }),
   }),
   validate(draft, errors) {
@@ -252,15 +239,15 @@ export const selfSubjectAccessReviewKind: Kind = {
 
 export const leaseKind: Kind = {
   resource: leases,
-  schema: kindSchema({
-    spec: object({
-      holderIdentity: string,
-      leaseDurationSeconds: integer,
-      acquireTime: microTime,
-      renewTime: microTime,
-      leaseTransitions: integer,
-      strategy: string,
-      preferredHolder: string,
+  schema: s.kindSchema({
+    spec: s.object({
+      holderIdentity: s.string,
+      leaseDurationSeconds: s.integer,
+      acquireTime: s.microTime,
+      renewTime: s.microTime,
+      leaseTransitions: s.integer,
+      strategy: s.string,
+      preferredHolder: s.string,
     }),
   }),
   createOnUpdate: true,

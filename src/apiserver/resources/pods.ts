@@ -1,21 +1,8 @@
 import { nodes, pods } from '../../kube/resources.ts'
 import { ageColumn, nameColumn } from '../columns.ts'
 import { equalJson } from '../decode.ts'
-import {
-  any,
-  atomicMap,
-  boolean,
-  integer,
-  type Kind,
-  kindSchema,
-  list,
-  listMember,
-  type Members,
-  member,
-  object,
-  string,
-  strings,
-} from '../kind.ts'
+import { type Kind, listMember, type Members, member } from '../kind.ts'
+import * as s from '../schema.ts'
 import type { StoredObject } from '../store.ts'
 import { withFirstGeneration, withGeneration } from './generations.ts'
 import { validatePodSpec, validatePodUpdate } from './pod-rules.ts'
@@ -23,9 +10,15 @@ import { validatePodSpec, validatePodUpdate } from './pod-rules.ts'
 export const nodeKind: Kind = {
   resource: nodes,
   shortNames: ['no'],
-  schema: kindSchema({
-    spec: object({ podCIDR: string, podCIDRs: strings, providerID: string, unschedulable: boolean, taints: list(any) }),
-    status: object({ conditions: list(any, ['type']), addresses: list(any, ['type']) }),
+  schema: s.kindSchema({
+    spec: s.object({
+      podCIDR: s.string,
+      podCIDRs: s.strings,
+      providerID: s.string,
+      unschedulable: s.boolean,
+      taints: s.list(s.any),
+    }),
+    status: s.object({ conditions: s.list(s.any, ['type']), addresses: s.list(s.any, ['type']) }),
   }),
   hasStatus: true,
   selectableFields: { 'spec.unschedulable': (node) => String(member(node, 'spec').unschedulable ?? false) },
@@ -75,18 +68,18 @@ const DEFAULT_GRACE_SECONDS = 30
 const MAX_GRACE_SECONDS = 200_000_000_000
 
 /** A list whose items are identified by their names, in patches and in managedFields. */
-const named = list(object({ name: string }), ['name'])
+const named = s.list(s.object({ name: s.string }), ['name'])
 
-const containers = list(
-  object({
-    name: string,
-    ports: list(object({ containerPort: integer, protocol: { type: 'string', default: 'TCP' } }), [
+const containers = s.list(
+  s.object({
+    name: s.string,
+    ports: s.list(s.object({ containerPort: s.integer, protocol: { type: 'string', default: 'TCP' } }), [
       'containerPort',
       'protocol',
     ]),
     env: named,
-    volumeMounts: list(object({ mountPath: string }), ['mountPath']),
-    volumeDevices: list(object({ devicePath: string }), ['devicePath']),
+    volumeMounts: s.list(s.object({ mountPath: s.string }), ['mountPath']),
+    volumeDevices: s.list(s.object({ devicePath: s.string }), ['devicePath']),
   }),
   ['name'],
 )
@@ -96,13 +89,13 @@ export const podKind: Kind = {
   resource: pods,
   shortNames: ['po'],
   categories: ['all'],
-  schema: kindSchema({
-    spec: object({
-      nodeName: string,
-      hostname: string,
-      subdomain: string,
-      restartPolicy: string,
-      terminationGracePeriodSeconds: integer,
+  schema: s.kindSchema({
+    spec: s.object({
+      nodeName: s.string,
+      hostname: s.string,
+      subdomain: s.string,
+      restartPolicy: s.string,
+      terminationGracePeriodSeconds: s.integer,
       containers,
       initContainers: containers,
       ephemeralContainers: containers,
@@ -110,15 +103,15 @@ export const podKind: Kind = {
       imagePullSecrets: named,
       schedulingGates: named,
       resourceClaims: named,
-      hostAliases: list(object({ ip: string }), ['ip']),
-      topologySpreadConstraints: list(object({}), ['topologyKey', 'whenUnsatisfiable']),
-      nodeSelector: atomicMap,
+      hostAliases: s.list(s.object({ ip: s.string }), ['ip']),
+      topologySpreadConstraints: s.list(s.object({}), ['topologyKey', 'whenUnsatisfiable']),
+      nodeSelector: s.atomicMap,
     }),
-    status: object({
-      phase: string,
-      podIP: string,
-      podIPs: list(object({ ip: string }), ['ip']),
-      conditions: list(any, ['type']),
+    status: s.object({
+      phase: s.string,
+      podIP: s.string,
+      podIPs: s.list(s.object({ ip: s.string }), ['ip']),
+      conditions: s.list(s.any, ['type']),
     }),
   }),
   hasStatus: true,

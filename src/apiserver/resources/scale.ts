@@ -2,19 +2,10 @@ import { isRecord, type KubeObject, type Resource } from '../../kube/resources.t
 import { ageColumn, type Column, nameColumn } from '../columns.ts'
 import { ownMember } from '../decode.ts'
 import { goText, goTypeOf } from '../go-text.ts'
-import {
-  type Draft,
-  integer,
-  type Kind,
-  kindSchema,
-  type Members,
-  member,
-  object,
-  optionalString,
-  type ScalePaths,
-} from '../kind.ts'
+import { type Draft, type Kind, type Members, member, type ScalePaths } from '../kind.ts'
 import { checkTarget } from '../object-meta.ts'
 import { badRequest, cannotDecode, internalError, internalErrorOccurred } from '../refusal.ts'
+import * as s from '../schema.ts'
 import type { StoredObject } from '../store.ts'
 
 const resource: Resource<KubeObject> = {
@@ -28,9 +19,9 @@ const resource: Resource<KubeObject> = {
 /** An autoscaling/v1 Scale: the replicas of a custom resource, read and written at its subresource `scale`. */
 export const scaleKind: Kind = {
   resource,
-  schema: kindSchema({
-    spec: object({ replicas: integer }),
-    status: object({ replicas: integer, selector: optionalString }),
+  schema: s.kindSchema({
+    spec: s.object({ replicas: s.integer }),
+    status: s.object({ replicas: s.integer, selector: s.optionalString }),
   }),
   columns: [
     nameColumn,

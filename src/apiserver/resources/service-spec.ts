@@ -1,24 +1,5 @@
 import { tryParseAddress } from '../../net/address.ts'
-import {
-  any,
-  atomicMap,
-  boolean,
-  conditions,
-  type Draft,
-  integer,
-  integerOrString,
-  kindSchema,
-  list,
-  listMember,
-  type Members,
-  member,
-  object,
-  optionalInteger,
-  optionalString,
-  pointer,
-  string,
-  strings,
-} from '../kind.ts'
+import { type Draft, listMember, type Members, member } from '../kind.ts'
 import {
   dnsLabelFault,
   dnsSubdomainFault,
@@ -29,45 +10,46 @@ import {
   portNameFault,
 } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
+import * as s from '../schema.ts'
 import { familyOf } from './allocators.ts'
 import { checkName, checkOneOf, checkPort, protocols } from './endpoints.ts'
 
-const ingress = list(object({ ip: string, hostname: string, ipMode: string, ports: list(any) }))
+const ingress = s.list(s.object({ ip: s.string, hostname: s.string, ipMode: s.string, ports: s.list(s.any) }))
 
-export const serviceSchema = kindSchema({
-  spec: object({
-    ports: list(
-      object({
-        name: optionalString,
+export const serviceSchema = s.kindSchema({
+  spec: s.object({
+    ports: s.list(
+      s.object({
+        name: s.optionalString,
         protocol: { type: 'string', omitEmpty: true, default: 'TCP' },
-        appProtocol: string,
-        port: integer,
-        targetPort: integerOrString,
-        nodePort: optionalInteger,
+        appProtocol: s.string,
+        port: s.integer,
+        targetPort: s.integerOrString,
+        nodePort: s.optionalInteger,
       }),
       ['port', 'protocol'],
     ),
-    selector: atomicMap,
-    clusterIP: optionalString,
-    clusterIPs: strings,
-    type: optionalString,
-    externalIPs: strings,
-    sessionAffinity: optionalString,
-    loadBalancerIP: optionalString,
-    loadBalancerSourceRanges: strings,
-    externalName: optionalString,
-    externalTrafficPolicy: optionalString,
-    healthCheckNodePort: optionalInteger,
-    publishNotReadyAddresses: boolean,
-    sessionAffinityConfig: pointer({ clientIP: pointer({ timeoutSeconds: integer }) }),
-    ipFamilies: strings,
-    ipFamilyPolicy: string,
-    allocateLoadBalancerNodePorts: boolean,
-    loadBalancerClass: string,
-    internalTrafficPolicy: string,
-    trafficDistribution: string,
+    selector: s.atomicMap,
+    clusterIP: s.optionalString,
+    clusterIPs: s.strings,
+    type: s.optionalString,
+    externalIPs: s.strings,
+    sessionAffinity: s.optionalString,
+    loadBalancerIP: s.optionalString,
+    loadBalancerSourceRanges: s.strings,
+    externalName: s.optionalString,
+    externalTrafficPolicy: s.optionalString,
+    healthCheckNodePort: s.optionalInteger,
+    publishNotReadyAddresses: s.boolean,
+    sessionAffinityConfig: s.pointer({ clientIP: s.pointer({ timeoutSeconds: s.integer }) }),
+    ipFamilies: s.strings,
+    ipFamilyPolicy: s.string,
+    allocateLoadBalancerNodePorts: s.boolean,
+    loadBalancerClass: s.string,
+    internalTrafficPolicy: s.string,
+    trafficDistribution: s.string,
   }),
-  status: object({ conditions, loadBalancer: object({ ingress }) }),
+  status: s.object({ conditions: s.conditions, loadBalancer: s.object({ ingress }) }),
 })
 
 export interface ServiceSpec extends Members {

@@ -3,35 +3,18 @@ import type { StoredObject } from './store.ts'
 
 type Labels = Readonly<Record<string, string>> | undefined
 
-type Requirement =
-  | { readonly operator: 'in' | 'notin'; readonly key: string; readonly values: readonly string[] }
-  | { readonly operator: 'exists' | 'absent'; readonly key: string }
-  | { readonly operator: '>' | '<'; readonly key: string; readonly bound: bigint }
-
-type LabelMatcher = (labels: Labels) => boolean
-
-/** Reads `a=b,c!=d,e in (f,g),h,!i,j>1` by apimachinery's grammar (pkg/labels/selector.go). @throws Refusal 400 */
-export function parseLabelSelector(text: string): LabelMatcher {
-  const requirements = new Parser(text).requirements()
-  return (labels) => requirements.every((requirement) => meets(labels, requirement))
+interface Requirement {
+  readonly key: string
+  /** Whether the value of this label, or its absence, is allowed. */
+  readonly allows: (value: string | undefined) => boolean
 }
 
-function meets(labels: Labels, requirement: Requirement): boolean {
-  const value = labels !== undefined && Object.hasOwn(labels, requirement.key) ? labels[requirement.key] : undefined
-  switch (requirement.operator) {
-    case 'in':
-      return value !== undefined && requirement.values.includes(value)
-    case 'notin':
-      return value === undefined || !requirement.values.includes(value)
-    case 'exists':
-      return value !== undefined
-    case 'absent':
-      return value === undefined
-    case '>':
-      return isInteger(value) && BigInt(value) > requirement.bound
-    case '<':
-      return isInteger(value) && BigInt(value) < requirement.bound
-  }
+/** Reads `a=b,c!=d,e in (f,g),h,!i,j>1` by apimachinery's grammar (pkg/labels/selector.go). @throws Refusal 400 */
+export function parseLabelSelector(text: string): (labels: Labels) => boolean {
+  const requirements = new Parser(text).requirements()
+  const valueIn = (labels: Labels, key: string): string | undefined =>
+    labels !== undefined && Object.hasOwn(labels, key) ? labels[key] : undefined
+  return (labels) => requirements.every(({ key, allows }) => allows(valueIn(labels, key)))
 }
 
 function isInteger(text: string | undefined): text is string {
@@ -63,32 +46,37 @@ class Parser {
 
   #requirement(): Requirement {
     const first = this.#take()
-    if (first === '!') return { operator: 'absent', key: this.#key('identifier') }
+    if (first === '!') return { key: this.#key('identifier'), allows: (value) => value === undefined }
     this.#next--
     const key = this.#key("!, identifier, or 'end of string'")
     switch (this.#peek()) {
       case '':
       case ',':
-        return { operator: 'exists', key }
+        return { key, allows: (value) => value !== undefined }
       case '=':
       case '==':
-        this.#take()
-        return { operator: 'in', key, values: [this.#exactValue()] }
-      case '!=':
-        this.#take()
-        return { operator: 'notin', key, values: [this.#exactValue()] }
+      case '!=': {
+        const isExcluded = this.#take() === '!='
+        const named = this.#exactValue()
+        return { key, allows: (value) => (value === named) !== isExcluded }
+      }
       case 'in':
-      case 'notin':
-        return { operator: this.#take() as 'in' | 'notin', key, values: this.#set() }
+      case 'notin': {
+        const areExcluded = this.#take() === 'notin'
+        const named: readonly unknown[] = this.#set()
+        return { key, allows: (value) => named.includes(value) !== areExcluded }
+      }
       case '<':
       case '>': {
-        const operator = this.#take() as '<' | '>'
+        const isUpper = this.#take() === '<'
         const bound = this.#exactValue()
         if (!isInteger(bound))
           throw badRequest(
             `values[0][${key}]: Invalid value: ${JSON.stringify(bound)}: for 'Gt', 'Lt' operators, the value must be an integer`,
           )
-        return { operator, key, bound: BigInt(bound) }
+        const limit = BigInt(bound)
+        const isWithin = (number: bigint): boolean => (isUpper ? number < limit : number > limit)
+        return { key, allows: (value) => isInteger(value) && isWithin(BigInt(value)) }
       }
       default:
         throw unexpected(this.#peek(), 'in, notin, =, ==, !=, gt, lt')

@@ -181,8 +181,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-label-that-every-object-inherits': {
     broken: 'A selector of labels finds what every object inherits in JavaScript.',
     file: 'apiserver/selectors.ts',
-    text: 'const value = labels !== undefined && Object.hasOwn(labels, requirement.key) ? labels[requirement.key] : undefined',
-    instead: 'const value = labels?.[requirement.key]',
+    text: 'labels !== undefined && Object.hasOwn(labels, key) ? labels[key] : undefined',
+    instead: 'labels?.[key]',
     tests: ['apiserver/list.test.ts'],
   },
   'a-field-that-every-object-inherits': {

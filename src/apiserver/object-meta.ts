@@ -4,7 +4,7 @@ import type { Clock } from '../runtime/clock.ts'
 import { type Random, randomSuffix, randomUuid } from '../runtime/random.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import { decode } from './decode.ts'
-import { type Draft, type Kind, listMember } from './kind.ts'
+import { type Draft, type Kind, listMember, member } from './kind.ts'
 import { dnsSubdomainFault, labelFault, labelKeyFault } from './names.ts'
 import { badRequest, cannotDecode, type FieldErrors, isOfResource } from './refusal.ts'
 import type { StoredObject } from './store.ts'
@@ -113,11 +113,9 @@ export function withoutOwnable(metadata: StoredMeta): StoredMeta {
 export function validateMeta(kind: Kind, draft: Draft, errors: FieldErrors, live: StoredObject | undefined): void {
   const meta = draft.metadata ?? {}
   if (live === undefined) {
+    const { nameFault = dnsSubdomainFault } = kind
     if (meta.name === undefined) errors.required('metadata.name', 'name or generateName is required')
-    else {
-      const fault = (kind.nameFault ?? dnsSubdomainFault)(meta.name)
-      if (fault !== undefined) errors.invalid('metadata.name', meta.name, fault)
-    }
+    else errors.invalid('metadata.name', meta.name, nameFault(meta.name))
   } else {
     checkUnchanged(meta, live.metadata, errors)
   }
@@ -130,11 +128,11 @@ function validateFinalizers(kind: Kind, { finalizers = [] }: ObjectMeta, errors:
   const path = 'metadata.finalizers'
   for (const [index, finalizer] of finalizers.entries()) {
     // Upstream accepts any label key for custom kinds. Built-in kinds need a domain or a standard finalizer.
-    const fault = kind.isCustom === true ? labelKeyFault(finalizer) : undefined
-    if (fault !== undefined) errors.invalid(path, finalizer, fault)
-    if (kind.isCustom === true || isFinalizer(finalizer)) continue
-    const why = 'name is neither a standard finalizer name nor is it fully qualified'
-    errors.invalid(`${path}[${index}]`, finalizer, why)
+    if (kind.isCustom === true) errors.invalid(path, finalizer, labelKeyFault(finalizer))
+    else if (!isFinalizer(finalizer)) {
+      const why = 'name is neither a standard finalizer name nor is it fully qualified'
+      errors.invalid(`${path}[${index}]`, finalizer, why)
+    }
   }
 }
 
@@ -159,15 +157,12 @@ function checkUnchanged(meta: UpdatedMeta, live: StoredMeta, errors: FieldErrors
 
 function validateLabels(meta: ObjectMeta, errors: FieldErrors): void {
   for (const [key, value] of Object.entries(meta.labels ?? {})) {
-    const keyFault = labelKeyFault(key)
-    if (keyFault !== undefined) errors.invalid('metadata.labels', key, keyFault)
-    const fault = labelFault(value)
-    if (fault !== undefined) errors.invalid('metadata.labels', value, fault)
+    errors.invalid('metadata.labels', key, labelKeyFault(key))
+    errors.invalid('metadata.labels', value, labelFault(value))
   }
   let bytes = 0
   for (const [key, value] of Object.entries(meta.annotations ?? {})) {
-    const fault = labelKeyFault(key.toLowerCase())
-    if (fault !== undefined) errors.invalid('metadata.annotations', key, fault)
+    errors.invalid('metadata.annotations', key, labelKeyFault(key.toLowerCase()))
     bytes += Buffer.byteLength(key) + Buffer.byteLength(value)
   }
   if (bytes > MAX_ANNOTATION_BYTES)
@@ -177,7 +172,7 @@ function validateLabels(meta: ObjectMeta, errors: FieldErrors): void {
 function validateOwners(draft: Draft, errors: FieldErrors): void {
   const path = 'metadata.ownerReferences'
   let controllers = 0
-  for (const owner of listMember((draft.metadata ?? {}) as Readonly<Record<string, unknown>>, 'ownerReferences')) {
+  for (const owner of listMember(member(draft, 'metadata'), 'ownerReferences')) {
     if (!owner.apiVersion) errors.invalid(`${path}.apiVersion`, '', 'version must not be empty')
     for (const field of ['kind', 'name', 'uid']) {
       if (!owner[field]) errors.invalid(`${path}.${field}`, '', 'must not be empty')

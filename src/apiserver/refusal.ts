@@ -272,8 +272,10 @@ export class FieldErrors {
     this.#add('FieldValueRequired', field, () => `Required value${detail === undefined ? '' : `: ${detail}`}`)
   }
 
-  invalid(field: string, value: unknown, detail: string): void {
-    this.#add('FieldValueInvalid', field, () => `Invalid value: ${valueText(value)}: ${detail}`)
+  /** `fault` is what is wrong with the value; undefined: nothing. */
+  invalid(field: string, value: unknown, fault: string | undefined): void {
+    if (fault === undefined) return
+    this.#add('FieldValueInvalid', field, () => `Invalid value: ${valueText(value)}: ${fault}`)
   }
 
   notSupported(field: string, value: unknown, supported: readonly string[]): void {

@@ -92,11 +92,11 @@ function readField(reader: BinaryReader, wireType: WireType, field: Field, into:
   }
   if (holds === 'map') {
     const [key, value] = readEntry(reader.bytes(), type, wrong)
-    define(ownObject(into, name), key, value)
+    define(ownMember<Json>(into, name, {}), key, value)
     return
   }
   const value = readValue(reader, type)
-  if (holds === 'list') ownList(into, name).push(value)
+  if (holds === 'list') ownMember<unknown[]>(into, name, []).push(value)
   else if (value !== undefined && !(omitEmpty && isEmpty(value))) define(into, name, value)
 }
 
@@ -199,14 +199,10 @@ export function isEmpty(value: unknown): boolean {
   return value === '' || value === 0 || value === false
 }
 
-function ownList(into: Json, name: string): unknown[] {
-  if (!Object.hasOwn(into, name)) define(into, name, [])
-  return into[name] as unknown[]
-}
-
-function ownObject(into: Json, name: string): Json {
-  if (!Object.hasOwn(into, name)) define(into, name, {})
-  return into[name] as Json
+/** A list or map among the members. It is added if it is missing. */
+function ownMember<T extends object>(into: Json, name: string, empty: T): T {
+  if (!Object.hasOwn(into, name)) define(into, name, empty)
+  return into[name] as T
 }
 
 /** Sets a member of any name. Assigning to `__proto__` would set the prototype. */

@@ -7,6 +7,7 @@ import { dns1035LabelFault, dnsSubdomainFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
 import * as s from '../schema.ts'
 import type { StoredObject } from '../store.ts'
+import { checkName } from './endpoints.ts'
 import { withFirstGeneration, withGeneration } from './generations.ts'
 
 export interface DefinitionSpec {
@@ -165,11 +166,12 @@ function validateDefinition(draft: Draft, errors: FieldErrors, live: StoredObjec
     ['kind', names?.kind?.toLowerCase()],
     ['listKind', names?.listKind?.toLowerCase()],
   ] as const
-  for (const [field, text] of labels) checkLabel(`spec.names.${field}`, text, errors)
-  const groupFault = group ? dnsSubdomainFault(group) : undefined
-  if (groupFault !== undefined) errors.invalid('spec.group', group, groupFault)
-  else if (group && !group.includes('.'))
-    errors.invalid('spec.group', group, 'should be a domain with at least one dot')
+  // These names are parts of URL paths.
+  for (const [field, text] of labels) checkName(text, `spec.names.${field}`, dns1035LabelFault, errors)
+  if (group) {
+    const dotFault = group.includes('.') ? undefined : 'should be a domain with at least one dot'
+    errors.invalid('spec.group', group, dnsSubdomainFault(group) ?? dotFault)
+  }
   if (live !== undefined) checkFixed(specOf(draft), specOf(live), errors)
   if (new Set(versions.map(({ name: versionName }) => versionName)).size < versions.length) {
     errors.invalid('spec.versions', versions, 'must contain unique version names')
@@ -203,7 +205,7 @@ function checkStoredVersions(draft: Draft, errors: FieldErrors): void {
 
 function validateVersion(version: DefinitionVersion, path: string, errors: FieldErrors): void {
   if (!version.name) errors.required(`${path}.name`)
-  checkLabel(`${path}.name`, version.name, errors)
+  checkName(version.name, `${path}.name`, dns1035LabelFault, errors)
   if (!isRecord(version.schema?.openAPIV3Schema)) {
     errors.required(`${path}.schema.openAPIV3Schema`, 'schemas are required')
   }
@@ -247,12 +249,6 @@ const columnTypes = ['boolean', 'date', 'integer', 'number', 'string']
 function checkPath(field: string, path: string | undefined, errors: FieldErrors): void {
   if (!path) errors.required(field)
   else if (parseJsonPath(path) === undefined) errors.invalid(field, path, 'is an invalid or unsupported JSON path')
-}
-
-/** Refuses a name that is not an RFC 1035 label, because names are parts of URL paths. */
-function checkLabel(field: string, text: string | undefined, errors: FieldErrors): void {
-  const fault = text ? dns1035LabelFault(text) : undefined
-  if (fault !== undefined) errors.invalid(field, text, fault)
 }
 
 function checkFixed(spec: DefinitionSpec, live: DefinitionSpec, errors: FieldErrors): void {

@@ -92,8 +92,7 @@ function validateSubset(subset: Members, path: string, errors: FieldErrors): voi
 function validateAddress(item: Members, path: string, errors: FieldErrors): void {
   const ip = String(item.ip ?? '')
   const parsed = tryParseAddress(ip)
-  const fault = parsed === undefined ? ipFault(ip) : endpointAddressFault(parsed)
-  if (fault !== undefined) errors.invalid(`${path}.ip`, ip, fault)
+  errors.invalid(`${path}.ip`, ip, parsed === undefined ? ipFault(ip) : endpointAddressFault(parsed))
   // Upstream's check for reserved ranges reports an unreadable address a second time.
   if (parsed === undefined) errors.invalid(`${path}.ip`, ip, 'must be a valid IP address')
   checkName(item.hostname, `${path}.hostname`, dnsLabelFault, errors)
@@ -124,8 +123,7 @@ export function checkName(
   faultOf: (text: string) => string | undefined,
   errors: FieldErrors,
 ): void {
-  const fault = typeof name === 'string' && name !== '' ? faultOf(name) : undefined
-  if (fault !== undefined) errors.invalid(path, name, fault)
+  if (typeof name === 'string' && name !== '') errors.invalid(path, name, faultOf(name))
 }
 
 const addressTypes = ['FQDN', 'IPv4', 'IPv6']
@@ -250,8 +248,7 @@ function validateSliceAddress(
   }
   const address = parseAddress(text)
   if (`IPv${address.family}` !== addressType) errors.invalid(path, text, `must be an ${addressType} address`)
-  const unfit = endpointAddressFault(address)
-  if (unfit !== undefined) errors.invalid(at, text, unfit)
+  errors.invalid(at, text, endpointAddressFault(address))
 }
 
 function slicePortsText(slice: StoredObject): string {

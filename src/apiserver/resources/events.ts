@@ -143,9 +143,8 @@ function checkEvent(event: Draft, controllerField: string, errors: FieldErrors):
   if (!isInPlace) errors.invalid('involvedObject.namespace', about, 'does not match event.namespace')
   if (!isNewer) return
   const controller = String(event.reportingController ?? '')
-  const controllerFault = labelKeyFault(controller)
   if (controller === '') errors.required(controllerField)
-  if (controllerFault !== undefined) errors.invalid(controllerField, controller, controllerFault)
+  errors.invalid(controllerField, controller, labelKeyFault(controller))
   for (const field of ['reportingInstance', 'action', 'reason']) {
     if (!event[field]) errors.required(field)
     checkLength(event, field, 128, field, errors)

@@ -255,7 +255,7 @@ export function validateService(draft: Draft, errors: FieldErrors, live: Draft |
   for (const [index, ip] of (spec.externalIPs ?? []).entries()) {
     const address = tryParseAddress(ip)
     const fault = address === undefined ? ipFault(ip) : endpointAddressFault(address)
-    if (fault !== undefined) errors.invalid(`spec.externalIPs[${index}]`, ip, fault)
+    errors.invalid(`spec.externalIPs[${index}]`, ip, fault)
   }
   checkOneOf(spec.sessionAffinity, affinities, 'spec.sessionAffinity', errors)
   checkOneOf(spec.type, types, 'spec.type', errors)

@@ -86,12 +86,8 @@ function checkClass(spec: ServiceSpec, errors: FieldErrors): void {
   const { loadBalancerClass } = spec
   if (loadBalancerClass === undefined) return
   const path = 'spec.loadBalancerClass'
-  if (!isLoadBalancer(spec)) {
-    errors.forbidden(path, onlyFor)
-    return
-  }
-  const fault = labelKeyFault(String(loadBalancerClass))
-  if (fault !== undefined) errors.invalid(path, loadBalancerClass, fault)
+  if (isLoadBalancer(spec)) errors.invalid(path, loadBalancerClass, labelKeyFault(String(loadBalancerClass)))
+  else errors.forbidden(path, onlyFor)
 }
 
 function checkAffinity({ sessionAffinity, sessionAffinityConfig }: ServiceSpec, errors: FieldErrors): void {
@@ -117,8 +113,7 @@ function checkSourceRanges(spec: ServiceSpec, errors: FieldErrors): void {
   const path = 'spec.LoadBalancerSourceRanges'
   if (!isLoadBalancer(spec)) errors.forbidden(path, onlyFor)
   for (const [index, range] of ranges.entries()) {
-    const fault = legacyCidrFault(range.trim())
-    if (fault !== undefined) errors.invalid(`${path}[${index}]`, range, fault)
+    errors.invalid(`${path}[${index}]`, range, legacyCidrFault(range.trim()))
   }
 }
 

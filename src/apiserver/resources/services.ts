@@ -186,8 +186,7 @@ function withPorts(
       if (old !== undefined && seen.has(pair)) throw internalError(`duplicate nodePort: {${pair}}`)
       seen.add(pair)
       const isTaken = old === undefined && chosen.get(number) !== nodePort && used.has(nodePort)
-      const fault = isTaken ? ALLOCATED : nodePorts.faultOf(nodePort, own)
-      if (fault !== undefined) errors.invalid(`spec.ports[${index}].nodePort`, nodePort, fault)
+      errors.invalid(`spec.ports[${index}].nodePort`, nodePort, isTaken ? ALLOCATED : nodePorts.faultOf(nodePort, own))
       if (!chosen.has(number)) chosen.set(number, nodePort)
       used.add(nodePort)
       return port

@@ -1,8 +1,8 @@
 import { isRecord } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { equalJson } from './decode.ts'
-import { type FieldSet, intersection, isEmpty, noFields, pathsOf, union, without } from './field-set.ts'
-import type { Draft, Kind, Subresource } from './kind.ts'
+import { type FieldSet, intersection, isEmpty, pathsOf, union, without } from './field-set.ts'
+import type { Draft, Kind } from './kind.ts'
 import { lastAppliedFields, withLastApplied } from './last-applied.ts'
 import {
   entriesOf,
@@ -13,6 +13,7 @@ import {
   type ManagedFields,
   type Manager,
   ownable,
+  type Write,
 } from './managed-fields.ts'
 import { withoutOwnable } from './object-meta.ts'
 import { invalid, Refusal } from './refusal.ts'
@@ -22,37 +23,25 @@ import { compare, fieldsOf, mergeFields, removeFields, withDeclared } from './ty
 import type { Change } from './writes.ts'
 
 /**
- * An applied object in two forms: decoded, and as the client sent it. An empty map or list differs from a missing one
- * only in `sent`.
- */
-interface Applied {
-  readonly wanted: Draft
-  readonly sent: Draft
-}
-
-/**
  * Server-side apply: merges the manager's fields into the object, removes fields that only this manager applied before
- * and no longer applies, and updates the owners (KEP-555, structured-merge-diff's `merge.Updater.Apply`).
+ * and no longer applies, and updates the owners (KEP-555, structured-merge-diff's `merge.Updater.Apply`). The applied
+ * object comes in two forms: decoded (`wanted`), and as the client sent it. An empty map or list differs from a missing
+ * one only in `sent`.
  * @throws Refusal 409 if another manager owns a field with another value, unless `force` takes the field over; 422 for
  * a null container in a custom resource
  */
 export function applyTo(
   kind: Kind,
   live: StoredObject,
-  { wanted, sent }: Applied,
-  write: {
-    readonly manager: Manager
-    readonly subresource: Subresource
-    readonly force: boolean
-    readonly clock: Clock
-  },
-): Change {
-  const { manager, subresource, clock } = write
+  { wanted, sent }: { readonly wanted: Draft; readonly sent: Draft },
+  write: Write & { readonly force: boolean },
+): Required<Change> {
+  const { manager, subresource } = write
   const { schema } = kind
   const before = ownable(live, subresource, kind)
   const applied = fieldsOf(ownable(sent, subresource, kind), schema)
-  const entries = ownersToApply(kind, live, before, subresource, clock)
-  const own = entries.find((old) => isBy(old, kind, manager, subresource))
+  const entries = ownersToApply(kind, live, before, write)
+  const own = entries.find((old) => isBy(old, kind, write))
   const others = entries.filter((old) => old !== own)
 
   // Merges `sent`, because `wanted` lacks empty and null values, which can replace a value that is owned as a whole.
@@ -70,7 +59,7 @@ export function applyTo(
     draft: withLastApplied(draft, sent, manager),
     managers(isChanged) {
       if (isEmpty(applied)) return retained
-      const next = entry(kind, manager, subresource, applied, clock)
+      const next = entry(kind, write, applied)
       const isSame = own?.apiVersion === next.apiVersion && equalJson(own.fieldsV1, applied)
       // If nothing has changed, the entry keeps its previous time, because a new time alone is not a change.
       return [...retained, equalJson(before, after) || (isSame && !isChanged) ? withTime(next, own?.time) : next]
@@ -85,25 +74,21 @@ function withTime({ time: _time, ...rest }: ManagedEntry, time: string | undefin
 /** The owners of an object that an apply creates: the applying manager owns the applied fields. */
 export function ownedOnApply(kind: Kind, sent: Draft, manager: Manager, clock: Clock): ManagedFields {
   const applied = fieldsOf(ownable(sent, undefined, kind), kind.schema)
-  return isEmpty(applied) ? [] : [entry(kind, manager, undefined, applied, clock)]
+  return isEmpty(applied) ? [] : [entry(kind, { manager, subresource: undefined, clock }, applied)]
 }
 
 /**
  * The owners before an apply. If the object has no owners, `before-first-apply` owns all fields (upstream's
  * skipNonAppliedManager).
  */
-function ownersToApply(
-  kind: Kind,
-  live: StoredObject,
-  before: Draft,
-  subresource: Subresource,
-  clock: Clock,
-): ManagedFields {
+function ownersToApply(kind: Kind, live: StoredObject, before: Draft, write: Write): ManagedFields {
   const entries = entriesOf(live)
-  const { added } = entries.length > 0 ? { added: noFields } : compare({}, before, kind.schema)
-  if (isEmpty(added)) return entries
-  return [entry(kind, { name: 'before-first-apply', operation: 'Update' }, subresource, added, clock)]
+  if (entries.length > 0) return entries
+  const { added } = compare({}, before, kind.schema)
+  return isEmpty(added) ? [] : [entry(kind, { ...write, manager: firstOwner }, added)]
 }
+
+const firstOwner: Manager = { name: 'before-first-apply', operation: 'Update' }
 
 /**
  * The merged value without the fields that the manager owned before this apply and that no manager owns after it

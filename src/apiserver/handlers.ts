@@ -307,7 +307,7 @@ export class Handlers {
       const { draft, managers } = applyTo(kind, live, { wanted, sent }, write)
       checkTarget(wanted, namespace, name)
       if (sent.metadata?.name === '') throw nameless(name)
-      return { draft: readDraft(kind, draft), ...(managers === undefined ? {} : { managers }) }
+      return { draft: readDraft(kind, draft), managers }
     }
     return answered(200, updateObject(this.#context, route, change, options))
   }

@@ -13,6 +13,13 @@ export interface Manager {
   readonly operation: 'Update' | 'Apply'
 }
 
+/** Who writes, to which part of the object, and when. */
+export interface Write {
+  readonly manager: Manager
+  readonly subresource: Subresource
+  readonly clock: Clock
+}
+
 export interface ManagedEntry {
   readonly manager: string
   readonly operation: 'Update' | 'Apply'
@@ -51,19 +58,15 @@ export function writesStatusAlone(kind: Kind, subresource: Subresource): boolean
 /** The fields that the creator of an object owns: all that the creator or a default has set. */
 export function ownedOnCreate(kind: Kind, draft: Draft, manager: Manager, clock: Clock): ManagedFields {
   const { added } = compare({}, ownable(draft, undefined, kind), kind.schema)
-  return isEmpty(added) ? [] : [entry(kind, manager, undefined, added, clock)]
+  return isEmpty(added) ? [] : [entry(kind, { manager, subresource: undefined, clock }, added)]
 }
 
 /**
  * The owners after an update: the writer owns the changed fields, and removed fields have no owner. `owners` are the
  * owners before the update (structured-merge-diff's `merge.Updater.Update`).
  */
-export function ownedOnUpdate(
-  kind: Kind,
-  live: StoredObject,
-  next: Draft,
-  { manager, subresource, clock, owners }: Update,
-): ManagedFields {
+export function ownedOnUpdate(kind: Kind, live: StoredObject, next: Draft, write: Update): ManagedFields {
+  const { owners, subresource } = write
   // An object without owners gets none until somebody applies it (upstream's skipNonAppliedManager).
   if (owners.length === 0) return []
   const before = ownable(live, subresource, kind)
@@ -72,9 +75,9 @@ export function ownedOnUpdate(
   const changed = union(added, modified)
   const entries = owners.flatMap((old) => entryWithout(old, union(changed, removed)))
   if (isEmpty(changed)) return entries
-  const own = entries.find((old) => isBy(old, kind, manager, subresource))
+  const own = entries.find((old) => isBy(old, kind, write))
   const mine = own === undefined ? changed : union(own.fieldsV1, changed)
-  return capped([...entries.filter((old) => old !== own), entry(kind, manager, subresource, mine, clock)])
+  return capped([...entries.filter((old) => old !== own), entry(kind, write, mine)])
 }
 
 /** Upstream's DefaultMaxUpdateManagers. */
@@ -114,10 +117,7 @@ export function entryWithout(old: ManagedEntry, fields: FieldSet): ManagedFields
   return [equalJson(fieldsV1, old.fieldsV1) ? old : { ...old, fieldsV1 }]
 }
 
-interface Update {
-  readonly manager: Manager
-  readonly subresource: Subresource
-  readonly clock: Clock
+interface Update extends Write {
   readonly owners: ManagedFields
 }
 
@@ -168,18 +168,12 @@ export function inOrder(entries: ManagedFields): ManagedFields {
  * version of the kind, but only one of applies: otherwise the manager could not remove fields that it applied in
  * another version.
  */
-export function isBy(old: ManagedEntry, { resource }: Kind, manager: Manager, subresource: Subresource): boolean {
+export function isBy(old: ManagedEntry, { resource }: Kind, { manager, subresource }: Write): boolean {
   const isSame = old.manager === manager.name && old.operation === manager.operation && old.subresource === subresource
   return isSame && (manager.operation === 'Apply' || old.apiVersion === apiVersionOf(resource))
 }
 
-export function entry(
-  kind: Kind,
-  manager: Manager,
-  subresource: Subresource,
-  fieldsV1: FieldSet,
-  clock: Clock,
-): ManagedEntry {
+export function entry(kind: Kind, { manager, subresource, clock }: Write, fieldsV1: FieldSet): ManagedEntry {
   return {
     manager: manager.name,
     operation: manager.operation,

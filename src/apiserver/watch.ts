@@ -5,7 +5,7 @@ import type { Kind } from './kind.ts'
 import { bytesOf } from './object-size.ts'
 import { type ListOptions, revisionOf } from './query.ts'
 import { expired, internalError, type Refusal, resourceVersionTooLarge } from './refusal.ts'
-import { type Change, Compacted, type Store, type StoredObject } from './store.ts'
+import { type Change, Compacted, type Objects, type Store, type StoredObject } from './store.ts'
 
 const BOOKMARK_PERIOD_MS = 60_000
 /** kube-apiserver's --min-request-timeout: a watch without a timeout lasts between one and two times this long. */
@@ -44,10 +44,11 @@ export function openWatch(
   const eventIn = (change: Change): WatchEvent | undefined =>
     change.revision > from.revision && change.key.startsWith(prefix) ? eventOf(change, matches) : undefined
 
+  const endOfInitialEvents = options.allowWatchBookmarks ? [bookmark(kind, store.revision, true)] : []
   let first: readonly WatchEvent[]
   try {
     first = from.initialState
-      ? presentState(store, kind, prefix, matches, options.allowWatchBookmarks)
+      ? [...presentState(collection, prefix, matches), ...endOfInitialEvents]
       : collection.changesAfter(from.revision).flatMap((change) => eventIn(change) ?? [])
   } catch (error) {
     if (!(error instanceof Compacted)) throw error
@@ -96,16 +97,12 @@ function startOf(store: Store, options: ListOptions): { readonly initialState: b
 }
 
 function presentState(
-  store: Store,
-  kind: Kind,
+  collection: Objects,
   prefix: string,
   matches: (object: StoredObject) => boolean,
-  withBookmark: boolean,
 ): readonly WatchEvent[] {
-  const collection = store.objects(kind)
   const objects = collection.keys(prefix).map((key) => collection.get(key) as StoredObject)
-  const events = objects.filter(matches).map((object): WatchEvent => ({ type: 'ADDED', object }))
-  return withBookmark ? [...events, bookmark(kind, store.revision, true)] : events
+  return objects.filter(matches).map((object) => ({ type: 'ADDED', object }))
 }
 
 function refused(refusal: Refusal): WatchStream {
@@ -225,8 +222,7 @@ class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
   }
 
   onEnd(cleanup: () => void): void {
-    if (this.#ended) cleanup()
-    else this.#cleanups.push(cleanup)
+    this.#cleanups.push(cleanup)
   }
 
   next(): Promise<IteratorResult<WatchEvent, undefined>> {

@@ -136,11 +136,7 @@ export function parsedText<Value>(
       try {
         return parse(text)
       } catch (error) {
-        context.issues.push({
-          code: 'custom',
-          message: messageOf(error),
-          input: text,
-        })
+        context.issues.push({ code: 'custom', message: messageOf(error), input: text })
         return z.NEVER
       }
     },

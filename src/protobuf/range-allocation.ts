@@ -1,4 +1,4 @@
-import { clone, create } from '@bufbuild/protobuf'
+import { create } from '@bufbuild/protobuf'
 import { RangeAllocationSchema } from './gen/k8s.io/api/core/v1/generated_pb.ts'
 import { asGoWrites } from './go-message.ts'
 import { decodeStored, encodeStored, type JsonObject, type ProtobufObject, type StoredKind } from './stored-object.ts'
@@ -49,11 +49,10 @@ export function decodeRangeAllocation(value: Uint8Array): StoredRangeAllocation 
  * including unknown fields; without a previous value the range is new.
  */
 export function encodeRangeAllocation(snapshot: RangeSnapshot, previous?: ProtobufRangeAllocation): Uint8Array {
-  const object =
-    previous === undefined ? create(RangeAllocationSchema) : clone(RangeAllocationSchema, previous.stored.object)
+  const object = asGoWrites(RangeAllocationSchema, previous?.stored.object ?? create(RangeAllocationSchema))
   object.range = snapshot.range
   object.data = snapshot.data
-  return encodeStored(rangeAllocation, asGoWrites(RangeAllocationSchema, object), previous?.stored.envelope)
+  return encodeStored(rangeAllocation, object, previous?.stored.envelope)
 }
 
 function fromJson({ range, data }: JsonObject): StoredRangeAllocation {

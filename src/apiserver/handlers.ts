@@ -7,7 +7,7 @@ import { withLastApplied } from './last-applied.ts'
 import { listObjects } from './list.ts'
 import { formRequested } from './media-types.ts'
 import { checkTarget, readBody, readDraft } from './object-meta.ts'
-import { listMetadata, partialResponse } from './partial-metadata.ts'
+import { partialResponse } from './partial-metadata.ts'
 import { patched, patchTypeOf } from './patches.ts'
 import { flag, parameter, parseListOptions } from './query.ts'
 import {
@@ -33,10 +33,10 @@ import { namespaceKind } from './resources/plain-kinds.ts'
 import { scaled, scaleKind, scaleOf, scaleToPatch } from './resources/scale.ts'
 import type { Route } from './routes.ts'
 import type { StoredObject } from './store.ts'
-import { type TableRequest, tableEvents, tableOf } from './table.ts'
+import { tableResponse } from './table.ts'
 import { checkPatchedType, checkTypeOfBody } from './type-meta.ts'
 import { applyFaults } from './typed-fields.ts'
-import { openWatch, type WatchContext, type WatchEvent } from './watch.ts'
+import { openWatch, type WatchContext } from './watch.ts'
 import { createObject, deleteObject, keyOf, reviewed, type Target, updateObject, type WriteContext } from './writes.ts'
 
 type CollectionRoute = Extract<Route, { to: 'collection' }>
@@ -116,27 +116,8 @@ export class Handlers {
     if (form === undefined) return response
     // Decided by the route, because a single custom resource may have a member `items` too.
     const isList = to === 'collection' && request.method !== 'POST'
-    if (form.as === 'Table') return this.#asTable(kind, response, form, isList)
+    if (form.as === 'Table') return tableResponse(kind, response, form, isList, this.#context.clock)
     return partialResponse(response, form, isList)
-  }
-
-  #asTable(kind: Kind, response: ApiResponse, table: TableRequest, isList: boolean): ApiResponse {
-    const { clock } = this.#context
-    if ('stream' in response) {
-      const stream = tableEvents(kind, response.stream as AsyncIterable<WatchEvent>, table, clock)
-      return { ...response, stream }
-    }
-    const body = response.body as StoredObject & {
-      readonly items: readonly StoredObject[]
-      readonly metadata: { readonly continue?: string }
-    }
-    // The answer to a deletion can be a Status, which has no Table.
-    if (body.kind === 'Status') return response
-    const { items, metadata } = body
-    const contents = isList
-      ? { objects: items, metadata: listMetadata(metadata) }
-      : { objects: [body], metadata: { resourceVersion: metadata.resourceVersion } }
-    return { ...response, body: tableOf({ kind, ...contents, nowMs: clock.wallMs() }, table) }
   }
 
   #collection(route: CollectionRoute, request: ApiRequest, signal: AbortSignal): ApiResponse {

@@ -1,10 +1,12 @@
 import { apiVersionOf } from '../kube/resources.ts'
+import type { ApiResponse } from '../kube/transport.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { inForm, listMetadata } from './answer-forms.ts'
 import { ageColumn, type Column, nameColumn } from './columns.ts'
 import type { Kind } from './kind.ts'
 import { partialObject } from './partial-metadata.ts'
 import type { StoredObject } from './store.ts'
-import { eventsInForm, type WatchEvent } from './watch.ts'
+import type { WatchEvent } from './watch.ts'
 
 /** A request for a Table instead of the objects themselves. `includeObject` says what comes with each row. */
 export interface TableRequest {
@@ -16,65 +18,49 @@ export interface TableRequest {
 const plainColumns: readonly Column[] = [nameColumn, ageColumn]
 
 /**
- * The events of a watch, with Tables instead of objects. A Table has one row, or none for a bookmark. Only the first
- * Table has columns.
+ * An answer with Tables instead of objects. In a watch, a Table has one row, or none for a bookmark; only the first one
+ * has columns.
  */
-export function tableEvents(
+export function tableResponse(
   kind: Kind,
-  events: AsyncIterable<WatchEvent>,
-  request: TableRequest,
+  response: ApiResponse,
+  { includeObject }: TableRequest,
+  isList: boolean,
   clock: Clock,
-): AsyncIterable<WatchEvent> {
-  let withColumns = true
-  return eventsInForm(events, ({ type, object }) => {
-    const stored = object as StoredObject
-    const objects = type === 'BOOKMARK' ? [] : [stored]
-    const metadata = { resourceVersion: stored.metadata.resourceVersion }
-    const table = tableOf({ kind, objects, metadata, nowMs: clock.wallMs() }, request, withColumns)
-    withColumns = false
-    return { type, object: table }
+): ApiResponse {
+  const columns = kind.columns ?? plainColumns
+  let columnDefinitions: readonly object[] | null = columns.map(definitionOf)
+  const tableOf = (objects: readonly StoredObject[], metadata: object): object => {
+    const nowMs = clock.wallMs()
+    const rows = objects.map((object) => ({
+      cells: columns.map(({ cell }) => cell(object, nowMs)),
+      object: shownIn(includeObject, kind, object),
+    }))
+    const table = { kind: 'Table', apiVersion: META, metadata, columnDefinitions, rows }
+    columnDefinitions = null
+    return table
+  }
+  const ofEvent = ({ type, object }: WatchEvent): object =>
+    tableOf(type === 'BOOKMARK' ? [] : [object as StoredObject], versionOf(object as StoredObject))
+  return inForm(response, ofEvent, (body) => {
+    return isList ? tableOf(body.items, listMetadata(body)) : tableOf([body], versionOf(body))
   })
 }
 
-/**
- * The Table of some objects. `metadata` is that of their list or, for one object, its resourceVersion. `withColumns` is
- * false for the events of a watch after the first.
- */
-export function tableOf(
-  { kind, objects, metadata, nowMs }: TableContents,
-  { includeObject }: TableRequest,
-  withColumns = true,
-): object {
-  const columns = kind.columns ?? plainColumns
-  return {
-    kind: 'Table',
-    apiVersion: 'meta.k8s.io/v1',
-    metadata,
-    columnDefinitions: withColumns ? columns.map(definitionOf) : null,
-    rows: objects.map((object) => ({
-      cells: columns.map(({ cell }) => cell(object, nowMs)),
-      object:
-        includeObject === 'None'
-          ? null
-          : includeObject === 'Object'
-            ? complete(kind, object)
-            : partialObject(object, 'meta.k8s.io/v1'),
-    })),
-  }
+const META = 'meta.k8s.io/v1'
+
+/** The metadata of a Table that is not of a list. */
+function versionOf({ metadata: { resourceVersion } }: StoredObject): object {
+  return { resourceVersion }
 }
 
-interface TableContents {
-  readonly kind: Kind
-  readonly objects: readonly StoredObject[]
-  readonly metadata: object
-  readonly nowMs: number
+/** What comes with a row. Items of a list lack kind and apiVersion, but the objects of a Table have them. */
+function shownIn(included: TableRequest['includeObject'], { resource }: Kind, object: StoredObject): object | null {
+  if (included === 'None') return null
+  if (included === 'Metadata') return partialObject(object, META)
+  return { ...object, kind: resource.kind, apiVersion: apiVersionOf(resource) }
 }
 
 function definitionOf({ name, type = 'string', priority = 0 }: Column): object {
   return { name, type, format: name === 'Name' ? 'name' : '', description: '', priority }
-}
-
-/** The object with its kind and apiVersion. Items of a list lack these, but the objects of a Table have them. */
-function complete({ resource }: Kind, object: StoredObject): object {
-  return { ...object, kind: resource.kind, apiVersion: apiVersionOf(resource) }
 }

@@ -144,32 +144,6 @@ export interface WatchEvent {
   readonly object: object
 }
 
-/**
- * Converts the events of a watch, except errors. `return()` ends the watch at once. The `return()` of a generator would
- * wait for the next event or, before the first call of `next()`, leave the watch open.
- */
-export function eventsInForm(
-  events: AsyncIterable<WatchEvent>,
-  form: (event: WatchEvent) => WatchEvent,
-): AsyncIterableIterator<WatchEvent, undefined> {
-  const inner = events[Symbol.asyncIterator]()
-  const end = { done: true, value: undefined } as const
-  return {
-    async next() {
-      const { done, value } = await inner.next()
-      if (done === true) return end
-      return { done: false, value: value.type === 'ERROR' ? value : form(value) }
-    },
-    async return() {
-      await inner.return?.()
-      return end
-    },
-    [Symbol.asyncIterator]() {
-      return this
-    },
-  }
-}
-
 /** The events of a watch, queued for its one reader. A reader that falls too far behind is disconnected. */
 class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
   readonly #limit: number

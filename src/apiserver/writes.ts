@@ -3,7 +3,7 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { formatTime, parseTime } from '../runtime/time-format.ts'
 import { asDecoded, deepFrozen, equalJson } from './decode.ts'
-import type { Draft, Kind, Members, Reservation, Subresource } from './kind.ts'
+import type { Draft, Kind, Members, Subresource } from './kind.ts'
 import {
   inOrder,
   type ManagedFields,
@@ -92,14 +92,14 @@ export function createObject(
   if (draft.metadata?.resourceVersion !== undefined) {
     throw internalError('resourceVersion should not be set on objects to be created')
   }
-  const { object, take } = reserve(kind, prepared, undefined)
+  const reservation = kind.reserve?.(prepared, undefined)
   const key = keyOf(namespace, name)
   if (isTaken()) throw alreadyExists(resource, name)
   const managed = options.managers ?? ownedOnCreate(kind, draft, options.manager, context.clock)
-  const complete = completed(kind, object, managed)
+  const complete = completed(kind, reservation?.object ?? prepared, managed)
   checkSize(complete)
   if (options.dryRun) return complete
-  take()
+  reservation?.take()
   return collection.put(key, complete)
 }
 
@@ -149,8 +149,8 @@ export function updateObject(
   const merged = { ...onlyOwnPart(kind, draft, live, target.subresource), metadata }
   const prepared = kind.forUpdate?.(merged, live) ?? merged
   validate(kind, prepared, live)
-  const { object, take } =
-    target.subresource === undefined ? reserve(kind, prepared, live) : { object: prepared, take: () => {} }
+  const reservation = target.subresource === undefined ? kind.reserve?.(prepared, live) : undefined
+  const { object } = reservation ?? { object: prepared }
   const owners = ownersBefore(draft, live, target.subresource)
   const changed = !equalJson(completed(kind, object, owners), live)
   if (!changed && managers === undefined) return live
@@ -165,7 +165,7 @@ export function updateObject(
   const next = completed(kind, object, managed)
   checkSize(next)
   if (options.dryRun || (!changed && equalJson(next, live))) return next
-  take()
+  reservation?.take()
   if (!isGone(kind, next)) return collection.put(key, next)
   // Watches get the object as it was before its last finalizer was removed, as in upstream.
   collection.remove(key, live)
@@ -290,10 +290,6 @@ function validate(kind: Kind, draft: Draft, live: StoredObject | undefined): voi
   kind.validate?.(draft, errors, live)
   const { kind: name, group } = kind.resource
   errors.refuse({ kind: name, group: kind.refusalGroup ?? group }, draft.metadata?.name ?? '')
-}
-
-function reserve(kind: Kind, draft: Draft, live: StoredObject | undefined): Reservation {
-  return kind.reserve?.(draft, live) ?? { object: draft, take: () => {} }
 }
 
 /** The object as it will be stored, except for its resourceVersion. */

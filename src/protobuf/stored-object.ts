@@ -20,11 +20,7 @@ export interface ProtobufObject<Desc extends DescMessage> {
 }
 
 /** A JSON value of which only apiVersion and kind were checked. */
-export interface JsonObject {
-  readonly apiVersion?: unknown
-  readonly kind?: unknown
-  readonly [field: string]: unknown
-}
+export type JsonObject = Readonly<Record<string, unknown>>
 
 export type StoredObject<Desc extends DescMessage> =
   | ProtobufObject<Desc>

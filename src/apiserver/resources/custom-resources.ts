@@ -19,11 +19,8 @@ import { MAX_REPLICAS } from './scale.ts'
 /** The kinds that a stored definition defines, one for each served version. */
 export function kindsOfDefinition(definition: Draft): readonly Kind[] {
   const { versions, ...rest } = specOf(definition)
-  const storage = versions.find((version) => version.storage) as DefinitionVersion
-  const stored = resourceOf(rest, storage)
-  const kinds = versions.filter(({ served }) => served).map((version) => kindOf(rest, version))
-  // An object may have been stored in another version, even in one that no longer exists.
-  return kinds.map((kind) => ({ ...kind, storedAs: asVersion(kind.resource, stored) }))
+  const stored = resourceOf(rest, versions.find((version) => version.storage) as DefinitionVersion)
+  return versions.filter(({ served }) => served).map((version) => kindOf(rest, version, stored))
 }
 
 function resourceOf(
@@ -33,7 +30,7 @@ function resourceOf(
   return { group, version: name, plural: names.plural, kind: names.kind, namespaced: scope === 'Namespaced' }
 }
 
-function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersion): Kind {
+function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersion, stored: Resource<Draft>): Kind {
   const { names } = spec
   const resource = resourceOf(spec, version)
   const openApi = version.schema?.openAPIV3Schema ?? {}
@@ -48,6 +45,8 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
     ...(names.categories === undefined ? {} : { categories: names.categories }),
     schema: { ...kindSchema(fieldsOf(ownSchema)), ...othersOf(ownSchema, false), keepsNull: true } as Schema,
     isCustom: true,
+    // An object may have been stored in another version, even in one that no longer exists.
+    storedAs: asVersion(resource, stored),
     hasStatus,
     ...(scale === undefined ? {} : { scale: scalePathsOf(scale) }),
     requiresResourceVersion: true,

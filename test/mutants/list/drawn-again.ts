@@ -67,10 +67,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['apiserver/resources/custom-resources.test.ts'],
   },
   'apiserver-handlers-guard-2': {
-    broken: "#asTable: drops: if (body.kind === 'Status').",
-    file: 'apiserver/handlers.ts',
-    text: "    if (body.kind === 'Status') return response\n",
-    instead: '',
+    broken: "inForm: drops: body.kind === 'Status'.",
+    file: 'apiserver/answer-forms.ts',
+    text: "body.kind === 'Status' ? response : { ...response",
+    instead: '{ ...response',
     tests: ['apiserver/handlers.test.ts'],
   },
   'apiserver-handlers-term': {

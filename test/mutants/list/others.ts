@@ -19,8 +19,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     broken: 'An update that is only tried takes the addresses and ports that it would need.',
     file: 'apiserver/writes.ts',
     text: `  if (options.dryRun || (!changed && equalJson(next, live))) return next
-  take()`,
-    instead: `  take()
+  reservation?.take()`,
+    instead: `  reservation?.take()
   if (options.dryRun || (!changed && equalJson(next, live))) return next`,
     tests: ['apiserver/api-server.test.ts', 'kube/contract/in-process.test.ts'],
   },
@@ -78,7 +78,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     broken: 'kubectl conflicts with what kubectl apply has applied.',
     file: 'apiserver/apply.ts',
     text: 'lastAppliedFields(kind, live, manager)',
-    instead: 'noFields',
+    instead: '{}',
     tests: ['apiserver/apply.test.ts'],
   },
   'last-applied-stays': {

@@ -1,0 +1,53 @@
+import type { ApiResponse } from '../kube/transport.ts'
+import type { StoredObject } from './store.ts'
+import type { WatchEvent } from './watch.ts'
+
+/** The body of an answer: a list or, without items, one object. */
+export type AnswerBody = StoredObject & {
+  readonly items: readonly StoredObject[]
+  readonly metadata: { readonly continue?: string }
+}
+
+/** An answer with its objects in another form. A Status, which can be the answer to a deletion, stays as it is. */
+export function inForm(
+  response: ApiResponse,
+  ofEvent: (event: WatchEvent) => object,
+  ofBody: (body: AnswerBody) => object,
+): ApiResponse {
+  if ('stream' in response) {
+    return { ...response, stream: eventsInForm(response.stream as AsyncIterable<WatchEvent>, ofEvent) }
+  }
+  const body = response.body as AnswerBody
+  return body.kind === 'Status' ? response : { ...response, body: ofBody(body) }
+}
+
+/** The metadata of a list without an empty `continue`, which only lists of custom resources have. */
+export function listMetadata({ metadata: { continue: token, ...metadata } }: AnswerBody): object {
+  return token ? { ...metadata, continue: token } : metadata
+}
+
+/**
+ * Converts the objects in the events of a watch, except errors. `return()` ends the watch at once. The `return()` of a generator would
+ * wait for the next event or, before the first call of `next()`, leave the watch open.
+ */
+function eventsInForm(
+  events: AsyncIterable<WatchEvent>,
+  form: (event: WatchEvent) => object,
+): AsyncIterableIterator<WatchEvent, undefined> {
+  const inner = events[Symbol.asyncIterator]()
+  const end = { done: true, value: undefined } as const
+  return {
+    async next() {
+      const { done, value } = await inner.next()
+      if (done === true) return end
+      return { done: false, value: value.type === 'ERROR' ? value : { type: value.type, object: form(value) } }
+    },
+    async return() {
+      await inner.return?.()
+      return end
+    },
+    [Symbol.asyncIterator]() {
+      return this
+    },
+  }
+}

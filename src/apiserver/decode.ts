@@ -1,7 +1,7 @@
 import { DEEPEST_NESTING } from '../kube/transport.ts'
 import { decodedTime, GoTypeError, mismatch } from '../protobuf/go-decode.ts'
 import type { Members } from './kind.ts'
-import { anyWithNull, type Schema } from './schema.ts'
+import { anyWithNull, type Schema, string } from './schema.ts'
 
 /** The results of {@link decode}, with their schemas. Results are frozen, so they can be shared instead of copied. */
 const decoded = new WeakMap<object, Schema | undefined>()
@@ -58,7 +58,7 @@ function decodeMembers(
     const member = members[key]
     if (member === undefined) continue
     const memberSchema =
-      schema.type === 'map' ? mapValue : Object.hasOwn(schema.fields, key) ? schema.fields[key] : undeclared
+      schema.type === 'map' ? string : Object.hasOwn(schema.fields, key) ? schema.fields[key] : undeclared
     if (member === null) {
       if (memberSchema?.nullable === true) setMember(copy, key, null)
       continue
@@ -111,7 +111,6 @@ function decodeMicroTime(value: unknown, path: string): unknown {
   return decodedTime(value, path)
 }
 
-const mapValue: Schema = { type: 'string' }
 const nullableAny: Schema = { ...anyWithNull, nullable: true }
 
 function isOmitted(value: unknown, schema: Schema | undefined): boolean {

@@ -156,7 +156,8 @@ class FaultyTransport implements Faults {
         if (faults.some((fault) => fault.type === 'garbage')) {
           throw new KubeError('BadResponse', 'an event of the stream cannot be read')
         }
-        if (isChange(event.value) && this.#drawFaults(request, 'change').length > 0) continue
+        const { type } = event.value as { readonly type?: string }
+        if (type !== 'BOOKMARK' && this.#drawFaults(request, 'change').length > 0) continue
         yield event.value
       }
     } catch (error) {
@@ -172,10 +173,6 @@ class FaultyTransport implements Faults {
   async #passage(signal: AbortSignal): Promise<void> {
     while (this.#healed !== undefined) await abortable(this.#healed.promise, signal)
   }
-}
-
-function isChange(event: unknown): boolean {
-  return (event as { readonly type?: string }).type !== 'BOOKMARK'
 }
 
 /** Never resolves; rejects with the signal's reason. */

@@ -70,7 +70,8 @@ export class Handlers {
     if (route.to === 'scale') return this.#scaleInForm(route, request)
     const response = route.to === 'collection' ? this.#collection(route, request, signal) : this.#object(route, request)
     const answer = this.#inForm(route, response, request)
-    return this.#withWarnings(route.kind, answer, isWrite(request) ? (response as { body?: unknown }).body : undefined)
+    const isWrite = ['POST', 'PUT', 'PATCH'].includes(request.method)
+    return this.#withWarnings(route.kind, answer, isWrite ? (response as { body?: unknown }).body : undefined)
   }
 
   /** The answer with the warnings that kubectl prints. `written`: the object that a write returns, or undefined. */
@@ -335,10 +336,6 @@ const MAX_STRICT_ERRORS = 100
 const MAX_WARNINGS = 20
 
 const json = { 'content-type': 'application/json' }
-
-function isWrite({ method }: ApiRequest): boolean {
-  return method === 'POST' || method === 'PUT' || method === 'PATCH'
-}
 
 function answered(status: number, body: object): ApiResponse {
   return { status, headers: json, body }

@@ -160,7 +160,8 @@ const everyKind: FieldGetters = {
  * @throws Refusal 400
  */
 export function parseFieldSelector(text: string, getters?: FieldGetters): (object: StoredObject) => boolean {
-  const terms = splitTerms(text).map((term) => parseTerm(term, text, getters))
+  // Splits at unescaped commas. Empty terms are ignored.
+  const terms = (text.match(/(?:\\.|[^\\,]|\\$)+/gs) ?? []).map((term) => parseTerm(term, text, getters))
   return (object) => terms.every((term) => (term.get(object) === term.value) === term.wanted)
 }
 
@@ -183,9 +184,4 @@ function unescaped(value: string, whole: string): string {
     throw badRequest(`invalid selector: '${whole}'; can't understand '${value}'`)
   }
   return value.replace(/\\([\\,=])/g, '$1')
-}
-
-/** Splits at unescaped commas; empty terms are ignored. */
-function splitTerms(text: string): readonly string[] {
-  return text.match(/(?:\\.|[^\\,]|\\$)+/gs) ?? []
 }

@@ -29,8 +29,6 @@ export interface Comparison {
 
 const kindsOfChange = ['added', 'modified', 'removed'] as const
 
-const unchanged: Comparison = Object.freeze({ added: noFields, modified: noFields, removed: noFields })
-
 /**
  * Down to this depth, parts are first compared as a whole, which is fast if they are equal. To do this at every depth
  * would take too long for a large, deeply nested value.
@@ -39,7 +37,7 @@ const DEPTH_OF_WHOLES = 16
 
 /** The fields in which `after` differs from `before` (structured-merge-diff's `Compare`). */
 export function compare(before: unknown, after: unknown, schema: Schema | undefined, depth = 1): Comparison {
-  if (depth === 1 && equalJson(before, after)) return unchanged
+  if (depth === 1 && equalJson(before, after)) return { added: noFields, modified: noFields, removed: noFields }
   const old = partsOf(before, schema)?.steps ?? none
   const next = partsOf(after, schema)?.steps ?? none
   const changes: Record<keyof Comparison, Record<string, FieldSet>> = { added: {}, modified: {}, removed: {} }

@@ -124,13 +124,13 @@ export function updateObject(
   change: (live: StoredObject) => Change,
   options: WriteOptions & { readonly guarded?: boolean },
 ): StoredObject {
-  const { kind, name } = target
+  const { kind, namespace, name, subresource } = target
   const collection = context.store.objects(kind)
-  const key = keyOf(target.namespace, name)
+  const key = keyOf(namespace, name)
   const live = collection.get(key)
   if (live === undefined) throw notFound(kind.resource, name)
   const { draft, managers } = change(live)
-  checkTarget(draft, target.namespace, name)
+  checkTarget(draft, namespace, name)
   const given = draft.metadata?.resourceVersion
   const version = given === '0' ? undefined : given
   if (version === undefined && options.guarded === true && kind.requiresResourceVersion === true)
@@ -145,23 +145,18 @@ export function updateObject(
     throw uidConflict(kind.resource, name, uid, live.metadata.uid)
   }
 
-  const metadata = metaForUpdate(writesStatusAlone(kind, target.subresource) ? live : draft, live)
-  const merged = { ...onlyOwnPart(kind, draft, live, target.subresource), metadata }
+  const metadata = metaForUpdate(writesStatusAlone(kind, subresource) ? live : draft, live)
+  const merged = { ...onlyOwnPart(kind, draft, live, subresource), metadata }
   const prepared = kind.forUpdate?.(merged, live) ?? merged
   validate(kind, prepared, live)
-  const reservation = target.subresource === undefined ? kind.reserve?.(prepared, live) : undefined
+  const reservation = subresource === undefined ? kind.reserve?.(prepared, live) : undefined
   const { object } = reservation ?? { object: prepared }
-  const owners = ownersBefore(draft, live, target.subresource)
+  const owners = ownersBefore(draft, live, subresource)
   const changed = !equalJson(completed(kind, object, owners), live)
   if (!changed && managers === undefined) return live
   const managed =
     managers?.(changed) ??
-    ownedOnUpdate(kind, live, draft, {
-      manager: options.manager,
-      subresource: target.subresource,
-      clock: context.clock,
-      owners,
-    })
+    ownedOnUpdate(kind, live, draft, { manager: options.manager, subresource, clock: context.clock, owners })
   const next = completed(kind, object, managed)
   checkSize(next)
   if (options.dryRun || (!changed && equalJson(next, live))) return next

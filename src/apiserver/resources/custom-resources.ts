@@ -56,7 +56,7 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
         return read === undefined ? [] : [[jsonPath.slice(1), (object: StoredObject) => valueText(read(object) ?? '')]]
       }),
     ),
-    columns: [nameColumn, ...columnsOf(version.additionalPrinterColumns)],
+    columns: [nameColumn, ...(version.additionalPrinterColumns?.flatMap(columnOf) ?? [{ ...ageColumn, type: 'date' }])],
     withDefaults: (draft) => completed(draft, ownSchema, []),
     withoutUnknown(object) {
       const unknown: string[] = []
@@ -98,10 +98,6 @@ function scalePathsOf({ specReplicasPath, statusReplicasPath, labelSelectorPath 
 function asVersion(resource: Resource<KubeObject>, stored: Resource<Draft>): NonNullable<Kind['storedAs']> {
   const as = (apiVersion: string) => (object: StoredObject) => Object.freeze({ ...object, apiVersion })
   return { resource: stored, toStored: as(apiVersionOf(stored)), fromStored: as(apiVersionOf(resource)) }
-}
-
-function columnsOf(columns: readonly PrinterColumn[] | undefined): readonly Column[] {
-  return columns === undefined ? [{ ...ageColumn, type: 'date' }] : columns.flatMap(columnOf)
 }
 
 function columnOf({ name, type, jsonPath, priority = 0 }: PrinterColumn): readonly Column[] {

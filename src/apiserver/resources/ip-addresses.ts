@@ -55,7 +55,9 @@ export const serviceCidrKind: Kind = {
     const cidrs = cidrsOf(draft)
     const old = live === undefined ? [] : cidrsOf(live)
     // The only change that is allowed is to add the second family.
-    if (old.length > 0) checkUnchanged(cidrs, old, errors)
+    for (const [index, cidr] of old.entries()) {
+      if (cidrs[index] !== cidr) errors.invalid(`spec.cidrs[${index}]`, cidrs[index] ?? '', 'field is immutable')
+    }
     if (cidrs.length === 0) errors.required('spec.cidrs', 'at least one CIDR required')
     else if (cidrs.length > 2) errors.invalid('spec.cidrs', { CIDRs: cidrs }, 'may only hold up to 2 values')
     else checkCidrs(cidrs, errors)
@@ -71,12 +73,6 @@ export function isReady(object: Draft): boolean {
   if (object.metadata?.deletionTimestamp !== undefined) return false
   const list = listMember(member(object, 'status'), 'conditions')
   return list.every(({ type, status }) => type !== 'Ready' || status === 'True')
-}
-
-function checkUnchanged(cidrs: readonly string[], old: readonly string[], errors: FieldErrors): void {
-  for (const [index, cidr] of old.entries()) {
-    if (cidrs[index] !== cidr) errors.invalid(`spec.cidrs[${index}]`, cidrs[index] ?? '', 'field is immutable')
-  }
 }
 
 function checkCidrs(cidrs: readonly string[], errors: FieldErrors): void {

@@ -88,10 +88,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['apiserver/handlers.test.ts'],
   },
   'apiserver-handlers-term-2': {
-    broken: "isWrite: drops method === 'POST' ||.",
+    broken: "isWrite: drops 'POST'.",
     file: 'apiserver/handlers.ts',
-    text: "return method === 'POST' || method === 'PUT' || method === 'PATCH'",
-    instead: "return method === 'PUT' || method === 'PATCH'",
+    text: "['POST', 'PUT', 'PATCH'].includes",
+    instead: "['PUT', 'PATCH'].includes",
     tests: ['apiserver/handlers.test.ts'],
   },
   'apiserver-handlers-negation': {

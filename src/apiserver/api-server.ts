@@ -78,12 +78,11 @@ export interface ApiServer {
 export function createApiServer(options: ApiServerOptions): ApiServer {
   const { clock, random, serviceIpFamilies: families } = options
   const store = new Store(options.historyLimit ?? 1000)
-  const context = { store, clock, random }
+  const context = { store, clock, random, bufferLimit: options.watchBufferLimit ?? 10_000 }
   const nodePortRange = options.serviceNodePortRange ?? parsePortRange('30000-32767')
   const allocating = options.serviceAllocators !== 'none'
   const kinds = new Kinds(context, { nodePortRange, families, allocating, onChange: serveKinds })
-  const watch = { ...context, bufferLimit: options.watchBufferLimit ?? 10_000 }
-  const handlers = new Handlers(context, watch, options.fieldValidation)
+  const handlers = new Handlers(context, options.fieldValidation)
   const contents = new NamespaceContents(context)
   let served: readonly Kind[] = []
   let routes = new Routes([])

@@ -243,13 +243,10 @@ function checkRule(rule: FaultRule): void {
   const { type, ...fields } = fault as { readonly type?: string; readonly [field: string]: unknown }
   const types = Object.keys(faultFields)
   if (type === undefined || !types.includes(type)) throw new TypeError(`fault.type must be one of ${types.join(', ')}`)
-  const known = Object.entries(faultFields[type as Fault['type']])
+  const known = faultFields[type as Fault['type']]
   const mistakes = [
-    ...known.map(([name, faultOf]) => faultOf(fields[name])),
-    unknownField(
-      fields,
-      known.map(([name]) => name),
-    ),
+    ...Object.entries(known).map(([name, faultOf]) => faultOf(fields[name])),
+    unknownField(fields, Object.keys(known)),
     unknownField(rule, ruleFields),
     numberFault('probability', probability, 0, 1),
     numberFault('times', times, 1),

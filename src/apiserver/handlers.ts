@@ -48,15 +48,13 @@ type FoundRoute = CollectionRoute | ObjectRoute | ScaleRoute
 type RefusalOfUnknown = (unknown: readonly string[]) => Error
 
 export class Handlers {
-  readonly #context: WriteContext
-  readonly #watch: WatchContext
+  readonly #context: WriteContext & WatchContext
   readonly #fieldValidation: 'Warn' | undefined
   /** The warnings about the request that is being answered. */
   #warnings: string[] = []
 
-  constructor(context: WriteContext, watch: WatchContext, fieldValidation: 'Warn' | undefined) {
+  constructor(context: WriteContext & WatchContext, fieldValidation: 'Warn' | undefined) {
     this.#context = context
-    this.#watch = watch
     this.#fieldValidation = fieldValidation
   }
 
@@ -128,7 +126,7 @@ export class Handlers {
       case 'GET': {
         const options = parseListOptions(request.query, kind)
         if (!options.watch) return answered(200, listObjects(this.#context.store, kind, namespace, options))
-        return { status: 200, headers: json, stream: openWatch(this.#watch, kind, namespace, options, signal) }
+        return { status: 200, headers: json, stream: openWatch(this.#context, kind, namespace, options, signal) }
       }
       case 'POST':
         if (kind.resource.namespaced && namespace === undefined) throw methodNotAllowed()

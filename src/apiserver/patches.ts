@@ -5,7 +5,7 @@ import type { Members } from './kind.ts'
 import { badRequest, tooManyOperations, unprocessable, unsupportedMediaType } from './refusal.ts'
 import type { Schema } from './schema.ts'
 import type { StoredObject } from './store.ts'
-import { strategicMergePatch } from './strategic-merge-patch.ts'
+import { checkDepth, strategicMergePatch } from './strategic-merge-patch.ts'
 
 type PatchType = 'merge' | 'strategic' | 'json' | 'apply'
 
@@ -48,7 +48,7 @@ export function patched(
 /** The document after a merge patch (RFC 7386). @throws Refusal 400 if the patch is nested too deeply */
 export function mergePatch(document: unknown, patch: unknown, depth = 1): unknown {
   if (!isRecord(patch)) return patch
-  if (depth > DEEPEST_NESTING) throw badRequest('error decoding patch: json: exceeded max depth')
+  checkDepth(depth)
   const merged: Record<string, unknown> = isRecord(document) ? { ...document } : {}
   for (const key of Object.keys(patch)) {
     if (patch[key] === null) delete merged[key]
@@ -74,7 +74,7 @@ export function jsonPatch(document: unknown, operations: unknown): unknown {
   const work = { copiedBytes: 0, movedItems: 0 }
   const edited = operations.reduce((before: unknown, operation) => applied(before, operation, work), copied(document))
   // Checks unused values too: a later refusal quotes all operations, so none may be nested too deeply.
-  for (const operation of operations) checkDepth(operation)
+  for (const operation of operations) checkNesting(operation)
   return edited
 }
 
@@ -135,16 +135,16 @@ function applied(document: unknown, operation: Members, work: Work): unknown {
 }
 
 /** @throws Refusal 400 if the patch is nested too deeply */
-function checkDepth(value: unknown, depth = 1): void {
+function checkNesting(value: unknown, depth = 1): void {
   if (typeof value !== 'object' || value === null) return
-  if (depth > DEEPEST_NESTING) throw badRequest('error decoding patch: json: exceeded max depth')
-  for (const member of Object.values(value)) checkDepth(member, depth + 1)
+  checkDepth(depth)
+  for (const member of Object.values(value)) checkNesting(member, depth + 1)
 }
 
 /** @throws Refusal 400 if the patch is nested too deeply */
 function copied(value: unknown, depth = 1): unknown {
   if (typeof value !== 'object' || value === null) return value
-  if (depth > DEEPEST_NESTING) throw badRequest('error decoding patch: json: exceeded max depth')
+  checkDepth(depth)
   if (Array.isArray(value)) return value.map((item) => copied(item, depth + 1))
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, copied(member, depth + 1)]))
 }

@@ -33,12 +33,10 @@ export function flag(query: ApiRequest['query'], name: string): boolean | undefi
 
 /** @throws Refusal 400 or 422, in kube-apiserver's words */
 export function parseListOptions(query: ApiRequest['query'], kind: Kind): ListOptions {
-  const label = parameter(query, 'labelSelector') || undefined
-  const field = parameter(query, 'fieldSelector') || undefined
-  const matchesLabels = label === undefined ? undefined : parseLabelSelector(label)
-  const matchesFields = field === undefined ? undefined : parseFieldSelector(field, kind.selectableFields)
+  const label = parameter(query, 'labelSelector') ?? ''
+  const field = parameter(query, 'fieldSelector') ?? ''
   const options: ListOptions = {
-    matches: matcher(matchesLabels, matchesFields),
+    matches: label === '' && field === '' ? undefined : matcher(label, field, kind),
     resourceVersion: parameter(query, 'resourceVersion') || undefined,
     resourceVersionMatch: resourceVersionMatch(query),
     limit: wholeNumber(query, 'limit'),
@@ -52,13 +50,11 @@ export function parseListOptions(query: ApiRequest['query'], kind: Kind): ListOp
   return options
 }
 
-function matcher(
-  labels: ReturnType<typeof parseLabelSelector> | undefined,
-  fields: ((object: StoredObject) => boolean) | undefined,
-): ListOptions['matches'] {
-  if (labels === undefined) return fields
-  if (fields === undefined) return (object) => labels(object.metadata.labels)
-  return (object) => labels(object.metadata.labels) && fields(object)
+/** Empty selectors select everything. */
+function matcher(label: string, field: string, kind: Kind): (object: StoredObject) => boolean {
+  const matchesLabels = parseLabelSelector(label)
+  const matchesFields = parseFieldSelector(field, kind.selectableFields)
+  return (object) => matchesLabels(object.metadata.labels) && matchesFields(object)
 }
 
 function resourceVersionMatch(query: ApiRequest['query']): ListOptions['resourceVersionMatch'] {

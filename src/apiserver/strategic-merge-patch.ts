@@ -290,6 +290,6 @@ function wrongType(expected: object, value: unknown): never {
 }
 
 /** @throws Refusal 400 */
-function checkDepth(depth: number): void {
+export function checkDepth(depth: number): void {
   if (depth > DEEPEST_NESTING) throw badRequest('error decoding patch: json: exceeded max depth')
 }

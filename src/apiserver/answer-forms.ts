@@ -27,8 +27,8 @@ export function listMetadata({ metadata: { continue: token, ...metadata } }: Ans
 }
 
 /**
- * Converts the objects in the events of a watch, except errors. `return()` ends the watch at once. The `return()` of a generator would
- * wait for the next event or, before the first call of `next()`, leave the watch open.
+ * Converts the objects in the events of a watch, except errors. `return()` ends the watch at once. The `return()` of a
+ * generator would wait for the next event or, before the first call of `next()`, leave the watch open.
  */
 function eventsInForm(
   events: AsyncIterable<WatchEvent>,

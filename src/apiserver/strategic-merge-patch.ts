@@ -240,10 +240,9 @@ function inOrder(
   const result: unknown[] = []
   let next = 0
   for (const item of named) {
-    const index = inLive.get(idOf(item))
-    if (index !== undefined) {
-      while (next < others.length && livePosition(others[next]) < index) result.push(others[next++])
-    }
+    // No other item comes before a new one.
+    const index = inLive.get(idOf(item)) ?? 0
+    while (next < others.length && livePosition(others[next]) < index) result.push(others[next++])
     result.push(item)
   }
   return [...result, ...others.slice(next)]

@@ -35,20 +35,18 @@ export function decodedByGoType(
 function decodedMessage(value: unknown, message: string, path: string, unknown: string[]): Members {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) mismatch(value, 'object', path)
   const fields = fieldsByName(message)
-  let isChanged = false
-  const known = Object.entries(value).flatMap(([name, member]) => {
+  const members = Object.entries(value)
+  const known = members.flatMap(([name, member]) => {
     const here = path === '' ? name : `${path}.${name}`
     const field = fields.get(name)
     if (field === undefined) {
       unknown.push(here)
-      isChanged = true
       return []
     }
-    const decoded = decodedField(member, field, here, unknown)
-    if (decoded !== member) isChanged = true
-    return [[name, decoded] as const]
+    return [[name, decodedField(member, field, here, unknown)] as const]
   })
-  return isChanged ? Object.fromEntries(known) : (value as Members)
+  const isSame = known.length === members.length && known.every(([, member], index) => member === members[index]?.[1])
+  return isSame ? (value as Members) : Object.fromEntries(known)
 }
 
 function decodedField(value: unknown, { type, holds }: Field, path: string, unknown: string[]): unknown {

@@ -123,13 +123,13 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     resourceOf: (apiVersion, kind) =>
       served.find(({ resource }) => resource.kind === kind && apiVersionOf(resource) === apiVersion)?.resource,
     compact: () => store.compact(),
-    handle(request, signal) {
-      if (signal.aborted) return Promise.reject(signal.reason)
+    async handle(request, signal) {
+      signal.throwIfAborted()
       try {
-        return Promise.resolve(answer(request, signal))
+        return answer(request, signal)
       } catch (error) {
-        if (!(error instanceof Refusal)) return Promise.reject(error)
-        return Promise.resolve({ status: error.httpStatus, headers: json, body: error.body })
+        if (!(error instanceof Refusal)) throw error
+        return { status: error.httpStatus, headers: json, body: error.body }
       }
     },
   }

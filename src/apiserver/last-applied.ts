@@ -41,7 +41,7 @@ export function withLastApplied(draft: Draft, sent: Draft, manager: Manager): Dr
   const given = sent.metadata?.annotations
   const { [ANNOTATION]: _given, ...ownAnnotations } = given ?? {}
   const metadata = given === undefined ? sent.metadata : { ...sent.metadata, annotations: ownAnnotations }
-  const next = { ...others, [ANNOTATION]: encoded({ ...sent, ...(metadata === undefined ? {} : { metadata }) }) }
+  const next = { ...others, [ANNOTATION]: encoded({ ...sent, metadata }) }
   const bytes = Object.entries(next).reduce((sum, [key, value]) => sum + Buffer.byteLength(key + value), 0)
   return { ...draft, metadata: { ...draft.metadata, annotations: bytes > MAX_ANNOTATION_BYTES ? others : next } }
 }

@@ -7,9 +7,9 @@ import { EtcdError } from '../../src/etcd/kv.ts'
 import { Bitmap } from '../../src/net/bitmap.ts'
 import type { RangeClaims } from '../../src/repair/bitmap/claims.ts'
 import type { LeakLedger } from '../../src/repair/bitmap/plan.ts'
-import { planPass, readRange } from '../../src/repair/bitmap/plan.ts'
+import { readRange } from '../../src/repair/bitmap/plan.ts'
 import type { FindingType } from '../../src/repair/reporter.ts'
-import { atOnce } from '../../src/runtime/steps.ts'
+import { wholePass } from '../repair/bitmap/whole-pass.ts'
 import { RangeWorld } from '../repair/bitmap/world.ts'
 import type { RangeRepairCase } from './range-repair-tables.ts'
 
@@ -41,13 +41,18 @@ function runPlans(claims: RangeClaims, { given, call, expect }: RangeRepairCase)
       return readRange(kept, stored, { claims, where: 'here', adopt: false })
     })
     const nowMs = pass * intervalMs
-    const plan = atOnce(planPass({ claims, services: given.objects, readings, ledgers, nowMs, repairing: true }))
+    const plan = wholePass({ claims, services: given.objects, readings, ledgers, nowMs })
+    const count = (type: FindingType, more: number): void => {
+      if (more > 0) errors[type] = (errors[type] ?? 0) + more
+    }
     taken = plan.ranges.map((range) => {
       assert.ok(range.type === 'range')
+      count('repair', range.missing.count)
+      count('leak', range.leaked.count)
       return range.taken
     })
     ledgers = plan.ranges.map(({ ledger }) => ledger)
-    for (const { type } of plan.findings) errors[type] = (errors[type] ?? 0) + 1
+    for (const { type } of plan.findings) count(type, 1)
     const items = taken.map((bitmap, range) => [...bitmap].map((offset) => claims.ranges[range]?.textAt(offset)))
     assert.deepEqual(
       items,

@@ -68,22 +68,10 @@ export function clusterIpClaims(cidrs: readonly Cidr[]): RangeClaims {
       : [{ cidr, range: bitmapRange(range, cidrs, index), locate: locatorOf(cidr, range.size) }]
   })
   const groups = new Uint16Array(8)
-  const itemAt = (range: number, offset: number): { readonly item: string; readonly label: string } => {
-    const { cidr, range: of } = ranges[range] as (typeof ranges)[number]
-    const item = of.textAt(offset)
-    return { item, label: `Cluster IP [${familyName(cidr.family)}]:${item}` }
-  }
   return {
     kind: 'cluster-ip',
     ranges: ranges.map(({ range }) => range),
-    parse(text) {
-      try {
-        return allocationRangeOf(parseCidr(text))
-      } catch (error) {
-        if (error instanceof AddressError) return undefined
-        throw error
-      }
-    },
+    parse: (text) => ifValid(() => allocationRangeOf(parseCidr(text))),
     visit(service, hold, fault) {
       for (const text of clusterIpsOf(service)) {
         const family = readAddress(text, groups)
@@ -96,27 +84,44 @@ export function clusterIpClaims(cidrs: readonly Cidr[]): RangeClaims {
         }
       }
     },
+    ...findingsWith('ClusterIP', (range, offset) => {
+      const { cidr, range: of } = ranges[range] as (typeof ranges)[number]
+      const item = of.textAt(offset)
+      return { item, label: `Cluster IP [${familyName(cidr.family)}]:${item}` }
+    }),
+  }
+}
+
+/** The findings about one number, in upstream's words. `label` names its item in a note. */
+function findingsWith(
+  what: 'ClusterIP' | 'Port',
+  named: (range: number, offset: number) => { readonly item: string; readonly label: string },
+): Pick<RangeClaims, 'notAllocated' | 'duplicate' | 'leaked'> {
+  return {
     notAllocated(service, range, offset, repairing) {
-      const { item, label } = itemAt(range, offset)
+      const { item, label } = named(range, offset)
       const note = `${label} is not allocated${repairing ? '; repairing' : ''}`
-      return { type: 'repair', reason: 'ClusterIPNotAllocated', note, item, regarding: regardingService(service) }
+      return { type: 'repair', reason: `${what}NotAllocated`, note, item, regarding: regardingService(service) }
     },
     duplicate(service, range, offset) {
-      const { item, label } = itemAt(range, offset)
+      const { item, label } = named(range, offset)
       const note = `${label} was assigned to multiple services; please recreate service`
-      return {
-        type: 'duplicate',
-        reason: 'ClusterIPAlreadyAllocated',
-        note,
-        item,
-        regarding: regardingService(service),
-      }
+      return { type: 'duplicate', reason: `${what}AlreadyAllocated`, note, item, regarding: regardingService(service) }
     },
     leaked(range, offset, repairing) {
-      const { item, label } = itemAt(range, offset)
+      const { item, label } = named(range, offset)
       const note = `${label} appears to have leaked${repairing ? ': cleaning up' : ''}`
-      return { type: 'leak', reason: 'ClusterIPLeaked', note, item, regarding: undefined }
+      return { type: 'leak', reason: `${what}Leaked`, note, item, regarding: undefined }
     },
+  }
+}
+
+function ifValid<Range>(parse: () => Range): Range | undefined {
+  try {
+    return parse()
+  } catch (error) {
+    if (error instanceof AddressError) return undefined
+    throw error
   }
 }
 
@@ -190,10 +195,6 @@ function familyName(family: 4 | 6): 'IPv4' | 'IPv6' {
 /** Upstream: pkg/registry/core/service/portallocator/controller/repair.go, less what {@link clusterIpClaims} omits. */
 export function nodePortClaims(range: PortRange): RangeClaims {
   const ports = portAllocationRange(range)
-  const about = (service: Service, port: string | number): Pick<Finding, 'regarding' | 'item'> => ({
-    regarding: regardingService(service),
-    item: String(port),
-  })
   return {
     kind: 'node-port',
     ranges: [
@@ -206,14 +207,7 @@ export function nodePortClaims(range: PortRange): RangeClaims {
         flagFor: (text) => `--service-node-port-range=${text}`,
       },
     ],
-    parse(text) {
-      try {
-        return portAllocationRange(parsePortRange(text))
-      } catch (error) {
-        if (error instanceof AddressError) return undefined
-        throw error
-      }
-    },
+    parse: (text) => ifValid(() => portAllocationRange(parsePortRange(text))),
     visit(service, hold, fault) {
       for (const port of nodePortsOf(service)) {
         const offset = ports.offsetOf(port)
@@ -223,25 +217,15 @@ export function nodePortClaims(range: PortRange): RangeClaims {
             type: 'outOfRange',
             reason: 'PortOutOfRange',
             note: `Port ${port} is not within the port range ${ports.text}; please recreate service`,
-            ...about(service, port),
+            regarding: regardingService(service),
+            item: String(port),
           })
         }
       }
     },
-    notAllocated(service, _range, offset, repairing) {
-      const port = ports.textAt(offset)
-      const note = `Port ${port} is not allocated${repairing ? '; repairing' : ''}`
-      return { type: 'repair', reason: 'PortNotAllocated', note, ...about(service, port) }
-    },
-    duplicate(service, _range, offset) {
-      const port = ports.textAt(offset)
-      const note = `Port ${port} was assigned to multiple services; please recreate service`
-      return { type: 'duplicate', reason: 'PortAlreadyAllocated', note, ...about(service, port) }
-    },
-    leaked(_range, offset, repairing) {
+    ...findingsWith('Port', (_range, offset) => {
       const item = ports.textAt(offset)
-      const note = `Port ${item} appears to have leaked${repairing ? ': cleaning up' : ''}`
-      return { type: 'leak', reason: 'PortLeaked', note, item, regarding: undefined }
-    },
+      return { item, label: `Port ${item}` }
+    }),
   }
 }

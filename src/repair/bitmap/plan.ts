@@ -127,8 +127,12 @@ function isDue({ passes, sinceMs }: LeakCohort, nowMs: number): boolean {
   return passes >= PASSES_BEFORE_FREED && nowMs - sinceMs >= LEAK_MS
 }
 
-function withNumbers(ledger: LeakLedger, change: (numbers: Bitmap) => Bitmap): LeakLedger {
-  return ledger
+/** The cohorts with changed numbers, without those that have none left. */
+export function withNumbers<Cohort extends { readonly numbers: Bitmap }>(
+  cohorts: readonly Cohort[],
+  change: (numbers: Bitmap) => Bitmap,
+): readonly Cohort[] {
+  return cohorts
     .map((cohort) => ({ ...cohort, numbers: change(cohort.numbers) }))
     .filter(({ numbers }) => numbers.count > 0)
 }
@@ -174,47 +178,23 @@ export function planRange({ reading, held, ledger, nowMs }: RangeObservation): R
   }
 }
 
-/** The inputs of a full pass; arrays are by range. */
-interface RangePassInput {
-  readonly claims: RangeClaims
-  readonly services: readonly Service[]
-  readonly readings: readonly (RangeReading | undefined)[]
-  readonly ledgers: readonly LeakLedger[]
-  readonly nowMs: number
-  /** Whether the findings will be repaired: the notes state it. */
-  readonly repairing: boolean
-}
-
-interface RangePass {
-  readonly ranges: readonly RangePlan[]
-  readonly findings: readonly Finding[]
-}
-
-/** Plans a full pass over all ranges of a repair, with all findings. Pure. Upstream: `doRunOnce` in repair.go. */
-export function* planPass(input: RangePassInput): Steps<RangePass> {
-  const { claims, services, readings, ledgers, nowMs, repairing } = input
-  const { held, contested, faults } = yield* surveyServices(services, claims)
-  const ranges = readings.map((reading, range) =>
-    planRange({ reading, held: held[range] as Bitmap, ledger: ledgers[range] ?? noLeaks, nowMs }),
+/**
+ * The findings of a full pass over all ranges of a repair that no write corrects. Pure. Upstream: `doRunOnce` in
+ * repair.go, which also reports what it repairs.
+ */
+export function* passFindings(
+  services: readonly Service[],
+  claims: RangeClaims,
+  readings: readonly (RangeReading | undefined)[],
+): Steps<readonly Finding[]> {
+  const { contested, faults } = yield* surveyServices(services, claims)
+  const claimants = yield* claimantsOf(services, claims, contested)
+  const duplicates = contested.flatMap((numbers, range) =>
+    [...numbers].flatMap((offset) => {
+      const [, ...others] = claimants[range]?.get(offset) ?? []
+      return others.map((other) => claims.duplicate(other, range, offset))
+    }),
   )
-  const wanted = ranges.map((plan, range) => {
-    const several = contested[range] as Bitmap
-    return plan.type === 'none' ? several : several.or(plan.missing)
-  })
-  const findings = [...faults]
-  const found = yield* claimantsOf(services, claims, wanted)
-  found.forEach((claimants, range) => {
-    const plan = ranges[range] as RangePlan
-    for (const offset of wanted[range] as Bitmap) {
-      const [first, ...others] = claimants.get(offset) ?? []
-      const missing = plan.type === 'range' && plan.missing.has(offset)
-      if (missing && first !== undefined) findings.push(claims.notAllocated(first, range, offset, repairing))
-      for (const other of others) findings.push(claims.duplicate(other, range, offset))
-    }
-    if (plan.type === 'range') {
-      for (const offset of plan.leaked) findings.push(claims.leaked(range, offset, repairing))
-    }
-  })
-  for (const reading of readings) if (reading?.type === 'withheld') findings.push(reading.finding)
-  return { ranges, findings }
+  const withheld = readings.flatMap((reading) => (reading?.type === 'withheld' ? [reading.finding] : []))
+  return [...faults, ...duplicates, ...withheld]
 }

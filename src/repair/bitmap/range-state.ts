@@ -4,7 +4,15 @@ import type { StoredRange } from '../registries/range-registry.ts'
 import { MAX_RELEASE_DELAY_MS, MAX_STORE_DELAY_MS } from '../repair.ts'
 import type { Finding, RepairMetrics } from '../reporter.ts'
 import type { BitmapRange, RangeClaims } from './claims.ts'
-import { type LeakLedger, noLeaks, type RangeReading, readRange, stillTaken, unreadableRange } from './plan.ts'
+import {
+  type LeakLedger,
+  noLeaks,
+  type RangeReading,
+  readRange,
+  stillTaken,
+  unreadableRange,
+  withNumbers,
+} from './plan.ts'
 
 interface RangeStateOptions {
   readonly range: BitmapRange
@@ -46,8 +54,9 @@ export class RangeState {
   /** Recently cleared numbers: the server may not have stored the Service yet. Undefined if there are none. */
   released(): Bitmap | undefined {
     const nowMs = this.#options.clock.monotonicMs()
-    this.#released = this.#released.filter(({ untilMs }) => untilMs > nowMs)
-    return this.#released.reduce<Bitmap | undefined>((all, { numbers }) => all?.or(numbers) ?? numbers, undefined)
+    return this.#released
+      .filter(({ untilMs }) => untilMs > nowMs)
+      .reduce<Bitmap | undefined>((all, { numbers }) => all?.or(numbers) ?? numbers, undefined)
   }
 
   /** In how many milliseconds {@link released} becomes empty; undefined if it is empty. */
@@ -204,8 +213,8 @@ export class RecentlySet {
 
   /** Call this with each state of the range in turn: numbers that are not set in it have been cleared. */
   still(set: Bitmap): void {
-    this.#held = narrowed(this.#held, (numbers) => numbers.and(set))
-    this.#unheld = narrowed(this.#unheld, (numbers) => numbers.and(set))
+    this.#held = withNumbers(this.#held, (numbers) => numbers.and(set))
+    this.#unheld = withNumbers(this.#unheld, (numbers) => numbers.and(set))
     const coming = this.#coming
     if (coming === undefined) return
     const cleared = coming.seen.minus(set)
@@ -223,10 +232,10 @@ export class RecentlySet {
   /** `due`: the numbers to release now. `inMs`: the milliseconds until there are more; undefined if none follow. */
   unheld(held: Bitmap, nowMs: number): { readonly due: Bitmap; readonly inMs: number | undefined } {
     this.#unheld = [
-      ...narrowed(this.#unheld, (numbers) => numbers.minus(held)),
-      ...narrowed(this.#held, (numbers) => numbers.minus(held)).map(({ numbers }) => ({ numbers, sinceMs: nowMs })),
+      ...withNumbers(this.#unheld, (numbers) => numbers.minus(held)),
+      ...withNumbers(this.#held, (numbers) => numbers.minus(held)).map(({ numbers }) => ({ numbers, sinceMs: nowMs })),
     ]
-    this.#held = narrowed(this.#held, (numbers) => numbers.and(held)).filter(
+    this.#held = withNumbers(this.#held, (numbers) => numbers.and(held)).filter(
       ({ sinceMs }) => nowMs - sinceMs <= MAX_STORE_DELAY_MS,
     )
     let due = new Bitmap(this.#size)
@@ -238,12 +247,4 @@ export class RecentlySet {
     }
     return { due, inMs }
   }
-}
-
-function narrowed(cohorts: readonly Cohort[], change: (numbers: Bitmap) => Bitmap): readonly Cohort[] {
-  return cohorts.length === 0
-    ? cohorts
-    : cohorts
-        .map(({ numbers, sinceMs }) => ({ numbers: change(numbers), sinceMs }))
-        .filter(({ numbers }) => numbers.count > 0)
 }

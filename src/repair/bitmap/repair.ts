@@ -3,12 +3,12 @@ import { type Cancel, sleep } from '../../runtime/clock.ts'
 import { messageOf } from '../../runtime/errors.ts'
 import { together } from '../../runtime/signals.ts'
 import { inSlices } from '../../runtime/steps.ts'
-import type { RangeChange, RangeRegistry, StoredRange } from '../registries/range-registry.ts'
+import type { RangeChange, RangeRegistry } from '../registries/range-registry.ts'
 import type { Repair, RepairContext } from '../repair.ts'
 import type { Finding } from '../reporter.ts'
 import type { RangeClaims } from './claims.ts'
 import { RangeHoldings } from './holdings.ts'
-import { planPass } from './plan.ts'
+import { passFindings } from './plan.ts'
 import { RangeWriter, SETTLING_MS } from './range-writer.ts'
 
 /** The first pass waits at most this long for the watch of the ranges: only states from the watch prove a leak. */
@@ -34,7 +34,6 @@ export class RangeRepair implements Repair {
   readonly #loop: ReconcileLoop<'changed' | 'released'>
   readonly #holdings: RangeHoldings
   readonly #writers: readonly RangeWriter[]
-  readonly #settled = Promise.withResolvers<void>()
   #cancelAgain: Cancel | undefined
   #failure: string | undefined
 
@@ -54,7 +53,7 @@ export class RangeRepair implements Repair {
   }
 
   get settled(): Promise<void> {
-    return this.#settled.promise
+    return this.#loop.settled
   }
 
   fault(): string | undefined {
@@ -148,43 +147,28 @@ export class RangeRepair implements Repair {
   }
 
   async #pass(signal: AbortSignal, { counts }: { readonly counts: boolean }): Promise<void> {
-    const { registry, claims, reporter, clock } = this.#options
+    const { registry, claims, services, reporter, clock } = this.#options
+    const { metrics } = reporter
     const left: Finding[] = []
     if (registry.writable) {
       for (const writer of this.#writers) {
-        const stored: StoredRange = await writer.read(signal)
+        const stored = await writer.read(signal)
         left.push(...(await writer.repair(signal, stored)))
         if (counts) left.push(...(await writer.free(signal, stored)))
       }
-    }
-    const { metrics } = reporter
-    if (!registry.writable) {
+    } else {
       for (const [index, { text, size }] of claims.ranges.entries())
         metrics.usage(text, { allocated: this.#holdings.held(index).count, size })
     }
-    const { findings } = await inSlices(clock, this.#plan(), signal)
+    const readings = this.#writers.map(({ state }) => state.reading)
+    const findings = await inSlices(clock, passFindings(services.store.list(), claims, readings), signal)
     const withheld = this.#withheld()
     // While a range is withheld we do not know which Services are outside it.
-    const reported = findings.filter(
-      ({ type }) => type !== 'repair' && type !== 'leak' && !(type === 'outOfRange' && withheld !== undefined),
-    )
+    const reported = withheld === undefined ? findings : findings.filter(({ type }) => type !== 'outOfRange')
     reporter.report([...reported, ...left], { full: true })
     if (counts) for (const writer of this.#writers) writer.seen()
-    if (withheld === undefined) metrics.passed()
     // A withheld range does not delay `settled`: the range was reported, and `fault` returns it while it is withheld.
-    this.#settled.resolve()
-  }
-
-  #plan() {
-    const { claims, services, clock } = this.#options
-    return planPass({
-      claims,
-      services: services.store.list(),
-      readings: this.#writers.map(({ state }) => state.reading),
-      ledgers: this.#writers.map(({ state }) => state.ledger),
-      nowMs: clock.monotonicMs(),
-      repairing: true,
-    })
+    if (withheld === undefined) metrics.passed()
   }
 
   #withheld(): Finding | undefined {

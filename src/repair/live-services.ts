@@ -10,7 +10,7 @@ import { inSlices } from '../runtime/steps.ts'
 import type { RangeClaims } from './bitmap/claims.ts'
 import { claimantsOf, surveyServices } from './bitmap/holdings.ts'
 import type { Finding } from './reporter.ts'
-import { trimService } from './service-claims.ts'
+import { refOf, trimService } from './service-claims.ts'
 
 /** Up to this many Services are read with one request each, in parallel. For more, one list is cheaper. */
 const FEW_SERVICES = 8
@@ -94,8 +94,8 @@ export class RangeReader {
     const { api, services } = this.#options
     const known = [...(await this.#claimants(services.store.list(), numbers))]
     const chosen = many ? known : known.slice(0, FEW_NUMBERS)
-    const refs = refsOf(chosen.flatMap(([, holders]) => holders))
-    const live = await readServices(api, refs, signal)
+    const holders = new Set(chosen.flatMap(([, services]) => services))
+    const live = await readServices(api, [...holders].map(refOf), signal)
     return {
       held: await this.#heldBy([...live.values()]),
       checked: chosen.length < known.length ? chosen.map(([offset]) => offset) : undefined,
@@ -128,8 +128,4 @@ export class RangeReader {
     const wanted = claims.ranges.map((_, range) => (range === index ? numbers : undefined))
     return (await inSlices(clock, claimantsOf(services, claims, wanted)))[index] ?? new Map()
   }
-}
-
-function refsOf(services: readonly Service[]): readonly ObjectRef[] {
-  return [...new Set(services)].map(({ metadata }) => ({ namespace: metadata?.namespace, name: metadata?.name ?? '' }))
 }

@@ -6,7 +6,7 @@ import type { Steps } from '../../runtime/steps.ts'
 import { regardingService } from '../bitmap/claims.ts'
 import { REQUEST_TIMEOUT_MS } from '../repair.ts'
 import type { Finding } from '../reporter.ts'
-import { clusterIpsOf } from '../service-claims.ts'
+import { clusterIpsOf, refOf } from '../service-claims.ts'
 import {
   describeParent,
   hasAllocatorLabels,
@@ -59,7 +59,7 @@ export function planExisting(ipAddress: IpAddress, view: ServiceIpView): IpAddre
 export function* namesToCheck(services: readonly Service[], view: ServiceIpView): Steps<ReadonlySet<string>> {
   const names = new Set<string>()
   for (const service of services) {
-    const ref = { namespace: service.metadata?.namespace, name: service.metadata?.name ?? '' }
+    const ref = refOf(service)
     for (const text of clusterIpsOf(service)) {
       // Normally the text is the name, and need not be parsed.
       const ipAddress = view.ipAddressOf(text)
@@ -81,6 +81,7 @@ export function withServices(
   ipAddresses: ReadonlyMap<string, IpAddress>,
 ): ServiceIpView {
   return {
+    ...view,
     holdersOf: (name) =>
       view
         .holdersOf(name)
@@ -88,19 +89,13 @@ export function withServices(
         .filter((service) => service !== undefined && holdsAddress(service, name)) as readonly Service[],
     serviceOf: (ref) => live.get(keyOf(ref)),
     ipAddressOf: (name) => ipAddresses.get(name),
-    ageMs: view.ageMs,
-    orphanedMs: view.orphanedMs,
-    inRange: view.inRange,
-    repairing: view.repairing,
   }
 }
 
 export function servicesInvolved(name: string, view: ServiceIpView): readonly ObjectRef[] {
   const ipAddress = view.ipAddressOf(name)
   const parent = ipAddress === undefined ? undefined : serviceRefOf(ipAddress)
-  const holders = view.holdersOf(name).map(({ metadata }) => {
-    return { namespace: metadata?.namespace, name: metadata?.name ?? '' }
-  })
+  const holders = view.holdersOf(name).map(refOf)
   return parent === undefined ? holders : [...holders, parent]
 }
 
@@ -199,13 +194,13 @@ export function planServiceIp(observed: ServiceIpObservation): ServiceIpAction {
     return { type: 'report', finding: finding('outOfRange', 'ClusterIPOutOfRange', note) }
   }
   const end = observed.repairing ? '; repairing' : ''
-  const own = newIpAddress(name, { namespace: service.metadata?.namespace, name: service.metadata?.name ?? '' })
+  const own = newIpAddress(name, refOf(service))
   if (ipAddress === undefined) {
     const note = `Cluster IP ${where}: ${name} is not allocated${end}`
     return { type: 'create', ipAddress: own, finding: finding('repair', 'ClusterIPNotAllocated', note) }
   }
   const key = keyOfObject(service)
-  if (!refersTo(ipAddress, { namespace: service.metadata?.namespace, name: service.metadata?.name ?? '' })) {
+  if (!refersTo(ipAddress, refOf(service))) {
     if (serviceRefOf(ipAddress) !== undefined && parent !== undefined && holdsAddress(parent, name)) {
       const note = `Cluster IP ${where}:${name} was assigned to multiple services; please recreate service`
       return { type: 'report', finding: finding('duplicate', 'ClusterIPAlreadyAllocated', note) }

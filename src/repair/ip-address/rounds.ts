@@ -1,13 +1,14 @@
 import type { KubeApi } from '../../kube/api.ts'
 import type { Followed } from '../../kube/informer.ts'
 import { WriteRetry } from '../../kube/reconcile-loop.ts'
-import type { IpAddress, Service } from '../../kube/resources.ts'
+import type { IpAddress } from '../../kube/resources.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { messageOf } from '../../runtime/errors.ts'
 import { inSlices, type Steps } from '../../runtime/steps.ts'
 import { readServices } from '../live-services.ts'
 import { MAX_RELEASE_DELAY_MS, type RepairContext } from '../repair.ts'
 import type { Finding } from '../reporter.ts'
+import { refOf } from '../service-claims.ts'
 import { isManagedByAllocator, refersTo } from './ip-address.ts'
 import { namesToCheck, planAddress, planExisting, type ServiceIpView, servicesInvolved, withServices } from './plan.ts'
 import type { IpAddressSchedule, Work } from './schedule.ts'
@@ -90,7 +91,7 @@ export class IpAddressRounds {
   }
 
   async #checkAndWrite(work: Work, signal: AbortSignal): Promise<readonly WriteOutcome[]> {
-    const { api, permit, schedule, reporter, clock } = this.#options
+    const { api, permit, schedule, reporter, clock, tidy } = this.#options
     const { full } = work
     // A server that repairs by itself gets time to do so, until the next full pass.
     if (permit.mode === 'report' && !full) return []
@@ -104,7 +105,10 @@ export class IpAddressRounds {
     this.#noteOrphans(found, full)
     const outcomes = writing ? await this.#writer.write(found.writes, signal) : []
     this.#report({ ...found, findings: this.#confirmed(found.findings, outcomes, work) }, work)
-    if (full) this.#finishPass()
+    if (full) {
+      this.#passOpen = true
+      tidy()
+    }
     for (const { write, result } of outcomes) if (result === 'done') reporter.repaired(write.finding)
     return outcomes
   }
@@ -169,22 +173,14 @@ export class IpAddressRounds {
     if (reported.length > 0) reporter.report(reported, { full: false })
   }
 
-  #finishPass(): void {
-    this.#passOpen = true
-    this.#options.tidy()
-  }
-
   /** Schedules failed writes again. All wait for the same time, because there is one server. */
   #track(outcomes: readonly WriteOutcome[]): void {
-    const { schedule, reporter } = this.#options
+    const { schedule } = this.#options
     const left = outcomes.filter((outcome) => 'error' in outcome)
     const [first] = left
     if (first === undefined) return
     const failure = left.find(({ result }) => result === 'failed')
-    if (failure !== undefined) {
-      this.#fail(failure.error)
-      reporter.metrics.failed()
-    }
+    if (failure !== undefined) this.#fail(failure.error)
     const delayMs = this.#retry.next((failure ?? first).error)
     const names = new Set<string>()
     for (const { write, result } of left) {
@@ -198,9 +194,8 @@ export class IpAddressRounds {
   }
 
   #comeBack({ all, names }: Work, error: unknown): void {
-    const { schedule, reporter } = this.#options
+    const { schedule } = this.#options
     this.#fail(error)
-    reporter.metrics.failed()
     const delayMs = this.#retry.next(error)
     this.#failed.add(everything)
     for (const name of names) this.#failed.add(name)
@@ -209,7 +204,9 @@ export class IpAddressRounds {
   }
 
   #fail(error: unknown): void {
-    this.#options.availability.failed(source, error)
+    const { availability, reporter } = this.#options
+    availability.failed(source, error)
+    reporter.metrics.failed()
     this.#failure = messageOf(error)
   }
 }
@@ -265,7 +262,7 @@ export function* check(scope: CheckScope, view: ServiceIpView): Steps<CheckResul
     const { name = '' } = ipAddress.metadata ?? {}
     if (!isManagedByAllocator(ipAddress) || busy.has(name)) continue
     // Usually the Service with the address is the parent, which is quick to check.
-    if (view.holdersOf(name).some(({ metadata }) => isParent(ipAddress, metadata))) continue
+    if (view.holdersOf(name).some((service) => refersTo(ipAddress, refOf(service)))) continue
     const action = planExisting(ipAddress, view)
     if (action.type === 'keep') continue
     orphans.push(ipAddress)
@@ -305,10 +302,6 @@ async function checkLive(
     orphans: seen.orphans,
     againMs: soonest(seen.againMs, checked.againMs),
   }
-}
-
-function isParent(ipAddress: IpAddress, metadata: Service['metadata']): boolean {
-  return refersTo(ipAddress, { namespace: metadata?.namespace, name: metadata?.name ?? '' })
 }
 
 function soonest(a: number | undefined, b: number | undefined): number | undefined {

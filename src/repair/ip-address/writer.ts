@@ -85,14 +85,14 @@ export class IpAddressWriter {
       if (orphanedForMs >= MAX_RELEASE_DELAY_MS) due.add(name)
       else later.add(name)
     }
-    const made = [...due].map((name) => [name, this.#made.get(name)] as const).filter(isMade)
+    const made = [...due].flatMap((name) => {
+      const one = this.#made.get(name)
+      return one === undefined ? [] : [{ name, ...one }]
+    })
     if (made.length === 0) return later
-    const live = await readServices(
-      this.#options.api,
-      made.map(([, { service }]) => service),
-      signal,
-    )
-    await inParallel(made, async ([name, { uid, service }]) => {
+    const refs = made.map(({ service }) => service)
+    const live = await readServices(this.#options.api, refs, signal)
+    await inParallel(made, async ({ name, uid, service }) => {
       const holder = live.get(keyOf(service))
       if (holder === undefined || !holdsAddress(holder, name)) await this.#takeBack(name, uid, signal)
       this.#unverified.delete(name)
@@ -179,10 +179,6 @@ export class IpAddressWriter {
     }
     this.#made.delete(name)
   }
-}
-
-function isMade(entry: readonly [string, Made | undefined]): entry is readonly [string, Made] {
-  return entry[1] !== undefined
 }
 
 function isSame(known: IpAddress | undefined, planned: IpAddress): boolean {

@@ -23,6 +23,8 @@ import {
 /** The time between two reconciliations without a change, in milliseconds; as upstream. */
 const INTERVAL_MS = 10_000
 
+const ref = { name: DEFAULT_SERVICE_CIDR }
+
 export interface DefaultServiceCidrOptions {
   readonly api: KubeApi
   readonly clock: Clock
@@ -80,12 +82,13 @@ export class DefaultServiceCidrController {
 
   /** Plans from the cache. If that plan requires more than a creation, plans again from a live read. */
   async reconcile(signal: AbortSignal): Promise<void> {
-    const cached = this.#informer.store.get({ name: DEFAULT_SERVICE_CIDR })
+    const { api } = this.#options
+    const cached = this.#informer.store.get(ref)
     const planned = planServiceCidr(cached, this.#cidrs)
     if (planned.type === 'none') return
     if (planned.type === 'report' && this.#reports.has(textOf(planned.report))) return
     // A missing ServiceCIDR is created without a live read, because the server refuses a second one.
-    const live = planned.type === 'create' ? undefined : await this.#read(signal)
+    const live = planned.type === 'create' ? undefined : await ifFound(api.get(serviceCidrs, ref, { signal }))
     await this.#execute(planServiceCidr(live, this.#cidrs), live, signal)
   }
 
@@ -115,7 +118,7 @@ export class DefaultServiceCidrController {
         await this.#attempt('set-ready', live, () =>
           api.patch(
             serviceCidrs,
-            { name: DEFAULT_SERVICE_CIDR },
+            ref,
             { type: 'apply', body, force: true },
             { subresource: 'status', fieldManager: SERVICE_CIDR_MANAGER, signal },
           ),
@@ -165,10 +168,6 @@ export class DefaultServiceCidrController {
       reason,
       note,
     })
-  }
-
-  #read(signal: AbortSignal): Promise<ServiceCidr | undefined> {
-    return ifFound(this.#options.api.get(serviceCidrs, { name: DEFAULT_SERVICE_CIDR }, { signal }))
   }
 }
 

@@ -70,17 +70,12 @@ export function failureReport(
   cidrs: readonly string[],
   message: string,
 ): ServiceCidrReport {
-  switch (action) {
-    case 'create':
-      return { reason: ERROR, note: 'The default ServiceCIDR can not be created' }
-    case 'upgrade':
-      return {
-        reason: ERROR,
-        note: `The default ServiceCIDR can not be upgraded from ${cidrs[0]} to dual stack [${cidrs.join(' ')}] : ${message}`,
-      }
-    case 'set-ready':
-      return { reason: ERROR, note: 'The default ServiceCIDR Status can not be set to Ready=True' }
+  const notes = {
+    create: 'The default ServiceCIDR can not be created',
+    upgrade: `The default ServiceCIDR can not be upgraded from ${cidrs[0]} to dual stack [${cidrs.join(' ')}] : ${message}`,
+    'set-ready': 'The default ServiceCIDR Status can not be set to Ready=True',
   }
+  return { reason: ERROR, note: notes[action] }
 }
 
 function inconsistentNote(found: readonly string[], cidrs: readonly string[]): string {

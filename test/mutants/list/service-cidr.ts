@@ -46,7 +46,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'no-live-read-before-a-report': {
     broken: 'The default ServiceCIDR is written and reported as the watch has it, however late that is.',
     file: 'service-cidr/controller.ts',
-    text: "const live = planned.type === 'create' ? undefined : await this.#read(signal)",
+    text: "const live = planned.type === 'create' ? undefined : await ifFound(api.get(serviceCidrs, ref, { signal }))",
     instead: 'const live = cached',
     tests: ['service-cidr/controller.test.ts'],
   },

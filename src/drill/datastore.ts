@@ -18,13 +18,12 @@ export class Datastore {
   #state: 'up' | 'away' = 'up'
   #sinceMs = 0
   readonly #stores = new Set<ServerStore>()
-  readonly #clock: Clock | undefined
-  readonly #random: Random | undefined
+  readonly clock: Clock
+  readonly #random: Random
 
-  /** Without a clock and randomness, servers recover at once. */
-  constructor(around?: { readonly clock: Clock; readonly random: Random }) {
-    this.#clock = around?.clock
-    this.#random = around?.random
+  constructor({ clock, random }: { readonly clock: Clock; readonly random: Random }) {
+    this.clock = clock
+    this.#random = random
   }
 
   get state(): 'up' | 'away' {
@@ -33,9 +32,10 @@ export class Datastore {
 
   set state(state: 'up' | 'away') {
     if (state === this.#state) return
-    const outageMs = this.#nowMs - this.#sinceMs
+    const nowMs = this.clock.monotonicMs()
+    const outageMs = nowMs - this.#sinceMs
     this.#state = state
-    this.#sinceMs = this.#nowMs
+    this.#sinceMs = nowMs
     for (const store of this.#stores) store.follow(state === 'up' ? this.#recoveryMs(outageMs) : undefined)
   }
 
@@ -43,25 +43,11 @@ export class Datastore {
     this.#stores.add(store)
   }
 
-  /** Calls `callback` after `ms` milliseconds; at once without a clock. Returns a function that cancels the call. */
-  after(ms: number, callback: () => void): () => void {
-    if (ms > 0 && this.#clock !== undefined) return this.#clock.schedule(ms, callback)
-    callback()
-    return () => {}
-  }
-
   #recoveryMs(outageMs: number): number {
-    if (this.#random === undefined) return 0
     const { fromShare, toShare, mostMs } = RECOVERY
-    const [fromMs, toMs] = [fromShare * outageMs, toShare * outageMs].map((ms) => Math.min(ms, mostMs)) as [
-      number,
-      number,
-    ]
+    const fromMs = Math.min(fromShare * outageMs, mostMs)
+    const toMs = Math.min(toShare * outageMs, mostMs)
     return fromMs + this.#random.next() * (toMs - fromMs)
-  }
-
-  get #nowMs(): number {
-    return this.#clock?.monotonicMs() ?? 0
   }
 }
 
@@ -118,6 +104,7 @@ export class ServerStore {
       this.#onChange()
     }
     if (backAfterMs === undefined) turn(true)
-    else this.#cancel = this.#datastore.after(backAfterMs, () => turn(false))
+    else if (backAfterMs === 0) turn(false)
+    else this.#cancel = this.#datastore.clock.schedule(backAfterMs, () => turn(false))
   }
 }

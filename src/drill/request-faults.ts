@@ -63,11 +63,17 @@ export function requestInfo({ method, path, isWatch }: SentRequest): RequestInfo
   }
   // `namespaces/NAME/RESOURCE` is a request for that resource; a shorter path is a request for namespaces.
   const [resource, name] = below[0] === 'namespaces' && below.length > 2 ? below.slice(2) : below
-  return { isProbe, resource, group, verb: verbOf(method, name !== undefined, isWatch) }
+  const reading = isWatch ? 'watch' : name === undefined ? 'list' : 'get'
+  return { isProbe, resource, group, verb: method === 'GET' ? reading : writing[method] }
 }
 
-export function isMet({ only, resource, verb }: RequestFilter, request: SentRequest): boolean {
-  const info = requestInfo(request)
+const writing: Readonly<Record<string, Verb>> = { POST: 'create', PUT: 'update', PATCH: 'patch', DELETE: 'delete' }
+
+export function isMet(filter: RequestFilter, request: SentRequest): boolean {
+  return matches(filter, requestInfo(request))
+}
+
+function matches({ only, resource, verb }: RequestFilter, info: RequestInfo): boolean {
   if (only !== undefined && info.isProbe !== (only === 'probe')) return false
   if (resource !== undefined && resource !== info.resource && resource !== `${info.resource}.${info.group}`)
     return false
@@ -112,12 +118,13 @@ export class RequestFaults {
     readonly delayMs: number
     readonly end: RequestEnd | undefined
   } {
+    const info = requestInfo(request)
     let delayMs = 0
     let end: RequestEnd | undefined
     for (const entry of this.#rules.values()) {
       const { fault } = entry.rule
       if (fault.type === 'cut-watches' || fault.type === 'lose-event') continue
-      if (entry.left === 0 || !isMet(entry.rule, request)) continue
+      if (entry.left === 0 || !matches(entry.rule, info)) continue
       entry.left--
       if (fault.type === 'delay') delayMs = Math.max(delayMs, fault.byMs)
       else if (fault.type === 'expired') end ??= { type: 'status', status: 401 }
@@ -138,9 +145,10 @@ export class RequestFaults {
   /** Whether this event of this watch is lost. Each rule loses one event of each resource. Bookmarks are never lost. */
   loses(request: SentRequest, event: unknown): boolean {
     if (this.areNone || (event as { readonly type?: unknown } | null)?.type === 'BOOKMARK') return false
-    const resource = requestInfo(request).resource ?? ''
+    const info = requestInfo(request)
+    const { resource = '' } = info
     for (const { rule, lost } of this.#rules.values()) {
-      if (rule.fault.type !== 'lose-event' || lost.has(resource) || !isMet(rule, request)) continue
+      if (rule.fault.type !== 'lose-event' || lost.has(resource) || !matches(rule, info)) continue
       lost.add(resource)
       return true
     }
@@ -150,7 +158,15 @@ export class RequestFaults {
 
 /** How many requests in a row may be lost without a consequence. */
 const BEARABLE_REQUESTS = 2
-const probe: SentRequest = { method: 'GET', path: '/readyz', isWatch: false }
+const probe = requestInfo({ method: 'GET', path: '/readyz', isWatch: false })
+/** The requests that renew a lease that is a Lease object. */
+const renewals = ['GET', 'POST', 'PUT'].map((method) =>
+  requestInfo({
+    method,
+    path: '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/any',
+    isWatch: false,
+  }),
+)
 
 /**
  * The effect of rules on a sidecar. `no`: none; `rest`: some of its requests fail, but it renews its lease; `lease`:
@@ -159,20 +175,19 @@ const probe: SentRequest = { method: 'GET', path: '/readyz', isWatch: false }
  */
 export function impairmentOf(rules: readonly RequestRule[], usesLeaseObject: boolean): 'no' | 'rest' | 'lease' {
   if (rules.length === 0) return 'no'
-  const lease = { path: '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/any', isWatch: false }
-  const isPrevented = rules.some((rule) => {
-    if (rule.fault.type === 'cut-watches' || rule.fault.type === 'lose-event') return false
-    if (isSilent(rule) && !isBearable(rule) && isMet(rule, probe)) return true
-    return (
-      usesLeaseObject && !isBearable(rule) && ['GET', 'POST', 'PUT'].some((method) => isMet(rule, { ...lease, method }))
-    )
-  })
-  return isPrevented ? 'lease' : 'rest'
+  const preventsRenewal = (rule: RequestRule): boolean =>
+    rule.fault.type !== 'cut-watches' &&
+    rule.fault.type !== 'lose-event' &&
+    !isBearable(rule) &&
+    renewals.some((request) => matches(rule, request))
+  return silencesProbe(rules) || (usesLeaseObject && rules.some(preventsRenewal)) ? 'lease' : 'rest'
 }
 
 /** Whether rules may leave more than a few probes unanswered. Every delay counts, even the shortest. Pure. */
 export function silencesProbe(rules: readonly RequestRule[]): boolean {
-  return rules.some((rule) => isSilent(rule) && !isBearable(rule) && isMet(rule, probe))
+  return rules.some(
+    (rule) => (rule.fault.type === 'hang' || rule.fault.type === 'delay') && !isBearable(rule) && matches(rule, probe),
+  )
 }
 
 /** Whether rules answer more than a few probes with 5xx or 429, so that the master may not count as ready. Pure. */
@@ -180,31 +195,10 @@ export function answersUnready(rules: readonly RequestRule[]): boolean {
   return rules.some((rule) => {
     const { fault } = rule
     const isUnready = fault.type === 'status' && (fault.status >= 500 || fault.status === 429)
-    return isUnready && !isBearable(rule) && isMet(rule, probe)
+    return isUnready && !isBearable(rule) && matches(rule, probe)
   })
-}
-
-function isSilent({ fault: { type } }: RequestRule): boolean {
-  return type === 'hang' || type === 'delay'
 }
 
 function isBearable({ requests = Number.POSITIVE_INFINITY }: RequestRule): boolean {
   return requests <= BEARABLE_REQUESTS
-}
-
-function verbOf(method: string, isNamed: boolean, isWatch: boolean): Verb | undefined {
-  switch (method) {
-    case 'GET':
-      return isWatch ? 'watch' : isNamed ? 'get' : 'list'
-    case 'POST':
-      return 'create'
-    case 'PUT':
-      return 'update'
-    case 'PATCH':
-      return 'patch'
-    case 'DELETE':
-      return 'delete'
-    default:
-      return undefined
-  }
 }

@@ -137,26 +137,3 @@ test('of several causes each must be healed, and what hangs hides what fails', (
   store.cut = false
   assert.equal(store.state, 'ok')
 })
-
-test('without a clock servers recover at once', () => {
-  const datastore = new Datastore()
-  const store = new ServerStore(datastore, () => {})
-  datastore.state = 'away'
-  assert.equal(store.state, 'hangs')
-  datastore.state = 'up'
-  assert.equal(store.state, 'ok')
-  let called = 0
-  datastore.after(1_000, () => called++)()
-  assert.equal(called, 1)
-})
-
-test('a call that was asked for later can be cancelled', async () => {
-  const { time, datastore } = setUp()
-  const called: string[] = []
-  datastore.after(1_000, () => called.push('later'))
-  datastore.after(1_000, () => called.push('never'))()
-  datastore.after(0, () => called.push('at once'))
-  assert.deepEqual(called, ['at once'])
-  await time.advance(1_000)
-  assert.deepEqual(called, ['at once', 'later'])
-})

@@ -90,7 +90,7 @@ for (const [store, etcd] of Object.entries(stores)) {
           if (fleet.etcd !== undefined && fault === 'is full') fleet.etcd.full = isFaulty
           else if (isFaulty) fleet.etcd?.stop()
           else fleet.etcd?.start()
-          if (fault === 'is away') for (const { server } of fleet.masters) server.storeless = isFaulty
+          if (fault === 'is away') for (const { server } of fleet.masters) server.store.own = isFaulty ? 'fails' : 'ok'
           if (isFaulty) await fleet.advance(lengthMs)
         }
         await fleet.advance(40_000)
@@ -182,7 +182,7 @@ for (const [store, etcd] of Object.entries({ kubernetes: undefined, etcd: 'etcd'
   const outage = async (fleet: Fleet): Promise<void> => {
     for (const isAway of [true, false]) {
       for (const { server, etcd: route } of fleet.masters) {
-        if (route === undefined) server.storeless = isAway
+        if (route === undefined) server.store.own = isAway ? 'fails' : 'ok'
         else route.refused = isAway
       }
       await fleet.advance(isAway ? 20_000 : 40_000)

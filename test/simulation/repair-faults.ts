@@ -25,7 +25,7 @@ export async function disturbMasters(world: RepairWorld, tools: RepairFaultTools
     await sleep(clock, random.next() * durationMs(random))
     world.etcd.start()
     master.heal()
-    for (const other of world.masters) other.server.storeless = false
+    for (const other of world.masters) other.server.store.own = 'ok'
     note(`heal ${master.name}`)
     // Long enough, now and then, to get through its passes.
     if (random.next() < 0.4) await sleep(clock, random.next() * 150_000)
@@ -105,7 +105,7 @@ const faults: readonly MasterFault[] = [
   },
   (_master, { etcd, masters }) => {
     etcd.stop()
-    for (const { server } of masters) server.storeless = true
+    for (const { server } of masters) server.store.own = 'fails'
     return 'stop etcd for all, not only'
   },
 ]

@@ -1,3 +1,4 @@
+import { Datastore } from '../../src/drill/datastore.ts'
 import type { EtcdRoute, SimulatedEtcd } from '../../src/drill/simulator/etcd-link.ts'
 import { SimulatedServer, simulatedLink } from '../../src/drill/simulator/link.ts'
 import { type ProcessClock, processClock } from '../../src/drill/simulator/process.ts'
@@ -35,7 +36,7 @@ interface RepairLife {
 /** One master of a cluster, of which only the repairs run: the code that ships, on links that fail. */
 export class RepairMaster {
   readonly name: string
-  readonly server = new SimulatedServer()
+  readonly server: SimulatedServer
   readonly etcd: EtcdRoute
   readonly lag: WatchLag
   readonly lives: RepairLife[] = []
@@ -50,6 +51,8 @@ export class RepairMaster {
   constructor(options: RepairMasterOptions) {
     this.#options = options
     this.name = options.name
+    const random = seededRandom(options.seed, `${options.name} datastore`)
+    this.server = new SimulatedServer(new Datastore({ clock: options.clock, random }))
     this.etcd = options.etcd.route()
     this.lag = new WatchLag(options.clock)
   }
@@ -127,7 +130,7 @@ export class RepairMaster {
     const { server, etcd, lag } = this
     server.start()
     server.hanging = false
-    server.storeless = false
+    server.store.own = 'ok'
     server.heal()
     etcd.heal()
     lag.end()

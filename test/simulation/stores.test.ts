@@ -231,10 +231,10 @@ for (const etcd of ['etcd', 'kine'] as const) {
     const fleet = await startedFleet(t, { masters: 5, etcd })
     const lostMs = fleet.time.nowMs
     fleet.etcd?.stop()
-    for (const { server } of fleet.masters) server.storeless = true
+    for (const { server } of fleet.masters) server.store.own = 'fails'
     await fleet.advance(60_000)
     fleet.etcd?.start()
-    for (const { server } of fleet.masters) server.storeless = false
+    for (const { server } of fleet.masters) server.store.own = 'ok'
     await fleet.advance(60_000)
     assert.deepEqual(since(fleet, lostMs), [])
   })

@@ -1,6 +1,7 @@
 import { type Faults, faultyTransport } from '../../src/apiserver/faults.ts'
 import { availabilityByServer } from '../../src/bootstrap/servers-availability.ts'
 import { composeWorkloads } from '../../src/bootstrap/workload-parts.ts'
+import { Datastore } from '../../src/drill/datastore.ts'
 import { SimulatedServer, simulatedLink } from '../../src/drill/simulator/link.ts'
 import { type ProcessClock, processClock } from '../../src/drill/simulator/process.ts'
 import { Availability } from '../../src/kube/availability.ts'
@@ -35,7 +36,7 @@ interface WorkloadLife {
 /** One process that runs the controllers of Endpoints and EndpointSlices: the code that ships, on a link that fails. */
 export class WorkloadProcess {
   readonly name: string
-  readonly server = new SimulatedServer()
+  readonly server: SimulatedServer
   readonly lag: WatchLag
   readonly logger = memoryLogger()
   life: WorkloadLife | undefined
@@ -47,7 +48,10 @@ export class WorkloadProcess {
   constructor(options: WorkloadProcessOptions) {
     this.#options = options
     this.name = options.name
-    this.lag = new WatchLag(options.time.view())
+    const clock = options.time.view()
+    const random = seededRandom(options.seed, `${options.name} datastore`)
+    this.server = new SimulatedServer(new Datastore({ clock, random }))
+    this.lag = new WatchLag(clock)
   }
 
   start(): void {
@@ -119,7 +123,7 @@ export class WorkloadProcess {
     if (!this.server.serving || this.server.cut || this.server.hanging) this.server.heal()
     this.server.start()
     this.server.hanging = false
-    this.server.storeless = false
+    this.server.store.own = 'ok'
     this.lag.end()
     this.life?.faults.clear()
     this.life?.faults.heal()

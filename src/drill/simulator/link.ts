@@ -6,7 +6,7 @@ import type { ApiRequest, ApiResponse, Transport } from '../../kube/transport.ts
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import type { Random } from '../../runtime/random.ts'
 import { aborted, linkedController } from '../../runtime/signals.ts'
-import { Datastore, ServerStore } from '../datastore.ts'
+import { type Datastore, ServerStore } from '../datastore.ts'
 import { isMet, RequestFaults, type RequestRule, type SentRequest } from '../request-faults.ts'
 import { latency, Route, roundTrip } from './etcd-link.ts'
 import type { ProcessClock } from './process.ts'
@@ -38,7 +38,7 @@ export class SimulatedServer extends Route {
   /** Whether all requests but /readyz and /livez hang. */
   hanging = false
 
-  constructor(datastore = new Datastore()) {
+  constructor(datastore: Datastore) {
     super()
     this.store = new ServerStore(datastore, () => this.#resumeWaiting())
   }
@@ -54,11 +54,6 @@ export class SimulatedServer extends Route {
 
   get storeless(): boolean {
     return this.store.state !== 'ok'
-  }
-
-  /** Sets whether the server's own etcd member fails, so that the server answers every request with 500. */
-  set storeless(storeless: boolean) {
-    this.store.own = storeless ? 'fails' : 'ok'
   }
 
   /** Whether /readyz is answered in time, whatever the answer. */

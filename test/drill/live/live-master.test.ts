@@ -7,6 +7,7 @@ import { Watchdog } from '../../../src/drill/live/child.ts'
 import { openCluster } from '../../../src/drill/live/cluster.ts'
 import { LiveMaster } from '../../../src/drill/live/live-master.ts'
 import { parseScenario } from '../../../src/drill/scenario/parse.ts'
+import { systemClock, systemRandom } from '../../../src/runtime/system-clock.ts'
 import { isAlive } from '../../support/is-alive.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 import { eventually } from '../../support/with-timeout.ts'
@@ -70,7 +71,8 @@ async function overlapping(t: TestContext): Promise<{ master: LiveMaster; pids: 
   const { fleet } = parseScenario(scenario, 'test.yaml')
   const [plan] = fleet.masters
   assert.ok(plan)
-  const master = await LiveMaster.open(around, fleet, plan, new Datastore(), () => {})
+  const datastore = new Datastore({ clock: systemClock, random: systemRandom() })
+  const master = await LiveMaster.open(around, fleet, plan, datastore, () => {})
   t.after(async () => {
     await master.close()
     watchdog.close()

@@ -8,6 +8,7 @@ import { type TestContext, test } from 'node:test'
 import { Datastore } from '../../../src/drill/datastore.ts'
 import { openCluster } from '../../../src/drill/live/cluster.ts'
 import { ServerFront } from '../../../src/drill/live/server-front.ts'
+import { systemClock, systemRandom } from '../../../src/runtime/system-clock.ts'
 import { startServer } from '../../kube/loopback-server.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
@@ -24,7 +25,8 @@ test('before a server without TLS a master asks for a token over TLS, and shows 
     response.end('{}')
   })
   const cluster = await clusterOf(t, url.href, { token: 'secret' })
-  const front = await ServerFront.open(cluster, new Datastore(), { onAnswer: () => {}, onRequest: () => {} })
+  const datastore = new Datastore({ clock: systemClock, random: systemRandom() })
+  const front = await ServerFront.open(cluster, datastore, { onAnswer: () => {}, onRequest: () => {} })
   t.after(() => front.close())
   assert.deepEqual([front.clientConnections, front.answering], ['refused', false])
   await front.start()

@@ -10,8 +10,10 @@ import { never } from './fleet-under-test.ts'
 
 const get: ApiRequest = { method: 'GET', path: '/api/v1/services', query: [], headers: {}, timeoutMs: 10_000 }
 
-function setUp(server = new SimulatedServer()) {
+function setUp() {
   const time = new VirtualClock()
+  const datastore = new Datastore({ clock: time.view(), random: seededRandom(1, 'datastore') })
+  const server = new SimulatedServer(datastore)
   const served: string[] = []
   const events = new Set<(event: unknown) => void>()
   const inner: Transport = {
@@ -35,7 +37,7 @@ function setUp(server = new SimulatedServer()) {
   }
   const clock = processClock(time)
   const link = simulatedLink(inner, { server, clock, random: seededRandom(1, 'link') })
-  return { time, clock, server, link, served, tell }
+  return { time, clock, datastore, server, link, served, tell }
 }
 
 /** How a promise fares, without waiting for it. */
@@ -227,12 +229,11 @@ test('a probe tells what the server says of itself, is told what a rule says, an
 })
 
 test('servers whose datastore was dead leave what they are asked unanswered, and are back one after the other', async () => {
-  const time = new VirtualClock()
-  const datastore = new Datastore({ clock: time.view(), random: seededRandom(1, 'datastore') })
-  const servers = Array.from({ length: 3 }, () => new SimulatedServer(datastore))
-  const { link } = setUp(servers[0])
+  const { time, clock, datastore, server, link } = setUp()
+  const servers = [server, new SimulatedServer(datastore), new SimulatedServer(datastore)]
   datastore.state = 'away'
   const hung = watched(link.send({ ...get, timeoutMs: 60_000 }, never))
+  clock.freeze()
   await time.advance(20_000)
   assert.deepEqual(
     servers.map(({ answering, storeless }) => [answering, storeless]),

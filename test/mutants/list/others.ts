@@ -245,8 +245,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'datastore-endless-recovery': {
     broken: 'A server recovers from a long outage after as long a time.',
     file: 'drill/datastore.ts',
-    text: 'Math.min(ms, mostMs))',
-    instead: 'ms)',
+    text: 'const toMs = Math.min(toShare * outageMs, mostMs)',
+    instead: 'const toMs = toShare * outageMs',
     tests: ['drill/datastore.test.ts'],
   },
   'datastore-joined-during-an-outage': {

@@ -239,7 +239,8 @@ export async function writeStaticList(
     endpoints: addresses.map((address) => ({ addresses: [address], conditions: { ready: true } })),
     ports,
   }
-  await namespaceExists(api, signal)
+  const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: KUBERNETES_SERVICE.namespace } }
+  await ifNew(api.create(namespaces, namespace, { signal }))
   for (const kind of [endpoints, endpointSlices] as const) {
     await ifFound(api.delete(kind, KUBERNETES_SERVICE, { signal }))
   }
@@ -247,11 +248,12 @@ export async function writeStaticList(
   await api.create(endpointSlices, slice, { signal })
 }
 
-async function namespaceExists(api: KubeApi, signal: AbortSignal | undefined): Promise<void> {
-  const metadata = { name: KUBERNETES_SERVICE.namespace }
+/** Resolves with the created object, or with undefined if the object already exists. */
+export async function ifNew<T>(created: Promise<T>): Promise<T | undefined> {
   try {
-    await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata }, { signal })
+    return await created
   } catch (error) {
-    if (!isKubeError(error, 'AlreadyExists')) throw error
+    if (isKubeError(error, 'AlreadyExists')) return undefined
+    throw error
   }
 }

@@ -6,6 +6,7 @@ import { HttpTransport } from '../../kube/http-transport.ts'
 import { sleep } from '../../runtime/clock.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
+import { upstreamTimes } from '../scenario/duration.ts'
 import type { MasterPlan } from '../scenario/scenario.ts'
 import { DrillError } from '../target.ts'
 import { Child, ProcessLife } from './child.ts'
@@ -20,9 +21,6 @@ import {
 } from './live-member.ts'
 import { listenAnywhere, TcpProxy } from './tcp-proxy.ts'
 
-/** Upstream's lease TTL and interval, for which kube-apiserver has no flags. */
-const TTL_MS = 15_000
-const INTERVAL_MS = 10_000
 const PROBE_MS = 250
 
 class ServerLife extends ProcessLife {
@@ -44,8 +42,8 @@ interface ServerParts {
  */
 export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveMember {
   readonly kind = 'kube-apiserver'
-  readonly leaseTtlMs = TTL_MS
-  readonly reconcileIntervalMs = INTERVAL_MS
+  readonly leaseTtlMs = upstreamTimes.leaseTtlMs
+  readonly reconcileIntervalMs = upstreamTimes.reconcileIntervalMs
   readonly withdrawsOnStop = true
   readonly withdrawsEvenIfLast = true
   readonly leavesWhenUnready = false

@@ -1,6 +1,6 @@
 import type { EtcdKv } from '../../etcd/kv.ts'
 import type { KubeApi } from '../../kube/api.ts'
-import { isKubeError } from '../../kube/errors.ts'
+import { ifFound } from '../../kube/errors.ts'
 import {
   type EndpointSlice,
   type Endpoints,
@@ -19,38 +19,36 @@ import { sleep } from '../../runtime/clock.ts'
 import { type Random, seededRandom } from '../../runtime/random.ts'
 import { planServiceCidr } from '../../service-cidr/service-cidr-plan.ts'
 import type { MemberState } from '../../verify/member-state.ts'
+import { ifNew } from '../listings.ts'
+import { upstreamTimes } from '../scenario/duration.ts'
 import type { EtcdRoute } from './etcd-link.ts'
-import { SimulatedServer, simulatedLink } from './link.ts'
+import { simulatedLink } from './link.ts'
 import type { Surroundings } from './master.ts'
+import { SimulatedMember } from './member.ts'
 import { type ProcessClock, processClock } from './process.ts'
 
 /**
  * A model of a kube-apiserver that maintains `default/kubernetes` itself. Upstream:
  * pkg/controlplane/reconcilers/lease.go and controller/kubernetesservice.
  */
-export class SimulatedKubeApiserver implements MemberState {
+export class SimulatedKubeApiserver extends SimulatedMember<KubeApiserverLife> implements MemberState {
   readonly kind = 'kube-apiserver'
-  readonly leaseTtlMs = TTL_SECONDS * 1000
-  readonly reconcileIntervalMs = INTERVAL_MS
+  readonly leaseTtlMs = upstreamTimes.leaseTtlMs
+  readonly reconcileIntervalMs = upstreamTimes.reconcileIntervalMs
   readonly withdrawsOnStop = true
   readonly withdrawsEvenIfLast = true
   readonly leavesWhenUnready = false
   readonly failure = undefined
-  readonly name: string
   readonly address: string
-  readonly server: SimulatedServer
   readonly etcd: EtcdRoute
-  life: KubeApiserverLife | undefined
-  readonly lives: KubeApiserverLife[] = []
   readonly #surroundings: Surroundings
 
   constructor(surroundings: Surroundings, host: { readonly name: string; readonly address: string }) {
     const etcd = surroundings.etcdRoute()
     if (etcd === undefined) throw new TypeError('a kube-apiserver needs etcd')
+    super(host.name, surroundings.datastore)
     this.#surroundings = surroundings
-    this.server = new SimulatedServer(surroundings.datastore)
     this.etcd = etcd
-    this.name = host.name
     this.address = host.address
   }
 
@@ -85,32 +83,12 @@ export class SimulatedKubeApiserver implements MemberState {
     this.life?.clock.thaw()
   }
 
-  get frozen(): boolean {
-    return this.life?.clock.frozen === true
-  }
-
   get answering(): boolean {
     return !this.ended && !this.frozen && this.server.answering
   }
 
-  get ready(): boolean {
-    return this.server.ready
-  }
-
-  get storeFull(): boolean {
-    return this.etcd.full
-  }
-
-  get lifeCount(): number {
-    return this.lives.length
-  }
-
   get hasBeenReady(): boolean | undefined {
     return this.life?.ready
-  }
-
-  get connectionResets(): number {
-    return this.server.resets
   }
 
   get running(): boolean {
@@ -125,10 +103,6 @@ export class SimulatedKubeApiserver implements MemberState {
     return this.life?.ended !== false
   }
 
-  get delayMs(): number {
-    return Math.max(this.server.slowMs, this.etcd.slowMs)
-  }
-
   get connected(): boolean {
     return this.etcd.open && this.server.reachable && !this.server.storeless
   }
@@ -137,17 +111,8 @@ export class SimulatedKubeApiserver implements MemberState {
     return this.answering && this.ready && this.life?.ready === true
   }
 
-  get etcdFails(): boolean {
-    const { etcdCheck, storeless } = this.server
-    return this.answering && this.ready && (!etcdCheck || storeless)
-  }
-
   get impaired(): MemberState['impaired'] {
     return 'no'
-  }
-
-  get healthy(): boolean {
-    return this.running && this.connected && this.serves
   }
 
   get clientConnections(): MemberState['clientConnections'] {
@@ -168,9 +133,7 @@ const LEASES = '/registry/masterleases/'
 const SKIP_MIRROR = 'endpointslice.kubernetes.io/skip-mirror'
 const SECURE_PORT = 6443
 const PORTS = [{ name: 'https', port: SECURE_PORT, protocol: 'TCP' }]
-/** Upstream's times. kube-apiserver has no flags for them. */
-const INTERVAL_MS = 10_000
-const TTL_SECONDS = 15
+const INTERVAL_MS = upstreamTimes.reconcileIntervalMs
 const NAMESPACES_INTERVAL_MS = 60_000
 /** The time from the start of a kube-apiserver until it is ready, in milliseconds. */
 const STARTING_MS = 4_000
@@ -189,14 +152,12 @@ class KubeApiserverLife {
   stopping = false
   ended = false
   readonly #options: LifeOptions
-  readonly #objects: KubeApiserverObjects
   readonly #stop = new AbortController()
   readonly #signal = new AbortController().signal
 
   constructor(options: LifeOptions) {
     this.#options = options
     this.clock = options.clock
-    this.#objects = new KubeApiserverObjects(options.api)
     void this.#run()
   }
 
@@ -222,8 +183,9 @@ class KubeApiserverLife {
 
   /** Creates the namespaces and the ServiceCIDR, for which upstream has separate controllers. */
   async #manageObjects(): Promise<void> {
+    const { api } = this.#options
     while (!this.#stop.signal.aborted) {
-      const ensured = this.#objects.ensureNamespaces().then(() => this.#objects.ensureServiceCidr())
+      const ensured = ensureNamespaces(api).then(() => ensureServiceCidr(api))
       const waitMs = await ensured.then(
         () => NAMESPACES_INTERVAL_MS,
         () => INTERVAL_MS,
@@ -233,7 +195,7 @@ class KubeApiserverLife {
   }
 
   async #updateKubernetesService(): Promise<void> {
-    await this.#objects.ensureService(SECURE_PORT)
+    await ensureService(this.#options.api)
     await this.#updateLease()
     await this.#doReconcile(false)
   }
@@ -253,7 +215,7 @@ class KubeApiserverLife {
     const { etcd, address } = this.#options
     for (;;) {
       const stored = await etcd.get(LEASES + address, this.#signal)
-      const { id: lease } = await etcd.grantLease(TTL_SECONDS, this.#signal)
+      const { id: lease } = await etcd.grantLease(upstreamTimes.leaseTtlMs / 1000, this.#signal)
       const previous = stored === undefined ? undefined : decodeMasterLease(stored.value)
       const value = encodeMasterLease(address, previous?.type === 'protobuf' ? previous : undefined)
       const how = { lease, signal: this.#signal }
@@ -267,7 +229,7 @@ class KubeApiserverLife {
 
   async #doReconcile(reconcilePorts: boolean): Promise<void> {
     const { api, etcd } = this.#options
-    const found = await orUndefined(api.get(endpoints, REF))
+    const found = await ifFound(api.get(endpoints, REF))
     if (found === undefined && this.stopping) return
     const { items } = await etcd.list(LEASES, { signal: this.#signal })
     const ips = items.flatMap(({ value }) => {
@@ -290,10 +252,7 @@ class KubeApiserverLife {
       metadata: { ...(found?.metadata ?? REF), labels: { ...found?.metadata?.labels, [SKIP_MIRROR]: 'true' } },
       subsets: ips.length === 0 ? [] : [{ ...subset, addresses, ports }],
     } as Endpoints
-    const stored =
-      found === undefined
-        ? await orUndefined(api.create(endpoints, next), 'AlreadyExists')
-        : await api.update(endpoints, next)
+    const stored = found === undefined ? await ifNew(api.create(endpoints, next)) : await api.update(endpoints, next)
     if (stored !== undefined) await this.#ensureSlice(stored)
   }
 
@@ -301,8 +260,8 @@ class KubeApiserverLife {
   async #ensureSlice(stored: Endpoints): Promise<void> {
     const { api } = this.#options
     const wanted = sliceOf(stored)
-    const found = await orUndefined(api.get(endpointSlices, REF))
-    if (found === undefined) await orUndefined(api.create(endpointSlices, wanted), 'AlreadyExists')
+    const found = await ifFound(api.get(endpointSlices, REF))
+    if (found === undefined) await ifNew(api.create(endpointSlices, wanted))
     else if (!sameSlice(found, wanted)) await api.update(endpointSlices, wanted)
   }
 }
@@ -337,52 +296,30 @@ function samePorts(found: Ports | undefined, wanted: Ports | undefined): boolean
   return described(found) === described(wanted)
 }
 
-async function orUndefined<T>(answer: Promise<T>, code: 'NotFound' | 'AlreadyExists' = 'NotFound') {
-  try {
-    return await answer
-  } catch (error) {
-    if (isKubeError(error, code)) return undefined
-    throw error
+export const SERVICE_RANGE = parseCidr('10.96.0.0/12')
+
+// These functions leave existing objects as they are: upstream never corrects a Service
+// (pkg/controlplane/controller/kubernetesservice).
+
+async function ensureNamespaces(api: KubeApi): Promise<void> {
+  for (const name of SYSTEM_NAMESPACES) {
+    if ((await ifFound(api.get(namespaces, { name }))) !== undefined) continue
+    await ifNew(api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } }))
   }
 }
 
-export const SERVICE_RANGE = parseCidr('10.96.0.0/12')
+async function ensureServiceCidr(api: KubeApi): Promise<void> {
+  if ((await ifFound(api.get(serviceCidrs, { name: 'kubernetes' }))) !== undefined) return
+  const plan = planServiceCidr(undefined, [SERVICE_RANGE.text])
+  if (plan.type === 'create') await ifNew(api.create(serviceCidrs, plan.serviceCidr))
+}
 
-/**
- * Creates the other objects of a kube-apiserver. Existing objects are left as they are, because upstream never corrects
- * a Service (pkg/controlplane/controller/kubernetesservice).
- */
-class KubeApiserverObjects {
-  readonly #api: KubeApi
-
-  constructor(api: KubeApi) {
-    this.#api = api
-  }
-
-  async ensureNamespaces(): Promise<void> {
-    for (const name of SYSTEM_NAMESPACES) {
-      if ((await orUndefined(this.#api.get(namespaces, { name }))) === undefined) {
-        await orUndefined(
-          this.#api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } }),
-          'AlreadyExists',
-        )
-      }
-    }
-  }
-
-  async ensureServiceCidr(): Promise<void> {
-    if ((await orUndefined(this.#api.get(serviceCidrs, { name: 'kubernetes' }))) !== undefined) return
-    const plan = planServiceCidr(undefined, [SERVICE_RANGE.text])
-    if (plan.type === 'create') await orUndefined(this.#api.create(serviceCidrs, plan.serviceCidr), 'AlreadyExists')
-  }
-
-  async ensureService(securePort: number): Promise<void> {
-    if ((await orUndefined(this.#api.get(services, REF))) !== undefined) return
-    // Otherwise the server would refuse the Service until the next tick.
-    await this.ensureNamespaces()
-    await this.ensureServiceCidr()
-    const clusterIp = serviceIpOf(SERVICE_RANGE).text
-    const plan = planService(undefined, { clusterIp, securePort, nodePort: 0 }, true)
-    if (plan.type === 'create') await orUndefined(this.#api.create(services, plan.object), 'AlreadyExists')
-  }
+async function ensureService(api: KubeApi): Promise<void> {
+  if ((await ifFound(api.get(services, REF))) !== undefined) return
+  // Otherwise the server would refuse the Service until the next tick.
+  await ensureNamespaces(api)
+  await ensureServiceCidr(api)
+  const clusterIp = serviceIpOf(SERVICE_RANGE).text
+  const plan = planService(undefined, { clusterIp, securePort: SECURE_PORT, nodePort: 0 }, true)
+  if (plan.type === 'create') await ifNew(api.create(services, plan.object))
 }

@@ -18,7 +18,8 @@ import type { MemberState } from '../../verify/member-state.ts'
 import type { Datastore } from '../datastore.ts'
 import { answersUnready, impairmentOf, silencesProbe } from '../request-faults.ts'
 import type { EtcdRoute } from './etcd-link.ts'
-import { SimulatedServer, simulatedLink, simulatedReadiness } from './link.ts'
+import { simulatedLink, simulatedReadiness } from './link.ts'
+import { SimulatedMember } from './member.ts'
 import { type ProcessClock, ProcessLeases, processClock } from './process.ts'
 
 /** One machine with an API server and a sidecar beside it. */
@@ -61,16 +62,12 @@ interface Life {
   failure: unknown
 }
 
-export class SimulatedMaster implements MemberState {
+export class SimulatedMaster extends SimulatedMember<Life> implements MemberState {
   readonly kind = 'apiserver-bootstrap'
-  readonly server: SimulatedServer
   /** Undefined in a fleet without etcd. */
   readonly etcd: EtcdRoute | undefined
-  readonly name: string
   /** The options for the next start of the sidecar. */
   options: MasterOptions
-  readonly lives: Life[] = []
-  life: Life | undefined
   /** How far the wall clock of the machine is ahead, in milliseconds. */
   skewMs: number
   readonly #surroundings: Surroundings
@@ -78,11 +75,10 @@ export class SimulatedMaster implements MemberState {
 
   constructor(surroundings: Surroundings, host: Host) {
     const { name, addresses, skewMs = 0, driftPpm, options } = host
+    super(name, surroundings.datastore)
     this.#surroundings = surroundings
     this.#driftPpm = driftPpm
-    this.server = new SimulatedServer(surroundings.datastore)
     this.etcd = surroundings.etcdRoute()
-    this.name = name
     this.skewMs = skewMs
     this.options = { ...masterDefaults, ...options, host: name, advertiseAddresses: addresses.map(parseAddress) }
   }
@@ -203,33 +199,13 @@ export class SimulatedMaster implements MemberState {
     return this.#present.readinessGate === 'continuous'
   }
 
-  get frozen(): boolean {
-    return this.life?.clock.frozen === true
-  }
-
   get answering(): boolean {
     const { answering, faults } = this.server
     return answering && (faults.areNone || !silencesProbe(faults.rules))
   }
 
-  get ready(): boolean {
-    return this.server.ready
-  }
-
-  get storeFull(): boolean {
-    return this.etcd?.full === true
-  }
-
-  get lifeCount(): number {
-    return this.lives.length
-  }
-
   get hasBeenReady(): boolean | undefined {
     return this.life?.wasReady
-  }
-
-  get connectionResets(): number {
-    return this.server.resets
   }
 
   get failure(): unknown {
@@ -254,18 +230,9 @@ export class SimulatedMaster implements MemberState {
     return reachable && !storeless && this.impaired === 'no' && (this.etcd?.open ?? true)
   }
 
-  get healthy(): boolean {
-    return this.running && this.connected && this.serves
-  }
-
   get serves(): boolean {
     const { ready, etcdCheck, storeless, faults } = this.server
     return this.answering && ready && etcdCheck && !storeless && (faults.areNone || !answersUnready(faults.rules))
-  }
-
-  get etcdFails(): boolean {
-    const { ready, etcdCheck, storeless } = this.server
-    return this.answering && ready && (!etcdCheck || storeless)
   }
 
   get impaired(): MemberState['impaired'] {
@@ -277,10 +244,6 @@ export class SimulatedMaster implements MemberState {
   get clientConnections(): MemberState['clientConnections'] {
     const { serving, unreachable } = this.server
     return !serving ? 'refused' : unreachable ? 'black-holed' : 'served'
-  }
-
-  get delayMs(): number {
-    return Math.max(this.server.slowMs, this.etcd?.slowMs ?? 0)
   }
 
   /** Whether some process of the sidecar may still renew the lease. */

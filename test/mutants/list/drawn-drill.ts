@@ -287,15 +287,15 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'drill-request-faults-term': {
     broken: "loses:: drops rule.fault.type !== 'lose-event' ||.",
     file: 'drill/request-faults.ts',
-    text: "if (rule.fault.type !== 'lose-event' || lost.has(resource) || !isMet(rule, request)) continue",
-    instead: 'if (lost.has(resource) || !isMet(rule, request)) continue',
+    text: "if (rule.fault.type !== 'lose-event' || lost.has(resource) || !matches(rule, info)) continue",
+    instead: 'if (lost.has(resource) || !matches(rule, info)) continue',
     tests: ['drill/request-faults.test.ts'],
   },
   'drill-simulator-kube-apiserver-method': {
     broken: 'delayMs:: calls min for Math.max.',
-    file: 'drill/simulator/kube-apiserver.ts',
-    text: 'return Math.max(this.server.slowMs, this.etcd.slowMs)',
-    instead: 'return Math.min(this.server.slowMs, this.etcd.slowMs)',
+    file: 'drill/simulator/member.ts',
+    text: 'return Math.max(this.server.slowMs, this.etcd?.slowMs ?? 0)',
+    instead: 'return Math.min(this.server.slowMs, this.etcd?.slowMs ?? 0)',
     tests: ['drill/simulator/kube-apiserver.test.ts'],
   },
   'drill-run-drill-statement': {

@@ -1,6 +1,7 @@
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import type { KubeApi } from '../../kube/api.ts'
 import { ifFound, isKubeError } from '../../kube/errors.ts'
 import {
@@ -69,7 +70,7 @@ export class FoundState {
       for (const object of present) {
         const before = found.find((one) => nameOf(one) === nameOf(object))
         if (before === undefined) await remove(api, kind, object, signal)
-        else if (contentOf(before) !== contentOf(object)) await restore(api, kind, before, signal)
+        else if (!isDeepStrictEqual(stripped(before), stripped(object))) await restore(api, kind, before, signal)
       }
       for (const before of found) {
         if (!present.some((one) => nameOf(one) === nameOf(before))) await restore(api, kind, before, signal)
@@ -113,17 +114,6 @@ async function restore(api: KubeApi, kind: Kind, before: KubeObject, signal: Abo
 function stripped(object: KubeObject): KubeObject {
   const metadata = Object.entries(object.metadata ?? {}).filter(([key]) => !SERVERS_OWN.includes(key))
   return { ...object, metadata: Object.fromEntries(metadata) } as KubeObject
-}
-
-function contentOf(object: KubeObject): string {
-  return JSON.stringify(sorted(stripped(object)))
-}
-
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted)
-  if (typeof value !== 'object' || value === null) return value
-  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
-  return Object.fromEntries(entries.map(([key, inner]) => [key, sorted(inner)]))
 }
 
 function nameOf(object: KubeObject): string {

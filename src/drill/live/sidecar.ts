@@ -99,9 +99,7 @@ function kubeconfigCopy(access: Access, way: SidecarAccess): object {
     'current-context': 'drill',
     contexts: [{ name: 'drill', context: { cluster: 'drill', user: 'drill' } }],
     clusters: [{ name: 'drill', cluster: clusterOf(access, way) }],
-    users: [
-      { name: 'drill', user: Object.fromEntries(Object.entries(user).filter(([, value]) => value !== undefined)) },
-    ],
+    users: [{ name: 'drill', user }],
   }
 }
 

@@ -1,6 +1,7 @@
 import type * as z from 'zod/mini'
 import { describeIssue, didYouMean, type Mistake, parseInput } from '../../documents/validation.ts'
 import type { YamlDocument } from '../../documents/yaml.ts'
+import { isRecord } from '../../kube/resources.ts'
 import { type FieldsOf, fieldOf, type Key, type Keys } from './schema.ts'
 
 export type Path = readonly (string | number)[]
@@ -16,12 +17,13 @@ export class MappingReader {
 
   /** All mistakes, in the order of the file. */
   get mistakes(): readonly Mistake[] {
+    const { file, mistakes } = this.#document
     const placeOf = ({ where }: Mistake): readonly number[] =>
       where
-        .slice(this.#document.file.length + 1)
+        .slice(file.length + 1)
         .split(':')
         .map(Number)
-    return [...this.#document.mistakes, ...this.#mistakes].sort((a, b) => {
+    return [...mistakes, ...this.#mistakes].sort((a, b) => {
       const [lineA = 0, columnA = 0] = placeOf(a)
       const [lineB = 0, columnB = 0] = placeOf(b)
       return lineA - lineB || columnA - columnB
@@ -35,7 +37,7 @@ export class MappingReader {
    */
   read<Of extends Keys>(value: unknown, path: Path, keys: Of, what: string): FieldsOf<Of> {
     const fields: Record<string, unknown> = {}
-    if (!isMapping(value)) {
+    if (!isRecord(value)) {
       this.#note(path, `${what} must be a mapping of keys to values`)
       return fields as FieldsOf<Of>
     }
@@ -89,10 +91,6 @@ export class MappingReader {
     }
     return undefined
   }
-}
-
-export function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function describe(key: Key, issue: z.core.$ZodIssue, input: unknown): string {

@@ -1,7 +1,8 @@
 import { didYouMean, InvalidInputError } from '../../documents/validation.ts'
 import { parseYaml } from '../../documents/yaml.ts'
+import { isRecord } from '../../kube/resources.ts'
 import { lastStepEndMs, longestTtlMs } from './duration.ts'
-import { isMapping, MappingReader, type Path } from './mapping-reader.ts'
+import { MappingReader, type Path } from './mapping-reader.ts'
 import { checkScenario, type PlacedStep } from './rules.ts'
 import type { MasterPlan, Scenario, Step } from './scenario.ts'
 import { drillKeys, masterKeys } from './schema.ts'
@@ -45,9 +46,9 @@ function readMasters(reader: MappingReader, given: number | readonly unknown[] =
 
 /** The step as a list of one; empty if the action is unknown. */
 function readStep(reader: MappingReader, value: unknown, path: Path): readonly PlacedStep[] {
-  const action = isMapping(value) ? (value.action ?? undefined) : undefined
+  const action = isRecord(value) ? (value.action ?? undefined) : undefined
   const known = actionNames.find((name) => name === action)
-  if (isMapping(value) && known === undefined) {
+  if (isRecord(value) && known === undefined) {
     reader.wrong([...path, 'action'], unknownAction(action))
     return []
   }

@@ -293,15 +293,12 @@ function lives({ masters, unownedAddresses }: RunHistory, name: string, most: nu
     title: string,
     tracks: readonly { readonly what: string; readonly spans: readonly Span[] }[],
   ): Group => {
-    const rows = tracks
-      .flatMap(({ what, spans }) => spans.map((span) => ({ what, ...span })))
-      .map((span) => [
-        span.what,
-        words[span.state] ?? span.state,
-        seconds(span.fromMs),
-        seconds(span.toMs),
-        seconds(lengthOf(span)),
-      ])
+    const rows = tracks.flatMap(({ what, spans }) =>
+      spans.map((span) => {
+        const { fromMs, toMs, state } = span
+        return [what, words[state] ?? state, ...[fromMs, toMs, lengthOf(span)].map(seconds)]
+      }),
+    )
     const shown = rows.slice(0, left)
     left -= shown.length
     dropped += rows.length - shown.length

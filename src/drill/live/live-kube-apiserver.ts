@@ -6,7 +6,7 @@ import { HttpTransport } from '../../kube/http-transport.ts'
 import { sleep } from '../../runtime/clock.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
-import { upstreamTimes } from '../scenario/duration.ts'
+import { upstreamSettings } from '../scenario/duration.ts'
 import type { MasterPlan } from '../scenario/scenario.ts'
 import { DrillError } from '../target.ts'
 import { Child, ProcessLife } from './child.ts'
@@ -42,11 +42,7 @@ interface ServerParts {
  */
 export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveMember {
   readonly kind = 'kube-apiserver'
-  readonly leaseTtlMs = upstreamTimes.leaseTtlMs
-  readonly reconcileIntervalMs = upstreamTimes.reconcileIntervalMs
-  readonly withdrawsOnStop = true
-  readonly withdrawsEvenIfLast = true
-  readonly leavesWhenUnready = false
+  protected readonly settings = upstreamSettings
   readonly storeFull = false
   readonly clientTls = true
   readonly name: string

@@ -139,7 +139,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
   }
 
   get addresses(): readonly string[] {
-    return this.#presentSettings.addresses
+    return this.settings.addresses
   }
 
   get clientPort(): number {
@@ -148,26 +148,6 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
 
   get clientTls(): boolean {
     return this.#around.cluster.server.tls
-  }
-
-  get leaseTtlMs(): number {
-    return this.#presentSettings.leaseTtlMs
-  }
-
-  get reconcileIntervalMs(): number {
-    return this.#presentSettings.reconcileIntervalMs
-  }
-
-  get withdrawsOnStop(): boolean {
-    return this.#presentSettings.onShutdown !== 'keep'
-  }
-
-  get withdrawsEvenIfLast(): boolean {
-    return this.#presentSettings.onShutdown === 'always'
-  }
-
-  get leavesWhenUnready(): boolean {
-    return this.#presentSettings.readinessGate === 'continuous'
   }
 
   get connected(): boolean {
@@ -225,7 +205,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
     return lifeThatCounts(this.#latest, this.#lives.at(-2))
   }
 
-  get #presentSettings(): SidecarSettings {
+  protected get settings(): SidecarSettings {
     return this.#lives.at(-1)?.settings ?? this.#settings
   }
 

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { MemberState } from '../../verify/member-state.ts'
+import { DrilledMember } from '../member.ts'
 import type { Primitive } from '../target.ts'
 import type { ChildOptions, ProcessLife, Watchdog } from './child.ts'
 import type { Cluster, LiveOptions } from './cluster.ts'
@@ -26,11 +27,9 @@ export interface LiveMember extends MemberState {
 }
 
 /** The part of a member's state that follows from the present life of its process. */
-export abstract class LivingMember<Life extends ProcessLife> {
+export abstract class LivingMember<Life extends ProcessLife> extends DrilledMember {
   protected abstract readonly life: Life | undefined
   abstract readonly addresses: readonly string[]
-  abstract readonly connected: boolean
-  abstract readonly serves: boolean
 
   get address(): string {
     return this.addresses[0] ?? ''
@@ -50,10 +49,6 @@ export abstract class LivingMember<Life extends ProcessLife> {
 
   get frozen(): boolean {
     return this.life?.frozen === true && !this.ended
-  }
-
-  get healthy(): boolean {
-    return this.running && this.connected && this.serves
   }
 
   get hasBeenReady(): boolean | undefined {

@@ -8,8 +8,13 @@ type ActionOf<Name extends Step['action']> = Extract<Step, { readonly action: Na
 /** How long a master of a rolling restart usually takes from its signal until it is listed again, in milliseconds. */
 const ROLL_MS = 10_000
 
-/** The times of a kube-apiserver, which has no flags for them. */
-export const upstreamTimes = { leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 } as const
+/** How a kube-apiserver behaves, in the settings of our masters. It has no flags for them. */
+export const upstreamSettings = {
+  leaseTtlMs: 15_000,
+  reconcileIntervalMs: 10_000,
+  onShutdown: 'always',
+  readinessGate: 'startup',
+} as const
 
 /**
  * The latest time at which a step is over and undone, in milliseconds from time 0. The time that processes take to end
@@ -32,7 +37,9 @@ export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): st
   if (steps.length === 0) return undefined
   const { recoveryMs, listedMs, removalMarginMs } = bounds
   // If all masters are kube-apiservers, a dead one is removed only at the first tick after its lease has ended.
-  const delayMs = fleet.masters.every(({ kind }) => kind === 'kube-apiserver') ? upstreamTimes.reconcileIntervalMs : 0
+  const delayMs = fleet.masters.every(({ kind }) => kind === 'kube-apiserver')
+    ? upstreamSettings.reconcileIntervalMs
+    : 0
   const withinMs = Math.max(recoveryMs, listedMs, longestTtlMs(steps, fleet) + removalMarginMs + delayMs)
   const slow = slowMasters(steps, fleet)
   const endless = slow.filter(({ endMs }) => endMs === undefined)
@@ -90,7 +97,7 @@ function healedMs(
 function slackOf(name: string, fleet: FleetPlan): number {
   const { masters } = fleet
   const plan = masters.find((one) => isAmong([name], one.name)) ?? masters[0]
-  const own = plan?.kind === 'kube-apiserver' ? upstreamTimes : plan?.settings
+  const own = plan?.kind === 'kube-apiserver' ? upstreamSettings : plan?.settings
   const { leaseTtlMs, reconcileIntervalMs } = { ...fleet, ...own }
   return leaseTtlMs - reconcileIntervalMs
 }
@@ -105,7 +112,7 @@ export function longestTtlMs(steps: readonly Step[], { masters, leaseTtlMs }: Fl
     ...masters.map((master) => master.settings),
     ...steps.flatMap((step) => (step.action === 'roll-config' ? [step.settings] : [])),
   ]
-  const upstreamMs = masters.some(({ kind }) => kind === 'kube-apiserver') ? upstreamTimes.leaseTtlMs : 0
+  const upstreamMs = masters.some(({ kind }) => kind === 'kube-apiserver') ? upstreamSettings.leaseTtlMs : 0
   return Math.max(leaseTtlMs, upstreamMs, ...settings.map((one) => one.leaseTtlMs ?? 0))
 }
 

@@ -20,7 +20,7 @@ import { type Random, seededRandom } from '../../runtime/random.ts'
 import { planServiceCidr } from '../../service-cidr/service-cidr-plan.ts'
 import type { MemberState } from '../../verify/member-state.ts'
 import { ifNew } from '../listings.ts'
-import { upstreamTimes } from '../scenario/duration.ts'
+import { upstreamSettings } from '../scenario/duration.ts'
 import type { EtcdRoute } from './etcd-link.ts'
 import { simulatedLink } from './link.ts'
 import type { Surroundings } from './master.ts'
@@ -33,11 +33,7 @@ import { type ProcessClock, processClock } from './process.ts'
  */
 export class SimulatedKubeApiserver extends SimulatedMember<KubeApiserverLife> implements MemberState {
   readonly kind = 'kube-apiserver'
-  readonly leaseTtlMs = upstreamTimes.leaseTtlMs
-  readonly reconcileIntervalMs = upstreamTimes.reconcileIntervalMs
-  readonly withdrawsOnStop = true
-  readonly withdrawsEvenIfLast = true
-  readonly leavesWhenUnready = false
+  protected readonly settings = upstreamSettings
   readonly failure = undefined
   readonly address: string
   readonly etcd: EtcdRoute
@@ -133,7 +129,7 @@ const LEASES = '/registry/masterleases/'
 const SKIP_MIRROR = 'endpointslice.kubernetes.io/skip-mirror'
 const SECURE_PORT = 6443
 const PORTS = [{ name: 'https', port: SECURE_PORT, protocol: 'TCP' }]
-const INTERVAL_MS = upstreamTimes.reconcileIntervalMs
+const { leaseTtlMs: TTL_MS, reconcileIntervalMs: INTERVAL_MS } = upstreamSettings
 const NAMESPACES_INTERVAL_MS = 60_000
 /** The time from the start of a kube-apiserver until it is ready, in milliseconds. */
 const STARTING_MS = 4_000
@@ -215,7 +211,7 @@ class KubeApiserverLife {
     const { etcd, address } = this.#options
     for (;;) {
       const stored = await etcd.get(LEASES + address, this.#signal)
-      const { id: lease } = await etcd.grantLease(upstreamTimes.leaseTtlMs / 1000, this.#signal)
+      const { id: lease } = await etcd.grantLease(TTL_MS / 1000, this.#signal)
       const previous = stored === undefined ? undefined : decodeMasterLease(stored.value)
       const value = encodeMasterLease(address, previous?.type === 'protobuf' ? previous : undefined)
       const how = { lease, signal: this.#signal }

@@ -20,7 +20,7 @@ import { answersUnready, impairmentOf, silencesProbe } from '../request-faults.t
 import type { EtcdRoute } from './etcd-link.ts'
 import { simulatedLink, simulatedReadiness } from './link.ts'
 import { SimulatedMember } from './member.ts'
-import { type ProcessClock, ProcessLeases, processClock } from './process.ts'
+import { type ProcessClock, processClock, processLeases } from './process.ts'
 
 /** One machine with an API server and a sidecar beside it. */
 export interface Host {
@@ -119,7 +119,7 @@ export class SimulatedMaster extends SimulatedMember<Life> implements MemberStat
         life.failure ??= error
       },
       etcd: etcd && { kv: etcd, Leases: EtcdLeases, Ranges: EtcdRangeRegistry },
-      leases: registry && new ProcessLeases(new MemoryLeases(registry, { ttlMs: options.leaseTtlMs }), clock),
+      leases: registry && processLeases(new MemoryLeases(registry, { ttlMs: options.leaseTtlMs }), clock),
     })
     const stop = new AbortController()
     const state = {
@@ -176,27 +176,7 @@ export class SimulatedMaster extends SimulatedMember<Life> implements MemberStat
   }
 
   get address(): string {
-    return this.#present.advertiseAddresses[0]?.text ?? ''
-  }
-
-  get leaseTtlMs(): number {
-    return this.#present.leaseTtlMs
-  }
-
-  get reconcileIntervalMs(): number {
-    return this.#present.reconcileIntervalMs
-  }
-
-  get withdrawsOnStop(): boolean {
-    return this.#present.onShutdown !== 'keep'
-  }
-
-  get withdrawsEvenIfLast(): boolean {
-    return this.#present.onShutdown === 'always'
-  }
-
-  get leavesWhenUnready(): boolean {
-    return this.#present.readinessGate === 'continuous'
+    return this.settings.advertiseAddresses[0]?.text ?? ''
   }
 
   get answering(): boolean {
@@ -262,7 +242,7 @@ export class SimulatedMaster extends SimulatedMember<Life> implements MemberStat
   }
 
   /** The options of the latest process; before the first start, the options for that start. */
-  get #present(): MasterOptions {
+  protected get settings(): MasterOptions {
     return this.lives.at(-1)?.options ?? this.options
   }
 

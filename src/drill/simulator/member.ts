@@ -1,21 +1,20 @@
 import type { Datastore } from '../datastore.ts'
+import { DrilledMember } from '../member.ts'
 import type { EtcdRoute } from './etcd-link.ts'
 import { SimulatedServer } from './link.ts'
 import type { ProcessClock } from './process.ts'
 
 /** The part of a member's state that follows from its API server, its etcd and the present life of its process. */
-export abstract class SimulatedMember<Life extends { readonly clock: ProcessClock }> {
+export abstract class SimulatedMember<Life extends { readonly clock: ProcessClock }> extends DrilledMember {
   readonly name: string
   readonly server: SimulatedServer
   readonly lives: Life[] = []
   life: Life | undefined
   abstract readonly etcd: EtcdRoute | undefined
-  abstract readonly running: boolean
-  abstract readonly connected: boolean
   abstract readonly answering: boolean
-  abstract readonly serves: boolean
 
   constructor(name: string, datastore: Datastore) {
+    super()
     this.name = name
     this.server = new SimulatedServer(datastore)
   }
@@ -26,10 +25,6 @@ export abstract class SimulatedMember<Life extends { readonly clock: ProcessCloc
 
   get ready(): boolean {
     return this.server.ready
-  }
-
-  get healthy(): boolean {
-    return this.running && this.connected && this.serves
   }
 
   get etcdFails(): boolean {

@@ -1,4 +1,4 @@
-import type { Holder, MasterLease, MasterLeases } from '../../kubernetes-service/leases/master-leases.ts'
+import type { MasterLeases } from '../../kubernetes-service/leases/master-leases.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import type { ClockView, VirtualClock } from '../../runtime/virtual-clock.ts'
 
@@ -84,36 +84,16 @@ export class StoreClock {
  * The leases in shared memory, for one process. Every request and notification waits for a timer of that process, so a
  * frozen or dead process does not read, does not write and is not notified.
  */
-export class ProcessLeases implements MasterLeases {
-  readonly #inner: MasterLeases
-  readonly #clock: Clock
-
-  constructor(inner: MasterLeases, clock: Clock) {
-    this.#inner = inner
-    this.#clock = clock
+export function processLeases(inner: MasterLeases, clock: Clock): MasterLeases {
+  const afterTimer = async <T>(signal: AbortSignal, request: () => Promise<T>): Promise<T> => {
+    await sleep(clock, 0, signal)
+    return request()
   }
-
-  async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
-    await sleep(this.#clock, 0, signal)
-    return this.#inner.list(signal)
-  }
-
-  async update(holder: Holder, signal: AbortSignal): Promise<void> {
-    await sleep(this.#clock, 0, signal)
-    return this.#inner.update(holder, signal)
-  }
-
-  async mark(holder: Holder, signal: AbortSignal): Promise<void> {
-    await sleep(this.#clock, 0, signal)
-    return this.#inner.mark(holder, signal)
-  }
-
-  async remove(holder: Holder, signal: AbortSignal): Promise<void> {
-    await sleep(this.#clock, 0, signal)
-    return this.#inner.remove(holder, signal)
-  }
-
-  watch(onChange: () => void, signal: AbortSignal): Promise<void> {
-    return this.#inner.watch(() => void this.#clock.schedule(0, onChange), signal)
+  return {
+    list: (signal) => afterTimer(signal, () => inner.list(signal)),
+    update: (holder, signal) => afterTimer(signal, () => inner.update(holder, signal)),
+    mark: (holder, signal) => afterTimer(signal, () => inner.mark(holder, signal)),
+    remove: (holder, signal) => afterTimer(signal, () => inner.remove(holder, signal)),
+    watch: (onChange, signal) => inner.watch(() => void clock.schedule(0, onChange), signal),
   }
 }

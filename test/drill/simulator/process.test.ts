@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ProcessLeases, processClock, StoreClock } from '../../../src/drill/simulator/process.ts'
+import { processClock, processLeases, StoreClock } from '../../../src/drill/simulator/process.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { never } from './fleet-under-test.ts'
@@ -9,7 +9,7 @@ test('a process that is frozen neither reads shared leases nor hears of them, an
   const time = new VirtualClock()
   const registry = new MemoryLeaseRegistry(time.view())
   const clock = processClock(time)
-  const leases = new ProcessLeases(new MemoryLeases(registry, { ttlMs: 15_000 }), clock)
+  const leases = processLeases(new MemoryLeases(registry, { ttlMs: 15_000 }), clock)
   let looks = 0
   const stop = new AbortController()
   void leases.watch(() => looks++, stop.signal)

@@ -131,27 +131,23 @@ const RENEW_MS = 500
 /** The prefixes of leases and of holder records, below the etcd prefix. */
 const PREFIXES = ['/masterleases/', '/apiserver-bootstrap/holders/']
 
+interface StandingLeasesOptions {
+  readonly kv: EtcdKv
+  readonly prefix: string
+  readonly pool: EndpointPool
+  readonly clock: Clock
+}
+
 /**
  * A dead etcd expires no leases, but in an outage of a drill etcd still runs. So this class renews the leases during
  * the outage. On kine the leases expire nevertheless, because a lease ID of kine identifies no lease.
  */
 export class StandingLeases {
-  readonly #kv: EtcdKv
-  readonly #prefix: string
-  readonly #pool: EndpointPool
-  readonly #clock: Clock
+  readonly #options: StandingLeasesOptions
   #held: { readonly end: AbortController; readonly ended: Promise<void> } | undefined
 
-  constructor(options: {
-    readonly kv: EtcdKv
-    readonly prefix: string
-    readonly pool: EndpointPool
-    readonly clock: Clock
-  }) {
-    this.#kv = options.kv
-    this.#prefix = options.prefix
-    this.#pool = options.pool
-    this.#clock = options.clock
+  constructor(options: StandingLeasesOptions) {
+    this.#options = options
   }
 
   /** Renews the leases that exist now, until {@link release}. */
@@ -170,15 +166,14 @@ export class StandingLeases {
 
   async close(): Promise<void> {
     await this.release()
-    await this.#pool.close()
+    await this.#options.pool.close()
   }
 
   async #renew(end: AbortSignal): Promise<void> {
+    const { kv, prefix, clock } = this.#options
     const never = new AbortController().signal
     const found = await Promise.all(
-      PREFIXES.map((prefix) =>
-        this.#kv.list(`${this.#prefix}${prefix}`, { signal: never }).catch(() => ({ items: [] })),
-      ),
+      PREFIXES.map((below) => kv.list(`${prefix}${below}`, { signal: never }).catch(() => ({ items: [] }))),
     )
     const leases = new Set(
       found.flatMap(({ items }) => items.map(({ lease }) => lease)).filter((lease) => lease !== 0n),
@@ -187,12 +182,12 @@ export class StandingLeases {
       const isLast = end.aborted
       await Promise.all([...leases].map((lease) => this.#renewOne(lease, never).catch(() => {})))
       if (isLast) return
-      await sleep(this.#clock, RENEW_MS, end).catch(() => {})
+      await sleep(clock, RENEW_MS, end).catch(() => {})
     }
   }
 
   #renewOne(lease: bigint, signal: AbortSignal): Promise<void> {
-    return this.#pool.ask('repeatable', signal, async (server, signal) => {
+    return this.#options.pool.ask('repeatable', signal, async (server, signal) => {
       async function* requests() {
         yield { ID: lease }
       }

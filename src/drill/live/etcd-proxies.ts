@@ -19,7 +19,7 @@ export class EtcdProxies {
   cut = false
   /** Whether connections are refused. */
   away = false
-  #delayMs = 0
+  delayMs = 0
   readonly #proxies: readonly TcpProxy[]
 
   private constructor(urls: readonly string[], proxies: readonly TcpProxy[]) {
@@ -45,10 +45,6 @@ export class EtcdProxies {
     return new EtcdProxies(urls, proxies)
   }
 
-  get delayMs(): number {
-    return this.#delayMs
-  }
-
   setCut(cut: boolean): void {
     if (cut === this.cut) return
     this.cut = cut
@@ -63,7 +59,7 @@ export class EtcdProxies {
   }
 
   slow(delayMs: number): void {
-    this.#delayMs = delayMs
+    this.delayMs = delayMs
     for (const proxy of this.#proxies) proxy.delay(delayMs)
   }
 

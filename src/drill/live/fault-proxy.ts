@@ -70,21 +70,19 @@ export class FaultProxy {
   readonly port: number
   readonly #faults: RequestFaults
   readonly #listener: HttpServer | HttpsServer
-  readonly #server: ProxiedServer
+  readonly #options: FaultProxyOptions
   readonly #agent: HttpAgent
   readonly #sockets = new Set<Socket>()
   readonly #watches = new Set<Watch>()
   readonly #timers = new Set<NodeJS.Timeout>()
-  readonly #onRequest: FaultProxyOptions['onRequest']
   #credential: IssuedCredential | undefined
 
   private constructor(listener: HttpServer | HttpsServer, port: number, options: FaultProxyOptions) {
     this.port = port
     this.#listener = listener
-    this.#server = options.server
+    this.#options = options
     this.#credential = options.credential
     this.#faults = options.faults ?? new RequestFaults()
-    this.#onRequest = options.onRequest
     const { ca, cert, key, serverName, skipVerify = false } = options.server.tls ?? {}
     const isSecure = options.server.url.protocol === 'https:'
     const verified = { ca, cert, key, rejectUnauthorized: !skipVerify, ...(serverName && { servername: serverName }) }
@@ -143,7 +141,7 @@ export class FaultProxy {
     }
     const sent = this.#read(request)
     const { method, path } = sent
-    this.#onRequest?.({ method: method as ObservedRequest['request']['method'], path })
+    this.#options.onRequest?.({ method: method as ObservedRequest['request']['method'], path })
     const { delayMs, end } = this.#faults.applyTo(sent)
     response.on('error', () => {})
     this.#after(delayMs, () => {
@@ -159,14 +157,14 @@ export class FaultProxy {
 
   #read({ method = 'GET', url = '/' }: IncomingMessage): SentRequest {
     const [path = '/', query = ''] = url.split('?', 2)
-    const prefix = this.#server.url.pathname.replace(/\/+$/, '')
+    const prefix = this.#options.server.url.pathname.replace(/\/+$/, '')
     const watch = new URLSearchParams(query).get('watch')
     const isWatch = watch === 'true' || watch === '1'
     return { method, path: path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path, isWatch }
   }
 
   #forward(request: IncomingMessage, response: ServerResponse, sent: SentRequest): void {
-    const { url } = this.#server
+    const { url } = this.#options.server
     const send = url.protocol === 'https:' ? requestHttps : requestHttp
     // A path apart from the URL cannot name another server.
     const upstream = send(url.origin, {

@@ -165,7 +165,7 @@ export class ServerFront {
 
   setFrozen(frozen: boolean): void {
     this.frozen = frozen && this.up
-    for (const proxy of this.#all) this.frozen ? proxy.hold('frozen') : proxy.release('frozen')
+    for (const proxy of this.#all) proxy.setHold('frozen', this.frozen)
   }
 
   /** Cuts the server off from its sidecar (`api`), its datastore or its clients, or connects it again. */
@@ -206,10 +206,8 @@ export class ServerFront {
   }
 
   #holdApi(): void {
-    if (this.#cutApi) this.#parts.probes.hold('cut')
-    else this.#parts.probes.release('cut')
-    if (this.#cutApi || this.store.state === 'hangs') this.#parts.api.hold('cut')
-    else this.#parts.api.release('cut')
+    this.#parts.probes.setHold('cut', this.#cutApi)
+    this.#parts.api.setHold('cut', this.#cutApi || this.store.state === 'hangs')
   }
 
   #followStore(): void {

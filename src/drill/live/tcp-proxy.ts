@@ -72,25 +72,19 @@ export class TcpProxy {
   }
 
   /**
-   * Stops all traffic until {@link release}. Meanwhile the kernel accepts connections and data, but no request is
-   * answered. Waiting data are delivered when the last hold ends.
+   * Stops all traffic, or lets it pass again if no other hold remains. Meanwhile the kernel accepts connections and
+   * data, but no request is answered. Waiting data are delivered when the last hold ends.
    */
-  hold(reason: Hold): void {
-    this.#holds.add(reason)
-    this.#applyHolds()
-  }
-
-  release(reason: Hold): void {
-    if (this.#holds.delete(reason)) this.#applyHolds()
+  setHold(reason: Hold, isHeld: boolean): void {
+    if (isHeld) this.#holds.add(reason)
+    else if (!this.#holds.delete(reason)) return
+    for (const { flows } of this.#connections) for (const flow of flows) flow.hold(this.#holds.size > 0)
   }
 
   /** Black-holes all traffic; or lets traffic pass again, and resets open connections. */
   setCut(cut: boolean): void {
-    if (cut) this.hold('cut')
-    else {
-      this.release('cut')
-      this.reset()
-    }
+    this.setHold('cut', cut)
+    if (!cut) this.reset()
   }
 
   /** Delays all data by `delayMs` in each direction, from now on. */
@@ -130,10 +124,6 @@ export class TcpProxy {
       if (failed) resetSocket(client)
     })
     if (this.#holds.size > 0) for (const flow of flows) flow.hold(true)
-  }
-
-  #applyHolds(): void {
-    for (const { flows } of this.#connections) for (const flow of flows) flow.hold(this.#holds.size > 0)
   }
 }
 

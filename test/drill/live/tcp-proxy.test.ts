@@ -25,8 +25,8 @@ test('while it is held connections are taken and nothing is answered; afterwards
   await proxy.accept()
   const old = await connected(t, proxy)
   await echo(old, 'a')
-  proxy.hold('frozen')
-  proxy.hold('cut')
+  proxy.setHold('frozen', true)
+  proxy.setHold('cut', true)
   const young = await connected(t, proxy)
   let answered = 0
   const counted = (text: string) => (back: string) => {
@@ -36,10 +36,10 @@ test('while it is held connections are taken and nothing is answered; afterwards
   const answers = Promise.all([echo(old, 'old').then(counted('old')), echo(young, 'young').then(counted('young'))])
   await others(t, upstream)
   assert.equal(answered, 0)
-  proxy.release('cut')
+  proxy.setHold('cut', false)
   await others(t, upstream)
   assert.equal(answered, 0, 'one hold is left')
-  proxy.release('frozen')
+  proxy.setHold('frozen', false)
   await answers
 })
 

@@ -185,10 +185,7 @@ export class StandingFaults {
    * the value of that owner.
    */
   release(owner: Owner): readonly Primitive[] {
-    const undone = [...this.#faults].flatMap(([key, faults]) => {
-      const left = faults.filter((fault) => fault.owner !== owner)
-      return left.length === faults.length ? [] : this.#replace(key, faults, left)
-    })
+    const undone = this.#remove((fault) => fault.owner === owner)
     // Servers first, so that each starting sidecar finds its server running.
     const isServer = (one: Primitive): boolean => 'part' in one && one.part === 'server'
     return [...undone.filter(isServer), ...undone.filter((one) => !isServer(one))]
@@ -196,8 +193,12 @@ export class StandingFaults {
 
   /** Removes the `chosen` faults of all owners. Returns the primitives that end them. */
   clear(chosen: (fault: Primitive) => boolean): readonly Primitive[] {
+    return this.#remove(({ primitive }) => chosen(primitive))
+  }
+
+  #remove(chosen: (fault: Fault) => boolean): readonly Primitive[] {
     return [...this.#faults].flatMap(([key, faults]) => {
-      const left = faults.filter(({ primitive }) => !chosen(primitive))
+      const left = faults.filter((fault) => !chosen(fault))
       return left.length === faults.length ? [] : this.#replace(key, faults, left)
     })
   }

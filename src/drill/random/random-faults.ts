@@ -50,25 +50,21 @@ function ofProcess(longestMs: number, make: (context: FaultContext, master: stri
 /** A fault of the connections, or of the /readyz, of one or two masters. */
 function ofSome(
   longestMs: number,
-  make: (context: FaultContext, masters: readonly string[], forMs: number) => Action | undefined,
+  make: (context: FaultContext, masters: readonly string[], forMs: number) => Action,
 ): Fault {
   return (context, atMs) => {
     const { draw, available } = context
     const forMs = lasting(context, atMs, longestMs)
     if (forMs === undefined) return undefined
     const action = make(context, draw.some(available.names(atMs), draw.chance(0.75) ? 1 : 2), forMs)
-    return action && [{ atMs, ...action }]
+    return [{ atMs, ...action }]
   }
 }
 
-function ofAll(
-  longestMs: number,
-  make: (context: FaultContext, forMs: number, atMs: number) => Action | undefined,
-): Fault {
+function ofAll(longestMs: number, make: (context: FaultContext, forMs: number, atMs: number) => Action): Fault {
   return (context, atMs) => {
     const forMs = lasting(context, atMs, longestMs)
-    const action = forMs === undefined ? undefined : make(context, forMs, atMs)
-    return action && [{ atMs, ...action }]
+    return forMs === undefined ? undefined : [{ atMs, ...make(context, forMs, atMs) }]
   }
 }
 

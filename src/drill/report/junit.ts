@@ -53,8 +53,7 @@ function suite(
   })
   const counts = { tests: names.length, failures: failed, errors: 0, skipped: 0 }
   return {
-    tests: names.length,
-    failures: failed,
+    ...counts,
     seconds,
     lines: [
       `  <testsuite${attributesOf({ name, ...counts, time: seconds.toFixed(3) })}>`,

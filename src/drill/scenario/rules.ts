@@ -19,7 +19,9 @@ export function checkScenario(
   file: { readonly placed: readonly PlacedStep[]; readonly virtualAddresses: readonly string[] },
 ): void {
   const { fleet } = scenario
-  checkFleet(reader, fleet)
+  const fault = storeFault(fleet)
+  if (fault !== undefined) reader.wrong(['fleet', 'leaseStore'], fault)
+  checkTimes(reader, fleet, ['fleet'])
   checkNames(reader, scenario, file.placed)
   checkAddresses(reader, fleet, file.virtualAddresses)
   checkMasters(reader, fleet)
@@ -36,12 +38,6 @@ export function storeFault({ masters, leaseStore }: Pick<FleetPlan, 'masters' | 
   const upstream = masters.find(({ kind }) => kind === 'kube-apiserver')
   if (upstream === undefined || leaseStore === 'etcd' || leaseStore === 'kine') return undefined
   return `must be etcd or kine, not ${leaseStore}: ${upstream.name} is a kube-apiserver, which keeps its lease there`
-}
-
-function checkFleet(reader: MappingReader, fleet: FleetPlan): void {
-  const fault = storeFault(fleet)
-  if (fault !== undefined) reader.wrong(['fleet', 'leaseStore'], fault)
-  checkTimes(reader, fleet, ['fleet'])
 }
 
 /** Reports a mistake at the TTL or, if only the interval is given at `path`, at the interval. */

@@ -52,14 +52,13 @@ export class Fleet {
   readonly random: Random
   readonly store: ApiServer
   readonly etcd: SimulatedEtcd | undefined
-  readonly masters: readonly SimulatedMaster[]
+  readonly masters: SimulatedMaster[] = []
   readonly surroundings: Surroundings
   /** The client of the test or the drill. Its requests take no time. */
   readonly api: KubeApi
   readonly listings: Listing[] = []
   readonly requests: { readonly atMs: number; readonly by: string; readonly request: ApiRequest }[] = []
   readonly #options: FleetOptions
-  readonly #masters: SimulatedMaster[] = []
   readonly #watching = new AbortController()
   readonly #ends: (() => void)[] = []
   #damagedAtMs = -1
@@ -83,7 +82,6 @@ export class Fleet {
       leases: memory ? new MemoryLeaseRegistry(this.time.view()) : undefined,
       createMaster: options.createMaster ?? createMaster,
     }
-    this.masters = this.#masters
     for (const host of typeof masters === 'number' ? this.#numbered(masters) : masters) this.add(host)
     const transport = this.#reach()
     this.api = restKubeApi({ transport, clock, random: seededRandom(seed, 'test'), fieldManager: 'test' })
@@ -95,7 +93,7 @@ export class Fleet {
     const leaseStore = this.etcd === undefined ? {} : { leaseStore: 'etcd' as const }
     const options = { ...leaseStore, ...this.#options.master, ...host.options }
     const master = new SimulatedMaster(this.surroundings, { ...host, options })
-    this.#masters.push(master)
+    this.masters.push(master)
     return master
   }
 

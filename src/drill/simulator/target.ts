@@ -168,7 +168,7 @@ function performOn(member: SimulatedMaster | SimulatedKubeApiserver, primitive: 
     case 'freeze':
     case 'thaw':
       if (!isMaster) performOnKubeApiserver(member, primitive.type)
-      else if (primitive.part === 'sidecar') performOnSidecar(member, primitive.type)
+      else if (primitive.part === 'sidecar') member[primitive.type]()
       else performOnServer(member, primitive.type)
       break
     case 'cut':
@@ -215,11 +215,6 @@ function performOn(member: SimulatedMaster | SimulatedKubeApiserver, primitive: 
     default:
       primitive satisfies never
   }
-}
-
-function performOnSidecar(master: SimulatedMaster, type: OfProcess['type']): void {
-  if (type === 'start') master.start()
-  else master[type]()
 }
 
 function performOnServer({ server }: SimulatedMaster, type: OfProcess['type']): void {

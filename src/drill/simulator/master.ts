@@ -228,7 +228,7 @@ export class SimulatedMaster extends SimulatedMember<Life> implements MemberStat
 
   /** Whether some process of the sidecar may still renew the lease. */
   get renewing(): boolean {
-    return this.#processes.some((life) => this.#mayRenew(life))
+    return this.lives.some((life) => isProcess(life) && this.#mayRenew(life))
   }
 
   #mayRenew({ clock, answeredAtMs, options }: Life): boolean {

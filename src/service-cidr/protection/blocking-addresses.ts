@@ -1,4 +1,4 @@
-import type { IpAddress, ServiceCidr } from '../../kube/resources.ts'
+import type { IpAddress, KubeObject, ServiceCidr } from '../../kube/resources.ts'
 import type { Change, Store } from '../../kube/store.ts'
 import { isManagedByAllocator } from '../../repair/ip-address/ip-address.ts'
 import { addressTest } from '../../repair/ip-address/service-ips.ts'
@@ -76,6 +76,6 @@ export class BlockingAddresses {
   }
 }
 
-function nameOf({ metadata }: IpAddress): string {
+export function nameOf({ metadata }: KubeObject): string {
   return metadata?.name ?? ''
 }

@@ -11,7 +11,7 @@ import { WorkQueue, type WorkQueueObserver } from '../../runtime/work-queue.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { WorkloadController } from '../../workloads/service-queue.ts'
 import { readyConditionBody } from '../ready-condition.ts'
-import { BlockingAddresses, blockingTest } from './blocking-addresses.ts'
+import { BlockingAddresses, blockingTest, nameOf } from './blocking-addresses.ts'
 import { overlapping } from './coverage.ts'
 import { type ProtectionAction, planProtection } from './protection-plan.ts'
 
@@ -219,8 +219,4 @@ export class ServiceCidrProtectionController implements WorkloadController {
       this.#options.logger.warn(fields, 'a sync failed; trying again')
     }
   }
-}
-
-function nameOf({ metadata }: ServiceCidr): string {
-  return metadata?.name ?? ''
 }

@@ -1,4 +1,3 @@
-import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
 import { linkedController } from '../runtime/signals.ts'
 import type { MemberState } from '../verify/member-state.ts'
@@ -40,7 +39,6 @@ export class Conductor {
   readonly #target: DrillTarget
   readonly #recorder: DrillRecorder
   readonly #scenario: Scenario
-  readonly #clock: Clock
   readonly #fleet: FleetControl
   /** Masters that `scale` stops. The roster contains each of them until its processes have ended. */
   readonly #sentAway = new Set<string>()
@@ -55,7 +53,6 @@ export class Conductor {
     this.#target = options.target
     this.#recorder = options.recorder
     this.#scenario = options.scenario
-    this.#clock = options.target.clock
     this.#ending = linkedController(options.signal)
     this.#fleet = new FleetControl(options.target, options.recorder, this.#ending.controller.signal)
   }
@@ -97,7 +94,7 @@ export class Conductor {
   }
 
   async #perform(): Promise<void> {
-    const startMs = this.#clock.monotonicMs()
+    const startMs = this.#target.clock.monotonicMs()
     const endMs = startMs + this.#scenario.durationMs
     const pollMs = POLL_MS[this.#target.kind]
     let performing = true
@@ -106,7 +103,7 @@ export class Conductor {
     })
     const watched = async (): Promise<void> => {
       for (;;) {
-        const leftMs = endMs - this.#clock.monotonicMs()
+        const leftMs = endMs - this.#target.clock.monotonicMs()
         if (leftMs <= 0 && !performing) return
         if (leftMs <= -OVERTIME_MS) {
           throw new DrillError(`a step has not finished ${OVERTIME_MS / 60_000} minutes after the end of the drill`)
@@ -119,7 +116,7 @@ export class Conductor {
   }
 
   async #performAt(step: Step, startMs: number): Promise<void> {
-    await this.#fleet.sleep(startMs + step.atMs - this.#clock.monotonicMs())
+    await this.#fleet.sleep(startMs + step.atMs - this.#target.clock.monotonicMs())
     const masters = 'masters' in step ? this.#fleet.roster.resolve(step.masters) : []
     this.#recorder.step(step.action, masters, describeStep(step, masters))
     await this.#act(step, masters)

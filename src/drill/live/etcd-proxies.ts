@@ -120,9 +120,9 @@ export function etcdPaths(
 }
 
 async function certificateOf({ text, host, port }: EtcdEndpoint, files: CredentialFiles): Promise<PeerCertificate> {
-  const read = (file: string | undefined): Promise<Buffer | undefined> =>
-    file === undefined ? Promise.resolve(undefined) : readFile(file)
-  const [ca, cert, key] = await Promise.all([read(files.cafile), read(files.certfile), read(files.keyfile)])
+  const [ca, cert, key] = await Promise.all(
+    [files.cafile, files.certfile, files.keyfile].map((file) => (file === undefined ? undefined : readFile(file))),
+  )
   // TLS verifies the authority of the certificate; the caller checks its names.
   const verified = { ca, cert, key, rejectUnauthorized: true, checkServerIdentity: () => undefined }
   const socket = connect({ host, port, ...verified, ALPNProtocols: ['h2'] })

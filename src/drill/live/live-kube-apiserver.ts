@@ -44,6 +44,8 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
   readonly kind = 'kube-apiserver'
   protected readonly settings = upstreamSettings
   readonly storeFull = false
+  readonly etcdFails = false
+  readonly impaired = 'no'
   readonly clientTls = true
   readonly name: string
   readonly addresses: readonly string[]
@@ -176,14 +178,6 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
     if (this.ended) return 'refused'
     if (this.frozen || this.#cutClients) return 'black-holed'
     return this.life?.answering === true ? 'served' : 'refused'
-  }
-
-  get etcdFails(): boolean {
-    return false
-  }
-
-  get impaired(): MemberState['impaired'] {
-    return 'no'
   }
 
   get renewing(): boolean {

@@ -28,6 +28,8 @@ export function builtKubeApiserver(program: readonly string[]): string | undefin
 const PUT_BACK_MS = 60_000
 const TRY_MS = 15_000
 
+const defaultServiceCidr = { name: 'kubernetes' }
+
 /** The cluster of a live drill. Its objects are read before the drill, and restored after it. */
 export class ClusterStage {
   readonly #options: LiveOptions
@@ -48,7 +50,8 @@ export class ClusterStage {
     await whenUnoccupied(this.#cluster, { clock: systemClock, log, signal })
     const needsEtcd = this.#cluster.leaseStore === 'etcd'
     const paths = needsEtcd ? await etcdPaths(etcdServers.map(parseEndpoint), etcdFiles) : []
-    const range = await this.#serviceRange(signal)
+    const found = await ifFound(this.#cluster.api.get(serviceCidrs, defaultServiceCidr, { signal }))
+    const range = found?.spec?.cidrs?.join()
     const serviceClusterIpRange = this.#options.serviceClusterIpRange ?? range
     if (serviceClusterIpRange === undefined) {
       throw new DrillError(
@@ -131,12 +134,6 @@ export class ClusterStage {
     await found.putBack(this.#cluster.api, signal)
     // The sidecars have created a missing ServiceCIDR. System namespaces stay: most cannot be deleted.
     if (this.#hadRange) return
-    await ifFound(this.#cluster.api.delete(serviceCidrs, { name: 'kubernetes' }, { signal }))
-  }
-
-  /** The range of the ServiceCIDR `kubernetes`; undefined if there is none. */
-  async #serviceRange(signal: AbortSignal): Promise<string | undefined> {
-    const found = await ifFound(this.#cluster.api.get(serviceCidrs, { name: 'kubernetes' }, { signal }))
-    return found?.spec?.cidrs?.join()
+    await ifFound(this.#cluster.api.delete(serviceCidrs, defaultServiceCidr, { signal }))
   }
 }

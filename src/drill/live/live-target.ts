@@ -109,10 +109,16 @@ class LiveTarget implements DrillTarget {
       observer.listed(listing)
     }
     const end = this.#end.signal
-    const takeDamage = (object: DamagedObject): boolean => this.#takeDamage(object)
     await this.#listByHand(signal)
     this.#background.push(
-      followCluster({ cluster, clock: this.clock, observer, listed, takeDamage, signal: end }),
+      followCluster({
+        cluster,
+        clock: this.clock,
+        observer,
+        listed,
+        takeDamage: (object) => this.#takeDamage(object),
+        signal: end,
+      }),
       clients.run(end),
     )
   }

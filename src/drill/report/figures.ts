@@ -31,16 +31,7 @@ export function computeFigures(runs: readonly Run[], { deadUntilMs }: { readonly
   }
 }
 
-function measure(
-  { events, untilMs }: Run,
-  traffic: TrafficMeter,
-  deadUntilMs: number,
-): {
-  readonly listing: ReturnType<ListingMeter['figures']>
-  readonly detections: readonly Sample[]
-  readonly removals: readonly Sample[]
-  readonly additions: readonly Sample[]
-} {
+function measure({ events, untilMs }: Run, traffic: TrafficMeter, deadUntilMs: number) {
   const view = new ObservedFleet()
   const causes = new Causes()
   const listing = new ListingMeter(deadUntilMs)
@@ -77,11 +68,6 @@ function measure(
   }
 }
 
-type ListingFigures = Pick<
-  Figures,
-  'flaps' | 'deadListedTooLong' | 'deadListedAtEnd' | 'emptyMs' | 'deadListedMs' | 'fewestListed'
->
-
 class ListingMeter {
   readonly #flaps = new FlapMeter()
   readonly #deadUntilMs: number
@@ -117,7 +103,7 @@ class ListingMeter {
   }
 
   /** `view`: the state at the end. */
-  figures(view: ObservedFleet): ListingFigures {
+  figures(view: ObservedFleet) {
     return {
       flaps: this.#flaps.count,
       deadListedTooLong: this.#deadListedTooLong,

@@ -34,6 +34,7 @@ import { type ProcessClock, processClock } from './process.ts'
 export class SimulatedKubeApiserver extends SimulatedMember<KubeApiserverLife> implements MemberState {
   readonly kind = 'kube-apiserver'
   protected readonly settings = upstreamSettings
+  readonly impaired = 'no'
   readonly failure = undefined
   readonly address: string
   readonly etcd: EtcdRoute
@@ -105,10 +106,6 @@ export class SimulatedKubeApiserver extends SimulatedMember<KubeApiserverLife> i
 
   get serves(): boolean {
     return this.answering && this.ready && this.life?.ready === true
-  }
-
-  get impaired(): MemberState['impaired'] {
-    return 'no'
   }
 
   get clientConnections(): MemberState['clientConnections'] {

@@ -32,6 +32,8 @@ export class IpAddressRounds {
   readonly #writer: IpAddressWriter
   readonly #retry: WriteRetry
   readonly #settled = Promise.withResolvers<void>()
+  /** Resolves after the first full pass that left everything in sync. */
+  readonly settled = this.#settled.promise
   /** Addresses that could not be repaired yet; each is retried. */
   readonly #failed = new Set<string>()
   /** Whether orphans could not be deleted yet. Only a full pass tries again. */
@@ -54,11 +56,6 @@ export class IpAddressRounds {
       holdersOf: options.view.holdersOf,
     })
     this.#retry = new WriteRetry(options.random)
-  }
-
-  /** Resolves after the first full pass that left everything in sync. */
-  get settled(): Promise<void> {
-    return this.#settled.promise
   }
 
   /** Why addresses cannot be repaired; undefined while there is no failure. */

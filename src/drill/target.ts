@@ -48,6 +48,11 @@ export type Primitive =
   | { readonly type: 'compact' }
   | { readonly type: 'damage'; readonly damage: DamageName }
 
+export type MemberPrimitive = Extract<Primitive, { readonly master: string }>
+
+/** A start, or a signal, of one process of a member. */
+export type ProcessAction = Extract<Primitive, { readonly part: unknown }>['type']
+
 /** Receives each observation as soon as it is made. Times are the target clock's `monotonicMs`. */
 export interface TargetObserver {
   listed(listing: Listing): void

@@ -8,17 +8,10 @@ import { systemClock } from '../../runtime/system-clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
 import { upstreamSettings } from '../scenario/duration.ts'
 import type { MasterPlan } from '../scenario/scenario.ts'
-import { DrillError } from '../target.ts'
+import { DrillError, type MemberPrimitive } from '../target.ts'
 import { Child, ProcessLife } from './child.ts'
 import { EtcdProxies } from './etcd-proxies.ts'
-import {
-  childOptions,
-  etcdFlags,
-  type LiveMember,
-  type LiveSurroundings,
-  LivingMember,
-  type MemberPrimitive,
-} from './live-member.ts'
+import { childOptions, etcdFlags, type LiveMember, type LiveSurroundings, LivingMember } from './live-member.ts'
 import { listenAnywhere, TcpProxy } from './tcp-proxy.ts'
 
 const PROBE_MS = 250

@@ -4,17 +4,10 @@ import type { ObservedRequest } from '../../verify/observation.ts'
 import type { Datastore } from '../datastore.ts'
 import { answersUnready, impairmentOf } from '../request-faults.ts'
 import type { FleetPlan, MasterPlan } from '../scenario/scenario.ts'
+import type { MemberPrimitive, ProcessAction } from '../target.ts'
 import { Child } from './child.ts'
 import { EtcdProxies } from './etcd-proxies.ts'
-import {
-  childOptions,
-  etcdFlags,
-  type LiveMember,
-  type LiveSurroundings,
-  LivingMember,
-  type MemberPrimitive,
-  type ProcessAction,
-} from './live-member.ts'
+import { childOptions, etcdFlags, type LiveMember, type LiveSurroundings, LivingMember } from './live-member.ts'
 import { ServerFront } from './server-front.ts'
 import {
   lifeThatCounts,

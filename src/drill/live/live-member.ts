@@ -1,17 +1,10 @@
 import { join } from 'node:path'
 import type { MemberState } from '../../verify/member-state.ts'
 import { DrilledMember } from '../member.ts'
-import type { Primitive } from '../target.ts'
+import type { MemberPrimitive } from '../target.ts'
 import type { ChildOptions, ProcessLife, Watchdog } from './child.ts'
 import type { Cluster, LiveOptions } from './cluster.ts'
 import type { EtcdProxyTarget } from './etcd-proxies.ts'
-
-export type MemberPrimitive = Extract<Primitive, { readonly master: string }>
-
-type OfProcess = Extract<MemberPrimitive, { readonly part: unknown }>
-
-/** A start, or a signal, of one process of a member. */
-export type ProcessAction = OfProcess['type']
 
 export interface LiveMember extends MemberState {
   /** Every address that leads clients to the member. */

@@ -6,7 +6,14 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
 import { writeStaticList } from '../listings.ts'
 import { damages, type FleetPlan, firstAddresses, type MasterPlan, type MasterSettings } from '../scenario/scenario.ts'
-import { DrillError, type DrillTarget, type Primitive, type TargetObserver } from '../target.ts'
+import {
+  DrillError,
+  type DrillTarget,
+  type MemberPrimitive,
+  type Primitive,
+  type ProcessAction,
+  type TargetObserver,
+} from '../target.ts'
 import { Fleet, type FleetOptions } from './fleet.ts'
 import { SERVICE_RANGE, SimulatedKubeApiserver } from './kube-apiserver.ts'
 import type { SimulatedMaster } from './master.ts'
@@ -155,10 +162,7 @@ function commonOptions(plan: FleetPlan): Partial<MasterOptions> {
 
 const SERVICE_RANGES = { 4: SERVICE_RANGE, 6: parseCidr('fd00:10:96::/112') }
 
-type OfOne = Extract<Primitive, { readonly master: string }>
-type OfProcess = Extract<OfOne, { readonly part: unknown }>
-
-function performOn(member: SimulatedMaster | SimulatedKubeApiserver, primitive: OfOne): void {
+function performOn(member: SimulatedMaster | SimulatedKubeApiserver, primitive: MemberPrimitive): void {
   const { server, etcd } = member
   const isMaster = !(member instanceof SimulatedKubeApiserver)
   switch (primitive.type) {
@@ -217,13 +221,13 @@ function performOn(member: SimulatedMaster | SimulatedKubeApiserver, primitive: 
   }
 }
 
-function performOnServer({ server }: SimulatedMaster, type: OfProcess['type']): void {
+function performOnServer({ server }: SimulatedMaster, type: ProcessAction): void {
   if (type === 'start') server.start()
   else if (type === 'freeze' || type === 'thaw') server.frozen = type === 'freeze'
   else server.kill()
 }
 
-function performOnKubeApiserver(one: SimulatedKubeApiserver, type: OfProcess['type']): void {
+function performOnKubeApiserver(one: SimulatedKubeApiserver, type: ProcessAction): void {
   if (type !== 'start') one[type]()
   else if (!one.running) {
     // Two processes of one server cannot run at once, because both would listen on the same port.
@@ -234,7 +238,7 @@ function performOnKubeApiserver(one: SimulatedKubeApiserver, type: OfProcess['ty
 
 function cut(
   { server, etcd }: SimulatedMaster | SimulatedKubeApiserver,
-  way: Extract<OfOne, { readonly type: 'cut' | 'heal' }>['path'],
+  way: Extract<MemberPrimitive, { readonly type: 'cut' | 'heal' }>['path'],
   on: boolean,
 ): void {
   switch (way) {

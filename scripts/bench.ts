@@ -13,6 +13,7 @@ import { measureRepairStalls } from '../test/bench/repair-stalls.ts'
 import { isMet, markdown, type Report } from '../test/bench/report.ts'
 import { measureStartup, requireBuild } from '../test/bench/startup.ts'
 import { measureVerify } from '../test/bench/verify.ts'
+import { measureWorkloadChanges } from '../test/bench/workload-changes.ts'
 import { measureWorkloadGrowth, measureWorkloads } from '../test/bench/workloads.ts'
 import { parseArguments, root } from './command.ts'
 import { ensurePeers } from './peers.ts'
@@ -43,6 +44,7 @@ const benches: Readonly<Record<string, () => Promise<Report>>> = {
   'repair-damage': () => measureRepairDamage({ rounds: rounds(10) }),
   embedded: () => measureEmbedded({ rounds: rounds(20) }),
   endpoints: () => measureWorkloads({ rounds: rounds(3) }),
+  changes: () => measureWorkloadChanges({ rounds: rounds(3) }),
   verify: () => measureVerify({ rounds: rounds(5) }),
   'endpoints-growth': () => measureWorkloadGrowth({ rounds: rounds(3) }),
 }

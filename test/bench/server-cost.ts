@@ -50,13 +50,13 @@ export async function requestsFor(api: ApiClient, resources: readonly string[]):
   return counts
 }
 
-/** As {@link requestsFor}, for each resource that was asked for. */
+/** As {@link requestsFor}, for each resource that was asked for; and for each path that is none, such as `/readyz`. */
 export async function requestsByResource(api: ApiClient): Promise<ReadonlyMap<string, RequestCounts>> {
   const found = new Map<string, { list: number; watch: number; other: number }>()
   for (const { name, labels, value } of samplesIn(await api.get<string>('/metrics'))) {
-    const { resource = '' } = labels
-    const counts = found.get(resource) ?? { list: 0, watch: 0, other: 0 }
-    found.set(resource, counts)
+    const asked = labels.resource || (labels.subresource ?? '')
+    const counts = found.get(asked) ?? { list: 0, watch: 0, other: 0 }
+    found.set(asked, counts)
     // What lasts is in the total only when it has ended.
     if (name === 'apiserver_request_total') counts[kindOf(labels.verb)] += value
     else if (name === 'apiserver_longrunning_requests') counts.watch += value

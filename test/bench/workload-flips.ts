@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Random, randomInteger } from '../../src/runtime/random.ts'
 import type { ApiClient } from '../peers/api-client.ts'
 import { type PodMarks, podMarks, type WorkloadShape } from './workload-objects.ts'
-import type { WorkloadWatch } from './workload-watch.ts'
+import type { ShownState, WorkloadWatch } from './workload-watch.ts'
 
 export interface FlipOptions {
   /** How many Pods become unready, each once. */
@@ -22,7 +22,7 @@ export async function flipPods(
   { count, perSecond, random }: FlipOptions,
 ): Promise<readonly number[]> {
   const startMs = performance.now()
-  const flips: Promise<number>[] = []
+  const flips: Promise<SeenWrite>[] = []
   for (const pod of drawn(shape, count, random)) {
     await sleep(Math.max(0, startMs + (flips.length * 1000) / perSecond - performance.now()))
     const flip = flipPod(api, watch, pod)
@@ -30,23 +30,52 @@ export async function flipPods(
     flip.catch(() => {})
     flips.push(flip)
   }
-  return Promise.all(flips)
+  return latenciesOf(await Promise.all(flips))
 }
 
-async function flipPod(api: ApiClient, watch: WorkloadWatch, { namespace, pod }: PodMarks): Promise<number> {
-  const seen = new Promise<number>((resolve) => watch.expect(pod, false, resolve))
+/** Has these conditions of a Pod become false: by default as a kubelet does it. */
+export function flipPod(
+  api: ApiClient,
+  watch: WorkloadWatch,
+  pod: PodMarks,
+  types: readonly string[] = ['Ready', 'ContainersReady'],
+): Promise<SeenWrite> {
   const lastTransitionTime = new Date().toISOString().replace(/\.\d+/, '')
-  const conditions = ['Ready', 'ContainersReady'].map((type) => ({ type, status: 'False', lastTransitionTime }))
-  // As a kubelet does it.
-  const answer = await api.send('PATCH', `/api/v1/namespaces/${namespace}/pods/${pod}/status`, {
-    body: { status: { conditions } },
-    contentType: 'application/strategic-merge-patch+json',
-    timeoutMs: 60_000,
-  })
+  const conditions = types.map((type) => ({ type, status: 'False', lastTransitionTime }))
+  const path = `/api/v1/namespaces/${pod.namespace}/pods/${pod.pod}/status`
+  return seenWrite(watch, pod, 'unready', () => patchStatus(api, path, { conditions }))
+}
+
+/** Patches the status of an object as kubelets and the node lifecycle controller do it. */
+export async function patchStatus(api: ApiClient, path: string, status: object): Promise<void> {
+  const contentType = 'application/strategic-merge-patch+json'
+  const answer = await api.send('PATCH', path, { body: { status }, contentType, timeoutMs: 60_000 })
+  if (answer.status !== 200) throw new Error(`PATCH ${path}: ${answer.status}`)
+}
+
+/** When a write was answered, and how long after that the event of the slice comes that shows it, in milliseconds. */
+export interface SeenWrite {
+  readonly answeredMs: number
+  readonly latencyMs: Promise<number>
+}
+
+/** Writes, after which EndpointSlices are to show the Pod so. Resolves when it is answered. */
+export async function seenWrite(
+  watch: WorkloadWatch,
+  pod: PodMarks,
+  state: ShownState | 'gone',
+  write: () => Promise<unknown>,
+): Promise<SeenWrite> {
+  const seen = watch.expect(pod, state)
+  await write()
   const answeredMs = performance.now()
-  if (answer.status !== 200) throw new Error(`the status of ${pod}: ${answer.status}`)
   // The event may be faster than the answer.
-  return Math.max(0, (await seen) - answeredMs)
+  return { answeredMs, latencyMs: seen.then((seenMs) => Math.max(0, seenMs - answeredMs)) }
+}
+
+/** Resolves once all are seen. */
+export function latenciesOf(writes: readonly SeenWrite[]): Promise<readonly number[]> {
+  return Promise.all(writes.map(({ latencyMs }) => latencyMs))
 }
 
 /** Different Pods, in random order. */

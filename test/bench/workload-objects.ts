@@ -29,14 +29,17 @@ export interface PodMarks {
   readonly pod: string
   readonly podIp: string
   readonly podUid: string
-  /** Of the ReplicaSet that it is of. */
+  /** Of the ReplicaSet that it is of, as the hash of its template. */
   readonly ownerUid: string
+  readonly templateHash: string
   readonly node: string
   readonly nodeIp: string
   readonly service: string
 }
 
 const madeAt = '2026-01-02T03:04:05Z'
+const templateHashes = ['7d4b9c6f5', '5c8d7b9f4'] as const
+type Generation = 0 | 1
 
 export function nodeMarks(index: number): NodeMarks {
   return {
@@ -62,17 +65,18 @@ export function serviceMarks(index: number, { namespaces }: WorkloadShape): Serv
   }
 }
 
-/** Of the Pod with this number among all; the first ones are those of the first Service. */
-export function podMarks(index: number, shape: WorkloadShape): PodMarks {
+/** Of the Pod with this number among all; the first ones are those of the first Service. The second generation replaces the first. */
+export function podMarks(index: number, shape: WorkloadShape, generation: Generation = 0): PodMarks {
   const owner = Math.floor(index / shape.podsPerService)
   const { namespace, service } = serviceMarks(owner, shape)
   const { node, nodeIp } = nodeMarks(index % shape.nodes)
   return {
     namespace,
-    pod: podName(index, shape),
-    podIp: addressIn('198', index),
+    pod: podName(index, shape, generation),
+    podIp: addressIn(['198', '199'][generation] as string, index),
     podUid: uid('d', index),
     ownerUid: uid('e', owner),
+    templateHash: templateHashes[generation],
     node,
     nodeIp,
     service,
@@ -84,8 +88,8 @@ export function serviceName(index: number): string {
   return `app-${digits(index, 6)}`
 }
 
-export function podName(index: number, { podsPerService }: WorkloadShape): string {
-  return `${serviceName(Math.floor(index / podsPerService))}-7d4b9c6f5-${digits(index, 6)}`
+export function podName(index: number, { podsPerService }: WorkloadShape, generation: Generation = 0): string {
+  return `${serviceName(Math.floor(index / podsPerService))}-${templateHashes[generation]}-${digits(index, 6)}`
 }
 
 export function nodeManifest({ node, nodeIp, zone }: NodeMarks): unknown {
@@ -112,34 +116,38 @@ export function nodeManifest({ node, nodeIp, zone }: NodeMarks): unknown {
   return { apiVersion: 'v1', kind: 'Node', metadata: { name: node, labels }, status }
 }
 
-export function serviceManifest({ service, clusterIp }: ServiceMarks): unknown {
+/** Without `clusterIp` the server allocates one. By default it selects the Pods that have its name. */
+export function serviceManifest(
+  { service, clusterIp }: Pick<ServiceMarks, 'service'> & Partial<ServiceMarks>,
+  selector: Readonly<Record<string, string>> = { 'app.kubernetes.io/name': service },
+): unknown {
   return {
     apiVersion: 'v1',
     kind: 'Service',
     metadata: { name: service, labels: { 'app.kubernetes.io/name': service } },
     spec: {
       clusterIP: clusterIp,
-      selector: { 'app.kubernetes.io/name': service },
+      selector,
       ports: [{ name: 'http', port: 80, targetPort: 'http' }],
     },
   }
 }
 
-/** As a Deployment and its kubelet leave it: one container with probes, ready. */
-export function podManifest(marks: PodMarks): unknown {
-  const { pod, podIp, ownerUid, node, nodeIp, service } = marks
+/** As a Deployment and its kubelet leave it: one container with probes, ready. `labels` are those that it has beside its own. */
+export function podManifest(marks: PodMarks, labels: Readonly<Record<string, string>> = {}): unknown {
+  const { pod, podIp, ownerUid, templateHash, node, nodeIp, service } = marks
   const probe = (path: string): unknown => ({ httpGet: { path, port: 'http' }, periodSeconds: 10 })
   return {
     apiVersion: 'v1',
     kind: 'Pod',
     metadata: {
       name: pod,
-      labels: { 'app.kubernetes.io/name': service, 'pod-template-hash': '7d4b9c6f5' },
+      labels: { 'app.kubernetes.io/name': service, 'pod-template-hash': templateHash, ...labels },
       ownerReferences: [
         {
           apiVersion: 'apps/v1',
           kind: 'ReplicaSet',
-          name: `${service}-7d4b9c6f5`,
+          name: `${service}-${templateHash}`,
           uid: ownerUid,
           controller: true,
           blockOwnerDeletion: true,

@@ -36,7 +36,11 @@ export interface WorkloadRun {
 export interface Requests {
   readonly endpoints: number
   readonly slices: number
+  /** Of Endpoints and EndpointSlices. */
+  readonly writes: number
   readonly all: number
+  /** Whether the server is ready or lives; not in `all`. */
+  readonly probes: number
 }
 
 /** Starts a manager; resolves when it runs. */
@@ -53,7 +57,7 @@ export const managers: Readonly<Record<ManagerName, ManagerStart>> = {
 
 export const flipsPerSecond = 100
 /** What a manager still does about its own writes is over by then. */
-const settleMs = 3000
+export const settleMs = 3000
 /** All that managers ask for Endpoints and EndpointSlices. */
 const counted = ['endpoints', 'endpointslices', 'services', 'nodes', 'pods', 'events']
 
@@ -106,25 +110,34 @@ export async function runWorkload(
   }
 }
 
-/** Since the start of the server, its own included, the bench's not. */
-async function requestsOf(server: Apiserver, watch: WorkloadWatch): Promise<Requests> {
+/** Since the start of the server, its own included, the bench's not: its watches and `own` writes of Services and Nodes. */
+export async function requestsOf(server: Apiserver, watch: WorkloadWatch, own = 0): Promise<Requests> {
   const found = await requestsByResource(server.api)
+  const countsOf = (resource: string): RequestCounts => found.get(resource) ?? { list: 0, watch: 0, other: 0 }
   // Pods are written by the bench alone.
   const of = (resource: string): number => {
-    const { list, watch, other }: RequestCounts = found.get(resource) ?? { list: 0, watch: 0, other: 0 }
+    const { list, watch, other } = countsOf(resource)
     return list + watch + (resource === 'pods' ? 0 : other)
   }
   return {
     endpoints: of('endpoints'),
     slices: of('endpointslices'),
-    all: counted.map(of).reduce((sum, count) => sum + count, 0) - watch.begun,
+    writes: countsOf('endpoints').other + countsOf('endpointslices').other,
+    all: sum(counted.map(of)) - watch.begun - own,
+    probes: sum(['/readyz', '/livez', '/healthz'].map(of)),
   }
 }
 
-function between(before: Requests, after: Requests): Requests {
+export function between(before: Requests, after: Requests): Requests {
   return {
     endpoints: after.endpoints - before.endpoints,
     slices: after.slices - before.slices,
+    writes: after.writes - before.writes,
     all: after.all - before.all,
+    probes: after.probes - before.probes,
   }
+}
+
+function sum(counts: readonly number[]): number {
+  return counts.reduce((all, count) => all + count, 0)
 }

@@ -3,7 +3,7 @@ import type { SeenEvent } from '../peers/api-client.ts'
 import type { Apiserver } from '../peers/apiserver.ts'
 import type { Owner } from '../peers/owner.ts'
 import { untilPasses } from '../peers/until.ts'
-import { podName, serviceName, type WorkloadShape } from './workload-objects.ts'
+import { type PodMarks, podMarks, type WorkloadShape } from './workload-objects.ts'
 
 const paths = {
   slices: '/apis/discovery.k8s.io/v1/endpointslices',
@@ -12,19 +12,28 @@ const paths = {
 /** Endpoints of more are cut at so many. */
 const endpointsCapacity = 1000
 
+/** What EndpointSlices show of a Pod. Endpoints do not list one that is terminating. */
+export type ShownState = 'ready' | 'unready' | 'terminating'
+type PodOfService = Pick<PodMarks, 'service' | 'pod'>
+/** What should be shown: by Service, then by Pod. */
+type Wanted = ReadonlyMap<string, Map<string, ShownState>>
+
 /** The Endpoints and EndpointSlices of all Services, as somebody sees them who watches the API server, beside what they should be. */
 export class WorkloadWatch {
   readonly #server: Apiserver
   readonly #stop = new AbortController()
-  readonly #slices: SliceView
-  readonly #endpoints: EndpointsView
+  readonly #wanted = new Map<string, Map<string, ShownState>>()
+  readonly #slices = new SliceView(this.#wanted)
+  readonly #endpoints = new EndpointsView(this.#wanted)
   #followingEndpoints = new AbortController()
   #begun = 0
 
   constructor(owner: Owner, server: Apiserver, shape: WorkloadShape) {
     this.#server = server
-    this.#slices = new SliceView(shape)
-    this.#endpoints = new EndpointsView(shape)
+    for (let index = 0; index < shape.services * shape.podsPerService; index++) {
+      const { service, pod } = podMarks(index, shape)
+      this.#podsOf(service).set(pod, 'ready')
+    }
     owner.after(() => this.#stop.abort())
     void this.#follow<EndpointSlice>(paths.slices, this.#slices, this.#stop.signal)
   }
@@ -39,6 +48,11 @@ export class WorkloadWatch {
     return Math.min(this.#slices.firstAtMs, this.#endpoints.firstAtMs)
   }
 
+  /** When the last object of each kind came. */
+  get lastAtMs(): { readonly slices: number; readonly endpoints: number } {
+    return { slices: this.#slices.lastAtMs, endpoints: this.#endpoints.lastAtMs }
+  }
+
   /** Follows Endpoints too, from now on. A watcher of 1,000 addresses at each flip would take the CPU from who is measured. */
   followEndpoints(): void {
     this.#followingEndpoints = new AbortController()
@@ -50,10 +64,21 @@ export class WorkloadWatch {
     this.#followingEndpoints.abort()
   }
 
-  /** From now on this Pod is to be shown as ready, or as not ready; calls back when it is seen so. */
-  expect(pod: string, ready: boolean, onSeen: (atMs: number) => void): void {
-    this.#endpoints.ready.set(pod, ready)
-    this.#slices.expect(pod, ready, onSeen)
+  /** From now on this Pod is to be shown so, or not at all; resolves to when EndpointSlices show it, or what was expected of it later. */
+  expect({ service, pod }: PodOfService, state: ShownState | 'gone'): Promise<number> {
+    const pods = this.#podsOf(service)
+    if (state === 'gone') pods.delete(pod)
+    else pods.set(pod, state)
+    this.#endpoints.changed(service)
+    return this.#slices.whenShown(service, pod)
+  }
+
+  /** From now on this Service is to have these Pods, all ready; resolves to when its Endpoints and EndpointSlices show them. */
+  async expectService(service: string, pods: readonly string[]): Promise<number> {
+    for (const pod of pods) this.#podsOf(service).set(pod, 'ready')
+    this.#endpoints.changed(service)
+    const seen = [...pods.map((pod) => this.#slices.whenShown(service, pod)), this.#endpoints.whenRight(service)]
+    return Math.max(...(await Promise.all(seen)))
   }
 
   /** Resolves when all EndpointSlices are right, and all Endpoints, to the moment at which the last one became so. */
@@ -68,6 +93,12 @@ export class WorkloadWatch {
       },
       { withinMs, everyMs: 20 },
     )
+  }
+
+  #podsOf(service: string): Map<string, ShownState> {
+    const pods = this.#wanted.get(service) ?? new Map<string, ShownState>()
+    this.#wanted.set(service, pods)
+    return pods
   }
 
   /** A server under load ends watches that it cannot serve in time; the next one begins with all that there is. */
@@ -85,21 +116,39 @@ interface View<T> {
   take(event: SeenEvent<T>): void
 }
 
-/** In which slices each Pod is, and whether it is ready there. */
+/** Who waits for what, by its name. */
+class Waiting {
+  readonly #callbacks = new Map<string, ((atMs: number) => void)[]>()
+
+  has(name: string): boolean {
+    return this.#callbacks.has(name)
+  }
+
+  for(name: string): Promise<number> {
+    return new Promise((resolve) => this.#callbacks.set(name, [...(this.#callbacks.get(name) ?? []), resolve]))
+  }
+
+  resolve(name: string, atMs: number): void {
+    for (const callback of this.#callbacks.get(name) ?? []) callback(atMs)
+    this.#callbacks.delete(name)
+  }
+}
+
+/** In which slices of each Service each Pod is, and how. */
 class SliceView implements View<EndpointSlice> {
   firstAtMs = Number.POSITIVE_INFINITY
   /** When the last event came. */
   lastAtMs = 0
-  readonly #contents = new Map<string, ReadonlyMap<string, boolean>>()
-  readonly #shown = new Map<string, Map<string, boolean>>()
-  readonly #wanted = new Map<string, boolean>()
+  readonly #wanted: Wanted
+  readonly #contents = new Map<string, ReadonlyMap<string, ShownState>>()
+  /** By place, then by slice. */
+  readonly #shown = new Map<string, Map<string, ShownState>>()
+  /** Places. */
   readonly #wrong = new Set<string>()
-  readonly #waiting = new Map<string, (atMs: number) => void>()
+  readonly #waiting = new Waiting()
 
-  constructor(shape: WorkloadShape) {
-    const pods = shape.services * shape.podsPerService
-    for (let index = 0; index < pods; index++) this.#wanted.set(podName(index, shape), true)
-    this.clear()
+  constructor(wanted: Wanted) {
+    this.#wanted = wanted
   }
 
   get wrong(): number {
@@ -109,76 +158,102 @@ class SliceView implements View<EndpointSlice> {
   clear(): void {
     this.#contents.clear()
     this.#shown.clear()
-    for (const pod of this.#wanted.keys()) this.#wrong.add(pod)
+    this.#wrong.clear()
+    for (const [service, pods] of this.#wanted) for (const pod of pods.keys()) this.#wrong.add(placeOf(service, pod))
   }
 
-  expect(pod: string, ready: boolean, onSeen: (atMs: number) => void): void {
-    this.#wanted.set(pod, ready)
-    this.#waiting.set(pod, onSeen)
-    this.#judge(pod, performance.now())
+  whenShown(service: string, pod: string): Promise<number> {
+    const shown = this.#waiting.for(placeOf(service, pod))
+    this.#judge(service, pod, performance.now())
+    return shown
   }
 
   take({ type, object }: SeenEvent<EndpointSlice>): void {
     const atMs = performance.now()
     const name = object.metadata?.name ?? ''
+    const service = object.metadata?.labels?.['kubernetes.io/service-name'] ?? ''
     const before = this.#contents.get(name)
-    const after = type === 'DELETED' ? new Map<string, boolean>() : podsIn(object)
+    const after = type === 'DELETED' ? new Map<string, ShownState>() : podsIn(object)
     this.#contents.set(name, after)
     this.firstAtMs = Math.min(this.firstAtMs, atMs)
     this.lastAtMs = atMs
     for (const pod of before?.keys() ?? []) {
       if (after.has(pod)) continue
-      this.#shown.get(pod)?.delete(name)
-      this.#judge(pod, atMs)
+      this.#shown.get(placeOf(service, pod))?.delete(name)
+      this.#judge(service, pod, atMs)
     }
-    for (const [pod, ready] of after) {
-      if (before?.get(pod) === ready) continue
-      const shown = this.#shown.get(pod) ?? new Map<string, boolean>()
-      this.#shown.set(pod, shown.set(name, ready))
-      this.#judge(pod, atMs)
+    for (const [pod, state] of after) {
+      if (before?.get(pod) === state) continue
+      const place = placeOf(service, pod)
+      const shown = this.#shown.get(place) ?? new Map<string, ShownState>()
+      this.#shown.set(place, shown.set(name, state))
+      this.#judge(service, pod, atMs)
     }
   }
 
-  /** Right is a Pod that is in exactly one slice as it should be. */
-  #judge(pod: string, atMs: number): void {
-    const wanted = this.#wanted.get(pod)
+  /** Right is a Pod that is in exactly one slice of the Service as it should be, or in none if it should not. */
+  #judge(service: string, pod: string, atMs: number): void {
+    const place = placeOf(service, pod)
+    const wanted = this.#wanted.get(service)
     if (wanted === undefined) return
-    const shown = [...(this.#shown.get(pod)?.values() ?? [])]
-    if (shown.length !== 1 || shown[0] !== wanted) {
-      this.#wrong.add(pod)
+    const state = wanted.get(pod)
+    const shown = [...(this.#shown.get(place)?.values() ?? [])]
+    if (shown.length !== (state === undefined ? 0 : 1) || shown[0] !== state) {
+      this.#wrong.add(place)
       return
     }
-    this.#wrong.delete(pod)
-    this.#waiting.get(pod)?.(atMs)
-    this.#waiting.delete(pod)
+    this.#wrong.delete(place)
+    this.#waiting.resolve(place, atMs)
   }
 }
 
-function podsIn(slice: EndpointSlice): ReadonlyMap<string, boolean> {
-  return new Map((slice.endpoints ?? []).map((each) => [each.targetRef?.name ?? '', each.conditions?.ready !== false]))
+/** Pods have names of their own, Services too. */
+function placeOf(service: string, pod: string): string {
+  return `${service}/${pod}`
+}
+
+function podsIn(slice: EndpointSlice): ReadonlyMap<string, ShownState> {
+  return new Map(
+    (slice.endpoints ?? []).map(({ targetRef, conditions }) => {
+      const state = conditions?.ready === false ? 'unready' : 'ready'
+      return [targetRef?.name ?? '', conditions?.terminating === true ? 'terminating' : state]
+    }),
+  )
 }
 
 /** Whether the Endpoints of each Service list its Pods as they should be. */
 class EndpointsView implements View<Endpoints> {
   firstAtMs = Number.POSITIVE_INFINITY
   lastAtMs = 0
-  /** The Pods that should be otherwise than ready. */
-  readonly ready = new Map<string, boolean>()
-  readonly #shape: WorkloadShape
+  readonly #wanted: Wanted
   readonly #seen = new Map<string, Endpoints>()
+  /** The Services that are, when last judged, wrong, and those that are to be judged again. */
+  readonly #wrong = new Set<string>()
+  readonly #unjudged = new Set<string>()
+  readonly #waiting = new Waiting()
 
-  constructor(shape: WorkloadShape) {
-    this.#shape = shape
+  constructor(wanted: Wanted) {
+    this.#wanted = wanted
   }
 
   get wrong(): number {
-    let wrong = 0
-    for (let index = 0; index < this.#shape.services; index++) if (!this.#isRight(index)) wrong += 1
-    return wrong
+    for (const service of [...this.#unjudged]) this.#judge(service, performance.now())
+    return this.#wrong.size
   }
 
   clear(): void {
     this.#seen.clear()
+    for (const service of this.#wanted.keys()) this.#unjudged.add(service)
+  }
+
+  changed(service: string): void {
+    this.#unjudged.add(service)
+  }
+
+  whenRight(service: string): Promise<number> {
+    const right = this.#waiting.for(service)
+    this.#judge(service, performance.now())
+    return right
   }
 
   take({ type, object }: SeenEvent<Endpoints>): void {
@@ -188,25 +263,34 @@ class EndpointsView implements View<Endpoints> {
     else this.#seen.set(name, object)
     this.firstAtMs = Math.min(this.firstAtMs, atMs)
     this.lastAtMs = atMs
+    this.#unjudged.add(name)
+    if (this.#waiting.has(name)) this.#judge(name, atMs)
   }
 
-  #isRight(service: number): boolean {
-    const { podsPerService } = this.#shape
-    const seen = this.#seen.get(serviceName(service))
-    if (seen === undefined) return false
-    let ready = 0
-    for (let index = 0; index < podsPerService; index++) {
-      if (this.ready.get(podName(service * podsPerService + index, this.#shape)) !== false) ready += 1
+  #judge(service: string, atMs: number): void {
+    this.#unjudged.delete(service)
+    const wanted = this.#wanted.get(service)
+    if (wanted === undefined) return
+    if (!isListed(wanted, this.#seen.get(service))) {
+      this.#wrong.add(service)
+      return
     }
-    const wanted = Math.min(ready, endpointsCapacity)
-    const rest = Math.min(podsPerService - ready, endpointsCapacity - wanted)
-    const addresses = (seen.subsets ?? []).flatMap((subset) => subset.addresses ?? [])
-    const notReady = (seen.subsets ?? []).flatMap((subset) => subset.notReadyAddresses ?? [])
-    return (
-      addresses.length === wanted &&
-      notReady.length === rest &&
-      addresses.every(({ targetRef }) => this.ready.get(targetRef?.name ?? '') !== false) &&
-      notReady.every(({ targetRef }) => this.ready.get(targetRef?.name ?? '') === false)
-    )
+    this.#wrong.delete(service)
+    this.#waiting.resolve(service, atMs)
   }
+}
+
+function isListed(wanted: ReadonlyMap<string, ShownState>, seen: Endpoints | undefined): boolean {
+  if (seen === undefined) return false
+  const count = (state: ShownState): number => [...wanted.values()].filter((each) => each === state).length
+  const ready = Math.min(count('ready'), endpointsCapacity)
+  const rest = Math.min(count('unready'), endpointsCapacity - ready)
+  const addresses = (seen.subsets ?? []).flatMap((subset) => subset.addresses ?? [])
+  const notReady = (seen.subsets ?? []).flatMap((subset) => subset.notReadyAddresses ?? [])
+  return (
+    addresses.length === ready &&
+    notReady.length === rest &&
+    addresses.every(({ targetRef }) => wanted.get(targetRef?.name ?? '') === 'ready') &&
+    notReady.every(({ targetRef }) => wanted.get(targetRef?.name ?? '') === 'unready')
+  )
 }

@@ -1,15 +1,8 @@
 import { type Bound, median, type Report, shown } from './report.ts'
+import { compared, figuresOf, type Measure, percentile, runBoth } from './workload-comparison.ts'
 import type { WorkloadShape } from './workload-objects.ts'
-import { type ManagerName, managers, runWorkload, type WorkloadRun } from './workload-run.ts'
+import { managers, runWorkload, type WorkloadRun } from './workload-run.ts'
 import { makeWorkloadTemplate } from './workload-store.ts'
-
-/** A manager's own figures, of all rounds together. */
-interface Measure {
-  readonly name: string
-  /** How many of the peer's the program may need, at most. */
-  readonly limit?: number
-  of(runs: readonly WorkloadRun[]): number
-}
 
 interface Scenario {
   readonly name: string
@@ -19,7 +12,6 @@ interface Scenario {
 }
 
 const flips = 1000
-const order: readonly ManagerName[] = ['kube-controller-manager', 'program']
 const nodes = 100
 const scenarios: readonly Scenario[] = [
   { name: '200 × 50', shape: { namespaces: 1, services: 200, podsPerService: 50, nodes }, isBound: true },
@@ -38,7 +30,7 @@ const scenarios: readonly Scenario[] = [
 ]
 
 const limit = 0.8
-const measures: readonly Measure[] = [
+const measures: readonly Measure<WorkloadRun>[] = [
   { name: 'converged, ms', limit, of: (runs) => median(runs.map(({ convergedMs }) => convergedMs)) },
   { name: 'from its first write, ms', of: (runs) => median(runs.map(({ wroteMs }) => wroteMs)) },
   { name: 'CPU to converge, ms', limit, of: (runs) => median(runs.map(({ convergeCpuMs }) => convergeCpuMs)) },
@@ -65,20 +57,12 @@ export async function measureWorkloads({ rounds }: { readonly rounds: number }):
   const rows: (readonly string[])[] = []
   const bounds: Bound[] = []
   for (const { name, shape, isBound } of scenarios) {
-    const runs = await runBoth(name, rounds, (manager, round) =>
+    const runs = await runBoth(name, rounds, measures, (manager, round) =>
       runWorkload(managers[manager], template, { shape, flips, seed: round }),
     )
-    for (const measure of measures) {
-      const [peer, ours] = order.map((manager) => measure.of(runs[manager])) as [number, number]
-      rows.push([name, measure.name, shown(peer), shown(ours), shown(ours / peer)])
-      if (measure.limit === undefined || !isBound) continue
-      bounds.push({
-        name: `${name}, ${measure.name}, of the peer’s`,
-        value: ours / peer,
-        limit: measure.limit,
-        unit: '',
-      })
-    }
+    const found = compared(name, measures, runs)
+    rows.push(...found.rows)
+    if (isBound) bounds.push(...found.bounds)
   }
   return {
     title: 'Endpoints and EndpointSlices',
@@ -95,32 +79,8 @@ export async function measureWorkloads({ rounds }: { readonly rounds: number }):
   }
 }
 
-async function runBoth(
-  scenario: string,
-  rounds: number,
-  run: (manager: ManagerName, round: number) => Promise<WorkloadRun>,
-): Promise<Readonly<Record<ManagerName, readonly WorkloadRun[]>>> {
-  const runs: Record<ManagerName, WorkloadRun[]> = { 'kube-controller-manager': [], program: [] }
-  for (let round = 1; round <= rounds; round++) {
-    for (const manager of round % 2 === 1 ? order : order.toReversed()) {
-      const found = await run(manager, round)
-      runs[manager].push(found)
-      console.error(`${scenario}, round ${round}/${rounds}, ${manager}: ${told(found)}`)
-    }
-  }
-  return runs
-}
-
-function told(run: WorkloadRun): string {
-  return measures.map(({ name, of }) => `${name} ${shown(of([run]))}`).join('; ')
-}
-
 function latencies(runs: readonly WorkloadRun[]): readonly number[] {
   return runs.flatMap(({ latenciesMs }) => latenciesMs)
-}
-
-function percentile(values: readonly number[], share: number): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.NaN
 }
 
 /** Growing numbers of Pods, in ever more Services, namespaces and Nodes. */
@@ -144,7 +104,7 @@ export async function measureWorkloadGrowth({ rounds }: { readonly rounds: numbe
     for (const [pods, runs] of found) {
       const run = await runWorkload(managers.program, template, { shape: grown(pods), flips, seed: round })
       runs.push(run)
-      console.error(`growth ${round}/${rounds}: ${pods} Pods: ${told(run)}`)
+      console.error(`growth ${round}/${rounds}: ${pods} Pods: ${figuresOf(run, measures)}`)
     }
   }
   const lines = Object.entries(growthMeasures).map(([name, of]) => ({

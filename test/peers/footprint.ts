@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 
 /** Numbers that a process which leaks lets grow. */
 export interface Footprint {
@@ -30,9 +30,13 @@ export function residentMib(pid: number): number {
   return statusMib(pid, 'VmRSS')
 }
 
-/** The most that was ever resident, in MiB. Linux only. */
+/** The most that was resident since the start, or the last {@link resetPeakResident}, in MiB. Linux only. */
 export function peakResidentMib(pid: number): number {
   return statusMib(pid, 'VmHWM')
+}
+
+export function resetPeakResident(pid: number): void {
+  writeFileSync(`/proc/${pid}/clear_refs`, '5')
 }
 
 function statusMib(pid: number, field: string): number {

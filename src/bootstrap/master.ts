@@ -46,7 +46,8 @@ export interface Master {
 }
 
 /**
- * With the gate `startup`, the server is probed if it has not answered for this long, to learn which duties it does.
+ * The time between two probes whose only purpose is to learn which duties the server does: with the gate `startup`, if
+ * the server has not answered for this long, and without the duty `kubernetes-service`, while the server is ready.
  */
 const DUTIES_PROBE_PERIOD_MS = 10_000
 
@@ -166,6 +167,9 @@ function compose(options: MasterOptions, given: MasterPorts) {
     outages: ports.readiness.hasOwnAddress === true ? undefined : ports.availability.outages,
     gate: options.readinessGate,
     periodMs: options.readinessProbePeriodMs,
+    readyPeriodMs: isSelected(options.controllers, 'kubernetes-service')
+      ? undefined
+      : Math.max(options.readinessProbePeriodMs, DUTIES_PROBE_PERIOD_MS),
   })
   const events = openEvents(options, ports)
   // The Events of a dry run would report writes that did not happen.

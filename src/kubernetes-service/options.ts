@@ -121,7 +121,8 @@ export const kubernetesServiceOptions = {
     readinessProbePeriod: {
       schema: duration({ minMs: 100 }),
       metavar: 'DURATION',
-      description: 'how often own /readyz is probed; at most the reconcile interval',
+      description:
+        'how often own /readyz is probed, at most the reconcile interval; without the controller kubernetes-service and while the server is ready, every 10 s at most',
       default: '1s',
     },
     onShutdown: {

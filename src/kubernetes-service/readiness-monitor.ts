@@ -16,6 +16,8 @@ export interface ReadinessMonitorOptions {
   readonly gate: 'continuous' | 'startup'
   /** The time between two probes once the server has been ready, in milliseconds. */
   readonly periodMs: number
+  /** The same after a probe that found a ready server ready. @default periodMs */
+  readonly readyPeriodMs?: number | undefined
   /** The outages of the probed server. @default no outage is known */
   readonly outages?: Outages | undefined
 }
@@ -89,12 +91,18 @@ export class ReadinessMonitor {
 
   /** Runs until the signal is aborted. With the gate `startup` it probes only until the first success. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, gate, periodMs } = this.#options
+    const { clock, gate } = this.#options
     for (;;) {
       await this.probe(signal)
       if (this.#state.phase !== 'starting' && gate === 'startup') return aborted(signal)
-      await sleep(clock, this.#state.phase === 'starting' ? STARTING_PERIOD_MS : periodMs, signal)
+      await sleep(clock, this.#pauseMs, signal)
     }
+  }
+
+  get #pauseMs(): number {
+    const { periodMs, readyPeriodMs = periodMs } = this.#options
+    if (this.#state.phase === 'starting') return STARTING_PERIOD_MS
+    return this.#state.phase === 'ready' && this.#state.failures === 0 ? readyPeriodMs : periodMs
   }
 
   /** Resolves after the first answer, of any kind. {@link run} must be running. */

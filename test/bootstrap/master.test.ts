@@ -560,3 +560,23 @@ for (const [says, awayMs, shortestMs, longestMs, words] of [
     await other.end()
   })
 }
+
+for (const [controllers, probes] of [
+  ['auto', 60],
+  ['endpoints,endpointslice', 6],
+] as const) {
+  test(`with the controllers ${controllers} a ready server is probed ${probes} times a minute`, async () => {
+    const { time, start } = setUp()
+    let count = 0
+    const probe = async (): Promise<ReadinessAnswer> => {
+      count++
+      return { answered: true, ready: true, checks: [] }
+    }
+    const { end } = start({ controllers }, { readiness: { probe } })
+    await time.advance(30_500)
+    count = 0
+    await time.advance(60_000)
+    assert.equal(count, probes)
+    await end()
+  })
+}

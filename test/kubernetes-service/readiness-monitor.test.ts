@@ -12,7 +12,10 @@ const refused: ReadinessAnswer = { answered: true, ready: false, checks: [], ref
 const silent: ReadinessAnswer = { answered: false, reason: 'connection refused' }
 
 /** A monitor of a server that always gives the last answer that was set, each after `delayMs`. */
-function monitored(gate: 'continuous' | 'startup' = 'continuous', more: Pick<Readiness, 'answers'> = {}) {
+function monitored(
+  gate: 'continuous' | 'startup' = 'continuous',
+  { readyPeriodMs, ...more }: Pick<Readiness, 'answers'> & { readonly readyPeriodMs?: number } = {},
+) {
   const time = new VirtualClock()
   const clock = time.view()
   const logger = memoryLogger()
@@ -28,7 +31,7 @@ function monitored(gate: 'continuous' | 'startup' = 'continuous', more: Pick<Rea
     },
     ...more,
   }
-  const monitor = new ReadinessMonitor({ readiness, clock, logger, gate, periodMs: 1_000 })
+  const monitor = new ReadinessMonitor({ readiness, clock, logger, gate, periodMs: 1_000, readyPeriodMs })
   const stop = new AbortController()
   const logged = (message: string): number => logger.lines.filter((line) => line.message === message).length
   return { time, monitor, server, probes, logged, stop, nowMs, originMs }
@@ -54,6 +57,25 @@ test('until it has been ready once a server is probed each 0.1 s, then each peri
     await world.time.advance(6_000)
     assert.deepEqual(world.probes.slice(7), [3_400, 4_400, 5_400, 6_400, 7_400, 8_400], 'also when it is unready later')
     assert.equal(world.monitor.state.phase, 'unready')
+  })
+})
+
+test('a server that is ready may be probed less often than one that fails', async () => {
+  const world = monitored('continuous', { readyPeriodMs: 10_000 })
+  world.server.answer = ready
+  await running(world, async () => {
+    await world.time.advance(15_000)
+    world.server.answer = silent
+    await world.time.advance(9_000)
+    assert.equal(world.monitor.state.phase, 'unready')
+    world.server.answer = ready
+    await world.time.advance(21_000)
+    assert.equal(world.monitor.state.phase, 'ready')
+    assert.deepEqual(world.probes, [
+      ...[0, 10_000],
+      ...[20_000, 21_000, 22_000, 23_000, 24_000],
+      ...[25_000, 26_000, 27_000, 37_000],
+    ])
   })
 })
 

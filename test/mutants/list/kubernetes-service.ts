@@ -122,6 +122,13 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'this.#serves = isServing(answer)',
     tests: ['bootstrap/startup-gate.test.ts'],
   },
+  'probes-a-failing-server-seldom': {
+    broken: 'Without the duty kubernetes-service a server that fails is probed every ten seconds, like a ready one.',
+    file: 'kubernetes-service/readiness-monitor.ts',
+    text: "this.#state.phase === 'ready' && this.#state.failures === 0 ?",
+    instead: "this.#state.phase === 'ready' ?",
+    tests: ['kubernetes-service/readiness-monitor.test.ts'],
+  },
   'a-leaving-master-needs-a-lease': {
     broken: 'A master that leaves does not count any more as soon as its lease is missing.',
     file: 'kubernetes-service/leases/etcd/snapshot.ts',

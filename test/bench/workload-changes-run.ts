@@ -66,12 +66,16 @@ export async function runChanges(
     const watch = new WorkloadWatch(owner, server, shape)
     watch.followEndpoints()
     let manager = await start(owner, server)
-    let ownWrites = 0
+    let ownRequests = 0
+    const requestsSoFar = async (): Promise<Requests> => {
+      ownRequests += 1
+      return requestsOf(server, watch, ownRequests + (await eventsOfServer(api)))
+    }
 
     const costOf = async <T extends object>(change: () => Promise<T>): Promise<T & Cost> => {
       const usedMs = manager.exit === undefined ? cpuMs(manager.pid) : 0
       if (manager.exit === undefined) resetPeakResident(manager.pid)
-      const before = await requestsOf(server, watch, ownWrites)
+      const before = await requestsSoFar()
       const quiet = machineTicks()
       const found = await change()
       const busy = busyBetween(quiet, machineTicks())
@@ -81,7 +85,7 @@ export async function runChanges(
       return {
         ...found,
         cpuMs: cpuMs(pid) - usedMs,
-        requests: between(before, await requestsOf(server, watch, ownWrites)),
+        requests: between(before, await requestsSoFar()),
         residentMib: residentMib(pid),
         peakResidentMib: peakResidentMib(pid),
         busy,
@@ -104,7 +108,7 @@ export async function runChanges(
         return {}
       }),
       'Node lost': await costOf(async () => {
-        ownWrites += 1
+        ownRequests += 1
         return loseNode(api, watch, shape)
       }),
       'rolling update': await costOf(async () => {
@@ -112,13 +116,21 @@ export async function runChanges(
         return { latenciesMs, rightMs: (await watch.whenRight(withinMs)) - lastAnswerMs }
       }),
       'new Services': await costOf(async () => {
-        ownWrites += newServices
+        ownRequests += newServices
         return createServices(api, watch, shape, newServices)
       }),
     }
   } finally {
     await owner.close()
   }
+}
+
+/** kube-apiserver reports a new Service whose IPAddress its own repair has not seen yet. */
+async function eventsOfServer(api: ApiClient): Promise<number> {
+  const { items } = await api.get<{ readonly items: readonly { readonly reportingController?: string }[] }>(
+    '/apis/events.k8s.io/v1/events',
+  )
+  return items.filter(({ reportingController }) => reportingController === 'ipallocator-repair-controller').length
 }
 
 /** Has one Node and all its Pods become unready at once, as the node lifecycle controller does it. */

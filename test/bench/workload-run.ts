@@ -110,7 +110,7 @@ export async function runWorkload(
   }
 }
 
-/** Since the start of the server, its own included, the bench's not: its watches and `own` writes of Services and Nodes. */
+/** Since the start of the server, its own included, the bench's not: its watches and as many others as `own`. */
 export async function requestsOf(server: Apiserver, watch: WorkloadWatch, own = 0): Promise<Requests> {
   const found = await requestsByResource(server.api)
   const countsOf = (resource: string): RequestCounts => found.get(resource) ?? { list: 0, watch: 0, other: 0 }

@@ -84,7 +84,7 @@ export function clusterIpClaims(cidrs: readonly Cidr[]): RangeClaims {
         }
       }
     },
-    ...findingsWith('ClusterIP', (range, offset) => {
+    ...findingsWith(clusterIpReasons, (range, offset) => {
       const { cidr, range: of } = ranges[range] as (typeof ranges)[number]
       const item = of.textAt(offset)
       return { item, label: `Cluster IP [${familyName(cidr.family)}]:${item}` }
@@ -92,26 +92,39 @@ export function clusterIpClaims(cidrs: readonly Cidr[]): RangeClaims {
   }
 }
 
+type NumberFinding = 'notAllocated' | 'duplicate' | 'leaked'
+
+const clusterIpReasons = {
+  notAllocated: 'ClusterIPNotAllocated',
+  duplicate: 'ClusterIPAlreadyAllocated',
+  leaked: 'ClusterIPLeaked',
+} as const
+const portReasons = {
+  notAllocated: 'PortNotAllocated',
+  duplicate: 'PortAlreadyAllocated',
+  leaked: 'PortLeaked',
+} as const
+
 /** The findings about one number, in upstream's words. `label` names its item in a note. */
 function findingsWith(
-  what: 'ClusterIP' | 'Port',
+  reasons: Readonly<Record<NumberFinding, Finding['reason']>>,
   named: (range: number, offset: number) => { readonly item: string; readonly label: string },
-): Pick<RangeClaims, 'notAllocated' | 'duplicate' | 'leaked'> {
+): Pick<RangeClaims, NumberFinding> {
   return {
     notAllocated(service, range, offset, repairing) {
       const { item, label } = named(range, offset)
       const note = `${label} is not allocated${repairing ? '; repairing' : ''}`
-      return { type: 'repair', reason: `${what}NotAllocated`, note, item, regarding: regardingService(service) }
+      return { type: 'repair', reason: reasons.notAllocated, note, item, regarding: regardingService(service) }
     },
     duplicate(service, range, offset) {
       const { item, label } = named(range, offset)
       const note = `${label} was assigned to multiple services; please recreate service`
-      return { type: 'duplicate', reason: `${what}AlreadyAllocated`, note, item, regarding: regardingService(service) }
+      return { type: 'duplicate', reason: reasons.duplicate, note, item, regarding: regardingService(service) }
     },
     leaked(range, offset, repairing) {
       const { item, label } = named(range, offset)
       const note = `${label} appears to have leaked${repairing ? ': cleaning up' : ''}`
-      return { type: 'leak', reason: `${what}Leaked`, note, item, regarding: undefined }
+      return { type: 'leak', reason: reasons.leaked, note, item, regarding: undefined }
     },
   }
 }
@@ -223,7 +236,7 @@ export function nodePortClaims(range: PortRange): RangeClaims {
         }
       }
     },
-    ...findingsWith('Port', (_range, offset) => {
+    ...findingsWith(portReasons, (_range, offset) => {
       const item = ports.textAt(offset)
       return { item, label: `Port ${item}` }
     }),

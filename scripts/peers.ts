@@ -1,14 +1,12 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { access, glob, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { constants, setPriority } from 'node:os'
 import { join } from 'node:path'
-import { collect, parseArguments, root } from './command.ts'
+import { collect, root } from './command.ts'
 import { ensureDebianPrograms } from './debian.ts'
 
 // Builds the real servers that the tests use, from pinned Go modules, into test/peers/bin (ignored by git). Installs
 // the Debian programs that the tests use.
-// usage: node scripts/peers.ts [--early]
 
 /** A Go module under test/peers, and the package behind each program that is built in it. */
 interface PeerModule {
@@ -16,8 +14,6 @@ interface PeerModule {
   readonly programs: Readonly<Record<string, string>>
   /** Added to the environment of this process. */
   readonly env?: Readonly<Record<string, string>>
-  /** Whether few tests need the module. It is compiled at low priority, so that the others can run meanwhile. */
-  readonly isLate?: boolean
   /** Whether only the long tests need the module. */
   readonly isForLong?: boolean
 }
@@ -36,10 +32,10 @@ const modules: readonly PeerModule[] = [
       'stored-bytes': './stored-bytes',
     },
   },
-  { name: 'kubernetes-1.32', programs: { 'bare-apiserver-1.32': './bare-apiserver' }, isLate: true },
-  { name: 'kubeadm', programs: { kubeadm: 'k8s.io/kubernetes/cmd/kubeadm' }, isLate: true },
+  { name: 'kubernetes-1.32', programs: { 'bare-apiserver-1.32': './bare-apiserver' } },
+  { name: 'kubeadm', programs: { kubeadm: 'k8s.io/kubernetes/cmd/kubeadm' } },
   // Without cgo, kine uses an SQLite that is written in Go, and needs no C compiler.
-  { name: 'kine', programs: { kine: 'github.com/k3s-io/kine' }, env: { CGO_ENABLED: '0' }, isLate: true },
+  { name: 'kine', programs: { kine: 'github.com/k3s-io/kine' }, env: { CGO_ENABLED: '0' } },
   // Tests of rules need no service discovery, which would add the libraries of every cloud.
   {
     name: 'prometheus',
@@ -52,44 +48,25 @@ const modules: readonly PeerModule[] = [
 const peersDirectory = join(root, 'test/peers')
 const binDirectory = join(peersDirectory, 'bin')
 
-interface Choice {
-  /** Whether to build the modules that only long tests need. */
-  readonly forLong?: boolean
-  /** Whether to build the modules that few tests need. @default true */
-  readonly late?: boolean
-}
-
 /**
- * Builds the programs of each module that has changed since its last build, and installs missing Debian programs. Needs
- * Go only for a build. After a failure, prints the reason to stderr and resolves with false. The old programs of a
- * module stay until all its new ones are built.
+ * Builds the programs of each module that has changed since its last build, and installs missing Debian programs.
+ * Modules for long tests are built only with `forLong`. Needs Go only for a build. After a failure, prints the reason
+ * to stderr and resolves with false. The old programs of a module stay until all its new ones are built.
  */
-export async function ensurePeers(choice: Choice = {}): Promise<boolean> {
-  const ready = await Promise.all([ensurePrograms(choice), ensureDebianPrograms()])
+export async function ensurePeers({ forLong = false } = {}): Promise<boolean> {
+  const ready = await Promise.all([ensurePrograms(forLong), ensureDebianPrograms()])
   return ready.every(Boolean)
 }
 
-async function ensurePrograms(choice: Choice): Promise<boolean> {
-  for (const { module, args, stamp } of await outdated(choice)) {
+async function ensurePrograms(forLong: boolean): Promise<boolean> {
+  for (const module of modules) {
+    if (module.isForLong && !forLong) continue
+    const args = ['build', '-trimpath', '-buildvcs=false', '-mod=readonly', '-ldflags', await linkerFlags(module)]
+    const stamp = await stampOf(module, args)
+    if (await isBuilt(module, stamp)) continue
     if (!(await build(module, args, stamp))) return false
   }
   return true
-}
-
-/** Whether {@link ensurePeers} with the same choice would build nothing. */
-export async function arePeersBuilt(choice: Choice = {}): Promise<boolean> {
-  return (await outdated(choice)).length === 0
-}
-
-async function outdated({ forLong = false, late = true }: Choice) {
-  const found: { readonly module: PeerModule; readonly args: readonly string[]; readonly stamp: string }[] = []
-  for (const module of modules) {
-    if ((module.isForLong && !forLong) || (module.isLate && !late)) continue
-    const args = ['build', '-trimpath', '-buildvcs=false', '-mod=readonly', '-ldflags', await linkerFlags(module)]
-    const stamp = await stampOf(module, args)
-    if (!(await isBuilt(module, stamp))) found.push({ module, args, stamp })
-  }
-  return found
 }
 
 async function build(module: PeerModule, args: readonly string[], stamp: string): Promise<boolean> {
@@ -99,6 +76,7 @@ async function build(module: PeerModule, args: readonly string[], stamp: string)
     return false
   }
   console.error(`peers: building ${names.join(', ')} (the first time minutes, then seconds)`)
+  const directory = join(peersDirectory, module.name)
   await mkdir(binDirectory, { recursive: true })
   const next = await mkdtemp(join(binDirectory, '.next-'))
   try {
@@ -106,7 +84,9 @@ async function build(module: PeerModule, args: readonly string[], stamp: string)
       const startedAt = performance.now()
       const elapsed = (): string => `${((performance.now() - startedAt) / 1000).toFixed(0)} s`
       const progress = setInterval(() => console.error(`peers: ${name}, ${elapsed()} so far`), 30_000)
-      const failure = await go(module, [...args, '-o', join(next, name), source]).finally(() => clearInterval(progress))
+      const failure = await go([...args, '-o', join(next, name), source], directory, module.env).finally(() =>
+        clearInterval(progress),
+      )
       if (failure !== undefined) {
         console.error(`peers: ${name}: ${failure}`)
         return false
@@ -123,15 +103,14 @@ async function build(module: PeerModule, args: readonly string[], stamp: string)
 }
 
 /** Runs go, with the output of this process. Resolves with undefined, or with the reason of a failure. */
-function go({ name, env, isLate }: PeerModule, args: readonly string[]): Promise<string | undefined> {
+function go(args: readonly string[], cwd: string, env: PeerModule['env']): Promise<string | undefined> {
   return new Promise((settle) => {
     const child = spawn('go', args, {
-      cwd: join(peersDirectory, name),
+      cwd,
       // The compiler is a Go program too: collecting its garbage less often saves a sixth of the time.
       env: { GOGC: '400', ...process.env, ...env },
       stdio: ['ignore', 'inherit', 'inherit'],
     })
-    if (isLate && child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_LOW)
     // A signal ends the compiler. Its failure then leads to the cleanup in `build`.
     const end = (signal: NodeJS.Signals): void => void child.kill(signal)
     const done = (reason: string | undefined): void => {
@@ -157,9 +136,7 @@ async function linkerFlags(module: PeerModule): Promise<string> {
 /** A hash of everything on which a build depends, except the version of the compiler. */
 async function stampOf(module: PeerModule, args: readonly string[]): Promise<string> {
   const directory = join(peersDirectory, module.name)
-  const hash = createHash('sha256').update(
-    JSON.stringify([{ ...module, isLate: undefined }, args, process.platform, process.arch]),
-  )
+  const hash = createHash('sha256').update(JSON.stringify([module, args, process.platform, process.arch]))
   const sources = await Array.fromAsync(glob('{go.mod,go.sum,**/*.go}', { cwd: directory }))
   for (const source of sources.sort()) hash.update(`\0${source}\0`).update(await readFile(join(directory, source)))
   return hash.digest('hex')
@@ -179,7 +156,6 @@ function stampFile(module: PeerModule): string {
 }
 
 if (import.meta.main) {
-  const { values } = parseArguments({ options: { early: { type: 'boolean' } } })
-  if (await ensurePeers({ late: values.early !== true })) console.error(`peers: ready in ${binDirectory}`)
+  if (await ensurePeers()) console.error(`peers: ready in ${binDirectory}`)
   else process.exitCode = 1
 }

@@ -7,7 +7,7 @@ import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
 import { bundleCommandLine } from './bundle.ts'
 import { parseArguments, root } from './command.ts'
-import { arePeersBuilt, ensurePeers } from './peers.ts'
+import { ensurePeers } from './peers.ts'
 
 // usage: node scripts/test.ts unit|floor|real|long [--test-name-pattern PATTERN] [FILE|DIRECTORY …]
 
@@ -26,8 +26,6 @@ interface Tier {
   readonly testTimeoutMs: number
   readonly tierTimeoutMs: number
   readonly needsPeers: boolean
-  /** The words in files that need peers which are compiled while the others run. */
-  readonly late?: RegExp
   readonly execArgv?: readonly string[]
 }
 
@@ -73,12 +71,11 @@ const tiers: Readonly<Record<string, Tier>> = {
     files: ['test/real/**/*.test.ts'],
     except: [],
     // These files mostly wait.
-    concurrency: 5,
+    concurrency: 4,
     timed: [
       'test/real/{fault-matrix,fleet*,drill-*,members,outage*,shutdown,credentials,etcd-*,flow-control,sidecar-kit*,testing-*}.test.ts',
     ],
     ...withPeers,
-    late: /\bkine\b|\bkubeadm\b|\b1\.32\b/,
   },
   long: {
     files: ['test/long/**/*.test.ts'],
@@ -114,9 +111,7 @@ if (missing.length > 0) fail(`no test file in ${missing.join(', ')}`)
 const LONGEST = /^test\/(?:simulation\/|drill\/random-|commands\/hostile-|telemetry\/h)/
 const rank = (file: string): string => `${LONGEST.test(file) ? 0 : 1} ${file}`
 const files = [...new Set(found.flat())].sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
-const forLong = tierName === 'long'
-const isLateBuilt = paths.length > 0 || tier.late === undefined || (await arePeersBuilt())
-if (tier.needsPeers && !(await ensurePeers({ forLong, late: isLateBuilt }))) process.exit(1)
+if (tier.needsPeers && !(await ensurePeers({ forLong: tierName === 'long' }))) process.exit(1)
 
 // A short file spends most of its time compiling its imports, so a cache is shared. The tiers with peers run the built
 // program, which must use its own cache.
@@ -153,18 +148,7 @@ const durations: { readonly file: string; readonly ms: number }[] = []
 /** The files in which at least one test has ended. */
 const tested = new Set<string>()
 const total = { ran: 0, passed: 0, failed: 0 }
-if (isLateBuilt) {
-  if (rest.length > 0) await runFiles(rest, tier.concurrency)
-} else {
-  const late = await filesWith(tier.late, rest)
-  const peers = ensurePeers()
-  await runFiles(
-    rest.filter((file) => !late.includes(file)),
-    tier.concurrency,
-  )
-  if (!(await peers)) fail('the peers of the other tests are missing')
-  await runFiles(late, tier.concurrency)
-}
+if (rest.length > 0) await runFiles(rest, tier.concurrency)
 if (timed.length > 0) await runFiles(timed, TIMED_CONCURRENCY)
 for (const file of sharing) if (!tested.has(file)) problems.push(`no test in ${file}`)
 if (total.ran === 0) problems.push('no test ran')
@@ -235,11 +219,6 @@ async function ownersOfTests(some: readonly string[], pattern: string): Promise<
   const matching = some.filter((file) => matchesGlob(file, pattern))
   const texts = await Promise.all(matching.map((file) => readFile(file, 'utf8')))
   return matching.filter((_, index) => /^ *test\(/m.test(texts[index] ?? ''))
-}
-
-async function filesWith(words: RegExp | undefined, some: readonly string[]): Promise<readonly string[]> {
-  const texts = await Promise.all(some.map((file) => readFile(file, 'utf8')))
-  return some.filter((_, index) => words?.test(texts[index] ?? ''))
 }
 
 async function patternOf(path: string): Promise<string> {

@@ -16,7 +16,7 @@ import {
   serviceCidrs,
   services,
 } from '../kube/resources.ts'
-import { keyOfObject } from '../kube/store.ts'
+import { keyOfObject, objectOf } from '../kube/store.ts'
 import { printable } from '../runtime/errors.ts'
 import { clip, redraw, type Screen, sizeOf } from './output.ts'
 
@@ -65,7 +65,7 @@ export class EmbeddedScreen {
     const informers = new SharedInformers(context)
     for (const [kind, resource, query] of shown) {
       informers.get<KubeObject>(resource, { query }).subscribe((change) => {
-        const object = change.type === 'deleted' ? change.old : change.object
+        const object = objectOf(change)
         this.#note(`${kind} ${keyOfObject(object)}`, change.type === 'deleted' ? undefined : rowOf(kind, object))
       })
     }

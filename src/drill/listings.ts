@@ -1,6 +1,6 @@
 import type { EtcdKv, KeyChange, WatchOptions } from '../etcd/kv.ts'
 import type { KubeApi } from '../kube/api.ts'
-import { ifFound, isKubeError } from '../kube/errors.ts'
+import { ifFound, ifNew } from '../kube/errors.ts'
 import {
   type EndpointSlice,
   type Endpoints,
@@ -246,14 +246,4 @@ export async function writeStaticList(
   }
   await api.create(endpoints, list, { signal })
   await api.create(endpointSlices, slice, { signal })
-}
-
-/** Resolves with the created object, or with undefined if the object already exists. */
-export async function ifNew<T>(created: Promise<T>): Promise<T | undefined> {
-  try {
-    return await created
-  } catch (error) {
-    if (isKubeError(error, 'AlreadyExists')) return undefined
-    throw error
-  }
 }

@@ -93,10 +93,10 @@ export class EndpointsController implements WorkloadController {
 
   /** Queues Endpoints whose Services were deleted while no controller ran, but no locks of leader elections. */
   #addLeftovers(): void {
-    for (const { metadata } of this.#endpoints.store.list()) {
-      const ref = { namespace: metadata?.namespace, name: metadata?.name ?? '' }
-      if (this.#services.store.get(ref) !== undefined) continue
-      if (metadata?.annotations?.[leaderElection] === undefined) this.#queue.add(keyOfObject({ metadata }))
+    for (const object of this.#endpoints.store.list()) {
+      const key = keyOfObject(object)
+      if (this.#services.store.at(key) !== undefined) continue
+      if (object.metadata?.annotations?.[leaderElection] === undefined) this.#queue.add(key)
     }
   }
 

@@ -97,6 +97,16 @@ export async function ifFound<T>(answer: Promise<T>): Promise<T | undefined> {
   }
 }
 
+/** Resolves with the created object, or with undefined if the server answers `AlreadyExists`. */
+export async function ifNew<T>(created: Promise<T>): Promise<T | undefined> {
+  try {
+    return await created
+  } catch (error) {
+    if (isKubeError(error, 'AlreadyExists')) return undefined
+    throw error
+  }
+}
+
 const codes: Readonly<Partial<Record<number, KubeErrorCode>>> = {
   400: 'BadRequest',
   401: 'Unauthorized',

@@ -1,5 +1,5 @@
 import { exponentialBackoff } from '../runtime/backoff.ts'
-import { type Clock, sleep, watchLateness } from '../runtime/clock.ts'
+import { type Clock, every, sleep } from '../runtime/clock.ts'
 import { putLast } from '../runtime/memo.ts'
 import type { Random } from '../runtime/random.ts'
 import { formatMicroTime } from '../runtime/time-format.ts'
@@ -97,7 +97,7 @@ export class EventRecorder {
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#options
     const backoff = exponentialBackoff({ firstMs: 1_000, maxMs: 10_000, jitter: 0.25 }, random)
-    const cancelSweep = watchLateness(clock, SERIES_MS, () => this.#sweep())
+    const cancelSweep = every(clock, SERIES_MS, () => this.#sweep())
     const onAbort = (): void => this.#wake?.()
     signal.addEventListener('abort', onAbort, { once: true })
     try {

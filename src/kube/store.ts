@@ -99,9 +99,13 @@ export function refOfKey(key: string): { readonly namespace?: string; readonly n
   return slash === -1 ? { name: key } : { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
 }
 
+export function refOfObject({ metadata }: KubeObject): ObjectRef {
+  return { namespace: metadata?.namespace, name: metadata?.name ?? '' }
+}
+
 /** The key of an object; empty if it has no name. */
 export function keyOfObject(object: KubeObject): string {
-  return keyOf({ namespace: object.metadata?.namespace, name: object.metadata?.name ?? '' })
+  return keyOf(refOfObject(object))
 }
 
 function sameVersion(a: KubeObject, b: KubeObject): boolean {

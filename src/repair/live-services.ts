@@ -3,14 +3,14 @@ import { listPages } from '../kube/api-wrappers.ts'
 import { ifFound } from '../kube/errors.ts'
 import type { Followed } from '../kube/informer.ts'
 import { type Service, services } from '../kube/resources.ts'
-import { keyOf, keyOfObject } from '../kube/store.ts'
+import { keyOf, keyOfObject, refOfObject } from '../kube/store.ts'
 import type { Bitmap } from '../net/bitmap.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { inSlices } from '../runtime/steps.ts'
 import type { RangeClaims } from './bitmap/claims.ts'
 import { claimantsOf, surveyServices } from './bitmap/holdings.ts'
 import type { Finding } from './reporter.ts'
-import { refOf, trimService } from './service-claims.ts'
+import { trimService } from './service-claims.ts'
 
 /** Up to this many Services are read with one request each, in parallel. For more, one list is cheaper. */
 const FEW_SERVICES = 8
@@ -95,7 +95,7 @@ export class RangeReader {
     const known = [...(await this.#claimants(services.store.list(), numbers))]
     const chosen = many ? known : known.slice(0, FEW_NUMBERS)
     const holders = new Set(chosen.flatMap(([, services]) => services))
-    const live = await readServices(api, [...holders].map(refOf), signal)
+    const live = await readServices(api, [...holders].map(refOfObject), signal)
     return {
       held: await this.#heldBy([...live.values()]),
       checked: chosen.length < known.length ? chosen.map(([offset]) => offset) : undefined,

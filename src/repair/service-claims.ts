@@ -1,4 +1,3 @@
-import type { ObjectRef } from '../kube/api.ts'
 import type { Service } from '../kube/resources.ts'
 import { sharedString } from '../kube/shared-values.ts'
 import { trimmedReader } from '../protobuf/trimmed-objects.ts'
@@ -45,10 +44,6 @@ trimService.protobuf = trimmedReader('core/v1.Service', {
     ports: { nodePort: true, protocol: true, port: true },
   },
 })
-
-export function refOf({ metadata }: Service): ObjectRef {
-  return { namespace: metadata?.namespace, name: metadata?.name ?? '' }
-}
 
 /** The ClusterIPs that a Service holds, as text and in order; none for a headless Service (`IsServiceIPSet`). */
 export function clusterIpsOf({ spec }: Service): readonly string[] {

@@ -34,7 +34,7 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
 }
 
 /** Passes to `onTick` every `periodMs` how many milliseconds late timers fire. Returns a function that stops this. */
-export function watchLateness(clock: Clock, periodMs: number, onTick: (lateMs: number) => void): Cancel {
+export function every(clock: Clock, periodMs: number, onTick: (lateMs: number) => void): Cancel {
   const next = (dueMs: number): Cancel =>
     clock.schedule(dueMs - clock.monotonicMs(), () => {
       const nowMs = clock.monotonicMs()

@@ -1,5 +1,5 @@
 import { setFlagsFromString } from 'node:v8'
-import { type Cancel, type Clock, watchLateness } from './clock.ts'
+import { type Cancel, type Clock, every } from './clock.ts'
 
 /**
  * Keeps V8's young generation at its first size, 2 MiB, instead of up to 128 MiB. Call it before much is loaded: what
@@ -45,7 +45,7 @@ export function releaseMemory(
 ): Cancel {
   let settled: number | undefined
   let collecting = false
-  return watchLateness(clock, PERIOD_MS, () => {
+  return every(clock, PERIOD_MS, () => {
     const { rss, heapUsed } = read()
     settled = Math.min(settled ?? rss, rss)
     if (collecting || rss - settled < BURST_BYTES || heapUsed > MOST_HEAP_BYTES) return

@@ -1,4 +1,4 @@
-import { type Cancel, type Clock, watchLateness } from '../runtime/clock.ts'
+import { type Cancel, type Clock, every } from '../runtime/clock.ts'
 import type { Logger } from './logger.ts'
 import type { Metrics } from './metrics.ts'
 
@@ -40,7 +40,7 @@ export function watchEventLoop({ clock, logger, metrics }: EventLoopOptions): Ca
     help: 'Longest event loop delay in the last minute: how late a timer ran.',
   })
   metrics.onCollect(() => lag.set({}, Math.max(0, ...latenessesMs) / 1000))
-  return watchLateness(clock, PERIOD_MS, (lateMs) => {
+  return every(clock, PERIOD_MS, (lateMs) => {
     latenessesMs.push(lateMs)
     if (latenessesMs.length > SAMPLES) latenessesMs.shift()
     if (lateMs < REPORTED_MS) return

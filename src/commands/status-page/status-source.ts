@@ -12,7 +12,7 @@ import {
   serviceCidrs,
   services,
 } from '../../kube/resources.ts'
-import { keyOfObject } from '../../kube/store.ts'
+import { keyOfObject, objectOf } from '../../kube/store.ts'
 import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import type { MasterRow } from '../../kubernetes-service/masters/masters.ts'
 import { SYSTEM_NAMESPACES } from '../../namespaces/controller.ts'
@@ -241,7 +241,7 @@ export class StatusSource {
   }
 
   #onObject(kind: ViewKind, change: Change<KubeObject>, isFirst: boolean): void {
-    const object = change.type === 'deleted' ? change.old : change.object
+    const object = objectOf(change)
     if (kind === 'Namespace' && !SYSTEM_NAMESPACES.includes(object.metadata?.name ?? '')) return
     const key = `${kind} ${keyOfObject(object)}`
     const { name, detail } = shownRow(kind, object)

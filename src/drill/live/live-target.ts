@@ -1,5 +1,5 @@
 import { ifFound } from '../../kube/errors.ts'
-import { type Cancel, type Clock, sleep, watchLateness } from '../../runtime/clock.ts'
+import { type Cancel, type Clock, every, sleep } from '../../runtime/clock.ts'
 import { type Random, seededRandom } from '../../runtime/random.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
@@ -91,7 +91,7 @@ class LiveTarget implements DrillTarget {
   }
 
   async open(observer: TargetObserver, signal: AbortSignal): Promise<void> {
-    this.#endLateness = watchLateness(this.clock, LATENESS_PERIOD_MS, (lateMs) => {
+    this.#endLateness = every(this.clock, LATENESS_PERIOD_MS, (lateMs) => {
       this.#latenessMs = Math.max(this.#latenessMs, lateMs)
     })
     this.#observer = observer

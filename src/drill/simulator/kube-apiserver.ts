@@ -1,6 +1,6 @@
 import type { EtcdKv } from '../../etcd/kv.ts'
 import type { KubeApi } from '../../kube/api.ts'
-import { ifFound } from '../../kube/errors.ts'
+import { ifFound, ifNew } from '../../kube/errors.ts'
 import {
   type EndpointSlice,
   type Endpoints,
@@ -19,7 +19,6 @@ import { sleep } from '../../runtime/clock.ts'
 import { type Random, seededRandom } from '../../runtime/random.ts'
 import { planServiceCidr } from '../../service-cidr/service-cidr-plan.ts'
 import type { MemberState } from '../../verify/member-state.ts'
-import { ifNew } from '../listings.ts'
 import { upstreamSettings } from '../scenario/duration.ts'
 import type { EtcdRoute } from './etcd-link.ts'
 import { simulatedLink } from './link.ts'

@@ -1,6 +1,6 @@
 import type { KubeApi } from '../../kube/api.ts'
 import { answered } from '../../kube/audit.ts'
-import { isKubeError } from '../../kube/errors.ts'
+import { ifNew, isKubeError } from '../../kube/errors.ts'
 import type { KubeObject, Resource } from '../../kube/resources.ts'
 import type { Counter, Metrics } from '../../telemetry/metrics.ts'
 import type { Correction, ForeignOverwrites } from './foreign-overwrites.ts'
@@ -121,10 +121,7 @@ export class ObjectWriter {
     }
     /** Undefined if another client has already created the object. */
     const create = (wanted: T): Promise<T | undefined> =>
-      send('create', () => api.create(resource, wanted, { signal })).catch((error: unknown) => {
-        if (isKubeError(error, 'AlreadyExists')) return undefined
-        throw error
-      })
+      ifNew(send('create', () => api.create(resource, wanted, { signal })))
     if (type === 'update') {
       return done('update', await send('update', () => api.update(resource, action.object, { signal })))
     }

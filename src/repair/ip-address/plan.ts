@@ -1,12 +1,12 @@
 import type { ObjectRef } from '../../kube/api.ts'
 import { apiVersionOf, type IpAddress, ipAddresses, type Service } from '../../kube/resources.ts'
-import { keyOf, keyOfObject } from '../../kube/store.ts'
+import { keyOf, keyOfObject, refOfObject } from '../../kube/store.ts'
 import { familyOf } from '../../net/address.ts'
 import type { Steps } from '../../runtime/steps.ts'
 import { regardingService } from '../bitmap/claims.ts'
 import { REQUEST_TIMEOUT_MS } from '../repair.ts'
 import type { Finding } from '../reporter.ts'
-import { clusterIpsOf, refOf } from '../service-claims.ts'
+import { clusterIpsOf } from '../service-claims.ts'
 import {
   describeParent,
   hasAllocatorLabels,
@@ -59,7 +59,7 @@ export function planExisting(ipAddress: IpAddress, view: ServiceIpView): IpAddre
 export function* namesToCheck(services: readonly Service[], view: ServiceIpView): Steps<ReadonlySet<string>> {
   const names = new Set<string>()
   for (const service of services) {
-    const ref = refOf(service)
+    const ref = refOfObject(service)
     for (const text of clusterIpsOf(service)) {
       // Normally the text is the name, and need not be parsed.
       const ipAddress = view.ipAddressOf(text)
@@ -95,7 +95,7 @@ export function withServices(
 export function servicesInvolved(name: string, view: ServiceIpView): readonly ObjectRef[] {
   const ipAddress = view.ipAddressOf(name)
   const parent = ipAddress === undefined ? undefined : serviceRefOf(ipAddress)
-  const holders = view.holdersOf(name).map(refOf)
+  const holders = view.holdersOf(name).map(refOfObject)
   return parent === undefined ? holders : [...holders, parent]
 }
 
@@ -194,13 +194,13 @@ export function planServiceIp(observed: ServiceIpObservation): ServiceIpAction {
     return { type: 'report', finding: finding('outOfRange', 'ClusterIPOutOfRange', note) }
   }
   const end = observed.repairing ? '; repairing' : ''
-  const own = newIpAddress(name, refOf(service))
+  const own = newIpAddress(name, refOfObject(service))
   if (ipAddress === undefined) {
     const note = `Cluster IP ${where}: ${name} is not allocated${end}`
     return { type: 'create', ipAddress: own, finding: finding('repair', 'ClusterIPNotAllocated', note) }
   }
   const key = keyOfObject(service)
-  if (!refersTo(ipAddress, refOf(service))) {
+  if (!refersTo(ipAddress, refOfObject(service))) {
     if (serviceRefOf(ipAddress) !== undefined && parent !== undefined && holdsAddress(parent, name)) {
       const note = `Cluster IP ${where}:${name} was assigned to multiple services; please recreate service`
       return { type: 'report', finding: finding('duplicate', 'ClusterIPAlreadyAllocated', note) }

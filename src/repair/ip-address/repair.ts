@@ -1,6 +1,6 @@
 import type { Followed, Informers } from '../../kube/informer.ts'
 import { type IpAddress, ipAddresses, type ServiceCidr, serviceCidrs } from '../../kube/resources.ts'
-import type { Change } from '../../kube/store.ts'
+import { type Change, objectOf } from '../../kube/store.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { inSlices } from '../../runtime/steps.ts'
 import { REQUEST_TIMEOUT_MS, type Repair, type RepairContext } from '../repair.ts'
@@ -102,7 +102,7 @@ export class IpAddressRepair implements Repair {
     const subscriptions = [
       this.#ipAddresses.subscribe((change) => {
         this.#ages.apply(change)
-        const { metadata } = change.type === 'deleted' ? change.old : change.object
+        const { metadata } = objectOf(change)
         const { name = '' } = metadata ?? {}
         if (change.type !== 'updated') this.#ranges.count(name, change.type === 'added' ? 1 : -1)
         if (change.type === 'deleted') this.#schedule.markDeleted(name)

@@ -2,13 +2,13 @@ import type { KubeApi } from '../../kube/api.ts'
 import type { Followed } from '../../kube/informer.ts'
 import { WriteRetry } from '../../kube/reconcile-loop.ts'
 import type { IpAddress } from '../../kube/resources.ts'
+import { refOfObject } from '../../kube/store.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { messageOf } from '../../runtime/errors.ts'
 import { inSlices, type Steps } from '../../runtime/steps.ts'
 import { readServices } from '../live-services.ts'
 import { MAX_RELEASE_DELAY_MS, type RepairContext } from '../repair.ts'
 import type { Finding } from '../reporter.ts'
-import { refOf } from '../service-claims.ts'
 import { isManagedByAllocator, refersTo } from './ip-address.ts'
 import { namesToCheck, planAddress, planExisting, type ServiceIpView, servicesInvolved, withServices } from './plan.ts'
 import type { IpAddressSchedule, Work } from './schedule.ts'
@@ -259,7 +259,7 @@ export function* check(scope: CheckScope, view: ServiceIpView): Steps<CheckResul
     const { name = '' } = ipAddress.metadata ?? {}
     if (!isManagedByAllocator(ipAddress) || busy.has(name)) continue
     // Usually the Service with the address is the parent, which is quick to check.
-    if (view.holdersOf(name).some((service) => refersTo(ipAddress, refOf(service)))) continue
+    if (view.holdersOf(name).some((service) => refersTo(ipAddress, refOfObject(service)))) continue
     const action = planExisting(ipAddress, view)
     if (action.type === 'keep') continue
     orphans.push(ipAddress)

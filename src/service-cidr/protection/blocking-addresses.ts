@@ -1,5 +1,5 @@
-import type { IpAddress, KubeObject, ServiceCidr } from '../../kube/resources.ts'
-import type { Change, Store } from '../../kube/store.ts'
+import type { IpAddress, ServiceCidr } from '../../kube/resources.ts'
+import { type Change, keyOfObject, objectOf, type Store } from '../../kube/store.ts'
 import { isManagedByAllocator } from '../../repair/ip-address/ip-address.ts'
 import { addressTest } from '../../repair/ip-address/service-ips.ts'
 import { coverageOf } from './coverage.ts'
@@ -8,7 +8,7 @@ import { coverageOf } from './coverage.ts'
 export function blockingTest(serviceCidr: ServiceCidr, all: readonly ServiceCidr[]): (ipAddress: IpAddress) => boolean {
   const { needed, others } = coverageOf(serviceCidr, all)
   const isBlocking = addressTest(needed, others)
-  return (ipAddress) => isManagedByAllocator(ipAddress) && isBlocking(nameOf(ipAddress))
+  return (ipAddress) => isManagedByAllocator(ipAddress) && isBlocking(keyOfObject(ipAddress))
 }
 
 interface Entry {
@@ -49,7 +49,7 @@ export class BlockingAddresses {
     const names = new Set<string>()
     if (needed.length > 0) {
       for (const ipAddress of this.#ipAddresses.list()) {
-        const address = nameOf(ipAddress)
+        const address = keyOfObject(ipAddress)
         if (isManagedByAllocator(ipAddress) && isBlocking(address)) names.add(address)
       }
     }
@@ -63,7 +63,7 @@ export class BlockingAddresses {
 
   /** Applies a change of an IPAddress. Returns the names of the ServiceCIDRs that it blocks or unblocks. */
   apply(change: Change<IpAddress>): readonly string[] {
-    const address = nameOf(change.type === 'deleted' ? change.old : change.object)
+    const address = keyOfObject(objectOf(change))
     const isPresent = change.type !== 'deleted' && isManagedByAllocator(change.object)
     const changed: string[] = []
     for (const [name, { isBlocking, names }] of this.#entries) {
@@ -74,8 +74,4 @@ export class BlockingAddresses {
     }
     return changed
   }
-}
-
-export function nameOf({ metadata }: KubeObject): string {
-  return metadata?.name ?? ''
 }

@@ -4,6 +4,7 @@ import { isAwayOrBusy, isKubeError } from '../../kube/errors.ts'
 import { type EventSink, eventOf, referenceIn } from '../../kube/event-object.ts'
 import type { Change, Followed, Informers } from '../../kube/informer.ts'
 import { ipAddresses, isBeingDeleted, isNewer, type ServiceCidr, serviceCidrs } from '../../kube/resources.ts'
+import { keyOfObject, objectOf } from '../../kube/store.ts'
 import { identityOfIpAddress } from '../../repair/ip-address/ip-address.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { formatTime } from '../../runtime/time-format.ts'
@@ -11,7 +12,7 @@ import { WorkQueue, type WorkQueueObserver } from '../../runtime/work-queue.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { WorkloadController } from '../../workloads/service-queue.ts'
 import { readyConditionBody } from '../ready-condition.ts'
-import { BlockingAddresses, blockingTest, nameOf } from './blocking-addresses.ts'
+import { BlockingAddresses, blockingTest } from './blocking-addresses.ts'
 import { overlapping } from './coverage.ts'
 import { type ProtectionAction, planProtection } from './protection-plan.ts'
 
@@ -99,10 +100,10 @@ export class ServiceCidrProtectionController implements WorkloadController {
    * update has all ranges of the old one, because ranges are only ever added.
    */
   #serviceCidrChanged(change: Change<ServiceCidr>): void {
-    const changed = change.type === 'deleted' ? change.old : change.object
-    this.#queue.add(nameOf(changed))
+    const changed = objectOf(change)
+    this.#queue.add(keyOfObject(changed))
     for (const other of overlapping(changed, this.#serviceCidrs.store.list())) {
-      if (isBeingDeleted(other)) this.#queue.add(nameOf(other))
+      if (isBeingDeleted(other)) this.#queue.add(keyOfObject(other))
     }
   }
 
@@ -129,7 +130,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
     for await (const page of listPages(api, ipAddresses, { signal, dropsManagedFields: true })) {
       const ipAddress = page.find(isBlocking)?.metadata?.name
       if (ipAddress === undefined) continue
-      const fields = { serviceCidr: nameOf(serviceCidr), ipAddress }
+      const fields = { serviceCidr: keyOfObject(serviceCidr), ipAddress }
       logger.warn(
         fields,
         'an IPAddress still needs the ServiceCIDR, though the cache shows none; not removing the finalizer',

@@ -10,7 +10,7 @@ import {
   services as serviceResource,
 } from '../../kube/resources.ts'
 import { picked } from '../../kube/shared-values.ts'
-import { keyOf, keyOfObject } from '../../kube/store.ts'
+import { keyOf, keyOfObject, refOfObject } from '../../kube/store.ts'
 import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { portRangeContains } from '../../net/host-port.ts'
 import {
@@ -118,7 +118,7 @@ export function judgeClusterIps({ services }: Pick<Parts, 'services'>, context: 
     const [keeper, ...others] = byAge(held, allocated.get(name))
     if (keeper === undefined) continue
     const hasIpAddress = allocated.size > 0 && ipAddressNameOf(name) !== undefined
-    const again = hasIpAddress ? [kubectlCreate(newIpAddress(name, refOf(keeper)))] : []
+    const again = hasIpAddress ? [kubectlCreate(newIpAddress(name, refOfObject(keeper)))] : []
     for (const service of others) {
       findings.push({
         object: objectOf(service),
@@ -156,7 +156,7 @@ function rangesOf(context: CheckContext): ServiceIpRanges | undefined {
 /** The Service to which the IPAddress refers comes first, then the oldest. */
 function byAge(held: readonly Service[], ipAddress: IpAddress | undefined): readonly Service[] {
   const rank = (service: Service): string => {
-    const owns = ipAddress !== undefined && refersTo(ipAddress, refOf(service))
+    const owns = ipAddress !== undefined && refersTo(ipAddress, refOfObject(service))
     return `${owns ? 0 : 1} ${service.metadata?.creationTimestamp} ${keyOfObject(service)}`
   }
   return held.toSorted((a, b) => (rank(a) < rank(b) ? -1 : 1))
@@ -291,11 +291,7 @@ function newNodePort(service: Service, port: number): readonly Command[] {
 }
 
 function patchSpec(service: Service, spec: object): Command {
-  return kubectlPatch(serviceResource, refOf(service), { spec })
-}
-
-function refOf({ metadata }: Service): { readonly namespace: string; readonly name: string } {
-  return { namespace: metadata?.namespace ?? '', name: metadata?.name ?? '' }
+  return kubectlPatch(serviceResource, refOfObject(service), { spec })
 }
 
 function objectOf(service: Service): string {

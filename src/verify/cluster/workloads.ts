@@ -14,7 +14,7 @@ import {
   type Service,
   endpointSlices as sliceResource,
 } from '../../kube/resources.ts'
-import { keyOf, keyOfObject } from '../../kube/store.ts'
+import { keyOf, keyOfObject, refOfObject } from '../../kube/store.ts'
 import { addressesInSlice, KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { selectsPods } from '../../workloads/pod-rules.ts'
 import { SelectorIndex } from '../../workloads/selector-index.ts'
@@ -188,8 +188,8 @@ function orphan(resource: Resource<KubeObject>, object: Endpoints | EndpointSlic
   }
 }
 
-function removal(resource: Resource<KubeObject>, { metadata }: Endpoints | EndpointSlice): Command {
-  return kubectlDelete(resource, { namespace: metadata?.namespace, name: metadata?.name ?? '' })
+function removal(resource: Resource<KubeObject>, object: Endpoints | EndpointSlice): Command {
+  return kubectlDelete(resource, refOfObject(object))
 }
 
 export function judgeDuplicates({ endpointSlices }: Pick<Parts, 'endpointSlices'>): Verdict {

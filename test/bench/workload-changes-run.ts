@@ -1,16 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ApiClient } from '../peers/api-client.ts'
-import { startApiserver } from '../peers/apiserver.ts'
-import { startEtcd } from '../peers/etcd.ts'
 import { peakResidentMib, resetPeakResident, residentMib } from '../peers/footprint.ts'
 import { openOwner } from '../peers/owner.ts'
 import { busyBetween, cpuMs, machineTicks } from './server-cost.ts'
 import { flipPod, latenciesOf, patchStatus } from './workload-flips.ts'
 import { nodeMarks, podMarks, podName, serviceManifest, serviceMarks, type WorkloadShape } from './workload-objects.ts'
 import { podsPerShard, rollOut, shardLabel } from './workload-rollout.ts'
-import { between, type ManagerStart, type Requests, requestsOf, settleMs } from './workload-run.ts'
-import { fillWorkload, type WorkloadTemplate } from './workload-store.ts'
-import { WorkloadWatch } from './workload-watch.ts'
+import {
+  between,
+  type ManagerStart,
+  type Requests,
+  requestsOf,
+  settleMs,
+  startWorkload,
+  withinMs,
+} from './workload-run.ts'
+import type { WorkloadTemplate } from './workload-store.ts'
+import type { WorkloadWatch } from './workload-watch.ts'
 
 /** What a manager needed from the beginning of a change until {@link settleMs} after it was shown. */
 export interface Cost {
@@ -49,8 +55,6 @@ export interface ChangesOptions {
 
 type Shown<Change extends keyof ChangesRun> = Omit<ChangesRun[Change], keyof Cost>
 
-const withinMs = 120_000
-
 /** Runs a manager on a server of its own through one change after the other. */
 export async function runChanges(
   start: ManagerStart,
@@ -59,12 +63,8 @@ export async function runChanges(
 ): Promise<ChangesRun> {
   const owner = openOwner()
   try {
-    const etcd = await startEtcd(owner)
-    await fillWorkload(etcd, template, shape)
-    const server = await startApiserver(owner, { kind: 'stock', etcd, flags: ['--endpoint-reconciler-type=none'] })
+    const { server, watch } = await startWorkload(owner, template, shape)
     const { api } = server
-    const watch = new WorkloadWatch(owner, server, shape)
-    watch.followEndpoints()
     let manager = await start(owner, server)
     let ownRequests = 0
     const requestsSoFar = async (): Promise<Requests> => {

@@ -1,6 +1,6 @@
 import { median, type Report } from './report.ts'
 import { type ChangesRun, type Cost, type Latencies, runChanges } from './workload-changes-run.ts'
-import { compared, type Measure, percentile, runBoth } from './workload-comparison.ts'
+import { compared, limits, type Measure, percentile, runBoth } from './workload-comparison.ts'
 import type { WorkloadShape } from './workload-objects.ts'
 import { pace, podsPerShard } from './workload-rollout.ts'
 import { managers } from './workload-run.ts'
@@ -9,9 +9,6 @@ import { makeWorkloadTemplate } from './workload-store.ts'
 const shape: WorkloadShape = { namespaces: 20, services: 200, podsPerService: 50, nodes: 100 }
 const newServices = 500
 const idleMinutes = 2
-
-/** How many of the peer's the program may need, at most. */
-const limits = { cost: 0.5, time: 0.6, latency: 0.5, requests: 1 } as const
 
 const cpu: Measure<Cost> = middle('CPU, ms', ({ cpuMs }) => cpuMs, limits.cost)
 const busy: Measure<Cost> = middle('CPU of the machine in use, %', ({ busy }) => 100 * busy)

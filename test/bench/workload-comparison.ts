@@ -11,6 +11,9 @@ export interface Measure<Run> {
 
 export type RunsOfBoth<Run> = Readonly<Record<ManagerName, readonly Run[]>>
 
+/** How many of the peer's the program may need, at most. */
+export const limits = { cost: 0.5, time: 0.6, latency: 0.5, requests: 1 } as const
+
 export const order: readonly ManagerName[] = ['kube-controller-manager', 'program']
 
 /** Runs both in turn, the one that was last in a round first in the next. */

@@ -61,7 +61,24 @@ export const settleMs = 3000
 /** All that managers ask for Endpoints and EndpointSlices. */
 const counted = ['endpoints', 'endpointslices', 'services', 'nodes', 'pods', 'events']
 
-/** Runs a manager on a server of its own, whose store is full of workloads and empty of Endpoints, then flips readiness of Pods. */
+/** How long a manager may take until all is right. */
+export const withinMs = 120_000
+
+/** A server whose store is full of workloads and empty of Endpoints. */
+export async function startWorkload(
+  owner: Owner,
+  template: WorkloadTemplate,
+  shape: WorkloadShape,
+): Promise<{ readonly server: Apiserver; readonly watch: WorkloadWatch }> {
+  const etcd = await startEtcd(owner)
+  await fillWorkload(etcd, template, shape)
+  const server = await startApiserver(owner, { kind: 'stock', etcd, flags: ['--endpoint-reconciler-type=none'] })
+  const watch = new WorkloadWatch(owner, server, shape)
+  watch.followEndpoints()
+  return { server, watch }
+}
+
+/** Runs a manager on a server of its own, then flips readiness of Pods. */
 export async function runWorkload(
   start: ManagerStart,
   template: WorkloadTemplate,
@@ -69,17 +86,13 @@ export async function runWorkload(
 ): Promise<WorkloadRun> {
   const owner = openOwner()
   try {
-    const etcd = await startEtcd(owner)
-    await fillWorkload(etcd, template, shape)
-    const server = await startApiserver(owner, { kind: 'stock', etcd, flags: ['--endpoint-reconciler-type=none'] })
-    const watch = new WorkloadWatch(owner, server, shape)
-    watch.followEndpoints()
+    const { server, watch } = await startWorkload(owner, template, shape)
     await sleep(settleMs)
     const before = await requestsOf(server, watch)
 
     const startedMs = performance.now()
     const manager = await start(owner, server)
-    const rightMs = await watch.whenRight(120_000)
+    const rightMs = await watch.whenRight(withinMs)
     await sleep(settleMs)
     const converged = { cpuMs: cpuMs(manager.pid), requests: await requestsOf(server, watch) }
 
@@ -89,7 +102,7 @@ export async function runWorkload(
     const latenciesMs = await flipPods(server.api, watch, shape, { count: flips, perSecond: flipsPerSecond, random })
     const busy = busyBetween(quiet, machineTicks())
     watch.followEndpoints()
-    await watch.whenRight(120_000)
+    await watch.whenRight(withinMs)
     await sleep(settleMs)
     const flipped = { cpuMs: cpuMs(manager.pid), requests: await requestsOf(server, watch) }
     if (manager.exit !== undefined) throw new Error(`${manager.name} has ended\n${manager.tail()}`)

@@ -1,5 +1,5 @@
 import { type Bound, median, type Report, shown } from './report.ts'
-import { compared, figuresOf, type Measure, percentile, runBoth } from './workload-comparison.ts'
+import { compared, figuresOf, limits, type Measure, percentile, runBoth } from './workload-comparison.ts'
 import type { WorkloadShape } from './workload-objects.ts'
 import { managers, runWorkload, type WorkloadRun } from './workload-run.ts'
 import { makeWorkloadTemplate } from './workload-store.ts'
@@ -15,16 +15,24 @@ const shapes: Readonly<Record<string, WorkloadShape>> = {
 }
 
 const measures: readonly Measure<WorkloadRun>[] = [
-  { name: 'converged, ms', limit: 0.6, of: (runs) => median(runs.map(({ convergedMs }) => convergedMs)) },
+  { name: 'converged, ms', limit: limits.time, of: (runs) => median(runs.map(({ convergedMs }) => convergedMs)) },
   { name: 'from its first write, ms', of: (runs) => median(runs.map(({ wroteMs }) => wroteMs)) },
-  { name: 'CPU to converge, ms', limit: 0.5, of: (runs) => median(runs.map(({ convergeCpuMs }) => convergeCpuMs)) },
-  { name: 'status to slice event, p50, ms', limit: 0.5, of: (runs) => percentile(latencies(runs), 0.5) },
-  { name: 'status to slice event, p99, ms', limit: 0.5, of: (runs) => percentile(latencies(runs), 0.99) },
-  { name: 'CPU a flip, ms', limit: 0.5, of: (runs) => median(runs.map(({ flipsCpuMs }) => flipsCpuMs / flips)) },
-  { name: 'resident, MiB', limit: 0.5, of: (runs) => median(runs.map(({ residentMib }) => residentMib)) },
+  {
+    name: 'CPU to converge, ms',
+    limit: limits.cost,
+    of: (runs) => median(runs.map(({ convergeCpuMs }) => convergeCpuMs)),
+  },
+  { name: 'status to slice event, p50, ms', limit: limits.latency, of: (runs) => percentile(latencies(runs), 0.5) },
+  { name: 'status to slice event, p99, ms', limit: limits.latency, of: (runs) => percentile(latencies(runs), 0.99) },
+  {
+    name: 'CPU a flip, ms',
+    limit: limits.cost,
+    of: (runs) => median(runs.map(({ flipsCpuMs }) => flipsCpuMs / flips)),
+  },
+  { name: 'resident, MiB', limit: limits.cost, of: (runs) => median(runs.map(({ residentMib }) => residentMib)) },
   {
     name: 'resident, the most, MiB',
-    limit: 0.5,
+    limit: limits.cost,
     of: (runs) => median(runs.map(({ peakResidentMib }) => peakResidentMib)),
   },
   { name: 'requests to converge', of: (runs) => median(runs.map((run) => run.convergeRequests.all)) },
@@ -33,7 +41,7 @@ const measures: readonly Measure<WorkloadRun>[] = [
   { name: 'those for EndpointSlices', of: (runs) => median(runs.map((run) => run.flipsRequests.slices)) },
   {
     name: 'requests in all',
-    limit: 1,
+    limit: limits.requests,
     of: (runs) => median(runs.map((run) => run.convergeRequests.all + run.flipsRequests.all)),
   },
   { name: 'CPU of the machine in use during the flips, %', of: (runs) => median(runs.map(({ busy }) => 100 * busy)) },

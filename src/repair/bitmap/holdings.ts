@@ -8,14 +8,14 @@ import type { RangeClaims } from './claims.ts'
 /** The numbers that Services hold, updated with each change, so that a check need not visit all Services. */
 export class RangeHoldings {
   readonly #claims: RangeClaims
-  /** How many holders each number has. */
-  readonly #counts: readonly Uint32Array[]
   readonly #held: readonly Bitmap[]
+  /** How many holders a number has beside the first, if any. A counter for each number of a /12 would take 4 MiB. */
+  readonly #others: readonly Map<number, number>[]
 
   constructor(claims: RangeClaims) {
     this.#claims = claims
-    this.#counts = claims.ranges.map(({ size }) => new Uint32Array(size))
     this.#held = claims.ranges.map(({ size }) => new Bitmap(size))
+    this.#others = claims.ranges.map(() => new Map())
   }
 
   /** The held numbers of a range. The result changes with the next change of a Service: do not store it. */
@@ -30,17 +30,17 @@ export class RangeHoldings {
   }
 
   readonly #add = (range: number, offset: number): void => {
-    const counts = this.#counts[range] as Uint32Array
-    const count = counts[offset] as number
-    counts[offset] = count + 1
-    if (count === 0) this.held(range).add(offset)
+    if (this.held(range).add(offset)) return
+    const others = this.#others[range] as Map<number, number>
+    others.set(offset, (others.get(offset) ?? 0) + 1)
   }
 
   readonly #remove = (range: number, offset: number): void => {
-    const counts = this.#counts[range] as Uint32Array
-    const count = (counts[offset] as number) - 1
-    counts[offset] = count
-    if (count === 0) this.held(range).delete(offset)
+    const others = this.#others[range] as Map<number, number>
+    const count = others.get(offset)
+    if (count === undefined) this.held(range).delete(offset)
+    else if (count === 1) others.delete(offset)
+    else others.set(offset, count - 1)
   }
 }
 

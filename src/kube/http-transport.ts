@@ -1,5 +1,5 @@
 import { Socket } from 'node:net'
-import { checkServerIdentity } from 'node:tls'
+import { checkServerIdentity, createSecureContext } from 'node:tls'
 import { Agent, buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici'
 import { certificateFault, failureCode, shortMessage, socketReason } from '../net/host-port.ts'
 import { messageOf } from '../runtime/errors.ts'
@@ -196,13 +196,15 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
   // Common balancers forget an idle connection after 60 s. A server that is gone is noticed in 40 s.
   const socket = { keepAlive: true, keepAliveInitialDelay: 30_000 }
   const timeout = options.connectTimeoutMs ?? 5_000
+  const certificates = {
+    ...(tls.ca === undefined ? {} : { ca: tls.ca }),
+    ...(tls.cert === undefined ? {} : { cert: tls.cert }),
+    ...(tls.key === undefined ? {} : { key: tls.key }),
+  }
   const requestTls = {
     ...socket,
     timeout,
     allowH2: false,
-    ...(tls.ca === undefined ? {} : { ca: tls.ca }),
-    ...(tls.cert === undefined ? {} : { cert: tls.cert }),
-    ...(tls.key === undefined ? {} : { key: tls.key }),
     ...(tls.serverName === undefined ? {} : { servername: tls.serverName }),
     ...(tls.serverNames === undefined ? {} : { checkServerIdentity: identityOfAny(tls.serverNames) }),
     // Explicit, because otherwise NODE_TLS_REJECT_UNAUTHORIZED decides.
@@ -218,13 +220,24 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
     headersTimeout: 0,
     bodyTimeout: 0,
   }
-  if (proxy === undefined) return new Agent({ ...pool, connect: tracked(buildConnector(requestTls), sockets) })
+  if (proxy === undefined) {
+    let direct: buildConnector.connector | undefined
+    const connect: buildConnector.connector = (target, callback) => {
+      // Once for all connections: each would otherwise parse and keep the certificates for itself.
+      direct ??= buildConnector({
+        ...requestTls,
+        ...(target.protocol === 'https:' && { secureContext: createSecureContext(certificates) }),
+      })
+      return direct(target, callback)
+    }
+    return new Agent({ ...pool, connect: tracked(connect, sockets) })
+  }
   const open = (origin: string | URL, { connect, ...given }: Pool.Options): Dispatcher =>
     new Pool(origin, { ...given, ...(typeof connect === 'function' && { connect: tracked(connect, sockets) }) })
   return new ProxyAgent({
     ...pool,
     uri: proxy.href,
-    requestTls,
+    requestTls: { ...requestTls, ...certificates },
     proxyTls: { ...socket, timeout, allowH2: false, rejectUnauthorized: true },
     connectTimeout: timeout,
     // For the connections to a server without TLS, and for the tunnels.

@@ -3,14 +3,21 @@ import { join } from 'node:path'
 import { type RolldownOutput, rolldown } from 'rolldown'
 import { root } from './command.ts'
 
-/**
- * The module that stands in the bundle for one that would take memory in every process although nothing uses it. The
- * program never negotiates HTTP/2 with undici, and records no exemplars for OpenTelemetry.
- */
+/** Packages that the program imports but never uses; see `scripts/unused-module.mjs`. */
+const unusedPackages = ['@opentelemetry/api', 'hpagent', 'js-yaml', 'socks', 'socks-proxy-agent']
+
+/** The module that stands in the bundle for one that would take memory in every process although nothing uses it. */
 function substituteFor(source: string, importer: string): string | undefined {
   if (source === 'undici') return join(root, 'scripts/undici-parts.mjs')
-  const isUnused = source === '@opentelemetry/api' || (source === './client-h2.js' && /[\\/]undici[\\/]/.test(importer))
+  const isUnused = unusedPackages.includes(source) || (source === './client-h2.js' && /[\\/]undici[\\/]/.test(importer))
   return isUnused ? join(root, 'scripts/unused-module.mjs') : undefined
+}
+
+/**
+ * Escapes what is not Latin-1: a single such character makes V8 keep the whole chunk with two bytes for each character.
+ */
+function escapeWide(code: string): string {
+  return code.replace(/[^\0-\xff]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
 /**
@@ -22,7 +29,18 @@ export async function bundleCommandLine(directory: string): Promise<RolldownOutp
     cwd: root,
     input: { cli: 'src/cli.ts' },
     platform: 'node',
-    plugins: [{ name: 'leave-out', resolveId: (source, importer) => substituteFor(source, importer ?? '') }],
+    plugins: [
+      { name: 'leave-out', resolveId: (source, importer) => substituteFor(source, importer ?? '') },
+      {
+        name: 'escape-wide',
+        // After the minifier, which replaces escapes by their characters.
+        generateBundle(_options, bundle): void {
+          for (const output of Object.values(bundle)) if (output.type === 'chunk') output.code = escapeWide(output.code)
+        },
+      },
+    ],
+    // As in the undici that is part of Node: without its experimental HTTP parser.
+    transform: { define: { esbuildDetection: 'true' } },
     // The import of a package has no side effects. So unused parts of the Kubernetes client are left out: its thousand
     // models, WebSocket and tar.
     treeshake: { moduleSideEffects: [{ test: /[\\/]node_modules[\\/]/, sideEffects: false }] },

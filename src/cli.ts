@@ -11,8 +11,8 @@ if (oldNode !== undefined) {
 } else {
   const { enableCompileCache } = await import('./runtime/system-compile-cache.ts')
   enableCompileCache()
-  const { limitYoungHeap } = await import('./runtime/system-heap.ts')
-  limitYoungHeap()
+  const { limitMemory } = await import('./runtime/system-heap.ts')
+  limitMemory()
   const { watchOutput } = await import('./commands/output.ts')
   const { gone, fault } = watchOutput()
   const { code, isExplained } = await main(process.argv.slice(2))

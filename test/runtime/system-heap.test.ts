@@ -20,14 +20,39 @@ test('the young generation of a process that allocates much stays small', async 
   const module = import.meta.resolve('../../src/runtime/system-heap.ts')
   const script = `
     import { getHeapSpaceStatistics } from 'node:v8'
-    import { limitYoungHeap } from '${module}'
-    limitYoungHeap()
+    import { limitMemory } from '${module}'
+    limitMemory()
     let made = []
     for (let round = 0; round < 1_000_000; round++) made[round % 100_000] = [round]
     console.log(getHeapSpaceStatistics().find((space) => space.space_name === 'new_space').space_size)`
   const child = await spawnChild(t, process.execPath, ['--input-type=module', '--eval', script])
   assert.deepEqual(await child.exited, { code: 0, signal: null }, child.stderr())
   assert.ok(Number(child.stdout()) <= 4 * MIB, child.stdout())
+})
+
+/** Calls `f`, which counts its argument down to zero. */
+const countDown = '0061736d0100000001050160017f0003020100070501016600000a10010e000340200041016b22000d000b0b'
+
+test('WebAssembly that is called often is not compiled with optimization', async (t) => {
+  const compiled = async (first: string): Promise<string> => {
+    const script = `
+      ${first}
+      console.log('begin')
+      import { setTimeout as sleep } from 'node:timers/promises'
+      const { f } = new WebAssembly.Instance(new WebAssembly.Module(Buffer.from('${countDown}', 'hex'))).exports
+      for (let round = 0; round < 100; round++) f(1_000_000)
+      await sleep(100)`
+    const args = ['--trace-wasm-compilation-times', '--input-type=module', '--eval', script]
+    const child = await spawnChild(t, process.execPath, args)
+    assert.deepEqual(await child.exited, { code: 0, signal: null }, child.stderr())
+    // Node's own compiler of TypeScript, which came before, is WebAssembly too.
+    return child.stdout().split('begin')[1] as string
+  }
+  const module = import.meta.resolve('../../src/runtime/system-heap.ts')
+  assert.match(await compiled(''), /TurboFan/i)
+  const limited = await compiled(`import { limitMemory } from '${module}'; limitMemory()`)
+  assert.match(limited, /Liftoff/i)
+  assert.doesNotMatch(limited, /TurboFan/i)
 })
 
 /** The readings of a process that grows by a burst, and gives back half of it when it collects. */

@@ -104,7 +104,7 @@ class FaultyTransport implements Faults {
   #drawFaults(request: ApiRequest, of: 'request' | 'change' = 'request'): readonly Fault[] {
     const faults: Fault[] = []
     for (const entry of this.#rules) {
-      if (!isAbout(entry.rule, request)) continue
+      if (!isFor(entry.rule, request)) continue
       if ((entry.rule.fault.type === 'lose') !== (of === 'change')) continue
       const { probability } = entry.rule
       if (probability !== undefined && this.#random.next() >= probability) continue
@@ -282,7 +282,7 @@ function numberFault(name: string, value: unknown, least = 0, most = Number.MAX_
 }
 
 /** Whether a rule matches this request, apart from its probability and count. */
-function isAbout(rule: FaultRule, request: ApiRequest): boolean {
+function isFor(rule: FaultRule, request: ApiRequest): boolean {
   if (rule.methods !== undefined && !rule.methods.includes(request.method)) return false
   if (rule.pathPrefix !== undefined && !request.path.startsWith(rule.pathPrefix)) return false
   return rule.stream === undefined || rule.stream === (request.stream === true)

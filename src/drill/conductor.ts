@@ -87,9 +87,9 @@ export class Conductor {
     if (inTime) return this.#recorder.begin()
     const unhealthy = this.#target.members.filter(({ healthy }) => !healthy).map(({ name }) => name)
     const listed = this.#recorder.sliceNow?.join(', ') ?? 'nobody'
-    const faring = unhealthy.length === 0 ? '' : `; not healthy: ${unhealthy.join(', ')}`
+    const notHealthy = unhealthy.length === 0 ? '' : `; not healthy: ${unhealthy.join(', ')}`
     throw new DrillError(
-      `the fleet did not come up within ${START_LIMIT_MS / 1000} s: masters are at ${expected.addresses.join(', ')}; listed: ${listed}${faring}`,
+      `the fleet did not come up within ${START_LIMIT_MS / 1000} s: masters are at ${expected.addresses.join(', ')}; listed: ${listed}${notHealthy}`,
     )
   }
 

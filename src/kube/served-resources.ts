@@ -12,8 +12,8 @@ const HOLD_MS = 4_000
 /** If denials are further apart than this, in milliseconds, we assume that the resource was served in between. */
 const FORGET_MS = 30_000
 /** After a resource has become missing, discovery is asked at intervals that double. */
-const FIRST_ASK_MS = 2_000
-const LAST_ASK_MS = 60_000
+const FIRST_DISCOVERY_MS = 2_000
+const LAST_DISCOVERY_MS = 60_000
 
 export type Serving =
   | { readonly type: 'served' }
@@ -65,7 +65,7 @@ export class ServedResources {
   readonly #entries = new Map<string, Entry>()
   readonly #handlers = new Set<() => void>()
   readonly #requests = new Trigger<'ask'>()
-  #askAfterMs = LAST_ASK_MS
+  #discoverAfterMs = LAST_DISCOVERY_MS
 
   constructor(options: ServedResourcesOptions) {
     this.#options = options
@@ -111,11 +111,11 @@ export class ServedResources {
   async run(signal: AbortSignal): Promise<never> {
     const { clock } = this.#options
     for (;;) {
-      const cancel = clock.schedule(this.#askAfterMs, () => this.expedite())
+      const cancel = clock.schedule(this.#discoverAfterMs, () => this.expedite())
       const reasons = await this.#requests.take(signal).finally(cancel)
       // Without a reason a resource has just become missing, by an answer of discovery.
       if (reasons.size === 0) continue
-      this.#askAfterMs = Math.min(2 * this.#askAfterMs, LAST_ASK_MS)
+      this.#discoverAfterMs = Math.min(2 * this.#discoverAfterMs, LAST_DISCOVERY_MS)
       await Promise.all([...this.#entries.values()].filter(isMissing).map((entry) => this.#ask(entry, signal)))
     }
   }
@@ -142,7 +142,7 @@ export class ServedResources {
     }
     if (wasMissing === isMissing(entry)) return
     if (!wasMissing) {
-      this.#askAfterMs = FIRST_ASK_MS
+      this.#discoverAfterMs = FIRST_DISCOVERY_MS
       this.#requests.wake()
     }
     for (const handler of this.#handlers) handler()

@@ -20,7 +20,7 @@ export function isReady(lease: MasterLease): boolean {
  * The leases to list, given the current list. The address of a lease with a suspected expiry, or of one that this
  * reader found at its start, stays in the list but is not added.
  */
-export function keepingPlaces(
+export function listableLeases(
   leases: readonly MasterLease[],
   current: Pick<ObservedEndpoints, 'endpoints' | 'slice'>,
 ): readonly MasterLease[] {

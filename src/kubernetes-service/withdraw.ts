@@ -11,7 +11,7 @@ import { addressOf, type Holder, LeaseWithdrawn, type MasterLease, type MasterLe
 import {
   addressesInSecondSlices,
   isHeldByAnotherLife,
-  keepingPlaces,
+  listableLeases,
   listedAddresses,
   othersReady,
   secondAddresses,
@@ -42,6 +42,9 @@ interface WithdrawOptions {
   /** How often each master renews its lease, in milliseconds. */
   readonly intervalMs: number
 }
+
+/** The pause after a conflict, in milliseconds: a server that answers every write with a conflict must not be flooded. */
+const CONFLICT_PAUSE_MS = 50
 
 /**
  * Removes a master's address from outside its process. It marks the master's record as withdrawn, so that the process
@@ -96,7 +99,7 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
       await adapter.reconcile(async (stored) => {
         const live = await leases.list(signal)
         fleet.read(live)
-        const placed = keepingPlaces(live, stored)
+        const placed = listableLeases(live, stored)
         // Found leases are added if the list is otherwise empty.
         const listed = listedAddresses(placed).length > 0 ? placed : live
         const alive = listedAddresses(listed)
@@ -119,7 +122,10 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
       return { type: 'withdrawn', reason: `${address} ${outcome}` }
     } catch (error) {
       // The running masters remove the address at the same moment. After a conflict we read again.
-      if (isKubeError(error, 'Conflict')) continue
+      if (isKubeError(error, 'Conflict')) {
+        await sleep(options.clock, CONFLICT_PAUSE_MS, signal)
+        continue
+      }
       if (error instanceof NoLiveMasters && !isListed) {
         const reason = `${address} is not listed; the list stays as it is, because no other master has a lease`
         return { type: 'withdrawn', reason }
@@ -191,7 +197,7 @@ async function presentLeases(
   signal: AbortSignal,
 ): Promise<readonly MasterLease[]> {
   const live = await leases.list(signal)
-  return live.some(({ found }) => found) ? keepingPlaces(live, await adapter.read(signal)) : live
+  return live.some(({ found }) => found) ? listableLeases(live, await adapter.read(signal)) : live
 }
 
 function withdrawalOf(own: Holder, where: string): AuditEntry {

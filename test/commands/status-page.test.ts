@@ -33,7 +33,7 @@ const status: Status = {
     },
   ],
   objects: [{ kind: 'EndpointSlice', name: hostile, detail: hostile }],
-  happenings: [{ atMs: 0, kind: 'Warning', text: hostile }],
+  activity: [{ atMs: 0, kind: 'Warning', text: hostile }],
   faults: [hostile],
 }
 
@@ -44,7 +44,7 @@ test('whatever comes from a cluster is text on the page', () => {
   assert.equal(page.match(/<[/]script/g)?.length, 1)
   assert.equal(page.match(/&lt;img src=x onerror=&quot;alert\(1\)&quot;&gt;/g)?.length, 7)
   assert.equal(page.includes('\u202e'), false)
-  const empty = statusSections({ ...status, masters: [], happenings: [], place: 'in <b>' })
+  const empty = statusSections({ ...status, masters: [], activity: [], place: 'in <b>' })
   assert.match(empty.masters ?? '', /no leases of masters in &lt;b&gt;/)
   assert.match(page, /<span data-left="11345">12 s<\/span>/)
   assert.match(statusSections({ ...status, masters: undefined }).masters ?? '', /have not been read yet/)
@@ -117,7 +117,7 @@ test('an open page gets the present state and then each change, and is forgotten
     const { value } = await reader.next()
     return JSON.parse(String(value).replace(/^data: /, ''))
   }
-  assert.match((await next()).happenings ?? '', /img/)
+  assert.match((await next()).activity ?? '', /img/)
   source.change({ faults: ['one'] })
   source.change({ faults: ['two'] })
   assert.equal((await next()).faults, '<p class="broken">two</p>')
@@ -178,7 +178,7 @@ test('only what has changed is sent, and something at least every five seconds',
     const { value } = await reader.next()
     return Object.keys(JSON.parse(String(value).replace(/^data: /, '')))
   }
-  const all = ['faults', 'masters', 'objects', 'happenings']
+  const all = ['faults', 'masters', 'objects', 'activity']
   assert.deepEqual(await next(), all)
   source.change({ faults: ['one'] })
   assert.deepEqual(await next(), all, 'the first message after a page was opened is complete')
@@ -349,8 +349,8 @@ const coreEvent = {
   involvedObject: {},
 }
 
-function linesOf({ status: { happenings } }: StatusSource): readonly string[] {
-  return happenings.map(({ kind, text }) => `${kind} ${text}`)
+function linesOf({ status: { activity } }: StatusSource): readonly string[] {
+  return activity.map(({ kind, text }) => `${kind} ${text}`)
 }
 
 test('what was damaged, and what masters say that they did about it', async (t) => {
@@ -374,7 +374,7 @@ test('what was damaged, and what masters say that they did about it', async (t) 
     await api.delete(endpointSlices, { namespace: 'default', name: 'kubernetes' })
   }
   await advance(10)
-  assert.equal(source.status.happenings.length, 200)
+  assert.equal(source.status.activity.length, 200)
   assert.deepEqual(source.status.faults, [])
 })
 
@@ -410,10 +410,10 @@ test('an Event is one row, however often it happens, and whatever stands in it',
   await advance(10)
   await api.create(coreEvents, long as never)
   await advance(10)
-  const { happenings } = source.status
-  assert.equal(happenings.length, 5)
-  assert.ok(happenings.every(({ atMs }) => atMs >= 0 && atMs <= clock.wallMs()))
-  assert.equal(happenings[0]?.text.length, 1024)
+  const { activity } = source.status
+  assert.equal(activity.length, 5)
+  assert.ok(activity.every(({ atMs }) => atMs >= 0 && atMs <= clock.wallMs()))
+  assert.equal(activity[0]?.text.length, 1024)
   assert.match(statusDocument(source.status), /KubernetesServiceReset/)
 })
 

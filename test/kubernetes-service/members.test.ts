@@ -4,7 +4,7 @@ import type { EndpointSlice } from '../../src/kube/resources.ts'
 import type { Holder, HolderState, MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
 import {
   isHeldBy,
-  keepingPlaces,
+  listableLeases,
   listedAddresses,
   masterKey,
   othersReady,
@@ -66,7 +66,7 @@ test('a lease that has ended, or was only found, keeps the place of its address 
     ['ready', { found: true }],
   ] as const) {
     const leases = ['192.0.2.1', '192.0.2.2'].map((address) => ({ ...lease(address, state), ...mark }))
-    const placed = keepingPlaces([...leases, lease('192.0.2.3')], { endpoints: current, slice: undefined })
+    const placed = listableLeases([...leases, lease('192.0.2.3')], { endpoints: current, slice: undefined })
     assert.deepEqual(listedAddresses(placed), ['192.0.2.1', '192.0.2.3'])
   }
 })
@@ -76,24 +76,24 @@ test('a found lease keeps its place in a slice that lists more than Endpoints, w
   const inSlice = ['192.0.2.1', '192.0.2.3'].map((address) => ({ addresses: [address] }))
   const slice = { addressType: 'IPv4', endpoints: inSlice } as EndpointSlice
   const found = ['192.0.2.1', '192.0.2.2', '192.0.2.3'].map((address) => ({ ...lease(address), found: true }))
-  assert.deepEqual(listedAddresses(keepingPlaces(found, { endpoints, slice })), ['192.0.2.1', '192.0.2.3'])
+  assert.deepEqual(listedAddresses(listableLeases(found, { endpoints, slice })), ['192.0.2.1', '192.0.2.3'])
 })
 
 test('of masters whose leases have ended, Endpoints that somebody has spoiled get those back that the slice still lists', () => {
   const spoiled = { subsets: [{ addresses: [{ ip: '203.0.113.7' }] }] }
   const slice = { addressType: 'IPv4', endpoints: [{ addresses: ['192.0.2.1'] }] } as EndpointSlice
   const suspected = [lease('192.0.2.1'), lease('192.0.2.2')].map((one) => ({ ...one, expirySuspected: true }))
-  assert.deepEqual(listedAddresses(keepingPlaces(suspected, { endpoints: spoiled, slice })), ['192.0.2.1'])
+  assert.deepEqual(listedAddresses(listableLeases(suspected, { endpoints: spoiled, slice })), ['192.0.2.1'])
   const right = { subsets: [{ addresses: [{ ip: '192.0.2.2' }] }] }
-  assert.deepEqual(listedAddresses(keepingPlaces(suspected, { endpoints: right, slice })), ['192.0.2.2'])
+  assert.deepEqual(listedAddresses(listableLeases(suspected, { endpoints: right, slice })), ['192.0.2.2'])
 })
 
 test('of masters whose leases have ended, deleted Endpoints get those back that the slice still lists, or all if it is gone too', () => {
   const slice = { addressType: 'IPv4', endpoints: [{ addresses: ['192.0.2.1'] }] } as EndpointSlice
   const suspected = [lease('192.0.2.1'), lease('192.0.2.2')].map((one) => ({ ...one, expirySuspected: true }))
   const both = ['192.0.2.1', '192.0.2.2']
-  assert.deepEqual(listedAddresses(keepingPlaces(suspected, { endpoints: undefined, slice })), ['192.0.2.1'])
-  assert.deepEqual(listedAddresses(keepingPlaces(suspected, { endpoints: undefined, slice: undefined })), both)
+  assert.deepEqual(listedAddresses(listableLeases(suspected, { endpoints: undefined, slice })), ['192.0.2.1'])
+  assert.deepEqual(listedAddresses(listableLeases(suspected, { endpoints: undefined, slice: undefined })), both)
 })
 
 test('a lease without a holder record counts as ready', () => {

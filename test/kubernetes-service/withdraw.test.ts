@@ -324,7 +324,7 @@ test('Endpoints that somebody deleted are made again with the ports of the comma
 })
 
 test('a conflict with a running master is read again', async () => {
-  const { run, hooks, api, list } = await open([...pair, holder(3)])
+  const { run, hooks, api, list, time } = await open([...pair, holder(3)])
   let conflicts = 3
   hooks.before = async (call) => {
     if (call !== 'update endpoints' || conflicts-- <= 0) return
@@ -333,8 +333,26 @@ test('a conflict with a running master is read again', async () => {
       body: { metadata: { annotations: { n: `${conflicts}` } } },
     })
   }
-  assert.equal((await run(self)).type, 'withdrawn')
+  const running = run(self)
+  await time.advance(1_000)
+  assert.equal((await running).type, 'withdrawn')
   assert.deepEqual((await list()).endpoints, ['192.0.2.2', '192.0.2.3'])
+})
+
+test('a server that answers every write with a conflict gets no more than twenty of them in a second', async () => {
+  const { run, hooks, time } = await open(pair)
+  let writes = 0
+  hooks.before = (call) => {
+    if (call !== 'update endpoints') return
+    writes++
+    throw new KubeError('Conflict', 'always')
+  }
+  const running = run(self)
+  await time.advance(1_000)
+  assert.ok(writes > 1 && writes <= 21, `${writes}`)
+  hooks.before = () => {}
+  await time.advance(1_000)
+  assert.equal((await running).type, 'withdrawn')
 })
 
 test('if the API server does not answer, the mark is enough while another master serves', async () => {

@@ -47,6 +47,6 @@ test(`a page that is open for ${minutes} minutes of damage costs the process not
   t.diagnostic(samples.map(Math.round).join(' '))
   assert.ok(last < warm + mayGrowMib, `${last} MiB, ${warm} before`)
   assert.deepEqual(heard, [])
-  const shown = await page.locator('#happenings tbody tr').count()
+  const shown = await page.locator('#activity tbody tr').count()
   assert.equal(shown, 200)
 })

@@ -107,14 +107,10 @@ suite('the page of a fleet, in a browser', () => {
     const patch = '[{"op":"replace","path":"/endpoints","value":[{"addresses":["198.51.100.9"]}]}]'
     const { code, stderr } = await kubectl('patch', 'endpointslice', 'kubernetes', '--type=json', '-p', patch)
     assert.equal(code, 0, stderr)
-    const seenMs = await shows(
-      shown,
-      'happenings',
-      /changed \| EndpointSlice default\/kubernetes: IPv4 198\.51\.100\.9 /,
-    )
+    const seenMs = await shows(shown, 'activity', /changed \| EndpointSlice default\/kubernetes: IPv4 198\.51\.100\.9 /)
     const toldMs = await shows(
       shown,
-      'happenings',
+      'activity',
       /Event \| KubernetesServiceReset EndpointSlice default\/kubernetes: .*kubectl/,
     )
     t.diagnostic(
@@ -132,14 +128,10 @@ suite('the page of a fleet, in a browser', () => {
     await listed(left)
     const seenMs = await shows(
       shown,
-      'happenings',
+      'activity',
       /changed \| Endpoints default\/kubernetes: 192\.0\.2\.1,192\.0\.2\.3,192/,
     )
-    const toldMs = await shows(
-      shown,
-      'happenings',
-      /Event \| MasterRemoved .*192\.0\.2\.2 \(m-2\).*its lease has ended/,
-    )
+    const toldMs = await shows(shown, 'activity', /Event \| MasterRemoved .*192\.0\.2\.2 \(m-2\).*its lease has ended/)
     t.diagnostic(
       `seen ${Math.round(seenMs)} ms and explained ${Math.round(seenMs + toldMs)} ms after the list had changed`,
     )
@@ -177,7 +169,7 @@ suite('the page of a fleet, in a browser', () => {
     writeFileSync(file, JSON.stringify(event))
     const { code, stderr } = await kubectl('create', '-f', file)
     assert.equal(code, 0, stderr)
-    await shows(shown, 'happenings', /<i>Hostile<\/i> <b>Endpoints<\/b> .*<img src=x onerror=.*<script>/)
+    await shows(shown, 'activity', /<i>Hostile<\/i> <b>Endpoints<\/b> .*<img src=x onerror=.*<script>/)
     assert.equal(await shown.page.locator('img, i, td b').count(), 0)
     assert.notEqual(await shown.page.title(), '1')
     assert.deepEqual(shown.heard, [])

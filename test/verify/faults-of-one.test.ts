@@ -1,7 +1,7 @@
-import { FleetStory, happenings } from './fleet-story.ts'
+import { FleetStory, incidents } from './fleet-story.ts'
 import { tellStories } from './stories.ts'
 
-const { silent } = happenings
+const { silent } = incidents
 const BACK = { answering: true, serves: true, ready: true, connected: true, etcdFails: false, impaired: 'no' } as const
 const all = ['a', 'b', 'c']
 /** Its own etcd is dead, and its lease is in another. */

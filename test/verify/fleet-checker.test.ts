@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { invariantNames, invariants, sentenceOf } from '../../src/verify/invariants.ts'
-import { happenings, storyOfThree } from './fleet-story.ts'
+import { incidents, storyOfThree } from './fleet-story.ts'
 
-const { killed, stopped } = happenings
+const { killed, stopped } = incidents
 
 test('each invariant has a name of lower-case words and one sentence', () => {
   for (const name of invariantNames) {

@@ -44,7 +44,7 @@ export const well: Omit<MemberState, 'name' | 'address'> = {
 }
 
 /** What happens to a member, as it shows in its state. */
-export const happenings = {
+export const incidents = {
   /** SIGKILL of both processes. */
   killed: {
     running: false,

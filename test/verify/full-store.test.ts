@@ -1,7 +1,7 @@
-import { type FleetStory, happenings, storyOfThree } from './fleet-story.ts'
+import { type FleetStory, incidents, storyOfThree } from './fleet-story.ts'
 import { type Stories, tellStories } from './stories.ts'
 
-const { storeCut } = happenings
+const { storeCut } = incidents
 const FULL = { storeFull: true, connected: false }
 
 const stories: Stories = {

@@ -1,7 +1,7 @@
-import { FleetStory, happenings, storyOfThree } from './fleet-story.ts'
+import { FleetStory, incidents, storyOfThree } from './fleet-story.ts'
 import { type Stories, tellStories } from './stories.ts'
 
-const { killed, sidecarKilled, stopped, serverStopped, silent, unready, cut } = happenings
+const { killed, sidecarKilled, stopped, serverStopped, silent, unready, cut } = incidents
 
 /** The one of two that lives asked its server in vain for half a minute, until now. */
 function storyOfOneThatHung(): FleetStory {

@@ -1,8 +1,8 @@
 import type { ObservedService } from '../../src/verify/observation.ts'
-import { FleetStory, happenings, storyOfThree } from './fleet-story.ts'
+import { FleetStory, incidents, storyOfThree } from './fleet-story.ts'
 import { type Stories, tellStories } from './stories.ts'
 
-const { killed, unready } = happenings
+const { killed, unready } = incidents
 const SLICE = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes'
 const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events'
 const LEASE = '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/one'

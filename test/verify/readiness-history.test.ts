@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { MemberState } from '../../src/verify/member-state.ts'
 import { type Circumstances, ReadinessHistory } from '../../src/verify/readiness-history.ts'
-import { happenings, well } from './fleet-story.ts'
+import { incidents, well } from './fleet-story.ts'
 
-const UNREADY: Partial<MemberState> = happenings.unready
-const SILENT: Partial<MemberState> = happenings.silent
+const UNREADY: Partial<MemberState> = incidents.unready
+const SILENT: Partial<MemberState> = incidents.silent
 const { POSITIVE_INFINITY: EVER } = Number
 
 /** A member that has these states, each from a time on. It is listed, unless `around` says otherwise. */

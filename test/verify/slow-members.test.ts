@@ -1,7 +1,7 @@
-import { FleetStory, happenings, storyOfThree } from './fleet-story.ts'
+import { FleetStory, incidents, storyOfThree } from './fleet-story.ts'
 import { type Stories, tellStories } from './stories.ts'
 
-const { sidecarKilled, unready } = happenings
+const { sidecarKilled, unready } = incidents
 const BACK = { connected: true, answering: true, serves: true, ready: true }
 
 const stories: Stories = {

@@ -22,7 +22,7 @@ export function statusSections(status: Status): Readonly<Record<string, string>>
       columns: [{ name: 'Kind' }, { name: 'Name' }, { name: 'State' }],
       groups: [{ rows: firstRows(status.objects, ({ kind, name, detail }) => [kind, name, detail]) }],
     }),
-    happenings: happeningsTable(status),
+    activity: activityTable(status),
   }
   return Object.fromEntries(Object.entries(sections).map(([id, section]) => [id, section.toString()]))
 }
@@ -72,8 +72,8 @@ function leaseLeft({ life, verdict, leased }: MasterRow, ageMs: number): Part {
   return html`<span data-left="${leftMs}">${Math.ceil(leftMs / 1000)} s</span>`
 }
 
-function happeningsTable({ happenings }: Status): Html {
-  if (happenings.length === 0) return html`<p>Nothing has happened since this page was started.</p>`
+function activityTable({ activity }: Status): Html {
+  if (activity.length === 0) return html`<p>Nothing has happened since this page was started.</p>`
   return table({
     label: 'What happened',
     caption:
@@ -81,7 +81,7 @@ function happeningsTable({ happenings }: Status): Html {
     columns: [{ name: 'Time (UTC)' }, { name: 'What' }, { name: 'Details' }, { name: 'Reported by' }],
     groups: [
       {
-        rows: happenings.map(({ atMs, kind, text, source }) => [
+        rows: activity.map(({ atMs, kind, text, source }) => [
           formatTime(atMs).slice(11, 19),
           { text: kind === 'Normal' ? 'Event' : kind, broken: kind === 'Warning' },
           text,
@@ -189,7 +189,7 @@ export function statusDocument(status: Status): string {
 <div id="faults">${markup(sections.faults ?? '')}</div>
 </header>
 <main id="main" tabindex="-1">
-${card('masters', 'Masters')}${card('objects', 'Objects')}${card('happenings', 'What happened')}
+${card('masters', 'Masters')}${card('objects', 'Objects')}${card('activity', 'What happened')}
 </main>
 <footer>This page is read-only.</footer>
 <script>${markup(script)}</script>

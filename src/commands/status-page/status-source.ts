@@ -33,8 +33,8 @@ export interface Status {
   /** Undefined before the first read. */
   readonly masters: readonly MasterRow[] | undefined
   readonly objects: readonly ViewRow[]
-  /** At most {@link MAX_HAPPENINGS}, the newest first. */
-  readonly happenings: readonly ActivityEntry[]
+  /** At most {@link MAX_ACTIVITY}, the newest first. */
+  readonly activity: readonly ActivityEntry[]
   /** A line for each source that cannot be read, with the reason. */
   readonly faults: readonly string[]
 }
@@ -50,7 +50,7 @@ export interface ActivityEntry {
   readonly uid?: string | undefined
 }
 
-const MAX_HAPPENINGS = 200
+const MAX_ACTIVITY = 200
 /** A reading of the masters that is older than this, in milliseconds, is reported as old. */
 const OLD_MS = 3_000
 /** The shortest pause between two reads of the masters, in milliseconds, however often the list changes. */
@@ -126,7 +126,7 @@ export class StatusSource {
   readonly #random: Random
   readonly #objects = new Map<string, ViewRow>()
   /** The newest last. */
-  readonly #happenings: ActivityEntry[] = []
+  readonly #activity: ActivityEntry[] = []
   readonly #watchFaults = new Map<string, string>()
   readonly #listeners = new Set<() => void>()
   #masters: readonly MasterRow[] | undefined
@@ -151,7 +151,7 @@ export class StatusSource {
       ageMs,
       masters: this.#masters,
       objects: [...this.#objects.values()].sort(compareRows),
-      happenings: this.#happenings.toReversed(),
+      activity: this.#activity.toReversed(),
       faults: [...old, ...this.#readFaults, ...this.#watchFaults.values()],
     }
   }
@@ -281,14 +281,14 @@ export class StatusSource {
     this.#changed()
   }
 
-  #note(happening: ActivityEntry): void {
-    const { atMs, uid } = happening
-    const before = uid === undefined ? -1 : this.#happenings.findIndex((other) => other.uid === uid)
-    if (before >= 0) this.#happenings.splice(before, 1)
+  #note(entry: ActivityEntry): void {
+    const { atMs, uid } = entry
+    const before = uid === undefined ? -1 : this.#activity.findIndex((other) => other.uid === uid)
+    if (before >= 0) this.#activity.splice(before, 1)
     // Inserted by time, because an Event may arrive long after the change that it reports.
-    const index = this.#happenings.findLastIndex((other) => other.atMs <= atMs)
-    this.#happenings.splice(index + 1, 0, happening)
-    this.#happenings.splice(0, this.#happenings.length - MAX_HAPPENINGS)
+    const index = this.#activity.findLastIndex((other) => other.atMs <= atMs)
+    this.#activity.splice(index + 1, 0, entry)
+    this.#activity.splice(0, this.#activity.length - MAX_ACTIVITY)
   }
 
   #onFault(source: string, error: unknown): void {

@@ -63,7 +63,7 @@ export class FoundState {
    * Restores everything: creates missing objects, overwrites changed objects, and deletes additional objects. Objects
    * that are in sync are not written.
    */
-  async putBack(api: KubeApi, signal: AbortSignal): Promise<void> {
+  async restore(api: KubeApi, signal: AbortSignal): Promise<void> {
     for (const kind of KINDS) {
       const found = this.#found.get(kind) ?? []
       const present = await objectsOf(api, kind, signal)

@@ -25,7 +25,7 @@ export function builtKubeApiserver(program: readonly string[]): string | undefin
  * How long the restoration is retried, and how long one attempt may take, in milliseconds. API servers that have just
  * died recover within this time.
  */
-const PUT_BACK_MS = 60_000
+const RESTORE_MS = 60_000
 const TRY_MS = 15_000
 
 const defaultServiceCidr = { name: 'kubernetes' }
@@ -82,7 +82,7 @@ export class ClusterStage {
    */
   async close(addresses: readonly string[]): Promise<void> {
     try {
-      await this.#putBack(addresses)
+      await this.#restore(addresses)
     } finally {
       await this.#cluster.close()
       await this.#storeLogs()
@@ -108,13 +108,13 @@ export class ClusterStage {
     }
   }
 
-  async #putBack(addresses: readonly string[]): Promise<void> {
+  async #restore(addresses: readonly string[]): Promise<void> {
     if (this.#found === undefined) return
     const found = this.#found
     const report = (failure: unknown): void =>
       this.#options.log(`default/kubernetes cannot be restored yet, retrying: ${messageOf(failure)}`)
     try {
-      await patiently(() => this.#tryToPutBack(found, addresses), { clock: systemClock, limitMs: PUT_BACK_MS, report })
+      await patiently(() => this.#tryToPutBack(found, addresses), { clock: systemClock, limitMs: RESTORE_MS, report })
     } catch (error) {
       const file = await writeRecoveryFile(found.list)
       throw new DrillError(
@@ -131,7 +131,7 @@ export class ClusterStage {
         lease.address !== undefined && (isDocumentation(lease.address) || addresses.includes(lease.address))
       if (isDrilled) await this.#cluster.leases.evict(lease, signal)
     }
-    await found.putBack(this.#cluster.api, signal)
+    await found.restore(this.#cluster.api, signal)
     // The sidecars have created a missing ServiceCIDR. System namespaces stay: most cannot be deleted.
     if (this.#hadRange) return
     await ifFound(this.#cluster.api.delete(serviceCidrs, defaultServiceCidr, { signal }))

@@ -4,7 +4,7 @@ import {
   addressesInSecondSlices,
   isDualStack,
   isHeldBy,
-  keepingPlaces,
+  listableLeases,
   listedAddresses,
   othersReady,
   secondAddresses,
@@ -80,7 +80,7 @@ export function leasesForList(
   // If a read shows a lease with this process's instance id, this process has renewed it, however old the read is.
   const isOwn = ({ holder }: MasterLease): boolean => holder?.instanceId === self.instanceId
   const leases = fleet.leases.map((lease) => (isOwn(lease) ? { ...lease, found: false } : lease))
-  return [...keepingPlaces(leases, current), ...strangersIn(state, current, before)]
+  return [...listableLeases(leases, current), ...listedWithoutLease(state, current, before)]
 }
 
 /** The addresses for Endpoints, sorted and without duplicates. `stopping`: this master leaves, even as the last. */
@@ -108,7 +108,7 @@ export function isFleetDualStack(
   before: readonly string[],
 ): boolean | undefined {
   const known = isDualStack(certainLeases(state, current))
-  const all = isDualStack([...state.fleet.leases, ...strangersIn(state, current, before)])
+  const all = isDualStack([...state.fleet.leases, ...listedWithoutLease(state, current, before)])
   return known === all ? known : undefined
 }
 
@@ -132,12 +132,12 @@ export function secondAddressesForList(
 
 /** The leases except those with a suspected expiry whose addresses are not listed. */
 function certainLeases({ fleet: { leases } }: Membership, current: ObservedEndpoints): readonly MasterLease[] {
-  const placed = keepingPlaces(leases, current)
+  const placed = listableLeases(leases, current)
   return leases.filter((lease) => lease.expirySuspected !== true || placed.includes(lease))
 }
 
 /** For a newcomer: a lease with a suspected expiry for each listed address of `before` whose lease it has not read. */
-function strangersIn(
+function listedWithoutLease(
   state: Membership,
   { endpoints }: ObservedEndpoints,
   before: readonly string[],

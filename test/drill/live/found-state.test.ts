@@ -61,11 +61,11 @@ test('what was changed, deleted and added is put back; what is right is not writ
   await api.patch(endpoints, KUBERNETES_SERVICE, { type: 'merge', body: { metadata: { labels: null }, subsets: null } })
   await api.delete(endpointSlices, KUBERNETES_SERVICE)
   await api.delete(services, KUBERNETES_SERVICE)
-  await found.putBack(api, signal)
+  await found.restore(api, signal)
   assert.deepEqual(await contentOf(api), before)
 
   const { resourceVersion } = (await api.get(endpoints, KUBERNETES_SERVICE)).metadata ?? {}
-  await found.putBack(api, signal)
+  await found.restore(api, signal)
   assert.equal((await api.get(endpoints, KUBERNETES_SERVICE)).metadata?.resourceVersion, resourceVersion)
 })
 
@@ -74,7 +74,7 @@ test('where there was nothing, nothing is left', async () => {
   const found = await FoundState.read(api, signal)
   await writeStaticList(api, ['203.0.113.1'], { securePort: 6443 })
   await api.create(services, service)
-  await found.putBack(api, signal)
+  await found.restore(api, signal)
   assert.deepEqual(await contentOf(api), [[], [], []])
 })
 
@@ -117,8 +117,8 @@ test('what somebody else has just deleted is put back all the same; a delete tha
     addressType: 'IPv4',
     endpoints: [],
   } as never)
-  await found.putBack(failing(new KubeError('NotFound', 'it is gone')), signal)
-  await assert.rejects(found.putBack(failing(new KubeError('Forbidden', 'no')), signal), { code: 'Forbidden' })
+  await found.restore(failing(new KubeError('NotFound', 'it is gone')), signal)
+  await assert.rejects(found.restore(failing(new KubeError('Forbidden', 'no')), signal), { code: 'Forbidden' })
 })
 
 function boundTo(api: KubeApi): KubeApi {

@@ -77,7 +77,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'withdraw-for-one-that-has-ended': {
     broken: 'Withdraws a master because of the Lease of another that has ended and is not listed any more.',
     file: 'kubernetes-service/withdraw.ts',
-    text: 'live.some(({ found }) => found) ? keepingPlaces(live, await adapter.read(signal)) : live',
+    text: 'live.some(({ found }) => found) ? listableLeases(live, await adapter.read(signal)) : live',
     instead: 'live',
     tests: ['kubernetes-service/withdraw.test.ts'],
   },

@@ -173,14 +173,14 @@ export function binWidth(untilMs: number): number {
 /** Occurrences before time 0 are left out. Occurrences after `untilMs` count in the last bin. */
 export function binned<Kind extends string>(
   kinds: readonly Kind[],
-  happenings: readonly { readonly atMs: number; readonly kind: Kind; readonly times?: number }[],
+  events: readonly { readonly atMs: number; readonly kind: Kind; readonly times?: number }[],
   untilMs: number,
 ): Bins<Kind> {
   const widthMs = binWidth(untilMs)
   const length = Math.max(1, Math.ceil(untilMs / widthMs))
   const nothing = Object.fromEntries(kinds.map((kind) => [kind, 0])) as Record<Kind, number>
   const counts = Array.from({ length }, () => ({ ...nothing }))
-  for (const { atMs, kind, times = 1 } of happenings) {
+  for (const { atMs, kind, times = 1 } of events) {
     const bin = counts[Math.min(Math.floor(atMs / widthMs), length - 1)]
     if (bin !== undefined) bin[kind] += times
   }

@@ -37,12 +37,13 @@ const modules: readonly PeerModule[] = [
   // Few tests run it, so its speed matters less than that of its compilation: a third less without optimization.
   { name: 'kubernetes-1.32', programs: { 'bare-apiserver-1.32': './bare-apiserver' }, unoptimized: 'k8s.io/...' },
   { name: 'kubeadm', programs: { kubeadm: 'k8s.io/kubernetes/cmd/kubeadm' } },
-  { name: 'kine', programs: { kine: 'github.com/k3s-io/kine' } },
+  // Without cgo, kine uses an SQLite that is written in Go, and needs no C compiler.
+  { name: 'kine', programs: { kine: 'github.com/k3s-io/kine' }, env: { CGO_ENABLED: '0' } },
   // Tests of rules need no service discovery, which would add the libraries of every cloud.
   {
     name: 'prometheus',
     programs: { promtool: 'github.com/prometheus/prometheus/cmd/promtool' },
-    env: { GOFLAGS: '-tags=remove_all_sd' },
+    env: { CGO_ENABLED: '0', GOFLAGS: '-tags=remove_all_sd' },
     isForLong: true,
   },
 ]
@@ -63,7 +64,9 @@ export async function ensurePeers({ forLong = false } = {}): Promise<boolean> {
 async function ensurePrograms(forLong: boolean): Promise<boolean> {
   for (const module of modules) {
     if (module.isForLong && !forLong) continue
-    const args = ['build', '-trimpath', '-buildvcs=false', '-mod=readonly', ...(await toolFlags(module))]
+    const flags = ['-trimpath', '-buildvcs=false', '-mod=readonly', '-ldflags', await linkerFlags(module)]
+    if (module.unoptimized !== undefined) flags.push(`-gcflags=${module.unoptimized}=-N -l`)
+    const args = ['build', ...flags]
     const stamp = await stampOf(module, args)
     if (await isBuilt(module, stamp)) continue
     if (!(await build(module, args, stamp))) return false
@@ -109,9 +112,8 @@ function go(args: readonly string[], cwd: string, env: PeerModule['env']): Promi
   return new Promise((settle) => {
     const child = spawn('go', args, {
       cwd,
-      // The compiler is a Go program too: collecting its garbage less often saves a sixth of the time. Without cgo no C
-      // compiler is needed, kine uses an SQLite that is written in Go, and all modules share the standard library.
-      env: { GOGC: '400', ...process.env, CGO_ENABLED: '0', ...env },
+      // The compiler is a Go program too: collecting its garbage less often saves a sixth of the time.
+      env: { GOGC: '400', ...process.env, ...env },
       stdio: ['ignore', 'inherit', 'inherit'],
     })
     // A signal ends the compiler. Its failure then leads to the cleanup in `build`.
@@ -124,16 +126,6 @@ function go(args: readonly string[], cwd: string, env: PeerModule['env']): Promi
     child.once('error', (error) => done(error.message))
     child.once('close', (code, signal) => done(code === 0 ? undefined : `go build ended with ${code ?? signal}`))
   })
-}
-
-/** The flags for the compiler and the linker. Nobody debugs these programs: without DWARF a tenth less is to compile. */
-async function toolFlags(module: PeerModule): Promise<readonly string[]> {
-  const { unoptimized } = module
-  return [
-    '-gcflags=all=-dwarf=false',
-    ...(unoptimized === undefined ? [] : [`-gcflags=${unoptimized}=-dwarf=false -N -l`]),
-    `-ldflags=${await linkerFlags(module)}`,
-  ]
 }
 
 /** The linker flags of a module. In Kubernetes programs they set the version that the program reports. */

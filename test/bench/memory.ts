@@ -42,7 +42,7 @@ export async function measureMemory({ minutes }: { readonly minutes: number }): 
       header: ['MiB', 'least', 'most', 'last'],
       rows: [row('keeping a cluster', 'working'), row('idling after it has read its kubeconfig', 'idling')],
       bounds: [
-        { name: 'resident', value: last, limit: 120, unit: 'MiB' },
+        { name: 'resident', value: last, limit: 95, unit: 'MiB' },
         // Against its least: that it tries again from time to time is not idling.
         { name: 'above the idling bundle', value: last - Math.min(...of('idling')), limit: 25, unit: 'MiB' },
       ],

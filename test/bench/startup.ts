@@ -65,7 +65,7 @@ function reportOn(samples: readonly Readonly<Record<'node' | 'load' | 'calls' | 
       row('floor: both', floor),
       row('program', of('program')),
     ],
-    bounds: [{ name: 'program / floor, medians', value: median(of('program')) / median(floor), limit: 2, unit: '' }],
+    bounds: [{ name: 'program / floor, medians', value: median(of('program')) / median(floor), limit: 1.25, unit: '' }],
   }
 }
 

@@ -43,7 +43,7 @@ interface WithdrawOptions {
   readonly intervalMs: number
 }
 
-/** The pause after a conflict, in milliseconds: a server that answers every write with a conflict must not be flooded. */
+/** The pause after a conflict, in milliseconds. A server may answer every write with one. */
 const CONFLICT_PAUSE_MS = 50
 
 /**

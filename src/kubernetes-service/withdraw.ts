@@ -43,7 +43,7 @@ interface WithdrawOptions {
   readonly intervalMs: number
 }
 
-/** The pause after a conflict, in milliseconds. A server may answer every write with one. */
+/** The pause after each conflict but the first, in milliseconds. A server may answer every write with one. */
 const CONFLICT_PAUSE_MS = 50
 
 /**
@@ -92,6 +92,7 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
     return { type: 'last-one', reason }
   }
   const ports = endpointPorts(self.ports.securePort)
+  let conflicts = 0
   for (;;) {
     let others = ''
     let isListed = true
@@ -123,7 +124,7 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
     } catch (error) {
       // The running masters remove the address at the same moment. After a conflict we read again.
       if (isKubeError(error, 'Conflict')) {
-        await sleep(options.clock, CONFLICT_PAUSE_MS, signal)
+        if (conflicts++ > 0) await sleep(options.clock, CONFLICT_PAUSE_MS, signal)
         continue
       }
       if (error instanceof NoLiveMasters && !isListed) {

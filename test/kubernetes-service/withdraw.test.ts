@@ -339,7 +339,7 @@ test('a conflict with a running master is read again', async () => {
   assert.deepEqual((await list()).endpoints, ['192.0.2.2', '192.0.2.3'])
 })
 
-test('a server that answers every write with a conflict gets no more than twenty of them in a second', async () => {
+test('a server that answers every write with a conflict is not flooded', async () => {
   const { run, hooks, time } = await open(pair)
   let writes = 0
   hooks.before = (call) => {
@@ -349,7 +349,7 @@ test('a server that answers every write with a conflict gets no more than twenty
   }
   const running = run(self)
   await time.advance(1_000)
-  assert.ok(writes > 1 && writes <= 21, `${writes}`)
+  assert.ok(writes > 2 && writes <= 22, `${writes}`)
   hooks.before = () => {}
   await time.advance(1_000)
   assert.equal((await running).type, 'withdrawn')

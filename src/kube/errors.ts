@@ -88,21 +88,20 @@ export function isNamespaceTerminating(error: unknown): boolean {
 }
 
 /** Resolves with the answer, or with undefined if the server answers `NotFound`. */
-export async function ifFound<T>(answer: Promise<T>): Promise<T | undefined> {
-  try {
-    return await answer
-  } catch (error) {
-    if (isKubeError(error, 'NotFound')) return undefined
-    throw error
-  }
+export function ifFound<T>(answer: Promise<T>): Promise<T | undefined> {
+  return unless('NotFound', answer)
 }
 
 /** Resolves with the created object, or with undefined if the server answers `AlreadyExists`. */
-export async function ifNew<T>(created: Promise<T>): Promise<T | undefined> {
+export function ifNew<T>(created: Promise<T>): Promise<T | undefined> {
+  return unless('AlreadyExists', created)
+}
+
+async function unless<T>(code: KubeErrorCode, answer: Promise<T>): Promise<T | undefined> {
   try {
-    return await created
+    return await answer
   } catch (error) {
-    if (isKubeError(error, 'AlreadyExists')) return undefined
+    if (isKubeError(error, code)) return undefined
     throw error
   }
 }

@@ -1,5 +1,5 @@
 import { Socket } from 'node:net'
-import { checkServerIdentity, createSecureContext } from 'node:tls'
+import { checkServerIdentity, createSecureContext, type SecureContext } from 'node:tls'
 import { Agent, buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici'
 import { certificateFault, failureCode, shortMessage, socketReason } from '../net/host-port.ts'
 import { messageOf } from '../runtime/errors.ts'
@@ -78,7 +78,11 @@ export class HttpTransport implements Transport {
     this.#target = options.proxy === undefined ? this.#origin : `${this.#origin} via the proxy ${options.proxy.origin}`
     this.#prefix = options.server.pathname.replace(/\/+$/, '')
     this.#timeoutMs = options.timeoutMs ?? 10_000
-    this.#connect = () => dispatcherFor(options, this.#sockets)
+    const certificates = certificatesOf(options.tls)
+    let context: SecureContext | undefined
+    // Once for all connections: each would otherwise parse and keep the certificates for itself.
+    const contextOf = (): SecureContext => (context ??= createSecureContext(certificates))
+    this.#connect = () => dispatcherFor(options, contextOf, this.#sockets)
     this.#dispatcher = this.#connect()
   }
 
@@ -191,16 +195,24 @@ export class HttpTransport implements Transport {
   }
 }
 
-function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dispatcher {
-  const { tls = {}, proxy } = options
-  // Common balancers forget an idle connection after 60 s. A server that is gone is noticed in 40 s.
-  const socket = { keepAlive: true, keepAliveInitialDelay: 30_000 }
-  const timeout = options.connectTimeoutMs ?? 5_000
-  const certificates = {
+function certificatesOf(tls: ClientTls = {}): Pick<ClientTls, 'ca' | 'cert' | 'key'> {
+  return {
     ...(tls.ca === undefined ? {} : { ca: tls.ca }),
     ...(tls.cert === undefined ? {} : { cert: tls.cert }),
     ...(tls.key === undefined ? {} : { key: tls.key }),
   }
+}
+
+/** `contextOf`: called for the first connection to an `https:` server without a proxy. Throws if it cannot be used. */
+function dispatcherFor(
+  options: HttpTransportOptions,
+  contextOf: () => SecureContext,
+  sockets: Set<Socket>,
+): Dispatcher {
+  const { tls = {}, proxy } = options
+  // Common balancers forget an idle connection after 60 s. A server that is gone is noticed in 40 s.
+  const socket = { keepAlive: true, keepAliveInitialDelay: 30_000 }
+  const timeout = options.connectTimeoutMs ?? 5_000
   const requestTls = {
     ...socket,
     timeout,
@@ -223,10 +235,9 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
   if (proxy === undefined) {
     let direct: buildConnector.connector | undefined
     const connect: buildConnector.connector = (target, callback) => {
-      // Once for all connections: each would otherwise parse and keep the certificates for itself.
       direct ??= buildConnector({
         ...requestTls,
-        ...(target.protocol === 'https:' && { secureContext: createSecureContext(certificates) }),
+        ...(target.protocol === 'https:' && { secureContext: contextOf() }),
       })
       return direct(target, callback)
     }
@@ -237,7 +248,7 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
   return new ProxyAgent({
     ...pool,
     uri: proxy.href,
-    requestTls: { ...requestTls, ...certificates },
+    requestTls: { ...requestTls, ...certificatesOf(tls) },
     proxyTls: { ...socket, timeout, allowH2: false, rejectUnauthorized: true },
     connectTimeout: timeout,
     // For the connections to a server without TLS, and for the tunnels.

@@ -114,7 +114,7 @@ export class ClusterStage {
     const report = (failure: unknown): void =>
       this.#options.log(`default/kubernetes cannot be restored yet, retrying: ${messageOf(failure)}`)
     try {
-      await patiently(() => this.#tryToPutBack(found, addresses), { clock: systemClock, limitMs: RESTORE_MS, report })
+      await patiently(() => this.#tryToRestore(found, addresses), { clock: systemClock, limitMs: RESTORE_MS, report })
     } catch (error) {
       const file = await writeRecoveryFile(found.list)
       throw new DrillError(
@@ -123,7 +123,7 @@ export class ClusterStage {
     }
   }
 
-  async #tryToPutBack(found: FoundState, addresses: readonly string[]): Promise<void> {
+  async #tryToRestore(found: FoundState, addresses: readonly string[]): Promise<void> {
     const signal = AbortSignal.timeout(TRY_MS)
     for (const lease of await this.#cluster.leases.inspect(signal)) {
       // `addresses` lacks the addresses from before `roll-config`, but these are documentation addresses.

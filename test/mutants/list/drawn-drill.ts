@@ -74,10 +74,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['drill/simulator/target.test.ts'],
   },
   'kube-errors-if-found-negation': {
-    broken: 'ifFound: has a "not" before isKubeError(error, \'NotFound\').',
+    broken: 'ifFound: has a "not" before isKubeError(error, code).',
     file: 'kube/errors.ts',
-    text: "if (isKubeError(error, 'NotFound')) return undefined",
-    instead: "if (!isKubeError(error, 'NotFound')) return undefined",
+    text: 'if (isKubeError(error, code)) return undefined',
+    instead: 'if (!isKubeError(error, code)) return undefined',
     tests: ['drill/live/found-state.test.ts'],
   },
   'drill-simulator-kube-apiserver-operator': {

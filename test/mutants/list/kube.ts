@@ -152,7 +152,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'every-failure-is-not-found': {
     broken: 'Takes an object for absent because the server did not answer.',
     file: 'kube/errors.ts',
-    text: "isKubeError(error, 'NotFound')) return undefined",
+    text: 'isKubeError(error, code)) return undefined',
     instead: 'isKubeError(error)) return undefined',
     tests: ['kube/errors.test.ts'],
   },

@@ -23,6 +23,33 @@ export function objectOf<T>(change: Change<T>): T {
   return change.type === 'deleted' ? change.old : change.object
 }
 
+/** Objects by namespace and name. A map by one key for both would take 64 bytes more for each object. */
+class ObjectMap<T extends KubeObject> {
+  readonly #namespaces = new Map<string, Map<string, T>>()
+
+  get({ namespace, name }: ObjectRef): T | undefined {
+    return this.#namespaces.get(namespace ?? '')?.get(name)
+  }
+
+  set({ namespace, name }: ObjectRef, object: T): void {
+    const objects = this.#namespaces.get(namespace ?? '')
+    if (objects === undefined) this.#namespaces.set(namespace ?? '', new Map([[name, object]]))
+    else objects.set(name, object)
+  }
+
+  delete({ namespace, name }: ObjectRef): void {
+    const objects = this.#namespaces.get(namespace ?? '')
+    objects?.delete(name)
+    if (objects?.size === 0) this.#namespaces.delete(namespace ?? '')
+  }
+
+  list(): readonly T[] {
+    const all: T[] = []
+    for (const objects of this.#namespaces.values()) for (const object of objects.values()) all.push(object)
+    return all
+  }
+}
+
 /**
  * The objects of one resource as last received, by namespace and name. They are shared: do not modify them.
  *
@@ -30,33 +57,34 @@ export function objectOf<T>(change: Change<T>): T {
  * always exact. An object with the stored uid and resourceVersion is no change.
  */
 export class Store<T extends KubeObject> {
-  #objects = new Map<string, T>()
+  #objects = new ObjectMap<T>()
 
   get(ref: ObjectRef): T | undefined {
-    return this.at(keyOf(ref))
+    return this.#objects.get(ref)
   }
 
   /** The object with this key of {@link keyOf}. */
   at(key: string): T | undefined {
-    return this.#objects.get(key)
+    return this.#objects.get(refOfKey(key))
   }
 
-  /** All objects, in the order in which they arrived. */
+  /** All objects, by namespace, those of a namespace in the order in which they arrived. */
   list(): readonly T[] {
-    return [...this.#objects.values()]
+    return this.#objects.list()
   }
 
   /** Applies one watch event. Returns undefined if the event changes nothing. */
   apply(event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }): Change<T> | undefined {
-    const key = keyOfObject(event.object)
-    const old = this.#objects.get(key)
-    if (event.type === 'DELETED') {
-      this.#objects.delete(key)
+    const { type, object } = event
+    const ref = refOfObject(object)
+    const old = this.#objects.get(ref)
+    if (type === 'DELETED') {
+      this.#objects.delete(ref)
       return old === undefined ? undefined : { type: 'deleted', old }
     }
-    if (old !== undefined && sameVersion(old, event.object)) return undefined
-    this.#objects.set(key, event.object)
-    return old === undefined ? { type: 'added', object: event.object } : { type: 'updated', old, object: event.object }
+    if (old !== undefined && sameVersion(old, object)) return undefined
+    this.#objects.set(ref, object)
+    return old === undefined ? { type: 'added', object } : { type: 'updated', old, object }
   }
 
   /**
@@ -65,21 +93,22 @@ export class Store<T extends KubeObject> {
    * uid) counts as a deletion and an addition. The store changes in the last step; nothing else may change it before.
    */
   *replace(objects: Iterable<T>): Steps<readonly Change<T>[]> {
-    const present = new Map<string, T>()
+    const present = new ObjectMap<T>()
     for (const object of objects) {
-      present.set(keyOfObject(object), object)
+      present.set(refOfObject(object), object)
       yield
     }
     const changes: Change<T>[] = []
-    for (const [key, old] of this.#objects) {
-      const object = present.get(key)
+    for (const old of this.#objects.list()) {
+      const object = present.get(refOfObject(old))
       if (object === undefined || object.metadata?.uid !== old.metadata?.uid) changes.push({ type: 'deleted', old })
       yield
     }
-    for (const [key, object] of present) {
-      const old = this.#objects.get(key)
+    for (const object of present.list()) {
+      const ref = refOfObject(object)
+      const old = this.#objects.get(ref)
       if (old === undefined || old.metadata?.uid !== object.metadata?.uid) changes.push({ type: 'added', object })
-      else if (sameVersion(old, object)) present.set(key, old)
+      else if (sameVersion(old, object)) present.set(ref, old)
       else changes.push({ type: 'updated', old, object })
       yield
     }

@@ -1,38 +1,71 @@
 import type { Service } from '../kube/resources.ts'
-import { sharedString } from '../kube/shared-values.ts'
+import { type CompactVersion, compactVersion, SharedValues, sharedString, versionText } from '../kube/shared-values.ts'
 import { trimmedReader } from '../protobuf/trimmed-objects.ts'
 
-/** Retains the fields that the repairs need. */
-export function trimService({ apiVersion, kind, metadata, spec }: Service): Service {
-  const { type, clusterIP, clusterIPs, healthCheckNodePort, ports } = spec ?? {}
-  // Some servers write null for an empty list.
-  const numbered = (ports ?? []).filter(({ nodePort }) => nodePort)
-  return {
-    ...(apiVersion === undefined ? {} : { apiVersion }),
-    ...(kind === undefined ? {} : { kind }),
-    metadata: {
-      name: metadata?.name,
-      namespace: sharedString(metadata?.namespace),
-      uid: metadata?.uid,
-      resourceVersion: metadata?.resourceVersion,
-      creationTimestamp: sharedString(metadata?.creationTimestamp),
-    },
-    spec: {
-      type: sharedString(type),
-      // Both are normally the same text, and one string for both saves memory.
-      clusterIP: clusterIPs?.[0] === clusterIP ? clusterIPs?.[0] : clusterIP,
-      clusterIPs,
-      healthCheckNodePort,
-      ports:
-        numbered.length === 0
-          ? noPorts
-          : numbered.map(({ nodePort, protocol, port }) => ({ nodePort, protocol: sharedString(protocol), port })),
-    },
-  } as Service
+type Spec = NonNullable<Service['spec']>
+
+/**
+ * A Service with only the fields that the repairs need. There may be a million, so it takes some 200 bytes: `metadata`
+ * and `spec` are made anew at each access. They belong to the class, so a spread or JSON of it has neither.
+ */
+class ServiceClaim {
+  readonly name: string | undefined
+  readonly uid: string | undefined
+  readonly version: CompactVersion
+  readonly createdAt: string | undefined
+  /** The only ClusterIP, or `None`; undefined if `rest.spec` has the ClusterIPs. */
+  readonly clusterIP: string | undefined
+  readonly rest: SharedPart
+
+  constructor({ metadata, spec }: Service) {
+    const { type, clusterIP, clusterIPs, healthCheckNodePort, ports } = spec ?? {}
+    const namespace = sharedString(metadata?.namespace)
+    this.name = metadata?.name
+    this.uid = metadata?.uid
+    this.version = compactVersion(metadata?.resourceVersion)
+    this.createdAt = sharedString(metadata?.creationTimestamp)
+    const isUsual = clusterIPs?.length === 1 && clusterIPs[0] === clusterIP
+    this.clusterIP = isUsual ? clusterIP : undefined
+    // Some servers write null for an empty list.
+    const numbered = (ports ?? []).filter(({ nodePort }) => nodePort)
+    const rest = (): SharedPart => ({
+      namespace,
+      spec: {
+        type: sharedString(type),
+        healthCheckNodePort,
+        ports: numbered.map(({ nodePort, protocol, port }) => ({ nodePort, protocol: sharedString(protocol), port })),
+        ...(isUsual ? {} : { clusterIP, clusterIPs }),
+      } as object,
+    })
+    const isShared = isUsual && numbered.length === 0 && !healthCheckNodePort
+    this.rest = isShared ? sharedParts.get(JSON.stringify([namespace, type]), rest) : rest()
+  }
+
+  get metadata(): object {
+    const { name, uid, createdAt } = this
+    const { namespace } = this.rest
+    return { namespace, name, uid, resourceVersion: versionText(this.version), creationTimestamp: createdAt }
+  }
+
+  get spec(): Spec {
+    const { clusterIP } = this
+    const { spec } = this.rest
+    return clusterIP === undefined ? spec : { ...spec, clusterIP, clusterIPs: [clusterIP] }
+  }
 }
 
-/** The ports of all Services without a NodePort. Sharing one list saves memory. */
-const noPorts: readonly never[] = []
+/** The same for all Services of a namespace and type that hold one ClusterIP and no NodePort. */
+interface SharedPart {
+  readonly namespace: string | undefined
+  readonly spec: Spec
+}
+
+const sharedParts = new SharedValues<SharedPart>(4096)
+
+/** Retains the fields that the repairs need. */
+export function trimService(service: Service): Service {
+  return new ServiceClaim(service) as Service
+}
 
 trimService.protobuf = trimmedReader('core/v1.Service', {
   metadata: { name: true, namespace: true, uid: true, resourceVersion: true, creationTimestamp: true },

@@ -57,17 +57,26 @@ export const ipAddressPrefix = '/registry/ipaddresses/'
 /** The addresses of {@link massServices} begin with this, and that of default/kubernetes does not. */
 export const massAddressPrefix = '10.1'
 
+/** The value of a label of all Services, and nothing else in them. */
+export const partOf = 'mass'
+
 const servicePrefix = '/registry/services/specs/default/'
 /** etcd takes 128 operations in a transaction. */
 const operationsAtOnce = 120
 /** What a bootstrap makes, beside the ranges. */
 const bootstrapped = ['namespaces', 'servicecidrs', 'services/specs', 'ipaddresses'].map((kind) => `/registry/${kind}/`)
 
-/** Has a stock kube-apiserver store a Service of each kind, and takes what it stored. */
-export async function makeTemplate(): Promise<StoreTemplate> {
+/**
+ * Has a stock kube-apiserver store a Service of each kind, and takes what it stored. `range`: of its ClusterIPs; the one of all test servers
+ * has room for 120,000 of {@link massServices}.
+ */
+export async function makeTemplate({ range = serviceRange } = {}): Promise<StoreTemplate> {
   const owner = openOwner()
   try {
-    const { etcd, server } = await startCluster(owner, { kind: 'stock' })
+    const { etcd, server } = await startCluster(owner, {
+      kind: 'stock',
+      flags: [`--service-cluster-ip-range=${range}`],
+    })
     const made: Marks[] = []
     for (const service of massServices({ services: 2, nodePorts: 1 })) {
       const created = await untilPasses(
@@ -95,23 +104,47 @@ export async function makeTemplate(): Promise<StoreTemplate> {
 
 /** Makes an empty store that of a bootstrapped cluster with so many Services, every allocation right. */
 export async function fillStore(etcd: Etcd, template: StoreTemplate, options: MassOptions): Promise<void> {
-  const put = new Map<string, Uint8Array>(template.rest)
-  put.set(rangeKeys.nodePorts, nodePortsTaken(massServices(options)))
-  for (const [index, service] of massServices(options).entries()) {
-    const like = service.nodePort === undefined ? template.clusterIp : template.nodePort
-    const own = (uid: string): string => `${uid.slice(0, -12)}${String(index).padStart(12, '0')}`
-    const marks = { ...service, uid: own(like.marks.uid), ipAddressUid: own(like.marks.ipAddressUid) }
-    const keys = keysOf(service)
-    put.set(keys.service, remarked(like.service, like.marks, marks))
-    put.set(keys.ipAddress, remarked(like.ipAddress, like.marks, marks))
+  const entries = storedEntries(template, options)
+  const worker = async (): Promise<void> => {
+    for (;;) {
+      const put = new Map<string, Uint8Array>()
+      while (put.size < operationsAtOnce) {
+        const { value, done } = entries.next()
+        if (done) break
+        put.set(...value)
+      }
+      if (put.size === 0) return
+      await storeAtOnce(etcd, { put, remove: [] })
+    }
   }
-  const entries = [...put]
-  for (let at = 0; at < entries.length; at += operationsAtOnce) {
-    await storeAtOnce(etcd, { put: new Map(entries.slice(at, at + operationsAtOnce)), remove: [] })
+  await Promise.all(Array.from({ length: 4 }, worker))
+}
+
+/** Made one by one, because those of a million Services would take gigabytes. */
+function* storedEntries(template: StoreTemplate, options: MassOptions): Generator<[string, Uint8Array], undefined> {
+  const services = massServices(options)
+  yield* template.rest
+  yield [rangeKeys.nodePorts, nodePortsTaken(services)]
+  for (const service of services) {
+    const keys = keysOf(service)
+    const stored = storedFor(service, template)
+    yield [keys.service, stored.service]
+    yield [keys.ipAddress, stored.ipAddress]
   }
 }
 
-/** All that {@link fillStore} stores. Their names, addresses and ports are of one length each; the addresses are in 10.96.0.0/12. */
+/** A Service and its IPAddress as they are stored. */
+export function storedFor(service: MassService, template: StoreTemplate): Record<'service' | 'ipAddress', Uint8Array> {
+  const like = service.nodePort === undefined ? template.clusterIp : template.nodePort
+  const own = (uid: string): string => `${uid.slice(0, -12)}${service.name.slice(-6).padStart(12, '0')}`
+  const marks = { ...service, uid: own(like.marks.uid), ipAddressUid: own(like.marks.ipAddressUid) }
+  return {
+    service: remarked(like.service, like.marks, marks),
+    ipAddress: remarked(like.ipAddress, like.marks, marks),
+  }
+}
+
+/** All that {@link fillStore} stores, at most a million. Their names, addresses and ports are of one length each; the addresses are in 10.0.0.0/8. */
 export function massServices({ services, nodePorts }: MassOptions): readonly MassService[] {
   return Array.from({ length: services }, (_, index) => {
     const parts = [Math.floor(index / 10_000), Math.floor(index / 100) % 100, index % 100].map((part) => 100 + part)
@@ -149,12 +182,15 @@ interface Created {
 function manifestOf({ name, address, nodePort }: MassService): unknown {
   const port = { name: 'http', port: 80, targetPort: 8080, ...(nodePort !== undefined && { nodePort }) }
   const type = nodePort === undefined ? 'ClusterIP' : 'NodePort'
-  const labels = { 'app.kubernetes.io/name': 'bench', 'app.kubernetes.io/part-of': 'mass' }
+  const labels = { 'app.kubernetes.io/name': 'bench', 'app.kubernetes.io/part-of': partOf }
   const spec = { type, clusterIP: address, selector: { app: 'bench' }, ports: [port] }
   return { apiVersion: 'v1', kind: 'Service', metadata: { name, labels }, spec }
 }
 
-function keysOf({ name, address }: Pick<MassService, 'name' | 'address'>): Record<'service' | 'ipAddress', string> {
+export function keysOf({
+  name,
+  address,
+}: Pick<MassService, 'name' | 'address'>): Record<'service' | 'ipAddress', string> {
   return { service: `${servicePrefix}${name}`, ipAddress: `${ipAddressPrefix}${address}` }
 }
 

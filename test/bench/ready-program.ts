@@ -2,7 +2,7 @@ import type { Program } from '../peers/program.ts'
 import { untilPasses } from '../peers/until.ts'
 
 /** Resolves with the program when it says that it is ready. */
-export async function readyProgram(program: Program): Promise<Program> {
+export async function readyProgram(program: Program, withinMs = 60_000): Promise<Program> {
   const { health } = await program.waitForLog(/"message":"started"/, 20_000)
   await untilPasses(
     'the program to be ready',
@@ -11,7 +11,7 @@ export async function readyProgram(program: Program): Promise<Program> {
       const answer = await fetch(`http://${health}/readyz`, { headers: { connection: 'close' } })
       if (!answer.ok) throw new Error(await answer.text())
     },
-    { withinMs: 60_000 },
+    { withinMs },
   )
   return program
 }

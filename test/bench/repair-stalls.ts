@@ -50,6 +50,7 @@ export async function measureRepairStalls({ rounds }: { readonly rounds: number 
     bounds: [
       { name: 'without a turn in later passes, median', value: median(passes), limit: 50, unit: 'ms' },
       { name: 'CPU of a later full pass, most', value: Math.max(...cpu), limit: 10_000, unit: 'ms' },
+      { name: 'in use', value: Math.max(...runs.map(({ bytes }) => bytes)) / 2 ** 20, limit: 500, unit: 'MiB' },
     ],
   }
 }

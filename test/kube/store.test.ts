@@ -5,8 +5,8 @@ import type { KubeObject } from '../../src/kube/resources.ts'
 import { type Change, keyOf, keyOfObject, refOfKey, Store } from '../../src/kube/store.ts'
 import { atOnce } from '../../src/runtime/steps.ts'
 
-function object(name: string, resourceVersion: string, uid = 'u'): KubeObject {
-  return { metadata: { namespace: 'ns', name, uid, resourceVersion } }
+function object(name: string, resourceVersion: string, uid = 'u', namespace = 'ns'): KubeObject {
+  return { metadata: { namespace, name, uid, resourceVersion } }
 }
 
 test('keys are namespace/name, and the bare name for what has no namespace', () => {
@@ -55,16 +55,26 @@ test('replacing tells of deletions first, and of an object made anew as both', (
   )
 })
 
-test('all objects are listed in the order in which they came', () => {
+test('all objects are listed by namespace, those of a namespace in the order in which they came', () => {
   const store = new Store()
-  atOnce(store.replace([object('a', '1'), { metadata: { namespace: 'other', name: 'b', resourceVersion: '1' } }]))
-  assert.deepEqual(store.list().map(keyOfObject), ['ns/a', 'other/b'])
+  atOnce(store.replace([object('b', '1'), object('b', '1', 'u', 'other'), object('a', '1')]))
+  assert.deepEqual(store.list().map(keyOfObject), ['ns/b', 'ns/a', 'other/b'])
+  assert.deepEqual(
+    [store.at('ns/a'), store.at('other/b')].map((one) => one && keyOfObject(one)),
+    ['ns/a', 'other/b'],
+  )
+  assert.deepEqual([store.at('other/a'), store.get({ name: 'a' })], [undefined, undefined])
 })
 
 test('an index kept from the changes alone always equals the store', () => {
   const anyObject = fc
-    .tuple(fc.constantFrom('a', 'b', 'c', 'd'), fc.constantFrom('1', '2', '3'), fc.constantFrom('u', 'v'))
-    .map(([name, version, uid]) => object(name, version, uid))
+    .tuple(
+      fc.constantFrom('a', 'b', 'c'),
+      fc.constantFrom('1', '2', '3'),
+      fc.constantFrom('u', 'v'),
+      fc.constantFrom('ns', ''),
+    )
+    .map((parts) => object(...parts))
   const step = fc.oneof(
     fc.record({ type: fc.constantFrom('ADDED' as const, 'MODIFIED' as const, 'DELETED' as const), object: anyObject }),
     fc.array(anyObject, { maxLength: 6 }),

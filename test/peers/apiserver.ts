@@ -24,6 +24,8 @@ export interface ApiserverOptions {
   readonly advertiseAddress?: string
   readonly authorization?: 'AlwaysAllow' | 'RBAC'
   readonly flags?: readonly string[]
+  /** @default 120,000 */
+  readonly readyWithinMs?: number
 }
 
 /** A running kube-apiserver on loopback. */
@@ -66,7 +68,6 @@ const binaries = {
   generic: 'generic-apiserver',
 } as const
 
-const readyWithinMs = 120_000
 const token = 'administrator-token'
 const unprivilegedToken = 'nobody-token'
 
@@ -82,6 +83,7 @@ export function startApiserver(owner: Owner, options: ApiserverOptions): Promise
     const kubeconfig = writeKubeconfig(join(directory, 'kubeconfig'), { server: url, ca: authority.certificate, token })
 
     let { flags, kind } = options
+    const { readyWithinMs = 120_000 } = options
     const launch = async (): Promise<RunningProcess> =>
       RunningProcess.start(owner, {
         name: kind,

@@ -30,9 +30,38 @@ test('who a Service is stays known, and what else it has goes', () => {
   } as unknown as Service
   const kept = trimService(service)
   assert.deepEqual(kept.metadata, metadata)
-  assert.deepEqual(Object.keys(kept).sort(), ['metadata', 'spec'])
-  assert.deepEqual(kept.spec?.ports, [])
-  assert.ok(!('selector' in (kept.spec ?? {})))
+  assert.deepEqual(kept.spec, {
+    type: 'ClusterIP',
+    healthCheckNodePort: undefined,
+    ports: [],
+    clusterIP: 'None',
+    clusterIPs: undefined,
+  })
+  assert.equal(kept.status, undefined)
+})
+
+test('Services of one type that hold one ClusterIP and no NodePort share the rest', () => {
+  const held = (clusterIP: string, spec: object = {}): Service =>
+    trimService({
+      spec: { type: 'ClusterIP', clusterIP, clusterIPs: [clusterIP], ports: [{ port: 80 }], ...spec },
+    } as Service)
+  const rest = (service: Service): unknown => (service as unknown as { readonly rest: unknown }).rest
+  const [first, second] = [held('10.96.0.9'), held('10.96.0.10')]
+  assert.equal(rest(first), rest(second))
+  assert.deepEqual([first, second].map(clusterIpsOf), [['10.96.0.9'], ['10.96.0.10']])
+  const others = [
+    held('10.96.0.9', { type: 'LoadBalancer' }),
+    held('10.96.0.9', { ports: [{ port: 80, nodePort: 30_000 }] }),
+    held('10.96.0.9', { healthCheckNodePort: 30_001 }),
+    held('10.96.0.9', { clusterIPs: ['10.96.0.9', 'fd00::9'] }),
+  ]
+  for (const other of others) assert.notEqual(rest(other), rest(first))
+  assert.deepEqual(
+    others.map(({ spec }) => spec?.type),
+    ['LoadBalancer', 'ClusterIP', 'ClusterIP', 'ClusterIP'],
+  )
+  assert.deepEqual(others.map(nodePortsOf), [[], [30_000], [30_001], []])
+  assert.deepEqual(clusterIpsOf(others[3] as Service), ['10.96.0.9', 'fd00::9'])
 })
 
 test('a Service that has no clusterIPs yet holds its clusterIP', () => {

@@ -131,10 +131,11 @@ export interface IpAddressObservation {
  */
 export function planIpAddress({ ipAddress, service, ageMs, repairing }: IpAddressObservation): IpAddressAction {
   if (!isManagedByAllocator(ipAddress)) return { type: 'keep' }
-  const { name = '' } = ipAddress.metadata ?? {}
+  const { metadata } = ipAddress
+  const { name = '' } = metadata ?? {}
   const ref = serviceRefOf(ipAddress)
   const remove = (reason: 'IPAddressNotAllocated' | 'IPAddressWrongReference', fault: string): IpAddressAction => {
-    const regarding = { apiVersion: apiVersionOf(ipAddresses), kind: ipAddresses.kind, ...ipAddress }
+    const regarding = { apiVersion: apiVersionOf(ipAddresses), kind: ipAddresses.kind, metadata }
     return { type: 'delete', ipAddress, finding: { type: 'leak', reason, note: fault, regarding, item: name } }
   }
   if (ref === undefined) {

@@ -129,6 +129,7 @@ export class IpAddressRepair implements Repair {
         logger.info({}, 'the server does not serve IPAddresses yet; waiting to repair them')
         await this.#ipAddresses.whenSynced(signal)
       }
+      this.#ages.listed()
       await this.#whenReady(signal)
       metrics.onCollect(() => this.#reportUsage())
       this.#schedule.passAfter(0)
@@ -160,20 +161,28 @@ export class IpAddressRepair implements Repair {
 }
 
 /**
- * By this process's own clock: a server's wrong clock must not cost a new Service its address. Only young IPAddresses
- * are remembered.
+ * By this process's own clock: a server's wrong clock must not cost a new Service its address. Only IPAddresses that
+ * appeared in the last minute are remembered one by one.
  */
 export class IpAddressAges {
   readonly #clock: Clock
-  /** When each IPAddress was first seen, by uid, in the order of these times. */
+  /** When each later IPAddress was first seen, by uid, in the order of these times. */
   readonly #young = new Map<string, number>()
+  /** When all others had been seen; undefined before the first list. */
+  #listedMs: number | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
+  /** Call this once, after {@link apply} has received the first list. */
+  listed(): void {
+    this.#listedMs = this.#clock.monotonicMs()
+  }
+
   /** Call this with every change of an IPAddress. */
   apply(change: Change<IpAddress>): void {
+    if (this.#listedMs === undefined) return
     const before = change.type === 'added' ? undefined : change.old.metadata?.uid
     const after = change.type === 'deleted' ? undefined : change.object.metadata?.uid
     if (before === after) return
@@ -181,10 +190,10 @@ export class IpAddressAges {
     if (after !== undefined) this.#young.set(after, this.#clock.monotonicMs())
   }
 
-  /** The age of an IPAddress that {@link apply} has received, in milliseconds; infinite for old ones. */
+  /** The least age of an IPAddress that {@link apply} has received, in milliseconds. */
   ageMs({ metadata }: IpAddress): number {
-    const sinceMs = this.#young.get(metadata?.uid ?? '')
-    return sinceMs === undefined ? Number.POSITIVE_INFINITY : this.#clock.monotonicMs() - sinceMs
+    const nowMs = this.#clock.monotonicMs()
+    return nowMs - (this.#young.get(metadata?.uid ?? '') ?? this.#listedMs ?? nowMs)
   }
 
   /** Forgets IPAddresses older than {@link REQUEST_TIMEOUT_MS}. */

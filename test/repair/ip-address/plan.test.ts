@@ -245,6 +245,8 @@ describe('ages', () => {
   test('they count from when an IPAddress was first seen, by uid, and are forgotten when it is old', async () => {
     const time = new VirtualClock()
     const ages = new IpAddressAges(time.view())
+    ages.listed()
+    await time.advance(1_000)
     const first = ipAddress('10.0.0.1', 'web')
     ages.apply({ type: 'added', object: first })
     await time.advance(30_000)
@@ -258,6 +260,20 @@ describe('ages', () => {
     assert.equal(ages.ageMs(second), 59_999)
     await time.advance(1)
     ages.tidy()
-    assert.equal(ages.ageMs(second), Number.POSITIVE_INFINITY)
+    // As old as the first list, which is older than a minute.
+    assert.equal(ages.ageMs(second), 91_000)
+  })
+
+  test('those of the first list count from when it was complete', async () => {
+    const time = new VirtualClock()
+    const ages = new IpAddressAges(time.view())
+    const listed = ipAddress('10.0.0.1', 'web')
+    ages.apply({ type: 'added', object: listed })
+    await time.advance(20_000)
+    assert.equal(ages.ageMs(listed), 0)
+    ages.listed()
+    await time.advance(30_000)
+    ages.tidy()
+    assert.equal(ages.ageMs(listed), 30_000)
   })
 })

@@ -43,9 +43,17 @@ class ObjectMap<T extends KubeObject> {
     if (objects?.size === 0) this.#namespaces.delete(namespace ?? '')
   }
 
+  *[Symbol.iterator](): Generator<T> {
+    for (const objects of this.#namespaces.values()) for (const object of objects.values()) yield object
+  }
+
   list(): readonly T[] {
-    const all: T[] = []
-    for (const objects of this.#namespaces.values()) for (const object of objects.values()) all.push(object)
+    let size = 0
+    for (const objects of this.#namespaces.values()) size += objects.size
+    // An array that grows would take four times as long, and with a million objects delay all else.
+    const all = new Array<T>(size)
+    let next = 0
+    for (const objects of this.#namespaces.values()) for (const object of objects.values()) all[next++] = object
     return all
   }
 }
@@ -71,6 +79,11 @@ export class Store<T extends KubeObject> {
   /** All objects, by namespace, those of a namespace in the order in which they arrived. */
   list(): readonly T[] {
     return this.#objects.list()
+  }
+
+  /** As {@link list}, without a copy. A change during the iteration is visited or not. */
+  [Symbol.iterator](): Iterator<T> {
+    return this.#objects[Symbol.iterator]()
   }
 
   /** Applies one watch event. Returns undefined if the event changes nothing. */

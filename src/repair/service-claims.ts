@@ -5,16 +5,16 @@ import { trimmedReader } from '../protobuf/trimmed-objects.ts'
 type Spec = NonNullable<Service['spec']>
 
 /**
- * A Service with only the fields that the repairs need. There may be a million, so it takes some 200 bytes: `metadata`
- * and `spec` are made anew at each access. They belong to the class, so a spread or JSON of it has neither.
+ * A Service with only the fields that the repairs need. There may be a million, so most take some 200 bytes, and are
+ * their own `metadata`. `metadata` and `spec` belong to the class: a spread or JSON of an instance has neither.
  */
 class ServiceClaim {
   readonly name: string | undefined
   readonly uid: string | undefined
+  readonly creationTimestamp: string | undefined
   readonly version: CompactVersion
-  readonly createdAt: string | undefined
-  /** The only ClusterIP, or `None`; undefined if `rest.spec` has the ClusterIPs. */
-  readonly clusterIP: string | undefined
+  /** `spec.clusterIPs`, or its only element; undefined if `rest.spec` has the ClusterIPs. */
+  readonly clusterIPs: string | readonly string[] | undefined
   readonly rest: SharedPart
 
   constructor({ metadata, spec }: Service) {
@@ -22,45 +22,54 @@ class ServiceClaim {
     const namespace = sharedString(metadata?.namespace)
     this.name = metadata?.name
     this.uid = metadata?.uid
+    this.creationTimestamp = sharedString(metadata?.creationTimestamp)
     this.version = compactVersion(metadata?.resourceVersion)
-    this.createdAt = sharedString(metadata?.creationTimestamp)
-    const isUsual = clusterIPs?.length === 1 && clusterIPs[0] === clusterIP
-    this.clusterIP = isUsual ? clusterIP : undefined
+    const isUsual = clusterIP !== undefined && clusterIPs?.[0] === clusterIP
+    this.clusterIPs = isUsual ? (clusterIPs.length === 1 ? clusterIP : clusterIPs) : undefined
     // Some servers write null for an empty list.
     const numbered = (ports ?? []).filter(({ nodePort }) => nodePort)
     const rest = (): SharedPart => ({
       namespace,
       spec: {
         type: sharedString(type),
+        clusterIP: isUsual ? undefined : clusterIP,
+        clusterIPs: isUsual ? undefined : clusterIPs,
         healthCheckNodePort,
         ports: numbered.map(({ nodePort, protocol, port }) => ({ nodePort, protocol: sharedString(protocol), port })),
-        ...(isUsual ? {} : { clusterIP, clusterIPs }),
-      } as object,
+      } as Partial<Spec> as Spec,
     })
     const isShared = isUsual && numbered.length === 0 && !healthCheckNodePort
     this.rest = isShared ? sharedParts.get(JSON.stringify([namespace, type]), rest) : rest()
   }
 
+  get namespace(): string | undefined {
+    return this.rest.namespace
+  }
+
+  get resourceVersion(): string | undefined {
+    return versionText(this.version)
+  }
+
   get metadata(): object {
-    const { name, uid, createdAt } = this
-    const { namespace } = this.rest
-    return { namespace, name, uid, resourceVersion: versionText(this.version), creationTimestamp: createdAt }
+    return this
   }
 
   get spec(): Spec {
-    const { clusterIP } = this
-    const { spec } = this.rest
-    return clusterIP === undefined ? spec : { ...spec, clusterIP, clusterIPs: [clusterIP] }
+    const { clusterIPs: held, rest } = this
+    if (held === undefined) return rest.spec
+    const { type, healthCheckNodePort, ports } = rest.spec
+    const clusterIPs = typeof held === 'string' ? [held] : held
+    return { type, clusterIP: clusterIPs[0], clusterIPs, healthCheckNodePort, ports } as Partial<Spec> as Spec
   }
 }
 
-/** The same for all Services of a namespace and type that hold one ClusterIP and no NodePort. */
+/** The same for all Services of a namespace and type that hold no NodePort. */
 interface SharedPart {
   readonly namespace: string | undefined
   readonly spec: Spec
 }
 
-const sharedParts = new SharedValues<SharedPart>(4096)
+const sharedParts = new SharedValues<SharedPart>(65_536)
 
 /** Retains the fields that the repairs need. */
 export function trimService(service: Service): Service {

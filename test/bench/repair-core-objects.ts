@@ -88,8 +88,9 @@ function ipAddressAt(index: number): object {
   }
 }
 
+/** Servers list one namespace after the other. */
 function namespaceAt(index: number): string {
-  return `team-${index % 200}`
+  return `team-${Math.floor(index / 5000)}`
 }
 
 function uidOf(index: number, mark: string): string {

@@ -183,7 +183,7 @@ export function planRange({ reading, held, ledger, nowMs }: RangeObservation): R
  * repair.go, which also reports what it repairs.
  */
 export function* passFindings(
-  services: readonly Service[],
+  services: Iterable<Service>,
   claims: RangeClaims,
   readings: readonly (RangeReading | undefined)[],
 ): Steps<readonly Finding[]> {

@@ -161,7 +161,7 @@ export class RangeRepair implements Repair {
         metrics.usage(text, { allocated: this.#holdings.held(index).count, size })
     }
     const readings = this.#writers.map(({ state }) => state.reading)
-    const findings = await inSlices(clock, passFindings(services.store.list(), claims, readings), signal)
+    const findings = await inSlices(clock, passFindings(services.store, claims, readings), signal)
     const withheld = this.#withheld()
     // While a range is withheld we do not know which Services are outside it.
     const reported = withheld === undefined ? findings : findings.filter(({ type }) => type !== 'outOfRange')

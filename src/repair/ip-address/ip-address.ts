@@ -24,7 +24,7 @@ export function isManagedByAllocator({ metadata }: IpAddress): boolean {
   return metadata?.labels?.[managedByLabel] === allocator
 }
 
-/** An IPAddress with only the fields that the repair needs, in some 200 bytes; see `ServiceClaim`. */
+/** An IPAddress with only the fields that the repair needs; see `ServiceClaim`, which is like it. */
 class IpAddressClaim {
   readonly name: string | undefined
   readonly uid: string | undefined
@@ -45,24 +45,33 @@ class IpAddressClaim {
     this.rest = sharedParts.get(JSON.stringify(rest), () => rest)
   }
 
+  get labels(): object | undefined {
+    return this.rest.labels
+  }
+
+  get resourceVersion(): string | undefined {
+    return versionText(this.version)
+  }
+
   get metadata(): object {
-    const { name, uid } = this
-    return { name, uid, resourceVersion: versionText(this.version), labels: this.rest.labels }
+    return this
   }
 
   get spec(): object {
-    const { parent } = this.rest
-    return { parentRef: parent && { ...parent, name: this.parentName } }
+    const { parentName, rest } = this
+    if (rest.parent === undefined) return { parentRef: undefined }
+    const { group, resource, namespace } = rest.parent
+    return { parentRef: { group, resource, namespace, name: parentName } }
   }
 }
 
 /** The same for all IPAddresses of the Services in a namespace, except those that somebody has changed. */
 interface SharedPart {
   readonly labels: object | undefined
-  readonly parent: object | undefined
+  readonly parent: Readonly<Record<'group' | 'resource' | 'namespace', string | undefined>> | undefined
 }
 
-const sharedParts = new SharedValues<SharedPart>(4096)
+const sharedParts = new SharedValues<SharedPart>(65_536)
 
 export function trimIpAddress(ipAddress: IpAddress): IpAddress {
   return new IpAddressClaim(ipAddress) as object as IpAddress

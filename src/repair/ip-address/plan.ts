@@ -56,7 +56,7 @@ export function planExisting(ipAddress: IpAddress, view: ServiceIpView): IpAddre
 }
 
 /** The addresses of Services whose IPAddress is missing or wrong, or that are outside all ranges. Pure. */
-export function* namesToCheck(services: readonly Service[], view: ServiceIpView): Steps<ReadonlySet<string>> {
+export function* namesToCheck(services: Iterable<Service>, view: ServiceIpView): Steps<ReadonlySet<string>> {
   const names = new Set<string>()
   for (const service of services) {
     const ref = refOfObject(service)

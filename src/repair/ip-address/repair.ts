@@ -190,7 +190,10 @@ export class IpAddressAges {
     if (after !== undefined) this.#young.set(after, this.#clock.monotonicMs())
   }
 
-  /** The least age of an IPAddress that {@link apply} has received, in milliseconds. */
+  /**
+   * The age of an IPAddress that {@link apply} has received, in milliseconds. Exact below {@link REQUEST_TIMEOUT_MS};
+   * above, the age of the first list may be returned.
+   */
   ageMs({ metadata }: IpAddress): number {
     const nowMs = this.#clock.monotonicMs()
     return nowMs - (this.#young.get(metadata?.uid ?? '') ?? this.#listedMs ?? nowMs)

@@ -131,10 +131,9 @@ export class IpAddressRounds {
 
   async #scopeOf({ full, all, names }: Work, signal: AbortSignal): Promise<CheckScope> {
     const { services, ipAddresses, view, schedule, clock } = this.#options
-    const steps = namesToCheck(services.store.list(), this.#view(true))
-    const named = all ? await inSlices(clock, steps, signal) : names
+    const named = all ? await inSlices(clock, namesToCheck(services.store, this.#view(true)), signal) : names
     const checked = [...named].filter((name) => !schedule.isJustDeleted(name))
-    if (full) return { names: checked, existing: ipAddresses.store.list(), deleting: true }
+    if (full) return { names: checked, existing: ipAddresses.store, deleting: true }
     const existing = [...names].map((name) => view.ipAddressOf(name)).filter((one) => one !== undefined)
     return { names: checked, existing, deleting: false }
   }

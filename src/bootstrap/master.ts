@@ -306,10 +306,18 @@ export function recordRefusals(
   })
 }
 
+/** A ClusterIP is allocated. Upstream: `ErrAllocated` of pkg/registry/core/service/ipallocator. */
+const CLUSTER_IP_TAKEN = 'provided IP is already allocated'
+/** In this time the repair frees an address without a Service, in milliseconds: in the first pass after a minute. */
+const FREEING_MS = 90_000
+
 /**
  * Resolves with `settled`. After the first ready answer, checks every `timeoutMs`, and rejects if the server then
  * refuses something that the start needs. Admission and RBAC refuse at first, until they are ready. A refusal that
  * lasts longer does not end by itself, and a program that only logs it would seem to work. An outage is no refusal.
+ *
+ * A first ClusterIP that is taken may be free later: if a creation of the Service failed halfway, only the repair frees
+ * the address. A process that ended before that would be refused again at each start.
  */
 async function startedWithin(
   settled: Promise<void>,
@@ -325,12 +333,15 @@ async function startedWithin(
   const { controller: waiting, unlink } = linkedController(options.signal)
   const deadline = async ({ signal }: AbortController): Promise<never> => {
     await monitor.untilFirstReady(signal)
+    const readyMs = clock.monotonicMs()
     for (;;) {
       await sleep(clock, timeoutMs, signal)
       const reason = refusal()
       if (reason === undefined) continue
+      const limitMs = timeoutMs + (reason.includes(CLUSTER_IP_TAKEN) ? FREEING_MS : 0)
+      if (clock.monotonicMs() - readyMs < limitMs) continue
       const hint = lacksBitmap(reason) ? `; ${BITMAP_HINT}` : / is forbidden: /.test(reason) ? `; ${RIGHTS_HINT}` : ''
-      throw new Error(`still refused after ${formatDuration(timeoutMs)}: ${reason}${hint}`)
+      throw new Error(`still refused after ${formatDuration(limitMs)}: ${reason}${hint}`)
     }
   }
   try {

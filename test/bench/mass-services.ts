@@ -87,6 +87,8 @@ export async function makeTemplate({ range = serviceRange } = {}): Promise<Store
       const ipAddress = await server.api.get<Created>(`/apis/networking.k8s.io/v1/ipaddresses/${service.address}`)
       made.push({ ...service, uid: created.metadata.uid, ipAddressUid: ipAddress.metadata.uid })
     }
+    const kubernetes = '/api/v1/namespaces/default/services/kubernetes'
+    await untilPasses('default/kubernetes', () => server.api.get(kubernetes), { withinMs: 20_000 })
     const stored = new Map(await storedValues(etcd, '/registry/'))
     const [nodePort, clusterIp] = made.map((marks): StoredService => {
       const { service, ipAddress } = keysOf(marks)

@@ -10,13 +10,20 @@ export interface CollectionAtRest {
   readonly json: (index: number) => string
 }
 
+/** An open watch. */
+interface Watcher {
+  readonly plural: string
+  send(objects: readonly string[]): void
+}
+
 /**
- * An API server whose objects are many, right and at rest. It keeps none of them: each is parsed anew for whoever asks, as it would be
- * from a connection, so that what stays in memory is what the askers keep.
+ * An API server whose objects are many and right, and at rest except for {@link change}. It keeps none of them: each is parsed anew for
+ * whoever asks, as it would be from a connection, so that what stays in memory is what the askers keep.
  */
 export class ApiAtRest implements KubeApi {
   readonly #collections: ReadonlyMap<string, CollectionAtRest>
   readonly #objectsPerTurn: number
+  readonly #watchers = new Set<Watcher>()
   /** Requests beside the first list of each collection, which is a streaming one. */
   readonly requests: string[] = []
 
@@ -46,6 +53,11 @@ export class ApiAtRest implements KubeApi {
     return { metadata: { resourceVersion, ...(to < count && { continue: String(to) }) }, items }
   }
 
+  /** Sends changed objects, as JSON, to all who watch a collection. */
+  change(plural: string, objects: readonly string[]): void {
+    for (const watcher of this.#watchers) if (watcher.plural === plural) watcher.send(objects)
+  }
+
   async *watch<T extends KubeObject>(
     resource: Resource<T>,
     { sendInitialEvents = false, onOpen, signal }: WatchQuery & { readonly signal: AbortSignal },
@@ -60,7 +72,27 @@ export class ApiAtRest implements KubeApi {
       const annotations = { 'k8s.io/initial-events-end': 'true' }
       yield { type: 'BOOKMARK', object: { metadata: { resourceVersion, annotations } } as unknown as T }
     }
-    await aborted(signal)
+    let arrived: (readonly string[])[] = []
+    let next = Promise.withResolvers<void>()
+    const watcher: Watcher = {
+      plural: resource.plural,
+      send(objects) {
+        arrived.push(objects)
+        next.resolve()
+      },
+    }
+    this.#watchers.add(watcher)
+    try {
+      while (!signal.aborted) {
+        await Promise.race([next.promise, aborted(signal)])
+        const objects = arrived.flat()
+        arrived = []
+        next = Promise.withResolvers<void>()
+        for (const object of objects) yield { type: 'MODIFIED', object: JSON.parse(object) as T }
+      }
+    } finally {
+      this.#watchers.delete(watcher)
+    }
   }
 
   create<T extends KubeObject>(resource: Resource<T>): Promise<T> {

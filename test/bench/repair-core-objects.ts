@@ -18,6 +18,12 @@ export function allRight(count: number): Readonly<Record<string, CollectionAtRes
   }
 }
 
+/** A Service of {@link allRight} after its `times`th change, which concerns no allocation. */
+export function changedService(index: number, times: number): string {
+  const service = serviceAt(index)
+  return JSON.stringify({ ...service, metadata: { ...service.metadata, resourceVersion: String(2_000_000 + times) } })
+}
+
 export function addressAt(index: number): string {
   // The first two addresses of the range are its network's and that of default/kubernetes.
   const number = index + 2
@@ -36,7 +42,7 @@ const serviceCidr = {
   status: { conditions: [{ type: 'Ready', status: 'True', reason: '', message: '', lastTransitionTime: created }] },
 }
 
-function serviceAt(index: number): object {
+function serviceAt(index: number) {
   const address = addressAt(index)
   const nodePort = nodePortAt(index)
   const labels = { 'app.kubernetes.io/name': `app-${index % 500}`, 'app.kubernetes.io/part-of': 'bench' }

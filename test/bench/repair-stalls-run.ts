@@ -5,13 +5,15 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as wait } from 'node:timers/promises'
 import { systemClock } from '../../src/runtime/system-clock.ts'
 import { ApiAtRest } from './repair-core-api.ts'
-import { allRight } from './repair-core-objects.ts'
+import { allRight, changedService } from './repair-core-objects.ts'
 import { bytesInUse, cpuSince, repairSetup } from './repair-core-setup.ts'
 import type { StallRun } from './repair-stalls.ts'
 
 /** Of a connection several objects arrive at a time. */
 const OBJECTS_PER_TURN = 50
 const INTERVAL_MS = 10_000
+const CHANGES_PER_SECOND = 1_000
+const CHURN_MS = 60_000
 
 const count = Number(process.argv[2])
 const api = new ApiAtRest(allRight(count), OBJECTS_PER_TURN)
@@ -36,10 +38,30 @@ delay.enable()
 const before = process.cpuUsage()
 // Of each repair one pass: their intervals are not spread.
 await wait(INTERVAL_MS)
-const run: StallRun = { startMs, passMs: longestMs(), passCpuMs: cpuSince(before), bytes }
+const passMs = longestMs()
+const passCpuMs = cpuSince(before)
+await churn()
+const run: StallRun = { startMs, passMs, passCpuMs, churnMs: longestMs(), bytes }
 const usage = (await setup.metrics.expose()).split('\n').find((line) => line.includes(`_allocated_ips{`))
 if (usage?.endsWith(` ${count}`) !== true) throw new Error(`not all are allocated: ${usage}`)
 if (api.requests.length > 0) throw new Error(`the passes asked for ${api.requests.slice(0, 5).join(', ')}`)
 console.log(JSON.stringify(run))
 stop.abort()
 await ended
+
+/** Each second so many Services change, one after the other. */
+async function churn(): Promise<void> {
+  const startedAt = performance.now()
+  let changed = 0
+  for (;;) {
+    const elapsedMs = performance.now() - startedAt
+    if (elapsedMs >= CHURN_MS) return
+    const due = Math.floor((elapsedMs / 1000) * CHANGES_PER_SECOND)
+    const objects = Array.from({ length: due - changed }, (_, at) =>
+      changedService((changed + at) % count, changed + at),
+    )
+    changed = due
+    api.change('services', objects)
+    await wait(20)
+  }
+}

@@ -4,8 +4,17 @@ import { inProcessTransport } from '../../src/apiserver/api-server.ts'
 import { createMaster, withdrawMaster } from '../../src/bootstrap/master.ts'
 import { defineMaster } from '../../src/config/master-options.ts'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
-import { endpointSlices, events, ipAddresses, namespaces, serviceCidrs } from '../../src/kube/resources.ts'
+import {
+  endpointSlices,
+  events,
+  ipAddresses,
+  namespaces,
+  type Service,
+  serviceCidrs,
+  services,
+} from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
+import { newIpAddress } from '../../src/repair/ip-address/ip-address.ts'
 import { noneRegistry, type RangeRegistry } from '../../src/repair/registries/range-registry.ts'
 import { setUp } from './masters-world.ts'
 
@@ -110,6 +119,38 @@ test('a start that is refused default/kubernetes for a minute still ends; one wh
   await away.time.advance(600_000)
   away.transport.faults.heal()
   await waiting.end()
+})
+
+test('a start waits until the repair has freed the first ClusterIP, which a Service that was never stored holds', async () => {
+  const world = setUp()
+  const { time, api, start } = world
+  const others = restKubeApi({ ...world.ports, transport: inProcessTransport(world.server) })
+  await others.create(serviceCidrs, { metadata: { name: 'kubernetes' }, spec: { cidrs: ['10.0.0.0/24'] } })
+  await time.advance(1_000)
+  await others.create(ipAddresses, newIpAddress('10.0.0.1', kubernetes))
+  const { ended, end } = start()
+  // Under a refusal that only a person can end, the process would have ended after a minute.
+  const outcome = Promise.race([ended.then(() => 'ended'), time.advance(100_000).then(() => 'runs')])
+  assert.equal(await outcome, 'runs')
+  assert.equal((await api.get(services, kubernetes)).spec?.clusterIP, '10.0.0.1')
+  await end()
+})
+
+test('a first ClusterIP that stays taken ends the start all the same, later', async () => {
+  const world = setUp()
+  const { time, start } = world
+  const others = restKubeApi({ ...world.ports, transport: inProcessTransport(world.server) })
+  await others.create(serviceCidrs, { metadata: { name: 'kubernetes' }, spec: { cidrs: ['10.0.0.0/24'] } })
+  await time.advance(1_000)
+  await others.create(namespaces, { metadata: { name: 'default' } })
+  const spec = { clusterIP: '10.0.0.1', ports: [{ port: 80 }] }
+  await others.create(services, { metadata: { namespace: 'default', name: 'squatter' }, spec } as Service)
+  const { ended } = start()
+  const failure = assert.rejects(ended, /still refused after 2m30s: .* provided IP is already allocated$/)
+  await time.advance(149_000)
+  assert.equal(await Promise.race([failure, 'alive']), 'alive')
+  await time.advance(31_000)
+  await failure
 })
 
 test('the hook of an embedding server does not wait for what is refused for good', async () => {

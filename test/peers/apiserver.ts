@@ -24,6 +24,8 @@ export interface ApiserverOptions {
   readonly advertiseAddress?: string
   readonly authorization?: 'AlwaysAllow' | 'RBAC'
   readonly flags?: readonly string[]
+  /** Its environment besides PATH. */
+  readonly env?: Readonly<Record<string, string>>
   /** @default 120,000 */
   readonly readyWithinMs?: number
 }
@@ -89,6 +91,7 @@ export function startApiserver(owner: Owner, options: ApiserverOptions): Promise
         name: kind,
         command: binary(binaries[kind]),
         args: flagsOf(directory, port, { ...options, kind, flags: flags ?? [] }),
+        ...(options.env && { env: options.env }),
       })
     const whenReady = (): Promise<void> =>
       running.whenReady(async () => (await api.send('GET', '/readyz')).status === 200, readyWithinMs)

@@ -68,9 +68,9 @@ const bootstrapped = ['namespaces', 'servicecidrs', 'services/specs', 'ipaddress
 
 /**
  * Has a stock kube-apiserver store a Service of each kind, and takes what it stored. `range`: of its ClusterIPs; the one of all test servers
- * has room for 120,000 of {@link massServices}.
+ * has room for 120,000 of {@link massServices}. `managers`: whether objects have managedFields, which take half of a server's memory.
  */
-export async function makeTemplate({ range = serviceRange } = {}): Promise<StoreTemplate> {
+export async function makeTemplate({ range = serviceRange, managers = true } = {}): Promise<StoreTemplate> {
   const owner = openOwner()
   try {
     const { etcd, server } = await startCluster(owner, {
@@ -84,7 +84,14 @@ export async function makeTemplate({ range = serviceRange } = {}): Promise<Store
         () => server.api.create<Created>('/api/v1/namespaces/default/services', manifestOf(service)),
         { withinMs: 20_000 },
       )
-      const ipAddress = await server.api.get<Created>(`/apis/networking.k8s.io/v1/ipaddresses/${service.address}`)
+      const ofIpAddress = `/apis/networking.k8s.io/v1/ipaddresses/${service.address}`
+      const ipAddress = await server.api.get<Created>(ofIpAddress)
+      if (!managers) {
+        const none = { metadata: { managedFields: [{}] } }
+        for (const path of [`/api/v1/namespaces/default/services/${service.name}`, ofIpAddress]) {
+          await server.api.merge(path, none)
+        }
+      }
       made.push({ ...service, uid: created.metadata.uid, ipAddressUid: ipAddress.metadata.uid })
     }
     const kubernetes = '/api/v1/namespaces/default/services/kubernetes'

@@ -36,13 +36,13 @@ const writesPerSecond = 20
 
 test(`a lease of 3 s is renewed in time while ${mass.services} Services are read, checked, repaired and changed`, async (t) => {
   const owner = openOwner(t)
-  const template = await makeTemplate({ range })
+  const template = await makeTemplate({ range, managers: mass.services <= 100_000 })
   const etcd = await startEtcd(owner, { flags: ['--quota-backend-bytes=8589934592', '--unsafe-no-fsync'] })
   await fillStore(etcd, template, mass)
   t.diagnostic('stored')
   const flags = ['--endpoint-reconciler-type=none', `--service-cluster-ip-range=${range}`]
   // Without a limit its heap grows to twice of what it holds.
-  const env = { GOMEMLIMIT: '13GiB' }
+  const env = { GOMEMLIMIT: '15GiB' }
   const server = await startApiserver(owner, { kind: 'bare', etcd, flags, env, readyWithinMs: 600_000 })
   t.diagnostic(`the server is ready: ${residentMib(server.process.pid).toFixed(0)} MiB`)
   const services = massServices(mass)

@@ -196,9 +196,9 @@ function refusesParameter(error: KubeError): boolean {
 export const PROVEN_AFTER_MS = 1_000
 
 /** How long a request may be silent, and how long it may take in all (without limit if undefined), in milliseconds. */
-interface Patience {
+export interface Patience {
   readonly quietMs: number
-  readonly totalMs?: number | undefined
+  readonly totalMs?: () => number
 }
 
 /**
@@ -296,8 +296,8 @@ export class WatchGuard {
   /** Starts one timer that checks the last receipt when it fires, which is cheaper than a timer for every event. */
   #arm(delayMs: number): Cancel {
     return this.#clock.schedule(delayMs, () => {
-      const { quietMs, totalMs = Number.POSITIVE_INFINITY } = this.#patience
-      const endMs = Math.min(this.#lastReceivedMs + quietMs, this.#patienceMs + totalMs)
+      const { quietMs, totalMs = () => Number.POSITIVE_INFINITY } = this.#patience
+      const endMs = Math.min(this.#lastReceivedMs + quietMs, this.#patienceMs + totalMs())
       const leftMs = endMs - this.#clock.monotonicMs()
       if (leftMs > 0) {
         this.#cancelQuiet = this.#arm(leftMs)

@@ -11,6 +11,7 @@ import { codeOf, isKubeError, KubeError } from './errors.ts'
 import {
   type Ending,
   nextPatienceMs,
+  type Patience,
   PROVEN_AFTER_MS,
   pagePatience,
   planRetry,
@@ -66,8 +67,13 @@ export interface ReflectorOptions<T extends KubeObject> {
 const watchPatience = { quietMs: 90_000 }
 /** A watch that delivers nothing for this long after the server has answered a write has lost its connection. */
 const LATE_MS = 5_000
-/** Limits the wait for the initial events: a server that does not know streaming lists never marks their end. */
-const streamPatience = { quietMs: 10_000, totalMs: 60_000 }
+/**
+ * Limits the wait for the initial events: a server that does not know streaming lists never marks their end. `received`:
+ * the objects so far. A list of a million takes longer than a minute, so it goes on while 500 arrive in a second.
+ */
+function streamPatience(received: ReadonlyMap<string, unknown>): Patience {
+  return { quietMs: 10_000, totalMs: () => Math.max(60_000, 2 * received.size) }
+}
 
 /**
  * After an outage everything must be in sync within 2 s of the first write that the server accepts, so no wait may be
@@ -226,12 +232,12 @@ export class Reflector<T extends KubeObject> {
       },
     })
     this.#guard = guard
-    const streaming = this.#state.phase === 'streaming'
-    if (streaming) this.#listBeganMs = clock.monotonicMs()
+    const streaming = this.#state.phase === 'streaming' ? this.#state : undefined
+    if (streaming !== undefined) this.#listBeganMs = clock.monotonicMs()
     const onOpen = (): void => {
-      if (guard.open() && streaming) guard.allow(streamPatience)
+      if (guard.open() && streaming !== undefined) guard.allow(streamPatience(streaming.objects))
     }
-    ;(streaming ? this.#lists : this.#watches)?.add({ resource: resource.plural })
+    ;(streaming === undefined ? this.#watches : this.#lists)?.add({ resource: resource.plural })
     let watchError: KubeError | undefined
     try {
       const request = { ...query, ...this.#watchQuery(), ...this.#format, onOpen, signal: guard.signal }

@@ -283,6 +283,31 @@ for (const traffic of ['is silent', 'sends events without end']) {
   })
 }
 
+for (const [perSecond, takesMs] of [
+  [600, 90_000],
+  [400, 60_000],
+] as const) {
+  test(`a streaming list of which ${perSecond} objects arrive each second may last ${takesMs} ms`, async (t) => {
+    const api = pagingApi()
+    api.onWatch = (watch) => {
+      watch.open()
+    }
+    const { time, told, stop } = start(t, api)
+    for (let second = 0; second < 90 && told.length === 0; second++) {
+      const first = second * perSecond
+      const names = Array.from({ length: perSecond }, (_, index) => `a${first + index}`)
+      api.lastWatch.send(...names.map((name, index) => added(service(name, String(first + index + 1)))))
+      await time.advance(1_000)
+    }
+    assert.equal(time.nowMs, takesMs)
+    // The slow one has been given up for pages, in which there is one object.
+    if (perSecond === 600) api.lastWatch.send(bookmark('60000', 'initial-events-end'))
+    await time.advance(0)
+    assert.equal(told[0]?.split(' ').length, perSecond === 600 ? 54_001 : 2)
+    await stop()
+  })
+}
+
 test('a continuation that expires leads to a list of the whole at once', async (t) => {
   const api = pagingApi()
   api.answer = ({ of }) => {

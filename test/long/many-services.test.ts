@@ -42,7 +42,7 @@ test(`a lease of 3 s is renewed in time while ${mass.services} Services are read
   t.diagnostic('stored')
   const flags = ['--endpoint-reconciler-type=none', `--service-cluster-ip-range=${range}`]
   // Without a limit its heap grows to twice of what it holds.
-  const env = { GOMEMLIMIT: '15GiB' }
+  const env = { GOMEMLIMIT: '18GiB' }
   const server = await startApiserver(owner, { kind: 'bare', etcd, flags, env, readyWithinMs: 600_000 })
   t.diagnostic(`the server is ready: ${residentMib(server.process.pid).toFixed(0)} MiB`)
   const services = massServices(mass)

@@ -34,7 +34,7 @@ const modules: readonly PeerModule[] = [
       'stored-bytes': './stored-bytes',
     },
   },
-  // Few tests run these two, so their speed matters less than their compilation, which takes a third less time this way.
+  // Few tests run these two, so they need not be fast. Without optimization compiling takes a third less time.
   { name: 'kubernetes-1.32', programs: { 'bare-apiserver-1.32': './bare-apiserver' }, isUnoptimized: true },
   { name: 'kine', programs: { kine: 'github.com/k3s-io/kine' }, isUnoptimized: true },
   { name: 'kubeadm', programs: { kubeadm: 'k8s.io/kubernetes/cmd/kubeadm' } },
@@ -126,7 +126,7 @@ function go(args: readonly string[], cwd: string, env: PeerModule['env']): Promi
   })
 }
 
-/** The flags for the compiler and the linker. Nobody debugs these programs: without DWARF, compiling takes a tenth less. */
+/** The flags for compiler and linker. Without DWARF, which nobody needs here, compiling takes a tenth less time. */
 async function toolFlags(module: PeerModule): Promise<readonly string[]> {
   const usual = '-dwarf=false'
   const compiler = module.isUnoptimized

@@ -69,7 +69,7 @@ const watchPatience = { quietMs: 90_000 }
 const LATE_MS = 5_000
 /**
  * Limits the wait for the initial events, because a server that does not know streaming lists never marks their end.
- * `received`: the objects so far. A million take longer than a minute, so the list goes on while 500 arrive each second.
+ * `received`: the objects so far. A million take longer than a minute, so it goes on while 500 arrive each second.
  */
 function streamPatience(received: ReadonlyMap<string, unknown>): Patience {
   return { quietMs: 10_000, totalMs: () => Math.max(60_000, 2 * received.size) }

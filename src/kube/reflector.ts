@@ -69,10 +69,10 @@ const watchPatience = { quietMs: 90_000 }
 const LATE_MS = 5_000
 /**
  * Limits the wait for the initial events, because a server that does not know streaming lists never marks their end.
- * `received`: the objects so far. A million take longer than a minute, so it goes on while 500 arrive each second.
+ * `received`: how many objects so far. A million take longer than a minute, so it goes on while 500 arrive each second.
  */
-function streamPatience(received: ReadonlyMap<string, unknown>): Patience {
-  return { quietMs: 10_000, totalMs: () => Math.max(60_000, 2 * received.size) }
+function streamPatience(received: () => number): Patience {
+  return { quietMs: 10_000, totalMs: () => Math.max(60_000, 2 * received()) }
 }
 
 /**
@@ -232,12 +232,14 @@ export class Reflector<T extends KubeObject> {
       },
     })
     this.#guard = guard
-    const streaming = this.#state.phase === 'streaming' ? this.#state : undefined
-    if (streaming !== undefined) this.#listBeganMs = clock.monotonicMs()
+    const streaming = this.#state.phase === 'streaming'
+    if (streaming) this.#listBeganMs = clock.monotonicMs()
+    // Asked of the state, because this request outlives its list, and must not keep the list in memory.
+    const received = (): number => (this.#state.phase === 'streaming' ? this.#state.objects.size : 0)
     const onOpen = (): void => {
-      if (guard.open() && streaming !== undefined) guard.allow(streamPatience(streaming.objects))
+      if (guard.open() && streaming) guard.allow(streamPatience(received))
     }
-    ;(streaming === undefined ? this.#watches : this.#lists)?.add({ resource: resource.plural })
+    ;(streaming ? this.#lists : this.#watches)?.add({ resource: resource.plural })
     let watchError: KubeError | undefined
     try {
       const request = { ...query, ...this.#watchQuery(), ...this.#format, onOpen, signal: guard.signal }

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { Availability } from '../../src/kube/availability.ts'
 import { KubeError, type KubeErrorCode } from '../../src/kube/errors.ts'
 import { Reflector } from '../../src/kube/reflector.ts'
@@ -307,6 +309,36 @@ for (const [perSecond, takesMs] of [
     await stop()
   })
 }
+
+test('a watch does not keep the objects that its streaming list held', async () => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const listed: WeakRef<object>[] = []
+  const clock = new VirtualClock()
+  const controller = new AbortController()
+  const logger = memoryLogger()
+  const run = new Reflector<KubeObject>({
+    api: streamingApi(),
+    resource: services,
+    clock: clock.view(),
+    random: seededRandom(1, 'kept'),
+    logger,
+    availability: new Availability({ clock: clock.view(), logger }),
+    transform(object) {
+      listed.push(new WeakRef(object))
+      return object
+    },
+    sink: { replaced() {}, changed() {}, absent() {} },
+  }).run(controller.signal)
+  await clock.advance(1_000)
+  collect()
+  assert.deepEqual(
+    listed.map((object) => object.deref()),
+    [undefined],
+  )
+  controller.abort()
+  await run
+})
 
 test('a continuation that expires leads to a list of the whole at once', async (t) => {
   const api = pagingApi()

@@ -103,8 +103,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'long-streaming-list-is-cut': {
     broken: 'A streaming list that progresses is given up after a minute.',
     file: 'kube/reflector.ts',
-    text: 'Math.max(60_000, 2 * received.size)',
-    instead: 'Math.max(60_000, 0 * received.size)',
+    text: 'Math.max(60_000, 2 * received())',
+    instead: 'Math.max(60_000, 0 * received())',
     tests: ['kube/reflector.test.ts'],
   },
   'listed-ip-addresses-count-as-old': {

@@ -16,6 +16,7 @@ import { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { type Withdrawal, withdraw } from '../kubernetes-service/withdraw.ts'
 import { Lifecycle } from '../lifecycle/lifecycle.ts'
 import { BITMAP_HINT, lacksBitmap } from '../repair/bitmap/missing-range.ts'
+import { REQUEST_TIMEOUT_MS } from '../repair/repair.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { abortable, linkedController } from '../runtime/signals.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
@@ -308,8 +309,8 @@ export function recordRefusals(
 
 /** A ClusterIP is allocated. Upstream: `ErrAllocated` of pkg/registry/core/service/ipallocator. */
 const CLUSTER_IP_TAKEN = 'provided IP is already allocated'
-/** In this time the repair frees an address without a Service, in milliseconds: in the first pass after a minute. */
-const FREEING_MS = 90_000
+/** In this time the repair frees an address without a Service, in milliseconds: in a pass after it is old enough. */
+const FREEING_MS = REQUEST_TIMEOUT_MS + 30_000
 
 /**
  * Resolves with `settled`. After the first ready answer, checks every `timeoutMs`, and rejects if the server then

@@ -54,15 +54,3 @@ export function sharedLabels(labels: Texts | undefined): Texts | undefined {
   for (const [name, value] of Object.entries(labels)) key += `${name.length} ${value.length} ${name}${value}`
   return labelSets.get(key, () => labels)
 }
-
-/** A resourceVersion: a number if it is one below 2^31, because small numbers take no memory of their own. */
-export type CompactVersion = number | string | undefined
-
-export function compactVersion(text: string | undefined): CompactVersion {
-  const number = Number(text)
-  return number < 2 ** 31 && String(number) === text ? number : text
-}
-
-export function versionText(version: CompactVersion): string | undefined {
-  return typeof version === 'number' ? String(version) : version
-}

@@ -112,12 +112,12 @@ export class Store<T extends KubeObject> {
       yield
     }
     const changes: Change<T>[] = []
-    for (const old of this.#objects.list()) {
+    for (const old of this.#objects) {
       const object = present.get(refOfObject(old))
       if (object === undefined || object.metadata?.uid !== old.metadata?.uid) changes.push({ type: 'deleted', old })
       yield
     }
-    for (const object of present.list()) {
+    for (const object of present) {
       const ref = refOfObject(object)
       const old = this.#objects.get(ref)
       if (old === undefined || old.metadata?.uid !== object.metadata?.uid) changes.push({ type: 'added', object })

@@ -92,7 +92,7 @@ export class RangeReader {
     signal: AbortSignal,
   ): Promise<{ readonly held: LiveNumbers; readonly checked: readonly number[] | undefined }> {
     const { api, services } = this.#options
-    const known = [...(await this.#claimants(services.store.list(), numbers))]
+    const known = [...(await this.#claimants(services.store, numbers))]
     const chosen = many ? known : known.slice(0, FEW_NUMBERS)
     const holders = new Set(chosen.flatMap(([, services]) => services))
     const live = await readServices(api, [...holders].map(refOfObject), signal)
@@ -104,7 +104,7 @@ export class RangeReader {
 
   /** As {@link LiveNumbers.findings}, but from the informer's copies of the Services. */
   notAllocated(numbers: Bitmap): Promise<readonly Finding[]> {
-    return this.#notAllocated(this.#options.services.store.list(), numbers, false)
+    return this.#notAllocated(this.#options.services.store, numbers, false)
   }
 
   async #heldBy(live: readonly Service[]): Promise<LiveNumbers> {
@@ -116,14 +116,14 @@ export class RangeReader {
     }
   }
 
-  async #notAllocated(services: readonly Service[], numbers: Bitmap, repairing: boolean): Promise<readonly Finding[]> {
+  async #notAllocated(services: Iterable<Service>, numbers: Bitmap, repairing: boolean): Promise<readonly Finding[]> {
     const { claims, index } = this.#options
     return [...(await this.#claimants(services, numbers))].flatMap(([offset, [first]]) =>
       first === undefined ? [] : [claims.notAllocated(first, index, offset, repairing)],
     )
   }
 
-  async #claimants(services: readonly Service[], numbers: Bitmap): Promise<ReadonlyMap<number, readonly Service[]>> {
+  async #claimants(services: Iterable<Service>, numbers: Bitmap): Promise<ReadonlyMap<number, readonly Service[]>> {
     const { claims, index, clock } = this.#options
     const wanted = claims.ranges.map((_, range) => (range === index ? numbers : undefined))
     return (await inSlices(clock, claimantsOf(services, claims, wanted)))[index] ?? new Map()

@@ -1,29 +1,25 @@
+import { CompactObject } from '../kube/compact-object.ts'
 import type { Service } from '../kube/resources.ts'
-import { type CompactVersion, compactVersion, SharedValues, sharedString, versionText } from '../kube/shared-values.ts'
+import { SharedValues, sharedString } from '../kube/shared-values.ts'
 import { trimmedReader } from '../protobuf/trimmed-objects.ts'
 
 type Spec = NonNullable<Service['spec']>
 
 /**
- * A Service with only the fields that the repairs need. There may be a million, so most take some 200 bytes, and are
- * their own `metadata`. `metadata` and `spec` belong to the class: a spread or JSON of an instance has neither.
+ * A Service with only the fields that the repairs need; most take some 200 bytes. `spec` belongs to the class, as
+ * `metadata` does.
  */
-class ServiceClaim {
-  readonly name: string | undefined
-  readonly uid: string | undefined
+class ServiceClaim extends CompactObject {
   readonly creationTimestamp: string | undefined
-  readonly version: CompactVersion
   /** `spec.clusterIPs`, or its only element; undefined if `rest.spec` has the ClusterIPs. */
   readonly clusterIPs: string | readonly string[] | undefined
   readonly rest: SharedPart
 
   constructor({ metadata, spec }: Service) {
+    super(metadata)
     const { type, clusterIP, clusterIPs, healthCheckNodePort, ports } = spec ?? {}
     const namespace = sharedString(metadata?.namespace)
-    this.name = metadata?.name
-    this.uid = metadata?.uid
     this.creationTimestamp = sharedString(metadata?.creationTimestamp)
-    this.version = compactVersion(metadata?.resourceVersion)
     const isUsual = clusterIP !== undefined && clusterIPs?.[0] === clusterIP
     this.clusterIPs = isUsual ? (clusterIPs.length === 1 ? clusterIP : clusterIPs) : undefined
     // Some servers write null for an empty list.
@@ -44,14 +40,6 @@ class ServiceClaim {
 
   get namespace(): string | undefined {
     return this.rest.namespace
-  }
-
-  get resourceVersion(): string | undefined {
-    return versionText(this.version)
-  }
-
-  get metadata(): object {
-    return this
   }
 
   get spec(): Spec {

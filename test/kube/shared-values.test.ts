@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { compactVersion, SharedValues, sharedLabels, sharedString, versionText } from '../../src/kube/shared-values.ts'
+import { SharedValues, sharedLabels, sharedString } from '../../src/kube/shared-values.ts'
 
 test('a value is made once for a key', () => {
   const values = new SharedValues<object>(2)
@@ -49,22 +49,4 @@ test('long values are not stored', () => {
 test('what is absent stays absent', () => {
   assert.equal(sharedString(undefined), undefined)
   assert.equal(sharedString('a'), 'a')
-})
-
-test('a version stays the same text, also when it is no number or too large for a small one', () => {
-  for (const text of [
-    '7',
-    '0',
-    '2147483647',
-    '2147483648',
-    '18446744073709551615',
-    '007',
-    '1e3',
-    '',
-    'abc',
-    undefined,
-  ]) {
-    assert.equal(versionText(compactVersion(text)), text)
-  }
-  assert.equal(compactVersion('2147483647'), 2147483647)
 })

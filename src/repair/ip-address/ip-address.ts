@@ -1,6 +1,7 @@
 import type { ObjectRef } from '../../kube/api.ts'
+import { CompactObject } from '../../kube/compact-object.ts'
 import { apiVersionOf, type IpAddress, ipAddresses } from '../../kube/resources.ts'
-import { type CompactVersion, compactVersion, picked, SharedValues, versionText } from '../../kube/shared-values.ts'
+import { picked, SharedValues } from '../../kube/shared-values.ts'
 import { familyOf } from '../../net/address.ts'
 import { readAddress, textFrom } from '../../net/stored-address.ts'
 import { trimmedReader } from '../../protobuf/trimmed-objects.ts'
@@ -25,19 +26,14 @@ export function isManagedByAllocator({ metadata }: IpAddress): boolean {
 }
 
 /** An IPAddress with only the fields that the repair needs; see `ServiceClaim`, which is like it. */
-class IpAddressClaim {
-  readonly name: string | undefined
-  readonly uid: string | undefined
-  readonly version: CompactVersion
+class IpAddressClaim extends CompactObject {
   readonly parentName: string | undefined
   readonly rest: SharedPart
 
   constructor({ metadata, spec }: IpAddress) {
-    const { name, uid, resourceVersion, labels } = metadata ?? {}
+    super(metadata)
+    const { labels } = metadata ?? {}
     const { parentRef } = spec ?? {}
-    this.name = name
-    this.uid = uid
-    this.version = compactVersion(resourceVersion)
     this.parentName = parentRef?.name
     const { group, resource, namespace } = parentRef ?? {}
     const parent = parentRef && { group, resource, namespace }
@@ -47,14 +43,6 @@ class IpAddressClaim {
 
   get labels(): object | undefined {
     return this.rest.labels
-  }
-
-  get resourceVersion(): string | undefined {
-    return versionText(this.version)
-  }
-
-  get metadata(): object {
-    return this
   }
 
   get spec(): object {

@@ -37,7 +37,7 @@ const writesPerSecond = 20
 test(`a lease of 3 s is renewed in time while ${mass.services} Services are read, checked, repaired and changed`, async (t) => {
   const owner = openOwner(t)
   const template = await makeTemplate({ range, managers: mass.services <= 100_000 })
-  const etcd = await startEtcd(owner, { flags: ['--quota-backend-bytes=8589934592', '--unsafe-no-fsync'] })
+  const etcd = await startEtcd(owner, { flags: ['--quota-backend-bytes=8589934592'], onDisk: true })
   await fillStore(etcd, template, mass)
   t.diagnostic('stored')
   const flags = ['--endpoint-reconciler-type=none', `--service-cluster-ip-range=${range}`]

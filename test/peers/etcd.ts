@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { binary } from './binaries.ts'
 import type { CertificateAuthority } from './certificates.ts'
-import { type Owner, temporaryDirectory } from './owner.ts'
+import { dataDirectory, type Owner, temporaryDirectory } from './owner.ts'
 import { freePort } from './ports.ts'
 import { RunningProcess, startOnFreePorts } from './process.ts'
 
@@ -34,6 +34,8 @@ export interface EtcdOptions {
   /** Clients must have a certificate of this authority, which certifies the server too. */
   readonly authority?: CertificateAuthority
   readonly flags?: readonly string[]
+  /** For gigabytes of data, which otherwise are kept in memory. */
+  readonly onDisk?: boolean
 }
 
 /** Where a member listens. */
@@ -47,7 +49,7 @@ interface Place {
   readonly healthUrl: string
 }
 
-const readyWithinMs = 30_000
+const readyWithinMs = 60_000
 
 /** A single member. */
 export async function startEtcd(owner: Owner, options: EtcdOptions = {}): Promise<Etcd> {
@@ -59,7 +61,7 @@ export async function startEtcd(owner: Owner, options: EtcdOptions = {}): Promis
 export function startEtcdCluster(owner: Owner, size: number, options: EtcdOptions = {}): Promise<readonly Etcd[]> {
   return startOnFreePorts(async () => {
     // Not that of an earlier attempt, whose members would go on looking for each other at the ports they had.
-    const directory = temporaryDirectory(owner, 'etcd')
+    const directory = options.onDisk ? temporaryDirectory(owner, 'etcd') : dataDirectory(owner, 'etcd')
     const places: Place[] = []
     for (let index = 0; index < size; index++) {
       const clientPort = await freePort()

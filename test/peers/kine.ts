@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { binary } from './binaries.ts'
-import { type Owner, temporaryDirectory } from './owner.ts'
+import { dataDirectory, type Owner } from './owner.ts'
 import { freePort } from './ports.ts'
 import { RunningProcess, startOnFreePorts } from './process.ts'
 
@@ -26,7 +26,7 @@ export interface KineOptions {
 const readyWithinMs = 30_000
 
 export function startKine(owner: Owner, { unixSocket = false }: KineOptions = {}): Promise<Kine> {
-  const cwd = temporaryDirectory(owner, 'kine')
+  const cwd = dataDirectory(owner, 'kine')
   return startOnFreePorts(async () => {
     const port = unixSocket ? 0 : await freePort()
     const path = join(cwd, 'kine.sock')

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Cleanup } from '../support/cleanup.ts'
@@ -44,7 +44,30 @@ export function openOwner(parent?: Judged): Owner {
 
 /** A directory that lives as long as its owner. */
 export function temporaryDirectory(owner: Owner, name: string): string {
-  const directory = mkdtempSync(join(tmpdir(), `apiserver-bootstrap-${name}-`))
+  return createDirectory(owner, tmpdir(), name)
+}
+
+/** Linux's file system in memory. A container may have none, or one of 64 MiB. */
+const inMemory = '/dev/shm'
+const roomForData = 2 * 2 ** 30
+
+/**
+ * A {@link temporaryDirectory} for the data of a server, in memory where there is room. On a disk that another program
+ * keeps busy, a server can wait for seconds, also one that does not sync its writes: this would look like a fault of
+ * the program that is tested.
+ */
+export function dataDirectory(owner: Owner, name: string): string {
+  return createDirectory(owner, hasRoom(inMemory) ? inMemory : tmpdir(), name)
+}
+
+function hasRoom(directory: string): boolean {
+  if (!existsSync(directory)) return false
+  const { bavail, bsize } = statfsSync(directory)
+  return bavail * bsize >= roomForData
+}
+
+function createDirectory(owner: Owner, parent: string, name: string): string {
+  const directory = mkdtempSync(join(parent, `apiserver-bootstrap-${name}-`))
   guardDirectory(directory)
   owner.after(() => {
     rmSync(directory, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 })

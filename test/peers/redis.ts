@@ -1,5 +1,5 @@
 import { takesConnections } from './kine.ts'
-import { type Owner, temporaryDirectory } from './owner.ts'
+import { dataDirectory, type Owner } from './owner.ts'
 import { freePort } from './ports.ts'
 import { RunningProcess, startOnFreePorts } from './process.ts'
 
@@ -10,7 +10,7 @@ export interface Redis {
 }
 
 export function startRedis(owner: Owner): Promise<Redis> {
-  const cwd = temporaryDirectory(owner, 'redis')
+  const cwd = dataDirectory(owner, 'redis')
   return startOnFreePorts(async () => {
     const port = await freePort()
     const running = await RunningProcess.start(owner, {

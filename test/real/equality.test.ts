@@ -3,11 +3,11 @@ import { describeEquality } from './equality/comparison.ts'
 // kube-apiserver is the real one, made to look every 200 ms. That it makes the same when it looks every 10 s, and what this file leaves out, are
 // in test/long/equality.test.ts.
 
-/** The number of masters decides which addresses stay. Everything else is the same code for any number. */
+/** The reconciler decides which addresses stay. Everything else is the same code for each. */
 const hasAddresses = /address|own|subset|nothing|all is right|Endpoints only|slice only/
 describeEquality('kube-apiserver and this program make the same of what they find', {
   moment: 'running',
-  only: (start, mode) => mode !== 'master-count 3' || hasAddresses.test(start),
+  only: (start, mode) => mode === 'lease' || hasAddresses.test(start),
 })
 const atStart = ['too many, the own among them', 'another master lives, and the port is another']
 describeEquality('kube-apiserver and this program make the same of what they find at their start', {

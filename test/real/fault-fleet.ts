@@ -80,7 +80,7 @@ export async function startFaultFleet(owner: Owner, site: FaultSite, store: Leas
       { withinMs },
     )
   await Promise.all(masters.map((master) => master.start()))
-  await whenRight(addresses, 60_000)
+  await whenRight(addresses, 120_000)
   // Fleets that start together make each other late. Masters whose first renewals failed judge nobody for so long.
   await sleep(timings.recoveryMs)
   return { site, masters, whenRight }

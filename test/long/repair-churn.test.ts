@@ -1,0 +1,3 @@
+import { testChurn } from '../real/repair-churn.ts'
+
+testChurn('bare-1.32')

@@ -19,7 +19,7 @@ describe('single faults between a master and its servers', { concurrency: false 
   for (const store of ['etcd', 'kubernetes'] as const) {
     test(`with leases in ${store} they cost no healthy master its address, keep no dead one, and two seconds later all is right`, async (t) => {
       const special = specialCells(store).filter(({ lengthMs }) => lengthMs < 10_000)
-      await judgeCells(t, [...special, ...matrixCells(store, 'quarter')], { store, sites })
+      await judgeCells(t, [...special, ...matrixCells(store, 'eighth')], { store, sites })
     })
   }
 })

@@ -10,7 +10,7 @@ import { Availability, type AvailabilityReporter } from './availability.ts'
 import { describeSelection, Reflector, type Selection, type Transform } from './reflector.ts'
 import type { KubeObject, Resource } from './resources.ts'
 import type { ServedResources } from './served-resources.ts'
-import { type Change, Store } from './store.ts'
+import { type Change, type ObjectMap, Store } from './store.ts'
 
 export type { Change } from './store.ts'
 
@@ -173,7 +173,7 @@ export class Informer<T extends KubeObject> {
     this.restart()
   }
 
-  *#replace(objects: Iterable<T>, beganMs: number): Steps<void> {
+  *#replace(objects: ObjectMap<T>, beganMs: number): Steps<void> {
     const changes = yield* this.store.replace(objects)
     const pauses = this.#pauses && this.#state !== 'synced'
     this.#state = 'synced'

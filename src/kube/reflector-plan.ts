@@ -1,16 +1,21 @@
 import type { Cancel, Clock } from '../runtime/clock.ts'
 import { linkedController } from '../runtime/signals.ts'
 import type { KubeError } from './errors.ts'
+import type { KubeObject } from './resources.ts'
+import { ObjectMap } from './store.ts'
 import { smallerPage } from './transport.ts'
 
-/** The state of a reflector. Each phase has its own requests, but a streaming list and the watch after it share one. */
-export type ReflectorState<T> =
-  /** `objects`: the objects received so far, by key. `breaks`: how many streaming lists in a row broke before. */
-  | { readonly phase: 'streaming'; readonly objects: Map<string, T>; readonly breaks?: number }
+/**
+ * The state of a reflector. Each phase has its own requests, but a streaming list and the watch after it share one.
+ * `objects`: the objects received so far.
+ */
+export type ReflectorState<T extends KubeObject> =
+  /** `breaks`: how many streaming lists in a row broke before. */
+  | { readonly phase: 'streaming'; readonly objects: ObjectMap<T>; readonly breaks?: number }
   /** Lists page by page, or all objects in one request if `limit` is undefined. */
   | {
       readonly phase: 'paging'
-      readonly items: T[]
+      readonly objects: ObjectMap<T>
       /** The resourceVersion of the first page: later pages may show a newer state. Undefined before that page. */
       readonly resourceVersion?: string
       readonly continue: string | undefined
@@ -36,7 +41,7 @@ export type Ending =
   /** The request failed. `watchError`: because of an ERROR event inside the watch. */
   | { readonly kind: 'failed'; readonly proven: boolean; readonly error: KubeError; readonly watchError: boolean }
 
-export interface RetryPlan<T> {
+export interface RetryPlan<T extends KubeObject> {
   readonly next: ReflectorState<T>
   /** `short`: after an outage, whose end should be noticed within a second. `long`: after a refusal. */
   readonly wait: 'none' | 'short' | 'long'
@@ -59,14 +64,18 @@ const MOST_SILENCES = 20
 const MOST_BREAKS = 3
 
 /** The state in which to request everything again. */
-export function startState<T>(streaming: boolean): ReflectorState<T> {
+export function startState<T extends KubeObject>(streaming: boolean): ReflectorState<T> {
   return streaming
-    ? { phase: 'streaming', objects: new Map() }
-    : { phase: 'paging', items: [], continue: undefined, limit: PAGE_SIZE }
+    ? { phase: 'streaming', objects: new ObjectMap() }
+    : { phase: 'paging', objects: new ObjectMap(), continue: undefined, limit: PAGE_SIZE }
 }
 
 /** Decides how to continue after a watch has ended or a page has failed. Pure. */
-export function planRetry<T>(state: ReflectorState<T>, ending: Ending, context: RetryContext): RetryPlan<T> {
+export function planRetry<T extends KubeObject>(
+  state: ReflectorState<T>,
+  ending: Ending,
+  context: RetryContext,
+): RetryPlan<T> {
   switch (state.phase) {
     case 'streaming':
       return planStreaming(state, ending)
@@ -84,7 +93,7 @@ export function planRetry<T>(state: ReflectorState<T>, ending: Ending, context: 
   }
 }
 
-function planStreaming<T>(
+function planStreaming<T extends KubeObject>(
   { breaks = 0 }: Extract<ReflectorState<T>, { readonly phase: 'streaming' }>,
   ending: Ending,
 ): RetryPlan<T> {
@@ -105,7 +114,7 @@ function planStreaming<T>(
     case 'Unreachable':
     case 'Timeout': {
       const broken = breaks + 1
-      const again: ReflectorState<T> = { phase: 'streaming', objects: new Map(), breaks: broken }
+      const again: ReflectorState<T> = { phase: 'streaming', objects: new ObjectMap(), breaks: broken }
       return { next: broken < MOST_BREAKS ? again : list, wait: 'short' }
     }
     case 'TooManyRequests':
@@ -118,14 +127,14 @@ function planStreaming<T>(
   }
 }
 
-function planPaging<T>(
+function planPaging<T extends KubeObject>(
   state: Extract<ReflectorState<T>, { readonly phase: 'paging' }>,
   error: KubeError,
   context: RetryContext,
 ): RetryPlan<T> {
   // A list in one request cannot expire between pages. So it succeeds where paging takes longer than the server retains
   // its history, unless the answer is too large.
-  const whole: ReflectorState<T> = { phase: 'paging', items: [], continue: undefined, limit: undefined }
+  const whole: ReflectorState<T> = { phase: 'paging', objects: new ObjectMap(), continue: undefined, limit: undefined }
   switch (error.code) {
     case 'Expired':
       return { next: whole, wait: 'short' }
@@ -153,7 +162,7 @@ function planPaging<T>(
   }
 }
 
-function planWatching<T>(
+function planWatching<T extends KubeObject>(
   state: Extract<ReflectorState<T>, { readonly phase: 'watching' }>,
   ending: Ending,
   context: RetryContext,

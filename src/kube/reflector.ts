@@ -22,7 +22,7 @@ import {
 } from './reflector-plan.ts'
 import { type KubeObject, qualifiedPlural, type Resource, withKind } from './resources.ts'
 import type { ServedResources } from './served-resources.ts'
-import { keyOfObject } from './store.ts'
+import { type ObjectMap, refOfObject } from './store.ts'
 
 /** Selects objects of a resource. A field that is left out selects all. */
 export type Selection = Pick<ListQuery, 'namespace' | 'labelSelector' | 'fieldSelector'>
@@ -34,12 +34,12 @@ export type Selection = Pick<ListQuery, 'namespace' | 'labelSelector' | 'fieldSe
 export type Transform<T> = ((object: T) => T) & { readonly protobuf?: TrimmedReader }
 
 /** Receives what a reflector reads, in order. An error that it throws ends the reflector. */
-export interface ReflectorSink<T> {
+export interface ReflectorSink<T extends KubeObject> {
   /**
-   * Receives the complete current state. If the result is a promise, nothing else is reported until it has settled.
-   * `beganMs`: when the list was requested, in monotonic time.
+   * Receives the complete current state, which it may keep. If the result is a promise, nothing else is reported until
+   * it has settled. `beganMs`: when the list was requested, in monotonic time.
    */
-  replaced(objects: Iterable<T>, beganMs: number): void | Promise<void>
+  replaced(objects: ObjectMap<T>, beganMs: number): void | Promise<void>
   changed(event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }): void
   /** The server answered a list with 404: for now it does not serve the resource. The reflector tries again. */
   absent(error: KubeError): void
@@ -184,7 +184,7 @@ export class Reflector<T extends KubeObject> {
   async #listPage(signal: AbortSignal): Promise<Ending | undefined> {
     const { api, resource, query, clock } = this.#options
     if (this.#state.phase !== 'paging') return undefined
-    const { items, limit, continue: token } = this.#state
+    const { objects, limit, continue: token } = this.#state
     if (token === undefined) {
       this.#seen.clear()
       this.#listBeganMs = clock.monotonicMs()
@@ -208,11 +208,11 @@ export class Reflector<T extends KubeObject> {
     if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, watchError: false }
     const { next } = page
     const { resourceVersion = page.metadata.resourceVersion } = this.#state
-    for (const item of page.items) items.push(item)
+    for (const item of page.items) objects.set(refOfObject(item), item)
     if (next !== undefined) {
-      this.#state = { phase: 'paging', items, resourceVersion, continue: next, limit }
+      this.#state = { phase: 'paging', objects, resourceVersion, continue: next, limit }
     } else {
-      const listed = this.#listed(resourceVersion, items)
+      const listed = this.#listed(resourceVersion, objects)
       if (listed !== undefined) await listed
     }
     return undefined
@@ -289,10 +289,10 @@ export class Reflector<T extends KubeObject> {
     }
     if (this.#state.phase === 'streaming') {
       const { objects } = this.#state
-      if (type === 'ADDED' || type === 'MODIFIED') objects.set(keyOfObject(object), this.#reduced(object))
-      else if (type === 'DELETED') objects.delete(keyOfObject(object))
+      if (type === 'ADDED' || type === 'MODIFIED') objects.set(refOfObject(object), this.#reduced(object))
+      else if (type === 'DELETED') objects.delete(refOfObject(object))
       else if (object.metadata?.annotations?.['k8s.io/initial-events-end'] === 'true') {
-        return this.#listed(resourceVersion, objects.values())
+        return this.#listed(resourceVersion, objects)
       }
     } else {
       // A bookmark means that all changes up to it have been delivered.
@@ -303,7 +303,7 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  #listed(resourceVersion: string, objects: Iterable<T>): void | Promise<void> {
+  #listed(resourceVersion: string, objects: ObjectMap<T>): void | Promise<void> {
     this.#state = { phase: 'watching', resourceVersion, silences: 0 }
     this.#listedMs = this.#options.clock.monotonicMs()
     this.#options.served?.seen(this.#options.resource)

@@ -24,8 +24,20 @@ export function objectOf<T>(change: Change<T>): T {
 }
 
 /** Objects by namespace and name. A map by one key for both would take 64 bytes more for each object. */
-class ObjectMap<T extends KubeObject> {
+export class ObjectMap<T extends KubeObject> {
   readonly #namespaces = new Map<string, Map<string, T>>()
+
+  static from<T extends KubeObject>(objects: Iterable<T>): ObjectMap<T> {
+    const map = new ObjectMap<T>()
+    for (const object of objects) map.set(refOfObject(object), object)
+    return map
+  }
+
+  get size(): number {
+    let size = 0
+    for (const objects of this.#namespaces.values()) size += objects.size
+    return size
+  }
 
   get({ namespace, name }: ObjectRef): T | undefined {
     return this.#namespaces.get(namespace ?? '')?.get(name)
@@ -48,10 +60,8 @@ class ObjectMap<T extends KubeObject> {
   }
 
   list(): readonly T[] {
-    let size = 0
-    for (const objects of this.#namespaces.values()) size += objects.size
     // An array that grows would take four times as long, and with a million objects delay all else.
-    const all = new Array<T>(size)
+    const all = new Array<T>(this.size)
     let next = 0
     for (const objects of this.#namespaces.values()) for (const object of objects.values()) all[next++] = object
     return all
@@ -104,13 +114,9 @@ export class Store<T extends KubeObject> {
    * Replaces all objects with the complete current state, and computes the changes. Deletions come first, so that a
    * name, address or port that moved is free before it is taken. An object that was deleted and created again (another
    * uid) counts as a deletion and an addition. The store changes in the last step; nothing else may change it before.
+   * It keeps `present`, which belongs to the store from then on.
    */
-  *replace(objects: Iterable<T>): Steps<readonly Change<T>[]> {
-    const present = new ObjectMap<T>()
-    for (const object of objects) {
-      present.set(refOfObject(object), object)
-      yield
-    }
+  *replace(present: ObjectMap<T>): Steps<readonly Change<T>[]> {
     const changes: Change<T>[] = []
     for (const old of this.#objects) {
       const object = present.get(refOfObject(old))

@@ -8,17 +8,25 @@ import {
   type RetryPlan,
   startState,
 } from '../../src/kube/reflector-plan.ts'
+import type { KubeObject } from '../../src/kube/resources.ts'
+import { ObjectMap } from '../../src/kube/store.ts'
 
-const states: Readonly<Record<string, ReflectorState<string>>> = {
-  streaming: { phase: 'streaming', objects: new Map([['a', 'partial']]) },
-  broken: { phase: 'streaming', objects: new Map([['a', 'partial']]), breaks: 2 },
-  first: { phase: 'paging', items: [], continue: undefined, limit: 500 },
-  paging: { phase: 'paging', items: ['a'], continue: 'token', limit: 500 },
+const partial: KubeObject = { metadata: { name: 'a' } }
+const states: Readonly<Record<string, ReflectorState<KubeObject>>> = {
+  streaming: { phase: 'streaming', objects: ObjectMap.from([partial]) },
+  broken: { phase: 'streaming', objects: ObjectMap.from([partial]), breaks: 2 },
+  first: { phase: 'paging', objects: new ObjectMap(), continue: undefined, limit: 500 },
+  paging: { phase: 'paging', objects: ObjectMap.from([partial]), continue: 'token', limit: 500 },
   watching: { phase: 'watching', resourceVersion: '7', silences: 0 },
   quiet: { phase: 'watching', resourceVersion: '7', silences: 19 },
 }
 
-function named(next: ReflectorState<string>): string {
+/** With the objects themselves, which an assertion does not see inside an ObjectMap. */
+function seen(state: ReflectorState<KubeObject>): unknown {
+  return 'objects' in state ? { ...state, objects: [...state.objects] } : state
+}
+
+function named(next: ReflectorState<KubeObject>): string {
   switch (next.phase) {
     case 'streaming':
       return next.objects.size === 0 ? 'stream' : 'stream on'
@@ -82,7 +90,10 @@ const table: readonly (readonly [
 test('every failure in every state leads on to the right request after the right wait', () => {
   for (const [ending, expected] of table) {
     for (const [state, outcome] of Object.entries(expected)) {
-      const plan = planRetry(states[state] as ReflectorState<string>, ending, { streaming: true, justListed: false })
+      const plan = planRetry(states[state] as ReflectorState<KubeObject>, ending, {
+        streaming: true,
+        justListed: false,
+      })
       const said = `${named(plan.next)}, ${plan.wait}${plan.noStreaming ? '!' : ''}`
       assert.equal(said, outcome, `${state}: ${JSON.stringify(ending)}`)
     }
@@ -90,26 +101,26 @@ test('every failure in every state leads on to the right request after the right
 })
 
 test('after changes of one revision a watch that breaks is followed by a list, whose wait is its own where a list is due anyway', () => {
-  const shared: ReflectorState<string> = { phase: 'watching', resourceVersion: '7', silences: 0, shared: true }
+  const shared: ReflectorState<KubeObject> = { phase: 'watching', resourceVersion: '7', silences: 0, shared: true }
   for (const [ending, wait] of [
     [closed, 'short'],
     [silent, 'short'],
     [failed('Unreachable'), 'short'],
     [failed('Expired'), 'none'],
   ] as const) {
-    const plan: RetryPlan<string> = planRetry(shared, ending, { streaming: true, justListed: false })
-    assert.deepEqual([plan.next, plan.wait], [startState(true), wait], JSON.stringify(ending))
+    const plan: RetryPlan<KubeObject> = planRetry(shared, ending, { streaming: true, justListed: false })
+    assert.deepEqual([seen(plan.next), plan.wait], [seen(startState(true)), wait], JSON.stringify(ending))
   }
 })
 
 test('where there is no streaming, what would stream lists', () => {
-  const watching: ReflectorState<string> = { phase: 'watching', resourceVersion: '7', silences: 0 }
+  const watching: ReflectorState<KubeObject> = { phase: 'watching', resourceVersion: '7', silences: 0 }
   const plan = planRetry(watching, failed('Expired'), { streaming: false, justListed: false })
-  assert.deepEqual(plan.next, startState(false))
+  assert.deepEqual(seen(plan.next), seen(startState(false)))
 })
 
 test('a list that is outdated as soon as it has come is not asked for again at once', () => {
-  const watching: ReflectorState<string> = { phase: 'watching', resourceVersion: '7', silences: 0 }
+  const watching: ReflectorState<KubeObject> = { phase: 'watching', resourceVersion: '7', silences: 0 }
   for (const ending of [failed('Expired'), inWatch('Expired')]) {
     assert.equal(planRetry(watching, ending, { streaming: true, justListed: true }).wait, 'short')
   }
@@ -118,25 +129,35 @@ test('a list that is outdated as soon as it has come is not asked for again at o
 test('a page that is not answered is asked for again, a whole list is asked for in pages', () => {
   const silent = { kind: 'silent', proven: false } as const
   const context = { streaming: false, justListed: false }
-  const paging = { phase: 'paging', items: [], continue: 'more', limit: 500 } as const
-  assert.deepEqual(planRetry<string>({ ...paging, items: [] }, silent, context).next, paging)
-  const whole = { phase: 'paging', items: [], continue: undefined, limit: undefined } as const
-  assert.deepEqual(planRetry<string>({ ...whole, items: [] }, silent, context).next, startState(false))
+  const paging = { phase: 'paging', objects: ObjectMap.from([partial]), continue: 'more', limit: 500 } as const
+  assert.deepEqual(seen(planRetry(paging, silent, context).next), seen(paging))
+  const whole = { phase: 'paging', objects: ObjectMap.from([partial]), continue: undefined, limit: undefined } as const
+  assert.deepEqual(seen(planRetry(whole, silent, context).next), seen(startState(false)))
 })
 
 test('a page that is too long is asked for in parts, where it was; a whole list is asked for in pages again', () => {
   const ending = failed('TooLarge')
-  const first: ReflectorState<string> = { phase: 'paging', items: ['a'], continue: 'token', limit: 500 }
-  let state: ReflectorState<string> = first
+  const first: ReflectorState<KubeObject> = {
+    phase: 'paging',
+    objects: ObjectMap.from([partial]),
+    continue: 'token',
+    limit: 500,
+  }
+  let state: ReflectorState<KubeObject> = first
   const limits: unknown[] = []
   for (let tries = 0; tries < 7; tries++) {
-    const plan: RetryPlan<string> = planRetry(state, ending, { streaming: true, justListed: false })
-    assert.deepEqual({ ...plan.next, limit: 500 }, first)
+    const plan: RetryPlan<KubeObject> = planRetry(state, ending, { streaming: true, justListed: false })
+    assert.deepEqual(seen({ ...plan.next, limit: 500 } as ReflectorState<KubeObject>), seen(first))
     state = plan.next
     limits.push('limit' in state && state.limit, plan.wait)
   }
   assert.deepEqual(limits, [125, 'none', 32, 'none', 8, 'none', 2, 'none', 1, 'none', 1, 'short', 1, 'short'])
-  const whole: ReflectorState<string> = { phase: 'paging', items: [], continue: undefined, limit: undefined }
+  const whole: ReflectorState<KubeObject> = {
+    phase: 'paging',
+    objects: ObjectMap.from([partial]),
+    continue: undefined,
+    limit: undefined,
+  }
   const plan = planRetry(whole, ending, { streaming: true, justListed: false })
-  assert.deepEqual(plan, { next: startState(false), wait: 'long' })
+  assert.deepEqual([seen(plan.next), plan.wait], [seen(startState(false)), 'long'])
 })

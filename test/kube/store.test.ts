@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { KubeObject } from '../../src/kube/resources.ts'
-import { type Change, keyOf, keyOfObject, refOfKey, Store } from '../../src/kube/store.ts'
+import { type Change, keyOf, keyOfObject, ObjectMap, refOfKey, Store } from '../../src/kube/store.ts'
 import { atOnce } from '../../src/runtime/steps.ts'
 
 function object(name: string, resourceVersion: string, uid = 'u', namespace = 'ns'): KubeObject {
@@ -41,7 +41,9 @@ test('replacing tells of deletions first, and of an object made anew as both', (
   const store = new Store()
   for (const name of ['kept', 'gone', 'remade', 'changed']) store.apply({ type: 'ADDED', object: object(name, '1') })
   const changes = atOnce(
-    store.replace([object('new', '5'), object('changed', '4'), object('remade', '3', 'other'), object('kept', '1')]),
+    store.replace(
+      ObjectMap.from([object('new', '5'), object('changed', '4'), object('remade', '3', 'other'), object('kept', '1')]),
+    ),
   )
   assert.deepEqual(
     changes.map((change) => [change.type, (change.type === 'deleted' ? change.old : change.object).metadata?.name]),
@@ -57,7 +59,7 @@ test('replacing tells of deletions first, and of an object made anew as both', (
 
 test('all objects are listed by namespace, those of a namespace in the order in which they came', () => {
   const store = new Store()
-  atOnce(store.replace([object('b', '1'), object('b', '1', 'u', 'other'), object('a', '1')]))
+  atOnce(store.replace(ObjectMap.from([object('b', '1'), object('b', '1', 'u', 'other'), object('a', '1')])))
   assert.deepEqual(store.list().map(keyOfObject), ['ns/b', 'ns/a', 'other/b'])
   assert.deepEqual(
     [store.at('ns/a'), store.at('other/b')].map((one) => one && keyOfObject(one)),
@@ -85,7 +87,7 @@ test('an index kept from the changes alone always equals the store', () => {
       const index = new Set<KubeObject>()
       for (const one of steps) {
         const changes: readonly (Change<KubeObject> | undefined)[] =
-          'type' in one ? [store.apply(one)] : atOnce(store.replace(one))
+          'type' in one ? [store.apply(one)] : atOnce(store.replace(ObjectMap.from(one)))
         for (const change of changes) {
           if (change === undefined) continue
           if (change.type !== 'added') assert.ok(index.delete(change.old), 'what is taken away had been told')

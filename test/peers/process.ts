@@ -32,6 +32,7 @@ export class RunningProcess {
   /** Resolves when the process has ended and all its output has been read. */
   readonly exited: Promise<Exit>
   #exit: Exit | undefined
+  #wasSignalled = false
   readonly #lines: string[] = []
   readonly #listeners = new Set<(line: string) => void>()
 
@@ -68,6 +69,11 @@ export class RunningProcess {
     return this.#exit
   }
 
+  /** Whether it was told to end or to stop for a while. */
+  get wasSignalled(): boolean {
+    return this.#wasSignalled
+  }
+
   /** The last lines of its output, standard error included. */
   get lines(): readonly string[] {
     return this.#lines
@@ -81,6 +87,7 @@ export class RunningProcess {
 
   /** Sends a signal to this process alone, if it still runs. */
   signal(signal: NodeJS.Signals): void {
+    this.#wasSignalled = true
     if (this.#exit === undefined) process.kill(this.pid, signal)
   }
 
@@ -103,6 +110,7 @@ export class RunningProcess {
 
   /** SIGKILL to its whole group. */
   async kill(): Promise<void> {
+    this.#wasSignalled = true
     if (this.#exit === undefined) killGroup(this.pid)
     await this.exited
   }

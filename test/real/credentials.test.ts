@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, type TestContext, test } from 'node:test'
+import { after, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { EndpointSlice, KubeEvent } from '../../src/kube/resources.ts'
 import type { Apiserver } from '../peers/apiserver.ts'
-import { startCluster } from '../peers/cluster.ts'
 import type { Etcd } from '../peers/etcd.ts'
 import { startFakeReadyz } from '../peers/fake-readyz.ts'
 import { writeKubeconfig } from '../peers/kubeconfig.ts'
@@ -13,7 +12,10 @@ import { listedIn, listedInSlices, paths, type Watched, watchState } from '../pe
 import { type Owner, openOwner, temporaryDirectory } from '../peers/owner.ts'
 import { type Program, startMaster } from '../peers/program.ts'
 import { metricOf } from '../peers/program-health.ts'
+import { ReusedClusters } from '../peers/reused-clusters.ts'
 import { untilPasses } from '../peers/until.ts'
+
+const clusters = new ReusedClusters({ kind: 'bare' })
 
 const steady = '192.0.2.1'
 const troubled = '192.0.2.2'
@@ -44,7 +46,7 @@ interface Setup {
 
 async function setUp(t: TestContext): Promise<Setup> {
   const owner = openOwner(t)
-  const { etcd, server } = await startCluster(owner, { kind: 'bare' })
+  const { etcd, server } = await clusters.take(owner)
   const directory = temporaryDirectory(owner, 'credentials')
   const kubeconfig = join(directory, 'kubeconfig')
   return {
@@ -101,130 +103,138 @@ function certificateUser({ authority }: Apiserver, validForMs: number): Readonly
 }
 
 const expiryOfCertificate = 'apiserver_bootstrap_credentials_expiration_timestamp_seconds{kind="client-certificate"}'
+describe('credentials that end, or are not there', () => {
+  after(() => clusters.close())
 
-for (const store of ['etcd', 'kubernetes'] as const) {
-  test(`a client certificate in the kubeconfig that expires and is renewed late costs no address (${store})`, async (t) => {
-    const { etcd, server, kubeconfig, rewrite, start } = await setUp(t)
-    rewrite(certificateUser(server, HOUR_MS))
-    // Leases of the API are not renewed without credentials: the next certificate must come before they end.
-    const flags =
-      store === 'etcd' ? [`--etcd-servers=${etcd.url}`, ...shortLease] : ['--lease-ttl=15s', '--reconcile-interval=2s']
-    const { master, watched, from } = await start(flags)
-    const expiresAtMs = Date.now() + 6_000
-    rewrite(certificateUser(server, 6_000))
-    await untilPasses(
-      'the metric to tell of the end',
-      async () => {
-        const endMs = ((await metricOf(master, expiryOfCertificate)) ?? 0) * 1000
-        assert.ok(Math.abs(endMs - expiresAtMs) < 2_000, `${endMs - expiresAtMs} ms`)
-      },
-      { withinMs: 6_000 },
-    )
+  for (const store of ['etcd', 'kubernetes'] as const) {
+    test(`a client certificate in the kubeconfig that expires and is renewed late costs no address (${store})`, async (t) => {
+      const { etcd, server, kubeconfig, rewrite, start } = await setUp(t)
+      rewrite(certificateUser(server, HOUR_MS))
+      // Leases of the API are not renewed without credentials: the next certificate must come before they end.
+      const flags =
+        store === 'etcd'
+          ? [`--etcd-servers=${etcd.url}`, ...shortLease]
+          : ['--lease-ttl=15s', '--reconcile-interval=2s']
+      const { master, watched, from } = await start(flags)
+      const expiresAtMs = Date.now() + 6_000
+      rewrite(certificateUser(server, 6_000))
+      await untilPasses(
+        'the metric to tell of the end',
+        async () => {
+          const endMs = ((await metricOf(master, expiryOfCertificate)) ?? 0) * 1000
+          assert.ok(Math.abs(endMs - expiresAtMs) < 2_000, `${endMs - expiresAtMs} ms`)
+        },
+        { withinMs: 6_000 },
+      )
 
-    await master.waitForLog(/does not accept the credentials \(401\)/, boundMs)
-    await sleep(store === 'etcd' ? 8_000 : 4_000)
-    master.assertRunning()
-    // First half of it, as by a program that writes in place.
-    writeFileSync(kubeconfig, readFileSync(kubeconfig, 'utf8').slice(0, 700))
-    await sleep(1_500)
-    rewrite(certificateUser(server, HOUR_MS))
-    await master.waitForLog(/accepts the credentials again/, 10_000)
-    await sleep(4_000)
-    assertListedThroughout(watched, from)
-    assert.ok(((await metricOf(master, expiryOfCertificate)) ?? 0) * 1000 > Date.now() + HOUR_MS / 2)
-    assert.equal(master.logged(/does not accept the credentials/).length, 1)
-    await assertWrites(server, master)
-  })
-}
+      await master.waitForLog(/does not accept the credentials \(401\)/, boundMs)
+      await sleep(store === 'etcd' ? 8_000 : 4_000)
+      master.assertRunning()
+      // First half of it, as by a program that writes in place.
+      writeFileSync(kubeconfig, readFileSync(kubeconfig, 'utf8').slice(0, 700))
+      await sleep(1_500)
+      rewrite(certificateUser(server, HOUR_MS))
+      await master.waitForLog(/accepts the credentials again/, 10_000)
+      await sleep(4_000)
+      assertListedThroughout(watched, from)
+      assert.ok(((await metricOf(master, expiryOfCertificate)) ?? 0) * 1000 > Date.now() + HOUR_MS / 2)
+      assert.equal(master.logged(/does not accept the credentials/).length, 1)
+      await assertWrites(server, master)
+    })
+  }
 
-test('an exec plugin that needs 20 s for each token after the first costs no address', async (t) => {
-  const { etcd, server, directory, rewrite, start } = await setUp(t)
-  const script = join(directory, 'plugin.sh')
-  writeFileSync(
-    script,
-    `echo run >>${directory}/log
+  test('an exec plugin that needs 20 s for each token after the first costs no address', async (t) => {
+    const { etcd, server, directory, rewrite, start } = await setUp(t)
+    const script = join(directory, 'plugin.sh')
+    writeFileSync(
+      script,
+      `echo run >>${directory}/log
      [ $(wc -l <${directory}/log) -eq 1 ] || sleep 20
      ends=$(date -u -d '+60 seconds' +%Y-%m-%dT%H:%M:%SZ)
      printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"${server.token}","expirationTimestamp":"%s"}}' $ends`,
-  )
-  const apiVersion = 'client.authentication.k8s.io/v1'
-  rewrite({ exec: { apiVersion, command: 'sh', args: [script], interactiveMode: 'Never' } })
-  const { master, watched, from } = await start([`--etcd-servers=${etcd.url}`, ...shortLease])
-  const expiry = 'apiserver_bootstrap_credentials_expiration_timestamp_seconds{kind="token"}'
-  const first = (await metricOf(master, expiry)) ?? 0
-  const renewed = await untilPasses(
-    'the token to be renewed',
-    async () => {
-      const seconds = (await metricOf(master, expiry)) ?? 0
-      assert.ok(seconds > first)
-      return Date.now()
-    },
-    { withinMs: 75_000 },
-  )
-  assert.ok(renewed < first * 1000, 'before its end')
-  await sleep(2_000)
-  assertListedThroughout(watched, from)
-  assert.equal(master.logged(/credential/).length, 0)
-  await assertWrites(server, master)
-})
+    )
+    const apiVersion = 'client.authentication.k8s.io/v1'
+    rewrite({ exec: { apiVersion, command: 'sh', args: [script], interactiveMode: 'Never' } })
+    const { master, watched, from } = await start([`--etcd-servers=${etcd.url}`, ...shortLease])
+    const expiry = 'apiserver_bootstrap_credentials_expiration_timestamp_seconds{kind="token"}'
+    const first = (await metricOf(master, expiry)) ?? 0
+    const renewed = await untilPasses(
+      'the token to be renewed',
+      async () => {
+        const seconds = (await metricOf(master, expiry)) ?? 0
+        assert.ok(seconds > first)
+        return Date.now()
+      },
+      { withinMs: 75_000 },
+    )
+    assert.ok(renewed < first * 1000, 'before its end')
+    await sleep(2_000)
+    assertListedThroughout(watched, from)
+    assert.equal(master.logged(/credential/).length, 0)
+    await assertWrites(server, master)
+  })
 
-// Nearly all of it is waiting.
-describe('a sidecar restarts while it gets no credentials', { concurrency: true }, () => {
-  for (const [what, user] of [
-    ['its exec plugin fails', { exec: { command: 'sh', args: ['plugin.sh'] } }],
-    ['its exec plugin needs 20 s', { exec: { command: 'sh', args: ['slow-plugin.sh'] } }],
-    ['its token file is missing', { tokenFile: 'token' }],
-  ] as const) {
-    test(`${what}: it keeps the address of its server`, async (t) => {
-      const { owner, etcd, server, directory, kubeconfig, rewrite, start } = await setUp(t)
-      const token = join(directory, 'token')
-      const apiVersion = 'client.authentication.k8s.io/v1'
-      const grant = `printf '{"apiVersion":"${apiVersion}","kind":"ExecCredential","status":{"token":"${server.token}"}}'`
-      writeFileSync(join(directory, 'plugin.sh'), `[ -e ${token} ] || exit 1\n${grant}`)
-      writeFileSync(join(directory, 'slow-plugin.sh'), `[ -e ${token} ] || sleep 20\n${grant}`)
-      const inDirectory = (file: string): string => join(directory, file)
-      rewrite(
-        'exec' in user
-          ? { exec: { ...user.exec, apiVersion, args: user.exec.args.map(inDirectory), interactiveMode: 'Never' } }
-          : { tokenFile: inDirectory(user.tokenFile) },
-      )
-      writeFileSync(token, server.token)
-      const flags = [`--etcd-servers=${etcd.url}`, '--lease-ttl=20s', '--reconcile-interval=2s']
-      const { master, watched, from } = await start(flags)
-      await master.kill()
-      renameSync(token, `${token}.away`)
-      const again = await startMaster(owner, server, { address: troubled, kubeconfig, flags })
-      await sleep(25_000)
-      again.assertRunning()
-      renameSync(`${token}.away`, token)
-      await again.waitForLog(/own API server is ready/, boundMs)
-      assertListedThroughout(watched, from)
-      assert.equal(again.logged(/no credentials are available yet/).length, what.endsWith('20 s') ? 0 : 1)
-    })
-  }
-})
+  // Nearly all of it is waiting.
+  describe('a sidecar restarts while it gets no credentials', { concurrency: true }, () => {
+    for (const [what, user] of [
+      ['its exec plugin fails', { exec: { command: 'sh', args: ['plugin.sh'] } }],
+      ['its exec plugin needs 20 s', { exec: { command: 'sh', args: ['slow-plugin.sh'] } }],
+      ['its token file is missing', { tokenFile: 'token' }],
+    ] as const) {
+      test(`${what}: it keeps the address of its server`, async (t) => {
+        const { owner, etcd, server, directory, kubeconfig, rewrite, start } = await setUp(t)
+        const token = join(directory, 'token')
+        const apiVersion = 'client.authentication.k8s.io/v1'
+        const grant = `printf '{"apiVersion":"${apiVersion}","kind":"ExecCredential","status":{"token":"${server.token}"}}'`
+        writeFileSync(join(directory, 'plugin.sh'), `[ -e ${token} ] || exit 1\n${grant}`)
+        writeFileSync(join(directory, 'slow-plugin.sh'), `[ -e ${token} ] || sleep 20\n${grant}`)
+        const inDirectory = (file: string): string => join(directory, file)
+        rewrite(
+          'exec' in user
+            ? { exec: { ...user.exec, apiVersion, args: user.exec.args.map(inDirectory), interactiveMode: 'Never' } }
+            : { tokenFile: inDirectory(user.tokenFile) },
+        )
+        writeFileSync(token, server.token)
+        const flags = [`--etcd-servers=${etcd.url}`, '--lease-ttl=20s', '--reconcile-interval=2s']
+        const { master, watched, from } = await start(flags)
+        await master.kill()
+        renameSync(token, `${token}.away`)
+        const again = await startMaster(owner, server, { address: troubled, kubeconfig, flags })
+        await sleep(25_000)
+        again.assertRunning()
+        renameSync(`${token}.away`, token)
+        await again.waitForLog(/own API server is ready/, boundMs)
+        assertListedThroughout(watched, from)
+        assert.equal(again.logged(/no credentials are available yet/).length, what.endsWith('20 s') ? 0 : 1)
+      })
+    }
+  })
 
-test('a server that answers 401, 403, 404 or 429 to the sidecar alone stays listed, and the log says so once', async (t) => {
-  const { owner, etcd, server, rewrite, start } = await setUp(t)
-  rewrite({ token: server.token })
-  const readyz = await startFakeReadyz(owner)
-  const flags = [`--etcd-servers=${etcd.url}`, ...shortLease]
-  const { master, watched, from } = await start(flags, `--readyz-url=${readyz.url}`)
-  for (const status of [401, 403, 404, 429]) {
-    readyz.refuse(status)
-    await sleep(5_000)
-  }
-  assertListedThroughout(watched, from)
-  assert.match(JSON.stringify(master.logged(/readiness of the API server is unknown/)), /^[^}]+HTTP status 401[^}]+}]$/)
-  const { items } = await server.api.get<{ readonly items: readonly KubeEvent[] }>(
-    '/apis/events.k8s.io/v1/namespaces/default/events',
-  )
-  const notes = items.filter(({ reason }) => reason === 'ReadinessRefused').map(({ note }) => note ?? '')
-  assert.equal(notes.length, 1)
-  assert.match(notes[0] ?? '', /^the readiness of the API server of 192\.0\.2\.2 is unknown: .* HTTP status 401/)
-  readyz.setReady(true)
-  await master.waitForLog(/is known again/, boundMs)
-  // What it says counts again.
-  readyz.setReady(false)
-  await watched.whenRight({ addresses: [steady], port: server.port }, boundMs)
+  test('a server that answers 401, 403, 404 or 429 to the sidecar alone stays listed, and the log says so once', async (t) => {
+    const { owner, etcd, server, rewrite, start } = await setUp(t)
+    rewrite({ token: server.token })
+    const readyz = await startFakeReadyz(owner)
+    const flags = [`--etcd-servers=${etcd.url}`, ...shortLease]
+    const { master, watched, from } = await start(flags, `--readyz-url=${readyz.url}`)
+    for (const status of [401, 403, 404, 429]) {
+      readyz.refuse(status)
+      await sleep(5_000)
+    }
+    assertListedThroughout(watched, from)
+    assert.match(
+      JSON.stringify(master.logged(/readiness of the API server is unknown/)),
+      /^[^}]+HTTP status 401[^}]+}]$/,
+    )
+    const { items } = await server.api.get<{ readonly items: readonly KubeEvent[] }>(
+      '/apis/events.k8s.io/v1/namespaces/default/events',
+    )
+    const notes = items.filter(({ reason }) => reason === 'ReadinessRefused').map(({ note }) => note ?? '')
+    assert.equal(notes.length, 1)
+    assert.match(notes[0] ?? '', /^the readiness of the API server of 192\.0\.2\.2 is unknown: .* HTTP status 401/)
+    readyz.setReady(true)
+    await master.waitForLog(/is known again/, boundMs)
+    // What it says counts again.
+    readyz.setReady(false)
+    await watched.whenRight({ addresses: [steady], port: server.port }, boundMs)
+  })
 })

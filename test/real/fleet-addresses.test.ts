@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, type TestContext, test } from 'node:test'
+import { after, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openClient, patient } from '../etcd/etcd-client.ts'
-import { type Apiserver, startApiserver } from '../peers/apiserver.ts'
-import { type Etcd, startEtcd } from '../peers/etcd.ts'
+import type { Apiserver } from '../peers/apiserver.ts'
+import type { Etcd } from '../peers/etcd.ts'
 import { listedIn, listedInSlices, type Transition, watchState } from '../peers/kubernetes-service.ts'
 import { openOwner } from '../peers/owner.ts'
 import { type Program, startMaster } from '../peers/program.ts'
+import { ReusedClusters } from '../peers/reused-clusters.ts'
 import { untilPasses } from '../peers/until.ts'
 
 const ttlMs = 6_000
@@ -17,6 +18,7 @@ const boundMs = 60_000
 const stores = ['etcd', 'kubernetes'] as const
 
 interface Fleet {
+  readonly etcd: Etcd
   readonly server: Apiserver
   readonly history: readonly Transition[]
   start(host: string, address: string, flags?: readonly string[]): Promise<Program>
@@ -24,24 +26,19 @@ interface Fleet {
 }
 
 describe('addresses that several hosts have', { concurrency: 2 }, () => {
-  const owner = openOwner({ after })
-  let etcd: Etcd
-  let clusters = 0
-  before(async () => {
-    etcd = await startEtcd(owner)
-  })
+  const clusters = new ReusedClusters({ kind: 'bare' })
+  after(() => clusters.close())
 
-  async function startFleet(t: TestContext, store: (typeof stores)[number]): Promise<Fleet & { prefix: string }> {
+  async function startFleet(t: TestContext, store: (typeof stores)[number]): Promise<Fleet> {
     const own = openOwner(t)
-    const prefix = `/addresses-${++clusters}`
-    const server = await startApiserver(own, { kind: 'bare', etcd, etcdPrefix: prefix })
+    const { etcd, server } = await clusters.take(own)
     const { history, whenRight } = await watchState(own, server.api)
     const flags = [...shortLease]
-    if (store === 'etcd') flags.push(`--etcd-servers=${etcd.url}`, `--etcd-prefix=${prefix}`)
+    if (store === 'etcd') flags.push(`--etcd-servers=${etcd.url}`)
     return {
       server,
+      etcd,
       history,
-      prefix,
       start: (host, address, more = []) => startMaster(own, server, { address, host, flags: [...flags, ...more] }),
       whenListed: async (...addresses) => {
         await whenRight({ addresses, port: server.port }, boundMs)
@@ -84,7 +81,7 @@ describe('addresses that several hosts have', { concurrency: 2 }, () => {
     })
 
     test(`a host that comes with the address of one that died takes its place, and nobody is written off (leases in ${store})`, async (t) => {
-      const { history, start, whenListed, prefix } = await startFleet(t, store)
+      const { history, start, whenListed, etcd } = await startFleet(t, store)
       // The lease of the old one must last until the new one has started, and has its own.
       const longTtlMs = 15_000
       const longLease = [`--lease-ttl=${longTtlMs / 1000}s`]
@@ -97,7 +94,7 @@ describe('addresses that several hosts have', { concurrency: 2 }, () => {
       assert.deepEqual(history.slice(from), [], 'nothing is written')
       assertNeverEmpty(history)
       if (store !== 'etcd') return
-      const { items } = await openClient(t, [etcd.url]).list(`${prefix}/apiserver-bootstrap/holders/`, {
+      const { items } = await openClient(t, [etcd.url]).list('/registry/apiserver-bootstrap/holders/', {
         signal: patient,
       })
       const hosts = items.map(({ value }) => JSON.parse(Buffer.from(value).toString()).host)

@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict'
-import { describe, type TestContext, test } from 'node:test'
+import { after, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { EtcdKv } from '../../src/etcd/kv.ts'
 import { openClient, patient } from '../etcd/etcd-client.ts'
-import { startCluster } from '../peers/cluster.ts'
 import { type FakeReadyz, startFakeReadyz } from '../peers/fake-readyz.ts'
 import { listedIn, type Transition, watchState } from '../peers/kubernetes-service.ts'
 import { openOwner } from '../peers/owner.ts'
 import { startMaster } from '../peers/program.ts'
+import { ReusedClusters } from '../peers/reused-clusters.ts'
 import { untilPasses } from '../peers/until.ts'
+
+const clusters = new ReusedClusters({ kind: 'bare' })
 
 // With leases in kubernetes: members.test.ts.
 
@@ -24,7 +26,7 @@ interface Fleet {
 
 async function startFleet(t: TestContext): Promise<Fleet> {
   const owner = openOwner(t)
-  const { etcd, server } = await startCluster(owner, { kind: 'bare' })
+  const { etcd, server } = await clusters.take(owner)
   const { history, whenRight } = await watchState(owner, server.api)
   const readyz = [await startFakeReadyz(owner), await startFakeReadyz(owner), await startFakeReadyz(owner)] as const
   const flags = [`--etcd-servers=${etcd.url}`, '--lease-ttl=6s', '--reconcile-interval=4s']
@@ -45,60 +47,63 @@ async function leasedIn(etcd: EtcdKv): Promise<readonly string[]> {
   const { items } = await etcd.list('/registry/masterleases/', { signal: patient })
   return items.map(({ key }) => key.split('/').at(-1) ?? '')
 }
+describe('fleets whose servers are not ready', () => {
+  after(() => clusters.close())
 
-describe('readiness with leases in etcd', { concurrency: 3 }, () => {
-  test('a master whose own /readyz fails leaves the list and its lease after three seconds of failures, lives on, and comes back with it', async (t) => {
-    const { readyz, history, etcd, whenListed } = await startFleet(t)
-    const failedMs = performance.now()
-    readyz[1].setFailing('poststarthook/something')
-    const removedMs = await untilPasses(
-      'the removal',
-      () => {
-        const removal = history.find(
-          ({ atMs, state }) => atMs > failedMs && !listedIn(state.endpoints).includes(addresses[1]),
-        )
-        assert.ok(removal)
-        return removal.atMs
-      },
-      { withinMs: boundMs },
-    )
-    t.diagnostic(`left after ${Math.round(removedMs - failedMs)} ms`)
-    assert.ok(removedMs - failedMs > 3_000)
-    await whenListed(addresses[0], addresses[2])
-    // The record says so first; the lease goes a moment later.
-    await untilPasses(
-      'the lease to go',
-      async () => assert.deepEqual(await leasedIn(etcd), [addresses[0], addresses[2]]),
-      { withinMs: 5_000 },
-    )
-    const { items } = await etcd.list('/registry/apiserver-bootstrap/holders/', { signal: patient })
-    assert.equal(items.length, 3)
-    readyz[1].setReady(true)
-    await whenListed(...addresses)
-    assert.deepEqual(await leasedIn(etcd), addresses)
-  })
+  describe('readiness with leases in etcd', { concurrency: 3 }, () => {
+    test('a master whose own /readyz fails leaves the list and its lease after three seconds of failures, lives on, and comes back with it', async (t) => {
+      const { readyz, history, etcd, whenListed } = await startFleet(t)
+      const failedMs = performance.now()
+      readyz[1].setFailing('poststarthook/something')
+      const removedMs = await untilPasses(
+        'the removal',
+        () => {
+          const removal = history.find(
+            ({ atMs, state }) => atMs > failedMs && !listedIn(state.endpoints).includes(addresses[1]),
+          )
+          assert.ok(removal)
+          return removal.atMs
+        },
+        { withinMs: boundMs },
+      )
+      t.diagnostic(`left after ${Math.round(removedMs - failedMs)} ms`)
+      assert.ok(removedMs - failedMs > 3_000)
+      await whenListed(addresses[0], addresses[2])
+      // The record says so first; the lease goes a moment later.
+      await untilPasses(
+        'the lease to go',
+        async () => assert.deepEqual(await leasedIn(etcd), [addresses[0], addresses[2]]),
+        { withinMs: 5_000 },
+      )
+      const { items } = await etcd.list('/registry/apiserver-bootstrap/holders/', { signal: patient })
+      assert.equal(items.length, 3)
+      readyz[1].setReady(true)
+      await whenListed(...addresses)
+      assert.deepEqual(await leasedIn(etcd), addresses)
+    })
 
-  test('masters whose /readyz fail all at once stay listed, all of them', async (t) => {
-    const { readyz, history, etcd } = await startFleet(t)
-    const from = history.length
-    for (const one of readyz) one.setReady(false)
-    await sleep(15_000)
-    assert.deepEqual(history.slice(from), [])
-    assert.deepEqual(await leasedIn(etcd), addresses)
-    for (const one of readyz) one.setReady(true)
-    await sleep(5_000)
-    assert.deepEqual(history.slice(from), [])
-  })
+    test('masters whose /readyz fail all at once stay listed, all of them', async (t) => {
+      const { readyz, history, etcd } = await startFleet(t)
+      const from = history.length
+      for (const one of readyz) one.setReady(false)
+      await sleep(15_000)
+      assert.deepEqual(history.slice(from), [])
+      assert.deepEqual(await leasedIn(etcd), addresses)
+      for (const one of readyz) one.setReady(true)
+      await sleep(5_000)
+      assert.deepEqual(history.slice(from), [])
+    })
 
-  test('a master whose own etcd alone fails leaves while others serve, and comes back; where that of all fails nobody leaves', async (t) => {
-    const { readyz, history, whenListed } = await startFleet(t)
-    readyz[0].setFailing('etcd')
-    await whenListed(addresses[1], addresses[2])
-    readyz[0].setReady(true)
-    await whenListed(...addresses)
-    const from = history.length
-    for (const one of readyz) one.setFailing('etcd', 'etcd-readiness')
-    await sleep(12_000)
-    assert.deepEqual(history.slice(from), [])
+    test('a master whose own etcd alone fails leaves while others serve, and comes back; where that of all fails nobody leaves', async (t) => {
+      const { readyz, history, whenListed } = await startFleet(t)
+      readyz[0].setFailing('etcd')
+      await whenListed(addresses[1], addresses[2])
+      readyz[0].setReady(true)
+      await whenListed(...addresses)
+      const from = history.length
+      for (const one of readyz) one.setFailing('etcd', 'etcd-readiness')
+      await sleep(12_000)
+      assert.deepEqual(history.slice(from), [])
+    })
   })
 })

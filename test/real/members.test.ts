@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
+import { after, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Apiserver } from '../peers/apiserver.ts'
-import { startCluster } from '../peers/cluster.ts'
 import { type FakeReadyz, startFakeReadyz } from '../peers/fake-readyz.ts'
 import { listedIn, readState, watchState } from '../peers/kubernetes-service.ts'
 import { openOwner } from '../peers/owner.ts'
 import { type Program, startMaster } from '../peers/program.ts'
+import { ReusedClusters } from '../peers/reused-clusters.ts'
 import { throughout } from '../peers/until.ts'
 import { fiveMastersThroughAnOutage } from './fleet-outage.ts'
+
+const clusters = new ReusedClusters({ kind: 'bare' })
 
 const shortLease = ['--lease-ttl=3s', '--reconcile-interval=2s']
 const steady = '192.0.2.1'
@@ -28,7 +30,7 @@ interface Pair {
 
 async function startPair(t: TestContext, ...flags: readonly string[]): Promise<Pair> {
   const owner = openOwner(t)
-  const { server } = await startCluster(owner, { kind: 'bare' })
+  const { server } = await clusters.take(owner)
   const { history, whenRight } = await watchState(owner, server.api)
   const readyz = await startFakeReadyz(owner)
   const start = (address: string, ...more: readonly string[]): Promise<Program> =>
@@ -44,51 +46,54 @@ async function startPair(t: TestContext, ...flags: readonly string[]): Promise<P
   }
   return { server, troubledMaster, readyz, whenListed, removedAtMs }
 }
+describe('masters that die, hang or are not ready', () => {
+  after(() => clusters.close())
 
-test('a master that is killed is unlisted when its lease ends, not before', async (t) => {
-  const { troubledMaster, whenListed, removedAtMs } = await startPair(t)
-  const killedAtMs = performance.now()
-  await troubledMaster.kill()
-  await whenListed(steady)
-  const took = removedAtMs() - killedAtMs
-  // Renewed every two seconds, the lease of three has at least one left.
-  assert.ok(took > 800, `gone ${Math.round(took)} ms after the kill`)
-})
-
-for (const gate of ['continuous', 'startup']) {
-  test(`with the ${gate} gate a master whose own API server is dead is unlisted, and lives`, async (t) => {
-    const { troubledMaster, readyz, whenListed } = await startPair(t, `--readiness-gate=${gate}`)
-    await readyz.stop()
+  test('a master that is killed is unlisted when its lease ends, not before', async (t) => {
+    const { troubledMaster, whenListed, removedAtMs } = await startPair(t)
+    const killedAtMs = performance.now()
+    await troubledMaster.kill()
     await whenListed(steady)
-    await sleep(4000)
-    troubledMaster.assertRunning()
+    const took = removedAtMs() - killedAtMs
+    // Renewed every two seconds, the lease of three has at least one left.
+    assert.ok(took > 800, `gone ${Math.round(took)} ms after the kill`)
+  })
+
+  for (const gate of ['continuous', 'startup']) {
+    test(`with the ${gate} gate a master whose own API server is dead is unlisted, and lives`, async (t) => {
+      const { troubledMaster, readyz, whenListed } = await startPair(t, `--readiness-gate=${gate}`)
+      await readyz.stop()
+      await whenListed(steady)
+      await sleep(4000)
+      troubledMaster.assertRunning()
+      await whenListed(steady)
+    })
+  }
+
+  test('with the continuous gate a master leaves while its API server is unready, and comes back with it', async (t) => {
+    const { readyz, whenListed } = await startPair(t)
+    readyz.setReady(false)
     await whenListed(steady)
+    readyz.setReady(true)
+    await whenListed(steady, troubled)
   })
-}
 
-test('with the continuous gate a master leaves while its API server is unready, and comes back with it', async (t) => {
-  const { readyz, whenListed } = await startPair(t)
-  readyz.setReady(false)
-  await whenListed(steady)
-  readyz.setReady(true)
-  await whenListed(steady, troubled)
-})
-
-test('with the startup gate a master stays while its API server answers, ready or not', async (t) => {
-  const { server, readyz } = await startPair(t, '--readiness-gate=startup')
-  readyz.setReady(false)
-  await throughout(8000, async () => {
-    assert.deepEqual(listedIn((await readState(server.api)).endpoints), [steady, troubled])
+  test('with the startup gate a master stays while its API server answers, ready or not', async (t) => {
+    const { server, readyz } = await startPair(t, '--readiness-gate=startup')
+    readyz.setReady(false)
+    await throughout(8000, async () => {
+      assert.deepEqual(listedIn((await readState(server.api)).endpoints), [steady, troubled])
+    })
   })
-})
 
-test('a master that is frozen is unlisted when its lease ends, and listed again when it goes on', async (t) => {
-  const { troubledMaster, whenListed } = await startPair(t)
-  troubledMaster.process.signal('SIGSTOP')
-  await whenListed(steady)
-  troubledMaster.process.signal('SIGCONT')
-  await whenListed(steady, troubled)
-})
+  test('a master that is frozen is unlisted when its lease ends, and listed again when it goes on', async (t) => {
+    const { troubledMaster, whenListed } = await startPair(t)
+    troubledMaster.process.signal('SIGSTOP')
+    await whenListed(steady)
+    troubledMaster.process.signal('SIGCONT')
+    await whenListed(steady, troubled)
+  })
 
-test('five masters whose API server is away for twenty seconds are all listed when it is back', (t) =>
-  fiveMastersThroughAnOutage(t, 20_000))
+  test('five masters whose API server is away for twenty seconds are all listed when it is back', (t) =>
+    fiveMastersThroughAnOutage(t, 20_000))
+})

@@ -16,7 +16,6 @@ import { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { type Withdrawal, withdraw } from '../kubernetes-service/withdraw.ts'
 import { Lifecycle } from '../lifecycle/lifecycle.ts'
 import { BITMAP_HINT, lacksBitmap } from '../repair/bitmap/missing-range.ts'
-import { REQUEST_TIMEOUT_MS } from '../repair/repair.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { abortable, linkedController } from '../runtime/signals.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
@@ -309,16 +308,15 @@ export function recordRefusals(
 
 /** A ClusterIP is allocated. Upstream: `ErrAllocated` of pkg/registry/core/service/ipallocator. */
 const CLUSTER_IP_TAKEN = 'provided IP is already allocated'
-/** In this time the repair frees an address without a Service, in milliseconds: in a pass after it is old enough. */
-const FREEING_MS = REQUEST_TIMEOUT_MS + 30_000
 
 /**
  * Resolves with `settled`. After the first ready answer, checks every `timeoutMs`, and rejects if the server then
  * refuses something that the start needs. Admission and RBAC refuse at first, until they are ready. A refusal that
  * lasts longer does not end by itself, and a program that only logs it would seem to work. An outage is no refusal.
  *
- * A first ClusterIP that is taken may be free later: if a creation of the Service failed halfway, only the repair frees
- * the address. A process that ended before that would be refused again at each start.
+ * A first ClusterIP that is taken may be free later: if a creation of the Service failed halfway, a repair frees the
+ * address, or its bit after three full passes. A process that ended before that would be refused again at each start.
+ * So it never ends for this reason. kube-apiserver does not, either.
  */
 async function startedWithin(
   settled: Promise<void>,
@@ -334,15 +332,12 @@ async function startedWithin(
   const { controller: waiting, unlink } = linkedController(options.signal)
   const deadline = async ({ signal }: AbortController): Promise<never> => {
     await monitor.untilFirstReady(signal)
-    const readyMs = clock.monotonicMs()
     for (;;) {
       await sleep(clock, timeoutMs, signal)
       const reason = refusal()
-      if (reason === undefined) continue
-      const limitMs = timeoutMs + (reason.includes(CLUSTER_IP_TAKEN) ? FREEING_MS : 0)
-      if (clock.monotonicMs() - readyMs < limitMs) continue
+      if (reason === undefined || reason.includes(CLUSTER_IP_TAKEN)) continue
       const hint = lacksBitmap(reason) ? `; ${BITMAP_HINT}` : / is forbidden: /.test(reason) ? `; ${RIGHTS_HINT}` : ''
-      throw new Error(`still refused after ${formatDuration(limitMs)}: ${reason}${hint}`)
+      throw new Error(`still refused after ${formatDuration(timeoutMs)}: ${reason}${hint}`)
     }
   }
   try {

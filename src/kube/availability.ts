@@ -126,7 +126,8 @@ export class Availability {
     const known = before?.kind === 'lost' ? before.refusal : before
     if (known?.kind === 'refused') {
       // New credentials may be accepted but lack a right.
-      const refusal = known.code === UNAUTHORIZED && code !== UNAUTHORIZED ? fresh : known
+      const begins = known.code === UNAUTHORIZED && code !== UNAUTHORIZED
+      const refusal = begins ? fresh : { ...fresh, sinceMs: known.sinceMs, reported: known.reported }
       this.#refuse(source, refusal, nowMs - refusal.sinceMs >= REPORT_AFTER_MS)
     } else if (before?.kind === 'lost' || (before === undefined && (own || nature === 'passing'))) {
       this.#failures.set(source, { kind: 'returning', sinceMs: nowMs })

@@ -2,6 +2,7 @@ import type { TrimmedReader } from '../protobuf/trimmed-objects.ts'
 import { type Backoff, exponentialBackoff } from '../runtime/backoff.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { type Random, randomInteger } from '../runtime/random.ts'
+import { SlicedWork } from '../runtime/steps.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
 import type { KubeApi, ListQuery, Status, WatchEvent, WatchQuery } from './api.ts'
@@ -240,6 +241,8 @@ export class Reflector<T extends KubeObject> {
       if (guard.open() && streaming) guard.allow(streamPatience(received))
     }
     ;(streaming ? this.#lists : this.#watches)?.add({ resource: resource.plural })
+    // A million objects can arrive without a moment in which timers run, such as those that renew the lease.
+    const listing = new SlicedWork(clock)
     let watchError: KubeError | undefined
     try {
       const request = { ...query, ...this.#watchQuery(), ...this.#format, onOpen, signal: guard.signal }
@@ -256,7 +259,11 @@ export class Reflector<T extends KubeObject> {
           guard.allow(watchPatience)
           await taken
         }
-        if (this.#state.phase !== 'watching') continue
+        if (this.#state.phase !== 'watching') {
+          const pause = listing.pause(guard.signal)
+          if (pause !== undefined) await pause
+          continue
+        }
         if (before === 'streaming') guard.allow(watchPatience)
         guard.prove()
       }

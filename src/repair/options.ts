@@ -28,7 +28,7 @@ export const repairOptions = {
       schema: duration({ minMs: 1000 }),
       metavar: 'DURATION',
       description:
-        'how long a duty may be refused or fail before it is reported as degraded; it is retried, and other duties continue. If writes of default/kubernetes are refused for this long at the start, the process exits with 1, or 90 s later if its ClusterIP is still taken. Outages of the server or etcd do not count',
+        'how long a duty may be refused or fail before it is reported as degraded; it is retried, and other duties continue. If writes of default/kubernetes are refused for this long at the start, the process exits with 1, except while the first ClusterIP is taken. Outages of the server or etcd do not count',
       default: '1m',
     },
     adoptRange: {

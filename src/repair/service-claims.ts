@@ -20,7 +20,7 @@ class ServiceClaim extends CompactObject {
     const { type, clusterIP, clusterIPs, healthCheckNodePort, ports } = spec ?? {}
     const namespace = sharedString(metadata?.namespace)
     this.creationTimestamp = sharedString(metadata?.creationTimestamp)
-    const isUsual = clusterIP !== undefined && clusterIPs?.[0] === clusterIP
+    const isUsual = typeof clusterIP === 'string' && clusterIPs?.[0] === clusterIP
     this.clusterIPs = isUsual ? (clusterIPs.length === 1 ? clusterIP : clusterIPs) : undefined
     // Some servers write null for an empty list.
     const numbered = (ports ?? []).filter(({ nodePort }) => nodePort)

@@ -46,3 +46,25 @@ function slice<T>(clock: Clock, steps: Steps<T>): { readonly value: T } | undefi
   } while (clock.monotonicMs() < endMs)
   return undefined
 }
+
+/** Divides work into slices that arrives step by step, such as the events of a stream. See {@link inSlices}. */
+export class SlicedWork {
+  readonly #clock: Clock
+  #endMs: number
+  #stepsToReading = STEPS_PER_READING
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#endMs = clock.monotonicMs() + SLICE_MS
+  }
+
+  /** Call it after each step. If it returns a promise, await it before the next one: timers and I/O run meanwhile. */
+  pause(signal?: AbortSignal): Promise<void> | undefined {
+    if (--this.#stepsToReading > 0) return undefined
+    this.#stepsToReading = STEPS_PER_READING
+    if (this.#clock.monotonicMs() < this.#endMs) return undefined
+    return sleep(this.#clock, 0, signal).then(() => {
+      this.#endMs = this.#clock.monotonicMs() + SLICE_MS
+    })
+  }
+}

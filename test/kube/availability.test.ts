@@ -113,6 +113,13 @@ test('what a server forbids for a moment after its start, until it has read its 
   assert.deepEqual(said(), [])
 })
 
+test('the reason of a refusal is that of the last answer', () => {
+  const { availability } = setUp()
+  availability.failed('a', forbidden)
+  availability.failed('a', new KubeError('Invalid', 'provided IP is already allocated'))
+  assert.equal(availability.refusalOf('a'), 'provided IP is already allocated')
+})
+
 test('credentials that are not accepted are left to who holds them to say; what their successors may not do is said', async () => {
   const { time, availability, said } = setUp()
   const fail = async (error: KubeError) => {

@@ -12,6 +12,7 @@ import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { longestWithoutPause, workingClock } from '../runtime/working-clock.ts'
 import { added, bookmark, listOf, ScriptedApi, type ScriptedWatch, service } from './scripted-api.ts'
 
 const unreachable = new KubeError('Unreachable', 'connection refused')
@@ -38,9 +39,10 @@ function countedClock(clock: Clock): Clock & { readonly pending: () => number } 
   }
 }
 
-function start(t: TestContext, api: ScriptedApi, sinkError?: Error) {
+function start(t: TestContext, api: ScriptedApi, sinkError?: Error, objectMs = 0, onObject = () => {}) {
   const time = new VirtualClock()
-  const clock = countedClock(time.view())
+  const working = workingClock(time)
+  const clock = countedClock(working.clock)
   const logger = memoryLogger()
   const metrics = prometheusMetrics()
   const told: string[] = []
@@ -55,6 +57,8 @@ function start(t: TestContext, api: ScriptedApi, sinkError?: Error) {
     availability,
     transform(object) {
       if ('odd' in object) throw new TypeError('no object')
+      working.worked(objectMs)
+      onObject()
       return object
     },
     sink: {
@@ -101,6 +105,23 @@ function pagingApi(): ScriptedApi {
   }
   return api
 }
+
+test('a long streaming list lets others run at least every 15 ms', async (t) => {
+  const count = 2_000
+  const api = new ScriptedApi()
+  let received = 0
+  api.onWatch = (watch) => {
+    watch.open()
+    for (let index = 0; index < count; index++) watch.send(added(service(`s${index}`, '3')))
+    watch.send(bookmark('5', 'initial-events-end'))
+  }
+  const { time, told, stop } = start(t, api, undefined, 0.1, () => received++)
+  const longest = longestWithoutPause(time, () => received)
+  await time.advance(1_000)
+  assert.equal(told[0]?.split(' ').length, count + 1)
+  assert.ok(longest() > 0 && longest() <= 150, `${longest()} objects of 0.1 ms without a pause`)
+  await stop()
+})
 
 test('one request streams the list and goes on as the watch', async (t) => {
   const api = streamingApi()

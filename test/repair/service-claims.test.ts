@@ -83,7 +83,8 @@ test('a port without a NodePort, or with 0 for one, holds none', () => {
 test('a field that is null counts as one that is missing', () => {
   const none = { spec: { clusterIP: null, clusterIPs: null, healthCheckNodePort: null, ports: null } }
   const numberless = { spec: { ...none.spec, ports: [{ port: 80, nodePort: null, protocol: null }] } }
-  for (const given of [none, numberless] as unknown as Service[]) {
+  const held = { spec: { ...none.spec, clusterIPs: [null] } }
+  for (const given of [none, numberless, held] as unknown as Service[]) {
     for (const service of [given, trimService(given)]) {
       assert.deepEqual(clusterIpsOf(service), [])
       assert.deepEqual(nodePortsOf(service), [])

@@ -36,7 +36,8 @@ class IpAddressClaim extends CompactObject {
     const { parentRef } = spec ?? {}
     this.parentName = parentRef?.name
     const { group, resource, namespace } = parentRef ?? {}
-    const parent = parentRef && { group, resource, namespace }
+    // A foreign server may send null, which Kubernetes' own never does.
+    const parent = parentRef ? { group, resource, namespace } : undefined
     const rest = { labels: labels && picked(labels, allocatorLabels), parent }
     this.rest = sharedParts.get(JSON.stringify(rest), () => rest)
   }

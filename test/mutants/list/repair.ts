@@ -93,11 +93,11 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'const existing = deleting ? [...names].flatMap((name) => view.ipAddressOf(name) ?? []) : []',
     tests: ['repair/ip-address/rounds.test.ts'],
   },
-  'taken-first-cluster-ip-ends-the-start-at-once': {
-    broken: 'A start whose ClusterIP an interrupted creation still holds gives up before the repair frees it.',
+  'taken-first-cluster-ip-ends-the-start': {
+    broken: 'A start whose ClusterIP an interrupted creation still holds gives up before a repair frees it.',
     file: 'bootstrap/master.ts',
-    text: 'reason.includes(CLUSTER_IP_TAKEN) ? FREEING_MS : 0',
-    instead: 'reason.includes(CLUSTER_IP_TAKEN) ? 0 : 0',
+    text: 'reason === undefined || reason.includes(CLUSTER_IP_TAKEN)',
+    instead: 'reason === undefined',
     tests: ['bootstrap/duties-apart.test.ts'],
   },
   'long-streaming-list-is-cut': {

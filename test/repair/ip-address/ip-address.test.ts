@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import type { IpAddress, Service, ServiceCidr } from '../../../src/kube/resources.ts'
 import { addressOf, tryParseAddress } from '../../../src/net/address.ts'
 import { cidrContains, cidrOf } from '../../../src/net/cidr.ts'
-import { groupsOf, ipAddressNameOf, valueOfIPv4 } from '../../../src/repair/ip-address/ip-address.ts'
+import { groupsOf, ipAddressNameOf, trimIpAddress, valueOfIPv4 } from '../../../src/repair/ip-address/ip-address.ts'
 import { holdsAddress, ServiceIpIndex, ServiceIpRanges } from '../../../src/repair/ip-address/service-ips.ts'
 import { atOnce } from '../../../src/runtime/steps.ts'
 
@@ -64,6 +64,11 @@ function ipv6(parts: readonly number[]): ReturnType<typeof addressOf> {
     parts.reduce((value, part) => (value << 16n) | BigInt(part), 0n),
   )
 }
+
+test('a reference that is null counts as one that is missing', () => {
+  const given = { metadata: { name: '10.0.0.1' }, spec: { parentRef: null } } as unknown as IpAddress
+  assert.equal(trimIpAddress(given).spec?.parentRef, undefined)
+})
 
 test('the quick reading of IPv6 takes canonical texts only, and gives what the thorough one gives', () => {
   fc.assert(

@@ -35,6 +35,8 @@ export class FollowedObject<T extends KubeObject> {
   /** The result of a live read that the watch has not delivered. The next watch event clears this. */
   #read: { readonly live: T | undefined } | undefined
   #events = 0
+  /** The value of {@link #events} when a live read was older than {@link current}; undefined if the last was not. */
+  #outdated: number | undefined
   /** Cancels the restart of the watch; undefined while none is due. */
   #late: Cancel | undefined
 
@@ -90,8 +92,16 @@ export class FollowedObject<T extends KubeObject> {
       return
     }
     availability.succeeded(source)
-    // The watch may meanwhile have delivered a newer state than the answer. A server that lags answers with an old one.
-    if (this.#events !== events || isNewer(this.current, live)) return
+    // The watch may meanwhile have delivered a newer state than the answer.
+    if (this.#events !== events) return
+    if (isNewer(this.current, live)) {
+      // A server that lags answers with an old state. But if its store was restored from a backup, the watch stays
+      // silent until the store has reached the revision from which it was requested.
+      if (this.#outdated === events) this.#startAnew(live)
+      this.#outdated = this.#outdated === events ? undefined : events
+      return
+    }
+    this.#outdated = undefined
     const isKnown = isSame(this.current, live)
     this.#read = isSame(this.#cached, live) ? undefined : { live }
     if (!isKnown) onChange()

@@ -1,7 +1,9 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { createSecureContext } from 'node:tls'
 import type { Context } from '@kubernetes/client-node/dist/config_types.js'
 import { unreadableReason } from '../documents/validation.ts'
+import { messageOf } from '../runtime/errors.ts'
 import { certificatesIn } from '../runtime/system-pem.ts'
 import { addSecret } from '../telemetry/secrets.ts'
 import { type ProxyEnvironment, ProxyError, parseProxy, proxyFromEnvironment } from './http-proxy.ts'
@@ -273,12 +275,24 @@ export function keyPairProblem(cert: string, key: string): string | undefined {
     return 'no PEM certificate in the client certificate'
   }
   try {
-    return certificate.checkPrivateKey(createPrivateKey(key))
-      ? undefined
-      : 'the client key does not match the client certificate'
+    if (!certificate.checkPrivateKey(createPrivateKey(key)))
+      return 'the client key does not match the client certificate'
   } catch {
     return 'no unencrypted PEM private key in the client key'
   }
+  try {
+    // A later certificate of the chain may be damaged, or the key too short for OpenSSL. Without `ca: []` this would
+    // read the roots of the system.
+    createSecureContext({ cert, key, ca: [] })
+    return undefined
+  } catch (error) {
+    return `the client certificate cannot be used (${messageOf(error)})`
+  }
+}
+
+/** The problem of a token; undefined if a request can carry it in a header. */
+export function tokenProblem(token: string): string | undefined {
+  return /[^\x20-\x7e\x80-\xff]/.test(token) ? 'contains a character that no HTTP header may have' : undefined
 }
 
 function checkCertificates(ca: Pem, what: string, fail: Fail): void {

@@ -18,6 +18,7 @@ import {
   type Pem,
   type ResolvedKubeConfig,
   remedyOf,
+  tokenProblem,
 } from './kube-config-access.ts'
 import { clusterInfo, execPlugin } from './kube-config-exec.ts'
 import {
@@ -380,6 +381,8 @@ async function read(pem: Pem): Promise<string> {
 async function readToken(file: string): Promise<string> {
   const token = (await read({ file })).trim()
   if (token === '') throw new KubeError('NoCredentials', `token file ${file} is empty`)
+  const problem = tokenProblem(token)
+  if (problem !== undefined) throw new KubeError('NoCredentials', `token file ${file} ${problem}`)
   return token
 }
 

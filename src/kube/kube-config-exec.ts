@@ -5,7 +5,7 @@ import { parseTime } from '../runtime/time-format.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { oneLine, withoutSecrets } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
-import { type Access, keyPairProblem } from './kube-config-access.ts'
+import { type Access, keyPairProblem, tokenProblem } from './kube-config-access.ts'
 import { type AskForGrant, type Grant, tokenExpiry } from './kube-config-renewal.ts'
 import { isRecord } from './resources.ts'
 
@@ -140,6 +140,8 @@ function readCredential(output: string, apiVersion: string): Grant {
   if (isText(cert) !== isText(key))
     throw new Error('returned a client certificate without a key, or a key without a certificate')
   if (!isText(token) && !hasCertificate) throw new Error('returned neither a token nor a client certificate')
+  const unfit = isText(token) ? tokenProblem(token) : undefined
+  if (unfit !== undefined) throw new Error(`returned a token that ${unfit}`)
   if (hasCertificate) {
     const problem = keyPairProblem(cert, key)
     if (problem !== undefined) throw new Error(`returned a client certificate that cannot be used: ${problem}`)

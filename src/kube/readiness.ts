@@ -59,24 +59,24 @@ export function parseReadyzUrl(text: string): string {
 }
 
 /**
- * The error text if a master needs the URL of its own /readyz, and has none. The gate `startup` and the reconciler
- * `none` need no URL, nor does a kubeconfig's server that is evidently the master's own.
+ * The error text if a master needs the URL of its own /readyz, and has none. The reconciler `none` needs no URL, nor
+ * does a kubeconfig's server that is evidently the master's own. The gate `startup` needs one too: a master whose
+ * probes another server answers would renew its lease for ever after its own server has died.
  */
 export function missingReadyzUrl(
   values: {
     readonly readyzUrl: string | undefined
-    readonly readinessGate: 'continuous' | 'startup'
     readonly endpointReconcilerType: string
     readonly advertiseAddress: readonly Address[] | undefined
   },
   server: URL,
 ): string | undefined {
-  const { readyzUrl, readinessGate, endpointReconcilerType, advertiseAddress = [] } = values
-  if (readyzUrl !== undefined || readinessGate !== 'continuous' || endpointReconcilerType === 'none') return undefined
+  const { readyzUrl, endpointReconcilerType, advertiseAddress = [] } = values
+  if (readyzUrl !== undefined || endpointReconcilerType === 'none') return undefined
   if (isOwnServer(server.href, advertiseAddress)) return undefined
   return (
     `is required: the kubeconfig's server, ${server.origin}, is at neither a loopback nor an advertised address, ` +
-    'so its /readyz may report another master; alternatively, set --readiness-gate startup'
+    'so its /readyz may report another master'
   )
 }
 

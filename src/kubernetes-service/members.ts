@@ -107,7 +107,7 @@ function isNotWithdrawn(lease: MasterLease): boolean {
 
 /** The other masters that serve, so that `self` may leave. Another holder of the same address counts. */
 export function othersReady(leases: readonly MasterLease[], self: Holder): readonly MasterLease[] {
-  return leases.filter((lease) => isReady(lease) && !isHeldBy(lease, self))
+  return leases.filter((lease) => isReady(lease) && lease.neverEnds !== true && !isHeldBy(lease, self))
 }
 
 /** Whether a lease is of the same master as `self`: of this life or another one. */

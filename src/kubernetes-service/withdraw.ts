@@ -21,7 +21,8 @@ import {
 /**
  * The result of a request to withdraw. `withdrawn`: the record is marked, and the address was removed, is removed by
  * other masters, or stays for another holder. `last-one`: the address stays, because no other master is ready.
- * `nothing`: the request matches no single master. `reason` is one line for a person.
+ * `nothing`: the request matches no single master, or a kube-apiserver keeps the address listed. `reason` is one line
+ * for a person.
  */
 export interface Withdrawal {
   readonly type: 'withdrawn' | 'last-one' | 'nothing'
@@ -84,6 +85,10 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
     }
   }
   const address = addressOf(own)
+  if (own.coHolder) {
+    const reason = `${address} stays listed, because a kube-apiserver with its own endpoint reconciler renews its lease`
+    return { type: 'nothing', reason }
+  }
 
   const marked = own.state === 'withdrawn' ? 'withdrawn' : await markAsWithdrawn(own, options, signal)
   if (marked === 'restarted') return withdraw(options, signal)

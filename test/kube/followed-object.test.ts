@@ -245,6 +245,25 @@ test('a server that answers with an older state than the watch has delivered is 
   await end()
 })
 
+test('a server that answers with an older state again, while the watch delivers nothing, has it: its store was restored', async () => {
+  let isRestored = false
+  const { time, object, write, now, stop, end, missed, watch } = await followed(
+    (api) => async (resource, of, options) => {
+      const found = await api.get(resource, of, options)
+      return isRestored ? { ...found, metadata: { ...found.metadata, resourceVersion: '1' } } : found
+    },
+  )
+  await write('2')
+  await object.readLive(stop.signal)
+  isRestored = true
+  await object.readLive(stop.signal)
+  assert.deepEqual([now(), watch.begun, await missed()], ['2', 0, 0])
+  await object.readLive(stop.signal)
+  await time.advance(100)
+  assert.deepEqual([watch.begun, await missed()], [1, 1])
+  await end()
+})
+
 test('a read that fails changes nothing, is reported only if the server refuses it, and rejects if it is no failure of the server', async () => {
   let failure: Error | undefined
   const { object, now, stop, end, told } = await followed((api) => async (resource, of, options) => {

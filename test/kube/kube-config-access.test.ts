@@ -277,6 +277,10 @@ test('a client certificate comes with its key; files may come later, if they may
 test('what is wrong with a pair of PEMs, or with authorities, is said', () => {
   const [cert, key] = [certificate('client-1.crt'), certificate('client-1.key')]
   assert.equal(keyPairProblem(cert, key), undefined)
+  assert.match(
+    keyPairProblem(`${cert}\n${cert.slice(0, 200)}\n-----END CERTIFICATE-----\n`, key) ?? '',
+    /^the client certificate cannot be used \(.+\)$/,
+  )
   assert.equal(keyPairProblem('', key), 'no PEM certificate in the client certificate')
   assert.equal(keyPairProblem(cert, ''), 'no unencrypted PEM private key in the client key')
   assert.equal(keyPairProblem(cert, cert), 'no unencrypted PEM private key in the client key')

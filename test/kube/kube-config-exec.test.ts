@@ -115,6 +115,7 @@ const failures: [body: string, words: RegExp][] = [
     answer({ clientCertificateData: 'x', clientKeyData: 'hunter2' }),
     /returned a client certificate that cannot be used/,
   ],
+  [answer({ token: 'hunter2\nmore' }), /returned a token that contains a character that no HTTP header may have$/],
   [
     answer({ token: 'hunter2', expirationTimestamp: 'tomorrow' }),
     /returned an expirationTimestamp that is not a time$/,

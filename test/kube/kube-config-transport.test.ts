@@ -202,10 +202,12 @@ test('a token file is read again every second, over the same connection, and cou
   await clock.advance(1)
   assert.equal(await bodyFrom(transport), 'Bearer two|')
 
-  await writeFile(token(directory), '')
-  for (let i = 0; i < 3; i++) {
-    await clock.advance(1_000)
-    assert.equal(await bodyFrom(transport), 'Bearer two|')
+  for (const unfit of ['', 'three\nlines', 'three\0more']) {
+    await writeFile(token(directory), unfit)
+    for (let i = 0; i < 3; i++) {
+      await clock.advance(1_000)
+      assert.equal(await bodyFrom(transport), 'Bearer two|')
+    }
   }
   // Half written, then whole.
   for (const [text, seen] of [

@@ -30,10 +30,9 @@ test('any other may be a balancer, whatever its name', () => {
   }
 })
 
-test('--readyz-url is missed only where somebody would leave the list by it', () => {
+test('--readyz-url is missed where another server could answer for the own one', () => {
   const values = {
     readyzUrl: undefined,
-    readinessGate: 'continuous',
     endpointReconcilerType: 'lease',
     advertiseAddress: advertised,
   } as const
@@ -41,7 +40,6 @@ test('--readyz-url is missed only where somebody would leave the list by it', ()
   assert.match(missingReadyzUrl(values, balancer) ?? '', /^is required: .* https:\/\/balancer\.example:6443,/)
   assert.equal(missingReadyzUrl(values, new URL('https://192.0.2.1:6443')), undefined)
   assert.equal(missingReadyzUrl({ ...values, readyzUrl: 'https://balancer.example:6443/readyz' }, balancer), undefined)
-  assert.equal(missingReadyzUrl({ ...values, readinessGate: 'startup' }, balancer), undefined)
   assert.equal(missingReadyzUrl({ ...values, endpointReconcilerType: 'none' }, balancer), undefined)
 })
 

@@ -109,6 +109,13 @@ test('a master may leave when another ready one, or one that does not say, stays
   assert.equal(othersReady([], self).length > 0, false)
 })
 
+test('no master leaves because of a lease that never ends, which stays listed', () => {
+  const self = holder('192.0.2.1', 'leaving')
+  const ghosts = [foreign, lease('192.0.2.2')].map((one) => ({ ...one, neverEnds: true }))
+  assert.deepEqual(othersReady([lease('192.0.2.1', 'leaving'), ...ghosts], self), [])
+  assert.deepEqual(listedAddresses([lease('192.0.2.3'), ...ghosts]).toSorted(), ['192.0.2.2', '192.0.2.3', '192.0.2.9'])
+})
+
 test('a restart is the same master; another host behind the same address is not', () => {
   const self = holder('192.0.2.1')
   assert.equal(isHeldBy(lease('192.0.2.1', 'ready', { instanceId: 'later' }), self), true)

@@ -183,6 +183,16 @@ test('what no lease, or more than one, matches is not withdrawn, and the reason 
   assert.equal(fleet.isLive('192.0.2.1'), true)
 })
 
+test('a master beside a kube-apiserver that renews its lease too is not withdrawn, because the address stays listed', async () => {
+  const { run, states, calls } = await open([holder(1, { coHolder: true }), holder(2)])
+  const before = states()
+  assert.deepEqual(await run(holder(1)), {
+    type: 'nothing',
+    reason: '192.0.2.1 stays listed, because a kube-apiserver with its own endpoint reconciler renews its lease',
+  })
+  assert.deepEqual([states(), calls], [before, ['list']])
+})
+
 test('a host alone selects its master if it has one lease, and an address if it has several', async () => {
   const alone = await open(pair)
   assert.equal((await alone.run(holder(0, { host: 'host-2', addresses: [] }))).type, 'withdrawn')

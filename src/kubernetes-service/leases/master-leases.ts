@@ -80,6 +80,11 @@ export interface MasterLease {
    */
   readonly lapsed?: boolean | undefined
   /**
+   * True for a lease that was written without an expiry, for example by `etcdctl make-mirror`. Nothing shows that its
+   * master lives, so it is listed, as a kube-apiserver lists it, but no master leaves because of it.
+   */
+  readonly neverEnds?: boolean | undefined
+  /**
    * True for a lease with a suspected expiry. Its address stays in the list but is not added, and no master leaves
    * because of it. Set by `fleetAfterRead`, never by a store.
    */

@@ -15,6 +15,27 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'Math.min(renewDeadlineMs, leftMs)',
     tests: ['kube/leader-election.test.ts'],
   },
+  'a-restored-store-goes-unnoticed': {
+    broken: 'After a backup was restored, every live read is taken for an old answer while the watch stays silent.',
+    file: 'kube/followed-object.ts',
+    text: 'if (this.#outdated === events) this.#startAnew(live)',
+    instead: 'if (this.#outdated === events + 1) this.#startAnew(live)',
+    tests: ['kube/followed-object.test.ts'],
+  },
+  'credentials-that-no-connection-takes': {
+    broken: 'A damaged certificate chain replaces the credentials in use, and every request fails.',
+    file: 'kube/kube-config-access.ts',
+    text: 'createSecureContext({ cert, key, ca: [] })',
+    instead: 'void createSecureContext',
+    tests: ['kube/kube-config-access.test.ts'],
+  },
+  'long-list-lets-no-timer-run': {
+    broken: 'While a million objects arrive no timer runs, and the lease is renewed late.',
+    file: 'kube/reflector.ts',
+    text: 'if (pause !== undefined) await pause',
+    instead: 'void pause',
+    tests: ['kube/reflector.test.ts'],
+  },
   'wait-as-long-as-asked': {
     broken: 'A call waits for as long as a server asks, perhaps for a minute.',
     file: 'kube/rest-answer.ts',

@@ -153,9 +153,23 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'renewed-by-its-record': {
     broken: 'Takes the revision of the record for that of the lease, so that a renewal is not noticed.',
     file: 'kubernetes-service/leases/etcd/snapshot.ts',
-    text: 'live.push({ address, holder, renewal: String(renewal) })',
-    instead: 'live.push({ address, holder, renewal: String(record.modRevision) })',
+    text: 'live.push({ address, holder, ...renewed })',
+    instead: 'live.push({ address, holder, ...renewed, renewal: String(record.modRevision) })',
     tests: ['kubernetes-service/leases/etcd/snapshot.test.ts'],
+  },
+  'last-master-leaves-for-a-lease-that-never-ends': {
+    broken: 'The last master that lives leaves the list, because a lease without an expiry counts as a serving master.',
+    file: 'kubernetes-service/members.ts',
+    text: 'isReady(lease) && lease.neverEnds !== true && !isHeldBy(lease, self)',
+    instead: 'isReady(lease) && !isHeldBy(lease, self)',
+    tests: ['kubernetes-service/members.test.ts'],
+  },
+  'withdraw-deletes-the-lease-of-a-kube-apiserver': {
+    broken: 'The command withdraw deletes the lease that a kube-apiserver at the same address renews.',
+    file: 'kubernetes-service/withdraw.ts',
+    text: 'if (own.coHolder) {',
+    instead: "if (own.coHolder && own.host === '') {",
+    tests: ['kubernetes-service/withdraw.test.ts'],
   },
   'one-delayed-read-for-ever': {
     broken: 'After one read that the limit delayed no change of a Lease causes a read any more.',

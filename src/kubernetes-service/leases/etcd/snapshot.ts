@@ -90,25 +90,26 @@ export function readSnapshot(
   }
 
   const live: MasterLease[] = []
-  const renewals = new Map<string, bigint>()
-  for (const { key, value, modRevision } of stored.leases) {
+  const renewals = new Map<string, Pick<MasterLease, 'renewal' | 'neverEnds'> & { readonly modRevision: bigint }>()
+  for (const { key, value, modRevision, lease } of stored.leases) {
     const address = keys.addressOfLease(key)
     if (address === undefined) {
       unusable.push({ key, reason: 'does not contain an address that can be listed' })
       continue
     }
-    renewals.set(address, modRevision)
+    const renewed = { renewal: String(modRevision), ...(lease === 0n && { neverEnds: true }) }
+    renewals.set(address, { ...renewed, modRevision })
     const { named, reason } = readLease(keys, value)
     if (reason !== undefined) unusable.push({ key, reason })
-    if (!holders.has(address)) live.push({ address: named ?? address, renewal: String(modRevision) })
+    if (!holders.has(address)) live.push({ address: named ?? address, ...renewed })
   }
   for (const [address, held] of holders) {
-    const renewal = renewals.get(address)
+    const { modRevision, ...renewed } = renewals.get(address) ?? {}
     for (const record of held) {
-      const isCoHeld = renewal !== undefined && isOfKubeApiserver(renewal, record, held)
+      const isCoHeld = modRevision !== undefined && isOfKubeApiserver(modRevision, record, held)
       const holder: Holder = isCoHeld ? { ...record.holder, state: 'failing', coHolder: true } : record.holder
       const needsLease = holder.state === 'ready' || holder.state === 'failing'
-      if (renewal !== undefined) live.push({ address, holder, renewal: String(renewal) })
+      if (modRevision !== undefined) live.push({ address, holder, ...renewed })
       else if (!needsLease) live.push({ address, holder })
     }
   }

@@ -258,7 +258,10 @@ test('a lease without a record is a kube-apiserver’s, at the address that it h
   await etcd.create('/registry/masterleases/192.0.2.8', Buffer.from('{"kind":"Endpoints","apiVersion":"v1"}'), {
     signal,
   })
-  assert.deepEqual(await liveIn(open().leases), [{ address: '192.0.2.7' }, { address: '192.0.2.8' }])
+  assert.deepEqual(await liveIn(open().leases), [
+    { address: '192.0.2.7', neverEnds: true },
+    { address: '192.0.2.8', neverEnds: true },
+  ])
 })
 
 test('whoever renews a lease lives, whatever is in it: the address of the key counts where the value names none, which is said once', async () => {

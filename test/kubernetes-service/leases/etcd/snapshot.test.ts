@@ -54,6 +54,19 @@ test('a record counts only under the key of its own master', () => {
   assert.equal(holderAt(keys, { ...record(self), value: garbage }), undefined)
 })
 
+test('a lease without an etcd lease never ends, beside a record too', () => {
+  const standing = [lease(A, 5n), lease('192.0.2.2', 6n)].map((one) => ({ ...one, lease: 0n }))
+  const { live } = read([...standing, lease('192.0.2.3', 7n)], [record(holder('192.0.2.2'))])
+  assert.deepEqual(
+    live.map(({ address, neverEnds }) => [address, neverEnds]),
+    [
+      [A, true],
+      ['192.0.2.3', undefined],
+      ['192.0.2.2', true],
+    ],
+  )
+})
+
 test('a lease without a record is a kube-apiserver’s, at the address in its value, and comes first', () => {
   const { live, unusable } = read(
     [

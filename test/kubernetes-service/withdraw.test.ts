@@ -472,6 +472,8 @@ test('if nothing else can be listed, all found leases are: the list is damaged',
   hooks.marks.set('192.0.2.2', { found: true })
   const foreign = [{ addresses: [{ ip: '192.0.2.1' }], ports: [{ name: 'https', port: 6443, protocol: 'TCP' }] }]
   await api.patch(endpoints, KUBERNETES_SERVICE, { type: 'merge', body: { subsets: foreign } })
+  const inSlice = { endpoints: [{ addresses: ['192.0.2.1'], conditions: { ready: true } }] }
+  await api.patch(endpointSlices, KUBERNETES_SERVICE, { type: 'merge', body: inSlice })
   await run(self)
   assert.deepEqual((await list()).endpoints, ['192.0.2.2'])
 })

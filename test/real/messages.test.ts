@@ -76,8 +76,9 @@ suite('messages', () => {
   test('a host that does not exist was never lost, and http to a server with TLS is one line with its own sentence', async (t) => {
     const own = openOwner(t)
     const { server } = cluster
+    const unknownHost = `https://no-such-host.invalid:${server.port}`
     const masters = await Promise.all([
-      start(own, { cluster: { server: `https://no-such-host.invalid:${server.port}` } }, ['--readiness-gate=startup']),
+      start(own, { cluster: { server: unknownHost } }, ['--readiness-gate=startup', `--readyz-url=${unknownHost}`]),
       start(own, {
         user: {},
         cluster: { server: `http://127.0.0.1:${server.port}`, 'certificate-authority-data': undefined },

@@ -3,8 +3,7 @@ import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import type { Context } from '@kubernetes/client-node/dist/config_types.js'
 import { unreadableReason } from '../documents/validation.ts'
-import { messageOf } from '../runtime/errors.ts'
-import { certificatesIn } from '../runtime/system-pem.ts'
+import { certificatesIn, opensslReason } from '../runtime/system-pem.ts'
 import { addSecret } from '../telemetry/secrets.ts'
 import { type ProxyEnvironment, ProxyError, parseProxy, proxyFromEnvironment } from './http-proxy.ts'
 import type { ExtraHeaders } from './http-transport.ts'
@@ -286,7 +285,7 @@ export function keyPairProblem(cert: string, key: string): string | undefined {
     createSecureContext({ cert, key, ca: [] })
     return undefined
   } catch (error) {
-    return `the client certificate cannot be used (${messageOf(error)})`
+    return `the client certificate cannot be used (${opensslReason(error)})`
   }
 }
 

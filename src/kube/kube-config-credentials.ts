@@ -301,7 +301,7 @@ export class KubeCredentials {
     const { access } = resolved
     const { user } = access
     const ca = await this.#authority(access)
-    const clientCertificate = await readPair(access)
+    const clientCertificate = await readPair(access, this.#held?.credentials.tls)
     if (user === undefined) return { ca }
     if (user.tokenFile) return { ca, clientCertificate, authorization: `Bearer ${await readToken(user.tokenFile)}` }
     if (user.token) return { ca, clientCertificate, authorization: `Bearer ${user.token}` }
@@ -343,11 +343,16 @@ function hasOwnAuthorization({ tokenFile, token, username }: NonNullable<Access[
   return Boolean(tokenFile || token || username)
 }
 
-async function readPair({ clientCertificate: pair, source }: Access): Promise<Parts['clientCertificate']> {
+/** `held`: what is in use and need not be checked again, because the files are read every second. */
+async function readPair(
+  { clientCertificate: pair, source }: Access,
+  held: Pick<ClientTls, 'cert' | 'key'> | undefined,
+): Promise<Parts['clientCertificate']> {
   if (pair === undefined) return undefined
   // The files are read one after the other, so that files that hang take only one of Node's threads for files.
   const cert = await read(pair.cert)
   const key = await read(pair.key)
+  if (cert === held?.cert && key === held.key) return { cert, key }
   // Two files cannot be replaced in one step, so for a moment they may not match.
   const problem = keyPairProblem(cert, key)
   if (problem !== undefined) throw new KubeError('NoCredentials', `${source}: ${problem}`)

@@ -27,12 +27,6 @@ export function objectOf<T>(change: Change<T>): T {
 export class ObjectMap<T extends KubeObject> {
   readonly #namespaces = new Map<string, Map<string, T>>()
 
-  static from<T extends KubeObject>(objects: Iterable<T>): ObjectMap<T> {
-    const map = new ObjectMap<T>()
-    for (const object of objects) map.set(refOfObject(object), object)
-    return map
-  }
-
   get size(): number {
     let size = 0
     for (const objects of this.#namespaces.values()) size += objects.size

@@ -23,28 +23,37 @@ export function atOnce<T>(steps: Steps<T>): T {
  * reason.
  */
 export function inSlices<T>(clock: Clock, steps: Steps<T>, signal?: AbortSignal): T | Promise<T> {
-  const ended = slice(clock, steps)
-  return ended === undefined ? rest(clock, steps, signal) : ended.value
+  const work = new SlicedWork(clock)
+  const ended = slice(work, steps, signal)
+  return 'pause' in ended ? rest(work, steps, signal, ended.pause) : ended.value
 }
 
-async function rest<T>(clock: Clock, steps: Steps<T>, signal: AbortSignal | undefined): Promise<T> {
-  for (;;) {
-    await sleep(clock, 0, signal)
-    const ended = slice(clock, steps)
-    if (ended !== undefined) return ended.value
+async function rest<T>(
+  work: SlicedWork,
+  steps: Steps<T>,
+  signal: AbortSignal | undefined,
+  first: Promise<void>,
+): Promise<T> {
+  for (let pause = first; ; ) {
+    await pause
+    const ended = slice(work, steps, signal)
+    if (!('pause' in ended)) return ended.value
+    pause = ended.pause
   }
 }
 
-/** Carries out one slice. Undefined if steps are left. */
-function slice<T>(clock: Clock, steps: Steps<T>): { readonly value: T } | undefined {
-  const endMs = clock.monotonicMs() + SLICE_MS
-  do {
-    for (let count = 0; count < STEPS_PER_READING; count++) {
-      const { done, value } = steps.next()
-      if (done) return { value }
-    }
-  } while (clock.monotonicMs() < endMs)
-  return undefined
+/** Carries out one slice. If steps are left, the next slice begins after `pause`. */
+function slice<T>(
+  work: SlicedWork,
+  steps: Steps<T>,
+  signal: AbortSignal | undefined,
+): { readonly value: T } | { readonly pause: Promise<void> } {
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done) return { value }
+    const pause = work.pause(signal)
+    if (pause !== undefined) return { pause }
+  }
 }
 
 /** Divides work into slices that arrives step by step, such as the events of a stream. See {@link inSlices}. */

@@ -20,9 +20,14 @@ export function usePem<T>(what: string, load: () => T, failure: PemFailure): T {
   try {
     return load()
   } catch (error) {
-    const [line = ''] = messageOf(error).split('\n')
-    throw failure(`${what} cannot be used: ${line.replace(/^error:[0-9A-F]+:/i, '')}`, error)
+    throw failure(`${what} cannot be used: ${opensslReason(error)}`, error)
   }
+}
+
+/** OpenSSL's reason in one line, without the error number. */
+export function opensslReason(error: unknown): string {
+  const [line = ''] = messageOf(error).split('\n')
+  return line.replace(/^error:[0-9A-F]+:/i, '')
 }
 
 /** The period in which a certificate is valid, in milliseconds since the epoch. */

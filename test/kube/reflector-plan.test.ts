@@ -10,13 +10,14 @@ import {
 } from '../../src/kube/reflector-plan.ts'
 import type { KubeObject } from '../../src/kube/resources.ts'
 import { ObjectMap } from '../../src/kube/store.ts'
+import { objectMapOf } from './object-map-of.ts'
 
 const partial: KubeObject = { metadata: { name: 'a' } }
 const states: Readonly<Record<string, ReflectorState<KubeObject>>> = {
-  streaming: { phase: 'streaming', objects: ObjectMap.from([partial]) },
-  broken: { phase: 'streaming', objects: ObjectMap.from([partial]), breaks: 2 },
+  streaming: { phase: 'streaming', objects: objectMapOf([partial]) },
+  broken: { phase: 'streaming', objects: objectMapOf([partial]), breaks: 2 },
   first: { phase: 'paging', objects: new ObjectMap(), continue: undefined, limit: 500 },
-  paging: { phase: 'paging', objects: ObjectMap.from([partial]), continue: 'token', limit: 500 },
+  paging: { phase: 'paging', objects: objectMapOf([partial]), continue: 'token', limit: 500 },
   watching: { phase: 'watching', resourceVersion: '7', silences: 0 },
   quiet: { phase: 'watching', resourceVersion: '7', silences: 19 },
 }
@@ -129,9 +130,9 @@ test('a list that is outdated as soon as it has come is not asked for again at o
 test('a page that is not answered is asked for again, a whole list is asked for in pages', () => {
   const silent = { kind: 'silent', proven: false } as const
   const context = { streaming: false, justListed: false }
-  const paging = { phase: 'paging', objects: ObjectMap.from([partial]), continue: 'more', limit: 500 } as const
+  const paging = { phase: 'paging', objects: objectMapOf([partial]), continue: 'more', limit: 500 } as const
   assert.deepEqual(seen(planRetry(paging, silent, context).next), seen(paging))
-  const whole = { phase: 'paging', objects: ObjectMap.from([partial]), continue: undefined, limit: undefined } as const
+  const whole = { phase: 'paging', objects: objectMapOf([partial]), continue: undefined, limit: undefined } as const
   assert.deepEqual(seen(planRetry(whole, silent, context).next), seen(startState(false)))
 })
 
@@ -139,7 +140,7 @@ test('a page that is too long is asked for in parts, where it was; a whole list 
   const ending = failed('TooLarge')
   const first: ReflectorState<KubeObject> = {
     phase: 'paging',
-    objects: ObjectMap.from([partial]),
+    objects: objectMapOf([partial]),
     continue: 'token',
     limit: 500,
   }
@@ -154,7 +155,7 @@ test('a page that is too long is asked for in parts, where it was; a whole list 
   assert.deepEqual(limits, [125, 'none', 32, 'none', 8, 'none', 2, 'none', 1, 'none', 1, 'short', 1, 'short'])
   const whole: ReflectorState<KubeObject> = {
     phase: 'paging',
-    objects: ObjectMap.from([partial]),
+    objects: objectMapOf([partial]),
     continue: undefined,
     limit: undefined,
   }

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { KubeObject } from '../../src/kube/resources.ts'
-import { type Change, keyOf, keyOfObject, ObjectMap, refOfKey, Store } from '../../src/kube/store.ts'
+import { type Change, keyOf, keyOfObject, refOfKey, Store } from '../../src/kube/store.ts'
 import { atOnce } from '../../src/runtime/steps.ts'
+import { objectMapOf } from './object-map-of.ts'
 
 function object(name: string, resourceVersion: string, uid = 'u', namespace = 'ns'): KubeObject {
   return { metadata: { namespace, name, uid, resourceVersion } }
@@ -42,7 +43,7 @@ test('replacing tells of deletions first, and of an object made anew as both', (
   for (const name of ['kept', 'gone', 'remade', 'changed']) store.apply({ type: 'ADDED', object: object(name, '1') })
   const changes = atOnce(
     store.replace(
-      ObjectMap.from([object('new', '5'), object('changed', '4'), object('remade', '3', 'other'), object('kept', '1')]),
+      objectMapOf([object('new', '5'), object('changed', '4'), object('remade', '3', 'other'), object('kept', '1')]),
     ),
   )
   assert.deepEqual(
@@ -59,7 +60,7 @@ test('replacing tells of deletions first, and of an object made anew as both', (
 
 test('all objects are listed by namespace, those of a namespace in the order in which they came', () => {
   const store = new Store()
-  atOnce(store.replace(ObjectMap.from([object('b', '1'), object('b', '1', 'u', 'other'), object('a', '1')])))
+  atOnce(store.replace(objectMapOf([object('b', '1'), object('b', '1', 'u', 'other'), object('a', '1')])))
   assert.deepEqual(store.list().map(keyOfObject), ['ns/b', 'ns/a', 'other/b'])
   assert.deepEqual(
     [store.at('ns/a'), store.at('other/b')].map((one) => one && keyOfObject(one)),
@@ -87,7 +88,7 @@ test('an index kept from the changes alone always equals the store', () => {
       const index = new Set<KubeObject>()
       for (const one of steps) {
         const changes: readonly (Change<KubeObject> | undefined)[] =
-          'type' in one ? [store.apply(one)] : atOnce(store.replace(ObjectMap.from(one)))
+          'type' in one ? [store.apply(one)] : atOnce(store.replace(objectMapOf(one)))
         for (const change of changes) {
           if (change === undefined) continue
           if (change.type !== 'added') assert.ok(index.delete(change.old), 'what is taken away had been told')

@@ -103,6 +103,7 @@ function certificateUser({ authority }: Apiserver, validForMs: number): Readonly
 }
 
 const expiryOfCertificate = 'apiserver_bootstrap_credentials_expiration_timestamp_seconds{kind="client-certificate"}'
+
 describe('credentials that end, or are not there', () => {
   after(() => clusters.close())
 

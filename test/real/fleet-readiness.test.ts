@@ -47,6 +47,7 @@ async function leasedIn(etcd: EtcdKv): Promise<readonly string[]> {
   const { items } = await etcd.list('/registry/masterleases/', { signal: patient })
   return items.map(({ key }) => key.split('/').at(-1) ?? '')
 }
+
 describe('fleets whose servers are not ready', () => {
   after(() => clusters.close())
 

@@ -46,6 +46,7 @@ async function startPair(t: TestContext, ...flags: readonly string[]): Promise<P
   }
   return { server, troubledMaster, readyz, whenListed, removedAtMs }
 }
+
 describe('masters that die, hang or are not ready', () => {
   after(() => clusters.close())
 

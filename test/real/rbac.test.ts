@@ -50,6 +50,7 @@ function assertNothingForbidden(master: Program): void {
     [],
   )
 }
+
 describe('the rights in config/kustomize', () => {
   after(() => clusters.close())
 

@@ -48,6 +48,7 @@ function without(address: string, history: readonly Transition[], since: number)
       ({ state }) => ![listedIn(state.endpoints), listedInSlices(state.slices)].every((list) => list.includes(address)),
     )
 }
+
 describe('how a master shuts down', () => {
   after(() => clusters.close())
 

@@ -2,12 +2,13 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { Service } from '../../../src/kube/resources.ts'
-import { ObjectMap, Store } from '../../../src/kube/store.ts'
+import { Store } from '../../../src/kube/store.ts'
 import { parseCidr } from '../../../src/net/cidr.ts'
 import { parsePortRange } from '../../../src/net/host-port.ts'
 import { clusterIpClaims, nodePortClaims } from '../../../src/repair/bitmap/claims.ts'
 import { RangeHoldings, surveyServices } from '../../../src/repair/bitmap/holdings.ts'
 import { atOnce } from '../../../src/runtime/steps.ts'
+import { objectMapOf } from '../../kube/object-map-of.ts'
 import { someServices } from './samples.ts'
 
 const kinds = [
@@ -21,7 +22,7 @@ test('after any changes it says what a look through all Services says', () => {
       const store = new Store<Service>()
       const holdings = new RangeHoldings(claims)
       for (const services of states) {
-        for (const change of atOnce(store.replace(ObjectMap.from(services)))) holdings.apply(change)
+        for (const change of atOnce(store.replace(objectMapOf(services)))) holdings.apply(change)
         atOnce(surveyServices(store.list(), claims)).held.forEach((held, range) => {
           assert.deepEqual([...holdings.held(range)], [...held])
         })

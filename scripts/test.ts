@@ -2,11 +2,14 @@ import { rmSync } from 'node:fs'
 import { glob, mkdtemp, readFile, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join, matchesGlob, relative, resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { finished } from 'node:stream/promises'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { bundleCommandLine } from './bundle.ts'
 import { parseArguments, root } from './command.ts'
+import { IdleProcessors } from './idle-processors.ts'
 import { ensurePeers } from './peers.ts'
 
 // usage: node scripts/test.ts unit|floor|real|long [--test-name-pattern PATTERN] [FILE|DIRECTORY …]
@@ -15,18 +18,25 @@ interface Tier {
   /** Patterns, each of which must match a file. */
   readonly files: readonly string[]
   readonly except: readonly string[]
+  /** How many files run at the same time, or at most so many with peers. */
   readonly concurrency: number
   /**
    * A pattern of files that change no global state of their process. Several of them share one process, because its
    * start takes most of their time.
    */
   readonly sharing?: string
-  /** Patterns of files that check how soon something happens. They run after the others, three at a time. */
-  readonly timed?: readonly string[]
   readonly testTimeoutMs: number
   readonly tierTimeoutMs: number
   readonly needsPeers: boolean
   readonly execArgv?: readonly string[]
+}
+
+interface Result {
+  readonly ran: number
+  readonly passed: number
+  readonly failed: number
+  readonly success: boolean
+  readonly problems: readonly string[]
 }
 
 const minute = 60_000
@@ -42,8 +52,10 @@ const inProcess = {
   needsPeers: false,
 }
 const withPeers = { testTimeoutMs: 5 * minute, tierTimeoutMs: 60 * minute, needsPeers: true }
-/** With more files at a time, pauses of the machine would look like faults of the program. */
-const TIMED_CONCURRENCY = 3
+/** How often {@link runPaced} looks at the processors. */
+const SAMPLE_MS = 1_000
+/** With more failures than these, neither the machine nor chance is to blame. */
+const MOST_AGAIN = 6
 /** How many files share a process. */
 const SHARING = 8
 
@@ -70,11 +82,7 @@ const tiers: Readonly<Record<string, Tier>> = {
   real: {
     files: ['test/real/**/*.test.ts'],
     except: [],
-    // These files mostly wait.
-    concurrency: 4,
-    timed: [
-      'test/real/{fault-matrix,fleet*,drill-*,members,outage*,shutdown,credentials,etcd-*,flow-control,sidecar-kit*,testing-*}.test.ts',
-    ],
+    concurrency: 5,
     ...withPeers,
   },
   long: {
@@ -108,7 +116,8 @@ const found = await Promise.all(patterns.map((pattern) => filesOf(pattern, paths
 const missing = patterns.filter((_, index) => found[index]?.length === 0)
 if (missing.length > 0) fail(`no test file in ${missing.join(', ')}`)
 // The files that take longest. They start first, so that none of them runs alone at the end.
-const LONGEST = /^test\/(?:simulation\/|drill\/random-|commands\/hostile-|telemetry\/h)/
+const LONGEST =
+  /^test\/(?:simulation\/|drill\/random-|commands\/hostile-|telemetry\/h|real\/(?:equality|fault-m|drill-l))/
 const rank = (file: string): string => `${LONGEST.test(file) ? 0 : 1} ${file}`
 const files = [...new Set(found.flat())].sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
 if (tier.needsPeers && !(await ensurePeers({ forLong: tierName === 'long' }))) process.exit(1)
@@ -133,7 +142,6 @@ for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   })
 }
 const startedAt = performance.now()
-const timed = files.filter((file) => tier.timed?.some((pattern) => matchesGlob(file, pattern)))
 const sharing = paths.length > 0 || tier.sharing === undefined ? [] : await ownersOfTests(files, tier.sharing)
 /** The files that one process runs, by the module that imports them. */
 const shared = new Map<string, readonly string[]>()
@@ -143,25 +151,63 @@ for (let from = 0; from < sharing.length; from += SHARING) {
   await writeFile(module, imported.map((file) => `import ${JSON.stringify(resolve(file))}\n`).join(''))
   shared.set(inRoot(module), imported)
 }
-const rest = [...files.filter((file) => !timed.includes(file) && !sharing.includes(file)), ...shared.keys()]
 const durations: { readonly file: string; readonly ms: number }[] = []
 /** The files in which at least one test has ended. */
 const tested = new Set<string>()
-const total = { ran: 0, passed: 0, failed: 0 }
-if (rest.length > 0) await runFiles(rest, tier.concurrency)
-if (timed.length > 0) await runFiles(timed, TIMED_CONCURRENCY)
+const rest = [...files.filter((file) => !sharing.includes(file)), ...shared.keys()]
+const results = tier.needsPeers ? await runPaced(rest, tier.concurrency) : [await runFiles(rest, tier.concurrency)]
 for (const file of sharing) if (!tested.has(file)) problems.push(`no test in ${file}`)
-if (total.ran === 0) problems.push('no test ran')
+problems.push(...results.flatMap((result) => result.problems))
+const [ran, passed, failed] = (['ran', 'passed', 'failed'] as const).map((key) =>
+  results.reduce((sum, result) => sum + result[key], 0),
+)
+if (ran === 0) problems.push('no test ran')
 if (overall.aborted) problems.push(`not done within ${tier.tierTimeoutMs / minute} minutes`)
 for (const problem of problems) console.error(`✖ ${problem}`)
-if (problems.length > 0) process.exitCode = 1
+if (problems.length > 0 || results.some(({ success }) => !success)) process.exitCode = 1
 const slow = durations.filter(({ ms }) => ms >= SLOW_MS).sort((a, b) => b.ms - a.ms)
 for (const { file, ms } of slow) console.log(`${(ms / 1000).toFixed(0).padStart(5)} s  ${file}`)
 const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
-console.log(`${tierName}: ${total.passed} passed, ${total.failed} failed, ${files.length} files, ${seconds} s`)
+console.log(`${tierName}: ${passed} passed, ${failed} failed, ${files.length} files, ${seconds} s`)
 
-/** Runs test files, prints their results, and adds them to {@link total}. */
-async function runFiles(some: readonly string[], concurrency: number): Promise<void> {
+/**
+ * Runs files of tests with real servers. Most of the time such a test waits, but the start of a server keeps a processor busy for
+ * seconds, and the pauses of an overloaded machine look like faults of the program. So another file starts only while the processors are
+ * partly idle. A file that fails all the same is run once more, alone, and the results of both runs are printed.
+ */
+async function runPaced(some: readonly string[], atMost: number): Promise<readonly Result[]> {
+  const hasOthers = atMost > 1 && some.length > 1
+  const results = new Map<string, Result>()
+  const running = new Set<Promise<void>>()
+  const runOne = async (file: string): Promise<void> => {
+    results.set(file, await runFiles([file], 1, hasOthers))
+  }
+  const isOver = (): boolean => overall.aborted || interrupted.signal.aborted
+  for (const file of some) {
+    if (isOver()) break
+    const processors = new IdleProcessors()
+    while (running.size === atMost || (running.size > 0 && !processors.areIdle())) {
+      await Promise.race([...running, sleep(SAMPLE_MS)])
+    }
+    const one = runOne(file).finally(() => running.delete(one))
+    running.add(one)
+  }
+  await Promise.all(running)
+
+  const failures = [...results].filter(([, { success }]) => !success).map(([file]) => file)
+  if (!hasOthers || failures.length > MOST_AGAIN || isOver()) return [...results.values()]
+  for (const file of failures) {
+    console.log(`== once more, alone: ${file}`)
+    await runOne(file)
+  }
+  for (const file of failures) {
+    console.log(`${results.get(file)?.success ? 'failed beside other files, passed alone' : 'failed twice'}: ${file}`)
+  }
+  return [...results.values()]
+}
+
+/** Runs test files and prints their results, `atEnd` or as they come. */
+async function runFiles(some: readonly string[], concurrency: number, atEnd = false): Promise<Result> {
   const tests = run({
     files: some.map((file) => resolve(file)),
     concurrency,
@@ -171,8 +217,9 @@ async function runFiles(some: readonly string[], concurrency: number): Promise<v
     signal: AbortSignal.any([overall, interrupted.signal]),
     ...(options['test-name-pattern'] && { testNamePatterns: options['test-name-pattern'] }),
   })
+  const result = { ran: 0, passed: 0, failed: 0, success: true, problems: [] as string[] }
   tests.on('test:pass', ({ name, file, skip, todo }) => {
-    if (skip !== undefined || todo !== undefined) problems.push(`skipped or todo: ${name} (${inRoot(file)})`)
+    if (skip !== undefined || todo !== undefined) result.problems.push(`skipped or todo: ${name} (${inRoot(file)})`)
   })
   for (const end of ['test:pass', 'test:fail'] as const) tests.on(end, ({ file }) => void tested.add(inRoot(file)))
   // node:test counts a file without a test, or without one that the pattern matches, as a passed test. We do not.
@@ -182,22 +229,29 @@ async function runFiles(some: readonly string[], concurrency: number): Promise<v
       const together = shared.get(inRoot(file))
       durations.push({ file: together?.join(' ') ?? inRoot(file), ms: duration_ms })
       if (!success && together !== undefined)
-        problems.push(`a failure in ${inRoot(file)}, which runs ${together.join(' ')}`)
+        result.problems.push(`a failure in ${inRoot(file)}, which runs ${together.join(' ')}`)
       if (counts.tests > 0) return
       withoutTests++
-      if (!options['test-name-pattern']) problems.push(`no test in ${inRoot(file)}`)
+      if (!options['test-name-pattern']) result.problems.push(`no test in ${inRoot(file)}`)
       return
     }
-    if (!success) process.exitCode = 1
-    const ran = counts.tests - withoutTests
-    const passed = counts.passed - withoutTests
-    total.ran += ran
-    total.passed += passed
-    total.failed += ran - passed - counts.skipped - counts.todo
+    if (!success) result.success = false
+    result.ran = counts.tests - withoutTests
+    result.passed = counts.passed - withoutTests
+    result.failed = result.ran - result.passed - counts.skipped - counts.todo
   })
   const printed = tests.compose(new spec())
-  printed.pipe(process.stdout, { end: false })
-  await finished(printed)
+  if (atEnd) {
+    const lines = (await text(printed)).replace(
+      /^ℹ (?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) .*\n/gm,
+      '',
+    )
+    process.stdout.write(`== ${some.join(' ')}: ${result.passed} passed, ${result.failed} failed\n${lines}`)
+  } else {
+    printed.pipe(process.stdout, { end: false })
+    await finished(printed)
+  }
+  return result
 }
 
 /**

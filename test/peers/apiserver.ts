@@ -70,6 +70,12 @@ const binaries = {
   generic: 'generic-apiserver',
 } as const
 
+/**
+ * Most servers live for seconds. With less garbage collection the start, their greatest cost, takes a quarter less
+ * processor time. Benchmarks, which belong to no tier, measure a server as it is.
+ */
+const ownEnvironment: Readonly<Record<string, string>> = process.env.TEST_TIER === undefined ? {} : { GOGC: '400' }
+
 const token = 'administrator-token'
 const unprivilegedToken = 'nobody-token'
 
@@ -91,7 +97,7 @@ export function startApiserver(owner: Owner, options: ApiserverOptions): Promise
         name: kind,
         command: binary(binaries[kind]),
         args: flagsOf(directory, port, { ...options, kind, flags: flags ?? [] }),
-        ...(options.env && { env: options.env }),
+        env: options.env ?? ownEnvironment,
       })
     const whenReady = (): Promise<void> =>
       running.whenReady(async () => (await api.send('GET', '/readyz')).status === 200, readyWithinMs)

@@ -1,0 +1,30 @@
+import { cpus } from 'node:os'
+
+/** The part of all processors that must be idle. */
+const IDLE = 0.3
+/** For how long. What a file starts first takes about as long to show. */
+const WINDOW_MS = 4_000
+
+interface Sample {
+  readonly atMs: number
+  readonly idleMs: number
+}
+
+/** Tells whether this machine has processor time left, which another process, or another machine on the same host, could also take. */
+export class IdleProcessors {
+  readonly #samples: Sample[] = [sample()]
+
+  /** Whether the processors were partly idle for the last {@link WINDOW_MS}, which begin after the construction. */
+  areIdle(): boolean {
+    const now = sample()
+    this.#samples.push(now)
+    while ((this.#samples[1]?.atMs ?? Infinity) <= now.atMs - WINDOW_MS) this.#samples.shift()
+    const { atMs, idleMs } = this.#samples[0] ?? now
+    const passedMs = now.atMs - atMs
+    return passedMs >= WINDOW_MS && now.idleMs - idleMs >= IDLE * passedMs * cpus().length
+  }
+}
+
+function sample(): Sample {
+  return { atMs: performance.now(), idleMs: cpus().reduce((sum, { times }) => sum + times.idle, 0) }
+}

@@ -1,9 +1,9 @@
 import { cpus } from 'node:os'
 
 /** The part of all processors that must be idle. */
-const IDLE = 0.3
+const IDLE = 0.25
 /** For how long. What a file starts first takes about as long to show. */
-const WINDOW_MS = 4_000
+const WINDOW_MS = 3_000
 
 interface Sample {
   readonly atMs: number

@@ -6,8 +6,9 @@ import { root } from './command.ts'
 /** Packages that the program imports but never uses; see `scripts/unused-module.mjs`. */
 const unusedPackages = ['@opentelemetry/api', 'hpagent', 'js-yaml', 'socks', 'socks-proxy-agent']
 
-/** The module that stands in the bundle for one that would take memory in every process although nothing uses it. */
-function substituteFor(source: string, importer: string): string | undefined {
+/** The module that stands in the bundle for one that would take time or memory in every process although nothing uses it. */
+function substituteFor(source: string, importer: string, kind: string): string | undefined {
+  if (source === 'node:http' && kind === 'import-statement') return join(root, 'scripts/node-http.mjs')
   if (source === 'undici') return join(root, 'scripts/undici-parts.mjs')
   const isUnused = unusedPackages.includes(source) || (source === './client-h2.js' && /[\\/]undici[\\/]/.test(importer))
   return isUnused ? join(root, 'scripts/unused-module.mjs') : undefined
@@ -30,7 +31,7 @@ export async function bundleCommandLine(directory: string): Promise<RolldownOutp
     input: { cli: 'src/cli.ts' },
     platform: 'node',
     plugins: [
-      { name: 'leave-out', resolveId: (source, importer) => substituteFor(source, importer ?? '') },
+      { name: 'leave-out', resolveId: (source, importer, { kind }) => substituteFor(source, importer ?? '', kind) },
       {
         name: 'escape-wide',
         // After the minifier, which replaces escapes by their characters.

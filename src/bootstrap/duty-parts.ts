@@ -50,24 +50,30 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
     suspendWhileUnserved(name, health, { ...ports, active, isOn: () => isDoneHere(name) })
     return health
   }
-  const switched = (name: ControllerName, health: DutyHealth, duty: Pick<DutySwitchOptions, 'make' | 'reports'>) =>
-    new DutySwitch({ ...as(name), ...duty, name, decisions, health, active })
+  const switched = (
+    name: ControllerName,
+    health: DutyHealth,
+    duty: Pick<DutySwitchOptions, 'make' | 'reports' | 'early'>,
+  ) => new DutySwitch({ ...as(name), ...duty, name, decisions, health, active })
   const foundation = (
     name: ControllerName,
     hook: string,
-    makeOf: (parts: PartPorts, only: readonly string[] | undefined) => DutyTerm,
+    makeOf: (parts: PartPorts, ...args: Parameters<DutySwitchOptions['make']>) => DutyTerm,
+    early = false,
   ) => {
     const availability = partAvailability(servers)
     const health = healthOf(name, () => availability.refusal())
-    const make = (only: readonly string[] | undefined) => makeOf({ ...as(name), availability }, only)
-    return { name, hook, value: switched(name, health, { make }) }
+    const make: DutySwitchOptions['make'] = (...args) => makeOf({ ...as(name), availability }, ...args)
+    return { name, hook, value: switched(name, health, { make, early: early && isSelected(selection, name) }) }
   }
 
   const foundations = [
+    // In a new cluster the server lets the first Lease and the Service wait for 50 ms if their namespace is missing.
     foundation(
       'system-namespaces',
       'start-system-namespaces-controller',
-      (parts, names) => new SystemNamespacesController({ ...parts, names }),
+      (parts, names, decided) => new SystemNamespacesController({ ...parts, names, mayWrite: decided }),
+      true,
     ),
     foundation('default-service-cidr', 'start-kubernetes-service-cidr-controller', (parts) => {
       return new DefaultServiceCidrController({ ...parts, ranges: options.serviceClusterIpRanges })
@@ -111,7 +117,8 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
     suspendWhileUnserved('kubernetes-service', health, { ...ports, active, isOn: () => true })
   }
   monitor.subscribe(({ answered }) => {
-    const away = !answered || !servers.isEtcdAvailable()
+    // Before the duties are decided, one that has begun early cannot be done.
+    const away = !answered || !servers.isEtcdAvailable() || decisions.of('system-namespaces') === undefined
     for (const health of healths.values()) health.check({ away })
   })
   const kubernetesServiceSuspended = serviceSuspended.promise

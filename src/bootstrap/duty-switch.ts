@@ -9,8 +9,13 @@ import { type DutyHealth, type DutyTerm, supervised } from './duty-health.ts'
 
 export interface DutySwitchOptions {
   readonly name: ControllerName
-  /** `only`: the objects that are managed here, if the server does the rest. */
-  readonly make: (only: readonly string[] | undefined) => DutyTerm
+  /**
+   * `only`: the objects that are managed here, if the server does the rest. A term that is made before the first answer
+   * of the server may read, but writes only when `decided` has resolved.
+   */
+  readonly make: (only: readonly string[] | undefined, decided: Promise<void>) => DutyTerm
+  /** Whether a term is made before the first answer of the server. @default false */
+  readonly early?: boolean | undefined
   /** Whether the duty also runs, but only reports, beside a server that does it itself. @default false */
   readonly reports?: boolean | undefined
   readonly decisions: DutyDecisions
@@ -60,10 +65,10 @@ export class DutySwitch {
     this.#decide()
     try {
       for (;;) {
-        while (this.#decision === undefined || !this.#works(this.#decision)) await this.#changes.take(signal)
+        while (!this.#works()) await this.#changes.take(signal)
         const { controller, unlink } = linkedController(signal)
         this.#term = controller
-        const make = (): DutyTerm => this.#options.make(exceptOf(this.#decision))
+        const make = (): DutyTerm => this.#options.make(exceptOf(this.#decision), this.#decided.promise)
         await supervised({ ...this.#options, make }, controller.signal).finally(unlink)
         signal.throwIfAborted()
       }
@@ -84,18 +89,21 @@ export class DutySwitch {
     this.#log(decision, before)
     active.set({ duty: name }, decision.type === 'on' || decision.type === 'on-beside-server' ? 1 : 0)
     if (decision.type === 'left-to-server') this.#left.resolve()
-    this.#decided.resolve()
     this.#changes.fire('decided')
-    if (!this.#works(decision)) {
+    if (!this.#works()) {
       this.#term?.abort(new Error(`${name} is left to the server`))
       health.ended()
     } else if (before?.type === 'left-to-server' || exceptOf(decision) !== undefined) {
       // The term must restart: one that only reported must now repair, or other objects are now managed here.
       this.#term?.abort(new Error(`another part of ${name} is done here`))
     }
+    // A term that was made early, and has just ended, must not write.
+    this.#decided.resolve()
   }
 
-  #works(decision: DutyDecision): boolean {
+  #works(): boolean {
+    const decision = this.#decision
+    if (decision === undefined) return this.#options.early === true
     if (decision.type !== 'left-to-server') return decision.type !== 'off'
     return this.#options.reports === true || decision.except !== undefined
   }

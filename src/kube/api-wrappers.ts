@@ -142,10 +142,13 @@ export async function* listPages<T extends KubeObject>(
   query: Omit<ListQuery & CallOptions, 'continue'> = {},
 ): AsyncGenerator<readonly T[], void> {
   let token: string | undefined
+  const { resourceVersion, resourceVersionMatch, ...others } = query
   let { limit = PAGE_SIZE } = query
   const seen = new Set<string>()
   for (;;) {
-    const page = await api.list(resource, { ...query, limit, continue: token }).catch((error: unknown) => {
+    // The token contains the version.
+    const version = token === undefined ? { resourceVersion, resourceVersionMatch } : { continue: token }
+    const page = await api.list(resource, { ...others, limit, ...version }).catch((error: unknown) => {
       const smaller = isKubeError(error, 'TooLarge') ? smallerPage(limit) : undefined
       if (smaller === undefined) throw error
       limit = smaller

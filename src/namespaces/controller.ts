@@ -6,7 +6,7 @@ import { ReconcileLoop } from '../kube/reconcile-loop.ts'
 import { type Namespace, namespaces } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
-import { allEnded } from '../runtime/signals.ts'
+import { abortable, allEnded } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
 
 /** How often to reconcile without a change; upstream's interval. */
@@ -20,6 +20,8 @@ interface SystemNamespacesOptions {
   readonly availability: AvailabilityReporter
   /** @default {@link SYSTEM_NAMESPACES} */
   readonly names?: readonly string[] | undefined
+  /** When it resolves, namespaces may be created. Until then they are only read. @default at once */
+  readonly mayWrite?: Promise<void> | undefined
 }
 
 /**
@@ -56,10 +58,13 @@ export class SystemNamespacesController {
 
   /** Runs until the signal is aborted; then rejects with its reason. */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all([
-      this.#informer.run(signal),
-      this.#informer.whenSynced(signal).then(() => this.#loop.run(signal)),
-    ])
+    await Promise.all([this.#informer.run(signal), this.#reconcileUntilAborted(signal)])
+  }
+
+  async #reconcileUntilAborted(signal: AbortSignal): Promise<void> {
+    await this.#informer.whenSynced(signal)
+    await abortable(this.#options.mayWrite ?? Promise.resolve(), signal)
+    await this.#loop.run(signal)
   }
 
   /** Tries to create all missing namespaces, and then rejects with the first error, if any. */

@@ -20,6 +20,8 @@ const QUIET_MS = 60_000
 interface Term {
   readonly only: readonly string[] | undefined
   readonly signal: AbortSignal
+  /** Whether it was told that the duty is decided before it ended. */
+  readonly mayWrite: boolean
   readonly done: () => void
   readonly crash: (error: Error) => void
 }
@@ -27,9 +29,15 @@ interface Term {
 /** One duty, with `terms` that the test ends as it likes. They end with their signal unless `lingers` is pending. */
 function setUp(
   t: { after(undo: () => Promise<void>): void },
-  options: { controllers?: string; name?: ControllerName; reports?: boolean | undefined; runs?: boolean } = {},
+  options: {
+    controllers?: string
+    name?: ControllerName
+    reports?: boolean | undefined
+    early?: boolean
+    runs?: boolean
+  } = {},
 ) {
-  const { controllers = 'auto', name = 'system-namespaces', reports, runs = true } = options
+  const { controllers = 'auto', name = 'system-namespaces', reports, early, runs = true } = options
   const time = new VirtualClock()
   const clock = time.view()
   const logger = memoryLogger()
@@ -50,15 +58,27 @@ function setUp(
   const terms: Term[] = []
   const lingers: { until?: Promise<void> } = {}
   const made = new DutySwitch({
-    ...{ name, reports, decisions, health, clock, random: seededRandom(1, 'duty'), logger, active: gauge('active') },
-    make(only) {
+    ...{
+      name,
+      reports,
+      early,
+      decisions,
+      health,
+      clock,
+      random: seededRandom(1, 'duty'),
+      logger,
+      active: gauge('active'),
+    },
+    make(only, decided) {
       const settled = Promise.withResolvers<void>()
       const crashed = Promise.withResolvers<never>()
       crashed.promise.catch(() => {})
       return {
         settled: settled.promise,
         async run(signal) {
-          terms.push({ only, signal, done: settled.resolve, crash: crashed.reject })
+          const term = { only, signal, mayWrite: false, done: settled.resolve, crash: crashed.reject }
+          void decided.then(() => (term.mayWrite = !signal.aborted))
+          terms.push(term)
           await Promise.race([aborted(signal), crashed.promise])
           await lingers.until
         },
@@ -138,6 +158,43 @@ test('nothing is decided before the first answer, and a refusal is none', async 
   assert.deepEqual(said(), [])
   await answer()
   assert.deepEqual([terms.length, await active()], [1, 1])
+})
+
+test('an early term begins before the first answer, which lets it write where the duty is done here', async (t) => {
+  const { time, terms, settled, active, refuse, answer } = setUp(t, { early: true })
+  await time.advance(0)
+  await refuse()
+  assert.deepEqual(
+    terms.map(({ mayWrite }) => mayWrite),
+    [false],
+  )
+  assert.ok(Number.isNaN(await active()))
+  await answer()
+  assert.deepEqual(
+    terms.map(({ mayWrite, signal }) => [mayWrite, signal.aborted]),
+    [[true, false]],
+  )
+  assert.deepEqual([await active(), await settled()], [1, false])
+})
+
+test('an early term ends, without having written, where the server does the duty, or does all but some objects', async (t) => {
+  const left = setUp(t, { early: true })
+  await left.time.advance(0)
+  await left.answer(NAMESPACES, BOOTSTRAP)
+  assert.deepEqual(
+    left.terms.map(({ mayWrite, signal }) => [mayWrite, signal.aborted]),
+    [[false, true]],
+  )
+  const some = setUp(t, { early: true })
+  await some.time.advance(0)
+  await some.answer(NAMESPACES)
+  assert.deepEqual(
+    some.terms.map(({ only, mayWrite, signal }) => [only, mayWrite, signal.aborted]),
+    [
+      [undefined, false, true],
+      [['kube-node-lease'], true, false],
+    ],
+  )
 })
 
 test('an answer from before its start counts, and what concerns other duties changes nothing', async (t) => {

@@ -79,6 +79,20 @@ test('a page that leads back to itself is an error, not a list without end', asy
   await assert.rejects(Array.fromAsync(listPages(api, services)), { code: 'BadResponse' })
 })
 
+test('a version is asked for with the first page only: the others are of the same one', async () => {
+  const asked: unknown[] = []
+  const list = async (_: unknown, { resourceVersion, resourceVersionMatch, continue: token }: ListQuery) => {
+    asked.push([resourceVersion, resourceVersionMatch, token])
+    return { items: [], metadata: token === undefined ? { continue: 'more' } : {} }
+  }
+  const query = { resourceVersion: '7', resourceVersionMatch: 'NotOlderThan' } as const
+  await Array.fromAsync(listPages({ list } as unknown as KubeApi, services, query))
+  assert.deepEqual(asked, [
+    ['7', 'NotOlderThan', undefined],
+    [undefined, undefined, 'more'],
+  ])
+})
+
 test('pages that lead back to one another, or to ever new ones, are an error too', async () => {
   const after: Record<string, string> = { '': 'a', a: 'b', b: 'c', c: 'a' }
   let pages = 0

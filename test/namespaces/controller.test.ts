@@ -10,7 +10,7 @@ import { passedOn } from '../kube/passed-on.ts'
 import { inTime } from '../support/in-time.ts'
 
 /** A controller that is not running yet, on a server whose only namespace is `default`. */
-async function setUp(names?: readonly string[]) {
+async function setUp(names?: readonly string[], mayWrite?: Promise<void>) {
   const { time, api } = await Embedded.started([])
   const clock = time.view()
   const logger = memoryLogger()
@@ -36,7 +36,7 @@ async function setUp(names?: readonly string[]) {
           if (event.type === 'BOOKMARK' || !world.lost(event.object as Namespace)) yield event
       },
     }),
-    ...{ clock, logger, names },
+    ...{ clock, logger, names, mayWrite },
     random: seededRandom(1, 'test'),
     availability: {
       failed: (source) => told.push(`failed ${source}`),
@@ -73,6 +73,30 @@ test('all that are missing are created at once, nothing else is written, and the
   await time.advance(600_000)
   assert.deepEqual([created(), said()], [[], []])
   await end()
+})
+
+test('until it may write it only reads, and then it creates what is missing without another read', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const { run, time, api, created, settled, end } = await setUp(undefined, promise)
+  await run(60_000)
+  assert.deepEqual([created(), settled()], [[], false])
+  await api.create(namespaces, { metadata: { name: 'kube-public' } })
+  await time.advance(100)
+  resolve()
+  await time.advance(0)
+  assert.deepEqual([created(), settled()], [['kube-system', 'kube-node-lease'], true])
+  await end()
+})
+
+test('one that ends before it may write never writes', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const { run, time, created, end } = await setUp(undefined, promise)
+  await run(100)
+  const ended = end()
+  resolve()
+  await time.advance(1_000)
+  await ended
+  assert.deepEqual(created(), [])
 })
 
 test('one that is deleted is created again at once; another that is deleted asks for nothing', async () => {

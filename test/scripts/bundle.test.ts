@@ -18,3 +18,15 @@ test('the bundle holds no package that only an unused part of another one needs'
   for (const name of ['js-yaml', 'socks', 'ip-address', 'hpagent', '@opentelemetry/api'])
     assert(!bundled.has(name), name)
 })
+
+test('no module of the bundle imports node:http, which would load the undici of Node at each start', () => {
+  const chunks = output.filter((one) => one.type === 'chunk')
+  assert(chunks.some(({ code }) => code.includes('getBuiltinModule("node:http")')))
+  const importing = chunks.filter(
+    ({ imports, code }) => imports.includes('node:http') || /from ?["']node:http["']/.test(code),
+  )
+  assert.deepEqual(
+    importing.map(({ fileName }) => fileName),
+    [],
+  )
+})

@@ -43,6 +43,11 @@ const MAX_MASTERS = 1_000
  * The limit of reads after changes other than renewals, and after the end of a Lease: `burst` at once, `qps` a second.
  */
 const CHANGES = { burst: 30, qps: 4 }
+/**
+ * For how long after the creation of its own Lease a master may list the state of that moment, in milliseconds. A list
+ * of the present state waits in kube-apiserver for up to 100 ms if others have just written, and a start needs two.
+ */
+const JUST_CREATED_MS = 500
 
 interface KubernetesLeasesOptions extends EndedLeasesOptions {
   readonly availability: AvailabilityReporter
@@ -71,6 +76,8 @@ export class KubernetesLeases implements MasterLeases {
   readonly #namespace: string
   /** Our own Lease as last written or read. It saves a read before each renewal. */
   #own: Lease | undefined
+  /** Our own Lease as created, and when that was requested, while nothing newer is known of any Lease. */
+  #created: { readonly lease: Lease; readonly atMs: number } | undefined
   /** Sets the timer for the next end of a lease; does nothing without a watch. */
   #wakeAtNextRead: () => void = () => {}
 
@@ -86,7 +93,7 @@ export class KubernetesLeases implements MasterLeases {
     const { clock } = this.#options
     const query = { namespace: this.#namespace, labelSelector: LABEL_SELECTOR, urgent: true, signal }
     const { eventCount } = this.#observer
-    const items = await this.#listOldest(query).catch((error: unknown) => {
+    const items = await this.#listRecent(query).catch((error: unknown) => {
       this.#observer.interrupted()
       throw error
     })
@@ -120,8 +127,11 @@ export class KubernetesLeases implements MasterLeases {
     for (;;) {
       const current = this.#own
       const verb = current === undefined ? 'create' : 'update'
+      const atMs = this.#options.clock.monotonicMs()
+      this.#created = undefined
       try {
         this.#own = await this.#api[verb](leases, this.#render(holder, current), { urgent: true, signal })
+        if (current === undefined) this.#created = { lease: this.#own, atMs }
         return
       } catch (error) {
         if (isKubeError(error, 'NotFound') && current !== undefined) {
@@ -197,10 +207,17 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   #take(change: Change<Lease>): void {
+    if (change.type !== 'added' || !this.#isUpToCreation(change.object)) this.#created = undefined
     if (change.type === 'deleted') this.#observer.forget(nameOf(change.old))
     // An older state, which an outdated server delivered, is not a renewal.
     else if (change.type === 'updated' && isNewer(change.old, change.object)) return
     else this.#observer.readOne(this.#observed(change.object), this.#options.clock.monotonicMs())
+  }
+
+  /** Whether a Lease is this master's own as created, or older. */
+  #isUpToCreation(lease: Lease): boolean {
+    const created = this.#created?.lease
+    return lease.metadata?.resourceVersion === created?.metadata?.resourceVersion || isNewer(created, lease)
   }
 
   #observed(lease: Lease): ObservedLease {
@@ -219,6 +236,7 @@ export class KubernetesLeases implements MasterLeases {
 
   /** Changes this master's Lease, if there is one, and retries after a conflict. */
   async #change(holder: Holder, signal: AbortSignal, change: (current: Lease) => Promise<void>): Promise<void> {
+    this.#created = undefined
     for (;;) {
       const current = await this.#read(leaseName(holder), signal)
       if (current === undefined) return
@@ -234,6 +252,23 @@ export class KubernetesLeases implements MasterLeases {
 
   #read(name: string, signal: AbortSignal): Promise<Lease | undefined> {
     return ifFound(this.#api.get(leases, { namespace: this.#namespace, name }, { urgent: true, signal }))
+  }
+
+  /** Lists the Leases as they are now, or not older than this master's own Lease if that was just created. */
+  async #listRecent(query: ListQuery & CallOptions): Promise<readonly Lease[]> {
+    const { lease, atMs = Number.NEGATIVE_INFINITY } = this.#created ?? {}
+    const resourceVersion = lease?.metadata?.resourceVersion
+    if (resourceVersion === undefined || this.#options.clock.monotonicMs() - atMs > JUST_CREATED_MS) {
+      return this.#listOldest(query)
+    }
+    try {
+      return await this.#listOldest({ ...query, resourceVersion, resourceVersionMatch: 'NotOlderThan' })
+    } catch (error) {
+      this.#created = undefined
+      // Behind a load balancer another server may not have this version yet. Some servers do not know the parameter.
+      if (!isKubeError(error, 'Timeout', 'BadRequest', 'Invalid', 'Expired')) throw error
+      return this.#listOldest(query)
+    }
   }
 
   /** Lists at most {@link MAX_MASTERS} Leases, even if somebody has forged more. */

@@ -185,4 +185,25 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'return trace',
     tests: ['kubernetes-service/guarded-writes/foreign-overwrites.test.ts'],
   },
+  'list-the-moment-of-creation-for-ever': {
+    broken: 'Lists of Leases show the state of the creation of the own Lease for as long as nothing else is known.',
+    file: 'kubernetes-service/leases/kubernetes.ts',
+    text: 'if (resourceVersion === undefined || this.#options.clock.monotonicMs() - atMs > JUST_CREATED_MS) {',
+    instead: 'if (resourceVersion === undefined || atMs === Number.NEGATIVE_INFINITY) {',
+    tests: ['kubernetes-service/leases/kubernetes.test.ts'],
+  },
+  'list-the-moment-of-creation-after-a-change': {
+    broken: 'A list just after the creation of the own Lease may lack a change that the watch has shown.',
+    file: 'kubernetes-service/leases/kubernetes.ts',
+    text: "if (change.type !== 'added' || !this.#isUpToCreation(change.object)) this.#created = undefined",
+    instead: "if (change.type === 'deleted') this.#created = undefined",
+    tests: ['kubernetes-service/leases/kubernetes.test.ts'],
+  },
+  'list-the-moment-of-creation-after-a-mark': {
+    broken: 'A list just after the own Lease was marked or removed may show it as before.',
+    file: 'kubernetes-service/leases/kubernetes.ts',
+    text: '    this.#created = undefined\n    for (;;) {\n      const current = await this.#read(',
+    instead: '    for (;;) {\n      const current = await this.#read(',
+    tests: ['kubernetes-service/leases/kubernetes.test.ts'],
+  },
 }

@@ -315,4 +315,25 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "isKubeError(refused.error, 'Unreachable', 'Timeout', 'TooManyRequests')",
     tests: ['endpointslice/slice-writer.test.ts'],
   },
+  'namespaces-before-the-decision': {
+    broken: 'System namespaces are created before it is known whether the server creates them.',
+    file: 'namespaces/controller.ts',
+    text: '    await abortable(this.#options.mayWrite ?? Promise.resolve(), signal)\n',
+    instead: '    await abortable(Promise.resolve(), signal)\n',
+    tests: ['namespaces/controller.test.ts'],
+  },
+  'degraded-before-the-decision': {
+    broken: 'A duty is called degraded while the server refuses to tell whether it does it.',
+    file: 'bootstrap/duty-parts.ts',
+    text: " || decisions.of('system-namespaces') === undefined",
+    instead: '',
+    tests: ['bootstrap/duties-apart.test.ts'],
+  },
+  'version-with-every-page': {
+    broken: 'A list with a version asks for it with each page, which kube-apiserver refuses.',
+    file: 'kube/api-wrappers.ts',
+    text: 'const version = token === undefined ? { resourceVersion, resourceVersionMatch } : { continue: token }',
+    instead: 'const version = { resourceVersion, resourceVersionMatch, continue: token }',
+    tests: ['kube/api-wrappers.test.ts'],
+  },
 }

@@ -2,7 +2,7 @@ import { cpus } from 'node:os'
 
 /** The part of all processors that must be idle. */
 const IDLE = 0.25
-/** For how long. What a file starts first takes about as long to show. */
+/** For how long. The load of what a file starts shows within about this time. */
 const WINDOW_MS = 3_000
 
 interface Sample {

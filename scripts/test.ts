@@ -18,7 +18,7 @@ interface Tier {
   /** Patterns, each of which must match a file. */
   readonly files: readonly string[]
   readonly except: readonly string[]
-  /** How many files run at the same time, or at most so many with peers. */
+  /** How many files run at the same time; with peers, at most. */
   readonly concurrency: number
   /**
    * A pattern of files that change no global state of their process. Several of them share one process, because its
@@ -184,11 +184,10 @@ async function runPaced(some: readonly string[], atMost: number): Promise<readon
   }
   const isOver = (): boolean => overall.aborted || interrupted.signal.aborted
   for (const file of some) {
-    if (isOver()) break
     const processors = new IdleProcessors()
-    while (running.size === atMost || (running.size > 0 && !processors.areIdle())) {
-      await Promise.race([...running, sleep(SAMPLE_MS)])
-    }
+    const mayStart = (areIdle: boolean): boolean => running.size === 0 || (areIdle && running.size < atMost)
+    while (!isOver() && !mayStart(processors.areIdle())) await Promise.race([...running, sleep(SAMPLE_MS)])
+    if (isOver()) break
     const one = runOne(file).finally(() => running.delete(one))
     running.add(one)
   }
@@ -196,13 +195,14 @@ async function runPaced(some: readonly string[], atMost: number): Promise<readon
 
   const failures = [...results].filter(([, { success }]) => !success).map(([file]) => file)
   if (!hasOthers || failures.length > MOST_AGAIN || isOver()) return [...results.values()]
+  const lines: string[] = []
   for (const file of failures) {
+    if (isOver()) break
     console.log(`== once more, alone: ${file}`)
     await runOne(file)
+    lines.push(`${results.get(file)?.success ? 'failed beside other files, passed alone' : 'failed twice'}: ${file}`)
   }
-  for (const file of failures) {
-    console.log(`${results.get(file)?.success ? 'failed beside other files, passed alone' : 'failed twice'}: ${file}`)
-  }
+  for (const line of lines) console.log(line)
   return [...results.values()]
 }
 
@@ -217,7 +217,7 @@ async function runFiles(some: readonly string[], concurrency: number, atEnd = fa
     signal: AbortSignal.any([overall, interrupted.signal]),
     ...(options['test-name-pattern'] && { testNamePatterns: options['test-name-pattern'] }),
   })
-  const result = { ran: 0, passed: 0, failed: 0, success: true, problems: [] as string[] }
+  const result = { ran: 0, passed: 0, failed: 0, success: false, problems: [] as string[] }
   tests.on('test:pass', ({ name, file, skip, todo }) => {
     if (skip !== undefined || todo !== undefined) result.problems.push(`skipped or todo: ${name} (${inRoot(file)})`)
   })
@@ -235,7 +235,7 @@ async function runFiles(some: readonly string[], concurrency: number, atEnd = fa
       if (!options['test-name-pattern']) result.problems.push(`no test in ${inRoot(file)}`)
       return
     }
-    if (!success) result.success = false
+    result.success = success
     result.ran = counts.tests - withoutTests
     result.passed = counts.passed - withoutTests
     result.failed = result.ran - result.passed - counts.skipped - counts.todo

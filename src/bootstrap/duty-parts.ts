@@ -117,9 +117,12 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
     suspendWhileUnserved('kubernetes-service', health, { ...ports, active, isOn: () => true })
   }
   monitor.subscribe(({ answered }) => {
-    // Before the duties are decided, one that has begun early cannot be done.
-    const away = !answered || !servers.isEtcdAvailable() || decisions.of('system-namespaces') === undefined
-    for (const health of healths.values()) health.check({ away })
+    const away = !answered || !servers.isEtcdAvailable()
+    for (const [name, health] of healths) {
+      // Until it is decided who does this duty, it cannot be done here, although it has begun.
+      const isOpen = name === 'system-namespaces' && decisions.of(name) === undefined
+      health.check({ away: away || isOpen })
+    }
   })
   const kubernetesServiceSuspended = serviceSuspended.promise
   return { foundations, repairs, followServices, workloads, healths, remarks, kubernetesServiceSuspended }

@@ -28,8 +28,9 @@ export interface DutySwitchOptions {
 }
 
 /**
- * Starts one duty as soon as an answer of the server shows which duties the server does itself. Stops the duty, or lets
- * it only report, while the server does it, and until its answers have shown for a minute that it does not.
+ * Starts one duty as soon as an answer of the server shows which duties the server does itself, or earlier, only to
+ * read ({@link DutySwitchOptions.early}). Stops the duty, or lets it only report, while the server does it, and until
+ * its answers have shown for a minute that it does not.
  */
 export class DutySwitch {
   readonly #options: DutySwitchOptions

@@ -300,6 +300,23 @@ test('while the server refuses to tell what it does itself, nothing is done in i
   await end()
 })
 
+test('a duty that is done without an answer of /readyz is degraded if it is refused, also while /readyz is refused', async () => {
+  const world = setUp()
+  const { time, transport, said } = world
+  transport.faults.add({
+    fault: { type: 'status', status: 403 },
+    pathPrefix: '/apis/networking.k8s.io/v1/servicecidrs',
+  })
+  const refused: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: '/readyz: HTTP status 404' }
+  const { end } = beside(world, refused, { controllers: 'service-cidr', leaderElect: 'false' })
+  await time.advance(120_000)
+  assert.deepEqual(
+    said(degrading).map(({ fields }) => fields.duty),
+    ['service-cidr'],
+  )
+  await end()
+})
+
 for (const [readinessGate, endpointReconcilerType] of [
   ['continuous', 'lease'],
   ['startup', 'lease'],

@@ -8,7 +8,7 @@ import { LeaseObserver, type ObservedLease } from '../../kube/lease-observer.ts'
 import { isNewer, type Lease, leases } from '../../kube/resources.ts'
 import type { Cancel } from '../../runtime/clock.ts'
 import { hashText } from '../../runtime/random.ts'
-import type { RequestLimit } from '../../runtime/request-limit.ts'
+import { type RequestLimit, within } from '../../runtime/request-limit.ts'
 import { tryParseTime } from '../../runtime/time-format.ts'
 import { TokenBucket } from '../../runtime/token-bucket.ts'
 import { masterKey } from '../members.ts'
@@ -44,10 +44,10 @@ const MAX_MASTERS = 1_000
  */
 const CHANGES = { burst: 30, qps: 4 }
 /**
- * For how long after the creation of its own Lease a master may list the state of that moment, in milliseconds. A list
- * of the present state waits in kube-apiserver for up to 100 ms if others have just written, and a start needs two.
+ * Bounds for a list that shows any state since this master created its Lease: how long after the creation, and how long
+ * it may take, in milliseconds.
  */
-const JUST_CREATED_MS = 500
+const SINCE_OWN_LEASE = { withinMs: 500, limitMs: 250 }
 
 interface KubernetesLeasesOptions extends EndedLeasesOptions {
   readonly availability: AvailabilityReporter
@@ -76,8 +76,8 @@ export class KubernetesLeases implements MasterLeases {
   readonly #namespace: string
   /** Our own Lease as last written or read. It saves a read before each renewal. */
   #own: Lease | undefined
-  /** Our own Lease as created, and when that was requested, while nothing newer is known of any Lease. */
-  #created: { readonly lease: Lease; readonly atMs: number } | undefined
+  /** The version of our own Lease as created, and when that was requested. */
+  #created: { readonly resourceVersion: string | undefined; readonly atMs: number } | undefined
   /** Sets the timer for the next end of a lease; does nothing without a watch. */
   #wakeAtNextRead: () => void = () => {}
 
@@ -89,11 +89,12 @@ export class KubernetesLeases implements MasterLeases {
     this.#namespace = options.namespace ?? LEASE_NAMESPACE
   }
 
-  async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
+  async list(signal: AbortSignal, sinceOwnLease = false): Promise<readonly MasterLease[]> {
     const { clock } = this.#options
     const query = { namespace: this.#namespace, labelSelector: LABEL_SELECTOR, urgent: true, signal }
     const { eventCount } = this.#observer
-    const items = await this.#listRecent(query).catch((error: unknown) => {
+    const listing = sinceOwnLease ? this.#listSinceCreation(query) : this.#listOldest(query)
+    const items = await listing.catch((error: unknown) => {
       this.#observer.interrupted()
       throw error
     })
@@ -128,10 +129,9 @@ export class KubernetesLeases implements MasterLeases {
       const current = this.#own
       const verb = current === undefined ? 'create' : 'update'
       const atMs = this.#options.clock.monotonicMs()
-      this.#created = undefined
       try {
         this.#own = await this.#api[verb](leases, this.#render(holder, current), { urgent: true, signal })
-        if (current === undefined) this.#created = { lease: this.#own, atMs }
+        if (current === undefined) this.#created = { resourceVersion: this.#own.metadata?.resourceVersion, atMs }
         return
       } catch (error) {
         if (isKubeError(error, 'NotFound') && current !== undefined) {
@@ -207,17 +207,10 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   #take(change: Change<Lease>): void {
-    if (change.type !== 'added' || !this.#isUpToCreation(change.object)) this.#created = undefined
     if (change.type === 'deleted') this.#observer.forget(nameOf(change.old))
     // An older state, which an outdated server delivered, is not a renewal.
     else if (change.type === 'updated' && isNewer(change.old, change.object)) return
     else this.#observer.readOne(this.#observed(change.object), this.#options.clock.monotonicMs())
-  }
-
-  /** Whether a Lease is this master's own as created, or older. */
-  #isUpToCreation(lease: Lease): boolean {
-    const created = this.#created?.lease
-    return lease.metadata?.resourceVersion === created?.metadata?.resourceVersion || isNewer(created, lease)
   }
 
   #observed(lease: Lease): ObservedLease {
@@ -236,7 +229,6 @@ export class KubernetesLeases implements MasterLeases {
 
   /** Changes this master's Lease, if there is one, and retries after a conflict. */
   async #change(holder: Holder, signal: AbortSignal, change: (current: Lease) => Promise<void>): Promise<void> {
-    this.#created = undefined
     for (;;) {
       const current = await this.#read(leaseName(holder), signal)
       if (current === undefined) return
@@ -254,21 +246,23 @@ export class KubernetesLeases implements MasterLeases {
     return ifFound(this.#api.get(leases, { namespace: this.#namespace, name }, { urgent: true, signal }))
   }
 
-  /** Lists the Leases as they are now, or not older than this master's own Lease if that was just created. */
-  async #listRecent(query: ListQuery & CallOptions): Promise<readonly Lease[]> {
-    const { lease, atMs = Number.NEGATIVE_INFINITY } = this.#created ?? {}
-    const resourceVersion = lease?.metadata?.resourceVersion
-    if (resourceVersion === undefined || this.#options.clock.monotonicMs() - atMs > JUST_CREATED_MS) {
-      return this.#listOldest(query)
+  /**
+   * Lists the Leases as they were at any moment since this master created its own, if that was just now. kube-apiserver
+   * answers this from its cache. A list of the present state waits there for up to 100 ms if another client has just
+   * written. A server that cannot answer, because it lags behind or does not know the parameter, is asked for the
+   * present state.
+   */
+  async #listSinceCreation(query: ListQuery & CallOptions): Promise<readonly Lease[]> {
+    const { clock } = this.#options
+    const { resourceVersion, atMs = Number.NEGATIVE_INFINITY } = this.#created ?? {}
+    if (resourceVersion !== undefined && clock.monotonicMs() - atMs <= SINCE_OWN_LEASE.withinMs) {
+      const version = { resourceVersion, resourceVersionMatch: 'NotOlderThan' } as const
+      const list = (signal: AbortSignal) => this.#listOldest({ ...query, ...version, signal })
+      const found = await within(clock, SINCE_OWN_LEASE.limitMs, query.signal, list).catch(() => undefined)
+      if (found !== undefined) return found
+      query.signal?.throwIfAborted()
     }
-    try {
-      return await this.#listOldest({ ...query, resourceVersion, resourceVersionMatch: 'NotOlderThan' })
-    } catch (error) {
-      this.#created = undefined
-      // Behind a load balancer another server may not have this version yet. Some servers do not know the parameter.
-      if (!isKubeError(error, 'Timeout', 'BadRequest', 'Invalid', 'Expired')) throw error
-      return this.#listOldest(query)
-    }
+    return this.#listOldest(query)
   }
 
   /** Lists at most {@link MAX_MASTERS} Leases, even if somebody has forged more. */

@@ -115,8 +115,11 @@ export interface MasterLeases {
    * All live leases, with every write that the store had answered before: from no cache and no replica, and of all
    * pages. Rejects if that is not certain, because a missing lease may cost its master the address. An address with
    * several holders has several entries.
+   *
+   * With `sinceOwnLease` a store may leave out what was written after this master created its lease: nobody is listed
+   * yet, so nobody can lose an address. Most stores need not distinguish this. @default false
    */
-  list(signal: AbortSignal): Promise<readonly MasterLease[]>
+  list(signal: AbortSignal, sinceOwnLease?: boolean): Promise<readonly MasterLease[]>
   /**
    * Creates or renews this holder's lease for one TTL. Rejects with {@link LeaseWithdrawn} when another process has
    * withdrawn this instance. The lease of a later life of the same master stays unchanged.

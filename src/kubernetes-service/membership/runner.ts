@@ -166,7 +166,9 @@ export class MembershipRunner implements ListReconciler {
     await abortable(this.#hasJoined.promise, signal)
     if (this.#state.phase.type !== 'listed') return
     await this.#options.adapter.reconcile(async (stored) => {
-      await this.refreshMembers(signal)
+      // If nothing is stored, the write creates the Endpoints, and fails if another master has created them meanwhile.
+      const isNew = stored.endpoints === undefined && stored.slice === undefined && stored.secondSlices.length === 0
+      await this.refreshMembers(signal, isNew)
       const plan = this.#plan(stored, reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts)
       // Only this master lives, and its lease will soon be created again. So there is nothing to do, and no failure.
       return plan.endpoints.type === 'refuse' && isHeldBack(this.#state) ? undefined : plan
@@ -179,9 +181,9 @@ export class MembershipRunner implements ListReconciler {
     return this.#options.adapter.isSettled(this.#plan(observed, reconcilePorts), observed)
   }
 
-  async refreshMembers(signal: AbortSignal): Promise<void> {
+  async refreshMembers(signal: AbortSignal, sinceOwnLease = false): Promise<void> {
     const sentAtMs = this.#nowMs
-    this.#read(sentAtMs, await this.#options.leases.list(signal), false)
+    this.#read(sentAtMs, await this.#options.leases.list(signal, sinceOwnLease), false)
   }
 
   /** Whether every live master wants the same ports as this one. False without a live master. */

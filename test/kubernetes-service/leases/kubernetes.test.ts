@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { ListQuery } from '../../../src/kube/api.ts'
+import type { KubeApi } from '../../../src/kube/api.ts'
 import { KubeError } from '../../../src/kube/errors.ts'
 import { leases as leaseResource } from '../../../src/kube/resources.ts'
 import { placeOfLeases, searchedPlace } from '../../../src/kubernetes-service/leases/kubernetes.ts'
@@ -9,7 +9,7 @@ import { addressesOf, holder } from './holders.ts'
 import { openWorld } from './lease-world.ts'
 
 const { signal } = new AbortController()
-const [self, other] = [holder('192.0.2.1'), holder('192.0.2.2', { host: 'other' })]
+const self = holder('192.0.2.1')
 
 test('who finds no lease is told the prefix or the namespace and label, and the flags that look elsewhere', () => {
   const etcd = { leaseStore: 'etcd', leaseNamespace: 'kube-system', etcdPrefix: '/other' } as const
@@ -24,84 +24,73 @@ test('who finds no lease is told the prefix or the namespace and label, and the 
   )
 })
 
-/** A master that has just created its Lease, and what its lists ask for: the present state, or one not older than a version. */
-async function createdLease() {
+/** A master, and what its lists ask for: the present state, or one not older than a version. */
+async function openMaster() {
   const world = await openWorld()
   const asked: string[] = []
-  const failures: Error[] = []
-  const api = passedOn(world.direct, {
-    list: async (resource, query: ListQuery = {}) => {
-      const { resourceVersion = 'present', resourceVersionMatch: match = '' } = query
-      asked.push(`${match} ${resourceVersion}`.trim())
-      const failure = failures.shift()
-      if (failure !== undefined) throw failure
-      return world.direct.list(resource, query)
-    },
-  })
-  const leases = world.open().leasesWith(api)
-  await leases.update(self, signal)
-  const [own] = (await world.direct.list(leaseResource)).items
-  const created = `NotOlderThan ${own?.metadata?.resourceVersion}`
-  return { ...world, leases, asked: () => asked.splice(0), failures, created, own }
+  const answers: (() => Promise<never>)[] = []
+  const list: KubeApi['list'] = async (resource, query = {}) => {
+    const { resourceVersion = 'present', resourceVersionMatch: match = '' } = query
+    asked.push(`${match} ${resourceVersion}`.trim())
+    return (await answers.shift()?.()) ?? world.direct.list(resource, query)
+  }
+  const leases = world.open().leasesWith(passedOn(world.direct, { list }))
+  const listed = async (): Promise<readonly string[]> => (await leases.list(signal, true)).map(({ address }) => address)
+  return { ...world, leases, listed, answers, asked: () => asked.splice(0) }
 }
 
-test('a list just after the creation of the own Lease may show the state of that moment, a later one must not', async () => {
-  const { leases, asked, created, time } = await createdLease()
+/** The same, when it has just created its Lease; `created` asks for the state since then. */
+async function openListedMaster() {
+  const master = await openMaster()
+  await master.leases.update(self, signal)
+  const [own] = (await master.direct.list(leaseResource)).items
+  return { ...master, created: `NotOlderThan ${own?.metadata?.resourceVersion}` }
+}
+
+test('just after the creation of the own Lease a list shows any state since then, if the caller allows it', async () => {
+  const { leases, listed, asked, created, time } = await openListedMaster()
+  assert.deepEqual(await listed(), ['192.0.2.1'])
   assert.deepEqual(await addressesOf(leases), ['192.0.2.1'])
   await time.advance(500)
-  await addressesOf(leases)
-  assert.deepEqual(asked(), [created, created])
+  await listed()
+  assert.deepEqual(asked(), [created, 'present', created])
   await time.advance(1)
-  await addressesOf(leases)
+  await listed()
   assert.deepEqual(asked(), ['present'])
 })
 
-for (const [what, change] of Object.entries({
-  'a renewal': ({ leases }) => leases.update(self, signal),
-  'a mark': ({ leases }) => leases.mark({ ...self, state: 'withdrawn' }, signal),
-  'the removal of the own Lease': ({ leases }) => leases.remove(self, signal),
-} satisfies Record<string, (made: Awaited<ReturnType<typeof createdLease>>) => Promise<void>>)) {
-  test(`after ${what} a list shows the present state`, async () => {
-    const made = await createdLease()
-    await change(made)
-    await addressesOf(made.leases)
-    assert.deepEqual(made.asked(), ['present'])
-  })
-}
-
-test('with a watch, a change of any Lease after the creation makes the next list show the present state', async (t) => {
-  const made = await createdLease()
-  const { leases, asked, created, time, open } = made
-  const end = new AbortController()
-  const watching = leases.watch(() => {}, end.signal)
-  t.after(async () => {
-    end.abort()
-    await time.advance(1)
-    await watching
-  })
-  await time.advance(1)
-  await addressesOf(leases)
-  assert.deepEqual(asked(), [created], 'the watch has shown the own Lease')
-  await open().leases.update(other, signal)
-  await time.advance(1)
-  assert.deepEqual(await addressesOf(leases), ['192.0.2.1', '192.0.2.2'])
-  assert.deepEqual(asked(), ['present'])
+test('without a Lease, and after the renewal of one that was found, a list shows the present state', async () => {
+  const { leases, listed, asked, open } = await openMaster()
+  await listed()
+  await open().leases.update(self, signal)
+  await leases.update(self, signal)
+  assert.deepEqual(await listed(), ['192.0.2.1'])
+  assert.deepEqual(asked(), ['present', 'present'])
 })
 
-test('a server that does not have the version, or does not know the parameter, is asked for the present state at once', async () => {
-  for (const code of ['Timeout', 'BadRequest', 'Invalid', 'Expired'] as const) {
-    const { leases, asked, created, failures } = await createdLease()
-    failures.push(new KubeError(code, 'too large resource version'))
-    assert.deepEqual(await addressesOf(leases), ['192.0.2.1'])
-    await addressesOf(leases)
-    assert.deepEqual(asked(), [created, 'present', 'present'], code)
+test('a server that cannot answer since the creation, because it lags behind or knows no such version, is asked for the present state', async () => {
+  for (const refused of ['ServerError', 'BadRequest', 'Expired'] as const) {
+    const { listed, asked, created, answers } = await openListedMaster()
+    answers.push(() => Promise.reject(new KubeError(refused, 'too large resource version')))
+    assert.deepEqual(await listed(), ['192.0.2.1'])
+    assert.deepEqual(asked(), [created, 'present'], refused)
   }
+  const { listed, asked, created, answers, time } = await openListedMaster()
+  answers.push(() => new Promise(() => {}))
+  const found = listed()
+  await time.advance(249)
+  assert.deepEqual(asked(), [created])
+  await time.advance(1)
+  assert.deepEqual(asked(), ['present'])
+  assert.deepEqual(await found, ['192.0.2.1'])
 })
 
-test('another failure of such a list is one of any list, and the next one shows the present state', async () => {
-  const { leases, asked, created, failures } = await createdLease()
-  failures.push(new KubeError('Unreachable', 'cut off'))
-  await assert.rejects(addressesOf(leases), /cut off/)
-  await addressesOf(leases)
-  assert.deepEqual(asked(), [created, 'present'])
+test('a list since the creation that is aborted is not repeated', async () => {
+  const { leases, asked, answers } = await openListedMaster()
+  answers.push(() => new Promise(() => {}))
+  const end = new AbortController()
+  const listing = leases.list(end.signal, true)
+  end.abort(new Error('the end'))
+  await assert.rejects(listing, /the end/)
+  assert.equal(asked().length, 1)
 })

@@ -42,13 +42,16 @@ function setUp() {
   const api = restKubeApi({ transport, clock, random })
   const leases = new MemoryLeases(new MemoryLeaseRegistry(clock), { ttlMs: 15_000 })
   const start = (address: string) => {
-    const link = { loses: 'nothing' as 'nothing' | 'writes' | 'everything' }
+    const link = { loses: 'nothing' as 'nothing' | 'writes' | 'everything', lists: [] as ('since own' | 'present')[] }
     const through = <T>(call: () => Promise<T>, isWrite = true): Promise<T> =>
       link.loses === 'everything' || (link.loses === 'writes' && isWrite)
         ? Promise.reject(new RequestTimeout(1_500))
         : call()
     const own: MasterLeases = {
-      list: (signal) => through(() => leases.list(signal), false),
+      list: (signal, sinceOwn = false) => {
+        link.lists.push(sinceOwn ? 'since own' : 'present')
+        return through(() => leases.list(signal), false)
+      },
       update: (one, signal) => through(() => leases.update(one, signal)),
       mark: (one, signal) => through(() => leases.mark(one, signal)),
       remove: (one, signal) => through(() => leases.remove(one, signal)),
@@ -104,6 +107,28 @@ test('an outage of the store lasts while its renewals get no answer, although it
   one.link.loses = 'nothing'
   await time.advance(2_000)
   assert.equal(one.availability.available, true)
+  await one.kill()
+})
+
+test('the list of leases may be as old as the own one only while neither Endpoints nor a slice exists', async () => {
+  const { time, start, api } = setUp()
+  await api.create(namespaces, { metadata: { name: 'default' } })
+  const one = start('192.0.2.1')
+  await time.advance(9_500)
+  const ports = [...endpointPorts(6443)]
+  const reconciled = async () => {
+    one.link.lists.splice(0)
+    const done = one.runner.reconcileEndpoints(parseAddress('192.0.2.1'), ports, 'agreed', signal)
+    await time.advance(0)
+    await done
+    return one.link.lists
+  }
+  assert.deepEqual(await reconciled(), ['since own'])
+  assert.deepEqual(await reconciled(), ['present'])
+  await api.delete(endpoints, KUBERNETES_SERVICE)
+  assert.deepEqual(await reconciled(), ['present'], 'a slice lists')
+  await api.delete(endpointSlices, KUBERNETES_SERVICE)
+  assert.deepEqual(await reconciled(), ['present'], 'the Endpoints list')
   await one.kill()
 })
 

@@ -121,8 +121,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'kubernetes-service-membership-runner-await': {
     broken: 'reconcileEndpoints: does not wait for this.refreshMembers(signal).',
     file: 'kubernetes-service/membership/runner.ts',
-    text: 'await this.#options.adapter.reconcile(async (stored) => {\n      await this.refreshMembers(signal)',
-    instead: 'await this.#options.adapter.reconcile(async (stored) => {\n      void this.refreshMembers(signal)',
+    text: 'await this.refreshMembers(signal, isNew)',
+    instead: 'void this.refreshMembers(signal, isNew)',
     tests: ['drill/golden.test.ts'],
   },
   'kubernetes-service-leases-master-leases-flag': {
@@ -157,9 +157,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'kubernetes-service-membership-runner-await-2': {
     broken: 'reconcileEndpoints: does not wait for this.#options.adapter.reconcile(async (stored) => { await th.',
     file: 'kubernetes-service/membership/runner.ts',
-    text: "await this.#options.adapter.reconcile(async (stored) => {\n      await this.refreshMembers(signal)\n      const plan = this.#plan(stored, reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts)\n      // Only this master lives, and its lease will soon be created again. So there is nothing to do, and no failure.\n      return plan.endpoints.type === 'refuse' && isHeldBack(this.#state) ? undefined : plan\n    }, signal)",
+    text: 'await this.#options.adapter.reconcile(async (stored) => {\n      // If nothing is stored, the write creates the Endpoints, and fails if another master has created them meanwhile.\n',
     instead:
-      "void this.#options.adapter.reconcile(async (stored) => {\n      await this.refreshMembers(signal)\n      const plan = this.#plan(stored, reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts)\n      // Only this master lives, and its lease will soon be created again. So there is nothing to do, and no failure.\n      return plan.endpoints.type === 'refuse' && isHeldBack(this.#state) ? undefined : plan\n    }, signal)",
+      'void this.#options.adapter.reconcile(async (stored) => {\n      // If nothing is stored, the write creates the Endpoints, and fails if another master has created them meanwhile.\n',
     tests: ['upstream/lease-reconciler.test.ts'],
   },
   'kubernetes-service-membership-fleet-negation': {

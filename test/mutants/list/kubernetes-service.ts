@@ -185,25 +185,32 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'return trace',
     tests: ['kubernetes-service/guarded-writes/foreign-overwrites.test.ts'],
   },
-  'list-the-moment-of-creation-for-ever': {
-    broken: 'Lists of Leases show the state of the creation of the own Lease for as long as nothing else is known.',
+  'list-since-the-creation-for-ever': {
+    broken: 'A list may show the state of the creation of the own Lease a long time later.',
     file: 'kubernetes-service/leases/kubernetes.ts',
-    text: 'if (resourceVersion === undefined || this.#options.clock.monotonicMs() - atMs > JUST_CREATED_MS) {',
-    instead: 'if (resourceVersion === undefined || atMs === Number.NEGATIVE_INFINITY) {',
+    text: ' && clock.monotonicMs() - atMs <= SINCE_OWN_LEASE.withinMs',
+    instead: ' && atMs > 0',
     tests: ['kubernetes-service/leases/kubernetes.test.ts'],
   },
-  'list-the-moment-of-creation-after-a-change': {
-    broken: 'A list just after the creation of the own Lease may lack a change that the watch has shown.',
+  'list-since-a-renewal': {
+    broken: 'After a renewal of its Lease that it found a master lists the state of that moment.',
     file: 'kubernetes-service/leases/kubernetes.ts',
-    text: "if (change.type !== 'added' || !this.#isUpToCreation(change.object)) this.#created = undefined",
-    instead: "if (change.type === 'deleted') this.#created = undefined",
+    text: 'if (current === undefined) this.#created =',
+    instead: 'this.#created =',
     tests: ['kubernetes-service/leases/kubernetes.test.ts'],
   },
-  'list-the-moment-of-creation-after-a-mark': {
-    broken: 'A list just after the own Lease was marked or removed may show it as before.',
+  'list-since-the-creation-without-end': {
+    broken: 'A server that lags behind keeps the first list for as long as it likes.',
     file: 'kubernetes-service/leases/kubernetes.ts',
-    text: '    this.#created = undefined\n    for (;;) {\n      const current = await this.#read(',
-    instead: '    for (;;) {\n      const current = await this.#read(',
+    text: 'await within(clock, SINCE_OWN_LEASE.limitMs, query.signal, list).catch(() => undefined)',
+    instead: 'await within(clock, 60_000, query.signal, list).catch(() => undefined)',
     tests: ['kubernetes-service/leases/kubernetes.test.ts'],
+  },
+  'list-since-the-creation-beside-a-list': {
+    broken: 'The leases may be those of an earlier moment although Endpoints exist, which then lose a newer master.',
+    file: 'kubernetes-service/membership/runner.ts',
+    text: 'const isNew = stored.endpoints === undefined && stored.slice',
+    instead: 'const isNew = stored.slice',
+    tests: ['kubernetes-service/membership/runner.test.ts'],
   },
 }

@@ -54,12 +54,14 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     broken: 'The older answer of a list makes it forget a renewal of which the watch told meanwhile.',
     file: 'kubernetes-service/leases/kubernetes.ts',
     text: `    const { eventCount } = this.#observer
-    const items = await this.#listRecent(query).catch((error: unknown) => {
+    const listing = sinceOwnLease ? this.#listSinceCreation(query) : this.#listOldest(query)
+    const items = await listing.catch((error: unknown) => {
       this.#observer.interrupted()
       throw error
     })
 `,
-    instead: `    const items = await this.#listRecent(query).catch((error: unknown) => {
+    instead: `    const listing = sinceOwnLease ? this.#listSinceCreation(query) : this.#listOldest(query)
+    const items = await listing.catch((error: unknown) => {
       this.#observer.interrupted()
       throw error
     })

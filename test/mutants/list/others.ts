@@ -325,8 +325,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'degraded-before-the-decision': {
     broken: 'A duty is called degraded while the server refuses to tell whether it does it.',
     file: 'bootstrap/duty-parts.ts',
-    text: " || decisions.of('system-namespaces') === undefined",
-    instead: '',
+    text: 'away: away || isOpen',
+    instead: 'away',
     tests: ['bootstrap/duties-apart.test.ts'],
   },
   'version-with-every-page': {
@@ -335,5 +335,12 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     text: 'const version = token === undefined ? { resourceVersion, resourceVersionMatch } : { continue: token }',
     instead: 'const version = { resourceVersion, resourceVersionMatch, continue: token }',
     tests: ['kube/api-wrappers.test.ts'],
+  },
+  'never-degraded-without-a-decision': {
+    broken: 'While the server refuses to tell what it does itself, no refused duty is called degraded.',
+    file: 'bootstrap/duty-parts.ts',
+    text: "const isOpen = name === 'system-namespaces' && decisions",
+    instead: 'const isOpen = decisions',
+    tests: ['bootstrap/duties-apart.test.ts', 'bootstrap/workloads.test.ts'],
   },
 }

@@ -1,5 +1,5 @@
 import type { KubeApi } from '../kube/api.ts'
-import { ifFound, isKubeError } from '../kube/errors.ts'
+import { ifFound, isKubeError, KubeError } from '../kube/errors.ts'
 import {
   type EndpointSlice,
   type Endpoints,
@@ -101,8 +101,8 @@ export class EndpointsAdapter {
   /**
    * Executes a plan for the Endpoints, then makes the slices follow the stored Endpoints. Back-off applies to each
    * object separately: slices follow the plan even while the write of the Endpoints waits or is refused (but see {@link
-   * ListPlan.withoutLeases}). If another client has created the Endpoints meanwhile, the next reconciliation reads
-   * them. Rejects with {@link NoLiveMasters} if the plan is to refuse.
+   * ListPlan.withoutLeases}). Rejects with {@link NoLiveMasters} if the plan is to refuse, and with a conflict if
+   * another client has created the Endpoints meanwhile.
    */
   async execute(
     { endpoints: action, secondAddresses, withoutLeases = false }: ListPlan,
@@ -120,7 +120,8 @@ export class EndpointsAdapter {
       }
       throw error
     }
-    if (outcome.type !== 'overtaken') await this.#ensureSlices(outcome.object, stored, secondAddresses, signal)
+    if (outcome.type === 'overtaken') throw new KubeError('Conflict', 'another client has created the Endpoints')
+    await this.#ensureSlices(outcome.object, stored, secondAddresses, signal)
   }
 
   async #ensureSlices(

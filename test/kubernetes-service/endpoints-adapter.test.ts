@@ -193,14 +193,14 @@ test('a failed write of Endpoints rejects, and leaves the slices alone unless it
   }
 })
 
-test('Endpoints that another client has just created are read the next time, and no slice is written from the plan', async () => {
+test('Endpoints that another client has just created are a conflict, and no slice is written from the plan', async () => {
   const { list, server, writes, listed, objects } = open()
   await list(one, ['2001:db8::1'])
   for (const key of ['endpoints kubernetes', 'endpointslices kubernetes']) objects.delete(key)
   writes()
   server.refuse = (call) =>
     call === 'create endpoints kubernetes' ? new KubeError('AlreadyExists', 'exists', { httpStatus: 409 }) : undefined
-  assert.equal(await list(one), true)
+  await assert.rejects(list(one), { code: 'Conflict', nature: 'conflict' })
   assert.deepEqual(writes(), ['create endpoints kubernetes'])
   assert.deepEqual(listed(), [undefined, undefined, undefined, ['2001:db8::1']])
 })

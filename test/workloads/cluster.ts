@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { type FaultRule, type Faults, faultyTransport } from '../../src/apiserver/faults.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
 import type { EventToRecord } from '../../src/kube/event-object.ts'
@@ -92,9 +93,10 @@ export abstract class WorkloadCluster<Options extends WorkloadContext> {
     })
     this.controller = controller
     const ending = new AbortController()
-    const led = controller.run(ending.signal).catch((error: unknown) => {
-      if (error !== ending.signal.reason) throw error
-    })
+    const led = controller.run(ending.signal).then(
+      () => assert.ok(ending.signal.aborted, 'it ended before its signal was aborted'),
+      (error: unknown) => assert.equal(error, ending.signal.reason),
+    )
     const running = Promise.all([informers.run(ending.signal), led])
     await this.pass(ms)
     return async () => {

@@ -7,6 +7,7 @@ import { claimedSpec } from '../../kube/lease-lock.ts'
 import { LeaseObserver, type ObservedLease } from '../../kube/lease-observer.ts'
 import { isNewer, type Lease, leases } from '../../kube/resources.ts'
 import type { Cancel } from '../../runtime/clock.ts'
+import { RemoteError } from '../../runtime/errors.ts'
 import { hashText } from '../../runtime/random.ts'
 import { type RequestLimit, within } from '../../runtime/request-limit.ts'
 import { tryParseTime } from '../../runtime/time-format.ts'
@@ -93,13 +94,18 @@ export class KubernetesLeases implements MasterLeases {
     const { clock } = this.#options
     const query = { namespace: this.#namespace, labelSelector: LABEL_SELECTOR, urgent: true, signal }
     const { eventCount } = this.#observer
-    const listing = sinceOwnLease ? this.#listSinceCreation(query) : this.#listOldest(query)
-    const items = await listing.catch((error: unknown) => {
-      this.#observer.interrupted()
-      throw error
-    })
-    const observed = items.map((lease) => this.#observed(lease))
-    this.#observer.readAll(observed, clock.monotonicMs(), eventCount)
+    const older = sinceOwnLease ? await this.#listSinceCreation(query) : undefined
+    const items =
+      older ??
+      (await this.#listOldest(query).catch((error: unknown) => {
+        this.#observer.interrupted()
+        throw error
+      }))
+    // The watch may have shown newer states than these.
+    if (older === undefined) {
+      const observed = items.map((lease) => this.#observed(lease))
+      this.#observer.readAll(observed, clock.monotonicMs(), eventCount)
+    }
     this.#wakeAtNextRead()
     const found = items.flatMap((lease) => {
       const holder = holderOf(lease)
@@ -247,28 +253,29 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   /**
-   * Lists the Leases as they were at any moment since this master created its own, if that was just now. kube-apiserver
-   * answers this from its cache. A list of the present state waits there for up to 100 ms if another client has just
-   * written. A server that cannot answer, because it lags behind or does not know the parameter, is asked for the
-   * present state.
+   * The Leases as they were at any moment since this master created its own; undefined if that was not just now, or the
+   * server cannot answer, because it lags behind or does not know the parameter. kube-apiserver answers from its cache.
+   * A list of the present state waits there for up to 100 ms if another client has just written.
    */
-  async #listSinceCreation(query: ListQuery & CallOptions): Promise<readonly Lease[]> {
-    const { clock } = this.#options
+  async #listSinceCreation(query: ListQuery & CallOptions): Promise<readonly Lease[] | undefined> {
+    const { api, clock } = this.#options
     const { resourceVersion, atMs = Number.NEGATIVE_INFINITY } = this.#created ?? {}
-    if (resourceVersion !== undefined && clock.monotonicMs() - atMs <= SINCE_OWN_LEASE.withinMs) {
-      const version = { resourceVersion, resourceVersionMatch: 'NotOlderThan' } as const
-      const list = (signal: AbortSignal) => this.#listOldest({ ...query, ...version, signal })
-      const found = await within(clock, SINCE_OWN_LEASE.limitMs, query.signal, list).catch(() => undefined)
-      if (found !== undefined) return found
-      query.signal?.throwIfAborted()
+    if (resourceVersion === undefined || clock.monotonicMs() - atMs > SINCE_OWN_LEASE.withinMs) return undefined
+    // Not through the limit of this store's requests, because the end of this one does not mean that the store is away.
+    const list = (signal: AbortSignal) =>
+      this.#listOldest({ ...query, resourceVersion, resourceVersionMatch: 'NotOlderThan', signal }, api)
+    try {
+      return await within(clock, SINCE_OWN_LEASE.limitMs, query.signal, list)
+    } catch (error) {
+      if (!(error instanceof RemoteError)) throw error
+      return undefined
     }
-    return this.#listOldest(query)
   }
 
   /** Lists at most {@link MAX_MASTERS} Leases, even if somebody has forged more. */
-  async #listOldest(query: ListQuery & CallOptions): Promise<readonly Lease[]> {
+  async #listOldest(query: ListQuery & CallOptions, api = this.#api): Promise<readonly Lease[]> {
     let oldest: readonly Lease[] = []
-    for await (const page of listPages(this.#api, leases, query)) {
+    for await (const page of listPages(api, leases, query)) {
       oldest = oldest.concat(page)
       if (oldest.length > MAX_MASTERS) oldest = this.#oldest(oldest)
     }

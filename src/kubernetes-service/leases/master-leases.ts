@@ -116,8 +116,8 @@ export interface MasterLeases {
    * pages. Rejects if that is not certain, because a missing lease may cost its master the address. An address with
    * several holders has several entries.
    *
-   * With `sinceOwnLease` a store may leave out what was written after this master created its lease: nobody is listed
-   * yet, so nobody can lose an address. Most stores need not distinguish this. @default false
+   * With `sinceOwnLease` a store may answer with the leases of any moment since this master created its own: nobody is
+   * listed yet, so nobody can lose an address. A store of an embedding program is never asked for this. @default false
    */
   list(signal: AbortSignal, sinceOwnLease?: boolean): Promise<readonly MasterLease[]>
   /**

@@ -184,6 +184,8 @@ export class MembershipRunner implements ListReconciler {
   async refreshMembers(signal: AbortSignal, sinceOwnLease = false): Promise<void> {
     const sentAtMs = this.#nowMs
     this.#read(sentAtMs, await this.#options.leases.list(signal, sinceOwnLease), false)
+    // The answer may be older than one that was requested before it.
+    if (sinceOwnLease) this.#take({ type: 'changed' })
   }
 
   /** Whether every live master wants the same ports as this one. False without a live master. */

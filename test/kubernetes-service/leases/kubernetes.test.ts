@@ -2,14 +2,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { KubeApi } from '../../../src/kube/api.ts'
 import { KubeError } from '../../../src/kube/errors.ts'
-import { leases as leaseResource } from '../../../src/kube/resources.ts'
+import { type KubeList, type KubeObject, leases as leaseResource } from '../../../src/kube/resources.ts'
 import { placeOfLeases, searchedPlace } from '../../../src/kubernetes-service/leases/kubernetes.ts'
 import { passedOn } from '../../kube/passed-on.ts'
 import { addressesOf, holder } from './holders.ts'
 import { openWorld } from './lease-world.ts'
 
 const { signal } = new AbortController()
-const self = holder('192.0.2.1')
+const [self, other] = [holder('192.0.2.1'), holder('192.0.2.2', { host: 'other' })]
 
 test('who finds no lease is told the prefix or the namespace and label, and the flags that look elsewhere', () => {
   const etcd = { leaseStore: 'etcd', leaseNamespace: 'kube-system', etcdPrefix: '/other' } as const
@@ -28,11 +28,11 @@ test('who finds no lease is told the prefix or the namespace and label, and the 
 async function openMaster() {
   const world = await openWorld()
   const asked: string[] = []
-  const answers: (() => Promise<never>)[] = []
+  const answers: (() => Promise<KubeList<KubeObject>>)[] = []
   const list: KubeApi['list'] = async (resource, query = {}) => {
     const { resourceVersion = 'present', resourceVersionMatch: match = '' } = query
     asked.push(`${match} ${resourceVersion}`.trim())
-    return (await answers.shift()?.()) ?? world.direct.list(resource, query)
+    return ((await answers.shift()?.()) as KubeList<never> | undefined) ?? world.direct.list(resource, query)
   }
   const leases = world.open().leasesWith(passedOn(world.direct, { list }))
   const listed = async (): Promise<readonly string[]> => (await leases.list(signal, true)).map(({ address }) => address)
@@ -83,6 +83,29 @@ test('a server that cannot answer since the creation, because it lags behind or 
   await time.advance(1)
   assert.deepEqual(asked(), ['present'])
   assert.deepEqual(await found, ['192.0.2.1'])
+})
+
+test('a list of an earlier moment does not restart the lease of a master whose renewal was read before', async () => {
+  const endsMs = async (answersLate: boolean): Promise<number> => {
+    const { leases, listed, answers, direct, open, time } = await openListedMaster()
+    const dying = open().leases
+    await dying.update(other, signal)
+    const earlier = await direct.list(leaseResource)
+    await addressesOf(leases)
+    await time.advance(100)
+    await dying.update(other, signal)
+    assert.deepEqual(await addressesOf(leases), ['192.0.2.1', '192.0.2.2'])
+    await time.advance(300)
+    if (answersLate) {
+      answers.push(() => Promise.resolve(earlier))
+      await listed()
+    }
+    while ((await addressesOf(leases)).includes('192.0.2.2')) await time.advance(50)
+    return time.nowMs
+  }
+  const [plain, late] = [await endsMs(false), await endsMs(true)]
+  assert.equal(late, plain)
+  assert.ok(plain > 15_000 && plain < 17_000, `${plain}`)
 })
 
 test('a list since the creation that is aborted is not repeated', async () => {

@@ -123,7 +123,7 @@ test('the list of leases may be as old as the own one only while neither Endpoin
     await done
     return one.link.lists
   }
-  assert.deepEqual(await reconciled(), ['since own'])
+  assert.deepEqual(await reconciled(), ['since own', 'present'], 'the leases are read again')
   assert.deepEqual(await reconciled(), ['present'])
   await api.delete(endpoints, KUBERNETES_SERVICE)
   assert.deepEqual(await reconciled(), ['present'], 'a slice lists')

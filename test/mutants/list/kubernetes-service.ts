@@ -188,8 +188,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'list-since-the-creation-for-ever': {
     broken: 'A list may show the state of the creation of the own Lease a long time later.',
     file: 'kubernetes-service/leases/kubernetes.ts',
-    text: ' && clock.monotonicMs() - atMs <= SINCE_OWN_LEASE.withinMs',
-    instead: ' && atMs > 0',
+    text: ' || clock.monotonicMs() - atMs > SINCE_OWN_LEASE.withinMs',
+    instead: ' || atMs < 0',
     tests: ['kubernetes-service/leases/kubernetes.test.ts'],
   },
   'list-since-a-renewal': {
@@ -202,8 +202,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'list-since-the-creation-without-end': {
     broken: 'A server that lags behind keeps the first list for as long as it likes.',
     file: 'kubernetes-service/leases/kubernetes.ts',
-    text: 'await within(clock, SINCE_OWN_LEASE.limitMs, query.signal, list).catch(() => undefined)',
-    instead: 'await within(clock, 60_000, query.signal, list).catch(() => undefined)',
+    text: 'await within(clock, SINCE_OWN_LEASE.limitMs, query.signal, list)',
+    instead: 'await within(clock, 60_000, query.signal, list)',
     tests: ['kubernetes-service/leases/kubernetes.test.ts'],
   },
   'list-since-the-creation-beside-a-list': {
@@ -212,5 +212,26 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     text: 'const isNew = stored.endpoints === undefined && stored.slice',
     instead: 'const isNew = stored.slice',
     tests: ['kubernetes-service/membership/runner.test.ts'],
+  },
+  'an-older-list-restarts-a-lease': {
+    broken: 'A list of an earlier moment makes another master’s lease seem renewed at the next list.',
+    file: 'kubernetes-service/leases/kubernetes.ts',
+    text: '    if (older === undefined) {\n      const observed',
+    instead: '    {\n      const observed',
+    tests: ['kubernetes-service/leases/kubernetes.test.ts'],
+  },
+  'an-older-list-is-the-last-word': {
+    broken: 'After a list of an earlier moment the leases are not read again.',
+    file: 'kubernetes-service/membership/runner.ts',
+    text: "if (sinceOwnLease) this.#take({ type: 'changed' })",
+    instead: '',
+    tests: ['kubernetes-service/membership/runner.test.ts'],
+  },
+  'created-by-another-counts-as-written': {
+    broken: 'Endpoints that another master creates at the same moment count as written by this one.',
+    file: 'kubernetes-service/endpoints-adapter.ts',
+    text: "if (outcome.type === 'overtaken') throw new KubeError('Conflict', 'another client has created the Endpoints')",
+    instead: "if (outcome.type === 'overtaken') return",
+    tests: ['kubernetes-service/endpoints-adapter.test.ts'],
   },
 }

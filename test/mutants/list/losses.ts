@@ -53,20 +53,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'an-old-list-overwrites-a-renewal': {
     broken: 'The older answer of a list makes it forget a renewal of which the watch told meanwhile.',
     file: 'kubernetes-service/leases/kubernetes.ts',
-    text: `    const { eventCount } = this.#observer
-    const listing = sinceOwnLease ? this.#listSinceCreation(query) : this.#listOldest(query)
-    const items = await listing.catch((error: unknown) => {
-      this.#observer.interrupted()
-      throw error
-    })
-`,
-    instead: `    const listing = sinceOwnLease ? this.#listSinceCreation(query) : this.#listOldest(query)
-    const items = await listing.catch((error: unknown) => {
-      this.#observer.interrupted()
-      throw error
-    })
-    const { eventCount } = this.#observer
-`,
+    text: 'this.#observer.readAll(observed, clock.monotonicMs(), eventCount)',
+    instead: 'this.#observer.readAll(observed, clock.monotonicMs(), this.#observer.eventCount)',
     tests: ['kubernetes-service/leases/kubernetes-faults.test.ts'],
   },
   'leave-the-last-one-leaving': {

@@ -6,7 +6,9 @@ import { type Cancel, type Clock, every } from './clock.ts'
  * one of the flags prints an error and continues.
  *
  * - V8's young generation keeps its first size, 2 MiB, instead of up to 128 MiB. This flag works only in a running
- *   process, not on Node's command line.
+ *   process, not on Node's command line. While V8 marks the old generation step by step, it does not collect the young
+ *   one: that may take up to 16 MiB more on two processors, until the marking ends. `--no-separate-gc-phases` would
+ *   avoid this, but the resident memory hardly changes, and V8 itself is hardly tested with it.
  * - WebAssembly, which is undici's HTTP parser, is not compiled a second time with optimization. That takes 10 MiB,
  *   which are never returned, and processor time in each start, and no request is faster with it.
  */

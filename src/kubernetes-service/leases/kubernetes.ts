@@ -91,21 +91,9 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   async list(signal: AbortSignal, sinceOwnLease = false): Promise<readonly MasterLease[]> {
-    const { clock } = this.#options
     const query = { namespace: this.#namespace, labelSelector: LABEL_SELECTOR, urgent: true, signal }
-    const { eventCount } = this.#observer
     const older = sinceOwnLease ? await this.#listSinceCreation(query) : undefined
-    const items =
-      older ??
-      (await this.#listOldest(query).catch((error: unknown) => {
-        this.#observer.interrupted()
-        throw error
-      }))
-    // The watch may have shown newer states than these.
-    if (older === undefined) {
-      const observed = items.map((lease) => this.#observed(lease))
-      this.#observer.readAll(observed, clock.monotonicMs(), eventCount)
-    }
+    const items = older ?? (await this.#listPresent(query))
     this.#wakeAtNextRead()
     const found = items.flatMap((lease) => {
       const holder = holderOf(lease)
@@ -250,6 +238,21 @@ export class KubernetesLeases implements MasterLeases {
 
   #read(name: string, signal: AbortSignal): Promise<Lease | undefined> {
     return ifFound(this.#api.get(leases, { namespace: this.#namespace, name }, { urgent: true, signal }))
+  }
+
+  /** The Leases as they are now. Only this state, never an older one, counts for the ends of leases. */
+  async #listPresent(query: ListQuery & CallOptions): Promise<readonly Lease[]> {
+    const { eventCount } = this.#observer
+    try {
+      const items = await this.#listOldest(query)
+      const observed = items.map((lease) => this.#observed(lease))
+      // The watch may have shown newer states meanwhile.
+      this.#observer.readAll(observed, this.#options.clock.monotonicMs(), eventCount)
+      return items
+    } catch (error) {
+      this.#observer.interrupted()
+      throw error
+    }
   }
 
   /**

@@ -216,8 +216,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'an-older-list-restarts-a-lease': {
     broken: 'A list of an earlier moment makes another master’s lease seem renewed at the next list.',
     file: 'kubernetes-service/leases/kubernetes.ts',
-    text: '    if (older === undefined) {\n      const observed',
-    instead: '    {\n      const observed',
+    text: '    const items = older ?? (',
+    instead:
+      '    if (older !== undefined)\n      this.#observer.readAll(\n        older.map((lease) => this.#observed(lease)),\n        this.#options.clock.monotonicMs(),\n        this.#observer.eventCount,\n      )\n    const items = older ?? (',
     tests: ['kubernetes-service/leases/kubernetes.test.ts'],
   },
   'an-older-list-is-the-last-word': {

@@ -53,8 +53,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'an-old-list-overwrites-a-renewal': {
     broken: 'The older answer of a list makes it forget a renewal of which the watch told meanwhile.',
     file: 'kubernetes-service/leases/kubernetes.ts',
-    text: 'this.#observer.readAll(observed, clock.monotonicMs(), eventCount)',
-    instead: 'this.#observer.readAll(observed, clock.monotonicMs(), this.#observer.eventCount)',
+    text: 'this.#observer.readAll(observed, this.#options.clock.monotonicMs(), eventCount)',
+    instead: 'this.#observer.readAll(observed, this.#options.clock.monotonicMs(), this.#observer.eventCount)',
     tests: ['kubernetes-service/leases/kubernetes-faults.test.ts'],
   },
   'leave-the-last-one-leaving': {

@@ -8,6 +8,7 @@ import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { Cancel, Clock } from '../runtime/clock.ts'
 import { abortable } from '../runtime/signals.ts'
+import { sharedLookup } from '../runtime/system-lookup.ts'
 import type { TlsMaterial } from './connect-credentials.ts'
 import { EtcdError } from './kv.ts'
 import type { EtcdEndpoint } from './options.ts'
@@ -238,7 +239,7 @@ function openSocket(endpoint: EtcdEndpoint, tls: TlsMaterial | undefined): Socke
   const { host, port, socketPath } = endpoint
   if (socketPath !== undefined) return connectTcp({ path: socketPath })
   // Half of the 60 s after which common balancers forget an idle connection.
-  const options = { host, port, keepAlive: true, keepAliveInitialDelay: 30_000, noDelay: true }
+  const options = { host, port, keepAlive: true, keepAliveInitialDelay: 30_000, noDelay: true, lookup: sharedLookup }
   if (tls === undefined) return connectTcp(options)
   // An IP address is not sent as the server name, but it is verified against the certificate all the same.
   const servername = isIP(host) === 0 ? host : ''

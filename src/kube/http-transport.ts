@@ -5,6 +5,7 @@ import { certificateFault, failureCode, shortMessage, socketReason } from '../ne
 import { messageOf } from '../runtime/errors.ts'
 import { Semaphore, type Slot } from '../runtime/request-limit.ts'
 import { abortable, linkedController } from '../runtime/signals.ts'
+import { sharedLookup } from '../runtime/system-lookup.ts'
 import { KubeError } from './errors.ts'
 import { ByteBuffer, EventStream, type Frames, JsonLines, LengthDelimitedFrames, parseJson } from './http-streams.ts'
 import { type ApiRequest, type ApiResponse, answerLimits, type Transport } from './transport.ts'
@@ -211,7 +212,7 @@ function dispatcherFor(
 ): Dispatcher {
   const { tls = {}, proxy } = options
   // Common balancers forget an idle connection after 60 s. A server that is gone is noticed in 40 s.
-  const socket = { keepAlive: true, keepAliveInitialDelay: 30_000 }
+  const socket = { keepAlive: true, keepAliveInitialDelay: 30_000, lookup: sharedLookup }
   const timeout = options.connectTimeoutMs ?? 5_000
   const requestTls = {
     ...socket,

@@ -11,6 +11,7 @@ import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { openOwner } from '../peers/owner.ts'
 import { TcpProxy } from '../peers/tcp-proxy.ts'
 import type { Cleanup } from '../support/cleanup.ts'
+import { failingLookup } from '../support/failing-lookup.ts'
 import { listenOnLoopback } from '../support/loopback-server.ts'
 import { eventually, withTimeout } from '../support/with-timeout.ts'
 
@@ -33,6 +34,22 @@ test('a server that speaks something else is no connection', async (t) => {
   const { endpoint } = await startSilentServer(t, (socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'))
   const opening = EtcdConnection.open(endpoint, undefined, { clock: systemClock, times: defaultTimes, signal })
   await assert.rejects(opening, { code: 'ERR_HTTP2_ERROR' })
+})
+
+test('a connection goes to the last address of the endpoint while DNS fails', async (t) => {
+  const { port } = await listenOnLoopback(t, createServer())
+  const system = failingLookup(t)
+  const open = async (): Promise<void> => {
+    const endpoint = parseEndpoint(`http://fails.test:${port}`)
+    const options = { clock: systemClock, times: { ...defaultTimes, connectMs: 60_000 }, signal }
+    const connection = await EtcdConnection.open(endpoint, undefined, options)
+    connection.close(new Error('the test is over'))
+    await connection.closed
+  }
+  await open()
+  system.fails = true
+  await open()
+  assert.equal(system.asked, 2)
 })
 
 test('opening ends with its signal', async (t) => {

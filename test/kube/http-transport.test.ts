@@ -7,6 +7,7 @@ import { isKubeError, type KubeErrorCode } from '../../src/kube/errors.ts'
 import { HttpTransport, type HttpTransportOptions, identityOfAny } from '../../src/kube/http-transport.ts'
 import type { ApiRequest } from '../../src/kube/transport.ts'
 import type { Cleanup } from '../support/cleanup.ts'
+import { failingLookup } from '../support/failing-lookup.ts'
 import { eventually } from '../support/with-timeout.ts'
 import { bodyOf, certificate, serverTls, startServer } from './loopback-server.ts'
 
@@ -46,6 +47,20 @@ test('two hundred requests, one after the other, go over at most two connections
   for (let i = 0; i < 200; i++) await transport.send(get('/'), never)
   assert.equal(server.asked.length, 200)
   assert.ok(server.connections() <= 2, `${server.connections()} connections`)
+})
+
+test('a new connection goes to the last address of the server while DNS fails', async (t) => {
+  const server = await startServer(t, ({ url }, response) => {
+    if (url !== '/hangs') response.setHeader('content-type', 'application/json').end('{}')
+  })
+  const system = failingLookup(t)
+  const transport = transportTo(t, new URL(`http://fails.test:${server.url.port}`))
+  await transport.send(get('/'), never)
+  system.fails = true
+  await assert.rejects(transport.send(get('/hangs', { timeoutMs: 100 }), never), failsWith('Timeout', /within 100 ms/))
+  await transport.send(get('/'), never)
+  assert.ok(system.asked >= 2)
+  assert.equal(server.connections(), system.asked)
 })
 
 test('a request arrives as it was asked for, below the path of the server URL', async (t) => {
@@ -312,7 +327,7 @@ for (const [how, limit] of [
   })
 }
 
-/** Takes connections and says `greeting` or nothing, which is no TLS. */
+/** Accepts connections, and sends `greeting` or nothing: it does not speak TLS. */
 async function silentServer(t: Cleanup, greeting?: string): Promise<{ port: number; open: () => number }> {
   const sockets = new Set<Socket>()
   const server: Server = createServer((socket) => {

@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import dns, { type LookupAddress } from 'node:dns'
+import { type TestContext, test } from 'node:test'
+import { NameLookup } from '../../src/runtime/system-lookup.ts'
+
+type Answer = (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void
+
+const first = [
+  { address: '127.0.0.1', family: 4 },
+  { address: '::1', family: 6 },
+]
+const second = [{ address: '127.0.0.2', family: 4 }]
+
+/** A lookup, and the questions that the system has not answered. */
+function begin(t: TestContext) {
+  const open: { readonly hostname: string; readonly answer: Answer }[] = []
+  t.mock.method(dns, 'lookup', (hostname: string, options: object, answer: Answer) => {
+    assert.deepEqual(options, { all: true, hints: 0 })
+    open.push({ hostname, answer })
+  })
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const time = { nowMs: 0 }
+  const { lookup } = new NameLookup(() => time.nowMs)
+  const ask = (hostname = 'api.test'): Promise<readonly LookupAddress[]> =>
+    new Promise((resolve, reject) => {
+      lookup(hostname, { all: true, hints: 0 }, (error, addresses) => {
+        if (error === null) resolve(addresses as readonly LookupAddress[])
+        else reject(error)
+      })
+    })
+  /** Answers the oldest question with addresses or an error. */
+  const answer = (given: readonly LookupAddress[] | string): void => {
+    const question = open.shift()
+    assert.ok(question)
+    if (typeof given === 'string') question.answer(Object.assign(new Error(given), { code: given }), [])
+    else question.answer(null, given)
+  }
+  /** Asks, and answers at once. */
+  const asked = (given: readonly LookupAddress[] | string): Promise<readonly LookupAddress[]> => {
+    const result = ask()
+    answer(given)
+    return result
+  }
+  return { time, lookup, open, ask, answer, asked }
+}
+
+test('each lookup gets the present answer of the system', async (t) => {
+  const { asked } = begin(t)
+  assert.deepEqual(await asked(first), first)
+  assert.deepEqual(await asked(second), second)
+})
+
+test('one address is returned with its family to a caller that wants one', async (t) => {
+  const { lookup, answer } = begin(t)
+  const { promise, resolve } = Promise.withResolvers<unknown>()
+  lookup('api.test', { hints: 0 }, (error, address, family) => resolve([error, address, family]))
+  answer(first)
+  assert.deepEqual(await promise, [null, '127.0.0.1', 4])
+})
+
+test('the last addresses are used while the system fails, but not for another name', async (t) => {
+  const { ask, answer, asked } = begin(t)
+  await assert.rejects(asked('EAI_AGAIN'), { code: 'EAI_AGAIN' })
+  await asked(first)
+  assert.deepEqual(await asked('EAI_AGAIN'), first)
+  assert.deepEqual(await asked('EAI_FAIL'), first)
+  const other = ask('other.test')
+  answer('EAI_AGAIN')
+  await assert.rejects(other, { code: 'EAI_AGAIN' })
+})
+
+test('the last addresses are used after 500 ms without an answer, and a late answer counts from then on', async (t) => {
+  const { ask, answer, asked, open } = begin(t)
+  await asked(first)
+  const late: unknown[] = []
+  for (let number = 0; number < 5; number++) void ask().then((addresses) => late.push(addresses))
+  t.mock.timers.tick(499)
+  await Promise.resolve()
+  assert.deepEqual(late, [])
+  t.mock.timers.tick(1)
+  await new Promise(setImmediate)
+  assert.deepEqual(late, Array(5).fill(first))
+  assert.deepEqual(open.length, 1, 'each name is looked up once at a time')
+  answer(second)
+  assert.deepEqual(await asked('EAI_AGAIN'), second)
+})
+
+test('an error after 500 ms is nobody’s error', async (t) => {
+  const { ask, answer, asked } = begin(t)
+  await asked(first)
+  const late: unknown[] = []
+  ask().then(
+    (addresses) => late.push(addresses),
+    (error) => late.push(error),
+  )
+  t.mock.timers.tick(500)
+  await new Promise(setImmediate)
+  answer('EAI_AGAIN')
+  await new Promise(setImmediate)
+  assert.deepEqual(late, [first])
+})
+
+test('a name that does not exist any more is not resolved to its last addresses', async (t) => {
+  const { asked } = begin(t)
+  await asked(first)
+  await assert.rejects(asked('ENOTFOUND'), { code: 'ENOTFOUND' })
+  await assert.rejects(asked('EAI_AGAIN'), { code: 'EAI_AGAIN' })
+})
+
+test('addresses are used for a day', async (t) => {
+  const { time, asked } = begin(t)
+  await asked(first)
+  time.nowMs += 24 * 3_600_000
+  assert.deepEqual(await asked('EAI_AGAIN'), first)
+  time.nowMs += 1
+  await assert.rejects(asked('EAI_AGAIN'), { code: 'EAI_AGAIN' })
+})

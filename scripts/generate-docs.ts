@@ -7,10 +7,12 @@ import { configurationReference, configurationSchema, documentSchema } from '../
 import { scenarioSchema } from '../src/drill/scenario/render.ts'
 import { reportJsonSchema } from '../src/verify/cluster/report-schema.ts'
 import { dashboardText, documentedMetrics } from './dashboard.ts'
+import { withDrillTables } from './drill-tables.ts'
 
 // usage: node scripts/generate-docs.ts [DIRECTORY]
-// Writes the schemas, the reference pages and the dashboard below DIRECTORY, by default the repository. They follow
-// from the commands, the options, the keys of scenarios, the report of verify and docs/metrics.md.
+// Writes the schemas, the reference pages, the tables of docs/drills.md and the dashboard below DIRECTORY, by default
+// the repository. They follow from the commands, the options, the keys of scenarios, the invariants, the report of
+// verify and docs/metrics.md.
 
 function expectationSchema(): object {
   const options = Object.entries(expectationOptions)
@@ -28,6 +30,7 @@ const files = {
   'config/monitoring/dashboard.json': dashboardText(metrics),
   'docs/cli.md': commandReference(commands),
   'docs/configuration.md': configurationReference(),
+  'docs/drills.md': await withDrillTables(await readFile(join(root, 'docs/drills.md'), 'utf8')),
 }
 for (const [path, text] of Object.entries(files)) {
   await mkdir(dirname(join(directory, path)), { recursive: true })

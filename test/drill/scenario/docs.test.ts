@@ -6,23 +6,13 @@ import { commands } from '../../../src/commands/declarations.ts'
 import { readDrillRequest } from '../../../src/commands/drill-request.ts'
 import { flagOf } from '../../../src/documents/option.ts'
 import { figureRows } from '../../../src/drill/report/text.ts'
-import { builtInScenarios } from '../../../src/drill/scenario/load-scenario.ts'
 import { parseScenario } from '../../../src/drill/scenario/parse.ts'
 import { damages } from '../../../src/drill/scenario/scenario.ts'
-import { tables } from './tables.ts'
 
 const docs = join(import.meta.dirname, '../../../docs')
 const text = readFileSync(join(docs, 'drills.md'), 'utf8')
 const blocks = (language: string): readonly string[] =>
   [...text.matchAll(new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\``, 'gm'))].map((match) => match[1] ?? '')
-
-for (const [of, table] of Object.entries(tables())) {
-  test(`docs/drills.md has the table of ${of}`, () => {
-    const head = table.split('\n', 3).slice(0, 2).join('\n')
-    const found = text.split('\n\n').find((part) => `${part.trimEnd()}\n` === table)
-    assert.ok(found, `expected in docs/drills.md (${head}):\n${table}`)
-  })
-}
 
 test('docs/drills.md says of every figure how it is measured', () => {
   const names = figureRows.map(({ name }) => name.trim().replace(/ \((?:s|%)\)$/, ''))
@@ -35,10 +25,7 @@ test('docs/drills.md names every damage', () => {
   for (const damage of Object.keys(damages)) assert.ok(text.includes(`\`${damage}\``), damage)
 })
 
-test('docs/drills.md names every built-in scenario with its sentence, and every flag', async () => {
-  for (const { name, description } of await builtInScenarios()) {
-    assert.ok(text.includes(`| \`${name}\` | ${description} |`), `| \`${name}\` | ${description} |`)
-  }
+test('docs/drills.md names every flag', () => {
   const declaration = commands.find(({ path }) => path[0] === 'drill')
   for (const { options } of declaration?.groups ?? []) {
     for (const key of Object.keys(options)) {

@@ -1,8 +1,8 @@
 import { cpus } from 'node:os'
 
-/** The part of all processors that must be idle. */
+/** The part of the time of all processors that must be idle. */
 const IDLE = 0.25
-/** For how long. The load of what a file starts shows within about this time. */
+/** For how long they must be idle. The load of a server that a test starts shows within about this time. */
 const WINDOW_MS = 3_000
 
 interface Sample {
@@ -10,7 +10,10 @@ interface Sample {
   readonly idleMs: number
 }
 
-/** Tells whether this machine has processor time left, which another process, or another machine on the same host, could also take. */
+/**
+ * Measures whether this machine has processor time left. Not only the tests use it: also other processes, and other
+ * machines on the same host.
+ */
 export class IdleProcessors {
   readonly #samples: Sample[] = [sample()]
 

@@ -1,5 +1,5 @@
-// Stands in the bundle for an import of `node:http`. Such an import reads all its members, also `WebSocket`, which loads the
-// undici of Node and adds more than 10 ms to each start. The use of a member that is missing here fails the build.
+// Replaces imports of `node:http` in the bundle. Such an import reads all members, also `WebSocket`, which loads Node's
+// undici and adds more than 10 ms to each start. The use of a member that is missing here fails the build.
 
 const http = process.getBuiltinModule('node:http')
 

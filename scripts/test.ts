@@ -52,9 +52,9 @@ const inProcess = {
   needsPeers: false,
 }
 const withPeers = { testTimeoutMs: 5 * minute, tierTimeoutMs: 60 * minute, needsPeers: true }
-/** How often {@link runPaced} looks at the processors. */
+/** How often {@link runPaced} measures how idle the processors are, in milliseconds. */
 const SAMPLE_MS = 1_000
-/** With more failures than these, neither the machine nor chance is to blame. */
+/** The most failing files that run again. With more failures, neither the machine nor chance is the cause. */
 const MOST_AGAIN = 6
 /** How many files share a process. */
 const SHARING = 8
@@ -171,9 +171,10 @@ const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
 console.log(`${tierName}: ${passed} passed, ${failed} failed, ${files.length} files, ${seconds} s`)
 
 /**
- * Runs files of tests with real servers. Most of the time such a test waits, but the start of a server keeps a processor busy for
- * seconds, and the pauses of an overloaded machine look like faults of the program. So another file starts only while the processors are
- * partly idle. A file that fails all the same is run once more, alone, and the results of both runs are printed.
+ * Runs files of tests with real servers. Most of the time such a test waits, but the start of a server keeps a
+ * processor busy for seconds, and the pauses of an overloaded machine seem to be faults of the program. So another file
+ * starts only while the processors are partly idle. A file that fails all the same runs once more, alone. The results
+ * of both runs are printed; the second one counts.
  */
 async function runPaced(some: readonly string[], atMost: number): Promise<readonly Result[]> {
   const hasOthers = atMost > 1 && some.length > 1
@@ -206,13 +207,13 @@ async function runPaced(some: readonly string[], atMost: number): Promise<readon
   return [...results.values()]
 }
 
-/** Runs test files and prints their results, `atEnd` or as they come. */
+/** Runs test files and prints their results: `atEnd`, or while they run. */
 async function runFiles(some: readonly string[], concurrency: number, atEnd = false): Promise<Result> {
   const tests = run({
     files: some.map((file) => resolve(file)),
     concurrency,
     timeout: tier?.testTimeoutMs,
-    // Without forceExit, which loses results on their way here. leaks.ts ends a process that something keeps alive.
+    // Without forceExit, because it loses results. leaks.ts ends a process that something keeps alive.
     execArgv: ['--import', resolve('test/support/leaks.ts'), ...(tier?.execArgv ?? [])],
     signal: AbortSignal.any([overall, interrupted.signal]),
     ...(options['test-name-pattern'] && { testNamePatterns: options['test-name-pattern'] }),

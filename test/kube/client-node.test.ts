@@ -8,8 +8,8 @@ import { tempDir } from '../support/temp-dir.ts'
 import { withTimeout } from '../support/with-timeout.ts'
 import { certificate, certificateFile, serverTls, startServer } from './loopback-server.ts'
 
-// What client-node 2.0.1 does with a kubeconfig, and why src/kube/kube-config*.ts has code of its own. When an update
-// makes one of these tests fail, the library may have closed the gap: then its code replaces ours.
+// How client-node 2.0.1 reads a kubeconfig, and why src/kube/kube-config*.ts has code of its own. When an update makes
+// one of these tests fail, the library may have closed the gap, and its code can replace our code.
 
 const server = 'https://192.0.2.1:6443'
 
@@ -27,7 +27,7 @@ function loaded(text: string): KubeConfig {
   return config
 }
 
-/** What it would send with a request. */
+/** The options with which it would send a request. */
 async function sent(config: KubeConfig): Promise<RequestOptions & { readonly headers?: Record<string, string> }> {
   const options: RequestOptions = {}
   await config.applyToHTTPSOptions(options)
@@ -36,7 +36,7 @@ async function sent(config: KubeConfig): Promise<RequestOptions & { readonly hea
 
 const exec = (command: string, args: readonly string[] = []): string =>
   `exec: { apiVersion: client.authentication.k8s.io/v1, command: "${command}", args: ${JSON.stringify(args)} }`
-/** An exec plugin that runs this script of a shell. */
+/** An exec plugin that runs this shell script. */
 const shell = (script: string): string => exec('sh', ['-c', script])
 
 test('reading a file: fields of a user and of a cluster are lost', async (t) => {
@@ -136,7 +136,7 @@ test('token files: the token keeps its line end, and a newer one is not read aft
 
 test('exec plugins: no protocol, no time limit, and one process for each request that waits', async (t) => {
   const log = join(await tempDir(t), 'log')
-  // Neither kind nor apiVersion is checked, and KUBERNETES_EXEC_INFO is missing.
+  // It checks neither kind nor apiVersion, and does not set KUBERNETES_EXEC_INFO.
   const config = loaded(kubeconfig(shell(`echo run >>${log}; echo '{"status":{"token":"<'$KUBERNETES_EXEC_INFO'>"}}'`)))
   const [first] = await Promise.all([sent(config), sent(config), sent(config)])
   assert.equal(first.headers?.Authorization, 'Bearer <>')

@@ -19,7 +19,7 @@ function setUp({ tokens = true } = {}) {
     users: new Set(['alice', 'bob']),
     allowed: new Set(['alice']),
     denied: new Set<string>(),
-    /** What a TokenReview says beside the name and the groups, or instead. */
+    /** Further fields of the user in a TokenReview, or replacements of its name and groups. */
     more: {},
   }
   const reviews: ApiRequest[] = []
@@ -48,7 +48,7 @@ function setUp({ tokens = true } = {}) {
   const api = restKubeApi({ transport, clock, random: seededRandom(1, 'api') })
   const access = new DelegatedAccess({ api, tokens, clock, logger })
   const judge = (bearerToken: string | undefined) => access.authorize({ bearerToken, certificate: undefined }, metrics)
-  /** Asks `perSecond` times a second for so many seconds; the answers that there were. */
+  /** Asks `perSecond` times a second for `seconds` seconds. Returns the different answers. */
   const scrape = async (token: string, seconds: number, perSecond: number): Promise<readonly number[]> => {
     const answers = new Set<number>()
     for (let count = 0; count < seconds * perSecond; count++) {
@@ -62,7 +62,7 @@ function setUp({ tokens = true } = {}) {
     const done = work().finally(() => {
       isDone = true
     })
-    // A failure is the caller's, once time stands still.
+    // The caller gets a failure when time stands still.
     done.catch(() => {})
     while (!isDone) await time.advance(1000)
     return done

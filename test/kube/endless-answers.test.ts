@@ -23,7 +23,7 @@ async function setUp(t: TestContext, listener: RequestListener) {
   return { server, transport, api: restKubeApi({ transport, clock: systemClock, random: systemRandom() }) }
 }
 
-/** The error of a call, and that it is one line which names `words`. */
+/** Asserts the error of a call, whose message is one line that matches `words`. */
 async function refused(code: KubeErrorCode, call: Promise<unknown>, ...words: RegExp[]): Promise<void> {
   await assert.rejects(call, (error) => {
     assert.ok(isKubeError(error, code), String(error))
@@ -63,7 +63,7 @@ test('an answer without end is read up to the limit of its kind, in memory that 
   assert.ok(!probed.answered && limit('text').test(probed.reason), JSON.stringify(probed))
   assert.match(probed.reason, /the answer to GET \/readyz is longer/)
   await eventually('the connections close', () => server.open() === 0)
-  // The longest of them was 8 MiB; what was sent had no end.
+  // At most 8 MiB of an answer were read; the server sent without end.
   assert.ok(highest - before < 150 * 1024 * 1024, `${Math.round((highest - before) / 1024 / 1024)} MiB`)
 })
 

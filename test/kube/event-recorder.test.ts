@@ -43,7 +43,7 @@ function start(t: TestContext) {
   return { api, time, logger, recorder, controller, run, stop, written, refuse }
 }
 
-/** A recorder beside an API server in this process. */
+/** A recorder beside an in-process API server. */
 function startBesideServer(t: TestContext) {
   const time = new VirtualClock()
   const [clock, random, logger] = [time.view(), seededRandom(1, t.name), memoryLogger()]

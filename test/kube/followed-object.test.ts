@@ -12,7 +12,7 @@ import { passedOn } from './passed-on.ts'
 const ref = { namespace: 'default', name: 'one' }
 const LATE_MS = 2_000
 
-/** One followed ConfigMap. `watch.lost`: no event reaches the program; `watch.lateMs`: each comes so late. */
+/** One followed ConfigMap. `watch.lost`: no event reaches the program. `watch.lateMs`: the delay of each event. */
 async function followed(get?: (api: KubeApi) => KubeApi['get']) {
   const { time, api, ports, logger } = setUp()
   const clock = time.view()
@@ -293,7 +293,7 @@ test('a live read each second restarts the watch two seconds after the first tha
   await object.readLive(stop.signal)
   await time.advance(LATE_MS - 1_001)
   assert.deepEqual([now(), await missed()], ['2', 0])
-  // What the new watch lists arrives.
+  // The list of the new watch arrives.
   watch.lost = false
   await time.advance(1)
   assert.equal(await missed(), 1)

@@ -65,7 +65,10 @@ test('a proxy that cannot be used is refused in one line that keeps its password
   }
 })
 
-/** A proxy that tunnels CONNECT and forwards the rest; with `fault` it refuses CONNECT, or falls silent at it or after it. */
+/**
+ * A proxy that tunnels CONNECT and forwards other requests. With `fault` it refuses CONNECT, does not answer it, or is
+ * silent after it.
+ */
 async function startProxy(
   t: TestContext,
   fault?: number | 'silent' | 'silent tunnel',

@@ -118,7 +118,7 @@ test('whether it answers at all is asked of /livez without etcd, beside a /ready
   assert.equal(server.asked.at(-1), 'GET /own/livez?exclude=etcd')
   const impatient = httpReadiness({ transport, path: '/own/readyz', timeoutMs: 30 })
   assert.equal((await impatient.probe(never)).answered, false)
-  // /livez hangs as well here; and of another path nobody knows one that goes with it.
+  // Here /livez hangs too. For another path, such as /health, no corresponding /livez is known.
   assert.equal(await httpReadiness({ transport, timeoutMs: 30 }).answers?.(never), false)
   assert.equal(await httpReadiness({ transport, path: '/health' }).answers?.(never), false)
 

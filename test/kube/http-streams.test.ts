@@ -16,7 +16,7 @@ interface Watch {
   readonly controller: AbortController
 }
 
-/** A watch that has begun, and both its ends. */
+/** A watch that has begun, with its client and its server end. */
 async function startWatch(t: TestContext, timeoutMs = 60_000): Promise<Watch> {
   let response: ServerResponse | undefined
   const server = await startServer(t, (_, taken) => {
@@ -40,7 +40,7 @@ async function expectClosed({ server, controller }: Watch): Promise<void> {
 }
 
 test('events come as they are sent, however long the watch is silent before', async (t) => {
-  // With its first connection, undici makes the timer of all later ones in this process, so that one must be real.
+  // With its first connection undici creates the timer for all later ones in this process, so that timer must be real.
   await startWatch(t)
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { response, stream } = await startWatch(t, 200)
@@ -165,7 +165,7 @@ test('values come out whole and in order, however the stream is chopped', () => 
     })
   fc.assert(
     fc.property(chopped, ({ values, chunks }) => {
-      // Through JSON, for -0 has no other way to be itself there.
+      // The expected values also pass through JSON, which turns -0 into 0.
       assert.deepEqual(valuesIn(chunks), JSON.parse(JSON.stringify(values)))
     }),
   )

@@ -15,7 +15,7 @@ import { silentLogger } from '../../src/telemetry/logger.ts'
 
 type Fault = 'none' | 'refused' | '500' | '429' | '401' | '410' | 'garbage'
 
-/** A transport that fails as it is told to, and counts what is open through it. */
+/** A transport that fails as `fault` demands, and counts its open streams. */
 class FaultyTransport implements Transport {
   fault: Fault = 'none'
   openStreams = 0
@@ -79,7 +79,7 @@ class FaultyTransport implements Transport {
   }
 }
 
-/** Makes, changes or deletes one Lease, whatever is there. */
+/** Creates, changes or deletes one Lease, whether it exists or not. */
 async function disturb(api: KubeApi, random: Random): Promise<void> {
   const name = `lease-${randomInteger(random, 8)}`
   const metadata = { namespace: 'default', name }
@@ -139,7 +139,8 @@ test('after any faults the informer holds what the server holds, and so does an 
     }
     clock.thaw()
     transport.fault = 'none'
-    // 410 to a list is not of this world, but it is survived; the first tries may still meet the last fault.
+    // A 410 as the answer to a list is not realistic, but the informer survives it. The first attempts may still meet
+    // the last fault.
     await time.advance(3_000)
     const { items } = await direct.list(leases)
     const sorted = (all: Iterable<Lease>) => [...all].map((lease) => [keyOfObject(lease), lease]).sort()

@@ -70,7 +70,7 @@ test('what a handler of lists throws ends the work of its own scope only', async
 
 test('a scope waits for what it has asked for itself, not for what others have', async () => {
   const { time, informers, end } = await setUp()
-  // Nobody serves these.
+  // No server serves this resource.
   new InformerScope(informers).get({ ...configMaps, plural: 'nothings' })
   const scope = new InformerScope(informers)
   scope.get(namespaces)

@@ -9,7 +9,9 @@ import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { longestWithoutPause, workingClock } from '../runtime/working-clock.ts'
 import { added, bookmark, listOf, ScriptedApi, service } from './scripted-api.ts'
 
-/** A server that holds the Services a and b and accepts every watch; the test decides what is told from then on. */
+/**
+ * A server that holds the Services a and b and accepts every watch. The test decides which events it sends after that.
+ */
 function setUp(t: TestContext) {
   const api = new ScriptedApi()
   api.onWatch = (watch) => {
@@ -316,7 +318,7 @@ test('a watch is dead when it delivers nothing for five seconds after a change t
   const informer = new Informer({ ...context, resource: services })
   const run = informer.run(controller.signal)
   await informer.whenSynced(controller.signal)
-  /** Asks each second, and returns after how many a new list was requested. */
+  /** Calls `restartIfDead` each second, and returns after how many seconds a new list was requested. */
   const restartedAfter = async (answeredMs: number): Promise<number> => {
     const before = api.watches.length
     for (let seconds = 0; seconds < 30; seconds++) {

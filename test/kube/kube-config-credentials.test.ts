@@ -21,7 +21,7 @@ const base64 = (text: string): string => Buffer.from(text).toString('base64')
 const inline = (name: string): string =>
   `client-certificate-data: ${base64(certificate(`${name}.crt`))}, client-key-data: ${base64(certificate(`${name}.key`))}`
 
-/** Answers who asks with 401, but for those who show themselves as `accepted()`. */
+/** Answers 401, except to requests whose credentials are `accepted()`. */
 function gate(accepted: () => string): RequestListener {
   return (request, response) => {
     response.statusCode = shown(request) === accepted() ? 200 : 401
@@ -412,7 +412,10 @@ test('so it is for a context without a user', async (t) => {
   await assert.rejects(ask(transport), /certificate/)
 })
 
-/** An exec plugin that gives tokens 1, 2, …, each for five minutes; from the second on only when the file `go` is there. */
+/**
+ * An exec plugin that returns tokens 1, 2, …, each valid for five minutes. From the second one on it waits for the file
+ * `go`.
+ */
 function slowPlugin(startWallMs: number) {
   return async (directory: string): Promise<string> => {
     const script = join(directory, 'plugin.sh')
@@ -560,7 +563,7 @@ async function startIssuer(t: TestContext) {
   return { refreshed, userWith }
 }
 
-/** Answers with the number of the id-token, as its issuer counts them; 0 for the one in the kubeconfig. */
+/** Answers with the number of the id-token in the count of its issuer; 0 for the one in the kubeconfig. */
 const countOfToken: RequestListener = (request, response) => {
   const [, payload = ''] = (request.headers.authorization ?? '').split('.')
   response.end(String(JSON.parse(Buffer.from(payload, 'base64url').toString()).count ?? 0))
@@ -573,14 +576,14 @@ test('an id-token is renewed by the issuer before it ends, in the background', a
   assert.equal(await bodyFrom(transport), '0')
   await clock.advance(479_000)
   assert.equal(await bodyFrom(transport), '0')
-  // A renewal asks the issuer twice: what began too early has arrived by then.
+  // A renewal sends two requests to the issuer. If it began too early, they have arrived by now.
   await sleep(300)
   assert.deepEqual(refreshed, [])
   for (const [index, renewed] of ['1', '2'].entries()) {
     await clock.advance(index === 0 ? 1_000 : 600_000)
     await eventually('it is renewed', async () => (await bodyFrom(transport)) === renewed)
   }
-  // Each with the refresh token of the one before.
+  // Each renewal uses the refresh token of the previous one.
   assert.deepEqual(refreshed, ['refresh-1', 'refresh-2'])
   assert.deepEqual(logger.lines, [])
 })

@@ -20,11 +20,11 @@ const apiVersion = 'client.authentication.k8s.io/v1'
 interface Plugin {
   readonly run: () => Promise<Grant>
   readonly close: () => void
-  /** How often it was run. */
+  /** How often the plugin ran. */
   runs(): number
 }
 
-/** A plugin whose command is a script for Node with `body`, counted by the lines it adds to a file. */
+/** A plugin whose command is a Node script with `body`. Each run adds a line to a file, by which `runs` counts. */
 async function pluginOf(
   t: TestContext,
   body: string,

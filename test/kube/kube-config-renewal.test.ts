@@ -41,7 +41,7 @@ test('a grant that has ended when it is given is asked for again after a second,
   assert.equal(planRenewal({ expiresMs: startMs - hour, isNewer: true, nowMs: startMs }), startMs + second)
 })
 
-/** A renewal whose attempts end when the test says so. */
+/** A renewal whose attempts end when the test ends them. */
 function open(pollMs?: number) {
   const time = new VirtualClock({ startWallMs: startMs })
   const attempts: PromiseWithResolvers<Grant>[] = []
@@ -61,7 +61,7 @@ function open(pollMs?: number) {
   const give = (name: string, expiresMs?: number): void =>
     attempts.at(-1)?.resolve({ authorization: name, clientCertificate: undefined, expiresMs })
   const current = async (): Promise<string | undefined> => (await renewal.current()).authorization
-  /** As `current`, for what must not wait. */
+  /** Like `current`, but rejects if it would wait. */
   const atOnce = (): Promise<string | undefined> => {
     const late = new Promise<never>((_, reject) => setImmediate(() => reject(new Error('it waits'))))
     return Promise.race([current(), late])
@@ -186,7 +186,7 @@ function configWith(authProvider: object): KubeConfig {
   return config
 }
 
-/** An issuer on loopback, whose token endpoint is `endpoint`, and what it was sent. */
+/** An issuer on loopback with the token endpoint `endpoint`, and the Authorization headers that it received. */
 async function startIssuer(t: TestContext, endpoint?: string) {
   const seen: (string | undefined)[] = []
   const issuer = await startServer(t, ({ url, headers }, response) => {

@@ -20,7 +20,7 @@ export const bodyFrom = async (transport: Transport): Promise<unknown> => {
   return 'body' in response ? response.body : undefined
 }
 
-/** What a request showed of its sender. */
+/** The credentials that a request shows. */
 export function shown(request: IncomingMessage): string {
   const { subject } = (request.socket as TLSSocket).getPeerCertificate()
   return `${request.headers.authorization ?? ''}|${subject?.CN ?? ''}`
@@ -36,11 +36,11 @@ export const mutualTls = {
 export interface Setup {
   readonly directory: string
   readonly kubeconfig: string
-  /** Writes the kubeconfig anew, with other fields of its user. */
+  /** Writes the kubeconfig again, with other fields of its user. */
   write(user: string): Promise<void>
   readonly server: LoopbackServer
   readonly clock: VirtualClock
-  /** Without the lines about a plugin that is slow: how long one takes is real time, and long on a busy machine. */
+  /** Without the lines about a slow plugin: plugins take real time, which is long on a busy machine. */
   readonly logger: { readonly lines: readonly LogLine[] }
   readonly transport: Transport
 }
@@ -57,7 +57,9 @@ users: [{ name: u, user: { ${user} } }]
 contexts: [{ name: dev, context: { cluster: c, user: u } }]`
 }
 
-/** A server, a kubeconfig for it in a directory that `prepare` fills, and a transport from it on a clock of the test. */
+/**
+ * A server, a kubeconfig for it in a directory that `prepare` fills, and a transport from it on a clock of the test.
+ */
 export async function setUp(
   t: TestContext,
   listener: RequestListener,

@@ -209,7 +209,7 @@ test('a token file is read again every second, over the same connection, and cou
       assert.equal(await bodyFrom(transport), 'Bearer two|')
     }
   }
-  // Half written, then whole.
+  // First half written, then complete.
   for (const [text, seen] of [
     ['thr', 'two'],
     ['three', 'two'],
@@ -394,7 +394,7 @@ test('a rotated client certificate gets new connections; the old ones close when
   const watch = await transport.send({ ...request, path: '/watch', stream: true }, never)
   assert.equal(await bodyFrom(transport), '|client-1')
 
-  // Between the two files of a rotation they do not fit, and the old pair stays in use.
+  // Between the writes of its two files a rotated pair does not match, and the old pair stays in use.
   await writeFile(join(directory, 'client.crt'), certificate('client-2.crt'))
   await clock.advance(1_000)
   assert.equal(await bodyFrom(transport), '|client-1')
@@ -510,7 +510,7 @@ contexts: [{ name: dev, context: { cluster: c, user: u } }]`,
     [undefined, 'proxy:1', '/'],
   )
 
-  // A server on this machine proves itself with the certificate of the cluster's name, and with no other.
+  // A server on this machine must have a certificate for the name of the cluster, and for no other.
   const local = await startServer(t, echo, { tls: { ...mutualTls, ...serverTls('cluster') } })
   const transportFor = async (server: string): Promise<Transport> => {
     const loaded = await withServer(server)

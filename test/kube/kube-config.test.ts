@@ -26,7 +26,7 @@ function configOf(cluster: string, user = 'token: t', rest = ''): string {
   ].join('\n')
 }
 
-/** Loads `text` as the file `config` of an empty directory, with no environment of ours. */
+/** Loads `text` as the file `config` of an empty directory, without environment variables. */
 async function load(t: TestContext, text: string, options: LoadKubeConfigOptions = {}): Promise<LoadedKubeConfig> {
   const directory = await tempDir(t)
   const kubeconfig = join(directory, 'config')
@@ -343,6 +343,6 @@ test('a third of a million blanks in base64 are read in a moment', async (t) => 
   const startMs = performance.now()
   const text = configOf(`${server}, certificate-authority-data: "A${' '.repeat(333_333)}%"`)
   await assert.rejects(load(t, text), /: certificate-authority-data of cluster "c" is not base64$/)
-  // Milliseconds; two minutes where each blank is looked at once for each other one.
+  // In milliseconds. Code that checks each blank once for each other blank takes two minutes.
   assert.ok(performance.now() - startMs < 20_000)
 })

@@ -38,7 +38,7 @@ class Election {
     return candidate
   }
 
-  /** All that are sure to lead at this instant, the frozen ones included. */
+  /** The candidates that are certain that they lead at this instant, including the frozen ones. */
   leaders(): string[] {
     return [...this.candidates.values()].filter(({ elector }) => elector.isLeader).map(({ identity }) => identity)
   }
@@ -55,7 +55,7 @@ class Election {
     } catch (error) {
       outcome = { error }
     }
-    // The reply waits while the candidate is frozen, the request did not.
+    // The reply waits while the candidate is frozen; the request did not wait.
     if (link === 'hangs') await sleep(candidate.clock, 3_600_000, signal)
     await sleep(candidate.clock, randomInteger(this.#random, 30), signal)
     if (link === 'replies lost') throw new KubeError('Unreachable', 'the connection broke')
@@ -89,7 +89,7 @@ class Candidate {
   readonly lines: LogLine[]
   readonly metrics = prometheusMetrics()
   link: Link = 'up'
-  /** Runs inside `lead`, until its signal is aborted. */
+  /** Set while `lead` runs, until its signal is aborted. */
   working = false
   readonly #controller = new AbortController()
   readonly run: Promise<void>
@@ -434,7 +434,7 @@ test('never do two lead at once, whatever freezes, is cut off, restarts or has i
           one.link = (['up', 'cut', 'replies lost', 'hangs'] as const)[randomInteger(random, 4)] ?? 'up'
         },
         () => {
-          // Killed, not stopped: it is never heard of again.
+          // Killed, not stopped: it never sends anything again.
           one.clock.freeze()
           one.link = 'cut'
           running[index] = add()
@@ -495,7 +495,7 @@ test('on the embedded API server one of three leads, then each in turn', async (
   assert.deepEqual(led.sort(), ['a', 'b', 'c'])
 })
 
-/** A leader on an API server that can be told to refuse the next requests with 429. */
+/** A leader on an API server that can be made to refuse the next requests with 429. */
 async function leaderOfServer() {
   const time = new VirtualClock()
   const clock = time.view()

@@ -64,7 +64,7 @@ test('a renewal from a state that is outdated, or of a Lease that is gone, is a 
 
 test('a Lease that another holds is taken when its duration has passed since its renewal was seen, and not before', async () => {
   const { lock, stored, requests, time } = await setUp()
-  // Its clock is far behind: only what is seen counts.
+  // The clock of `one` is far behind: only observed renewals count.
   const [one, two] = [lock('one', { skewMs: -3_600_000 }), lock('two')]
   await one.take(signal)
   await time.advance(10_000)
@@ -262,7 +262,7 @@ test('a claim counts a transition when the holder changes, and keeps the time si
   assert.deepEqual(claim({ holderIdentity: '', acquireTime: since }), [now, 1])
 })
 
-/** An API server, and any number of processes that compete for a Lease of 15 s, and read it as `read` says. */
+/** An API server and processes that compete for a Lease of 15 s. `read` transforms the Lease that they read. */
 async function setUp(read = (lease: Lease): Lease => lease) {
   const time = new VirtualClock()
   const clock = time.view()

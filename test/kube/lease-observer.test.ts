@@ -5,7 +5,7 @@ import { LeaseObserver, type ObservedLease } from '../../src/kube/lease-observer
 const a = (renewal: string): ObservedLease => ({ key: 'a', renewal, ttlMs: 15_000 })
 const b = (renewal: string): ObservedLease => ({ key: 'b', renewal, ttlMs: 15_000 })
 
-/** Lists `leases` at each of these times; whether the first of them is over after each. */
+/** Reads `leases` at each of these times. Returns, for each time, whether the first lease is over. */
 function judged(observer: LeaseObserver, leases: readonly ObservedLease[], timesMs: readonly number[]): boolean[] {
   return timesMs.map((nowMs) => {
     observer.readAll(leases, nowMs)

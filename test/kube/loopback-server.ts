@@ -4,20 +4,20 @@ import { createServer as createTlsServer, type ServerOptions } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Cleanup } from '../support/cleanup.ts'
 
-/** An HTTP server of a test, on a loopback port of its own, that counts what reaches it. */
+/** An HTTP server of a test on its own loopback port, which counts connections and requests. */
 export interface LoopbackServer {
   readonly url: URL
-  /** What was asked, in order: method and target. */
+  /** The method and target of each request, in order. */
   readonly asked: string[]
-  /** Connections that were ever made. */
+  /** The number of connections that were ever made. */
   connections(): number
-  /** Connections that are open now. */
+  /** The number of connections that are open now. */
   open(): number
-  /** Cuts all connections, without a word. */
+  /** Resets all connections. */
   cut(): void
 }
 
-/** Starts a server that ends with the test; over TLS when `tls` is given. */
+/** Starts a server that ends with the test; over TLS if `tls` is given. */
 export async function startServer(
   t: Cleanup,
   listener: RequestListener,
@@ -56,17 +56,17 @@ export async function startServer(
   }
 }
 
-/** The path of a file of certificates.sh. */
+/** The path of a file that certificates.sh makes. */
 export function certificateFile(name: string): string {
   return new URL(`data/${name}`, import.meta.url).pathname
 }
 
-/** Its text. */
+/** The text of such a file. */
 export function certificate(name: string): string {
   return readFileSync(certificateFile(name), 'utf8')
 }
 
-/** A server's end of TLS, with the certificate for 127.0.0.1 or the one for cluster.example.test. */
+/** The TLS options of a server, with the certificate for 127.0.0.1 or the one for cluster.example.test. */
 export function serverTls(name: 'loopback' | 'cluster'): ServerOptions {
   return { cert: certificate(`${name}.crt`), key: certificate(`${name}.key`) }
 }

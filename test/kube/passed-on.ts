@@ -1,6 +1,6 @@
 import type { KubeApi } from '../../src/kube/api.ts'
 
-/** The same API, as an object whose methods can be replaced one by one: a client cannot be spread. */
+/** The same API as an object, some of whose methods can be replaced. Spread syntax does not work for a client. */
 export function passedOn(api: KubeApi, methods: Partial<KubeApi> = {}): KubeApi {
   return {
     get: (...args) => api.get(...args),

@@ -150,7 +150,7 @@ test('one of several objects that is refused for good does not hold up a look th
   )
   await time.advance(60_000)
   assert.ok(looks.length >= 10 && looks.length <= 20, looks.join(', '))
-  // Two seconds after a try at least, or the next would not be far away.
+  // Begins at least two seconds after an attempt; otherwise the next attempt would not be far away.
   await time.runUntil(() => looks.at(-1)?.startsWith(`${time.nowMs} `) === true, 20_000)
   await time.advance(2_000)
   looks.splice(0)

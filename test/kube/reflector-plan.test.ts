@@ -22,7 +22,7 @@ const states: Readonly<Record<string, ReflectorState<KubeObject>>> = {
   quiet: { phase: 'watching', resourceVersion: '7', silences: 19 },
 }
 
-/** With the objects themselves, which an assertion does not see inside an ObjectMap. */
+/** The state with its objects in a list, because an assertion does not compare the objects inside an ObjectMap. */
 function seen(state: ReflectorState<KubeObject>): unknown {
   return 'objects' in state ? { ...state, objects: [...state.objects] } : state
 }
@@ -57,7 +57,9 @@ const oneOfSeveralRefused: Ending = {
   error: new KubeError('Forbidden', 'two parameters are forbidden', { status: { details: { causes } } }),
 } as Ending
 
-/** What happens, and how each state goes on: what is asked next, after which wait; ! = no streaming any more. */
+/**
+ * How a request ends, and how each state continues: the next request, and the wait before it; ! = no more streaming.
+ */
 const table: readonly (readonly [
   Ending,
   { streaming?: string; broken?: string; first?: string; paging?: string; watching?: string; quiet?: string },

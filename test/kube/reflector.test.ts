@@ -73,7 +73,7 @@ function start(t: TestContext, api: ScriptedApi, sinkError?: Error, objectMs = 0
   const controller = new AbortController()
   const run = reflector.run(controller.signal)
   const said = () => logger.lines.filter(({ level }) => level !== 'debug').map(({ message }) => message)
-  /** Ends the reflector and sees that nothing is left of it. */
+  /** Ends the reflector, and checks that no watch and no timer is left. */
   const stop = async () => {
     controller.abort()
     await run
@@ -323,7 +323,7 @@ for (const [perSecond, takesMs] of [
       await time.advance(1_000)
     }
     assert.equal(time.nowMs, takesMs)
-    // The slow one has been given up for pages, in which there is one object.
+    // At 400 objects a second the reflector has given up streaming and lists pages, which have one object.
     if (perSecond === 600) api.lastWatch.send(bookmark('60000', 'initial-events-end'))
     await time.advance(0)
     assert.equal(told[0]?.split(' ').length, perSecond === 600 ? 54_001 : 2)
@@ -437,7 +437,7 @@ test('a server that ends every watch at once is not stormed', async (t) => {
   await stop()
 })
 
-/** What may happen to an established watch, how it goes on, and whether anybody is told. */
+/** What may happen to an established watch, and whether the reflector lists everything again. */
 const troubles: readonly {
   readonly name: string
   readonly happens: (watch: ScriptedWatch) => void
@@ -607,7 +607,7 @@ test('a page on a dead connection is given up after ten seconds, and each time a
 
 test('a slow page is asked for again as it was, and later lists are given as long at once', async (t) => {
   const api = new ScriptedApi()
-  // Streaming lists break, so pages are asked for.
+  // Streaming lists break, so the reflector requests pages.
   api.onWatch = (watch) => {
     if (watch.query.sendInitialEvents === true) watch.end(unreachable)
     else watch.open()
@@ -682,7 +682,7 @@ test('after two long lists in a row that no watch follows the next one waits, so
       schedule(listMs / 2, () => watch.send(added(service('b', '4'))))
       schedule(listMs, () => watch.send(bookmark('5', 'initial-events-end'), { type: 'ERROR', object: failed }))
     }
-    // The first watch is begun before there is a time.
+    // The first watch begins before `run` is set.
     api.onWatch = (watch) => queueMicrotask(() => serve(watch))
     const run = start(t, api)
     await run.time.advance(10 * everyMs + listMs + 2_000)

@@ -176,7 +176,7 @@ test('a field of metadata has its type or is absent; times, lists and maps may b
   })
 })
 
-/** How long a request that was made once, or so often, waits before it is made again. */
+/** How long a request waits before it is sent again, after `attempts` attempts. */
 function waits(
   status: number,
   retryAfter: string | undefined,

@@ -19,7 +19,7 @@ import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 
 type Answer = (request: ApiRequest, signal: AbortSignal) => Promise<ApiResponse> | ApiResponse
 
-/** An API over a transport that answers from a function, on a clock that the test moves. */
+/** An API over a transport whose answers come from a function, on a clock that the test advances. */
 function apiWith(
   answer: Answer,
   more: Partial<RestKubeApiOptions> = {},

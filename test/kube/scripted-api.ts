@@ -3,7 +3,7 @@ import type { KubeList, KubeObject, Resource } from '../../src/kube/resources.ts
 
 type Call = 'get' | 'list' | 'create' | 'update' | 'patch' | 'delete'
 
-/** What a scripted API is asked. */
+/** A request to a scripted API. */
 export interface Asked {
   readonly call: Call
   readonly resource: Resource<KubeObject>
@@ -13,7 +13,7 @@ export interface Asked {
   readonly signal: AbortSignal | undefined
 }
 
-/** One watch that the program under test opened; the test plays the server's part. */
+/** One watch that the program under test opened. The test plays the server. */
 export class ScriptedWatch {
   readonly resource: Resource<KubeObject>
   readonly query: WatchQuery
@@ -38,7 +38,7 @@ export class ScriptedWatch {
     return this
   }
 
-  /** Ends the stream: in order, or with `error`. */
+  /** Ends the stream normally, or with `error`. */
   end(error?: Error): void {
     this.#ended ??= error === undefined ? {} : { error }
     this.#wake?.()
@@ -62,15 +62,15 @@ export class ScriptedWatch {
 }
 
 /**
- * A KubeApi whose every answer the test decides; it counts what is open. Objects go both ways as copies, as over a real connection, so that
- * nothing can rest on one object being the same as another.
+ * A KubeApi whose answers the test decides. It counts open watches. It copies objects in both directions, as a real
+ * connection does, so no code can depend on the identity of an object.
  */
 export class ScriptedApi implements KubeApi {
   readonly asked: Asked[] = []
   readonly watches: ScriptedWatch[] = []
-  /** Watches that have been begun and have not ended. */
+  /** The number of watches that have begun and not ended. */
   openWatches = 0
-  /** Decides every call but watch: returns the answer, a promise of it, or throws. */
+  /** Decides every call except watch: returns the answer or a promise of it, or throws. */
   answer: (asked: Asked) => unknown = () => {
     throw new Error('no answer is scripted')
   }
@@ -131,7 +131,7 @@ export function listOf<T>(resourceVersion: string, items: readonly T[], token?: 
   return { metadata: { resourceVersion, ...(token === undefined ? {} : { continue: token }) }, items }
 }
 
-/** A Service, as small as one can be. */
+/** A minimal Service. */
 export function service(name: string, resourceVersion: string, more: object = {}): KubeObject {
   const metadata = { namespace: 'ns', name, uid: `uid-${name}`, resourceVersion }
   return { apiVersion: 'v1', kind: 'Service', metadata, ...more }

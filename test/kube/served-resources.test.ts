@@ -39,7 +39,7 @@ for (const [before, answer, nowMs, after] of table) {
   })
 }
 
-/** A server whose discovery answers as the test says, and what it was asked. */
+/** A server whose discovery answers as the test decides. `asked`: the times of its requests. */
 function setUp() {
   const time = new VirtualClock()
   const world = { answer: false as boolean | KubeError, ready: true }
@@ -58,7 +58,7 @@ function setUp() {
   })
   const { signal } = new AbortController()
   const told404 = (): Promise<boolean> => resources.confirmUnserved(services, signal)
-  /** As after four seconds of 404. */
+  /** The state after four seconds of 404. */
   const deny = async (): Promise<void> => {
     await told404()
     await time.advance(4_000)

@@ -28,7 +28,7 @@ test('labels are shared when all keys and values are equal', () => {
   assert.deepEqual(sharedLabels({ a: '1' }), { a: '1' })
   assert.deepEqual(sharedLabels({}), {})
   assert.equal(sharedLabels(undefined), undefined)
-  // What a JSON null becomes, whatever the type says.
+  // A JSON null becomes undefined, although the type excludes null.
   assert.equal(sharedLabels(null as unknown as undefined), undefined)
 })
 

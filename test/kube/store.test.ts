@@ -25,7 +25,7 @@ test('a change carries what was here before', () => {
   assert.deepEqual(store.apply({ type: 'ADDED', object: first }), { type: 'added', object: first })
   assert.deepEqual(store.apply({ type: 'MODIFIED', object: second }), { type: 'updated', old: first, object: second })
   assert.equal(store.get({ namespace: 'ns', name: 'a' }), second)
-  // The object of a DELETED event may hold what was never told: what is taken away is what was.
+  // The object of a DELETED event may have a state that was never reported. The change carries the stored object.
   assert.deepEqual(store.apply({ type: 'DELETED', object: object('a', '3') }), { type: 'deleted', old: second })
   assert.equal(store.list().length, 0)
 })

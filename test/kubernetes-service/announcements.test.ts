@@ -35,7 +35,7 @@ async function notes(world: OtherWritersWorld, reason: string): Promise<readonly
 
 const master = (number: number) => ({ address: `192.0.2.${number}`, host: `host-${number}` })
 
-/** What the audit trail of a master has of one of the three objects. */
+/** The audit entries of a master for one of the three objects. */
 function audited(master: RunningMaster | undefined, resource: string) {
   const lines = master?.said(/^(?:resetting|created)/) ?? []
   return lines.filter(({ fields }) => fields.audit === true && (fields.objectRef as ObjectRef).resource === resource)
@@ -43,7 +43,7 @@ function audited(master: RunningMaster | undefined, resource: string) {
 
 type ObjectRef = { readonly resource: string; readonly resourceVersion?: string }
 
-/** Every change of the list that the masters' logs tell of, once each, the arrivals first. */
+/** Every change of the list that the logs of the masters report, without duplicates, additions first. */
 function changesIn(masters: readonly RunningMaster[]) {
   const lines = masters.flatMap((each) => audited(each, 'endpoints'))
   return lines
@@ -183,7 +183,7 @@ test('a write that is done and whose answer is lost is told of as unknown, once,
   assert.deepEqual(outcomes(1), [['unknown', ['198.51.100.1'], own]])
   assert.equal((await world.told('MasterListed')).length, eventsBefore)
 
-  // What is refused is not written, and what is tried in vain again and again is said once.
+  // A refused write is not reported, because it wrote nothing. A write that fails again and again is reported once.
   faults.add({ fault: { type: 'status', status: 403 }, pathPrefix: path, methods, times: 3 })
   await change('198.51.100.2')
   await world.time.advance(30_000)
@@ -319,7 +319,7 @@ test('a dry run tells nothing', async (t) => {
   )
 })
 
-/** A lease of 15 s, and what was logged of it. The time is set by hand. */
+/** The telemetry of a lease of 15 s, and what it logs. The test sets the time. */
 function telemetryAt(renewedMs: number | undefined, nowMs: number) {
   const said: unknown[] = []
   const line = (fields: object, message: string): void => void said.push({ ...fields, message })

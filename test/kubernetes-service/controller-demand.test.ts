@@ -24,7 +24,7 @@ async function portOf({ service }: World): Promise<number | undefined> {
   return (await service())?.spec?.ports?.[0]?.port
 }
 
-/** A controller that has made the Service, a second ago. */
+/** A controller that created the Service a second ago. */
 async function started(t: Parameters<typeof controllerWorld>[0], before?: (call: string) => void) {
   const members = new Members()
   const world = await controllerWorld(t, { reconciler: members, ...(before && { before }) })
@@ -51,7 +51,7 @@ test('the Service has two families exactly while all members have, and keeps its
 test('the Service follows what a read at the interval, or a write of the list, shows of the members', async (t) => {
   const { world, time, clock, members, controller } = await started(t)
   members.read = async (signal) => {
-    // The Service is looked at before the answer.
+    // The controller reconciles the Service before it gets this answer.
     await sleep(clock, 100, signal)
     members.dual = true
   }
@@ -79,7 +79,7 @@ test('the ports of the Service are put right as soon as the members agree on the
   members.write = async () => {
     members.agreed = true
   }
-  // A change of the list alone makes the members' agreement known.
+  // Only a change of the list shows that the members agree.
   await world.putEndpoints()
   await time.advance(1)
   assert.equal(await portOf(world), 443)
@@ -157,7 +157,7 @@ test('if the members cannot be read then, the families stay as found, and the Se
   assert.deepEqual([await portOf(world), await familiesOf(world)], [443, dual])
 })
 
-/** A controller on a server that has one family, and therefore has refused the second; `refuse` counts down. */
+/** A controller on a server with one family, which has therefore refused the second. `refuse` counts down. */
 async function onOneFamily(t: Parameters<typeof controllerWorld>[0]) {
   const refuse = { left: 0 }
   const members = new Members()

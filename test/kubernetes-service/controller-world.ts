@@ -21,17 +21,17 @@ import { passedOn } from '../kube/passed-on.ts'
 export const INTERVAL_MS = 10_000
 export const SETTINGS = { clusterIp: '10.96.0.1', secondClusterIp: 'fd00::1', securePort: 6443, nodePort: 0 }
 
-/** The members as the test says they are, and what the controller asks about them. */
+/** The members as the test defines them. Records what the controller asks about them. */
 export class Members implements ListReconciler {
   dual: boolean | undefined = false
   agreed = true
   satisfied = true
-  /** What a read of the members does, and a write of the list. */
+  /** What happens when the controller reads the members, or writes the list. */
   read: (signal: AbortSignal) => Promise<void> = async () => {}
   write: (signal: AbortSignal) => Promise<void> = async () => {}
   reads = 0
   readonly writes: [ip: string, port: number | undefined, ports: ReconcilePorts][] = []
-  /** What it was shown last, and whether ports were to be corrected. */
+  /** The objects that the controller last showed, and whether it asked for the ports to be corrected. */
   seen: ObservedEndpoints | undefined
   corrects: boolean | undefined
 
@@ -66,18 +66,18 @@ export class Members implements ListReconciler {
 }
 
 interface WorldOptions {
-  /** Whether the controller runs from the beginning. @default true */
+  /** Whether the controller runs from the start. @default true */
   readonly runs?: boolean
   readonly reconciler: ListReconciler
   readonly address?: string | undefined
   readonly cidrs?: readonly string[]
-  /** Called before each request but those of watches; what it throws is the answer. */
+  /** Called before each request except watches. The request rejects with what it throws. */
   readonly before?: (call: string) => void | Promise<void>
   /** Watches of this kind begin when the promise resolves. */
   readonly late?: { readonly plural: string; readonly until: Promise<void> }
 }
 
-/** A controller beside an API server in simulated time. Requests are written down as `get kubernetes of services`. */
+/** A controller beside an API server in simulated time. It records requests as `get kubernetes of services`. */
 export async function controllerWorld(t: Pick<TestContext, 'after'>, options: WorldOptions) {
   const { reconciler, address = '192.0.2.1', cidrs = ['10.96.0.0/16', 'fd00::/112'], before = () => {}, late } = options
   const embedded = await Embedded.started(cidrs)
@@ -139,7 +139,7 @@ export async function controllerWorld(t: Pick<TestContext, 'after'>, options: Wo
   }
   t.after(end)
   const service = () => api.get(services, KUBERNETES_SERVICE).catch(() => undefined)
-  /** What somebody else writes. */
+  /** Writes Endpoints as another client. */
   const putEndpoints = (port = 6443) =>
     api.create(endpoints, {
       metadata: KUBERNETES_SERVICE,

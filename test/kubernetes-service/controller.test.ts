@@ -39,7 +39,7 @@ test('it watches the objects by name, and a second slice by the family that the 
     await time.advance(1)
     assert.deepEqual(watch.names.slice(0, 4), all(second(family)))
   }
-  // A reconciler that cannot tell whether the members are dual-stack never makes a second slice.
+  // A reconciler that does not know whether the members are dual-stack never creates a second slice.
   const { reconcileEndpoints } = noneReconciler
   for (const [address, reconciler] of [
     ['192.0.2.1', { reconcileEndpoints }],
@@ -58,7 +58,7 @@ test('nothing is decided before every watch shows the current state', async (t) 
     const opened = Promise.withResolvers<void>()
     const world = await controllerWorld(t, { reconciler: members, late: { plural, until: opened.promise } })
     await world.time.advance(5_000)
-    // A request before the start must not hide that it is the start.
+    // A request before the first reconciliation must not hide that it is the first.
     world.controller.request()
     await world.time.advance(0)
     assert.deepEqual([world.asked(), members.reads], [[], 0], plural)

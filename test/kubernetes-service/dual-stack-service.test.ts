@@ -36,7 +36,7 @@ function familiesOf(object: Service | undefined): Families {
   return [ipFamilyPolicy, ipFamilies, clusterIPs]
 }
 
-/** The families that a plan wants; undefined when it leaves them. */
+/** The families that a plan sets; undefined if it does not change them. */
 function planned(...args: Parameters<typeof planService>): Families | undefined {
   const action = planService(...args)
   if (action.type === 'none') return undefined
@@ -120,7 +120,7 @@ async function startKeeper(cidrs: readonly string[], wrap: (api: KubeApi) => Kub
       throw error
     }
   }
-  /** Looks until all is right; how often something was refused. */
+  /** Reconciles until everything is in sync. Returns the number of refusals. */
   const untilRight = async (stack: 'single' | 'dual'): Promise<number> => {
     let refusals = 0
     for (let looks = 0; looks < 20; looks++) {
@@ -180,7 +180,7 @@ test('a Service that no watch reports is read after its creation was refused', a
   await untilRight('single')
   const before = await read()
   creations = 0
-  // The first attempt does not read: a Service that was deleted a moment ago is back soonest by a creation.
+  // The first attempt creates the Service without a read, because that restores a deleted Service soonest.
   await assert.rejects(keeper.reconcile(undefined, demand, signal), /already allocated/)
   await keeper.reconcile(undefined, demand, signal)
   assert.equal(creations, 1)

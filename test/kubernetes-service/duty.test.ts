@@ -19,7 +19,7 @@ const away = new KubeError('Unreachable', 'connection refused')
 const conflict = new KubeError('Conflict', 'conflict')
 const forbidden = new KubeError('Forbidden', 'forbidden')
 
-/** A reconciler without leases, whose every step the test decides. Its calls are written down. */
+/** A reconciler without leases. The test decides what each step does. Records its calls. */
 class Steps implements EndpointReconciler {
   readonly calls: string[] = []
   write: (signal: AbortSignal) => Promise<void> = async () => {}
@@ -114,7 +114,7 @@ async function open(t: Parameters<typeof controllerWorld>[0], options: Options =
       .filter((line) => line.level === level && /address|withdraw/.test(line.message))
       .map(({ message }) => message)
   const calls = () => steps.calls.splice(0)
-  /** Leaves, and says how that ended. */
+  /** Leaves, and returns how that ended. */
   const leave = (mode: Parameters<typeof duty.stop>[0], signal = new AbortController().signal) => {
     const left: { how?: unknown } = {}
     void duty.stop(mode, signal).then(

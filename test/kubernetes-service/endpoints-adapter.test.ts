@@ -43,7 +43,7 @@ interface OpenOptions {
   readonly onWritten?: (written: Written) => void
 }
 
-/** An adapter at a server with objects of one version each, which refuses what `refuse` says. */
+/** An adapter for a server that holds one version of each object. `refuse` decides which calls it refuses. */
 function open({ backsOff = false, serves, onWritten }: OpenOptions = {}) {
   const api = new ScriptedApi()
   const objects = new Map<string, KubeObject>()
@@ -92,7 +92,7 @@ function open({ backsOff = false, serves, onWritten }: OpenOptions = {}) {
   const adapter = new EndpointsAdapter({ api, writer, served })
   const list = (addresses: readonly string[], seconds: readonly string[] = []) =>
     adapter.reconcile(async (stored) => planOf(stored, addresses, seconds), signal)
-  /** The addresses in each object; undefined without it. */
+  /** The addresses in each object; undefined if there is no such object. */
   const listed = () =>
     [
       'endpoints kubernetes',
@@ -298,7 +298,7 @@ test('in a fight for Endpoints the slices follow the plan, and it is settled whi
   assert.deepEqual(writes(), [])
   const waiting = await adapter.read(signal)
   assert.equal(adapter.isSettled(planOf(waiting, one), waiting), true)
-  // Their slice follows them; ours must not.
+  // A slice that agrees with the Endpoints of the other writer is not settled: our slice must not follow them.
   await api.update(endpointSlices, {
     ...waiting.slice,
     endpoints: sliceOf(theirs.endpoints as Endpoints).endpoints,

@@ -117,7 +117,7 @@ test('a lease that has gone before it could have ended was removed by somebody',
   fleet.read([lease(1), renewed(2, 'b'), renewed(3, 'b'), foreign('b')])
   await time.advance(14_000)
   fleet.read([lease(1), renewed(2, 'c'), renewed(3, 'b'), foreign('c')])
-  // They were renewed after the first read, the third at the latest a moment ago.
+  // All three were renewed after the first read, the third a moment ago at the latest.
   await time.advance(1)
   fleet.read([lease(1), suspected(renewed(2, 'c')), suspected(renewed(3, 'b')), suspected(foreign('c'))])
   await time.advance(300)

@@ -11,7 +11,7 @@ const numbers = [1, 2, 3]
 const addresses = numbers.map((number) => `192.0.2.${number}`)
 const { signal } = new AbortController()
 
-/** What the page has in a fence of this language, for one address. */
+/** The code block of the page in this language, for one address. */
 function placeholder(language: string, address: string): string {
   const text = new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, 's').exec(page)?.[1]
   assert.ok(text !== undefined, language)
@@ -58,7 +58,7 @@ async function change(t: { after(undo: () => Promise<void>): void }, from: keyof
     after.push(world.start(number, stores[to].settings))
     await time.advance(30_000)
   }
-  // The placeholders end; who was listed by one alone would go now.
+  // The placeholders expire. A master that was listed only because of one would now be removed.
   await time.advance(700_000)
   assert.deepEqual([...(await world.listed())].sort(), addresses)
   return { seen, after, world }
@@ -75,7 +75,7 @@ for (const from of ['kubernetes', 'etcd'] as const) {
       after.flatMap((master) => master.said(/another lease store|keeps overwriting/)),
       [],
     )
-    // A dead one goes as ever.
+    // A dead master is removed as usual.
     after[2]?.stop()
     await world.time.advance(1_000)
     assert.deepEqual([...(await world.listed())].sort(), addresses.slice(0, 2))

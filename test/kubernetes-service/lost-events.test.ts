@@ -14,10 +14,10 @@ interface Damage {
   readonly resource: Resource<KubeObject>
   readonly name?: string
   readonly settings?: Partial<MasterSettings>
-  /** What somebody writes. */
+  /** What another client writes. */
   readonly body: object
   readonly isRight: (text: string) => boolean
-  /** So many intervals until it was read live. */
+  /** The number of intervals until a live read finds it. */
   readonly intervals?: number
 }
 
@@ -99,7 +99,7 @@ test('what a watch tells of after a live read counts, not the older answer of th
 })
 
 test('a watch that is deaf is started anew, told of once, and hears again', async (t) => {
-  // The first one hears nothing after the Endpoints were made, not even what this master writes itself.
+  // The first watch delivers no event after the Endpoints were created, not even of the writes of this master.
   const { world, master, vandal } = await started(
     t,
     {},
@@ -156,7 +156,7 @@ test('a server that refuses or does not answer the live reads costs nothing else
   remove()
   await time.advance(10_000)
   assert.equal(master.said(/no longer refuses/).length, 1)
-  // Neither do they hold up the looks: the lease of another that ends meanwhile is seen at once.
+  // They do not delay reconciliations either: a master that starts meanwhile is listed at once.
   faults.add({
     fault: { type: 'drop', lost: 'request' },
     methods: ['GET'],

@@ -61,7 +61,7 @@ test('a lease that has ended, or was only found, keeps the place of its address 
   const current = { metadata: { name: 'kubernetes' }, subsets: [{ addresses: [{ ip: '192.0.2.1' }] }] }
   for (const [state, mark] of [
     ['ready', { expirySuspected: true }],
-    // It may have become ready since it was last read.
+    // The server may have become ready since the last read.
     ['unready', { expirySuspected: true }],
     ['ready', { found: true }],
   ] as const) {

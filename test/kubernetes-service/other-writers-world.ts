@@ -27,11 +27,11 @@ export interface RunningMaster {
   stop(): void
 }
 
-/** One API server in simulated time, masters, and whoever else writes. */
+/** One API server in simulated time, with masters and other writers. */
 export class OtherWritersWorld {
   readonly time = new VirtualClock()
   readonly #clock = this.time.view()
-  /** For masters whose lease store it is. */
+  /** The lease store of masters that use etcd. */
   readonly etcd = new MemoryEtcd({ clock: this.#clock })
   readonly #server = createApiServer({ clock: this.#clock, random: seededRandom(1, 'server') })
   readonly #running: RunningMaster[] = []
@@ -47,15 +47,15 @@ export class OtherWritersWorld {
     })
   }
 
-  /** How many requests were made under a name, watches aside. */
+  /** The number of requests by field manager, without watches. */
   readonly requests = new Map<string, number>()
 
-  /** The server, for somebody who writes under this name. */
+  /** A client that writes with this field manager. */
   connect(fieldManager: string): KubeApi {
     return this.connectFaulty(fieldManager).api
   }
 
-  /** The same, over a way that can be made to fail. */
+  /** The same, over a connection that can be made to fail. */
   connectFaulty(fieldManager: string): { readonly api: KubeApi; readonly faults: Faults } {
     const inner = inProcessTransport(this.#server)
     const counting: Transport = {
@@ -100,7 +100,7 @@ export class OtherWritersWorld {
     return master
   }
 
-  /** Every state that an object goes through from now on, and whether it is right then. */
+  /** Records every state of an object from now on, and whether it is right. */
   async follow<T extends KubeObject>(
     resource: Resource<T>,
     isRight: (object: T) => boolean,
@@ -120,7 +120,7 @@ export class OtherWritersWorld {
     return seen
   }
 
-  /** Does something every so often; what it finds gone or changed it leaves. */
+  /** Repeats `work` at an interval. Ignores that an object is gone or has changed. */
   async repeat(work: () => Promise<unknown>, { everyMs, forMs }: { everyMs: number; forMs: number }): Promise<void> {
     for (let passedMs = 0; passedMs < forMs; passedMs += everyMs) {
       await work().catch((error: unknown) => {
@@ -135,7 +135,7 @@ export class OtherWritersWorld {
     return (subsets ?? []).flatMap((subset) => (subset.addresses ?? []).map(({ ip }) => ip))
   }
 
-  /** The events of a reason that are in the cluster. */
+  /** The Events with this reason in the cluster. */
   async told(reason: string): Promise<readonly KubeEvent[]> {
     const { items } = await this.connect('reader').list(events, { namespace: 'default' })
     return items.filter((event) => event.reason === reason)

@@ -362,7 +362,7 @@ for (const [store, { settings, takeAway }] of Object.entries(leaseStores)) {
     assert.deepEqual(more, [])
     assert.match(event?.note ?? '', /^The lease of 192\.0\.2\.1 was deleted and created again 10 times in /)
     assert.equal(await master.sample('apiserver_bootstrap_backing_off{kind="Lease"}'), 1)
-    // At most a third of the lease's time apart.
+    // The attempts are at most a third of the TTL of the lease apart.
     await time.advance(5_100)
     assert.deepEqual(await world.listed(), ['192.0.2.1'])
     await time.advance(10_000)

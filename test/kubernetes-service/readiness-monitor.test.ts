@@ -11,7 +11,7 @@ const unready: ReadinessAnswer = { answered: true, ready: false, checks: [{ name
 const refused: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: 'HTTP 401' }
 const silent: ReadinessAnswer = { answered: false, reason: 'connection refused' }
 
-/** A monitor of a server that always gives the last answer that was set, each after `delayMs`. */
+/** A monitor of a server that gives the last answer that the test set, after `delayMs`. */
 function monitored(
   gate: 'continuous' | 'startup' = 'continuous',
   { readyPeriodMs, ...more }: Pick<Readiness, 'answers'> & { readonly readyPeriodMs?: number } = {},

@@ -19,7 +19,7 @@ const dual: ServiceDemand = { settled: true, stack: 'dual' }
 const taken = new KubeError('Invalid', 'provided IP is already allocated', { httpStatus: 422 })
 const { signal } = new AbortController()
 
-/** The Service as its own plan makes it, stored, with other fields of its spec. */
+/** The stored Service as the plan creates it, with other fields in its spec. */
 function stored(spec: object = {}, version = '1'): Service {
   const made = planService(undefined, settings, true)
   if (made.type !== 'create') throw new Error('a missing Service must be made')
@@ -38,8 +38,8 @@ const twoFamilies = {
 }
 
 /**
- * A writer at a server whose answers the test decides. `live`: the Service that the server has. `refuse`: the answer to a
- * write instead of success.
+ * A writer for a server whose answers the test decides. `live`: the Service that the server has. `refuse`: returns the
+ * error of a write, or nothing for success.
  */
 function open() {
   const api = new ScriptedApi()
@@ -68,13 +68,13 @@ function open() {
   const clock = new VirtualClock().view()
   const metrics = prometheusMetrics()
   const overwrites = new ForeignOverwrites({ clock, metrics, logger, events: noEvents, intervalMs: 10_000 })
-  /** Another writer, which knows of foreign overwrites. */
+  /** Another writer, which detects foreign overwrites. */
   const guarded = new ServiceWriter({
     ...{ api, logger, settings },
     writer: new ObjectWriter({ api, metrics, overwrites, onWritten: (one) => written.push(one) }),
   })
   const calls = (): readonly string[] => api.asked.splice(0).map(({ call }) => call)
-  /** What each write since then asked for: an address, `any` of the second family, `preferred` or nothing. */
+  /** What each write since the last call requested: an address, `any` of the second family, `preferred` or nothing. */
   const wishes = (): readonly string[] =>
     api.asked.splice(0).flatMap(({ call, of }) => {
       if (call === 'get') return []
@@ -88,7 +88,7 @@ function open() {
   return { api, server, writer, guarded, written, calls, wishes, warnings, logger }
 }
 
-/** Asks for two families until the server has refused the configured address for the last time. */
+/** Requests two families until the server has refused the configured address for the last time. */
 async function exhausted() {
   const world = open()
   const { server, writer, wishes } = world

@@ -21,14 +21,17 @@ import { holder } from './membership/one-input.ts'
 const INTERVAL_MS = 10_000
 const away = new KubeError('Unreachable', 'connection refused')
 
-/** These masters, with leases that do not end, and the list of them. */
+/** These masters, with leases that do not expire, and their list. */
 async function open(masters: readonly Holder[], listed = masters) {
   const embedded = await Embedded.started()
   const { time, clock } = embedded
   const registry = new MemoryLeaseRegistry(clock)
   const stored = new MemoryLeases(registry, { ttlMs: 3_600_000 })
   for (const one of masters) await stored.update(one)
-  /** `before`: called before each request; what it throws is the answer. `marks`: what a store says beside a lease. */
+  /**
+   * `before`: called before each request, which rejects with what it throws. `marks`: what a store states beside a
+   * lease.
+   */
   const hooks: { before: (call: string) => void | Promise<void>; marks: Map<string, Partial<MasterLease>> } = {
     before: () => {},
     marks: new Map(),
@@ -119,7 +122,7 @@ async function open(masters: readonly Holder[], listed = masters) {
 }
 
 const pair = [holder(1), holder(2)]
-/** The command's own record: it has started just now. */
+/** The record of the command, which has just started. */
 const self = holder(1, { instanceId: 'command' })
 
 test('a master leaves while another is ready: its record says leaving, then withdrawn, then the list is written', async () => {

@@ -3,7 +3,7 @@ import { type AllocationsOf, allocationPaths, ipAddressLabels, ipAddressPrefix }
 import type { Etcd } from './etcd.ts'
 import { removeValues, storedValues, storeValue } from './stored-values.ts'
 
-/** Stores a Service as no API server would take it: with a ClusterIP or NodePort that is not given to it. */
+/** Stores a Service that no API server would accept: with a ClusterIP or NodePort that is not allocated to it. */
 export async function storeService(etcd: Etcd, name: string, spec: Readonly<Record<string, unknown>>): Promise<void> {
   const stored = {
     apiVersion: 'v1',
@@ -19,7 +19,7 @@ export async function storeService(etcd: Etcd, name: string, spec: Readonly<Reco
   await storeValue(etcd, `/registry/services/specs/default/${name}`, Buffer.from(JSON.stringify(stored)))
 }
 
-/** An IPAddress, right but for what is given. */
+/** An IPAddress that is correct apart from the arguments. */
 export function ipAddressNamed(
   name: string,
   parent: { readonly name: string; readonly resource?: string; readonly group?: string },
@@ -29,7 +29,7 @@ export function ipAddressNamed(
   return { apiVersion: 'networking.k8s.io/v1', kind: 'IPAddress', metadata: { name, labels }, spec: { parentRef } }
 }
 
-/** Changes an IPAddress in etcd in one step, its parent too, which no API server lets anybody change. */
+/** Changes an IPAddress in etcd in one step, also its parent, which no API server lets a client change. */
 export async function changeIpAddress(
   { etcd, server }: Required<AllocationsOf>,
   name: string,
@@ -41,7 +41,7 @@ export async function changeIpAddress(
   await storeValue(etcd, `${ipAddressPrefix}${name}`, Buffer.from(JSON.stringify(changed)))
 }
 
-/** Deletes all IPAddresses behind the server's back. */
+/** Deletes all IPAddresses directly in etcd. */
 export async function loseIpAddresses(etcd: Etcd): Promise<void> {
   await removeValues(etcd, [...(await storedValues(etcd, ipAddressPrefix)).keys()])
 }

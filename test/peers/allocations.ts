@@ -5,23 +5,23 @@ import type { Owner } from './owner.ts'
 import { numberIn, type StoredRange, storedRange } from './stored-ranges.ts'
 import { untilPasses } from './until.ts'
 
-/** What Services hold, and whether a server's allocators know of it: found out here with nothing of the program. */
+/** Reads what Services hold, and checks that a server's allocators have recorded it, without using the program. */
 
 export const allocationPaths = {
   allServices: '/api/v1/services',
   services: '/api/v1/namespaces/default/services',
   ipAddresses: '/apis/networking.k8s.io/v1/ipaddresses',
-  /** Those about the Services in it, and about what is in no namespace. */
+  /** The Events about Services in this namespace, and about objects without a namespace. */
   events: '/apis/events.k8s.io/v1/namespaces/default/events',
 } as const
 
-/** What every IPAddress of the allocator bears. */
+/** The labels of every IPAddress of the allocator. */
 export const ipAddressLabels = {
   'ipaddress.kubernetes.io/ip-family': 'IPv4',
   'ipaddress.kubernetes.io/managed-by': 'ipallocator.k8s.io',
 } as const
 
-/** In etcd. */
+/** The prefix in etcd. */
 export const ipAddressPrefix = '/registry/ipaddresses/'
 
 type ListOf<T> = { readonly items: readonly T[] }
@@ -52,7 +52,7 @@ export async function readAllocations({ server, etcd }: AllocationsOf): Promise<
   return { services: services.items, ipAddresses: ipAddresses?.items, clusterIps, nodePorts }
 }
 
-/** Everything that is wrong with them, in words; empty when each Service has what it holds, and nothing else is taken. Pure. */
+/** Describes every problem; empty when all that Services hold is allocated to them, and nothing else is. Pure. */
 export function allocationProblems(
   { services, ipAddresses, clusterIps, nodePorts }: Allocations,
   { mayLeak = false }: { /** Bits that nobody holds are no problem. */ readonly mayLeak?: boolean } = {},
@@ -67,7 +67,7 @@ export function allocationProblems(
   ]
 }
 
-/** Waits until nothing is wrong, and returns the state. */
+/** Waits until there is no problem, and returns the allocations. */
 export function whenAllocated(
   of: AllocationsOf,
   withinMs: number,
@@ -111,7 +111,7 @@ export async function deleteServices(api: ApiClient, services: readonly Service[
   await severalAtATime(services, ({ metadata }) => api.delete(`${allocationPaths.services}/${metadata?.name}`))
 }
 
-/** Whether it was made, or changed, by the program and not by an API server. */
+/** Whether the program, not an API server, created or changed the IPAddress. */
 export function isMadeByTheProgram({ metadata }: IpAddress): boolean {
   return JSON.stringify(metadata?.managedFields ?? []).includes('"apiserver-bootstrap"')
 }
@@ -122,7 +122,7 @@ export interface IpAddressCount {
   stop(): void
 }
 
-/** Counts what happens to IPAddresses from now on. */
+/** Counts the IPAddresses that are created or deleted from now on. */
 export async function countIpAddresses(owner: Owner, api: ApiClient): Promise<IpAddressCount> {
   const stop = new AbortController()
   const count = { added: 0, deleted: 0, stop: () => stop.abort() }
@@ -141,7 +141,7 @@ export async function countIpAddresses(owner: Owner, api: ApiClient): Promise<Ip
   return count
 }
 
-/** The events with a reason, of those in the namespace `default`. */
+/** The events in the namespace `default` that have this reason. */
 export async function eventsFor(api: ApiClient, reason: string): Promise<readonly KubeEvent[]> {
   const { items } = await api.get<ListOf<KubeEvent>>(allocationPaths.events)
   return items.filter((event) => event.reason === reason)

@@ -29,9 +29,7 @@ interface RequestOptions {
   readonly timeoutMs?: number
 }
 
-/**
- * The tests' own way to an API server, which shares no code with the program: plain requests, no retries.
- */
+/** The tests' own client of an API server. It shares no code with the program: plain requests, no retries. */
 export class ApiClient {
   readonly url: string
   readonly #agent: Agent
@@ -83,8 +81,8 @@ export class ApiClient {
   }
 
   /**
-   * Follows a collection, its present state first (a `path` that may carry a query). `onEvent` is called for each event until
-   * `signal` is aborted; the promise rejects when the stream ends before that.
+   * Watches a collection, beginning with its present state. `path` may have a query. `onEvent` is called for each event
+   * until `signal` is aborted. The promise rejects when the stream ends before that.
    */
   async watch<T>(path: string, onEvent: (event: SeenEvent<T>) => void, signal: AbortSignal): Promise<void> {
     const watchPath = `${path}${path.includes('?') ? '&' : '?'}watch=true&timeoutSeconds=86400`

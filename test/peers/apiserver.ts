@@ -11,16 +11,16 @@ import { RunningProcess, startOnFreePorts } from './process.ts'
 
 export interface ApiserverOptions {
   /**
-   * `stock`: kube-apiserver as it is. `bare`: one that nobody bootstraps. `eager`: one whose own reconciler looks every 200 ms.
-   * `bare-1.32`: a bare one of 1.32, which serves no IPAddresses. `generic`: upstream's sample of a generic control plane, which serves no
-   * Services, Endpoints or Pods.
+   * `stock`: an unchanged kube-apiserver. `bare`: one that nobody bootstraps. `eager`: one whose own reconciler runs
+   * every 200 ms. `bare-1.32`: a bare one of 1.32, which serves no IPAddresses. `generic`: upstream's sample of a
+   * generic control plane, which serves no Services, Endpoints or Pods.
    */
   readonly kind: 'stock' | 'bare' | 'bare-1.32' | 'eager' | 'generic'
-  /** Or a kine. */
+  /** An etcd or a kine. */
   readonly etcd: Pick<Etcd, 'url'>
-  /** Under which its objects are in etcd; another one is another, empty cluster. */
+  /** The prefix of its keys in etcd. With another prefix it is another cluster, which is empty. */
   readonly etcdPrefix?: string
-  /** For its own reconciler, where that is on. */
+  /** For the server's own reconciler, if that is on. */
   readonly advertiseAddress?: string
   readonly authorization?: 'AlwaysAllow' | 'RBAC'
   readonly flags?: readonly string[]
@@ -46,8 +46,8 @@ export interface Apiserver {
   /** SIGKILL. */
   kill(): Promise<void>
   /**
-   * Starts it again on the same port and store, from then on with other `flags` or as another kind where they are given; resolves when its
-   * /readyz is 200, or at once without `wait`.
+   * Starts it again on the same port and store. `flags` and `kind`, if given, apply from then on. Resolves when its
+   * /readyz is 200, or at once if `wait` is false.
    */
   start(options?: {
     readonly wait?: boolean
@@ -71,8 +71,8 @@ const binaries = {
 } as const
 
 /**
- * Most servers live for seconds. With less garbage collection the start, their greatest cost, takes a quarter less
- * processor time. Benchmarks, which belong to no tier, measure a server as it is.
+ * Most servers live for seconds, and their start costs most. With less garbage collection it takes a quarter less
+ * processor time. Benchmarks, which belong to no tier, measure an unchanged server.
  */
 const ownEnvironment: Readonly<Record<string, string>> = process.env.TEST_TIER === undefined ? {} : { GOGC: '400' }
 

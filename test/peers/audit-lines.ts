@@ -18,18 +18,18 @@ export interface AuditLine {
   readonly user: Readonly<Record<string, string>>
 }
 
-/** The lines of the audit trail among what a program wrote to its log. */
+/** The lines of the audit trail in a program's log. */
 export function auditIn(log: string): readonly AuditLine[] {
   const lines = log.split('\n').filter((line) => line.startsWith('{'))
   return lines.map((line) => JSON.parse(line)).filter(({ audit }) => audit === true)
 }
 
-/** What a program that runs has logged. */
+/** Everything that a running program has logged. */
 export function logOf({ log }: Pick<Program, 'log'>): string {
   return log.map((line) => JSON.stringify(line)).join('\n')
 }
 
-/** Who the audit trail says that writes, by a kubeconfig of a test. */
+/** The user that the audit trail reports for a program with a kubeconfig of a test. */
 export function auditUser(host: string) {
   const { SUDO_USER: sudoUser } = process.env
   const local = { localUser: userInfo().username, ...(sudoUser !== undefined && { sudoUser }) }

@@ -15,7 +15,7 @@ export type BinaryName =
   | 'stored-bytes'
   | 'promtool'
 
-/** Where `npm run peers` put a binary. Throws, naming that command, where it is missing. */
+/** The path where `npm run peers` puts a binary. If it is missing, throws an error that names that command. */
 export function binary(name: BinaryName): string {
   const path = fileURLToPath(new URL(`bin/${name}`, import.meta.url))
   if (!existsSync(path)) throw new Error(`test/peers/bin/${name} is missing: run "npm run peers"`)

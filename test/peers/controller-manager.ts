@@ -4,14 +4,17 @@ import { type Owner, temporaryDirectory } from './owner.ts'
 import { freePort } from './ports.ts'
 import { RunningProcess, startOnFreePorts } from './process.ts'
 
-/** The controllers of kube-controller-manager that have a say in Endpoints and EndpointSlices. */
+/** The controllers of kube-controller-manager that manage Endpoints and EndpointSlices. */
 export const endpointControllers = [
   'endpoints-controller',
   'endpointslice-controller',
   'endpointslice-mirroring-controller',
 ] as const
 
-/** Starts kube-controller-manager with these controllers alone and more `flags`; resolves when the caches of each are filled. */
+/**
+ * Starts kube-controller-manager with only these controllers, and with more `flags`. Resolves when the caches of each
+ * controller are synced.
+ */
 export function startControllerManager(
   owner: Owner,
   server: Pick<Apiserver, 'kubeconfig'>,

@@ -49,15 +49,17 @@ export const damages: readonly Damage[] = [
       api.merge(paths.service, { spec: { ports: [{ name: 'https', port: 8443, protocol: 'TCP', targetPort: 4444 }] } }),
   },
   {
-    // The one type that needs no NodePort, which a server whose NodePort range nobody initialised cannot give.
+    // This type is the only one that needs no NodePort. A server whose NodePort range nobody initialised cannot
+    // allocate one.
     name: 'Service type changed',
     apply: (api) => api.merge(paths.service, { spec: { type: 'LoadBalancer', allocateLoadBalancerNodePorts: false } }),
   },
 ]
 
 /**
- * How long somebody who watches saw default/kubernetes wrong, in milliseconds: from the first wrong state after the first
- * `since` entries of the history to the right state that then lasted `settleMs`. Rejects when none comes `withinMs`.
+ * How long a watch showed default/kubernetes wrong, in milliseconds: from the first wrong state after the first `since`
+ * entries of the history to the right state that then lasted `settleMs`. Rejects if no such state comes within
+ * `withinMs`.
  */
 export async function wrongFor(
   history: readonly Transition[],

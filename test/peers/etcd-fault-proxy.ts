@@ -18,7 +18,10 @@ import { startOnFreePorts } from './process.ts'
 
 const watching = { resource: 'Watch', verb: 'call' } as const
 
-/** A proxy before a real etcd (without TLS) that can do something to single gRPC calls. For whole connections there is TcpProxy. */
+/**
+ * A proxy in front of a real etcd (without TLS) that can inject faults into single gRPC calls. TcpProxy does so for
+ * whole connections.
+ */
 export class EtcdFaultProxy {
   readonly port: number
   readonly url: string
@@ -49,7 +52,7 @@ export class EtcdFaultProxy {
     })
   }
 
-  /** Has a fault happen from now on; resources are the methods of etcd: `Range`, `Txn`, `LeaseGrant`, `Watch`. */
+  /** Injects a fault from now on. Resources are the methods of etcd: `Range`, `Txn`, `LeaseGrant`, `Watch`. */
   place(rule: FaultRule): PlacedFault {
     return this.#rules.place(rule)
   }
@@ -124,7 +127,7 @@ function pass(stream: ServerHttp2Stream, upstream: ClientHttp2Stream, whenAnswer
   upstream.on('response', (headers, flags) => {
     const endStream = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0
     whenAnswered(() => {
-      // Not only when it is destroyed: a stream that was cut off is closed first, and refuses an answer by throwing.
+      // Checks `closed`, not `destroyed`: a stream that was cut off is closed first, and then `respond` throws.
       if (stream.closed) return
       stream.respond(headers, { endStream, waitForTrailers: !endStream })
       if (endStream) return

@@ -12,21 +12,24 @@ export interface Etcd {
   readonly url: string
   /** Of `url`. */
   readonly port: number
-  /** For the harness, without TLS; `url` itself where that has none. */
+  /** For the harness, without TLS; equal to `url` if that has no TLS. */
   readonly plainUrl: string
   readonly process: RunningProcess
   /** SIGKILL; the data stays. */
   kill(): Promise<void>
-  /** Starts it again on the same data and port, and waits until it takes requests. */
+  /** Starts it again on the same data and port, and waits until it accepts requests. */
   start(): Promise<void>
   /** SIGSTOP: connections stay open, nothing answers. */
   pause(): void
   resume(): void
   /** Removes every key that begins with `prefix`. */
   deletePrefix(prefix: string): Promise<void>
-  /** Forgets what was stored before a revision; resolves when it is gone from the disk as well. */
+  /** Discards what was stored before a revision. Resolves when it is removed from the disk too. */
   compact(revision: bigint): Promise<void>
-  /** Calls etcd's own JSON gateway, such as `/v3/maintenance/status`, without TLS, as the user of a `token`. Rejects when it refuses. */
+  /**
+   * Calls a path of etcd's own JSON gateway, such as `/v3/maintenance/status`, without TLS, as the user of a `token`.
+   * Rejects when etcd refuses.
+   */
   call(path: string, body?: unknown, token?: string): Promise<unknown>
 }
 
@@ -34,7 +37,7 @@ export interface EtcdOptions {
   /** Clients must have a certificate of this authority, which certifies the server too. */
   readonly authority?: CertificateAuthority
   readonly flags?: readonly string[]
-  /** For gigabytes of data, which otherwise are kept in memory. */
+  /** For gigabytes of data, which would otherwise be in memory. */
   readonly onDisk?: boolean
 }
 
@@ -60,7 +63,8 @@ export async function startEtcd(owner: Owner, options: EtcdOptions = {}): Promis
 /** Members of one cluster, all ready. */
 export function startEtcdCluster(owner: Owner, size: number, options: EtcdOptions = {}): Promise<readonly Etcd[]> {
   return startOnFreePorts(async () => {
-    // Not that of an earlier attempt, whose members would go on looking for each other at the ports they had.
+    // A new directory for each attempt: with that of an earlier one, the members would try to reach each other at their
+    // old ports.
     const directory = options.onDisk ? temporaryDirectory(owner, 'etcd') : dataDirectory(owner, 'etcd')
     const places: Place[] = []
     for (let index = 0; index < size; index++) {
@@ -74,20 +78,20 @@ export function startEtcdCluster(owner: Owner, size: number, options: EtcdOption
         healthUrl: `http://127.0.0.1:${await freePort()}`,
       })
     }
-    // None is ready before most have started.
+    // No member is ready before most members have started.
     const members = await Promise.allSettled(places.map((place) => startMember(owner, place, places, options)))
     const started = members.flatMap((member) => (member.status === 'fulfilled' ? [member.value] : []))
     const failures = members.flatMap((member) => (member.status === 'rejected' ? [member.reason] : []))
     if (failures.length > 0) {
       await Promise.all(started.map((member) => member.kill()))
-      // One that ended may be why the others were not ready.
+      // A member that ended may be the reason why the others were not ready.
       throw new AggregateError(failures, failures.map(String).join('\n'))
     }
     return started
   })
 }
 
-/** The member that leads. Rejects while none does. */
+/** The leader. Rejects while there is none. */
 export async function leaderOf(members: readonly Etcd[]): Promise<Etcd> {
   for (const member of members) {
     if (member.process.exit !== undefined) continue
@@ -159,7 +163,7 @@ async function launch(
   })
   try {
     await running.whenReady(async () => {
-      // Asks through the log: true only once there is a leader. An alarm is not what is asked for.
+      // This check goes through the raft log, so it is true only once there is a leader. It ignores the NOSPACE alarm.
       const response = await fetch(`${place.healthUrl}/health?exclude=NOSPACE`, {
         headers: { connection: 'close' },
         signal: AbortSignal.timeout(5_000),
@@ -190,7 +194,7 @@ function tlsFlags(place: Place, authority: CertificateAuthority | undefined): re
   ]
 }
 
-/** One connection per request, so that an etcd that was killed leaves nothing behind here. */
+/** Uses one connection per request, so that a killed etcd leaves no connection behind here. */
 function post(url: string, body: unknown, token?: string): Promise<Response> {
   const headers = { connection: 'close', ...(token === undefined ? {} : { authorization: token }) }
   const init = { method: 'POST', body: JSON.stringify(body), headers }

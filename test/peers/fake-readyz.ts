@@ -4,16 +4,16 @@ import type { Owner } from './owner.ts'
 import { freePort } from './ports.ts'
 import { startOnFreePorts } from './process.ts'
 
-/** The health endpoint of an API server that is not there otherwise: what a master asks through `--readyz-url`. */
+/** The health endpoint of an API server that does not exist otherwise. A master asks it through `--readyz-url`. */
 export interface FakeReadyz {
   readonly url: string
   /** Answers 500 from now on, or 200 again. */
   setReady(ready: boolean): void
   /** Answers 500 from now on, because only these checks fail. */
   setFailing(...checks: readonly string[]): void
-  /** Answers with this status from now on, and says nothing. */
+  /** Answers with this status and an empty body from now on. */
   refuse(status: number): void
-  /** Nothing listens any more. */
+  /** Stops listening. */
   stop(): Promise<void>
 }
 

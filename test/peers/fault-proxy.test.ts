@@ -11,7 +11,9 @@ import { openOwner } from './owner.ts'
 
 const leases = '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases'
 
-/** A server that counts requests and whose watches tell of numbers, and a client of it by way of a proxy. */
+/**
+ * Starts a server that records requests and whose watches send numbers, and a client that reaches it through a proxy.
+ */
 async function start(t: TestContext) {
   const owner = openOwner(t)
   const authority = new CertificateAuthority()

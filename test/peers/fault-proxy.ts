@@ -16,7 +16,7 @@ import { type Owner, temporaryDirectory } from './owner.ts'
 import { freePort } from './ports.ts'
 import { startOnFreePorts } from './process.ts'
 
-/** A kube-apiserver, or whatever speaks TLS on this port. */
+/** A kube-apiserver, or another server with TLS on this port. */
 interface Target {
   readonly port: number
   readonly authority: CertificateAuthority
@@ -29,12 +29,12 @@ interface OpenWatch {
 }
 
 /**
- * A proxy before a real kube-apiserver that ends TLS, so that it can do to single requests what gateways, webhooks and lost rights do. It
- * hands on the credentials that it is given.
+ * A proxy in front of a real kube-apiserver. It terminates TLS, so it can do to single requests what gateways, webhooks
+ * and lost permissions do. It passes on the credentials of its clients.
  */
 export class FaultProxy {
   readonly port: number
-  /** Of the administrator, by way of this proxy. */
+  /** The administrator's, through this proxy. */
   readonly kubeconfig: string
   readonly #server: Server
   readonly #agent: Agent
@@ -57,7 +57,7 @@ export class FaultProxy {
       for (const watch of this.#watches) if (concerns(rule, watch.request)) watch.cut()
     })
     server.on('request', (incoming, outgoing) => this.#serve(incoming, outgoing))
-    // Clients go as they like.
+    // Clients may disconnect at any time.
     server.on('tlsClientError', () => {})
   }
 
@@ -73,7 +73,7 @@ export class FaultProxy {
     })
   }
 
-  /** Has a fault happen from now on. */
+  /** Injects a fault from now on. */
   place(rule: FaultRule): PlacedFault {
     return this.#rules.place(rule)
   }
@@ -115,7 +115,7 @@ export class FaultProxy {
   ): void {
     if (outgoing.destroyed) return
     const { method, url } = incoming
-    // A watch in protobuf has no lines.
+    // Asks for JSON, because a watch in protobuf has no lines.
     const headers = asked.verb === 'watch' ? { ...incoming.headers, accept: 'application/json' } : incoming.headers
     const upstream = request({ host: '127.0.0.1', port: this.#target, agent: this.#agent, method, path: url, headers })
     const cut = (): void => {
@@ -158,7 +158,7 @@ export class FaultProxy {
 
 const verbs = { POST: 'create', PUT: 'update', PATCH: 'patch', DELETE: 'delete' } as const
 
-/** What a request is for: its resource, or the first word of a path that is of none (`readyz`). Pure. */
+/** The resource and verb of a request. If the path has no resource, its first word stands for it (`readyz`). Pure. */
 export function requestOf(method: string, url: string): FaultyRequest {
   const { pathname, searchParams } = new URL(url, 'https://server')
   const [root = '', ...path] = pathname.split('/').filter((word) => word !== '')

@@ -1,7 +1,8 @@
-/** What a fault proxy does to a request instead of passing it on and the answer back. */
+/** What a fault proxy does instead of passing a request on and its answer back. */
 export type Fault =
   /**
-   * Answers in the server's place. etcd's requests get the gRPC status that belongs to it. `failing` are the checks that /readyz names.
+   * Answers in place of the server. A request to etcd gets the gRPC status that corresponds to `status`. `failing`: the
+   * checks that /readyz names.
    */
   | {
       readonly type: 'answer'
@@ -9,37 +10,40 @@ export type Fault =
       readonly retryAfterSeconds?: number
       readonly failing?: readonly string[]
     }
-  /** Never answers; the server does not hear of it. */
+  /** Never answers, and does not pass the request on. */
   | { readonly type: 'hang' }
-  /** Passes the request on so much later. */
+  /** Passes the request on after this delay. */
   | { readonly type: 'delay'; readonly ms: number }
-  /** Passes it on at once, and the answer back so much later. */
+  /** Passes the request on at once, and the answer back after this delay. */
   | { readonly type: 'late-answer'; readonly ms: number }
-  /** Passes it on, and closes the connection when the answer comes. */
+  /** Passes the request on, and closes the connection when the answer comes. */
   | { readonly type: 'lost-answer' }
-  /** Closes the connection of every open watch at once and then each `everyMs`. */
+  /** Closes the connections of all open watches at once, and again every `everyMs`. */
   | { readonly type: 'cut-watches'; readonly everyMs: number }
-  /** Leaves one event out of a watch; bookmarks and what follows go on. */
+  /** Omits one event of a watch. Bookmarks and later events pass. */
   | { readonly type: 'lost-event' }
 
 export type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'call'
 
-/** A request as rules see it: a resource of Kubernetes, a path such as `readyz`, or a method of etcd such as `Txn`, whose verb is `call`. */
+/**
+ * A request as rules see it: a resource of Kubernetes, a path such as `readyz`, or a method of etcd such as `Txn`,
+ * whose verb is `call`.
+ */
 export interface FaultyRequest {
   readonly resource: string
   readonly verb: Verb
 }
 
-/** To whom a fault happens: every request that fits all that is given. */
+/** A fault, and the requests to which it happens: those that match all given fields. */
 export interface FaultRule {
   readonly fault: Fault
   readonly resources?: readonly string[] | undefined
   readonly verbs?: readonly Verb[] | undefined
-  /** Only to the first so many. */
+  /** The fault happens at most this often. */
   readonly times?: number | undefined
 }
 
-/** A fault that goes on until it is ended. */
+/** A fault that continues until it is ended. */
 export interface PlacedFault {
   /** How often it happened. */
   readonly hits: number
@@ -54,13 +58,13 @@ interface Placed extends PlacedFault {
 /** How a proxy deals with one request. */
 export interface Passage {
   answer(fault: Extract<Fault, { type: 'answer' }>): void
-  /** Asks the server; `whenAnswered` decides what becomes of the answer once it begins. */
+  /** Passes the request to the server. When the answer begins, `whenAnswered` decides what happens to it. */
   forward(whenAnswered: (pass: () => void) => void): void
   /** Closes the client's side. */
   close(): void
 }
 
-/** The rules of one proxy; of several that fit, the one that was placed first counts. */
+/** The rules of one proxy. If several match a request, the one that was placed first applies. */
 export class FaultRules {
   readonly #placed = new Set<Placed>()
   readonly #timers = new Set<NodeJS.Timeout>()
@@ -94,7 +98,7 @@ export class FaultRules {
     return placed
   }
 
-  /** Does to a request what the rules say, or passes it on and the answer back. */
+  /** Applies the rules to a request, or passes it on and its answer back. */
   treat(request: FaultyRequest, { answer, forward, close }: Passage): void {
     const fault = this.#next(request, (type) => type !== 'cut-watches' && type !== 'lost-event')
     if (fault?.type === 'answer') answer(fault)
@@ -133,7 +137,7 @@ export class FaultRules {
   }
 }
 
-/** Whether a rule is for such requests, however often it was. Pure. */
+/** Whether a rule matches such requests, regardless of how often it was applied. Pure. */
 export function concerns({ resources, verbs }: FaultRule, { resource, verb }: FaultyRequest): boolean {
   return (resources?.includes(resource) ?? true) && (verbs?.includes(verb) ?? true)
 }

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 
-/** Numbers that a process which leaks lets grow. */
+/** Numbers that grow in a process that leaks. */
 export interface Footprint {
   /** Established TCP connections to the given ports. */
   readonly connections: number
@@ -10,7 +10,7 @@ export interface Footprint {
 
 const established = '01'
 
-/** Counts from /proc what a process has open now, and how much of it leads to one of `ports`. Linux only. */
+/** Counts in /proc what a process has open now, and how many of its connections lead to one of `ports`. Linux only. */
 export function footprintOf(pid: number, ports: readonly number[]): Footprint {
   const targets = readdirSync(`/proc/${pid}/fd`).map((fd) => targetOf(`/proc/${pid}/fd/${fd}`))
   const inodes = new Set(targets.map((target) => /^socket:\[(\d+)\]$/.exec(target)?.[1]))
@@ -25,12 +25,12 @@ export function footprintOf(pid: number, ports: readonly number[]): Footprint {
   return { connections: connections.length, descriptors: targets.filter((target) => target !== '').length }
 }
 
-/** Resident memory in MiB, as /proc has it. Linux only. */
+/** Resident memory in MiB, as /proc reports it. Linux only. */
 export function residentMib(pid: number): number {
   return statusMib(pid, 'VmRSS')
 }
 
-/** The most that was resident since the start, or the last {@link resetPeakResident}, in MiB. Linux only. */
+/** The peak of resident memory since the start, or since the last {@link resetPeakResident}, in MiB. Linux only. */
 export function peakResidentMib(pid: number): number {
   return statusMib(pid, 'VmHWM')
 }

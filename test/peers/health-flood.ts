@@ -1,7 +1,8 @@
 import { connect } from 'node:net'
 
 // usage: node test/peers/health-flood.ts PORT CONNECTIONS MEGABYTES
-// Pipelines GET /metrics over so many connections, so many megabytes in all, reads nothing, and begins again on a connection that is closed.
+// Pipelines GET /metrics over CONNECTIONS connections, MEGABYTES in all, and reads nothing. When a connection is
+// closed, opens another one and begins again.
 
 const [port = 0, connections = 0, megabytes = 0] = process.argv.slice(2).map(Number)
 const one = 'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'
@@ -12,7 +13,7 @@ function flood(): void {
   socket.pause()
   socket.on('error', () => {})
   socket.once('connect', () => console.log('flooding'))
-  // Who reads nothing hears that it was cut off by what it writes.
+  // This client reads nothing, so it learns only by writing that its connection was closed.
   const more = setInterval(() => socket.write(one), 100)
   socket.once('close', () => {
     clearInterval(more)

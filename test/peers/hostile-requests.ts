@@ -82,7 +82,10 @@ export interface HostileRequests {
   readonly count: number
 }
 
-/** Sends so many hostile requests, each over a connection of its own, twenty at a time; always the same ones for a seed. */
+/**
+ * Sends `count` hostile requests, each over its own connection, twenty at a time. The same seed gives the same
+ * requests.
+ */
 export async function sendHostileRequests({ port, seed, count }: HostileRequests): Promise<void> {
   let index = 0
   const work = async (): Promise<void> => {
@@ -98,7 +101,7 @@ async function attack(port: number, random: Random): Promise<void> {
   const closed = once(socket, 'close').catch(() => {})
   socket.resume()
   socket.once('connect', () => void act?.(socket, random))
-  // Some wait for ever for what the server waits for, too.
+  // Some attacks never send what the server waits for, so both sides would wait for ever.
   const timer = setTimeout(() => socket.destroy(), 150)
   await closed
   clearTimeout(timer)

@@ -9,28 +9,28 @@ import { startOnFreePorts } from './process.ts'
 /** What the proxy does instead of asking the server. */
 export type Fault =
   | { readonly answer: 'status'; readonly status: number; readonly retryAfterSeconds?: number }
-  /** 200, application/json, and no JSON. */
+  /** 200 and application/json, but the body is not JSON. */
   | { readonly answer: 'garbage' }
-  /** The server's true answer up to its middle, and then nothing more on an open connection that is ended. */
+  /** The server's real answer up to its middle; then the connection ends. */
   | { readonly answer: 'torn' }
 
 /** One request as the proxy saw it. */
 export interface SeenRequest {
   readonly method: string
-  /** With its query. */
+  /** Includes the query. */
   readonly path: string
   readonly atMs: number
 }
 
 /**
- * A TLS-terminating proxy in front of a test server, with a certificate of the same authority, that can misbehave as an API
- * server or a balancer does.
+ * A TLS-terminating proxy in front of a test server, with a certificate of the same authority. It can misbehave as an
+ * API server or a load balancer does.
  */
 export class HttpProxy {
   readonly url: string
   /** Every request since the start. */
   readonly requests: SeenRequest[] = []
-  /** How many of them were answered with a fault. */
+  /** How many requests were answered with a fault. */
   failed = 0
   readonly #watches = new Set<ServerResponse>()
   readonly #server: Server
@@ -65,7 +65,7 @@ export class HttpProxy {
     return this.#watches.size
   }
 
-  /** Answers every request whose path, query included, matches with a fault, until `heal`. */
+  /** Answers with a fault every request whose path, including its query, matches, until `heal`. */
   fail(matches: (path: string) => boolean, fault: Fault): void {
     this.#fault = { matches, fault }
   }
@@ -75,8 +75,8 @@ export class HttpProxy {
   }
 
   /**
-   * From now on only this bearer token is let in, and everybody else is told 401; whoever is let in acts as the administrator.
-   * Open streams end, as on a server that checks again.
+   * From now on accepts only this bearer token, and answers 401 to all other requests. A request with this token acts
+   * as the administrator. Open streams end, as on a server that checks tokens again.
    */
   acceptOnly(token: string): void {
     this.#token = token

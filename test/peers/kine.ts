@@ -7,14 +7,14 @@ import { RunningProcess, startOnFreePorts } from './process.ts'
 
 /** A kine on loopback, with its SQLite in a temporary directory. */
 export interface Kine {
-  /** Of a Unix socket, if it was asked for. */
+  /** The URL of a Unix socket, if one was requested. */
   readonly url: string
   /** 0 with a Unix socket. */
   readonly port: number
   readonly process: RunningProcess
   /** SIGKILL; the data stays. */
   kill(): Promise<void>
-  /** Starts it again on the same data and port, and waits until it takes connections. */
+  /** Starts it again on the same data and port, and waits until it accepts connections. */
   start(): Promise<void>
 }
 
@@ -37,7 +37,7 @@ export function startKine(owner: Owner, { unixSocket = false }: KineOptions = {}
         args: [
           `--listen-address=${unixSocket ? `unix://${path}` : `127.0.0.1:${port}`}`,
           '--metrics-bind-address=0',
-          // So that a revision can be compacted without a thousand after it.
+          // Allows compaction of a revision that fewer than a thousand others follow.
           '--compact-min-retain=0',
         ],
         cwd,

@@ -30,13 +30,13 @@ export function readKit<T>(path: string): T {
   return parse(readFileSync(kitPath(path), 'utf8')) as T
 }
 
-/** What `kubectl kustomize` makes of a folder below config/. */
+/** Renders a folder below config/ by `kubectl kustomize`. */
 export async function renderKit(path: string): Promise<readonly Manifest[]> {
   const { stdout } = await promisify(execFile)(binary('kubectl'), ['kustomize', kitPath(path)])
   return parseAllDocuments(stdout).map((document) => document.toJS() as Manifest)
 }
 
-/** The container of the program in the first Pod, or in its template. */
+/** The program's container in the first Pod or Pod template that has one. */
 export function programOf(manifests: readonly Manifest[]): KitContainer {
   interface PodSpec {
     readonly initContainers?: readonly KitContainer[]
@@ -51,7 +51,9 @@ export function programOf(manifests: readonly Manifest[]): KitContainer {
   return assert.fail('no container of the program')
 }
 
-/** The arguments of a kit's command, for this machine: each first text replaced by the second, wherever it is. */
+/**
+ * The arguments of a kit's command, adapted to this machine: each key of `places` is replaced by its value everywhere.
+ */
 export function argumentsOf(command: readonly string[], places: Readonly<Record<string, string>>): readonly string[] {
   const [program, ...args] = command.map((word) =>
     Object.entries(places).reduce((text, [from, to]) => text.replaceAll(from, to), word),

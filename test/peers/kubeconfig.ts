@@ -1,6 +1,8 @@
 import { writeFileSync } from 'node:fs'
 
-/** Who to be at which server: nobody, a token, a file that is read for it, or whatever else a kubeconfig can say of a user. */
+/**
+ * The server, and how to authenticate: not at all, by a token, by a token file, or by any other `user` of a kubeconfig.
+ */
 export type KubeconfigContent = { readonly server: string; readonly ca?: string } & (
   | { readonly user?: undefined }
   | { readonly token: string }

@@ -10,8 +10,9 @@ export interface KubectlResult {
 }
 
 /**
- * kubectl for one server, with a home and a discovery cache of its own: servers on ports that other servers had before must
- * not be taken for those. Rejects where it did not end by itself: two that did not run would be taken for equal.
+ * kubectl for one server, with its own home and discovery cache: a server may have the port of an earlier server, and
+ * must not be taken for that. Rejects if kubectl did not end by itself: otherwise two runs that did not happen would be
+ * taken for equal.
  */
 export function kubectlFor(owner: Owner, kubeconfig: string): (...args: string[]) => Promise<KubectlResult> {
   const home = temporaryDirectory(owner, 'kubectl')

@@ -3,7 +3,7 @@ import type { ApiClient, SeenEvent } from './api-client.ts'
 import type { Owner } from './owner.ts'
 import { untilPasses } from './until.ts'
 
-/** Where default/kubernetes and what belongs to it are served. */
+/** The paths of default/kubernetes and of the objects that belong to it. */
 export const paths = {
   services: '/api/v1/namespaces/default/services',
   service: '/api/v1/namespaces/default/services/kubernetes',
@@ -19,7 +19,7 @@ export const paths = {
 export interface ServiceState {
   readonly service: Service | undefined
   readonly endpoints: Endpoints | undefined
-  /** All that name the Service, and the one called `kubernetes` whatever its labels are. */
+  /** All slices whose label names the Service, and the slice `kubernetes`, whatever its labels are. */
   readonly slices: readonly EndpointSlice[]
 }
 
@@ -29,7 +29,7 @@ export interface Expected {
   readonly clusterIp?: string
 }
 
-/** Everything in which the state differs from what one wants of it, in words; empty when it is right. Pure. */
+/** Describes every difference between the state and the expected one; empty if there is none. Pure. */
 export function problemsOf(state: ServiceState, expected: Expected): readonly string[] {
   return [
     ...serviceProblems(state.service, expected),
@@ -71,23 +71,24 @@ export function listedInSlices(slices: readonly EndpointSlice[]): readonly strin
   return slices.flatMap((slice) => (slice.endpoints ?? []).flatMap((endpoint) => endpoint.addresses)).sort()
 }
 
-/** One instant at which somebody who watches saw the state change. */
+/** The state after a change, and when a watch showed it. */
 export interface Transition {
   /** On the clock of `performance.now()`. */
   readonly atMs: number
   readonly state: ServiceState
 }
 
-/** What somebody who watches default/kubernetes saw. */
+/** What watches of default/kubernetes showed. */
 export interface Watched {
-  /** Every state it went through. */
+  /** Every state that default/kubernetes went through. */
   readonly history: readonly Transition[]
-  /** Like {@link whenRight}, and the history has come as far as what was read: a watch may be behind. */
+  /** Like {@link whenRight}, but also waits until the history contains what was read: a watch may be behind. */
   whenRight(expected: Expected, withinMs: number): Promise<void>
 }
 
 /**
- * Follows default/kubernetes by watches and keeps every state it went through. Resolves when the present state has been read.
+ * Watches default/kubernetes and stores every state that it goes through. Resolves when the watches have delivered the
+ * present state.
  */
 export async function watchState(owner: Owner, api: ApiClient): Promise<Watched> {
   const history: Transition[] = []
@@ -105,7 +106,8 @@ export async function watchState(owner: Owner, api: ApiClient): Promise<Watched>
         history.push({ atMs: performance.now(), state: { service, endpoints, slices: [...slices.values()] } })
       }
     }
-    // A watch that breaks leaves a gap in the history, which no test may take for silence: it ends the process.
+    // A broken watch leaves a gap in the history, which a test could take for a time without changes. So it ends the
+    // process.
     void api.watch<T>(path, seen, stop.signal)
   }
   const only = '?fieldSelector=metadata.name%3Dkubernetes'
@@ -221,7 +223,7 @@ function differs(what: string, seen: unknown, wanted: unknown): readonly string[
     : [`${what}: ${JSON.stringify(seen)} instead of ${JSON.stringify(wanted)}`]
 }
 
-/** JSON whose keys are in order, so that equal objects are equal text. */
+/** JSON with sorted keys, so that equal objects give equal text. */
 function canonical(value: unknown): string {
   return JSON.stringify(value, (_key, item: unknown) =>
     item !== null && typeof item === 'object' && !Array.isArray(item)

@@ -1,6 +1,6 @@
 import type { StoredVersion } from './stored-versions.ts'
 
-/** Where default/kubernetes' list of masters is stored. */
+/** The keys at which the list of masters in default/kubernetes is stored. */
 export interface ListKeys {
   readonly endpoints: string
   readonly slice: string
@@ -13,25 +13,25 @@ export function listKeys(etcdPrefix = '/registry'): ListKeys {
   }
 }
 
-/** A time for which a master that lives was missing in one of the two objects. */
+/** A period in which a live master was missing in one of the two objects. */
 export interface Gap {
   readonly address: string
   readonly key: string
   readonly revision: number
   readonly fromMs: number
-  /** Undefined where it is still missing. */
+  /** Undefined if it is still missing. */
   readonly toMs: number | undefined
 }
 
 export interface Judgement {
   readonly gaps: readonly Gap[]
-  /** Versions that list nobody. */
+  /** Versions that list no master. */
   readonly empty: readonly StoredVersion[]
 }
 
 /**
- * What is wrong with the versions after the first `since`: masters of `addresses` that are missing although they live at that time, and
- * empty lists. An address must not begin as another one does. Pure.
+ * Finds the problems of the versions after the first `since`: masters of `addresses` that are missing although they
+ * live at that time, and empty lists. No address may be a prefix of another one. Pure.
  */
 export function judgeVersions(
   versions: readonly StoredVersion[],
@@ -59,7 +59,7 @@ export function judgeVersions(
   return { gaps, empty: later.filter((version) => !addresses.some((address) => lists(version, address))) }
 }
 
-/** The addresses that a stored object names. Endpoints and slices hold each as plain text, in protobuf too. */
+/** Whether a stored object names an address. Endpoints and slices hold addresses as plain text, in protobuf too. */
 export function lists(version: StoredVersion, address: string): boolean {
   return version.value?.includes(address) ?? false
 }

@@ -9,18 +9,18 @@ import { writeKubeconfig } from './kubeconfig.ts'
 import { type Owner, temporaryDirectory } from './owner.ts'
 import { Program } from './program.ts'
 
-/** What of a kit is different on this machine, on which every port is another one and all machines are one. */
+/** What differs from a kit in a test: every port is a different one, and one machine stands for all machines. */
 export interface MachineOptions {
-  /** Below config/: the Pod of the program. */
+  /** The path below config/ of the program's Pod. */
   readonly kit: string
   readonly configuration: object
   readonly address: string
   readonly host: string
   readonly server: Omit<ApiserverOptions, 'etcd' | 'advertiseAddress' | 'authorization'>
-  /** In the list; the server's own if it is left out. */
+  /** The port in the list; by default the server's own. */
   readonly securePort?: number
   readonly store: Pick<Etcd, 'url'>
-  /** Of the store, if that has TLS. */
+  /** The authority of the store, if that has TLS. */
   readonly authority?: CertificateAuthority
   /** The user of the sidecar, and its groups. */
   readonly user: { readonly commonName: string; readonly organizations?: readonly string[] }
@@ -35,11 +35,11 @@ export interface Machine {
   start(): Promise<Program>
   /** Runs a command of the kit, such as that of a preStop hook. */
   run(args: readonly string[]): Promise<Program>
-  /** A kubeconfig of a user, by client certificate. */
+  /** Writes a kubeconfig for a user with a client certificate. */
   kubeconfig(user: MachineOptions['user']): string
 }
 
-/** /etc/kubernetes of the program's container is a folder of the machine's own. */
+/** A directory of the machine stands for /etc/kubernetes of the program's container. */
 export async function startMachine(owner: Owner, options: MachineOptions): Promise<Machine> {
   const { address, authority, store } = options
   const root = temporaryDirectory(owner, 'machine')

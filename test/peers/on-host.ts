@@ -1,7 +1,7 @@
 import { syncBuiltinESMExports } from 'node:module'
 import os from 'node:os'
 
-// Loaded before a program (`--import`): it then takes itself to be on the machine that HOST_NAME names.
+// Loaded before a program (`--import`): the program then uses HOST_NAME as the name of its machine.
 
 const { HOST_NAME } = process.env
 if (HOST_NAME !== undefined) os.hostname = () => HOST_NAME

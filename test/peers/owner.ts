@@ -5,11 +5,11 @@ import type { Cleanup } from '../support/cleanup.ts'
 import { guardDirectory, releaseDirectory } from './reaper.ts'
 
 /**
- * Whoever started things belong to. They are ended when their owner is done, the youngest first, so that nothing is taken away
- * from under what was built upon it.
+ * The owner of things that were started. They are ended when their owner is done, the youngest first, so that nothing
+ * ends before what depends on it.
  */
 export interface Owner extends Cleanup {
-  /** Has `text` shown beside a failed test, before anything is ended. */
+  /** Shows `text` with a failed test, before anything is ended. */
   explain(text: () => string): void
   close(): Promise<void>
 }
@@ -20,7 +20,10 @@ interface Judged extends Cleanup {
   diagnostic?(text: string): void
 }
 
-/** An owner that is done when `parent` is: a test, a suite (`{ after }` of node:test), or nobody for programs that call `close`. */
+/**
+ * An owner that is done when `parent` is: a test or a suite (`{ after }` of node:test). Programs without a parent call
+ * `close`.
+ */
 export function openOwner(parent?: Judged): Owner {
   const undos: (() => void | Promise<void>)[] = []
   const explanations: (() => string)[] = []
@@ -52,9 +55,9 @@ const inMemory = '/dev/shm'
 const roomForData = 2 * 2 ** 30
 
 /**
- * A {@link temporaryDirectory} for the data of a server, in memory where there is room. On a disk that another program
- * keeps busy, a server can wait for seconds, also one that does not sync its writes: this would look like a fault of
- * the program that is tested.
+ * A {@link temporaryDirectory} for the data of a server, in memory if there is room. On a disk that another program
+ * keeps busy, a server can wait for seconds, even if it does not sync its writes. This would appear as a fault of the
+ * tested program.
  */
 export function dataDirectory(owner: Owner, name: string): string {
   return createDirectory(owner, hasRoom(inMemory) ? inMemory : tmpdir(), name)

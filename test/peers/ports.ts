@@ -1,18 +1,18 @@
 import { randomInt } from 'node:crypto'
 import { createServer, type Server } from 'node:net'
 
-// Below the range from which the kernel takes ports for outgoing connections, and that from which live drills take theirs, so that none of
-// those can be in the way.
+// Below the ranges from which the kernel takes ports for outgoing connections and live drills take theirs, so that
+// there are no conflicts.
 const firstPort = 10_000
 const blockCount = 200
 const blockSize = 50
 
-/** The ports of this process that were not given out yet. */
+/** The ports of this process that are not given out yet. */
 const own: number[] = []
 
 /**
- * A loopback TCP port that is free at this moment, and that no other caller of this function, in whatever process, is given. A program
- * that is none of ours may still take it before it is bound.
+ * Returns a loopback TCP port that is free at this moment. No other caller of this function gets it, not even in
+ * another process. An unrelated program may still take it before it is bound.
  */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < 1000; attempt++) {
@@ -23,7 +23,7 @@ export async function freePort(): Promise<number> {
   throw new Error(`no free port between ${firstPort} and ${firstPort + blockCount * blockSize - 1}`)
 }
 
-/** A block of ports is a process's own while it listens on the first of them. It keeps doing so until it ends. */
+/** Reserves a block of ports for this process, which listens on the first of them until it ends. */
 async function takeBlock(): Promise<readonly number[]> {
   for (let attempt = 0; attempt < 20 * blockCount; attempt++) {
     const first = firstPort + blockSize * randomInt(blockCount)

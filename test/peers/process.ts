@@ -4,28 +4,26 @@ import { createInterface } from 'node:readline'
 import type { Owner } from './owner.ts'
 import { guardGroup, killGroup, releaseGroup } from './reaper.ts'
 
-/** How a process ended: with a code of its own, or by a signal. */
+/** How a process ended: with an exit code, or by a signal. */
 export interface Exit {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
 }
 
 export interface ProcessOptions {
-  /** What it is called in error messages. */
+  /** Its name in error messages. */
   readonly name: string
   readonly command: string
   readonly args: readonly string[]
-  /** Replaces the environment; the caller's PATH is kept. */
+  /** Replaces the environment, except for PATH, which is that of the caller. */
   readonly env?: Readonly<Record<string, string>>
   readonly cwd?: string
 }
 
-/** Enough to explain a failure without keeping the log of a long run. */
+/** Enough to explain a failure without storing the log of a long run. */
 const keptLines = 2000
 
-/**
- * A child process in a group of its own, with the end of its output. It does not outlive its owner, nor this process.
- */
+/** A child process in its own group, with the end of its output. It does not outlive its owner, nor this process. */
 export class RunningProcess {
   readonly name: string
   readonly pid: number
@@ -69,7 +67,7 @@ export class RunningProcess {
     return this.#exit
   }
 
-  /** Whether it was told to end or to stop for a while. */
+  /** Whether a signal to end or to pause was sent to it. */
   get wasSignalled(): boolean {
     return this.#wasSignalled
   }
@@ -79,7 +77,7 @@ export class RunningProcess {
     return this.#lines
   }
 
-  /** Calls `listener` for each further line; returns how to end that. */
+  /** Calls `listener` for each further line. The returned function ends this. */
   onLine(listener: (line: string) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -91,7 +89,7 @@ export class RunningProcess {
     if (this.#exit === undefined) process.kill(this.pid, signal)
   }
 
-  /** SIGTERM, and SIGKILL for whoever does not obey within `graceMs`. */
+  /** Sends SIGTERM, and SIGKILL if the process has not ended within `graceMs`. */
   async stop({
     signal = 'SIGTERM',
     graceMs = 30_000,
@@ -116,8 +114,8 @@ export class RunningProcess {
   }
 
   /**
-   * Resolves when `ready` answers true; rejects when the process ends first or `withinMs` have passed, with the end of its
-   * output in the message.
+   * Resolves when `ready` returns true. Rejects when the process ends first or `withinMs` have passed, with the end of
+   * its output in the message.
    */
   async whenReady(ready: () => Promise<boolean>, withinMs: number): Promise<void> {
     const deadline = performance.now() + withinMs
@@ -142,7 +140,7 @@ export class RunningProcess {
 }
 
 /**
- * Starts a server on freshly picked ports, and anew on others when another program took one of them in between.
+ * Starts a server on newly picked ports. If another program has taken one of them meanwhile, starts it again on others.
  */
 export async function startOnFreePorts<T>(start: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { Program } from './program.ts'
 import { untilPasses } from './until.ts'
 
-/** What the program's own health server says, once it has said where that is. */
+/** Asks the program's own health server, once the program has logged where that is. */
 export async function askHealth(
   program: Program,
   path: string,
@@ -25,7 +25,7 @@ export async function whenReady(program: Program, withinMs: number): Promise<voi
   )
 }
 
-/** The value of one line of /metrics, by its name and labels as they are printed; undefined while there is none. */
+/** The value of one line of /metrics, given its name and labels as printed; undefined while there is none. */
 export async function metricOf(program: Program, line: string): Promise<number | undefined> {
   const { text } = await askHealth(program, '/metrics')
   const found = text.split('\n').find((candidate) => candidate.startsWith(`${line} `))

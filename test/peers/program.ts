@@ -6,7 +6,7 @@ import type { Owner } from './owner.ts'
 import { type Exit, RunningProcess } from './process.ts'
 import { untilPasses } from './until.ts'
 
-/** What is tested: the built program, or its source while there is none. */
+/** The path of the tested program: the build, or the source if there is no build. */
 export function programPath(): string {
   const built = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
   return existsSync(built) ? built : fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
@@ -32,7 +32,7 @@ export class Program {
   }
 
   /**
-   * `host` names the machine that it takes itself to be on; this one when left out. `nodeArgs` stand before the program.
+   * `host`: the host name that the program sees; by default that of this machine. `nodeArgs` come before the program.
    */
   static async start(
     owner: Owner,
@@ -56,7 +56,7 @@ export class Program {
     return this.#log
   }
 
-  /** The lines whose text, fields included, matches. */
+  /** The lines whose text, including fields, matches. */
   logged(pattern: RegExp): readonly LogLine[] {
     return this.#log.filter((line) => pattern.test(JSON.stringify(line)))
   }
@@ -89,10 +89,10 @@ export class Program {
   }
 }
 
-/** What a master has to know of its API server. */
+/** What a master must know about its API server. */
 type ServerAddress = Pick<Apiserver, 'kubeconfig' | 'port'>
 
-/** How a test's master differs from the next one. */
+/** What differs between the masters of a test. */
 export interface MasterOptions {
   readonly address: string
   /** The port in Endpoints; the server's own by default. */

@@ -10,7 +10,7 @@ import { eventually } from '../support/with-timeout.ts'
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGKILL'] as const) {
   test(`what was started ends with its starter by ${signal}, and of a directory with blanks nothing else is removed`, async (t) => {
     const root = await tempDir(t)
-    // Its first word is a pattern that fits others.
+    // Its first word is a pattern that matches the others.
     const others = ['of-a', 'of-[a-z]']
     const directory = join(root, 'of-[a-z] somebody', 'own')
     for (const path of [...others.map((other) => join(root, other)), directory]) mkdirSync(path, { recursive: true })

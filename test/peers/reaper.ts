@@ -2,17 +2,17 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { atEndOfProcess } from '../support/last-resort.ts'
 
-// Ends what the harness started, whatever ends the harness. While this process can still run code, its exit kills every live
-// process group and removes every temporary directory. Where it cannot (SIGKILL), a shell that holds the other end of a pipe
-// does the same when the pipe closes. Both are there only while there is something to guard.
+// Ends what the harness started, however the harness ends. If this process can still run code, it kills every live
+// process group and removes every temporary directory at its exit. If it cannot (SIGKILL), a shell at the other end of
+// a pipe does the same when the pipe closes. Both exist only while there is something to guard.
 
 const groups = new Set<number>()
 const directories = new Set<string>()
 let watchdog: ChildProcess | undefined
 let callOff = (): void => {}
 
-// Guarded groups are a list of words between blanks, from which a word is taken by cutting it there. Directories are the
-// positional parameters: their paths may hold blanks and patterns.
+// The guarded groups are words between blanks; a word is removed by joining what is before it and what is after it. The
+// directories are the positional parameters, because their paths may contain blanks and patterns.
 const watchdogScript = `
 trap '' INT TERM HUP
 groups=' '
@@ -28,7 +28,7 @@ for group in $groups; do kill -9 -"$group" 2>/dev/null; done
 [ $# -eq 0 ] || { sleep 0.2; rm -rf -- "$@"; }
 `
 
-/** Has the process group killed at the end of this process, unless it is released before. */
+/** Ensures that the process group is killed at the end of this process, unless it is released before. */
 export function guardGroup(group: number): void {
   groups.add(group)
   tellWatchdog(`group+ ${group}`)
@@ -38,9 +38,9 @@ export function releaseGroup(group: number): void {
   if (groups.delete(group)) tellWatchdog(`group- ${group}`)
 }
 
-/** Has the directory removed at the end of this process, unless it is released before. */
+/** Ensures that the directory is removed at the end of this process, unless it is released before. */
 export function guardDirectory(directory: string): void {
-  // The watchdog takes a line for a path.
+  // The watchdog reads one path per line.
   if (directory.includes('\n')) throw new Error(`a line break in a path: ${JSON.stringify(directory)}`)
   directories.add(directory)
   tellWatchdog(`directory+ ${directory}`)
@@ -63,7 +63,7 @@ function tellWatchdog(line: string): void {
 function startWatchdog(): ChildProcess {
   const shell = spawn('sh', ['-c', watchdogScript], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] })
   shell.unref()
-  // Without it there is one line of defence less, and nothing else is wrong.
+  // If the shell is gone, only this safeguard is missing; nothing else is wrong.
   shell.stdin.on('error', () => {})
   callOff = atEndOfProcess(endEverything)
   return shell

@@ -3,7 +3,7 @@ import { dataDirectory, type Owner } from './owner.ts'
 import { freePort } from './ports.ts'
 import { RunningProcess, startOnFreePorts } from './process.ts'
 
-/** A redis-server on loopback that keeps nothing on disk. */
+/** A redis-server on loopback that stores nothing on disk. */
 export interface Redis {
   readonly port: number
   readonly process: RunningProcess

@@ -12,12 +12,12 @@ interface Started {
   readonly contents: Contents
 }
 
-/** A kube-apiserver renews the Lease by which others know that it exists. */
+/** A kube-apiserver renews this Lease, by which others know that it exists. */
 const ownLease = /^\/registry\/leases\/kube-system\/apiserver-/
 
 /**
- * Clusters for the tests of one file. A test gets a cluster that an earlier test has left, because a kube-apiserver takes
- * longer to start than many a test to run. Until then etcd holds again what it held after the start.
+ * Clusters for the tests of one file. A test reuses the cluster of an earlier test, because a kube-apiserver takes
+ * longer to start than many tests take to run. Before that, the contents of etcd are restored to those after the start.
  */
 export class ReusedClusters {
   readonly #options: Omit<ApiserverOptions, 'etcd'>
@@ -28,7 +28,10 @@ export class ReusedClusters {
     this.#options = options
   }
 
-  /** One that is used by nobody else until `owner` is done. One whose processes got a signal meanwhile is not used again. */
+  /**
+   * Returns a cluster that nobody else uses until `owner` is done. A cluster whose processes got a signal meanwhile is
+   * not used again.
+   */
   async take(owner: Owner): Promise<Cluster> {
     const taken = this.#idle.pop() ?? (await this.#start())
     const { etcd, server } = taken.cluster
@@ -41,7 +44,9 @@ export class ReusedClusters {
     return taken.cluster
   }
 
-  /** Ends them all. Call it after the last test of a suite: a file without a suite has no hook that is early enough. */
+  /**
+   * Ends all clusters. Call it after the last test of a suite: a file without a suite has no hook that is early enough.
+   */
   close(): Promise<void> {
     return this.#owner.close()
   }

@@ -4,10 +4,10 @@ import { createInterface } from 'node:readline'
 import { binary } from './binaries.ts'
 import type { Owner } from './owner.ts'
 
-/** What kube-apiserver's own types and serializer say about a value. */
+/** How kube-apiserver's own types and serializer read a value. */
 export type GoReading =
   | {
-      /** The object as kube-apiserver would serve it; empty where it could not. */
+      /** The object as kube-apiserver would serve it; empty if it could not. */
       readonly object: Readonly<Record<string, unknown>>
       /** The value as it would be stored again. */
       readonly encoded: Buffer
@@ -15,17 +15,17 @@ export type GoReading =
     }
   | { readonly error: string }
 
-/** What src/protobuf/go-fields.ts must hold. */
+/** What src/protobuf/go-fields.ts must contain. */
 export async function goFields(owner: Owner): Promise<string> {
   return (await outputOf(owner, ['fields'])).toString('utf8')
 }
 
-/** Random objects of a kind, such as `v1 Pod`, as Go stores them; always the same ones for a seed. */
+/** Random objects of a kind, such as `v1 Pod`, as Go stores them. The same seed gives the same objects. */
 export async function goMakes(owner: Owner, kind: string, seed: number, count: number): Promise<readonly Buffer[]> {
   return unframed(await outputOf(owner, ['make', kind, String(seed), String(count)]))
 }
 
-/** Has Go read values and write them again. */
+/** Lets Go read values and write them again. */
 export async function goReads(owner: Owner, values: readonly Uint8Array[]): Promise<readonly GoReading[]> {
   const readings: GoReading[] = []
   await run(owner, ['read'], (child) => {

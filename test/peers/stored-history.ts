@@ -14,7 +14,7 @@ interface Line {
   }
 }
 
-/** The revision of etcd as it is now. */
+/** The present revision of etcd. */
 export async function revisionOf(etcd: Pick<Etcd, 'call'>): Promise<number> {
   const { header } = (await etcd.call('/v3/kv/range', { key: Buffer.from('/').toString('base64') })) as {
     readonly header: { readonly revision: string }
@@ -22,7 +22,7 @@ export async function revisionOf(etcd: Pick<Etcd, 'call'>): Promise<number> {
   return Number(header.revision)
 }
 
-/** Every write of a key after a revision, up to and with the one that is there now; the key is never deleted. */
+/** Every write of a key after a revision, including the present one. The key must never be deleted. */
 export async function writesSince(etcd: Etcd, key: string, revision: number): Promise<readonly StoredWrite[]> {
   const encoded = Buffer.from(key).toString('base64')
   const { kvs = [] } = (await etcd.call('/v3/kv/range', { key: encoded })) as { kvs?: { mod_revision: string }[] }

@@ -2,12 +2,15 @@ import { decodeRangeAllocation, encodeRangeAllocation } from '../../src/protobuf
 import type { Etcd } from './etcd.ts'
 import { changeValue, storedValues, storeValue } from './stored-values.ts'
 
-/** The bitmaps of kube-apiserver in etcd, as sets. What is in the bytes is read and written here without the program's own bitmap. */
+/**
+ * The bitmaps of kube-apiserver in etcd, as sets. This file reads and writes their bits without the program's own
+ * bitmap.
+ */
 
 export type StoredRangeName = 'serviceips' | 'secondaryserviceips' | 'servicenodeports'
 
 export interface StoredRange {
-  /** `10.96.0.0/12`, `30000-32767`. */
+  /** Such as `10.96.0.0/12` or `30000-32767`. */
   readonly range: string
   /** The numbers of the addresses or ports that are taken. */
   readonly taken: ReadonlySet<number>
@@ -24,14 +27,14 @@ export async function storedRange(etcd: Etcd, name: StoredRangeName): Promise<St
   return value === undefined ? undefined : storedRangeIn(value)
 }
 
-/** Writes a range, whatever is there. */
+/** Writes a range, regardless of what is stored. */
 export async function storeRange(etcd: Etcd, name: StoredRangeName, { range, taken }: StoredRange): Promise<void> {
   await storeValue(etcd, rangeKey(name), encodeRangeAllocation({ range, data: bytesOf(taken) }))
 }
 
 /**
- * Changes which numbers of a range are taken, in one step, so that nothing is lost that a server takes or frees meanwhile. Resolves to the
- * revision of the write.
+ * Changes which numbers of a range are taken, in one step, so that no change that a server makes meanwhile is lost.
+ * Resolves to the revision of the write.
  */
 export async function changeRange(
   etcd: Etcd,
@@ -48,13 +51,15 @@ export async function changeRange(
   })
 }
 
-/** The number of an IPv4 address in `serviceips`, whose first usable address has 0, or of a port in `servicenodeports`. */
+/**
+ * The number of an IPv4 address in `serviceips` (0 is the first usable address), or of a port in `servicenodeports`.
+ */
 export function numberIn({ range }: StoredRange, item: string | number): number {
   if (typeof item === 'number') return item - Number(range.split('-')[0])
   return numberOf(item) - numberOf(range.split('/')[0] as string) - 1
 }
 
-/** What a stored value says. */
+/** Decodes a stored value. */
 export function storedRangeIn(value: Uint8Array): StoredRange {
   const allocation = decodeRangeAllocation(value)
   if (allocation.type === 'unreadable') throw new Error('the range cannot be read')

@@ -1,6 +1,6 @@
 import type { Etcd } from './etcd.ts'
 
-/** The tests' own way to what is stored in etcd: its JSON gateway, which shares no code with the program. */
+/** The tests' own access to etcd, through its JSON gateway. It shares no code with the program. */
 
 /** The values under a prefix, by key. */
 export async function storedValues(etcd: Etcd, prefix: string): Promise<ReadonlyMap<string, Buffer>> {
@@ -10,14 +10,14 @@ export async function storedValues(etcd: Etcd, prefix: string): Promise<Readonly
   return new Map(found.map(({ key, value }) => [key, value]))
 }
 
-/** Writes a value, whatever is there. */
+/** Writes a value, regardless of what is stored. */
 export async function storeValue(etcd: Etcd, key: string, value: Uint8Array): Promise<void> {
   await post(etcd, 'put', { key: base64(key), value: base64(value) })
 }
 
 /**
- * Changes the value of a key that exists, in one step: again on what is there then, when somebody else was faster. Resolves to the revision
- * of the write.
+ * Changes the value of an existing key in one step: if another client has written it meanwhile, repeats the change on
+ * the new value. Resolves to the revision of the write.
  */
 export async function changeValue(etcd: Etcd, key: string, change: (value: Buffer) => Uint8Array): Promise<number> {
   for (;;) {
@@ -31,7 +31,7 @@ export async function changeValue(etcd: Etcd, key: string, change: (value: Buffe
   }
 }
 
-/** Removes a key; resolves to the revision of that, or undefined when there was none. */
+/** Removes a key. Resolves to the revision of the removal, or undefined if there was no such key. */
 export async function removeValue(etcd: Etcd, key: string): Promise<number | undefined> {
   const { deleted, header } = (await post(etcd, 'deleterange', { key: base64(key) })) as {
     readonly deleted?: string
@@ -40,13 +40,13 @@ export async function removeValue(etcd: Etcd, key: string): Promise<number | und
   return deleted === '1' ? Number(header.revision) : undefined
 }
 
-/** How often a key was written since it was made; 0 while there is none. */
+/** How often a key was written since it was created; 0 if there is none. */
 export async function timesWritten(etcd: Etcd, key: string): Promise<number> {
   const [found] = await entries(etcd, { key: base64(key) })
   return Number(found?.version ?? 0)
 }
 
-/** Removes values, each at a revision of its own, as when API servers do it, and as fast as they go. */
+/** Removes values as fast as possible, each at its own revision, as API servers do. */
 export async function removeValues(etcd: Etcd, keys: readonly string[]): Promise<void> {
   const left = [...keys]
   const worker = async (): Promise<void> => {
@@ -55,7 +55,7 @@ export async function removeValues(etcd: Etcd, keys: readonly string[]): Promise
   await Promise.all(Array.from({ length: 16 }, worker))
 }
 
-/** Writes and removes values at one revision, so that nobody sees some of it. */
+/** Writes and removes values at one revision, so that no client sees only a part of the change. */
 export async function storeAtOnce(
   etcd: Etcd,
   change: { readonly put: ReadonlyMap<string, Uint8Array>; readonly remove: readonly string[] },

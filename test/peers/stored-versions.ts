@@ -8,21 +8,24 @@ import { untilPasses } from './until.ts'
 export interface StoredVersion {
   readonly key: string
   readonly revision: number
-  /** When it was seen here, on the clock of `performance.now()`: after an outage of etcd that may be later than it was written. */
+  /**
+   * When it was received here, on the clock of `performance.now()`; after an outage of etcd, this may be later than the
+   * write.
+   */
   readonly atMs: number
-  /** Undefined where the key was deleted. */
+  /** Undefined if the key was deleted. */
   readonly value: Buffer | undefined
 }
 
-/** All that becomes of some keys. */
+/** All versions of some keys. */
 export interface FollowedKeys {
-  /** In the order of their revisions for each key. */
+  /** For each key in the order of its revisions. */
   readonly versions: readonly StoredVersion[]
-  /** Resolves when `versions` holds all that was written before the call. Rejects while etcd is away. */
+  /** Resolves when `versions` contains all that was written before the call. Rejects while etcd is unavailable. */
   caughtUp(): Promise<void>
 }
 
-/** The members that are asked, one after the other. A member may be away, or all. */
+/** The members to ask, one after the other. Some or all of them may be unavailable. */
 type Members = readonly Pick<Etcd, 'plainUrl' | 'call'>[]
 
 interface Line {
@@ -38,8 +41,8 @@ interface Line {
 }
 
 /**
- * Follows keys in etcd itself from now on, without a gap: where a watch breaks, the next one begins at the revision after the last one that
- * was seen. Ends with its owner, by an error when etcd has forgotten what was written in between.
+ * Follows keys directly in etcd from now on, without a gap: when a watch breaks, the next one begins after the last
+ * revision that was received. Ends with its owner, or with an error if etcd has compacted what was written in between.
  */
 export async function followKeys(owner: Owner, members: Members, keys: readonly string[]): Promise<FollowedKeys> {
   const from = await revisionOf(members[0] as Members[number])
@@ -73,7 +76,7 @@ export async function followKeys(owner: Owner, members: Members, keys: readonly 
   }
 }
 
-/** The revision at which each key that exists was written last. */
+/** The revision of the last write of each existing key. */
 async function lastWrites(member: Pick<Etcd, 'call'>, keys: readonly string[]): Promise<ReadonlyMap<string, number>> {
   const found = new Map<string, number>()
   for (const key of keys) {
@@ -114,13 +117,16 @@ async function follow(
       }
     } catch (error) {
       if (error instanceof CompactedError) throw error
-      // The member is away: the next one, or the same one again.
+      // The member is unavailable: try the next one, or the same one again.
     }
     await sleep(100, undefined, { signal }).catch(() => {})
   }
 }
 
-/** From where to go on when etcd has forgotten what was before `compacted`: nothing is lost if the key was then as it was before `next`. */
+/**
+ * The revision from which to continue after etcd has compacted what was before `compacted`. Nothing is lost if the key
+ * was not written from `next` to `compacted`.
+ */
 async function afterCompaction(member: Members[number], key: string, next: number, compacted: string): Promise<number> {
   const { kvs = [] } = (await member.call('/v3/kv/range', { key: base64(key), revision: compacted })) as {
     readonly kvs?: readonly { readonly mod_revision: string }[]

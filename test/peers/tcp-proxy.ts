@@ -53,19 +53,19 @@ export class TcpProxy {
     for (const { client } of this.#connections) client.end()
   }
 
-  /** Swallows everything in both directions, on connections old and new, until it is told `false`. */
+  /** Drops everything in both directions, on old and new connections, until called with `false`. */
   blackHole(on: boolean): void {
     this.#blackHole = on
   }
 
-  /** Swallows everything in both directions on the connections that are open now, for good; new ones pass. */
+  /** Drops everything in both directions on the connections that are open now, permanently. New ones pass. */
   lose(): void {
     for (const connection of this.#connections) connection.lost = true
   }
 
   /**
-   * Takes nothing in from either side, on connections old and new, until it is told `false`, and then passes on all that waits: a
-   * network that loses every packet for a while. Whoever sends too much meanwhile cannot go on.
+   * Reads nothing from either side, on old and new connections, until called with `false`, and then passes on all that
+   * waits: like a network that loses every packet for a while. A side that sends too much meanwhile must wait.
    */
   hold(on: boolean): void {
     this.#held = on
@@ -74,7 +74,7 @@ export class TcpProxy {
     }
   }
 
-  /** Holds every chunk from the server back for so long. */
+  /** Delays every chunk from the server by this time. */
   delay(delayMs: number): void {
     this.#delayMs = delayMs
   }

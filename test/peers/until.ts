@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
- * Runs `check` until it does not throw, and resolves with what it returned. After `withinMs` it rejects with its last failure and
- * the name of `what` was waited for.
+ * Runs `check` until it does not throw, and resolves with its result. After `withinMs`, rejects with its last failure
+ * and with `what`, the name of what it waits for.
  */
 export async function untilPasses<T>(
   what: string,
@@ -23,7 +23,7 @@ export async function untilPasses<T>(
   }
 }
 
-/** Runs `check` over and over for `durationMs`; the first failure ends it. */
+/** Runs `check` again and again for `durationMs`; the first failure ends it. */
 export async function throughout<T>(
   durationMs: number,
   check: () => T | Promise<T>,

@@ -1,7 +1,7 @@
 import { posix } from 'node:path'
 import { codeOf, type Import, importsOf } from './source-text.ts'
 
-/** A module of src/: its path below it, and its text. */
+/** A module of src/: its path below src/, and its text. */
 export interface SourceFile {
   readonly path: string
   readonly text: string
@@ -40,7 +40,7 @@ export const housePlan: readonly (readonly string[])[] = [
   ['runtime'],
 ]
 
-/** The modules that touch the world: clocks, files, sockets, packages that do so, dynamic imports. */
+/** The modules that may use clocks, files, sockets, packages that use these, and dynamic imports. */
 const adapters: readonly RegExp[] = [
   /^cli\.ts$/,
   /^apiserver\/http-/,
@@ -54,9 +54,9 @@ const adapters: readonly RegExp[] = [
   /^runtime\/system-/,
 ]
 
-/** What an adapter alone may use, by the name under which a finding reports it. */
+/** What only adapters may use. A finding reports it by its key. */
 const nondeterminism: Readonly<Record<string, RegExp>> = {
-  // Of a given time it computes; only without one it asks the clock.
+  // With an argument, Date only computes; without one, it reads the clock.
   'the clock of Date': /\bnew\s+Date\b(?!\s*\(\s*[^\s)])|(?<!\bnew\s+)(?<![\w$.])Date\s*(?:\(|\.\s*now\b)/,
   'Math.random': /\bMath\s*\.\s*random\b/,
   performance: /(?<![\w$.])performance\s*[.?]/,
@@ -73,12 +73,15 @@ const nondeterminism: Readonly<Record<string, RegExp>> = {
   'the garbage collector': /\b(?:WeakRef|FinalizationRegistry)\b/,
 }
 
-/** The virtual clock waits after each event until all microtasks have run, and now and then for a real turn. */
+/**
+ * After each event, the virtual clock waits until all microtasks have run, and sometimes for a real turn of the event
+ * loop.
+ */
 const exceptions: Readonly<Record<string, readonly string[]>> = {
   'runtime/virtual-clock.ts': ['process', 'setImmediate', 'node:timers', 'node:timers/promises'],
 }
 
-/** Built-in modules without I/O, clock or randomness, apart from the names that {@link nondeterminism} holds. */
+/** Built-in modules without I/O, clock or randomness, except for the names in {@link nondeterminism}. */
 const pureBuiltins: ReadonlySet<string> = new Set([
   'node:assert/strict',
   'node:async_hooks',
@@ -88,7 +91,7 @@ const pureBuiltins: ReadonlySet<string> = new Set([
   'node:util',
 ])
 
-/** Packages that may be loaded outside adapters: they compute. */
+/** Packages that may be loaded outside adapters: they only compute. */
 const purePackages: ReadonlySet<string> = new Set([
   '@bufbuild/protobuf',
   '@connectrpc/connect',
@@ -113,7 +116,7 @@ export function upwardImports(files: readonly SourceFile[]): readonly string[] {
   })
 }
 
-/** Groups of modules that import each other, types included; each is reported once, as a way round. */
+/** Cycles of modules that import each other, types included. Each is reported once, as a path. */
 export function importCycles(files: readonly SourceFile[]): readonly string[] {
   const imports = new Map(files.map((file) => [file.path, relativeImports(file)]))
   const finished = new Set<string>()
@@ -171,7 +174,7 @@ export function forbiddenSyntax(files: readonly SourceFile[]): readonly string[]
   })
 }
 
-/** Doors beside the two, and commander anywhere but in cli.ts. */
+/** Public exports other than the two, and imports of commander outside cli.ts. */
 export function doorFaults(files: readonly SourceFile[], manifest: Manifest): readonly string[] {
   const doors = Object.keys(manifest.exports ?? {}).filter((door) => door !== './package.json')
   return [
@@ -185,7 +188,7 @@ export function doorFaults(files: readonly SourceFile[], manifest: Manifest): re
   ]
 }
 
-/** Packages that src/ imports without declaring them, and those declared for run time that it does not import. */
+/** Packages that src/ imports but does not declare, and declared runtime dependencies that it does not import. */
 export function dependencyFaults(files: readonly SourceFile[], manifest: Manifest): readonly string[] {
   const declared = Object.keys(manifest.dependencies ?? {})
   const used = new Map<string, string>()

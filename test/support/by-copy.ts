@@ -2,14 +2,15 @@ import { type ApiServer, inProcessTransport } from '../../src/apiserver/api-serv
 import type { Transport } from '../../src/kube/transport.ts'
 
 /**
- * Sends requests to an embedded server, and hands over copies of its answers, as a connection does: no two of them have a part in common.
- * With {@link byReference} a program must come to the same, or it rests on what no real server gives.
+ * Sends requests to an embedded server and returns copies of its answers, as a connection does: no two of them share a
+ * part. With {@link byReference} a program must get the same result; otherwise it depends on something that no real
+ * server provides.
  */
 export function byCopy(server: ApiServer): Transport {
   return passing(server, (value) => (value === undefined ? undefined : JSON.parse(JSON.stringify(value))))
 }
 
-/** Takes exactly as many turns as {@link byCopy}, and hands over the objects of the server. */
+/** Takes exactly as many turns as {@link byCopy}, and returns the server's own objects. */
 export function byReference(server: ApiServer): Transport {
   return passing(server, (value) => value)
 }

@@ -1,9 +1,15 @@
 import type { Writable } from 'node:stream'
 
-/** So many pieces are written in one turn of the event loop: small ones fill no buffer, and nobody else would have a turn. */
+/**
+ * How many pieces are written in one turn of the event loop. Small pieces fill no buffer, so without this limit nothing
+ * else would get a turn.
+ */
 const PIECES_IN_A_TURN = 1000
 
-/** Writes `piece` again and again, as fast as the other end takes it, until it goes or has had `most`. What becomes of the connection fails nobody. */
+/**
+ * Writes `piece` again and again, as fast as the other end takes it, until that end is gone or has received `most`
+ * pieces. Errors of the connection fail no test.
+ */
 export function endlessly(to: Writable, piece: string | Buffer, most = Number.POSITIVE_INFINITY): void {
   let unwritten = most
   const write = (): void => {

@@ -7,7 +7,7 @@ export function makeHangingFile(file: string): void {
   execFileSync('mkfifo', [file])
 }
 
-/** Ends the readings of a pipe; waits for one to begin, because otherwise its thread would keep the process alive. */
+/** Ends the reads of a pipe. Waits for a read to begin, because otherwise its thread would keep the process alive. */
 export async function endReadingsOf(file: string): Promise<void> {
   await eventually('a reading of the pipe', () => {
     try {

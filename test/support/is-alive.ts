@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-/** Whether a process with this id runs. Where nobody reaps, one whose parent is gone stays as a zombie: it has ended. */
+/** Whether a process with this id runs. A zombie has ended: it remains if its parent is gone and nothing reaps it. */
 export function isAlive(pid: number): boolean {
   try {
     return process.platform === 'linux'

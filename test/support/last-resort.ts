@@ -2,8 +2,8 @@ const undos = new Set<() => void>()
 const interruptions = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /**
- * Has `undo` called when this process ends in a way that runs no test hooks: by an exit, or by an interruption from outside. The
- * latest is called first. Returns how to call that off.
+ * Calls `undo` when this process ends in a way that runs no test hooks: by an exit, or by an interruption from outside.
+ * The latest `undo` is called first. The returned function cancels this.
  */
 export function atEndOfProcess(undo: () => void): () => void {
   if (undos.size === 0) {

@@ -6,15 +6,18 @@ import type { Socket } from 'node:net'
 import { relative } from 'node:path'
 import { after, beforeEach } from 'node:test'
 
-// Loaded before every test file (`--import`): when all its tests are done, whatever still keeps the process busy fails the file,
-// and so does a promise that was rejected with nobody listening, which node:test forgives once its test has ended.
+// Loaded before every test file (`--import`). When all its tests are done, anything that still keeps the process busy
+// fails the file. So does an unhandled rejection, which node:test ignores once its test has ended.
 
-/** Sockets and processes close a moment after the test that ends them, on a busy machine many seconds after it: how long that may take. */
+/**
+ * How long sockets and processes may take to close after the test that ends them: usually a moment, on a busy machine
+ * many seconds.
+ */
 const graceMs = Number(process.env.TEST_GRACE_MS ?? 20_000)
 /** How long after that the process ends, whatever keeps it alive. */
 const endMs = 1000
 
-// An open handle may be unreferenced (an idle connection in a pool) and is then missing from the active resources.
+// An open handle may be unreferenced (an idle connection in a pool). Then it is missing from the active resources.
 const sockets = new Set<Socket>()
 const children = new Set<ChildProcess>()
 const rejections: unknown[] = []
@@ -40,9 +43,10 @@ void process.stdout
 void process.stderr
 const atStart = count(process.getActiveResourcesInfo())
 
-// At its first use node:test enables a hook that remembers for each promise and timer which test it came from: a third of the CPU time of the
-// unit tests. It is needed while suites are declared, also for the `after` of a suite; from the first test on it only names the test of an
-// error that comes after its end, and without it such an error fails the file.
+// At its first use, node:test enables a hook that records for each promise and timer which test it came from. This
+// costs a third of the CPU time of the unit tests. The hook is needed while suites are declared, also for the `after`
+// of a suite. From the first test on, it only names the test of an error that comes after its end. Without the hook
+// such an error fails the file.
 if (process.env.TEST_TIER === 'unit') disableFromFirstTest()
 
 after(async () => {
@@ -85,7 +89,7 @@ function leftovers(): string[] {
   return left
 }
 
-/** The state of a process as Linux names it, such as ` in state Z` of one that has ended and is not yet known to have. */
+/** The state of a process as Linux names it, such as ` in state Z` for one that has ended but is not reaped yet. */
 function stateOf({ pid }: ChildProcess): string {
   try {
     return ` in state ${/\) (\S)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]}`

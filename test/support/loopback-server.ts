@@ -10,7 +10,10 @@ export interface LoopbackServer {
   cut(): void
 }
 
-/** Has a server, of HTTP or whatever, listen on a free port of 127.0.0.1 until the test is over. What becomes of its connections fails nobody. */
+/**
+ * Lets a server, of HTTP or another protocol, listen on a free port of 127.0.0.1 until the test is over. Errors of its
+ * connections fail no test.
+ */
 export async function listenOnLoopback(t: Cleanup, server: Server): Promise<LoopbackServer> {
   const sockets = new Set<Socket>()
   server.on('connection', (socket: Socket) => {

@@ -12,7 +12,7 @@ export interface Tarball {
   readonly paths: readonly string[]
 }
 
-/** Runs a command to its good end; what it wrote to standard output. */
+/** Runs a command, which must succeed. Returns what it wrote to standard output. */
 export async function run(
   t: Cleanup,
   command: string,
@@ -45,7 +45,7 @@ export async function pack(t: Cleanup, args: readonly string[], cwd: string): Pr
   return { file: join(destination, filename), integrity, paths: files.map(({ path }) => path) }
 }
 
-/** Installs the tarball for a program in an empty folder, from npm's cache where that has the dependencies. */
+/** Installs the tarball for a program in an empty folder, with the dependencies from npm's cache if that has them. */
 export async function installPackage(t: Cleanup, { file }: Tarball, cwd: string): Promise<void> {
   await mkdir(cwd, { recursive: true })
   await writeFile(join(cwd, 'package.json'), '{ "name": "consumer", "private": true, "type": "module" }')

@@ -2,8 +2,8 @@ import { readdir, readlink } from 'node:fs/promises'
 import { join, sep } from 'node:path'
 
 /**
- * The ids of the processes that work in a directory or below it: a program's own children too, which nobody here
- * started. Linux only; elsewhere none are found.
+ * The ids of the processes that work in a directory or below it, including children that a program itself started.
+ * Linux only; elsewhere none are found.
  */
 export async function processesIn(directory: string): Promise<readonly number[]> {
   const names = await readdir('/proc').catch(() => [])
@@ -11,7 +11,7 @@ export async function processesIn(directory: string): Promise<readonly number[]>
     names
       .filter((name) => /^\d+$/.test(name))
       .map(async (name) => {
-        // One that has ended, or that is somebody else's, has no directory to read.
+        // A process that has ended, or that belongs to another user, has no readable directory.
         const cwd = await readlink(join('/proc', name, 'cwd')).catch(() => '')
         return `${cwd}${sep}`.startsWith(`${directory}${sep}`) ? [Number(name)] : []
       }),
@@ -19,7 +19,7 @@ export async function processesIn(directory: string): Promise<readonly number[]>
   return found.flat()
 }
 
-/** Ends what {@link processesIn} finds, at once. */
+/** Kills the processes that {@link processesIn} finds. */
 export async function endProcessesIn(directory: string): Promise<void> {
   for (const pid of await processesIn(directory)) {
     try {

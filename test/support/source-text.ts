@@ -3,8 +3,8 @@ const beforeExpression =
   /(?:^|[^\w$.])(?:return|typeof|case|in|of|do|else|void|delete|throw|await|yield|instanceof|new)$/
 
 /**
- * A module's text with the contents of its comments, strings, regular expressions and templates (but for the code in their `${}`)
- * replaced by spaces: what is left is code, at its old place.
+ * A module's text with the contents of its comments, strings, regular expressions and templates (except the code in
+ * their `${}`) replaced by spaces. The code stays at its place.
  */
 export function codeOf(text: string): string {
   const code: string[] = []
@@ -18,7 +18,7 @@ export function codeOf(text: string): string {
     code.push(text.slice(at, end).replaceAll(/[^\n]/g, ' '))
     at = end
   }
-  /** Where what begins here ends, by a sticky pattern. */
+  /** The end of what begins here, by a sticky pattern. */
   const closing = (pattern: RegExp): number | undefined => {
     pattern.lastIndex = at
     const match = pattern.exec(text)

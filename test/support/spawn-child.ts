@@ -18,10 +18,13 @@ export interface Child {
   stderr(): string
   /** Settles when the process has ended and its output is complete. Never rejects. */
   readonly exited: Promise<Exit>
-  /** The first match in what it writes to stdout or stderr, before this call or after; rejects when it ends first, or on time-out. */
+  /**
+   * The first match in its stdout or stderr, written before this call or after. Rejects when the process ends first, or
+   * on time-out.
+   */
   output(pattern: RegExp, timeoutMs?: number): Promise<RegExpMatchArray>
   kill(signal: NodeJS.Signals): void
-  /** Sends SIGTERM, and SIGKILL after `graceMs` (default 5000); resolves when it has ended. */
+  /** Sends SIGTERM, and SIGKILL after `graceMs` (default 5000); resolves when the process has ended. */
   stop(graceMs?: number): Promise<Exit>
 }
 
@@ -32,8 +35,8 @@ export interface SpawnChildOptions {
 }
 
 /**
- * Starts a process and makes sure of its end: when the test ends, however it ends, and when this process is interrupted.
- * Rejects when it cannot be started.
+ * Starts a process, and ends it when the test ends, however that ends, and when this process is interrupted. Rejects
+ * when it cannot be started.
  */
 export async function spawnChild(
   t: Cleanup,

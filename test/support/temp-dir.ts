@@ -5,14 +5,14 @@ import { join } from 'node:path'
 import type { Cleanup } from './cleanup.ts'
 import { atEndOfProcess } from './last-resort.ts'
 
-/** An empty directory that is removed with everything in it when the test ends, and when this process is interrupted. */
+/** An empty directory that is removed with its contents when the test ends, and when this process is interrupted. */
 export async function tempDir(t: Cleanup): Promise<string> {
   const { path, remove } = await makeTempDir()
   t.after(remove)
   return path
 }
 
-/** An empty directory that is removed with everything in it by `remove`, and when this process is interrupted before. */
+/** An empty directory that is removed with its contents by `remove`, and when this process is interrupted before. */
 export async function makeTempDir(
   prefix = 'apiserver-bootstrap-',
 ): Promise<{ readonly path: string; readonly remove: () => Promise<void> }> {
@@ -25,14 +25,17 @@ export async function makeTempDir(
   return { path, remove }
 }
 
-/** Removes a directory when this process ends without running the hooks of its tests. Returns how to call that off. */
+/**
+ * Removes a directory when this process ends without running the hooks of its tests. The returned function cancels
+ * this.
+ */
 export function removeAtEndOfProcess(directory: string): () => void {
   return atEndOfProcess(() => {
     try {
       // A child that dies at this moment may still write.
       rmSync(directory, { recursive: true, force: true, maxRetries: 3 })
     } catch {
-      // Others are still to be removed.
+      // Other directories must still be removed.
     }
   })
 }

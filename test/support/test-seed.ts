@@ -1,6 +1,6 @@
 /**
- * The seed of what a test on real servers draws by chance. One that would find a rare fault must not refuse a change that has nothing to do
- * with it, so only the long tests draw a new one each time. TEST_SEED repeats a run.
+ * The seed for the random choices of a test on real servers. A seed that happens to find a rare fault must not refuse
+ * an unrelated change, so only the long tests draw a new one each time. TEST_SEED repeats a run.
  */
 export function testSeed(): number {
   const { TEST_SEED, TEST_TIER } = process.env

@@ -1,6 +1,6 @@
 /**
- * Resolves or rejects as `promise` does, or rejects after `timeoutMs` naming `what` was waited for.
- * Leaves no timer behind. The promise itself goes on: this bounds the wait, not the work.
+ * Resolves or rejects as `promise` does, or rejects after `timeoutMs` with an error that names `what`. Leaves no timer
+ * behind. The promise itself goes on: this bounds the wait, not the work.
  */
 export async function withTimeout<T>(promise: Promise<T>, timeoutMs: number, what: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined
@@ -14,7 +14,10 @@ export async function withTimeout<T>(promise: Promise<T>, timeoutMs: number, wha
   }
 }
 
-/** Asks `condition` every `intervalMs` until it is true (or truthy, which is returned); rejects after `timeoutMs` naming `what`. */
+/**
+ * Calls `condition` every `intervalMs` until its result is truthy, and returns that. Rejects after `timeoutMs` with an
+ * error that names `what`.
+ */
 export async function eventually<T>(
   what: string,
   condition: () => T | Promise<T>,

@@ -1,6 +1,7 @@
-// Upstream's tests look once. Our controller also looks when it sees its own writes: after an upgrade to two families it sets the
-// condition at once, as upstream does ten seconds later. The case that sets the condition says what is then written. An Event of
-// events.k8s.io must have a reason: one for which upstream has none bears that of the other faults.
+// Upstream's tests reconcile once. Our controller also reconciles when it sees its own writes: after an upgrade to two
+// families it sets the condition at once, as upstream does ten seconds later. The expected write of the condition comes
+// from the case that sets it. An Event of events.k8s.io must have a reason. Where upstream has none, our Event has the
+// reason of the other errors.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Availability } from '../../src/kube/availability.ts'

@@ -1,7 +1,8 @@
-// Our adapter knows one object, default/kubernetes: whatever a case calls takes its place, everything else keeps its name.
-// The server is stricter than upstream's recording client: a slice's addresses must be in canonical form, FQDN stands for the
-// address type IP that no server takes any more, and Endpoints to be updated carry the uid that they were read with, as ours
-// always do, because a PUT without it makes Endpoints that are gone.
+// Our adapter manages one object, default/kubernetes. The runner puts it in the place of the object that a case calls
+// for; all other objects keep their names. The server is stricter than upstream's recording client: the addresses of a
+// slice must be in canonical form, and FQDN replaces the address type IP, which no server accepts any more. Endpoints
+// to update carry the uid that was read with them, as our Endpoints always do, because a PUT without it creates
+// Endpoints that are gone.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { type Endpoints, endpointSlices, endpoints as endpointsResource } from '../../src/kube/resources.ts'
@@ -70,9 +71,9 @@ for (const [table, cases] of Object.entries(endpointsAdapter.tables) as [
 
         const answer = calls[table](adapter, call.endpoints as Endpoints)
         if (expect.error === undefined) assertSame(await answer, expect.result, 'the answer')
-        // Upstream's Get rejects where ours answers that there is nothing.
+        // Upstream's Get rejects; our adapter resolves with undefined.
         else if (table === 'get') assert.equal(await answer, undefined)
-        // Ours calls Endpoints that exist already a conflict, too: they are read again.
+        // Our adapter also reports a conflict for Endpoints that exist already: they are read again.
         else await assert.rejects(answer, { code: table === 'ensure' ? expect.error.reason : 'Conflict' })
         await world.assertResult(expect, KINDS)
       })

@@ -5,9 +5,9 @@ import { endpoints, services } from '../../src/kube/resources.ts'
 import { Cluster } from '../endpoints/cluster.ts'
 import { type BatchingCase, endpointsController } from './endpoints-controller-tables.ts'
 
-// Upstream's tests that take time or a server, on the embedded one. Upstream counts requests; so do these.
-// One difference: where upstream counts the create among the writes of a batch, because its Service has no Endpoints yet and nobody asked for a sync, the
-// Endpoints are here already. So the writes that are counted are updates.
+// These are upstream's tests that take time or need a server. They run on the embedded server, and count requests as
+// upstream does. One difference: upstream counts the create among the writes of a batch, because its Service has no
+// Endpoints yet and nobody requested a sync. Here the Endpoints exist already, so the counted writes are updates.
 
 const { tables, file } = endpointsController
 
@@ -25,7 +25,7 @@ async function writesWhile({ given }: BatchingCase): Promise<number> {
   cluster.written()
   for (const [index, delayMs] of given.delaysMs.entries()) {
     await cluster.pass(delayMs)
-    // Both writes of a Pod that is new are seen as one: nothing happens in between.
+    // The controller sees both writes of a new Pod as one, because nothing happens in between.
     if (given.verb === 'add') await cluster.pod(`pod${index}`, { ip: `192.0.2.${index + 1}` })
     else if (given.verb === 'update') await cluster.podStatus(`pod${index}`, { ip: `203.0.113.${index + 1}` })
     else await cluster.deletePod(`pod${index}`)

@@ -18,7 +18,10 @@ interface File<Tables> {
   readonly tables: Tables
 }
 
-/** What a sync of one Service finds, and what it asks for. Of a Pod or a Service only what upstream's test gave it. */
+/**
+ * The objects that a sync of one Service finds, and the writes that it requests. Pods and Services have only the fields
+ * that upstream's test sets.
+ */
 export interface SyncCase
   extends Case<{ readonly objects: readonly StoredObject[] }, { readonly writes: readonly Write[] }> {
   readonly call: { readonly key: string }
@@ -42,10 +45,10 @@ interface Counts {
 export type BatchingCase = Case<
   {
     readonly batchPeriodMs: number
-    /** How many Pods there are at the start. */
+    /** The number of Pods at the start. */
     readonly pods: number
     readonly verb: 'update' | 'add' | 'delete'
-    /** How long before each change. */
+    /** The delay before each change. */
     readonly delaysMs: readonly number[]
   },
   { readonly writes: number }

@@ -13,7 +13,8 @@ import {
 } from './endpoints-controller-tables.ts'
 import type { StoredObject } from './tables.ts'
 
-// The pure decisions, as upstream's controller takes them in one sync. What takes time or a server is in endpoints-controller-runs.test.ts.
+// The pure decisions of upstream's controller in one sync. Tests that take time or need a server are in
+// endpoints-controller-runs.test.ts.
 
 const { tables, file } = endpointsController
 
@@ -25,12 +26,12 @@ for (const table of ['sync', 'externalName', 'addresses'] as const) {
   })
 }
 
-/** As JSON carries it: without what is undefined. */
+/** The value as JSON carries it: without undefined fields. */
 function sent<T>(value: T): T {
   return JSON.parse(JSON.stringify(value))
 }
 
-/** What the sync of a case asks for, as upstream's client was asked. */
+/** The writes that the sync of a case requests, in the form of the calls of upstream's client. */
 function writesOf({ given, call }: SyncCase): readonly unknown[] {
   const [namespace, name] = call.key.split('/')
   const [service] = objectsOf<Service>(given.objects, 'Service')
@@ -46,7 +47,7 @@ function writesOf({ given, call }: SyncCase): readonly unknown[] {
     default: {
       const { apiVersion, kind, metadata, ...rest } = action.endpoints
       const { namespace: _path, ...unplaced } = metadata ?? {}
-      // Upstream's client takes the namespace of what is created from the call.
+      // Upstream's client takes the namespace of a created object from the call.
       const named = action.type === 'create' ? unplaced : metadata
       return [{ verb: action.type, resource: 'endpoints', object: { apiVersion, kind, metadata: named, ...rest } }]
     }

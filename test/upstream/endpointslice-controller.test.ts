@@ -1,6 +1,7 @@
-// Upstream's tests of the whole controller put objects into its caches and call its parts; here an embedded API server has the objects and the controller
-// runs. So each Service is synced once when it appears, which upstream's tests of batching leave out; its write is not counted. Services and Pods
-// have what a server demands besides (ports, images, an external name), and are in the namespace `other`.
+// Upstream's tests of the whole controller put objects into its caches and call its parts. Here an embedded API server
+// has the objects, and the controller runs. So each Service is synced once when it appears, which upstream's tests of
+// batching leave out; its write is not counted. Services and Pods also have the fields that a server demands (ports,
+// images, an external name), and are in the namespace `other`.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
@@ -262,7 +263,7 @@ for (const { name, change, batchPeriodMs, delaysMs, requests } of tables.batchin
     const cluster = await started()
     for (let index = 0; change !== 'add' && index < 10; index++) {
       await pod(cluster, `pod${index}`, { ip: `1.2.3.${4 + index}` })
-      // That a Pod is being deleted is a change of its own, which upstream's test leaves out.
+      // The start of a Pod's deletion is a separate change, which upstream's test leaves out.
       if (change === 'delete') await cluster.api.delete(pods, { namespace: 'other', name: `pod${index}` })
     }
     await cluster.service('foo', { selector, ports })

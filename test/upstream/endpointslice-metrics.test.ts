@@ -1,4 +1,5 @@
-// metrics/cache_test.go of k8s.io/endpointslice v0.36.3: three functions, each a history. Upstream looks into its cache, here the metrics are asked.
+// metrics/cache_test.go of k8s.io/endpointslice v0.36.3: three functions, each a history. Upstream reads its cache;
+// these tests read the metrics.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { EndpointSliceMetrics } from '../../src/endpointslice/slice-metrics.ts'

@@ -1,7 +1,8 @@
-// Upstream's reconciler writes through a fake client; ours says what is to be written, so its plan is asked and done on the given slices. Which of
-// several equal slices is filled and which endpoint goes where is chance upstream: compared are what is written, how large the slices are, and which
-// endpoints they have together. Deliberately different: the totals of a Service of two families are of both (upstream: of the family that came
-// last), and PreferSameZone without its feature gate, which is always on here.
+// Upstream's reconciler writes through a fake client. Our reconciler returns a plan, which the runner applies to the
+// given slices. In upstream, chance decides which of several equal slices is filled and which endpoint goes where. So
+// the tests compare the writes, the sizes of the slices, and their endpoints as a whole. Two differences are
+// deliberate: the totals of a Service with two families cover both (upstream: the family that came last); and
+// PreferSameZone without its feature gate, because the gate is always on here.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
@@ -35,9 +36,9 @@ interface ReconcileCase {
     readonly preferSame?: boolean
   }
   readonly expect: {
-    /** In no particular order; of a slice what it has besides a name and endpoints. */
+    /** In no particular order. `slice`: without its name and endpoints. */
     readonly actions: readonly { readonly verb: string; readonly slice?: EndpointSlice; readonly endpoints?: number }[]
-    /** How many endpoints the slices then have, sorted. */
+    /** The number of endpoints in each slice afterwards, sorted. */
     readonly sizes: readonly number[]
     readonly endpoints: Readonly<Record<string, readonly Numbered<Endpoint>[]>>
     readonly hintsByZone?: Readonly<Record<string, number>>
@@ -156,7 +157,7 @@ async function reconcile({ given, expect }: ReconcileCase): Promise<void> {
 
 test('a placeholder is known by its address type, ports, endpoints, namespace and labels', () => {
   for (const { name, x, y, want } of tables.placeholder) {
-    // Ours is asked of two slices of the same address type and namespace, and there always are two.
+    // Our function always compares two slices, and both have the same address type and namespace.
     if (x === undefined || y === undefined || x.addressType !== y.addressType) continue
     if ((x.metadata?.namespace ?? '') !== (y.metadata?.namespace ?? '')) continue
     assert.equal(isPlaceholder(x, (y.metadata?.labels ?? {}) as Labels), want, name)
@@ -167,7 +168,7 @@ for (const one of tables.finalize) {
   test(`finalize: ${one.name}`, () => {
     const { service } = one
     const { actions } = planWrites({ ...one, service, remove: one.delete, triggerTime: 'now' })
-    // What upstream's test makes beforehand is there in any case.
+    // The slices that upstream's test creates first always exist.
     const there = new Set(['to-update', 'to-delete'])
     for (const { type, slice } of actions) {
       const name = slice.metadata?.name ?? ''
@@ -199,7 +200,7 @@ function bothFamilies(metrics: Readonly<Record<string, number>>, families: numbe
   return Object.fromEntries(entries.map(([name, value]) => [name, totals.includes(name) ? value * families : value]))
 }
 
-/** The metrics by the names that the data gives them, without zeros. */
+/** The metrics by their names in the data, without zeros. */
 async function values(metrics: ReturnType<typeof prometheusMetrics>): Promise<Record<string, number>> {
   const found: Record<string, number> = {}
   const name = (line: string): string | undefined => {

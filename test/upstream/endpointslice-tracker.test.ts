@@ -1,4 +1,4 @@
-// Upstream's test of deletions deletes the slice that was tracked first, whatever its column says.
+// Upstream's test of deletions deletes the slice that was tracked first, whatever the column `delete` contains.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
@@ -18,7 +18,7 @@ const { tables } = JSON.parse(readFileSync(new URL('./data/endpointslice-tracker
     readonly staleSlices: readonly {
       readonly name: string
       readonly service: string
-      /** What is tracked, by uid; -1 for an expected deletion. */
+      /** The tracked generations by uid; -1 for an expected deletion. */
       readonly generations?: Readonly<Record<string, number>>
       readonly slices: readonly EndpointSlice[]
       readonly want: boolean

@@ -1,5 +1,6 @@
-// Upstream's tables of the small functions. Where upstream compares lists of ports in the order of the Service, ours are in the order in which they are
-// written. The first case of ServiceControllerKey asks about no slice at all, which cannot be asked here.
+// Upstream's tables of the small functions. Upstream compares lists of ports in the order of the Service; our lists are
+// in the order in which they are written. The first case of ServiceControllerKey has no slice, which our function does
+// not allow.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'

@@ -1,10 +1,12 @@
-// Upstream's code looks once, at a time that its test sets, and judges ages by the servers' times. Ours runs until as long has passed as the
-// oldest IPAddress has lived in the case, because it counts ages by itself, from when it first saw an IPAddress; the pure plans are given the
-// ages of the case. Deletes carry uid and resourceVersion as preconditions, which upstream's do not and the data does not show.
-// What is to be deleted must have been known for 5 s, in which servers release what Services had; the runs are so much longer.
-// An IPAddress that its Service has not is given 60 s: `impatient` names the cases in which upstream gives it less.
-// Two differences have no case here, because upstream's tables have none: wrong labels are put right in place, and an IPAddress whose Service
-// lives with another address is made anew at once for the Service that has this one. test/repair/cluster-ip says so.
+// Upstream's code checks once, at a time that its test sets, and computes ages from the times of the servers. Our
+// repair measures ages itself, from when it first saw an IPAddress. So it runs for as long as the oldest IPAddress has
+// existed in the case; the pure plans get the ages of the case. Its deletes carry uid and resourceVersion as
+// preconditions, which upstream's do not, and the data does not show. It deletes only IPAddresses that it has known for
+// 5 s, in which servers release the addresses of Services; the runs are longer by that. An IPAddress whose Service does
+// not have the address gets 60 s: `impatient` names the cases in which upstream allows less. Two differences have no
+// case here, because upstream's tables have none: wrong labels are corrected in place, and if the Service of an
+// IPAddress has another address, the IPAddress is created again at once for the Service that has this address. The
+// tests in test/repair/cluster-ip cover both.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { KubeApi } from '../../src/kube/api.ts'
@@ -33,8 +35,9 @@ import { World } from './world.ts'
 
 const { repairServiceIP, syncIPAddress, runOnce } = ipAddressRepair.tables
 /**
- * Upstream deletes at once, or after 5 s. But a create that waits while a Service of its name is deleted may have taken the address, or an update
- * that adds a family; their Service would be stored with an address that is free. The simulation found such Services.
+ * Upstream deletes at once, or after 5 s. But the IPAddress may belong to a create that waits while a Service of its
+ * name is deleted, or to an update that adds a family. Their Service would then be stored with an address that is free.
+ * The simulation found such Services.
  */
 const impatient: ReadonlySet<string> = new Set([
   'Two IPAddresses referencing the same service',
@@ -101,7 +104,7 @@ describe(`${ipAddressRepair.file}, repairServiceIP, on a server`, () => {
 describe(`${ipAddressRepair.file}, syncIPAddress, on a server`, () => {
   for (const one of syncIPAddress) {
     test(one.name, async () => {
-      // Upstream's test leaves the Services alone. So do we, when their addresses are in no range.
+      // Upstream's test does not touch the Services. Neither does our repair if their addresses are in no range.
       const range = { cidrs: ['172.30.0.0/16', 'fd00:30::/64'] }
       const elsewhere = {
         apiVersion: 'networking.k8s.io/v1',
@@ -121,7 +124,7 @@ describe(`${ipAddressRepair.file}, syncIPAddress, on a server`, () => {
 
 describe(`${ipAddressRepair.file}, runOnce, on a server`, () => {
   for (const one of runOnce) {
-    // Upstream gives up after an internal error, and its server exits. We try again until it passes.
+    // Upstream gives up after an internal error, and its server exits. Our repair tries again until it succeeds.
     const { error, creates = 0 } = one.expect
     test(`${one.name}${error === undefined ? '' : ': here it is retried'}`, async () => {
       const { world, told, refused } = await run(one, one.given.objects)
@@ -136,7 +139,7 @@ describe(`${ipAddressRepair.file}, runOnce, on a server`, () => {
   }
 })
 
-/** Runs the repair on a server that holds these objects, for as long as the oldest IPAddress of the case has lived. */
+/** Runs the repair on a server with these objects, for as long as the oldest IPAddress of the case has existed. */
 async function run(
   one: IpAddressRepairCase,
   objects: readonly StoredObject[],
@@ -189,7 +192,7 @@ async function run(
   return { world, told, refused: () => refusals.times - Math.max(left, 0) }
 }
 
-/** What the API asks of Services that upstream's tests do not say. */
+/** The object with the fields of a Service that the API requires and upstream's tests do not set. */
 function complete(object: StoredObject): StoredObject {
   if (object.kind !== 'Service') return object
   const { spec } = object as Service
@@ -197,7 +200,7 @@ function complete(object: StoredObject): StoredObject {
   return { ...object, spec: { ...spec, ...dual, ports: [{ port: 80 }] } } as StoredObject
 }
 
-/** The same API, where the objects of a case have the times of creation that the case gives them. */
+/** The same API, but the objects of a case have the creation times of the case. */
 function withTimes(api: KubeApi, objects: readonly StoredObject[]): KubeApi {
   const times = new Map(objects.map((object) => [identityOf(object), object.metadata.creationTimestamp]))
   const dated = <T extends KubeObject>(kind: string, object: T): T => {
@@ -227,7 +230,7 @@ function ageIn({ call }: IpAddressRepairCase, { metadata }: IpAddress): number {
   return parseTime(call.now) - parseTime(String(metadata?.creationTimestamp))
 }
 
-/** What upstream writes where we do the same. */
+/** The writes of upstream for the same change. */
 function asUpstream(write: IpAddressWrite): readonly Write[] {
   const { ipAddress } = write
   const removed: Write = { verb: 'delete', resource: 'ipaddresses', ref: { name: ipAddress.metadata?.name ?? '' } }
@@ -254,7 +257,10 @@ function identityOf({ kind, metadata }: StoredObject): string {
   return `${kind} ${keyOf({ namespace: metadata.namespace, name: metadata.name })}`
 }
 
-/** Writes and events by address: ours are made several at once, in an order by chance. Those of one address keep theirs. */
+/**
+ * Writes and events by address. Our repair makes several at once, in random order; those of one address keep their
+ * order.
+ */
 function sorted<T extends Write | Told>(all: readonly T[]): T[] {
   return all.toSorted(inOrder)
 }

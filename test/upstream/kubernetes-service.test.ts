@@ -1,6 +1,7 @@
-// Our keeper knows one Service, default/kubernetes, with one port, https 443 to the API server's: the Service of a case takes its
-// place, and its wanted port takes that port's. Where a case wants two ports the first is left out, so that the Service lacks its
-// only one. Each case runs on the plan alone and on a server, but for that one: no server stores a Service without ports.
+// Our keeper manages one Service, default/kubernetes, with one port: https, 443, with the port of the API server as its
+// target. This Service takes the place of the Service of a case, and this port the place of its wanted port. If a case
+// wants two ports, the first is left out, so the Service lacks its only one. Each case runs on the plan alone and on a
+// server, except that one, because no server stores a Service without ports.
 import { describe, test } from 'node:test'
 import { type Service, services } from '../../src/kube/resources.ts'
 import { type ObjectAction, ObjectWriter } from '../../src/kubernetes-service/guarded-writes/object-writer.ts'

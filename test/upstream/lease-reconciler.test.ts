@@ -1,4 +1,4 @@
-// Our reconciler knows one object, default/kubernetes: the case's Service name takes its place.
+// Our reconciler manages one object, default/kubernetes. It takes the place of the Service of a case.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
@@ -35,7 +35,7 @@ async function run({ given, call, expect }: LeaseReconcilerCase): Promise<void> 
   const leases = new MemoryLeases(registry, { ttlMs: 60_000 })
   registry.addForeign(...given.leases.filter((address) => address !== call.ip))
   if (given.leases.includes(call.ip)) await leases.update(holder)
-  // One that is to remove itself first must not join before.
+  // A master that removes itself in the first step must not join before.
   const answer: ReadinessAnswer =
     call.steps[0] === 'reconcile'
       ? { answered: true, ready: true, checks: [] }
@@ -49,7 +49,7 @@ async function run({ given, call, expect }: LeaseReconcilerCase): Promise<void> 
       case 'reconcile':
         await reconciler.reconcileEndpoints(ip, call.endpointPorts, call.reconcilePorts === true, signal)
         break
-      // What a master that leaves for good does at once: it renews nothing afterwards.
+      // A master that leaves for good does this at once: it renews nothing afterwards.
       case 'stop':
         break
       case 'remove': {

@@ -1,5 +1,5 @@
-// Our reconciler knows one object, default/kubernetes: the case's Service name takes its place. Upstream's looks once; ours is told
-// before its look that an interval has begun, as the controller does.
+// Our reconciler manages one object, default/kubernetes. It takes the place of the Service of a case. Upstream
+// reconciles once. Here `refreshMembers` announces before it that an interval has begun, as the controller does.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { endpointSlices, endpoints } from '../../src/kube/resources.ts'

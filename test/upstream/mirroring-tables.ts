@@ -17,12 +17,12 @@ export type MirrorWrite =
   | {
       readonly verb: 'create' | 'update'
       readonly object: EndpointSlice
-      /** How many endpoints the object has, where they are left out. */
+      /** The number of endpoints of the object, if they are left out. */
       readonly endpointCount?: number
     }
   | { readonly verb: 'delete'; readonly name: string }
 
-/** In no order. */
+/** In no particular order. */
 interface Outcome {
   readonly writes: readonly MirrorWrite[]
   readonly events: readonly { readonly type: string; readonly reason: string; readonly note: string }[]
@@ -43,7 +43,7 @@ export interface MirrorMetrics {
 
 interface GivenEndpoints {
   readonly endpoints: Endpoints
-  /** So many addresses, 10.0.0.0 and on with 255 in each /24, are those of the first subset. */
+  /** The number of addresses in the first subset: 10.0.0.0 and following, 255 in each /24. */
   readonly generatedAddresses?: number
 }
 
@@ -87,7 +87,7 @@ export const mirroringController = load<{
   >[]
 }>('mirroring-controller')
 
-/** The Endpoints of a case, whole. */
+/** The complete Endpoints of a case. */
 export function endpointsOf({ endpoints, generatedAddresses }: GivenEndpoints): Endpoints {
   if (generatedAddresses === undefined) return endpoints
   const addresses = Array.from({ length: generatedAddresses }, (_, index) => ({

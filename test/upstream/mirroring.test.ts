@@ -24,12 +24,12 @@ import {
   mirroringUtils,
 } from './mirroring-tables.ts'
 
-// Upstream's order of endpoints in a slice, and of writes, is left to chance: here both are compared in no order. Upstream's client does not write what kind an
-// object is. Empty fields are as good as absent ones, as in Go.
+// Upstream leaves the order of endpoints in a slice, and of writes, to chance, so these tests ignore both. Upstream's
+// client does not write the kind of an object. Empty fields equal absent ones, as in Go.
 
 type Plan = ReturnType<typeof planMirror>
 
-/** Without what is empty, and with lists whose order says nothing in one order. */
+/** The value without empty fields; lists without a meaningful order are sorted. */
 function canonical(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(canonical)
   if (typeof value !== 'object' || value === null) return value

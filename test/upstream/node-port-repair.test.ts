@@ -1,4 +1,4 @@
-// Where these are called differently: see range-repair-runner.ts.
+// Where our code is called differently: see range-repair-runner.ts.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { parsePortRange } from '../../src/net/host-port.ts'

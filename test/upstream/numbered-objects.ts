@@ -1,4 +1,4 @@
-/** Objects that are alike but for a number: upstream's tests make Pods and endpoints by the hundred. */
+/** Objects that differ only by a number: upstream's tests create Pods and endpoints by the hundred. */
 export interface Numbered<T> {
   /** Such as `0-2,4`. */
   readonly numbers: string
@@ -6,7 +6,10 @@ export interface Numbered<T> {
   readonly template: T
 }
 
-/** The objects that are meant. Upstream's addresses beyond 1.2.3.255 are none; here they go on in 1.2.4.0/24, in the data too. */
+/**
+ * The numbered objects. Upstream's addresses beyond 1.2.3.255 are invalid; here they continue in 1.2.4.0/24, in the
+ * data too.
+ */
 export function expand<T>(groups: readonly Numbered<T>[]): readonly T[] {
   return groups.flatMap(({ numbers, template }) => {
     const text = JSON.stringify(template)

@@ -1,7 +1,8 @@
-// Upstream runs its repair three times in a row and finds the leak freed. Ours frees in the third pass too, but not before two minutes: the passes
-// are three minutes apart, as kube-apiserver runs them. Upstream's fake client takes Services that no server takes (a port without a number),
-// so what becomes of Services is asked of the plan; a pass whose write is refused is run whole. Upstream gives such a pass up, ours goes
-// on until it succeeds.
+// Upstream runs its repair three times in a row and then finds the leaked item freed. Our repair also frees it in the
+// third pass, but not before two minutes have passed: the passes are three minutes apart, as in kube-apiserver.
+// Upstream's fake client accepts Services that no server accepts (a port without a number), so the cases with Services
+// run on the plan. A case whose writes are refused runs whole passes. Upstream gives such a pass up; our repair
+// continues until it succeeds.
 import assert from 'node:assert/strict'
 import { EtcdError } from '../../src/etcd/kv.ts'
 import { Bitmap } from '../../src/net/bitmap.ts'
@@ -72,7 +73,7 @@ async function runRefused(claims: RangeClaims, { given, expect }: RangeRepairCas
   master.registry.beforeWrite = () => {
     throw new EtcdError('Refused', given.writeError ?? '')
   }
-  // Upstream writes always; ours has nothing to write where all is right, so here nothing is stored yet.
+  // Upstream always writes. Our repair writes nothing if everything is in sync, so here nothing is stored yet.
   master.run()
   await world.time.advance(0)
   assert.equal(master.repair.fault(), given.writeError)

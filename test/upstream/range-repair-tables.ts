@@ -10,24 +10,24 @@ export interface RangeRepairTables<Tables> {
   readonly tables: Tables
 }
 
-/** Numbers of ranges are items: ports or addresses, as text. */
+/** The items of ranges, ports or addresses, are text. */
 export interface RangeRepairCase {
   readonly name: string
   readonly given: {
     readonly objects: readonly Service[]
     readonly ranges: readonly { readonly range: string; readonly allocated: readonly string[] }[]
-    /** What each write is refused with. */
+    /** The error with which each write is refused. */
     readonly writeError?: string
   }
   readonly call: { readonly ranges: readonly string[]; readonly passes: number }
   readonly expect: {
     readonly ranges: readonly {
       readonly range: string
-      /** After each pass. */
+      /** The items after each pass. */
       readonly allocated: readonly (readonly string[])[]
       readonly free: number
     }[]
-    /** The metric of errors by type, over all passes; types that are left out are zero. */
+    /** The metric of errors by type, over all passes; absent types are zero. */
     readonly errors: Readonly<Partial<Record<FindingType, number>>>
     /** The metric of passes that failed. */
     readonly reconcileErrors: number

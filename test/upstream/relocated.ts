@@ -1,6 +1,9 @@
 import { KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../src/kubernetes-service/identity.ts'
 
-/** The case with `default/kubernetes` wherever it says `from`: in metadata, in the slice's label and in the call's arguments. */
+/**
+ * The case with `default/kubernetes` in place of `from`: in metadata, in the label of the slice and in the arguments of
+ * the call.
+ */
 export function relocated<Case>(original: Case, from: { readonly namespace: string; readonly name: string }): Case {
   return JSON.parse(JSON.stringify(original), (key, value: unknown) => {
     if (key === 'namespace' && value === from.namespace) return KUBERNETES_SERVICE.namespace

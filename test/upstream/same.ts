@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 
 /**
- * Asserts that `actual` says what `expected` says, as upstream's tables compare: an empty list or text equals an absent one,
- * and one time equals another.
+ * Asserts that `actual` equals `expected` as upstream's tables compare: an empty list or string equals an absent one,
+ * and all times are equal.
  *
- * @param defaults - `refuse`: nothing but what a server puts into metadata may be there in addition. `allow`: fields that
- * `expected` does not name may be there too, because the server fills them in; lists must still have the same length.
+ * @param defaults - `refuse`: only the fields that a server sets in metadata may be there in addition. `allow`: fields
+ *   that `expected` does not have may be there too, because the server sets them; lists must still have the same
+ *   length.
  */
 export function assertSame(
   actual: unknown,
@@ -18,7 +19,7 @@ export function assertSame(
   assert.deepEqual(defaults === 'allow' ? onlyNamed(found, wanted) : found, wanted, what)
 }
 
-/** The value without empty fields and without those that a server fills in, with every time made equal. */
+/** The value without empty fields and without fields that a server sets, and with all times equal. */
 function semantic(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(semantic)
   if (!isRecord(value)) return value
@@ -26,7 +27,7 @@ function semantic(value: unknown): unknown {
   return Object.fromEntries(kept.map(([key, inner]) => [key, TIME_FIELDS.has(key) ? 'some time' : semantic(inner)]))
 }
 
-/** What in Go is the zero value of a list or a string: written or left out as the type says, and the same. */
+/** Whether it is the zero value of a list or a string in Go, which is written or left out depending on the type. */
 function isEmpty(value: unknown): boolean {
   return value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0)
 }

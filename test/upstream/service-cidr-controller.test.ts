@@ -1,6 +1,6 @@
-// The table sync is run with the whole controller, which also works on the other ServiceCIDRs of a case: of its writes, those
-// about the one that upstream syncs count. Upstream notes that it cannot assert that a ServiceCIDR within the grace is tried
-// again; here time passes.
+// The table sync runs the whole controller, which also processes the other ServiceCIDRs of a case. Only the writes to
+// the ServiceCIDR that upstream syncs count. Upstream notes that it cannot assert that a ServiceCIDR within the grace
+// period is tried again; here time passes.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { ServiceCidr } from '../../src/kube/resources.ts'

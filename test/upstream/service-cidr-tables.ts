@@ -6,7 +6,7 @@ export interface GivenServiceCidr {
   readonly cidrs: readonly string[]
   /** Whether it has the finalizer. @default false */
   readonly protected?: boolean
-  /** Since when it is being deleted. @default it is not */
+  /** How long ago its deletion began. @default it is not being deleted */
   readonly deletedSecondsAgo?: number
 }
 

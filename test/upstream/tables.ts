@@ -6,7 +6,7 @@ import type { Endpoints, KubeObject, Service } from '../../src/kube/resources.ts
 export interface Tables<TableName extends string, Case extends TableCase> {
   readonly module: string
   readonly version: string
-  /** Where the cases come from, inside the module. */
+  /** The file in the module that the cases come from. */
   readonly file: string
   readonly tables: Readonly<Record<TableName, readonly Case[]>>
 }
@@ -17,7 +17,7 @@ export interface TableCase {
   readonly given: { readonly objects: readonly StoredObject[] }
   readonly call: object
   readonly expect: {
-    /** Every write in its order, also those that the server refused. */
+    /** All writes in their order, including those that the server refused. */
     readonly writes: readonly Write[]
     /** All objects afterwards, by kind, namespace and name. */
     readonly objects: readonly StoredObject[]
@@ -68,7 +68,7 @@ export interface LeaseReconcilerCase extends TableCase {
     readonly serviceName: string
     readonly ip: string
     readonly endpointPorts: EndpointPorts
-    /** What is called, in this order. */
+    /** The calls, in this order. */
     readonly steps: readonly ('reconcile' | 'stop' | 'remove')[]
     /** For the step `reconcile`. */
     readonly reconcilePorts?: boolean
@@ -112,9 +112,9 @@ export interface DefaultServiceCidrCase extends TableCase {
 
 export interface IpAddressRepairCase extends TableCase {
   readonly call: {
-    /** When upstream's code looks. */
+    /** The time at which upstream's code checks. */
     readonly now: string
-    /** Of the table `runOnce`: how often a create is refused first, and how. */
+    /** Of the table `runOnce`: how many creates are refused first, and with which status. */
     readonly refusals?: { readonly status: number; readonly times: number }
   }
   readonly expect: TableCase['expect'] & {
@@ -125,7 +125,7 @@ export interface IpAddressRepairCase extends TableCase {
       readonly note: string
       readonly regarding: ObjectRef & { readonly kind: string }
     }[]
-    /** Of the table `runOnce`: how many creates are asked for, and what the call ends with. */
+    /** Of the table `runOnce`: the number of creates, and the error with which the call ends. */
     readonly creates?: number
     readonly error?: string
   }

@@ -5,7 +5,8 @@ import { isReady, summaryOf, TopologyCache } from '../../src/endpointslice/topol
 import type { EndpointSlice, Node } from '../../src/kube/resources.ts'
 import { topologyCache, topologySliceInfo, topologyUtils } from './topology-tables.ts'
 
-// Upstream's tests set the ratios of zones; here Nodes have them, in hundredths. What upstream keeps of a Service's hints is counted in the resulting slices.
+// Upstream's tests set the ratios of zones; here Nodes have them, in hundredths. Upstream stores hints per Service;
+// here the tests count the hints in the resulting slices.
 
 const countsByZone = (counts: Readonly<Record<string, number>>): ReadonlyMap<string, number> =>
   new Map(Object.entries(counts))

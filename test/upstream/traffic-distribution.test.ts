@@ -4,7 +4,8 @@ import { reconcileTrafficDistribution } from '../../src/endpointslice/topology/h
 import { removeHintsFromSlices } from '../../src/endpointslice/topology/topology-cache.ts'
 import { trafficDistribution } from './topology-tables.ts'
 
-// Upstream asks one function for every value of trafficDistribution; here whoever finds one that is not known, or none, takes the hints away.
+// Upstream calls one function for every value of trafficDistribution. Here the caller removes the hints if the value is
+// unknown or absent.
 
 for (const { name, given, expect } of trafficDistribution.tables.reconcileHints) {
   test(`ReconcileHints: ${name}`, () => {

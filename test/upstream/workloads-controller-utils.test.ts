@@ -8,7 +8,7 @@ import { trimPod, trimService } from '../../src/workloads/trimmed.ts'
 import { followPodsAndServices } from '../workloads/followed.ts'
 import { controllerUtils } from './workloads-tables.ts'
 
-// Each rule is asked of the object as it is and of what is kept of it.
+// Each rule is tested on the whole object and on its stored part.
 
 const { tables } = controllerUtils
 const forms = [(pod: Pod): Pod => pod, trimPod]

@@ -1,7 +1,10 @@
 import { readFileSync } from 'node:fs'
 import type { EndpointSlice, Pod, Service } from '../../src/kube/resources.ts'
 
-/** Upstream's tests of what the Endpoints and EndpointSlice controllers have in common, as data: see README.md in this folder. */
+/**
+ * Upstream's tests of the common code of the Endpoints and EndpointSlice controllers, as data: see README.md in this
+ * folder.
+ */
 interface WorkloadTables<Tables> {
   readonly module: string
   readonly version: string

@@ -28,12 +28,12 @@ const RESOURCES: readonly Resource<KubeObject>[] = [
   services,
 ]
 
-/** An API server that holds what a case starts with, and remembers what is then written to it. */
+/** An API server that holds the objects with which a case starts, and records later writes. */
 export class World {
-  /** What the code under test is given. */
+  /** The API that the code under test gets. */
   readonly api: KubeApi
   readonly clock: Clock
-  /** Every write in its order, also those that were refused. */
+  /** All writes in their order, including refused ones. */
   readonly writes: Write[] = []
   readonly #direct: KubeApi
   readonly #time = new VirtualClock()
@@ -46,7 +46,7 @@ export class World {
     this.api = recording(this.#direct, (write) => this.writes.push(write))
   }
 
-  /** `base` is there too, such as the namespace or the range that the objects need. */
+  /** `base`: further objects, such as the namespace or the range that the objects need. */
   static async start(
     objects: readonly StoredObject[],
     base: readonly StoredObject[] = [],
@@ -60,7 +60,10 @@ export class World {
     return world
   }
 
-  /** Runs a controller until it has done what there is to do: less than any interval after which it would look again, unless `ms` says more. */
+  /**
+   * Runs a controller until it has done its work: for less than any interval after which it would reconcile again,
+   * unless `ms` is longer.
+   */
   async runWhileBusy(run: (signal: AbortSignal) => Promise<void>, ms = 5_000): Promise<void> {
     const controller = new AbortController()
     const running = run(controller.signal).then(
@@ -76,7 +79,7 @@ export class World {
   /**
    * Asserts the writes and the objects of the given kinds that a case expects.
    *
-   * @param defaults - whether fields that upstream's recording does not name may be there.
+   * @param defaults - whether fields that upstream's recording does not have may be there.
    */
   async assertResult(
     { writes, objects }: TableCase['expect'],
@@ -91,10 +94,10 @@ export class World {
     const resource = resourceOf(object.kind)
     const { deletionTimestamp, ...metadata } = object.metadata
     const ref = { namespace: metadata.namespace, name: metadata.name }
-    // What is being deleted stays only as long as somebody holds on to it.
+    // An object that is being deleted exists only while a finalizer holds it.
     const held = deletionTimestamp === undefined ? metadata : { ...metadata, finalizers: ['test/hold'] }
     await this.#direct.create(resource, { ...object, metadata: held })
-    // A server drops the status of what is created.
+    // A server drops the status of a created object.
     if ('status' in object) await this.#direct.update(resource, object, { subresource: 'status' })
     if (deletionTimestamp !== undefined) await this.#direct.delete(resource, ref)
   }
@@ -103,7 +106,7 @@ export class World {
     const all: StoredObject[] = []
     for (const resource of kinds) {
       const { items } = await this.#direct.list(resource)
-      // Items of a list do not say what they are.
+      // Items of a list have neither apiVersion nor kind.
       all.push(
         ...items.map((item) => ({ ...item, apiVersion: apiVersionOf(resource), kind: resource.kind }) as StoredObject),
       )
@@ -112,7 +115,7 @@ export class World {
   }
 }
 
-/** The namespace of default/kubernetes, before anything is in it. */
+/** The empty namespace of default/kubernetes. */
 export const DEFAULT_NAMESPACE = namespaceObject('default')
 
 function namespaceObject(name: string): StoredObject {
@@ -134,7 +137,7 @@ function keyOf({ kind, metadata }: StoredObject): string {
   return `${kind}/${metadata.namespace ?? ''}/${metadata.name}`
 }
 
-/** `api`, which notes each write before it is sent. */
+/** The same API, which records each write before it sends it. */
 function recording(api: KubeApi, note: (write: Write) => void): KubeApi {
   return {
     get: (...call) => api.get(...call),

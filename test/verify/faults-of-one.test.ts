@@ -4,7 +4,7 @@ import { tellStories } from './stories.ts'
 const { silent } = incidents
 const BACK = { answering: true, serves: true, ready: true, connected: true, etcdFails: false, impaired: 'no' } as const
 const all = ['a', 'b', 'c']
-/** Its own etcd is dead, and its lease is in another. */
+/** Its own etcd is dead; its lease is in another etcd. */
 const etcdDead = { etcdFails: true, serves: false, connected: false, renewing: true } as const
 
 tellStories({
@@ -70,7 +70,7 @@ tellStories({
   ],
 })
 
-/** All servers fail with what they store in, and are back with it; that of b so much later. */
+/** All servers fail together with their datastore and recover with it, the server of b `laterMs` later. */
 function outageStory(laterMs: number, b: { readonly leavesWhenUnready?: boolean } = {}): FleetStory {
   const story = new FleetStory({ a: {}, b, c: {} })
   story.leasesCannotExpire = true
@@ -80,7 +80,9 @@ function outageStory(laterMs: number, b: { readonly leavesWhenUnready?: boolean 
   return story.turn('a', BACK).turn('c', BACK).wait(laterMs)
 }
 
-/** An outage of so long, where leases last six seconds and are renewed every four; the server of b stays away. */
+/**
+ * An outage of `outageMs`, with leases that last six seconds and are renewed every four. The server of b stays away.
+ */
 function shortOutageStory(outageMs: number): FleetStory {
   const times = { leaseTtlMs: 6_000, reconcileIntervalMs: 4_000 }
   const story = new FleetStory({ a: times, b: times, c: times })
@@ -91,7 +93,7 @@ function shortOutageStory(outageMs: number): FleetStory {
   return story.turn('a', BACK).turn('c', BACK)
 }
 
-/** Two outages of what leases are stored in, so far apart. b cannot renew its lease after the first one. */
+/** Two outages of the lease store, `apartMs` apart. b cannot renew its lease after the first one. */
 function outagesStory(apartMs: number): FleetStory {
   const story = outageStory(0, { leavesWhenUnready: false }).turn('b', {
     answering: true,

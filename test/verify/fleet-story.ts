@@ -11,10 +11,10 @@ import {
 type Changing = { -readonly [Key in keyof MemberState]: MemberState[Key] }
 
 const LOOK_MS = 500
-/** By then everybody is settled. */
+/** By then every member has settled. */
 export const BEGIN_MS = 20_000
 
-/** The state of a member that nothing has happened to. */
+/** The state of a member without incidents. */
 export const well: Omit<MemberState, 'name' | 'address'> = {
   kind: 'apiserver-bootstrap',
   leaseTtlMs: 15_000,
@@ -43,7 +43,7 @@ export const well: Omit<MemberState, 'name' | 'address'> = {
   failure: undefined,
 }
 
-/** What happens to a member, as it shows in its state. */
+/** Incidents of a member, as changes of its state. */
 export const incidents = {
   /** SIGKILL of both processes. */
   killed: {
@@ -56,7 +56,7 @@ export const incidents = {
   },
   /** SIGKILL of the sidecar. */
   sidecarKilled: { running: false, ended: true, hasBeenReady: undefined },
-  /** SIGTERM, and it has ended. */
+  /** SIGTERM, after which it ended. */
   stopped: { running: false, stopping: true, ended: true },
   unready: { ready: false, serves: false },
   silent: { answering: false, serves: false },
@@ -66,7 +66,10 @@ export const incidents = {
   cut: { connected: false, answering: false, serves: false },
 } as const satisfies Readonly<Record<string, Partial<MemberState>>>
 
-/** A history made by hand, and what a judge says of it. Members are called by letters; everybody is well and listed at its beginning. */
+/**
+ * A history made by hand, and what the checker finds in it. The names of members are letters. Every member is healthy
+ * and listed at the beginning.
+ */
 export class FleetStory {
   readonly judge: FleetChecker
   nowMs = BEGIN_MS
@@ -87,7 +90,7 @@ export class FleetStory {
     this.#begun = true
   }
 
-  /** The names of what did not hold so far, each once. */
+  /** The names of the invariants that were violated so far, without duplicates. */
   get broken(): readonly string[] {
     return [...new Set(this.violations.map(({ invariant }) => invariant))].sort()
   }
@@ -96,7 +99,7 @@ export class FleetStory {
     return this.judge.violations
   }
 
-  /** Something becomes of a member. `well` and `renewing` follow from the rest, unless they are given. */
+  /** Changes the state of a member. `healthy` and `renewing` follow from the rest unless they are given. */
   turn(name: string, change: Partial<MemberState>): this {
     const member = this.#members.find((one) => one.name === name)
     if (member === undefined) throw new Error(`nobody is called ${name}`)
@@ -108,7 +111,7 @@ export class FleetStory {
     return this.look()
   }
 
-  /** Another life of its sidecar begins. */
+  /** Begins another life of the sidecar of a member. */
   begin(name: string, change: Partial<MemberState> = {}): this {
     const member = this.#members.find((one) => one.name === name)
     const lifeCount = (member?.lifeCount ?? 0) + 1
@@ -122,7 +125,7 @@ export class FleetStory {
     return this.look()
   }
 
-  /** Both objects list these members' addresses, or one of them does. */
+  /** Both objects, or only one of them, now list the addresses of these members. */
   list(
     names: readonly string[] | undefined,
     { only, ...how }: Partial<Listing> & { readonly only?: Listing['object'] } = {},

@@ -17,7 +17,7 @@ const stories: Stories = {
   ],
 }
 
-/** Nobody can renew for twenty seconds; one fares in its own way for a while. */
+/** No master can renew its lease for twenty seconds. For the first ten, `change` also applies to c. */
 function fullStory(story: FleetStory, change: Parameters<FleetStory['turn']>[1] = {}): FleetStory {
   for (const name of ['a', 'b', 'c']) story.turn(name, FULL)
   return story.turn('c', change).wait(10_000).turn('c', { frozen: false, running: true }).wait(10_000)

@@ -3,7 +3,7 @@ import { type Stories, tellStories } from './stories.ts'
 
 const { killed, sidecarKilled, stopped, serverStopped, silent, unready, cut } = incidents
 
-/** The one of two that lives asked its server in vain for half a minute, until now. */
+/** One of two masters is dead. The server of the other one did not answer it for half a minute, until now. */
 function storyOfOneThatHung(): FleetStory {
   return new FleetStory({ a: {}, b: {} })
     .turn('b', killed)
@@ -14,13 +14,16 @@ function storyOfOneThatHung(): FleetStory {
 
 const BACK = { answering: true, serves: true }
 
-/** Of two masters, whose servers were silent together for 40 s until 20 s ago. */
+/** Two masters whose servers were both silent for 40 s, until 20 s ago. */
 function recoveredStory(): FleetStory {
   const story = new FleetStory({ a: {}, b: {} }).turn('a', silent).turn('b', silent).wait(40_000)
   return story.turn('a', BACK).turn('b', BACK).wait(20_000)
 }
 
-/** A kube-apiserver, and two of ours, of which one was away for long, so that it does not confirm anything yet. */
+/**
+ * A kube-apiserver and two masters with sidecars. One of the two was away so long that it does not confirm anything
+ * yet.
+ */
 function besideKubeApiserver(): FleetStory {
   const story = new FleetStory({ a: {}, b: {}, k: { kind: 'kube-apiserver' } }).turn('a', silent).wait(4_000)
   return story.list(['b', 'k']).wait(36_000).turn('a', BACK).list(['a', 'b', 'k']).wait(20_000)
@@ -352,7 +355,7 @@ const stories: Stories = {
     () => storyOfThree().turn('a', unready).turn('b', unready).turn('c', unready).wait(60_000),
   ],
 
-  // The slice is what clients use, whoever else writes it.
+  // Clients use the slice, whoever else writes it.
   'beside a kube-apiserver, the slice lacks a master for as long as a correction takes': [
     () => mixedStory(['a', 'k']).wait(1_900).list(['a', 'b', 'k'], { only: 'slice' }).wait(30_000),
   ],
@@ -392,20 +395,20 @@ const stories: Stories = {
   ],
 }
 
-/** Two of ours and a kube-apiserver, from which a slice with these members comes. */
+/** Two masters with sidecars, and a kube-apiserver that writes a slice with these members. */
 function mixedStory(names: readonly string[]): FleetStory {
   const story = new FleetStory({ a: {}, b: {}, k: { kind: 'kube-apiserver' } }).wait(10_000)
   return story.list(names, { only: 'slice', by: 'k', byDamage: true })
 }
 
-/** Everybody's messages become slow. */
+/** The messages of all members become slow. */
 function slowStory(delayMs: number): FleetStory {
   const story = storyOfThree()
   for (const name of ['a', 'b', 'c']) story.turn(name, { delayMs })
   return story
 }
 
-/** Everybody is cut off for half a minute, in which the list is spoiled. Four seconds are enough to put that right. */
+/** All members are cut off for half a minute, in which the list is damaged. Four seconds are enough to correct it. */
 function outageStory(): FleetStory {
   const story = storyOfThree({}, { recoveryMs: 4_000, listedMs: 30_000 })
   for (const name of ['a', 'b', 'c']) story.turn(name, cut)

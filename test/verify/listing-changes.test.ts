@@ -351,7 +351,7 @@ const stories: Stories = {
       const story = storyOfThree().turn('b', { stopping: true, running: false, renewing: false })
       return story.wait(15_200).list(['a', 'c']).wait(5_000).list(['a', 'b', 'c']).list(['a', 'c'])
     },
-    // Not also no-address-comes-without-cause: it lives.
+    // It does not also break no-address-comes-without-cause, because the master lives.
     'stopped-master-leaves',
   ],
   'a dead master comes back while its lease may last': [
@@ -494,19 +494,19 @@ const stories: Stories = {
   ],
 }
 
-/** Of three that are ready, one is gone from the slice for a moment. */
+/** Of three ready members one is missing from the slice for a moment. */
 function mixedStory(by: string): FleetStory {
   const story = new FleetStory({ a: {}, b: {}, k: { kind: 'kube-apiserver' } }).wait(10_000)
   return story.list(['a', 'k'], { only: 'slice', by }).list(['a', 'b', 'k'], { only: 'slice', by: 'a' })
 }
 
-/** Of two that take themselves out whatever becomes of the list, the one that is not listed is well again. */
+/** Two masters that withdraw even if they are the last. The one that is not listed is healthy again. */
 function alwaysStory(): FleetStory {
   const story = new FleetStory({ a: { withdrawsEvenIfLast: true }, b: { withdrawsEvenIfLast: true } })
   return story.turn('b', silent).wait(16_000).list(['a']).turn('b', BACK)
 }
 
-/** One fails, then the others, so that all are listed; then all are ready again. */
+/** One server fails, then the others, so that all members are listed. Then all servers are ready again. */
 function readyAgainStory(afterMs: number): FleetStory {
   const story = storyOfThree({ leaseTtlMs: 60_000 })
     .turn('c', unready)
@@ -519,21 +519,21 @@ function readyAgainStory(afterMs: number): FleetStory {
   return story.wait(afterMs)
 }
 
-/** All fail, one of them perhaps later, and are ready again. */
+/** All servers fail, one of them `laterMs` later, and are ready again. */
 function againStory(laterMs = 0): FleetStory {
   const story = storyOfThree().turn('a', unready).turn('b', unready).wait(laterMs).turn('c', unready).wait(10_000)
   for (const name of ['a', 'b', 'c']) story.turn(name, { serves: true, ready: true })
   return story
 }
 
-/** The servers of both hang; one dies while the other is cut off, which then is in touch again. */
+/** The servers of both masters hang. One master dies while the other is cut off; then the other is connected again. */
 function hangingStory(): FleetStory {
   const story = new FleetStory({ a: {}, b: {} }).turn('a', silent).turn('b', silent).wait(2_500)
   story.turn('a', { connected: false }).wait(12_000).list(['a'], { by: 'b' }).turn('b', killed).wait(4_000)
   return story.turn('a', { connected: true })
 }
 
-/** Nobody answers but late; then the server of one fails, and the others are as before. */
+/** The servers of a and c do not answer. Then the server of b fails, and those of a and c recover. */
 function lateAnswersStory(impaired: 'no' | 'rest'): FleetStory {
   const story = storyOfThree()
     .turn('a', { ...silent, impaired })
@@ -547,7 +547,7 @@ function lateAnswersStory(impaired: 'no' | 'rest'): FleetStory {
     .wait(500)
 }
 
-/** One server hangs, the other fails soon afterwards and leaves when the first answers again. */
+/** One server hangs. The other fails soon afterwards, and its master leaves when the first server answers again. */
 function hangingProbeStory(hangsMs: number): FleetStory {
   const story = new FleetStory({ a: {}, b: {} })
     .turn('a', silent)
@@ -557,7 +557,7 @@ function hangingProbeStory(hangsMs: number): FleetStory {
   return story.turn('a', BACK).wait(300).list(['a']).turn('b', BACK).wait(3_000).list(['a', 'b']).wait(20_000)
 }
 
-/** All fail for twelve seconds, in which no lease can expire; then one is ready again. */
+/** All servers fail for twelve seconds, in which no lease can expire. Then one is ready again. */
 function storeOutageStory(): FleetStory {
   const story = storyOfThree()
   story.leasesCannotExpire = true
@@ -567,13 +567,16 @@ function storeOutageStory(): FleetStory {
   return story.turn('a', BACK)
 }
 
-/** All fail at one moment, and one leaves. */
+/** All servers fail at the same moment, and one master leaves. */
 function togetherStory(afterMs: number): FleetStory {
   const story = storyOfThree().turn('a', unready).turn('b', unready).turn('c', unready)
   return story.wait(afterMs).list(['a', 'c'])
 }
 
-/** Nobody can renew a lease, and somebody puts a foreign address into both lists. Sometimes a sidecar is restarted then. It lists that address after the outage. */
+/**
+ * No master can renew its lease, and somebody puts a foreign address into both lists. With `restarted`, the sidecar of
+ * a is restarted before that. After the outage a lists the foreign address.
+ */
 function strangerStory({ restarted, afterMs }: { readonly restarted: boolean; readonly afterMs: number }): FleetStory {
   const story = storyOfThree()
   for (const name of ['a', 'b', 'c']) story.turn(name, cut)
@@ -584,7 +587,7 @@ function strangerStory({ restarted, afterMs }: { readonly restarted: boolean; re
   return story.wait(afterMs).list(['a', 'b', 'c', 'foreign']).wait(500).list(['a', 'b', 'c']).wait(30_000)
 }
 
-/** Somebody deletes the Service, and it is made again. */
+/** Somebody deletes the Service, and it is created again. */
 function deletedServiceStory(byDamage: boolean): FleetStory {
   const story = new FleetStory({ a: {}, k: { kind: 'kube-apiserver' } })
   const namespaces = ['default', 'kube-node-lease', 'kube-public', 'kube-system']

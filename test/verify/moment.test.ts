@@ -24,11 +24,11 @@ import { defaultBounds, type Listing } from '../../src/verify/observation.ts'
 import { well } from './fleet-story.ts'
 
 const KUBE = { kind: 'kube-apiserver' } as const
-/** The delay of each message by which all that a master does is late by 1.2 s. */
+/** The delay of each message. It makes everything that a master does 1.2 s late. */
 const SLOW = { delayMs: 100 }
 const GONE = { running: false, healthy: false, renewing: false, ended: true, connected: false }
 
-/** The history of a member at the address of its own name, which is well at 0, and then has these states in turn. */
+/** The history of a member whose address is its name. It is healthy at 0, and then has these states in turn. */
 function member(
   name: string,
   first: Partial<MemberState> = {},
@@ -89,7 +89,7 @@ test('a lease is as short as any holder of the address makes it', () => {
   assert.equal(sharesShorterLease(one, [one, shorter]), true)
   assert.equal(sharesShorterLease(shorter, [one, shorter]), false)
   assert.equal(sharesShorterLease(one, [one, tooSlow]), true)
-  // The lease may still be of the last life, while the present one asks for a shorter one.
+  // The lease may still be that of the last life, while the present life asks for a shorter one.
   const shortened = member('vip', {}, [1_000, { leaseTtlMs: 12_000 }])
   assert.deepEqual([shortened.ttlMs, sharesShorterLease(shortened, [shortened])], [15_000, true])
 })
@@ -159,7 +159,7 @@ test('an observer that is not healthy must remove nobody; after its start or an 
   assert.equal(lastOf(started, [dead]), 60_000 + 17_000 + 2_000)
   assert.equal(lastOf(member('a'), [dead], 70_000), 70_000 + 17_000 + 2_000)
   assert.equal(lastOf(started, [dead], 70_000), 70_000 + 17_000 + 2_000)
-  // For the longer of the TTLs, its own or that of the dead.
+  // It waits for the longer of two TTLs: its own, or that of the dead member.
   const longOwn = member('a', { healthy: false, leaseTtlMs: 30_000 }, [60_000, { healthy: true }])
   assert.equal(lastOf(longOwn, [dead]), 60_000 + 32_000 + 2_000)
   assert.equal(lastOf(started, [member('b', { leaseTtlMs: 30_000 }, [50_000, GONE])]), 60_000 + 32_000 + 2_000)

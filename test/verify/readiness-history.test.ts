@@ -8,7 +8,7 @@ const UNREADY: Partial<MemberState> = incidents.unready
 const SILENT: Partial<MemberState> = incidents.silent
 const { POSITIVE_INFINITY: EVER } = Number
 
-/** A member that has these states, each from a time on. It is listed, unless `around` says otherwise. */
+/** A member that has each of these states from a given time. It is listed unless `around` says otherwise. */
 class Noted {
   readonly history = new ReadinessHistory()
 
@@ -18,7 +18,7 @@ class Noted {
     return this
   }
 
-  /** Whether its master may still say at this moment that its server is not ready. */
+  /** Whether its master may still state at this moment that its server is not ready. */
   mayStillSeemUnready(nowMs: number, state: Partial<MemberState> = {}, around: Partial<Circumstances> = {}): boolean {
     return this.at(nowMs, state, around).history.mayStillSeemUnready
   }
@@ -104,7 +104,7 @@ test('a period without service is in place if the master was listed and went on'
   assert.equal(inPlace([2_000, { ...UNREADY, running: false }]), undefined)
   assert.equal(inPlace([2_000, UNREADY, { isAnother: true }]), undefined)
   assert.equal(inPlace([2_000, {}, { isAnother: true }]), undefined)
-  // Once it is not in place, nothing brings that back.
+  // A period that is no longer in place never is again.
   assert.equal(inPlace([2_000, UNREADY, { isAnother: true }], [3_000, UNREADY]), undefined)
   assert.equal(
     new Noted().at(1_000, UNREADY, { isPlaced: false }).at(2_000, UNREADY).history.unservingInPlace,

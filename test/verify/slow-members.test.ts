@@ -40,18 +40,18 @@ const stories: Stories = {
   ],
 }
 
-/** One of two behind one address is slow. */
+/** One of two masters at the same address is slow. */
 function sharedStory(delayMs: number): FleetStory {
   const story = new FleetStory({ a: {}, b: { address: 'vip' }, c: { address: 'vip' } })
   return story.turn('c', { delayMs }).wait(1_000)
 }
 
-/** A sidecar is killed, and its next life comes four seconds later. */
+/** A sidecar is killed, and its next life begins four seconds later. */
 function restartedStory(delayMs: number): FleetStory {
   return storyOfThree().turn('b', { delayMs }).turn('b', sidecarKilled).wait(4_000).begin('b').wait(200)
 }
 
-/** Of two in a list one is slow; a third was not ready for a while. */
+/** Of two listed masters one is slow. The server of a third was not ready for a while. */
 function backStory(): FleetStory {
   return storyOfThree({ leaseTtlMs: 20_000 })
     .turn('a', { delayMs: 100 })

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { FleetStory } from './fleet-story.ts'
 
-/** What happens, in words; how it is told; and which invariants it breaks. */
+/** By its description: a story, and the invariants that it breaks. */
 export type Stories = Readonly<Record<string, readonly [() => FleetStory, ...broken: string[]]>>
 
-/** Makes a test of each. */
+/** Defines a test for each story. */
 export function tellStories(stories: Stories): void {
   for (const [story, [tell, ...broken]] of Object.entries(stories)) {
     test(`${story}: ${broken.length === 0 ? 'all holds' : broken.join(', ')}`, () => {

@@ -5,7 +5,7 @@ import { isKubeError, type KubeError, type KubeErrorCode } from '../../../src/ku
 import type { EndpointSlice, Endpoints, KubeObject, Resource, Service } from '../../../src/kube/resources.ts'
 import { withTimeout } from '../../support/with-timeout.ts'
 
-/** What the contract is held against. */
+/** The server that the contract is tested against. */
 export interface ContractTarget {
   readonly api: KubeApi
   /** An empty namespace that nobody else uses; other targets of the same server have others. */
@@ -18,7 +18,7 @@ export interface ContractCase {
   readonly run: (target: ContractTarget, t: TestContext) => Promise<void>
 }
 
-/** The errors' code is what a caller decides by: asserts it, and returns the error. */
+/** Asserts the code of the error, by which callers decide, and returns the error. */
 export async function rejectsWith(code: KubeErrorCode, promise: Promise<unknown>): Promise<KubeError> {
   try {
     await promise
@@ -35,12 +35,12 @@ export function fieldsOf(error: KubeError): readonly (string | undefined)[] {
   return (error.status?.details?.causes ?? []).map((cause) => cause.field)
 }
 
-/** Asserts that a write is Invalid, and returns the fields that are named, each once. */
+/** Asserts that a write is Invalid, and returns the fields that the error names, without duplicates. */
 export async function refusedFields(refused: Promise<unknown>): Promise<readonly (string | undefined)[]> {
   return [...new Set(fieldsOf(await rejectsWith('Invalid', refused)))]
 }
 
-/** Endpoints that are as good as any other object to test with. */
+/** Endpoints for tests that need any object. */
 export function endpointsIn(
   namespace: string,
   name: string,
@@ -90,7 +90,7 @@ export class WatchReader<T extends KubeObject> {
   readonly #controller = new AbortController()
   readonly #events: AsyncIterator<WatchEvent<T>>
   readonly #opened: Promise<void>
-  /** The event that was asked for when the watch was opened. */
+  /** The event that `open` requested. */
   #first: Promise<IteratorResult<WatchEvent<T>>> | undefined
 
   constructor(api: KubeApi, resource: Resource<T>, query: WatchQuery, t: TestContext) {

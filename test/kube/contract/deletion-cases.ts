@@ -4,7 +4,7 @@ import { type ContractCase, endpointsIn, fieldsOf, isNewer, rejectsWith, withMet
 
 const stale = '1'
 
-/** delete: preconditions, finalizers, what comes after. */
+/** delete: preconditions, finalizers, and the state afterwards. */
 export const deletionCases: readonly ContractCase[] = [
   {
     name: 'delete removes the object; deleting it again is NotFound',

@@ -22,7 +22,7 @@ function families({ spec }: Service): object {
 const single = { policy: 'SingleStack', families: ['IPv4'], count: 1 }
 const dual = { policy: 'PreferDualStack', families: ['IPv4', 'IPv6'], count: 2 }
 
-/** What a server with an IPv4 and an IPv6 range ({@link dualStackRanges}) does with the families of a Service. */
+/** How a server with an IPv4 and an IPv6 range ({@link dualStackRanges}) handles the families of a Service. */
 export const dualStackCases: readonly ContractCase[] = [
   {
     name: 'a Service is given the second address that it asks for, when it is made and later',

@@ -16,7 +16,7 @@ const unfitAddresses = [
   '::ffff:192.0.2.1',
 ]
 
-/** What the server makes of Endpoints and EndpointSlices. */
+/** How the server handles Endpoints and EndpointSlices. */
 export const endpointsCases: readonly ContractCase[] = [
   {
     name: 'Endpoints get TCP as the protocol of their ports',

@@ -31,7 +31,7 @@ function makeServiceCidr(api: KubeApi, name: string, ...cidrs: readonly string[]
   return api.create(serviceCidrs, { metadata: { name }, spec: { cidrs } })
 }
 
-/** What the server makes of the other kinds that this program writes. */
+/** How the server handles the other kinds that this program writes. */
 export const kindCases: readonly ContractCase[] = [
   {
     name: 'a Lease keeps its times to the microsecond and takes no others',
@@ -161,7 +161,7 @@ export const kindCases: readonly ContractCase[] = [
       assert.deepEqual(await refusedFields(make('192.0.2.7', { parentRef: { resource: 'services' } })), [
         'spec.parentRef.name',
       ])
-      // Cluster-scoped, so the name is this target's own.
+      // IPAddresses are cluster-scoped, so each target needs its own name.
       const hash = hashText(namespace)
       const own = `2001:db8:${((hash >>> 16) | 0x1000).toString(16)}::${((hash & 0xffff) | 0x1000).toString(16)}`
       const created = await make(own)

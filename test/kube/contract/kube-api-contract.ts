@@ -12,12 +12,14 @@ import { watchCases } from './watch-cases.ts'
 export type { ContractTarget } from './contract-case.ts'
 
 /**
- * What this program relies on in an API server, as tests: the same on the embedded server and on a real one.
+ * The behaviour of an API server that this program relies on, as tests: the same for the embedded server and a real
+ * one.
  *
- * @param test - node:test's, or something that registers like it.
- * @param makeTarget - called for each case. The server may be the same each time, the namespace may not; it exists, is empty, and
- *   its name is at most 40 characters of a DNS label. The server has a ServiceCIDR with an IPv4 range, and none with 192.0.2.0/24,
- *   198.51.100.0/24 or 203.0.113.0/24. What a case leaves behind is the target's to clear away.
+ * @param test - the function of node:test, or one that registers tests in the same way.
+ * @param makeTarget - called for each case. The server may be the same each time, the namespace must not. The namespace
+ *   exists and is empty, and its name is at most 40 characters of a DNS label. The server has a ServiceCIDR with an
+ *   IPv4 range, and none with 192.0.2.0/24, 198.51.100.0/24 or 203.0.113.0/24. The target deletes what a case leaves
+ *   behind.
  */
 export function kubeApiContract(
   test: (name: string, run: (t: TestContext) => Promise<void>) => unknown,

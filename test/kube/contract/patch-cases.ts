@@ -6,14 +6,14 @@ import { type ContractCase, endpointsIn, isNewer, rejectsWith, sliceIn } from '.
 const merge = (body: unknown): Patch => ({ type: 'merge', body })
 const json = (...body: readonly unknown[]): Patch => ({ type: 'json', body })
 
-/** What a manager applies: labels on Endpoints. */
+/** A patch with which a manager applies labels to Endpoints. */
 function applied(name: string, labels: Readonly<Record<string, string>>): Patch {
   return { type: 'apply', body: { apiVersion: 'v1', kind: 'Endpoints', metadata: { name, labels } } }
 }
 
 const by = (fieldManager: string) => ({ fieldManager })
 
-/** Who owns which labels, by managedFields. */
+/** The labels that each manager owns, by managedFields. */
 function labelOwners(object: KubeObject): Readonly<Record<string, readonly string[]>> {
   const owners: Record<string, readonly string[]> = {}
   for (const entry of (object.metadata?.managedFields ?? []) as readonly ManagedEntry[]) {

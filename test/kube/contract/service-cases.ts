@@ -21,7 +21,7 @@ async function isTaken(api: KubeApi, ip: string): Promise<boolean> {
   }
 }
 
-/** Services and the addresses that they are given. The server has an IPv4 range in a ServiceCIDR. */
+/** Services and the addresses that the server gives them. The server has an IPv4 range in a ServiceCIDR. */
 export const serviceCases: readonly ContractCase[] = [
   {
     name: 'a Service gets its defaults',

@@ -4,7 +4,7 @@ import { type ContractCase, endpointsIn, rejectsWith, WatchReader, withMeta } fr
 
 const initialEventsEnd = 'k8s.io/initial-events-end'
 
-/** watch: where it begins, what it tells, how it ends. */
+/** watch: where it begins, which events it sends, how it ends. */
 export const watchCases: readonly ContractCase[] = [
   {
     name: 'a watch tells every change after its resourceVersion, once and in order',

@@ -22,7 +22,7 @@ function after(steps: readonly (readonly [number, ContentionInput])[], start: Co
   return steps.reduce((state, [atMs, input]) => nextContention(state, input, atMs), start)
 }
 
-/** So many corrections, each undone before the next. */
+/** `times` corrections, each undone before the next. */
 function undoneAndCorrected(times: number, everyMs: number): readonly (readonly [number, ContentionInput])[] {
   return Array.from({ length: times }, (_, index) => index * everyMs).flatMap((atMs) => [
     [atMs, 'undone'] as const,
@@ -100,7 +100,7 @@ test('a fight is over when it has been right for ten seconds; what is undone bef
 })
 
 test('whoever undoes whatever whenever: never more than the burst at once, never a longer wait than the longest, and an end', () => {
-  // Quickly and often enough: otherwise there would be no fight. Without `size` a list has ten items at most.
+  // The overwrites come quickly and often enough for a fight. Without `size` a list has at most ten items.
   const delays = fc
     .integer({ min: 1, max: 5_000 })
     .chain((max) => fc.array(fc.integer({ min: 1, max }), { minLength: 1, maxLength: 200, size: 'max' }))
@@ -118,7 +118,7 @@ test('whoever undoes whatever whenever: never more than the burst at once, never
         nowMs = Math.max(nowMs, dueMs)
         state = nextContention(state, 'corrected', nowMs)
         corrections.push(nowMs)
-        // Any eleven corrections are more than the window apart, or the last of them had to wait.
+        // Eleven corrections in a row take longer than the window, or the last one had to wait.
         const eleventh = corrections.at(-FIGHT.burst - 1)
         if (eleventh === undefined || nowMs - eleventh >= FIGHT.windowMs) continue
         assert.equal(state.phase, 'backing-off')

@@ -29,7 +29,10 @@ function setUp() {
   })
   let version = 1
   const wanted = (): Endpoints => list(version, 'own', '192.0.2.1')
-  /** Somebody overwrites the list, or deletes it without a trace, and it is put right if that need not wait. */
+  /**
+   * Somebody overwrites the list, or deletes it without a trace. It is then corrected, unless that must wait. Returns
+   * whether it was corrected.
+   */
   const undoAndMend = (manager: string | undefined): boolean => {
     version += 1
     const found = manager === undefined ? undefined : list(version, manager, '198.51.100.1')
@@ -121,7 +124,7 @@ test('an object that somebody makes again and again is removed at growing interv
   assert.deepEqual(events, ['ForeignOverwrite'])
   await time.advance(250)
   assert.ok(remove())
-  // Nobody looks at what is not there.
+  // Nobody reconciles an object that does not exist.
   await time.advance(10_000)
   assert.equal(logger.lines.at(-1)?.message, 'other writers no longer overwrite this object; back-off ended')
 })
@@ -142,7 +145,7 @@ test('a fight names who undid it last of those that left a trace', async () => {
   assert.equal(logger.lines.at(-1)?.fields.writer, 'x')
 })
 
-/** Ten seconds later somebody deletes the list again and again, without a trace. Returns who is named for it. */
+/** Ten seconds later somebody deletes the list again and again without a trace. Returns which writer the log names. */
 async function namedForDeletions({ time, logger, undoAndMend }: ReturnType<typeof setUp>): Promise<unknown> {
   await time.advance(10_000)
   for (let round = 0; round < 10; round++) assert.ok(undoAndMend(undefined))

@@ -48,7 +48,7 @@ async function open({ methods = {}, backsOff = false }: { methods?: Partial<Kube
   return { time, api, writer, written, stored, put, replaceByHand, writes }
 }
 
-/** What was told of each write: verb, before, after. */
+/** What was reported of each write: verb, version before, version after. */
 function summary(written: readonly Written[]): readonly string[] {
   const version = (object: Written['found']): string => (object as ConfigMap | undefined)?.data?.version ?? '-'
   return written.map(({ verb, found, stored, error }) =>

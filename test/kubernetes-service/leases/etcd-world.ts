@@ -6,24 +6,24 @@ import { abortable } from '../../../src/runtime/signals.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../../src/telemetry/logger.ts'
 
-/** For calls that nobody gives up. */
+/** For calls that are never aborted. */
 export const { signal } = new AbortController()
 export const ttlMs = 15_000
 
-/** One master's way to the store, and what went over it. */
+/** The connection of one master to the store, and the calls over it. */
 export interface Opened {
   readonly leases: EtcdLeases
-  /** Each call but those of the watches, as `method key`, the prefix left out. */
+  /** Each call except watches, as `method key`, without the prefix. */
   readonly calls: string[]
-  /** What is thrown at a call before it is made, or after; it may take its time. */
+  /** Returns an error to throw before a call is made, or after it. It may take time. */
   fault: (call: EtcdCall, place: 'before' | 'after') => unknown
   readonly logger: ReturnType<typeof memoryLogger>
-  /** What the store was said to be: `failed` or `succeeded`, with the source. */
+  /** The reports on the availability of the store: `failed` or `succeeded`, with the source. */
   readonly reports: string[]
   breakWatches(error: unknown): void
 }
 
-/** An etcd with nothing in it, in simulated time. */
+/** An empty etcd in simulated time. */
 export function openWorld(flavour: 'etcd' | 'kine' = 'etcd', options: Pick<MemoryEtcdOptions, 'leastTtlSeconds'> = {}) {
   const time = new VirtualClock()
   const store = new MemoryEtcd({ clock: time.view(), flavour, ...options })

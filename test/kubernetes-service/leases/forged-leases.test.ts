@@ -11,7 +11,7 @@ const { signal } = new AbortController()
 const self = holder('192.0.2.1')
 const foreign = '203.0.113.66'
 
-/** What anybody can make who may write Leases. */
+/** A Lease that anybody who may write Leases can create. */
 function forged(name: string, record: Holder, spec: Lease['spec'] = {}): Lease {
   return {
     apiVersion: 'coordination.k8s.io/v1',
@@ -36,7 +36,7 @@ function count(method: string, { sent }: Opened): number {
   return sent.filter((line) => line.endsWith(` ${method}`)).length
 }
 
-/** Ten times a second another Lease comes, and goes again. */
+/** Creates another Lease ten times a second, and deletes it again. */
 async function comeAndGo(api: KubeApi, time: VirtualClock, times: number): Promise<void> {
   for (let i = 0; i < times; i++) {
     await api.create(leaseResource, forged('any', holder(foreign)))

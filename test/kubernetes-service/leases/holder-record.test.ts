@@ -25,7 +25,7 @@ test('a record says the same when it is read', () => {
 
 const long = 'x'.repeat(301)
 
-/** What others would copy, sort by or make keys of. */
+/** Fields that other masters would copy, sort by or use as keys. */
 const refused: Readonly<Record<string, Partial<Holder>>> = {
   'a departure of any length': { departure: long },
   'confirmations of any length': { confirms: [long] },

@@ -24,7 +24,7 @@ test('who finds no lease is told the prefix or the namespace and label, and the 
   )
 })
 
-/** A master, and what its lists ask for: the present state, or one not older than a version. */
+/** A master, and the versions that its lists request: the present state, or one not older than a version. */
 async function openMaster() {
   const world = await openWorld()
   const asked: string[] = []
@@ -39,7 +39,7 @@ async function openMaster() {
   return { ...world, leases, listed, answers, asked: () => asked.splice(0) }
 }
 
-/** The same, when it has just created its Lease; `created` asks for the state since then. */
+/** A master that has just created its Lease. `created`: a request for the state since then. */
 async function openListedMaster() {
   const master = await openMaster()
   await master.leases.update(self, signal)

@@ -16,12 +16,12 @@ import { addressesOf } from './holders.ts'
 const { signal } = new AbortController()
 export const ttlMs = 15_000
 
-/** One master's way to the Leases, with faults of its own. */
+/** The connection of one master to the Leases, with its own faults. */
 export interface Opened {
   readonly leases: KubernetesLeases
   /** The same Leases over another API. */
   leasesWith(api: KubeApi): KubernetesLeases
-  /** Method and time of each request that is no watch. */
+  /** Time and method of each request except watches. */
   readonly sent: string[]
   readonly logger: ReturnType<typeof memoryLogger>
   add(rule: FaultRule): () => void
@@ -29,7 +29,7 @@ export interface Opened {
   resetStreams(): void
 }
 
-/** Leases in an API server of this process, in simulated time. */
+/** Leases in an in-process API server, in simulated time. */
 export async function openWorld() {
   const time = new VirtualClock()
   const server = createApiServer({ clock: time.view(), random: seededRandom(1, 'server') })
@@ -66,7 +66,10 @@ export async function openWorld() {
   return { time, clock, direct, open }
 }
 
-/** Follows the leases, lists them at each look and each interval, as a master does; what it saw last, and when that changed. */
+/**
+ * Follows the leases and lists them after each change and at each interval, as a master does. Returns what it saw, and
+ * when.
+ */
 export function follow(t: TestContext, time: VirtualClock, { leases }: Opened) {
   const end = new AbortController()
   const seen: string[] = []

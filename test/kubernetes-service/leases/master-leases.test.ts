@@ -36,7 +36,7 @@ const stores: Readonly<Record<string, () => LeaseWorld | Promise<LeaseWorld>>> =
   kine: () => onEtcd('kine'),
 }
 
-/** What a KubernetesLeases needs, on an API server of its own. */
+/** The dependencies of a KubernetesLeases, with its own API server. */
 async function onServer() {
   const time = new VirtualClock()
   const server = createApiServer({ clock: time.view(), random: seededRandom(1, 'server') })

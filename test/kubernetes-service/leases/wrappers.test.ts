@@ -21,7 +21,7 @@ function reliable(time: VirtualClock, store: MasterLeases): MasterLeases {
   return reliableLeases(store, { clock, random: seededRandom(1, 'store'), logger: memoryLogger(), limit })
 }
 
-/** A store whose every method does the same. */
+/** A store whose methods all do the same. */
 function storeThat(work: () => Promise<never>): MasterLeases {
   return { list: work, update: work, mark: work, remove: work, watch: work }
 }

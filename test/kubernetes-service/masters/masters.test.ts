@@ -23,7 +23,7 @@ function sighting(address: string, holders: readonly Holder[], more: Partial<Ins
   return { id: `/leases/${address}`, revision: '7', address, holders, life: ends, leased: true, odd: [], ...more }
 }
 
-/** Address, host and the codes of what does not fit. */
+/** Address, host and the codes of the conflicts. */
 function rows(sightings: readonly InspectedLease[], listed: readonly string[] | undefined, verdict?: Verdict) {
   const judge = (one: InspectedLease): Verdict => verdict ?? (one.life.type === 'never' ? 'stale' : 'live')
   return mastersRows({ leases: sightings, listed, verdict: judge, nowMs }).map(

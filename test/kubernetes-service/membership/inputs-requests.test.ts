@@ -55,7 +55,7 @@ test('the first renewal after a failure, or a late one, begins a recovery', () =
   assert.deepEqual(trustAfter({ lease: { renewedAtMs: 99_501 - lateMs } }), { type: 'steady' })
   const before = { type: 'recovering', untilAtMs: 101_000, isNew: true } as const
   assert.deepEqual(trustAfter({ lease: { trust: before } }), before, 'one that goes on is not prolonged')
-  // A joining master has renewed nothing: its renewal is late if it comes long after its read.
+  // A joining master has not renewed a lease before: its renewal is late if it comes long after its read.
   const joins = (readAtMs: number | undefined) =>
     trustAfter({ phase: phases.joining, lease: { renewedAtMs: undefined }, fleet: { readAtMs } })
   const spareMs = timings.ttlMs - timings.intervalMs
@@ -180,7 +180,7 @@ test('the end of a write of the list leads a leaving master on', () => {
     why: 'left',
   })
   assert.deepEqual(whyLeft(leaseOf(holder(2))), { type: 'out', why: 'left' })
-  // One that does not wait for that end ignores it.
+  // A master that does not wait for the end of that write ignores it.
   for (const phase of [phases.listed, leaving({ type: 'removing' }), { type: 'out', why: 'left' }] as const) {
     const { state, before } = after({ phase }, { type: 'list', outcome: 'written' })
     assert.equal(state, before)

@@ -103,18 +103,18 @@ test('a server is ready since the answer, and has failed since the first failure
   assert.deepEqual(since({ ...never, failedAtMs: 50_000 }), [NOW, 50_000])
   assert.deepEqual(since({ readySinceAtMs: 1_000 }), [1_000, undefined])
   assert.deepEqual(since({ readySinceAtMs: 1_000 }, { refused: true }), [undefined, 99_000], 'a refusal is not ready')
-  // Its failure may have begun right after the last probe, and what still counts of the earlier one is added.
+  // The failure may have begun right after the last probe. What still counts of the earlier failure is added.
   assert.deepEqual(since({ readySinceAtMs: 1_000 }, { serving: false }), [undefined, 99_000])
   const earlier = (failedAtMs: number) => ({ readySinceAtMs: 98_000, failedAtMs })
   assert.deepEqual(since(earlier(97_001), { serving: false }), [undefined, 99_000])
   assert.deepEqual(since(earlier(96_000), { serving: false }), [undefined, 98_000])
-  // The answer by which it was ready came after that probe was sent.
+  // The answer that made it ready came after that probe was sent.
   assert.deepEqual(since({ readySinceAtMs: 99_500 }, { serving: false }), [undefined, 99_000])
 })
 
 /**
- * How long a server that was ready at 0, and is ready again after the last of these failures, confirms no departure, in
- * milliseconds. Each failure lasts from one second to another, as probes each second see it.
+ * How long a server confirms no departure after the last of these failures, in milliseconds. It was ready at 0, and is
+ * ready again after that failure. Each failure lasts from one second to another, as seen by one probe a second.
  */
 function waitsMs(...failures: readonly (readonly [fromS: number, untilS: number])[]): number {
   let state = master({ server: { probedAtMs: 0, answeredAtMs: 0, readySinceAtMs: 0 } })
@@ -131,9 +131,10 @@ test('a failure soon after another prolongs the wait by its own length, not by t
   assert.equal(waitsMs([20, 50], [68, 70]), 0.8 * (30_000 - 18_000 + 2_000))
   assert.equal(waitsMs([20, 50], [72, 74]), 0.8 * (30_000 - 22_000 + 2_000))
   assert.equal(waitsMs([20, 50], [80, 82]), 7_000)
-  // If the time between counted as failed, each of these would come within the wait after the one before.
+  // If the time in between counted as failed, each of these failures would begin within the wait after the previous
+  // one.
   assert.equal(waitsMs([20, 50], [68, 70], [105, 107], [166, 168], [267, 269]), 7_000)
-  // Servers that failed together may have noticed nothing of the two seconds in which this one was ready.
+  // Servers that failed together may not have noticed the two seconds in which this one was ready.
   assert.equal(waitsMs([20, 50], [52, 82]), 0.8 * (30_000 - 2_000 + 30_000))
   assert.equal(waitsMs([20, 320]), 144_000)
   assert.equal(waitsMs([20, 320], [420, 422]), 0.8 * (180_000 - 100_000 + 2_000))
@@ -209,7 +210,7 @@ test('the list is looked at when the leases lead to another one, in whatever ord
   assert.equal(looks([...pair, leaseOf(holder(3))]), true)
   assert.equal(looks([...pair, leaseOf(self)]), true)
   assert.equal(looks([leaseOf(self)]), true, 'its expiry is suspected')
-  // One that was withdrawn is not missed.
+  // A withdrawn master that is gone is not missing.
   const withdrawn = { ...two, state: 'withdrawn' } as const
   const gone = [leaseOf(self), leaseOf(withdrawn)]
   assert.equal(looks([leaseOf(self), leaseOf({ ...withdrawn, host: 'host-3' })], gone), true)

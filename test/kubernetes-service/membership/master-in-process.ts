@@ -15,18 +15,18 @@ import type { Clock } from '../../../src/runtime/clock.ts'
 import { type Logger, silentLogger } from '../../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
 
-/** One master's membership, as it ships, without the controller that keeps the objects. */
+/** The production membership of one master, without the controller that manages the objects. */
 export interface MasterInProcess {
   readonly runner: MembershipRunner
-  /** What its API server answers to a probe. */
+  /** The answer of its API server to a probe. */
   answer: ReadinessAnswer
-  /** Whether it answers beside that; see `Readiness.answers`. */
+  /** Whether the API server answers otherwise; see `Readiness.answers`. */
   answers: boolean
-  /** Kills it. Resolves when nothing of it is left. */
+  /** Kills the master. Resolves when nothing of it is left. */
   kill(): Promise<void>
 }
 
-/** Starts one. Its server is ready unless `answer` is changed. */
+/** Starts a master. Its server is ready unless `answer` is changed. */
 export function startMaster(
   world: { readonly api: KubeApi; readonly clock: Clock },
   leases: MasterLeases,

@@ -7,7 +7,7 @@ import type { Membership, MembershipInput, Phase, Step } from '../../../src/kube
 import { startMembership, step } from '../../../src/kubernetes-service/membership/step.ts'
 import { membershipTimings } from '../../../src/kubernetes-service/membership/timings.ts'
 
-// The table of docs/membership.md: what the shipped step does in each phase with each input.
+// The table of docs/membership.md: what the production `step` does in each phase with each input.
 
 const page = new URL('../../../docs/membership.md', import.meta.url)
 const timings = membershipTimings({
@@ -73,7 +73,7 @@ const requested = (type: 'renew' | 'mark' | 'remove', self: Partial<Holder>) => 
 
 const none = { renewedAtMs: undefined }
 
-/** One state of each phase, with a request under way where the phase waits for one. */
+/** One state of each phase. If the phase waits for a request, it is under way. */
 const rows: Readonly<Record<string, Membership>> = {
   starting: state({ type: 'starting' }, {}, starting, none),
   joining: state({ type: 'joining', sinceAtMs: nowMs - 200 }, {}, ready, {

@@ -86,7 +86,7 @@ test('an outage of the store ends for a master that lets its lease expire, becau
   await time.advance(30_000)
   one.link.loses = 'nothing'
   await time.advance(15_000)
-  // As the controller does at each interval.
+  // The controller does this at each interval.
   await one.runner.refreshMembers(signal)
   assert.deepEqual(await addressesOf(leases), ['192.0.2.2'])
   assert.equal(one.availability.available, true)

@@ -32,7 +32,7 @@ const leaving: Phase = {
 }
 const withdrawn = 'this master was withdrawn and is not listed again until it is restarted'
 
-/** A membership whose lease was renewed at 0, on a clock that says `nowMs`. */
+/** The fault of a membership whose lease was renewed at 0, when the clock shows `nowMs`. */
 function faultOf(phase: Phase, { lease = {}, state = self.state, nowMs = 0 }: Given = {}): string | undefined {
   const membership: Membership = {
     ...began,

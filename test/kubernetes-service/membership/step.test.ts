@@ -21,7 +21,7 @@ function leaseOf(one: Holder): MasterLease {
   return { address: one.addresses[0] ?? '', holder: one }
 }
 
-/** What a server says when it is asked for its health. */
+/** The answers of a server to a probe. */
 const answers = {
   ready: { answered: true, ready: true, checks: [] },
   failing: { answered: true, ready: false, checks: [] },
@@ -30,26 +30,26 @@ const answers = {
   silent: { answered: false, reason: 'no answer' },
 } as const satisfies Readonly<Record<string, ReadinessAnswer>>
 
-/** One master, number 1, whose surroundings the test plays. Requests are answered at once unless the test holds them back. */
+/** Master number 1. The test plays its surroundings, and answers requests at once unless it holds them back. */
 class Played {
   readonly timings
   nowMs = 0
   state = startMembership(holder(1))
   /** Every effect so far, with its time: `renew ready`, `probe`, … */
   readonly log: string[] = []
-  /** What the list was to be written for. */
+  /** The effects that write the list. */
   readonly lists: Extract<MembershipEffect, { type: 'write-list' }>[] = []
   /** The leases of the others. */
   others: Holder[] = []
   /** The addresses of kube-apiservers. */
   foreign: string[] = []
   own: Holder | undefined
-  /** What the store shows of the last renewals, by host. */
+  /** The last renewals that the store shows, by host. */
   renewals: Readonly<Record<string, string>> = {}
   server: keyof typeof answers = 'ready'
   /** `held`: writes are answered by the test. */
   store: 'answers' | 'refuses' | 'hangs' | 'held' = 'answers'
-  /** Whether anybody but the step asks for the server's health. */
+  /** Whether the server is also probed when the step does not ask for it. */
   isProbed = true
   span = span
   #probedAtMs = -1_000
@@ -135,7 +135,7 @@ class Played {
         }
         if (this.store === 'held') return
         if (this.store === 'hangs') {
-          // The store gives a request up after that.
+          // The store gives up a request after that time.
           this.#limits.push({
             atMs: this.nowMs + this.timings.attemptMs,
             input: { type: 'failed', failure: 'unknown' },
@@ -227,7 +227,7 @@ test('a renewal that was sent before a lease was seen to be gone does not prove 
   }
   const renewals = played.times('renew ready').length
   read()
-  // That renewal may be older than an outage in which the other could not renew.
+  // That renewal may be older than an outage in which the other master could not renew.
   played.input({ type: 'done' })
   assert.equal(played.times('renew ready').length, renewals + 1, 'one is sent after the read')
   played.advance(1_000)
@@ -271,7 +271,7 @@ test('whose own renewals failed removes nobody until the others have had the tim
 test('who was frozen when its renewal was due may have missed an outage, and removes nobody before the recovery time', () => {
   const played = listedMaster({}, [holder(2)])
   played.advance(11_000)
-  // Renewed after 10.05 s.
+  // The lease was renewed after 10.05 s.
   played.nowMs = 21_600
   played.others = []
   played.changed()
@@ -304,7 +304,7 @@ test('whose own renewals failed removes the dead in time that have renewed since
   played.advance(9_000)
   played.store = 'refuses'
   played.advance(3_000)
-  // Renewed before the first read after the failure: that says nothing of what came after it.
+  // These renewals came before the first read after the failure. They prove nothing about the time after it.
   played.renewals = { 'host-2': 'b', 'host-3': 'a', 'host-4': 'b' }
   played.store = 'answers'
   played.advance(1_000)
@@ -335,7 +335,7 @@ test('a master whose server still fails as it renews after a common outage has n
   const backMs = played.times('renew ready').at(-1) ?? 0
   renew({ 'host-2': 'a', 'host-3': 'a' }, 'ready')
   renew({ 'host-2': 'b', 'host-3': 'b' }, 'ready')
-  // Then its server hangs once more, and its lease ends with it.
+  // Then the server of master 2 hangs once more, and its lease ends with it.
   renew({ 'host-2': 'c', 'host-3': 'c' }, 'failing')
   played.others = []
   played.changed()
@@ -459,14 +459,14 @@ test('a master leaves for unreadiness beside a kube-apiserver, unless only an et
 test('a departure is confirmed by a probe that was sent after it was read of, and refused by one that fails', () => {
   for (const server of ['ready', 'failing'] as const) {
     const played = listedMaster({}, [holder(2)])
-    // A server that has served for a while: one that has just come back confirms nothing.
+    // This server has served for a while, because one that has just recovered confirms nothing.
     played.advance(9_500)
     played.server = server
     played.others = [holder(2, 'failing', { departure: 'life-2/1' })]
     const probes = played.times('probe').length
     played.changed()
     assert.equal(played.times('probe').length, probes + 1)
-    // Not for a moment did the record say what the probe has not shown.
+    // The record never stated anything that the probe had not shown.
     assert.equal(played.times('mark ready').length, server === 'ready' ? 1 : 0)
     assert.deepEqual(
       [played.own?.state, played.own?.confirms],
@@ -591,7 +591,7 @@ test('a master that was withdrawn renews nothing any more', () => {
   assert.deepEqual(played.times('renew ready'), [50])
 })
 
-/** A sidecar that is restarted while its earlier life's lease lives. */
+/** A sidecar that is restarted while the lease of its earlier life is live. */
 function restarted(server: Played['server'], says: Holder['state'] = 'ready'): Played {
   const played = new Played()
   played.server = server

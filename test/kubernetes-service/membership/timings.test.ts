@@ -7,7 +7,7 @@ import {
 } from '../../../src/kubernetes-service/membership/timings.ts'
 import { ttlFault } from '../../../src/kubernetes-service/options.ts'
 
-/** What is wrong between the times, one line each. */
+/** The violated relations between the times, one line each. */
 function timingProblems(timings: MembershipTimings): readonly string[] {
   const { ttlMs, intervalMs, attemptMs, retryMs, callMs, confirmationMs, leavingMs, removalMarginMs } = timings
   const twoFailuresMs = intervalMs + PATIENT_ATTEMPTS * (attemptMs + retryMs)

@@ -85,7 +85,7 @@ interface Member {
   readonly ports: ReturnType<typeof endpointPorts>
   readonly reconciler: MasterCountEndpointReconciler
   warnings(): number
-  /** What the controller does when the interval is over, or when the objects changed. */
+  /** What the controller does after an interval, or after a change of the objects. */
   look(cause: 'interval' | 'objects'): Promise<void>
   leave(): Promise<'left' | 'last-one'>
   remove(): Promise<void>
@@ -93,12 +93,13 @@ interface Member {
 
 type World = Awaited<ReturnType<typeof setUp>>
 
-/** Lets all see each change until nobody writes. The number of rounds in which somebody wrote. */
+/** Reconciles all masters after each change until nobody writes. Returns the number of rounds with a write. */
 async function settle(world: World, members: readonly Member[]): Promise<number> {
   for (let rounds = 0; ; rounds += 1) {
     assert.ok(rounds < 100, 'they go on writing')
     const before = await world.revision()
-    // Now all at once, then one after the other: a look that met a conflict is repeated.
+    // In every other round all reconcile at once, then one after the other: after a conflict a reconciliation is
+    // repeated.
     if (rounds % 2 === 0) await Promise.allSettled(members.map((member) => member.look('objects')))
     for (const member of members) await member.look('objects')
     if ((await world.revision()) === before) return rounds
@@ -139,7 +140,7 @@ test('whatever happens to the list, the answers come to an end before the next i
     const world = await setUp()
     const masters = 1 + Math.floor(random.next() * 6)
     const members = Array.from({ length: masters }, (_, index) =>
-      // Also masters that do not agree on how many they are.
+      // Some masters do not agree on how many they are.
       world.open(`192.0.2.${index + 1}`, 1 + Math.floor(random.next() * 4)),
     )
     for (let interval = 0; interval < 5; interval += 1) {

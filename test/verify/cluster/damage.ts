@@ -25,9 +25,9 @@ export interface Damage {
   readonly inflict: (api: KubeApi, etcd: EtcdKv) => Promise<unknown>
   /** Its repair takes minutes of real time. */
   readonly isSlow?: true
-  /** It counts only once it is this old, in milliseconds, by the times in the objects. */
+  /** The check finds it only when it is this old, in milliseconds, by the times in the objects. */
   readonly visibleAfterMs?: number
-  /** The command is complete only with the range as a flag. */
+  /** The printed command is complete only if a flag gives the range. */
   readonly expectsRange?: true
 }
 
@@ -438,7 +438,7 @@ const allocationDamages: readonly Damage[] = [
   },
 ]
 
-/** A server takes a moment to use a new range. */
+/** Repeats an attempt, because a server takes a moment to use a new range. */
 async function eventually(attempt: () => Promise<unknown>): Promise<void> {
   for (let tries = 0; ; tries++) {
     try {
@@ -462,7 +462,7 @@ function setCondition(status: 'True' | 'False', name = 'kubernetes') {
     )
 }
 
-/** Writes the bitmap of NodePorts, changed. */
+/** Changes the bitmap of NodePorts. */
 function changedNodePorts(change: (ports: Bitmap, offset: number) => void) {
   return async (api: KubeApi, kv: EtcdKv) => {
     const registry = new EtcdRangeRegistry({ etcd: kv, prefix: '/registry' })
@@ -492,7 +492,7 @@ const bitmapDamages: readonly Damage[] = [
     async inflict(api, kv) {
       const spec = { type: 'NodePort', ports: [{ port: 80 }] }
       await api.create(services, { metadata: { namespace: 'default', name: 'second' }, spec } as never)
-      // A server in the process has an allocator of its own.
+      // An in-process server has its own allocator.
       const { nodePort = 0 } =
         (await api.get(services, { namespace: 'default', name: 'second' })).spec?.ports?.[0] ?? {}
       await changedNodePorts((ports, offset) => {
@@ -672,7 +672,6 @@ function changedSubset(change: (subset: Subset) => Subset) {
   return changed<EndpointsObject>(endpoints, (object) => ({ ...object, subsets: object.subsets.map(change) }))
 }
 
-/** All kinds. */
 export const damages: readonly Damage[] = [
   ...kubernetesDamages,
   ...leaseDamages.map((one) => ({

@@ -10,7 +10,7 @@ const signal = new AbortController().signal
 const lease = '/registry/masterleases/192.0.2.2'
 const records = '/registry/apiserver-bootstrap/holders/192.0.2.2/'
 
-/** Two masters whose leases are in etcd, then what happens to those. */
+/** Verifies two masters whose leases are in etcd, after `change`. */
 async function verifiedAfter(change: (kv: EtcdKv) => Promise<unknown>) {
   const masters = ['192.0.2.1', '192.0.2.2'].map((advertiseAddress) => ({ advertiseAddress, leaseStore: 'etcd' }))
   const { api, etcd, verify } = await bootstrapped(...masters)

@@ -26,7 +26,7 @@ test('names from a cluster are literal words for the shell', () => {
     const line = shellLine([{ tool: 'kubectl', args: [name], input: name }], { ...flags, kubectl: [] })
     const script = `kubectl() { cat; printf ' %s' "$@"; }; ${line}`
     const printed = execFileSync('sh', ['-c', script], { encoding: 'utf8' })
-    // A line break would be another line of the report.
+    // A line break would start another line of the report.
     assert.equal(printed, `${JSON.stringify(name)} ${name.replace('\n', '\\u000a')}`)
   }
 })

@@ -25,10 +25,10 @@ function endpointsWith(subsets: readonly Partial<Subset>[], label: string | unde
   return { metadata: { name: 'kubernetes', namespace: 'default', labels }, subsets } as Endpoints
 }
 
-/** Endpoints as they should be. */
+/** Correct Endpoints. */
 const endpointsOf = (...ips: readonly string[]): Endpoints => endpointsWith([{ addresses: ipsOf(ips), ports: https() }])
 
-/** A slice as it should be, but for `more`. */
+/** A correct slice, except for `more`. */
 function sliceOf(
   ips: readonly string[],
   more: object = {},
@@ -82,7 +82,7 @@ const byEndpoints = (given: Given): Verdict =>
 const bySlices = ({ slices = [], ...given }: Given): Verdict =>
   judgeSlice({ kubernetesSlices: slices, kubernetesEndpoints: given.endpoints }, contextOf({ slices, ...given }))
 
-/** What was expected and what was found, and how it is repaired. */
+/** What each finding expected and found. */
 function findings(verdict: Verdict): readonly (readonly [string, string])[] {
   assert.ok(verdict.status === 'failed', JSON.stringify(verdict))
   return verdict.findings.map(({ expected, found }) => [expected, found] as const)

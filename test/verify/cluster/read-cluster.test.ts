@@ -27,7 +27,7 @@ import { passedOn } from '../../kube/passed-on.ts'
 const { signal } = new AbortController()
 const DEFAULT = { namespace: 'default', name: 'kubernetes' }
 
-/** An API server with the namespaces `default` and `another` and a range of ClusterIPs, and how it is read. */
+/** An API server with the namespaces `default` and `another` and a range of ClusterIPs, and functions that read it. */
 async function serving() {
   const { time, api } = setUp()
   for (const name of ['default', 'another']) await api.create(namespaces, { metadata: { name } })
@@ -35,7 +35,7 @@ async function serving() {
   const clock = time.view()
   const read = async <Name extends PartName>(name: Name, source: Partial<ClusterSource> = {}, end = signal) =>
     (await readCluster({ api, clock, ...source }, [name], end))[name] as Part<Parts[Name]>
-  /** A part that could be read. */
+  /** Reads a part, and asserts that it could be read. */
   const value = async <Name extends PartName>(name: Name, source?: Partial<ClusterSource>): Promise<Parts[Name]> => {
     const part = await read(name, source)
     assert.ok(part.type === 'read', JSON.stringify(part))

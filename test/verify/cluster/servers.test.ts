@@ -17,7 +17,7 @@ const healthy: ServerAnswer = {
   clock: { offsetMs: 300, toleranceMs: 600 },
 }
 
-/** Two masters, of which the second answers like this. */
+/** Two masters. The second one answers with `second`. */
 async function probing(second: Partial<ServerAnswer>) {
   const world = await bootstrapped({ advertiseAddress: '192.0.2.1' }, { advertiseAddress: '192.0.2.2' })
   const asked: Parameters<ServerProbe>[0][] = []
@@ -157,7 +157,7 @@ test('no repair lists a server that does not answer either', async () => {
   assert.equal(two.length, 2)
   for (const line of two) {
     const [first = '', second = '', ...patches] = line.split(' && ')
-    // An eviction stops the line if one of them renews its lease after all.
+    // If one of them renews its lease after all, the eviction stops the command line.
     assert.deepEqual([first, second].sort(), [
       'apiserver-bootstrap masters evict 192.0.2.1 --yes',
       'apiserver-bootstrap masters evict 192.0.2.3 --yes',
@@ -189,7 +189,7 @@ test('of several clocks the median is right: this machine may be the one that is
   assert.match(JSON.stringify(all), /the clock of this machine differs from them by 60s/)
   const one = await verify({ '192.0.2.2': 300, '192.0.2.3': -40_000 })
   assert.deepEqual(one, ['API server 192.0.2.3:6443'])
-  // Two against two: this machine decides.
+  // Two clocks against two: the clock of this machine decides.
   const two = await verify({ ...offsets, '192.0.2.3': 0 })
   assert.deepEqual(two, ['API server 192.0.2.1:6443', 'API server 192.0.2.2:6443'])
 })

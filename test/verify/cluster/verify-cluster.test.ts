@@ -305,7 +305,7 @@ test('an interrupted wait ends with the last report, or with the error of the la
     const options = { clock, only: ['kubernetes-endpoints'], confirmAfterMs: 500, waitMs: 60_000 } as const
     return settle(verifyUntil({ ...options, source: { api }, signal: stop.signal }))
   }
-  // While it sleeps, and in the middle of a second attempt.
+  // The interrupt comes while it sleeps, and in the middle of a second attempt.
   for (const abortAfterMs of [1_000, 1_700]) {
     assert.deepEqual(failedIn(await until(api, abortAfterMs)), ['kubernetes-endpoints'])
   }

@@ -42,7 +42,7 @@ test('a slice is no copy of one that is being deleted', async () => {
   const { api, verify, execute } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const { items } = await api.list(endpointSlices, { labelSelector: 'kubernetes.io/service-name=web' })
   const old = { namespace: 'default', name: items[0]?.metadata?.name ?? '' }
-  // As an operator's finalizer may be on it for minutes.
+  // The finalizer of an operator may hold it for minutes.
   const body = { metadata: { finalizers: ['example.com/slow'] } }
   await api.patch(endpointSlices, old, { type: 'merge', body })
   await api.delete(endpointSlices, old)

@@ -23,18 +23,21 @@ const CONTROLLERS = 'auto,endpoints,endpointslice'
 
 export interface World {
   readonly api: KubeApi
-  /** The bitmaps are there. */
+  /** Contains the bitmaps. */
   readonly etcd: { readonly kv: EtcdKv; readonly prefix: string }
   readonly time: VirtualClock
-  /** Verifies; time passes meanwhile. */
+  /** Verifies the cluster while time passes. */
   verify(options?: Partial<VerifyOptions>): Promise<VerifyReport>
-  /** Runs what a printed command would do. */
+  /** Does what a printed command would do. */
   execute(command: Command): Promise<void>
-  /** Runs a promise that waits for time. */
+  /** Lets time pass until the promise settles. */
   settle<T>(work: Promise<T>): Promise<T>
 }
 
-/** An API server in the process that masters of these settings have bootstrapped and left: from now on nobody writes. */
+/**
+ * An in-process API server that masters with these settings have bootstrapped. They have stopped, so nobody writes from
+ * now on.
+ */
 export async function bootstrapped(...masters: readonly MasterSettings[]): Promise<World> {
   const time = new VirtualClock()
   const clock = time.view()

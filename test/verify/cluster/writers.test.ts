@@ -9,7 +9,7 @@ import { bootstrapped } from './world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' } as const
 
-/** Watches for ten seconds, in which each write happens at its second. */
+/** Watches for ten seconds, and makes each write at its second. */
 async function watched(writes: readonly (readonly [second: number, write: (api: KubeApi) => Promise<unknown>])[]) {
   const { api, time, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   for (const [second, write] of writes) time.view().schedule(second * 1_000, () => void write(api))

@@ -131,7 +131,7 @@ test('where the store makes the times longer, a record outlasts its lease also a
 
 const later = { ...self, instanceId: 'later', startedAt: '2026-01-01T00:00:02Z' }
 
-/** A master whose store answers each call late, and what becomes of its lease during so many renewals of a holder. */
+/** A master whose store answers each call late. `renew` makes `times` renewals, and returns the states of the lease. */
 function onSlowStore(
   { time, etcd, open }: ReturnType<typeof openWorld>,
   own: { readonly answerMs: number; readonly ttlMs?: number },
@@ -143,7 +143,7 @@ function onSlowStore(
   const renew = async (holder: Holder, times: number): Promise<readonly string[]> => {
     const seen: string[] = []
     let isDone = false
-    // Each takes longer than the interval, so the next one begins at once.
+    // Each renewal takes longer than the interval, so the next one begins at once.
     const renewed = (async () => {
       for (let renewal = 1; renewal <= times; renewal++) await master.leases.update(holder, signal)
     })().finally(() => {
@@ -248,7 +248,7 @@ test('a renewal that conflicts again and again ends', async () => {
   while (end === undefined && time.nowMs - beganMs < 70_000) await time.advance(100)
   await renewed
   assert.equal((end as { code?: string } | undefined)?.code, 'LeaseNotFound')
-  // Two TTLs, and what a record lasts longer.
+  // Two TTLs, and the time that a record lasts longer than its lease.
   assert.ok(time.nowMs - beganMs < 2 * 3_000 + 3_000 + 1_000, `${time.nowMs - beganMs} ms`)
 })
 
@@ -270,7 +270,7 @@ test('whoever renews a lease lives, whatever is in it: the address of the key co
   const values: Readonly<Record<string, Uint8Array>> = {
     '192.0.2.1': Buffer.from('garbage'),
     '192.0.2.2': withOddField('192.0.2.2'),
-    // A kube-apiserver, too, lists what the value says.
+    // A kube-apiserver also lists the address in the value.
     '192.0.2.3': withOddField('192.0.2.33'),
     '192.0.2.4': encodeMasterLease('010.0.0.1'),
     '192.0.2.5': Buffer.from('k8s:enc:aescbc:v1:key1:x'),
@@ -368,7 +368,7 @@ test('leases and records are read as they were at one revision, again if that wa
     await leases.remove(self, signal)
     if (compacts) store.compact()
   }
-  // Without its record the lease would count as a kube-apiserver's.
+  // Without its record the lease would count as the lease of a kube-apiserver.
   assert.deepEqual(await liveIn(observer.leases), [{ address: '192.0.2.1', holder: self }])
   await leases.update(self, signal)
   once = true
@@ -678,7 +678,7 @@ for (const flavour of ['etcd', 'kine'] as const) {
     await time.advance(9_000)
     await a.leases.update(self, signal)
     await a.leases.remove(self, signal)
-    // The record of the dead one ends before the lease that the other renewed.
+    // The record of the dead master expires before the lease, which the other master renewed.
     await time.advance(8_000)
     assert.deepEqual(
       (await a.leases.list(signal)).map((lease) => lease.holder?.state),
@@ -994,7 +994,7 @@ test('a record that changes while its master begins to leave is read again: no l
   }
 })
 
-/** What is live, without the renewals. */
+/** The live leases, without their renewals. */
 async function liveIn(leases: MasterLeases): Promise<readonly MasterLease[]> {
   return (await leases.list(signal)).map(({ renewal: _, ...lease }) => lease)
 }

@@ -188,7 +188,7 @@ test('the lease beside an unready master is that of another one there, if that m
     assert.deepEqual(besideLease(9n, [['unready', 4n, true], other]), ['unready, of two', state], 'though it said so')
   }
   for (const state of ['unready', 'withdrawn'] as const) {
-    // The other one has stated its departure since.
+    // The other master has stated its departure since.
     assert.equal(
       besideLease(5n, [
         ['unready', 4n],
@@ -227,7 +227,10 @@ function read(leases: readonly KeyValue[], records: readonly KeyValue[] = []): R
   return readSnapshot(keys, { leases, records })
 }
 
-/** What masters at one address count as, whose records were written at these revisions, beside a lease of that revision. */
+/**
+ * The states as which masters at one address count. `leaseRevision`: the revision of their lease. `records`: with the
+ * revision of each.
+ */
 function besideLease(
   leaseRevision: bigint | undefined,
   records: readonly (readonly [state: HolderState, revision: bigint, coHolder?: boolean])[],

@@ -17,7 +17,7 @@ async function setUp(names?: readonly string[], mayWrite?: Promise<void>) {
   const told: string[] = []
   const created: string[] = []
   const world = {
-    /** What the watch does not tell of. */
+    /** Whether the watch omits the events of a namespace. */
     lost: (_namespace: Namespace): boolean => false,
     /** An error before a namespace is created. */
     refusal: (_name: string): Error | undefined | Promise<undefined> => undefined,

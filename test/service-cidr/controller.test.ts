@@ -17,7 +17,7 @@ const pathPrefix = '/apis/networking.k8s.io/v1/servicecidrs'
 const refusing = (status: number, ...methods: readonly string[]): FaultRule =>
   ({ fault: { type: 'status', status }, pathPrefix, methods, stream: false }) as FaultRule
 
-/** A controller that is not running yet. `lost`: its watch tells of nothing. */
+/** A controller that is not running yet. With `lost`, its watch delivers no events. */
 async function setUp(...cidrs: readonly string[]) {
   const { time, api, transport } = await Embedded.started([])
   const clock = time.view()

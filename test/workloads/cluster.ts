@@ -14,7 +14,7 @@ import type { WorkloadContext, WorkloadController } from '../../src/workloads/se
 import { trimPod, trimService } from '../../src/workloads/trimmed.ts'
 import { Embedded } from '../apiserver/embedded.ts'
 
-/** One request that changed something, or should have; the status is 0 where the answer was lost. */
+/** A request that changed something, or should have. The status is 0 if the answer was lost. */
 export interface WriteRequest {
   readonly method: ApiRequest['method']
   readonly path: string
@@ -22,7 +22,7 @@ export interface WriteRequest {
   readonly body: unknown
 }
 
-/** What a Pod of these tests is like; the rest is a ready Pod on node-a that is selected by `app: web`. */
+/** What a test sets of a Pod. By default the Pod is ready, on node-a, and has the label `app: web`. */
 export interface PodLike {
   readonly namespace?: string
   readonly labels?: Readonly<Record<string, string>>
@@ -30,12 +30,14 @@ export interface PodLike {
   readonly ips?: readonly string[]
   readonly ready?: boolean
   readonly phase?: string
-  /** Since when it is ready, or not. @default now */
+  /** The time since which it is ready or not ready. @default now */
   readonly since?: string
   readonly spec?: Partial<NonNullable<Pod['spec']>>
 }
 
-/** An embedded API server in simulated time with the namespace `other`, a controller, and what that asked for. */
+/**
+ * An embedded API server in simulated time with the namespace `other`, a controller, and the writes of that controller.
+ */
 export abstract class WorkloadCluster<Options extends WorkloadContext> {
   readonly embedded: Embedded
   readonly api: KubeApi
@@ -45,7 +47,7 @@ export abstract class WorkloadCluster<Options extends WorkloadContext> {
   /** Between the server and the controller. */
   readonly faults: Faults
   readonly metrics = prometheusMetrics()
-  /** The one of the present term. */
+  /** The controller of the present term. */
   controller: WorkloadController | undefined
   readonly #transport: Transport
   #terms = 0
@@ -70,7 +72,7 @@ export abstract class WorkloadCluster<Options extends WorkloadContext> {
 
   protected abstract make(options: WorkloadContext & Partial<Options>): WorkloadController
 
-  /** Begins a term of a controller and lets it work for a while. Returns what ends it. */
+  /** Begins a term of a controller, and lets it run for `ms`. Returns the function that ends it. */
   async lead(options: Partial<Options> = {}, ms = 1_000): Promise<() => Promise<void>> {
     const { clock } = this.embedded
     const random = seededRandom(++this.#terms, 'term')
@@ -105,7 +107,6 @@ export abstract class WorkloadCluster<Options extends WorkloadContext> {
     }
   }
 
-  /** Lets time pass. */
   pass(ms = 1_000): Promise<void> {
     return this.embedded.time.advance(ms)
   }
@@ -121,7 +122,7 @@ export abstract class WorkloadCluster<Options extends WorkloadContext> {
     return end
   }
 
-  /** What the controller wrote since this was last asked, with the statuses: `PUT 200`. */
+  /** The writes of the controller since the last call, with the statuses: `PUT 200`. */
   written(): readonly string[] {
     return this.requests.splice(0).map(({ method, status }) => `${method} ${status === 0 ? 'lost' : status}`)
   }
@@ -162,7 +163,7 @@ export abstract class WorkloadCluster<Options extends WorkloadContext> {
     await this.api.update(pods, { ...live, status: { phase, conditions, ...ipFields } }, { subresource: 'status' })
   }
 
-  /** Deletes a Pod as a kubelet ends the deletion. */
+  /** Deletes a Pod as a kubelet completes the deletion. */
   async deletePod(name: string, namespace = 'other'): Promise<void> {
     await this.embedded.send('DELETE', `/api/v1/namespaces/${namespace}/pods/${name}?gracePeriodSeconds=0`)
   }

@@ -10,7 +10,7 @@ import { ServiceMembers } from '../../src/workloads/service-members.ts'
 import { trimPod, trimService } from '../../src/workloads/trimmed.ts'
 import { added, bookmark, ScriptedApi } from '../kube/scripted-api.ts'
 
-/** The objects of one resource on a server that the test plays, and the informer that follows them. */
+/** The objects of one resource on a server that the test simulates, and the informer that follows them. */
 class Followed<T extends KubeObject> {
   readonly informer: Informer<T>
   readonly #api: ScriptedApi
@@ -35,12 +35,12 @@ class Followed<T extends KubeObject> {
     return [...this.#objects.values()]
   }
 
-  /** What a new watch is told first. */
+  /** The first events of a new watch. */
   present(): readonly WatchEvent<KubeObject>[] {
     return [...this.objects.map((object) => added(object)), bookmark(`${++this.#version}`, 'initial-events-end')]
   }
 
-  /** Stores an object; it keeps its uid for as long as it is there. */
+  /** Stores an object. Its uid stays the same until the object is removed. */
   async put(object: T): Promise<void> {
     this.store(object)
     await this.#send({ type: 'MODIFIED', object: this.#objects.get(keyOfObject(object)) as T })
@@ -53,7 +53,7 @@ class Followed<T extends KubeObject> {
     await this.#send({ type: 'DELETED', object })
   }
 
-  /** Like {@link put}, while nobody hears of it. */
+  /** Like {@link put}, but without an event. */
   store(object: T): void {
     const key = keyOfObject(object)
     const resourceVersion = `${++this.#version}`
@@ -65,7 +65,7 @@ class Followed<T extends KubeObject> {
     this.#objects.delete(key)
   }
 
-  /** Breaks the watch, so that the informer has to list anew. */
+  /** Breaks the watch, so that the informer must list again. */
   async relist(): Promise<void> {
     await this.#send({ type: 'ERROR', object: { code: 410 } })
     await this.#time.advance(1000)
@@ -77,7 +77,7 @@ class Followed<T extends KubeObject> {
   }
 }
 
-/** Pods and Services that are followed, and what {@link ServiceMembers} makes of them. */
+/** Followed Pods and Services, and the {@link ServiceMembers} of them. */
 export async function followPodsAndServices(t: TestContext) {
   const api = new ScriptedApi()
   const time = new VirtualClock()

@@ -5,12 +5,12 @@ import { findPort } from '../../src/workloads/pod-rules.ts'
 import { trimEndpointSlice, trimEndpoints, trimNode, trimPod, trimService } from '../../src/workloads/trimmed.ts'
 import { heapBytes } from '../support/heap.ts'
 
-/** As JSON, in which what is undefined is absent. */
+/** The object after a round trip through JSON, which drops undefined fields. */
 const asJson = (object: object): unknown => JSON.parse(JSON.stringify(object))
 
 const managedFields = [{ manager: 'kubelet', operation: 'Update', fieldsV1: { 'f:status': {} } }]
 
-/** A Pod as a kubelet leaves it; all of its strings are its own. */
+/** A Pod as a kubelet leaves it. It shares no string with another object. */
 function wholePod(index: number): Pod {
   const ip = `10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`
   const set = Math.floor(index / 50)

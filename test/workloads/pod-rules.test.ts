@@ -22,7 +22,7 @@ test('a Pod is ready only by its condition Ready', () => {
   assert.equal(isPodReady({}), false)
   assert.equal(isPodReady(conditions('True')), false)
   assert.equal(isPodReady(conditions('False', 'True')), true)
-  // The first of a kind counts.
+  // The first condition of a type counts.
   assert.equal(isPodReady(conditions('True', 'Unknown', 'True')), false)
 })
 
@@ -152,7 +152,7 @@ test('times of other programs are compared as times and written as Go writes the
   assert.equal(times.compute(service(at(1)), [pod('a', at(2)), pod('b', at(2))]), undefined)
 })
 
-/** Upstream's tracker: all times are kept anew with each call. */
+/** Upstream's tracker: each call stores all times anew. */
 class Naive {
   #known: { readonly service: number; readonly pods: ReadonlyMap<string, number> } | undefined
 

@@ -12,7 +12,7 @@ interface Labelled {
   readonly labels: Labels | undefined
 }
 
-/** An index with all that was put into it, by name. It counts how often it had to search through all objects. */
+/** An index, and its objects and selectors by name. It counts how often the index searched through all objects. */
 class Indexed {
   searches = 0
   readonly #objects = new Map<string, Labelled>()
@@ -101,7 +101,7 @@ test('objects are found that were there before the selector, and those that come
   indexed.select({ web: { app: 'web' }, db: { app: 'db' } }).add({ d: { tier: 'x', app: 'web' }, e: { app: 'db' } })
   assert.equal(indexed.matching('web'), 'a b d')
   assert.equal(indexed.matching('db'), 'c e')
-  // Of a known key, but with a value that no selector has yet.
+  // An object with a known key, but with a value that no selector has yet.
   indexed.add({ f: { app: 'cache' } }).select({ cache: { app: 'cache' } })
   assert.equal(indexed.matching('cache'), 'f')
 })
@@ -149,7 +149,7 @@ test('a deleted selector is not found, matches nothing, and takes no other with 
   assert.equal(indexed.selecting({ app: 'db' }), 'three')
   indexed.unselect('three')
   assert.equal(indexed.index.size, 0)
-  // What came while nobody asked for its labels is found by the next selector.
+  // The next selector finds an object that was added while no selector asked for its labels.
   indexed.add({ b: { app: 'web' } }).select({ again: { app: 'web' } })
   assert.equal(indexed.matching('again'), 'a b')
 })

@@ -61,7 +61,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ services: edits(service, ref(['u', 'v', 'w', 'x'])), relist }),
 )
 
-/** What upstream does, word for word and as slowly: every Service is tried for every Pod. Only the phase is ours. */
+/**
+ * Upstream's algorithm, word for word and as slow: it tries every Service for every Pod. Only the phase is this
+ * project's addition.
+ */
 class Naive {
   readonly pods = new Map<string, Pod>()
   readonly services = new Map<string, Service>()
@@ -152,7 +155,7 @@ interface Objects<T> {
   relist(): Promise<void>
 }
 
-/** Tells each edit as it happens; or, with `relist`, lets all happen unseen. */
+/** Sends an event for each edit. With `relist`, makes all edits without events, and then relists. */
 async function play<T extends Pod | Service>(
   objects: Objects<T>,
   edits: readonly Edit<T>[],

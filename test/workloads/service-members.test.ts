@@ -19,7 +19,7 @@ async function setUp(t: TestContext) {
   world.members.subscribe((key) => told.push(key))
   return {
     ...world,
-    /** What was told since this was asked last. */
+    /** The reported keys since the last call. */
     told: (): readonly string[] => told.splice(0).sort(),
     membersOf: (name: string): readonly (string | undefined)[] =>
       world.members.podsOf(service(name)).map(({ metadata }) => metadata?.name),

@@ -9,7 +9,7 @@ import { ServiceQueue, StaleCacheError, WritePacing } from '../../src/workloads/
 
 type Sync = (key: string, signal: AbortSignal) => Promise<void>
 
-/** A queue that runs; `syncs` has the time and key of each sync that was begun. */
+/** A running queue. `syncs` has the time and key of each sync that began. */
 function setUp(t: TestContext, sync: Sync, options: { readonly workers?: number; readonly retry?: RetryRate } = {}) {
   const time = new VirtualClock()
   const clock = time.view()

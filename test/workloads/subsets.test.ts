@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type EndpointSubset, packedSubsets } from '../../src/workloads/subsets.ts'
 
-/** Each subset in a line: its ports, its addresses, those that are not ready with a mark. */
+/** Each subset in one line: its ports and its addresses; a mark precedes those that are not ready. */
 function lines(subsets: readonly EndpointSubset[]): readonly string[] {
   return packedSubsets(subsets).map(({ addresses = [], notReadyAddresses = [], ports = [] }) => {
     const numbers = ports.map(({ port }) => `:${port}`).sort()

@@ -28,11 +28,11 @@ function fullObject(message: string, depth = 0): object {
 function sample(name: string, type: string): unknown {
   if (type === 'int') return 1
   if (type === 'bool') return true
-  // Of the init containers only those with this policy are read, of the conditions only this one.
+  // The functions read only init containers with this policy, and only this condition.
   return name === 'restartPolicy' ? 'Always' : name === 'type' ? 'Ready' : name === 'status' ? 'True' : 'text'
 }
 
-/** With keys that the functions read. */
+/** A map with keys that the functions read. */
 function mapOf(name: string, value: unknown): object {
   if (name === 'annotations') return { 'service.kubernetes.io/topology-mode': value }
   if (name !== 'labels') return { cpu: value }
@@ -46,7 +46,7 @@ function pathsOf(tree: FieldTree, path: readonly string[] = []): readonly (reado
   )
 }
 
-/** The object with only the fields of the tree; `without`: but not this one. */
+/** The object with only the fields of the tree, except the field `without`. */
 function pruned(object: unknown, tree: FieldTree, without: readonly string[] = []): unknown {
   if (Array.isArray(object)) return object.map((item) => pruned(item, tree, without))
   const [first, ...rest] = without

@@ -2,27 +2,30 @@ import { chromium, type ElementHandle, type Page } from 'playwright-core'
 import { whereIs } from '../../../scripts/debian.ts'
 import { type Owner, temporaryDirectory } from '../../peers/owner.ts'
 
-/** What a function that runs in the browser is given: any node. The DOM has no types here, where nothing else has one. */
+/**
+ * The argument of a function that runs in the browser: any node. It is untyped, because nothing else here has a DOM,
+ * and so the project has no types for it.
+ */
 export type InBrowser = ElementHandle extends ElementHandle<infer Node> ? Node : never
 
-/** How a page is looked at. */
+/** How a page is displayed. */
 export interface Look {
   readonly width: number
   readonly scheme: 'light' | 'dark'
 }
 
-/** A page, with what it said and what it asked for since it was opened. */
+/** A page, with its messages and its requests since it was opened. */
 export interface Opened {
   readonly page: Page
-  /** Of its console, and errors that nobody caught. */
+  /** The messages of its console, and uncaught errors. */
   readonly heard: readonly string[]
   /** The addresses of all requests. */
   readonly requests: readonly string[]
 }
 
 /**
- * Debian's Chromium, without a window and with an empty profile; it ends with its owner. It is cut off from every
- * network, loopback included, unless it is `online`.
+ * Starts Debian's Chromium, headless and with an empty profile, until its owner closes. Unless it is `online`, it
+ * reaches no network, not even loopback.
  */
 export async function startChromium(
   owner: Owner,

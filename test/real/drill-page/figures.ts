@@ -2,10 +2,12 @@ import type { Page } from 'playwright-core'
 import type { DrillReport } from '../../../src/drill/report/report.ts'
 import type { InBrowser } from './chromium.ts'
 
-/** What is read in the cells of a table, by the headers that lead to it: group, row, column. */
+/** The texts of the cells of a table, by their headers: group, row, column. */
 export type Table = Readonly<Record<string, string>>
 
-/** The tables of a page as one reads them, by the names of their regions; what is not rendered is not read. */
+/**
+ * The tables of a page as a person reads them, by the names of their regions. Text that is not rendered is left out.
+ */
 export async function readTables(page: Page): Promise<Readonly<Record<string, Table>>> {
   return page.locator('[role=region]').evaluateAll((regions) => {
     const read = (element: InBrowser): string =>
@@ -37,7 +39,7 @@ export function tableOf(tables: Readonly<Record<string, Table>>, name: string): 
   return tables[name] ?? {}
 }
 
-/** How the page calls each number of the figures. One that is not here fails the test. */
+/** The name on the page of each number of the figures. A number that is not here fails the test. */
 const places: Readonly<Record<string, string>> = {
   ...distribution('timeToDetect', 'Time to detect'),
   ...distribution('timeToRemove', 'Time to remove'),
@@ -75,7 +77,7 @@ interface Expected {
   readonly text: string
 }
 
-/** Where each number of the report's figures must be read; samples, which have tables of their own, left out. */
+/** The cell that must show each number of the report's figures. Samples are left out: they have tables of their own. */
 export function expectedCells({ variants }: DrillReport): {
   readonly numbers: number
   readonly cells: readonly Expected[]

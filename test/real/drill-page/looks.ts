@@ -1,7 +1,10 @@
 import type { Page } from 'playwright-core'
 import type { InBrowser } from './chromium.ts'
 
-/** Texts whose contrast with what they stand on is below WCAG AA, as computed in the browser, and how many were looked at. */
+/**
+ * Texts whose contrast with their background, as computed in the browser, is below WCAG AA, and how many texts were
+ * checked.
+ */
 export async function faintTexts(page: Page): Promise<{ readonly faint: readonly string[]; readonly looked: number }> {
   return page.locator('body').evaluate((body) => {
     const { getComputedStyle, NodeFilter, SVGElement } = body.ownerDocument.defaultView
@@ -35,7 +38,10 @@ export async function faintTexts(page: Page): Promise<{ readonly faint: readonly
   })
 }
 
-/** Texts that reach beyond the page, or beyond what cuts them off, or that are too small; what scrolls by itself may be wider. */
+/**
+ * Texts that reach beyond the page, that an element cuts off, or that are too small. A region that scrolls by itself
+ * may be wider than the page.
+ */
 export async function clippedTexts(page: Page): Promise<readonly string[]> {
   return page.locator('body').evaluate((body) => {
     const document = body.ownerDocument
@@ -66,7 +72,7 @@ export async function clippedTexts(page: Page): Promise<readonly string[]> {
   })
 }
 
-/** The names of everything that can be used by keyboard, in order. */
+/** The names of all elements that the keyboard can reach, in order. */
 export async function stopsToExpect(page: Page): Promise<readonly string[]> {
   return page
     .locator('a[href], summary, [tabindex="0"]')
@@ -77,7 +83,10 @@ export async function stopsToExpect(page: Page): Promise<readonly string[]> {
     )
 }
 
-/** Where Tab leads, from the start of the page, and whether one sees so: an outline, inside of the window. */
+/**
+ * The elements that Tab reaches, from the start of the page, and whether the focus is visible: an outline, inside the
+ * window.
+ */
 export async function focusStops(
   page: Page,
   most: number,

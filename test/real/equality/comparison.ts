@@ -8,12 +8,13 @@ import { type ModeName, modeNames } from './modes.ts'
 import { Ours, Upstream } from './sides.ts'
 import { startsOf } from './starts.ts'
 
-// A suite has the time of all its tests, not of one.
+// The timeout of a suite covers all its tests.
 const timeout = 60 * 60_000
 
 /**
- * From each start, found at that moment, kube-apiserver's own reconciler and this program must end with the same Endpoints and
- * EndpointSlices, or with what docs/differences.md says of both. The reconcilers are compared side by side.
+ * From each start, found at `moment`, kube-apiserver's own reconciler and this program must end with the same Endpoints
+ * and EndpointSlices, or with the two results that docs/differences.md states. The kinds of reconciler are compared in
+ * parallel.
  */
 export function describeEquality(
   title: string,
@@ -50,7 +51,7 @@ export function describeEquality(
   })
 }
 
-/** As it would be read from a server: without what is undefined. */
+/** The state as a server returns it: without undefined fields. */
 function plain(state: ListState): ListState {
   return JSON.parse(JSON.stringify(state))
 }

@@ -20,10 +20,12 @@ import {
   wrongPort,
 } from './starts.ts'
 
-/** When a start is found: while the reconciler runs, or when it is started. */
+/** When the reconciler finds a start: while it runs, or when it is started. */
 export type Moment = 'running' | 'at start'
 
-/** Where this program deliberately ends otherwise than kube-apiserver. A row of docs/differences.md. */
+/**
+ * A case in which this program deliberately ends in another state than kube-apiserver. A row of docs/differences.md.
+ */
 export interface Difference {
   readonly found: string
   readonly upstream: string
@@ -35,14 +37,17 @@ export interface Difference {
 
 export interface DifferentEnd {
   readonly start: string
-  /** When it is found; while it runs, and when it starts, unless said otherwise. */
+  /** When the reconciler finds it. @default both while it runs and when it is started */
   readonly found?: Moment
   readonly modes: readonly ModeName[]
   readonly upstream: ListState
   readonly ours: ListState
 }
 
-/** The own address with other ports, which stay: with leases always, with master-count until the next start. */
+/**
+ * The own address with other ports. kube-apiserver leaves them: with leases always, with master-count until its next
+ * start.
+ */
 function otherPorts(
   start: string,
   ports: readonly object[] | undefined,
@@ -55,7 +60,7 @@ function otherPorts(
   ]
 }
 
-/** These addresses with other ports than the own ones. */
+/** These addresses, with these ports instead of the own ones. */
 function portsOf(
   ips: readonly string[],
   ports: readonly object[] | undefined,
@@ -64,7 +69,7 @@ function portsOf(
   return { endpoints: endpoints([subset(ips, { ports })]), slices: [slice(ips, { ports: slicePorts })] }
 }
 
-/** A slice that has to be changed, and what it has besides. */
+/** A slice that needs a change, and that has this metadata besides. */
 function sliceMetadata(start: string, metadata: object): DifferentEnd {
   return { start, modes: modeNames, upstream: listing(own), ours: behind(slice([own], {}, metadata)) }
 }
@@ -73,7 +78,7 @@ function unready(ip: string): object {
   return { ...ready(ip), conditions: { ready: false } }
 }
 
-/** A start that is right while it is running, and what kube-apiserver makes of it at start. */
+/** A start that both handle alike while they run, and what each of them makes of it at its start. */
 function atStart(start: string, modes: readonly ModeName[], upstream: ListState, ours: ListState): DifferentEnd {
   return { start, modes, found: 'at start', upstream, ours }
 }

@@ -6,15 +6,17 @@ import type { Etcd } from '../../peers/etcd.ts'
 import { paths } from '../../peers/kubernetes-service.ts'
 import { storeAtOnce, storedValues } from '../../peers/stored-values.ts'
 
-/** The address of the master that everything is about. */
+/** The address of the master under test. */
 export const own = '192.0.2.5'
-/** Its port. Real servers have others; they are told apart from it and put back. */
+/**
+ * Its port. Real servers have other ports: a write replaces this port by the one of the server, and a read restores it.
+ */
 export const ownPort = 6443
 
-/** Who is listed as a master, in Endpoints and EndpointSlices, without what a server makes up. */
+/** The masters that are listed in Endpoints and EndpointSlices, without the fields that a server generates. */
 export interface ListState {
   readonly endpoints?: Endpoints | undefined
-  /** All in the namespace, by name. */
+  /** All slices in the namespace, sorted by name. */
   readonly slices: readonly EndpointSlice[]
 }
 
@@ -23,14 +25,13 @@ export interface Place {
   readonly etcd: Etcd
   readonly prefix: string
   readonly api: ApiClient
-  /** What stands for {@link ownPort} there. */
+  /** The port of the server, in place of {@link ownPort}. */
   readonly port: number
 }
 
-/** What is there. */
 export async function readListState({ api, port }: Place): Promise<ListState> {
   const [endpoints, slices] = await Promise.all([
-    // A list, because upstream's own looks are counted by their GETs.
+    // A list, because the number of GETs counts upstream's own reconciliations.
     api.get<List<Endpoints>>('/api/v1/namespaces/default/endpoints?fieldSelector=metadata.name%3Dkubernetes'),
     api.get<List<EndpointSlice>>(paths.slices),
   ])
@@ -41,7 +42,7 @@ export async function readListState({ api, port }: Place): Promise<ListState> {
   }
 }
 
-/** Puts a state there at one revision, and takes away what was there. */
+/** Replaces the stored state by this one, at one revision. */
 export async function writeListState({ etcd, prefix, port }: Place, state: ListState): Promise<void> {
   const put = new Map<string, Uint8Array>()
   if (state.endpoints !== undefined) {
@@ -59,7 +60,7 @@ export async function writeListState({ etcd, prefix, port }: Place, state: ListS
   await storeAtOnce(etcd, { put, remove })
 }
 
-/** Has exactly these other masters live. */
+/** Writes leases so that exactly these other masters are live. */
 export async function writeLeases({ etcd, prefix }: Place, addresses: readonly string[]): Promise<void> {
   const keyOf = (address: string): string => `${prefix}/masterleases/${address}`
   const put = new Map(addresses.map((address) => [keyOf(address), encodeMasterLease(address)]))
@@ -76,7 +77,7 @@ function nameOf(object: Endpoints | EndpointSlice): string {
   return object.metadata?.name ?? ''
 }
 
-/** kube-apiserver reads JSON too, whatever it writes. */
+/** kube-apiserver also reads JSON, whatever format it writes. */
 function storedJson(apiVersion: string, kind: string, object: Endpoints | EndpointSlice, port: number): Buffer {
   const metadata = { ...object.metadata, uid: randomUUID(), creationTimestamp: '2026-01-01T00:00:00Z' }
   return Buffer.from(JSON.stringify(withPort({ apiVersion, kind, ...object, metadata }, ownPort, port)))

@@ -14,7 +14,7 @@ import { listing, type Start } from './starts.ts'
 const withinMs = 60_000
 const intervalMs = 1000
 
-/** A kube-apiserver with its own reconciler, in a part of etcd of its own. */
+/** A kube-apiserver with its own reconciler, below its own prefix of etcd. */
 export class Upstream {
   readonly #place: Place
   readonly #kind: 'eager' | 'stock'
@@ -37,15 +37,15 @@ export class Upstream {
   }
 
   /**
-   * What it makes of a start: what is there when it has looked often enough, and leaves it so. A start that is found at start is put
-   * there after it was killed.
+   * Returns what it makes of a start: the state after enough reconciliations, which it then leaves unchanged. With the
+   * moment `at start`, the start is written after the server was killed.
    */
   async endOf(start: Start, moment: Moment): Promise<ListState> {
     this.#leases = await begin(this.#place, start, this.#leases)
     if (moment === 'at start') await this.#server.kill()
     await writeListState(this.#place, start)
     if (moment === 'at start') await this.#server.start()
-    // One look may have begun before; the next one acts.
+    // One reconciliation may have begun before the write; the next one acts on it.
     await this.#looks(this.#kind === 'stock' ? 2 : 3)
     const end = await readListState(this.#place)
     if (this.#kind === 'stock') return end
@@ -59,12 +59,12 @@ export class Upstream {
     await untilPasses(
       `${more} looks of kube-apiserver's reconciler`,
       async () => assert.ok((await this.#looksSoFar()) >= before + more),
-      // Rarely, because its metrics are large: to write them takes longer than a look.
+      // Rarely, because its metrics are large: writing them takes longer than a reconciliation.
       { withinMs, everyMs: 250 },
     )
   }
 
-  /** Each look begins with one GET of Endpoints, and nobody else sends any. */
+  /** Each reconciliation begins with one GET of Endpoints, and no other client sends one. */
   async #looksSoFar(): Promise<number> {
     const metrics = await this.#place.api.get<string>('/metrics')
     const lines = metrics
@@ -74,7 +74,7 @@ export class Upstream {
   }
 }
 
-/** This program with the same reconciler, beside a server that nobody bootstraps, in a part of etcd of its own. */
+/** This program with the same reconciler, beside a server that nobody else bootstraps, below its own prefix of etcd. */
 export class Ours {
   readonly #place: Place
   readonly #launch: () => Promise<Program>
@@ -107,7 +107,10 @@ export class Ours {
     return new Ours({ etcd, prefix, api: server.api, port: ownPort }, launch, program)
   }
 
-  /** Gives it a start, found then, and time until it has changed nothing for longer than an interval. */
+  /**
+   * Writes a start, which the program finds at `moment`, and waits until the program has changed nothing for longer
+   * than an interval.
+   */
   async settle(start: Start, moment: Moment): Promise<void> {
     this.#leases = await begin(this.#place, start, this.#leases)
     if (moment === 'at start') await this.#program.kill()
@@ -125,7 +128,7 @@ export class Ours {
     }
   }
 
-  /** Asserts that it has made that of the start; on a machine that is busy it may take longer. */
+  /** Asserts that the program has reached this state. On a busy machine it may need more time. */
   async endsWith(expected: ListState): Promise<void> {
     const check = async (): Promise<void> => assert.deepEqual(await readListState(this.#place), expected)
     try {
@@ -138,7 +141,7 @@ export class Ours {
   }
 }
 
-/** Waits until the program says itself that it has put everything right. */
+/** Waits until the program itself reports that it has corrected everything. */
 async function untilReady(program: Program): Promise<void> {
   const { health } = await program.waitForLog(/"message":"started"/, withinMs)
   await untilPasses(
@@ -151,7 +154,10 @@ async function untilReady(program: Program): Promise<void> {
   )
 }
 
-/** Everybody knows who lives before the damage is done: leases are written first, and are awaited in the list. */
+/**
+ * All reconcilers must know the live masters before the damage: writes the leases first, and waits until the list shows
+ * them.
+ */
 async function begin(place: Place, start: Start, leasesBefore: readonly string[]): Promise<readonly string[]> {
   const leases = start.leases ?? []
   if (leases.join() !== leasesBefore.join()) {

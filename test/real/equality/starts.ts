@@ -3,11 +3,11 @@ import type { EndpointPort, EndpointSubset, SliceEndpoint } from '../../../src/k
 import { type ListState, own, ownPort } from './list-state.ts'
 import type { ModeName } from './modes.ts'
 
-/** What a master of either kind finds. */
+/** The state that a master of either kind finds. */
 export interface Start extends ListState {
   /** Unique. */
   readonly name: string
-  /** The addresses of other masters whose leases live; none for reconcilers without leases. */
+  /** The addresses of other masters with live leases; none for reconcilers without leases. */
   readonly leases?: readonly string[]
 }
 
@@ -32,7 +32,7 @@ export function subset(ips: readonly string[], more: object = {}): EndpointSubse
   return { addresses: ips.map((ip) => ({ ip })), ports: [port], ...more } as EndpointSubset
 }
 
-/** A subset that says more of its address. */
+/** A subset with more fields for its address. */
 export function detailed(ip: string): EndpointSubset {
   return { addresses: [{ ip, hostname: 'a', nodeName: 'node-1', targetRef: pod }], ports: [port] } as EndpointSubset
 }
@@ -52,7 +52,7 @@ export function ready(ip: string, more: object = {}): SliceEndpoint {
   return { addresses: [ip], conditions: { ready: true }, ...more } as SliceEndpoint
 }
 
-/** Endpoints and slice that say the same. */
+/** Endpoints and a slice that list the same addresses. */
 export function listing(...ips: readonly string[]): ListState {
   return { endpoints: endpoints([subset(ips)]), slices: [slice(ips)] }
 }
@@ -73,7 +73,9 @@ export const otherName = { ...port, name: 'http' }
 export const withAppProtocol = { ...port, appProtocol: 'https' }
 export const extraPort = { name: 'metrics', port: 9090, protocol: 'TCP' }
 
-/** What a master with this reconciler may find: where there are no leases, nobody's can be there. */
+/**
+ * The starts that a master with this reconciler may find. A reconciler without leases finds no lease of another master.
+ */
 export function startsOf(mode: ModeName): readonly Start[] {
   return mode === 'lease' ? starts : starts.filter(({ leases }) => leases === undefined)
 }

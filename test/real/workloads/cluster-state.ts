@@ -10,7 +10,7 @@ import {
 import type { ApiClient } from '../../peers/api-client.ts'
 import type { Plural } from './steps.ts'
 
-/** What is in the namespaces of a history. */
+/** The content of the namespaces of a history. */
 export interface ClusterState {
   readonly services: readonly Service[]
   readonly pods: readonly Pod[]
@@ -20,7 +20,10 @@ export interface ClusterState {
   readonly nodes: readonly string[]
 }
 
-/** A Service by which one can tell that the controllers keep up; it is no part of the state, nor is what begins with its name. */
+/**
+ * A Service that shows whether the controllers keep up. It is not part of the state, nor is any object whose name
+ * begins with its name.
+ */
 export const canary = 'canary'
 
 const resourceOf = {
@@ -35,7 +38,7 @@ export function pathTo(plural: Plural, namespace: string | undefined, name?: str
   return pathOf(resourceOf[plural], { namespace, name, subresource })
 }
 
-/** The namespaces are called `a` and `b` in it, whatever they are called on the server. */
+/** In the result the namespaces are named `a` and `b`, whatever their names on the server. */
 export async function readClusterState(api: ApiClient, namespaces: readonly string[]): Promise<ClusterState> {
   const [services, pods, endpoints, slices, nodes] = await Promise.all([
     list<Service>(api, 'services', namespaces),

@@ -2,7 +2,7 @@ import type { EndpointSlice, Endpoints, KubeObject, Service } from '../../../src
 import type { ClusterState } from './cluster-state.ts'
 import { sliceManagers } from './steps.ts'
 
-/** What two sides made of one history and is not the same. */
+/** A difference between what two sides made of one history. */
 export interface Difference {
   /** Such as `Endpoints a/s1`. */
   readonly what: string
@@ -12,12 +12,13 @@ export interface Difference {
 
 export interface CompareOptions {
   /**
-   * Whether both must, or both must not, carry the trigger time on Endpoints and slices. A controller that sees two changes in one sync gives
-   * the object the time of the first, one that sees them in two syncs may write none in the second: so this compares only histories in which
-   * each step waits until the controllers have come to rest. In these the sizes of the slices are compared as well.
+   * Whether the trigger time must be present on both sides or absent on both, on Endpoints and slices. A controller
+   * that sees two changes in one sync gives the object the time of the first. One that sees them in two syncs may write
+   * none in the second. So this is only for histories in which each step waits until the controllers have come to rest.
+   * In these, the sizes of the slices are compared too.
    */
   readonly triggerTimes?: boolean
-  /** What the controllers were told. How many slices hold more is compared. @default no limit */
+  /** The limit of the controllers. The number of slices that exceed it is compared. @default no limit */
   readonly maxEndpointsPerSlice?: number
 }
 
@@ -32,8 +33,8 @@ const managedBy = 'endpointslice.kubernetes.io/managed-by'
 const headless = 'service.kubernetes.io/headless'
 
 /**
- * Compares all Endpoints and EndpointSlices of two clusters. Pure. Each allowance has its reason: it is something in which
- * kube-controller-manager does not agree with itself.
+ * Compares all Endpoints and EndpointSlices of two clusters. Pure. Each difference that it ignores has its reason:
+ * there kube-controller-manager does not agree with itself.
  */
 export function differencesBetween(
   left: ClusterState,
@@ -49,7 +50,7 @@ export function differencesBetween(
   })
 }
 
-/** One text for each Endpoints and for each group of slices; equal texts mean the same. */
+/** One text for each Endpoints and for each group of slices. Equal texts mean equal content. */
 function contentOf(state: ClusterState, options: CompareOptions): ReadonlyMap<string, string> {
   const { triggerTimes = false } = options
   const comparable = triggerTimes ? withAnyTriggerTime : withoutTriggerTime
@@ -90,8 +91,9 @@ function contentOf(state: ClusterState, options: CompareOptions): ReadonlyMap<st
 }
 
 /**
- * Slices of a Service or Endpoints that are gone are the garbage collector's: their controllers leave them as they are at some moment, and
- * which moment that is is a race. One whose owner was taken off is left as well, if its Service went before anybody looked.
+ * When a Service or Endpoints are gone, their slices are left to the garbage collector. Their controllers leave them in
+ * the state of some moment, and which moment is a race. A slice without its owner reference is also left, if its
+ * Service was deleted before a controller reconciled it.
  */
 function isGarbage(
   { metadata }: EndpointSlice,
@@ -104,9 +106,11 @@ function isGarbage(
 }
 
 /**
- * Says that a Service has no endpoints. Upstream does not look whose such a slice is, nor whether it has the headless label, whose value is
- * empty: one of an earlier Service of the name stays, if it was one already when that went, and one whose owner was taken off. This program
- * replaces it. So the placeholders of a Service for which no controller makes slices any more are its own here and garbage there.
+ * A placeholder shows that a Service has no endpoints. Upstream checks neither its owner nor whether it has the
+ * headless label, whose value is empty. So upstream leaves the placeholder of an earlier Service of the same name, if
+ * it was one already when that Service was deleted, and a placeholder whose owner reference was removed. This program
+ * replaces both. So if no controller makes slices for a Service any more, its placeholders belong to it with this
+ * program, and are garbage with upstream.
  */
 function isPlaceholder({ metadata, ports, endpoints }: EndpointSlice): boolean {
   const isTheirs = metadata?.labels?.[managedBy] === sliceManagers.selected
@@ -114,16 +118,18 @@ function isPlaceholder({ metadata, ports, endpoints }: EndpointSlice): boolean {
 }
 
 /**
- * Beside slices with endpoints a placeholder means nothing. Upstream leaves one where a Pod without ports, and without an address of the
- * family, is among the Pods: whether it was made first is a matter of which changes came together.
+ * Beside slices with endpoints, a placeholder has no meaning. Upstream leaves one if a Pod without ports, and without
+ * an address of the family, is among the Pods. Whether it made the placeholder first depends on which changes came
+ * together.
  */
 function isFilled({ metadata, endpoints }: EndpointSlice): boolean {
   return metadata?.labels?.[managedBy] === sliceManagers.selected && (endpoints?.length ?? 0) > 0
 }
 
 /**
- * Whether a Service selects a Pod whose Node is missing. Both leave such a Pod out, and keep a slice with its ports that was empty before
- * they looked, but delete one that they empty themselves: which of the two it was is a matter of which changes came together.
+ * Whether a Service selects a Pod whose Node is missing. Both sides leave such a Pod out. They retain a slice with its
+ * ports that was empty before the sync, but delete one that they empty themselves. Which of the two happens depends on
+ * which changes came together.
  */
 function waitsForNode({ metadata, spec }: Service, { pods, nodes }: ClusterState): boolean {
   const selector = Object.entries(spec?.selector ?? {})
@@ -154,9 +160,9 @@ function hasSlices({ spec }: Service): boolean {
 }
 
 /**
- * What slices must have in common to be of one group. Left out: the name, uid, versions and times, which are new in each cluster;
- * generateName, which a slice keeps, or loses when it was made by hand and is taken over, while another one is made anew, and which of the
- * two is a matter of moments.
+ * What the slices of one group have in common. Left out are the name, uid, versions and times, which are new in each
+ * cluster, and generateName. A slice retains its generateName, but one that was made by hand loses it when a controller
+ * takes it over. Whether the controller takes over that slice or creates a new one depends on timing.
  */
 function groupOf(slice: EndpointSlice, uids: ReadonlyMap<string, string>, comparable: ComparableAnnotations): string {
   const { metadata, addressType, ports } = slice
@@ -175,16 +181,19 @@ function groupOf(slice: EndpointSlice, uids: ReadonlyMap<string, string>, compar
 }
 
 /**
- * The endpoints of a group together: upstream spreads them over slices in the order of Go's maps, and how many slices there are depends on
- * which changes came together into one look. A slice that holds nothing beside one that does is left from before, and stays until it is
- * needed.
+ * All endpoints of a group together. Upstream spreads them over slices in the order of Go's maps, and the number of
+ * slices depends on which changes came together in one sync. An empty slice beside a filled one is left from before,
+ * and stays until it is needed.
  */
 function sliceGroupText(slices: readonly EndpointSlice[], uids: ReadonlyMap<string, string>, auto: boolean): string {
   const endpoints = slices.flatMap((slice) => slice.endpoints ?? [])
   return `${auto ? hintsText(endpoints) : ''}${lines(endpoints.map((endpoint) => endpointText(endpoint, uids, auto)))}`
 }
 
-/** Where one step follows the other, upstream comes to the same sizes again; else only how many slices are too large. */
+/**
+ * If each step waits for the one before, upstream comes to the same sizes again. Otherwise only the number of too large
+ * slices is compared.
+ */
 function sizesText(
   slices: readonly EndpointSlice[],
   { triggerTimes = false, maxEndpointsPerSlice = Number.POSITIVE_INFINITY }: CompareOptions,
@@ -201,8 +210,9 @@ function endpointText(endpoint: SliceEndpoint, uids: ReadonlyMap<string, string>
 }
 
 /**
- * Hints by the annotation are given to all ready endpoints or to none. Which endpoint is hinted to another zone, and to which of those that
- * need as many, comes from the order of Go's maps; and hints that are good enough stay as they were given before the last changes.
+ * With the annotation, all ready endpoints get hints, or none does. The order of Go's maps decides which endpoint gets
+ * a hint for another zone, and for which of the zones that need equally many. Hints that are good enough stay as they
+ * were before the last changes.
  */
 function hintsText(endpoints: readonly SliceEndpoint[]): string {
   const ready = endpoints.filter(({ conditions }) => conditions?.ready === true)
@@ -212,7 +222,10 @@ function hintsText(endpoints: readonly SliceEndpoint[]): string {
   return `hints for ${share} of the ready${stray.length === 0 ? '' : `, and for ${stray.length} that are not`}\n`
 }
 
-/** Subsets are sorted by a hash over uids, which are new in each cluster; addresses of one IP by uid. */
+/**
+ * The controllers sort subsets by a hash over uids, which are new in each cluster, and addresses with the same IP by
+ * uid.
+ */
 function endpointsText(
   { metadata, subsets }: Endpoints,
   uids: ReadonlyMap<string, string>,
@@ -228,7 +241,7 @@ function endpointsText(
   return `${text(kept)}\n${lines(all)}`
 }
 
-/** A uid is good when it is that of the object which the reference names. */
+/** A uid is right if it is the uid of the object that the reference names. */
 function referenceOf(reference: Reference, uids: ReadonlyMap<string, string>): unknown {
   if (reference?.uid === undefined) return reference
   const { kind, namespace, name } = reference
@@ -246,7 +259,7 @@ function hasAutomaticHints({ metadata }: Service): boolean {
 type Annotations = Readonly<Record<string, string>>
 type ComparableAnnotations = (annotations: Annotations | undefined) => unknown
 
-/** Which moment a trigger time names is another one on each side. */
+/** The two sides have different trigger times. */
 function withAnyTriggerTime(annotations: Annotations = {}): unknown {
   return triggerTime in annotations ? { ...annotations, [triggerTime]: 'some time' } : withoutTriggerTime(annotations)
 }

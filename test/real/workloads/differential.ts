@@ -5,11 +5,11 @@ import { shrink } from './shrink.ts'
 import type { Livable } from './side.ts'
 import { describeStep, type Step } from './steps.ts'
 
-/** A difference that is there for so long after all is quiet counts while a history is made smaller. */
+/** While a history is shrunk, a difference counts if it is still present so long after all is quiet. */
 const shrinkingPatienceMs = 3000
 
 export interface ExpectOptions {
-  /** One at a time also compares which objects carry a trigger time. */
+  /** `one-at-a-time` also compares which objects carry a trigger time. */
   readonly history?: HistoryName
   readonly steps: number
   readonly shrinkMs: number
@@ -17,8 +17,8 @@ export interface ExpectOptions {
 }
 
 /**
- * Fails unless both sides make the same of the history of a seed, with the differences, the smallest history that still makes some, as far
- * as it is found within `shrinkMs`, and the command that lives that one again.
+ * Fails unless both sides make the same of the history of a seed. The error has the differences, the smallest history
+ * that still causes some, as far as it is found within `shrinkMs`, and the command that replays that one.
  */
 export async function expectSame(
   sides: readonly [Livable, Livable],
@@ -44,7 +44,7 @@ export async function expectSame(
   )
 }
 
-/** The indices of the steps that are left. */
+/** The indices of the remaining steps. */
 async function smallest(
   sides: readonly [Livable, Livable],
   steps: readonly Step[],
@@ -59,7 +59,7 @@ async function smallest(
       const outcome = await compareSides(sides, some, { patienceMs: shrinkingPatienceMs, ...options })
       return outcome.differences.length > 0
     } catch {
-      // The sides took different steps, or did not come to rest: that is another failure than the one in hand.
+      // The sides accepted different steps, or did not come to rest: this is not the failure that is being shrunk.
       return false
     }
   }
@@ -69,7 +69,7 @@ async function smallest(
   return shrink(begin, differ, { deadline, now })
 }
 
-/** Whether a step can have to do with the Service whose Endpoints or slices differ. */
+/** Whether a step can concern the Service whose Endpoints or slices differ. */
 function concerns(step: Step, { what }: Difference): boolean {
   const [, letter, name] = /([ab])\/([\w.-]+)/.exec(what) ?? []
   if (!('namespace' in step) || step.namespace === undefined) return true

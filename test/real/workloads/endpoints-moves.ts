@@ -1,15 +1,19 @@
 import { isSelected } from './service-moves.ts'
 import { keyOf, type World } from './world.ts'
 
-/** Endpoints that people make: for Services without a selector, for none at all, and over what the controller made. */
+/**
+ * Endpoints that people write: for Services without a selector, without any Service, and over what the controller
+ * wrote.
+ */
 
 const targetRef = { kind: 'Pod', name: 'by-hand', namespace: 'somewhere', uid: '00000000-0000-4000-8000-000000000001' }
 
 /**
- * What the same Endpoints may hold one after another. In each list the ports and families of one are among those of the next.
- * So a change makes new slices or takes old ones away, and never does both with
- * more than one new slice. Where it does both upstream's `recycleSlices` takes the wrong slice from those that are to be made, the first
- * without a name, and then cannot make one that has got a name; it goes on trying, with back-off, until Go's maps come in a good order.
+ * The contents that the same Endpoints may have one after another. In each list, the ports and families of one content
+ * are among those of the next. So a change creates new slices or deletes old ones, and never does both with more than
+ * one new slice. If a change did both, upstream's `recycleSlices` would take the wrong slice from those to create: the
+ * first one without a name. It then could not create a slice that already has a name, and would retry, with back-off,
+ * until Go's maps come in a favourable order.
  */
 const contentLists = {
   /** One list of ports, one family. */
@@ -19,7 +23,7 @@ const contentLists = {
     [{ addresses: [{ ip: '192.0.2.1', hostname: 'one', nodeName: 'node-0' }], ports: [{ port: 80 }] }],
     [{ addresses: [{ ip: '192.0.2.2' }], notReadyAddresses: [{ ip: '192.0.2.4', targetRef }], ports: [{ port: 80 }] }],
   ],
-  /** The same address, ready and not. */
+  /** The same address, ready and not ready. */
   contradictory: [
     [],
     [{ addresses: [{ ip: '192.0.2.1' }], ports: [{ name: 'http', port: 80 }] }],
@@ -90,7 +94,7 @@ const metadataSets = [
   { annotations: { 'control-plane.alpha.kubernetes.io/leader': '{}' } },
 ]
 
-/** For Services without a selector, and now and then for a name that no Service has. */
+/** For Services without a selector, and sometimes for a name that no Service has. */
 export function makeEndpoints(world: World): void {
   const isOurs = (key: string): boolean => !world.endpoints.has(key)
   const service = world.find(world.services.values(), (found) => found.selector === undefined && isOurs(keyOf(found)))
@@ -128,12 +132,12 @@ export function deleteHandMadeEndpoints(world: World): void {
   const place = handMade(world)
   if (place === undefined) return
   world.endpoints.delete(keyOf(place))
-  // Where no Service is, the Endpoints controller deletes what is there under the name once it hears of this.
+  // Without a Service, the Endpoints controller deletes the Endpoints of that name once it receives this event.
   if (!world.services.has(keyOf(place))) world.buried.add(keyOf(place))
   world.add({ type: 'delete', plural: 'endpoints', ...place, mayMiss: true })
 }
 
-/** The controller hears only of deleted Endpoints, and puts everything else right when it looks the next time. */
+/** Only the deletion of Endpoints triggers a sync. The controller corrects all other damage at its next sync. */
 export function damageEndpoints(world: World): void {
   const service = world.find(world.services.values(), isSelected)
   if (service === undefined) return

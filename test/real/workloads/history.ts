@@ -32,7 +32,7 @@ import { World } from './world.ts'
 
 type Move = (world: World) => void
 
-/** How often each is done among the others. */
+/** The moves, with their relative frequencies. */
 const moves: readonly (readonly [weight: number, move: Move])[] = [
   [18, createPod],
   [22, turnReadiness],
@@ -77,9 +77,9 @@ const moves: readonly (readonly [weight: number, move: Move])[] = [
 const settleEvery = 70
 
 /**
- * The history of a seed: what is done to Services, Pods, Nodes, Endpoints and slices in two namespaces, as plain data. The same seed makes
- * the same history. It has `steps` steps, or one or two more, and a few at its end with which all of it comes to the controllers' notice, so that what they
- * make of it does not depend on when they looked.
+ * The history of a seed: changes of Services, Pods, Nodes, Endpoints and slices in two namespaces, as plain data. The
+ * same seed makes the same history. It has `steps` steps, or one or two more. A few more at its end make the
+ * controllers see all changes, so that their result does not depend on when they synced.
  */
 export function historyOf(seed: number, { steps }: { readonly steps: number }): readonly Step[] {
   const world = new World(seededRandom(seed, 'workloads'))
@@ -116,14 +116,14 @@ function chosen(world: World, total: number): Move {
 
 type History = (seed: number, options: { readonly steps: number }) => readonly Step[]
 
-/** By the name with which `replay.ts` lives one again. */
+/** By the name that `replay.ts` takes. */
 export const histories = {
   plain: historyOf,
-  /** Each step waits until the controllers have come to rest, so that no sync sees two of them. */
+  /** Each step waits until the controllers have come to rest, so that no sync sees two steps. */
   'one-at-a-time': (seed, options) => oneAtATime(historyOf(seed, options)),
   /**
-   * The first half happens while no controller runs. The second waits until all of that has been seen: which Service a controller syncs first
-   * after its start is chance.
+   * The first half happens while no controller runs. The second half waits until the controllers have seen all of the
+   * first: which Service a controller syncs first after its start is random.
    */
   'begun-without-controllers': (seed, options) => {
     const steps = historyOf(seed, options)
@@ -138,8 +138,8 @@ export const histories = {
     ]
   },
   /**
-   * One of the two namespaces terminates after two thirds of the steps. Upstream ends a sync at the first slice that it may not create, so the
-   * slices stay as some sync found them: the steps that follow come one at a time.
+   * One of the two namespaces terminates after two thirds of the steps. Upstream ends a sync at the first slice that it
+   * may not create, so the slices stay as some sync found them. So the steps that follow come one at a time.
    */
   'terminating-namespace': (seed, options) => {
     const steps = historyOf(seed, options)
@@ -161,7 +161,7 @@ function isChange({ type }: Step): boolean {
   return type !== 'pause' && type !== 'quiet'
 }
 
-/** A Service with more Pods than the 1,000 addresses that Endpoints hold, of which a share is not ready. */
+/** A Service with more Pods than the 1,000 addresses that Endpoints hold. A share of the Pods is not ready. */
 function overCapacity(random: Random, unready: number): readonly Step[] {
   const labels = { app: 'big' }
   const service = { metadata: { name: 'big' }, spec: { selector: labels, ports: [{ port: 80, targetPort: 8080 }] } }

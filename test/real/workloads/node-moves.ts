@@ -1,11 +1,12 @@
 import { selects, type World } from './world.ts'
 
-// Hints by the annotation are given only where each zone has enough endpoints, and every Node a zone.
+// A Service with the annotation gets hints only if each zone has enough endpoints and every Node has a zone.
 const zones = ['zone-a', 'zone-a', 'zone-b', 'zone-b', 'zone-c']
 const zoneLabel = 'topology.kubernetes.io/zone'
 const names = ['node-0', 'node-1', 'node-2', 'node-3', 'node-4', 'node-5']
 
-// Nothing that happens to a Node is waited for but by Services that have hints by the annotation, and by those only at times.
+// A change of a Node triggers no sync, except for Services that have hints by the annotation, and for those only at
+// times.
 
 export function createNode(world: World): void {
   const name = world.find(names, (candidate) => !world.nodes.has(candidate))

@@ -3,7 +3,7 @@ import { keyOf, type PodOfHistory, selects, type World } from './world.ts'
 const apps = ['web', 'web', 'db']
 const tiers = ['front', 'back']
 
-/** Containers whose named ports differ: what a Service's targetPort finds in each. */
+/** Containers whose named ports differ, so that the targetPort of a Service resolves differently in each. */
 const containerSets = [
   { containers: [container('main', [port('web', 8080), port('metrics', 9100)])] },
   {
@@ -31,7 +31,7 @@ export function createPod(world: World): void {
     ...(world.chance(0.8) && { tier: world.pick(tiers) }),
     ...(world.chance(0.1) && { 'kubernetes.io/metadata.name': name }),
   }
-  // The last name is that of a Node that never comes.
+  // The Node `node-9` is never created.
   const node = world.chance(0.08) ? undefined : world.chance(0.04) ? 'node-9' : world.pick([...world.nodes])
   const finalizer = world.chance(0.1)
   const subdomain = world.chance(0.25) ? `s${world.below(8)}` : undefined
@@ -55,8 +55,9 @@ export function createPod(world: World): void {
 }
 
 /**
- * Phase, addresses and readiness, as a kubelet writes them first. A Pod without a Node has none: its address would go into Endpoints with an
- * empty nodeName, which no server takes, and upstream's controller tries for minutes and gives up.
+ * Writes phase, addresses and readiness, as a kubelet does first. A Pod without a Node gets none: its address would go
+ * into Endpoints with an empty nodeName. No server accepts that, and upstream's controller retries for minutes and
+ * gives up.
  */
 function start(world: World, pod: PodOfHistory): void {
   if (pod.node === undefined) return
@@ -65,7 +66,7 @@ function start(world: World, pod: PodOfHistory): void {
   writeStatus(world, { ...pod, ips, ready }, { phase: world.chance(0.9) ? 'Running' : 'Pending' })
 }
 
-/** Gives a Pod that has none a Node. */
+/** Binds a Pod that has no Node to one. */
 export function bindPod(world: World): void {
   const pod = world.find(world.pods.values(), ({ node, state }) => node === undefined && state === 'alive')
   const node = world.find(world.nodes)
@@ -90,7 +91,7 @@ export function changeAddresses(world: World): void {
   writeStatus(world, { ...pod, ips: world.chance(0.15) ? [] : addressSet(world) })
 }
 
-/** Its phase alone is nothing that kube-controller-manager waits for. */
+/** A change of the phase alone triggers no sync of kube-controller-manager. */
 export function finishPod(world: World): void {
   const pod = world.find(world.pods.values(), ({ state }) => state === 'alive')
   if (pod === undefined) return
@@ -107,7 +108,7 @@ export function relabelPod(world: World): void {
   world.add({ type: 'patch', plural: 'pods', ...placeOf(pod), patch: { metadata: { labels } } })
 }
 
-/** Without a kubelet a Pod on a Node stays there for ever once it is told to go. */
+/** Without a kubelet, a Pod on a Node stays there for ever after a request to delete it. */
 export function terminatePod(world: World): void {
   const pod = world.find(world.pods.values(), ({ state, node }) => state === 'alive' && node !== undefined)
   if (pod === undefined) return
@@ -126,7 +127,7 @@ export function deletePod(world: World): void {
   world.pods.delete(keyOf(pod))
 }
 
-/** What no controller may take an interest in. */
+/** A change that no controller may react to. */
 export function annotatePod(world: World): void {
   const pod = world.find(world.pods.values())
   if (pod !== undefined) world.touch('pods', pod)

@@ -5,9 +5,10 @@ import { compareSides, describeDifferences } from './run.ts'
 import { type Controllers, Side } from './side.ts'
 import { describeStep, type Step } from './steps.ts'
 
-// usage: node test/real/workloads/replay.ts --seed SEED [--history plain] [--steps 300] [--keep 1,2,…] [--max 100] [--right apiserver-bootstrap]
-// Lives the history of a seed, or some steps of it, on a server with kube-controller-manager and on another with this program or, with
-// --right kube-controller-manager, with that; prints what differs.
+// usage: node test/real/workloads/replay.ts --seed SEED [--history plain] [--steps 300] [--keep 1,2,…] [--max 100]
+// [--right apiserver-bootstrap]
+// Replays the history of a seed, or some of its steps, on one server with kube-controller-manager and on another with
+// this program or, with --right kube-controller-manager, with kube-controller-manager too. Prints the differences.
 
 const { values } = parseArgs({
   options: {

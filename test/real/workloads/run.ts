@@ -3,17 +3,17 @@ import { type CompareOptions, type Difference, differencesBetween } from './comp
 import type { Livable } from './side.ts'
 import { describeStep, type Step } from './steps.ts'
 
-/** What came of a history on both sides. */
+/** The result of a history on both sides. */
 export interface Outcome {
-  /** Empty when both sides made the same of it. */
+  /** Empty if both sides made the same of it. */
   readonly differences: readonly Difference[]
-  /** How many steps a server refused; the other one refused them too. */
+  /** The steps that a server refused; the other one refused them too. */
   readonly refused: readonly string[]
 }
 
 /**
- * Lives a history on two sides at the same time and compares what they end with. What differs when all is quiet is
- * looked at again until `patienceMs` have passed: a failed look is repeated after a time that doubles.
+ * Runs a history on two sides at the same time, and compares their final states. If they differ when all is quiet, it
+ * compares again until `patienceMs` have passed, because a controller repeats a failed sync after a time that doubles.
  */
 export async function compareSides(
   [left, right]: readonly [Livable, Livable],
@@ -34,7 +34,7 @@ export async function compareSides(
   }
 }
 
-/** The history must be the same on both sides: a step that only one server takes makes the comparison worthless. */
+/** The history must be the same on both sides: a step that only one server accepts makes the comparison worthless. */
 function refusedOf(steps: readonly Step[], lefts: readonly string[], rights: readonly string[]): readonly string[] {
   const refused: string[] = []
   for (const [index, step] of steps.entries()) {
@@ -47,7 +47,7 @@ function refusedOf(steps: readonly Step[], lefts: readonly string[], rights: rea
   return refused
 }
 
-/** For a person. */
+/** As text for people. */
 export function describeDifferences(differences: readonly Difference[]): string {
   return differences
     .map(

@@ -32,7 +32,7 @@ const portSets = [
   ],
 ]
 
-/** The last two are the controllers' own. */
+/** The labels of the last two belong to the controllers. */
 const labelSets = [
   { 'app.kubernetes.io/name': 'shop' },
   { 'app.kubernetes.io/name': 'shop', team: 'a' },
@@ -49,7 +49,7 @@ export function createService(world: World): void {
   if (place !== undefined) create(world, place)
 }
 
-/** A Service with a selector may come back at once: whoever had its name, its Endpoints become its own. */
+/** A deleted Service may come back at once with a selector: it takes over any Endpoints of its name. */
 export function replaceService(world: World): void {
   const service = world.find(world.services.values(), isSelected)
   if (service === undefined) return
@@ -127,7 +127,7 @@ export function changeSelector(world: World): void {
   if (service === undefined) return
   const selector = world.pick(selectors)
   world.services.set(keyOf(service), { ...service, selector })
-  // In a merge patch what is not named stays.
+  // A merge patch leaves the keys that it does not name.
   patch(world, service, { spec: { selector: { app: null, tier: null, ...selector } } })
 }
 
@@ -189,8 +189,8 @@ export function changeType(world: World): void {
 }
 
 /**
- * Takes Services out of the controllers' hands. What they leave behind is what they made last; so that this is the same everywhere, they are
- * given the time to come to an end first.
+ * Releases Services: the controllers no longer manage them, and leave behind what they made last. So that this is the
+ * same everywhere, the controllers get time to come to rest first.
  */
 export function releaseServices(world: World): void {
   world.settle()
@@ -200,7 +200,7 @@ export function releaseServices(world: World): void {
     if (service === undefined) return
     if (world.chance(0.5)) {
       world.services.set(keyOf(service), { ...service, selector: undefined })
-      // Whatever ports they have had, with these there is only one slice to make.
+      // Whatever ports the Endpoints have had, with these contents there is only one slice to create.
       world.endpoints.add(keyOf(service))
       world.contentLists.set(keyOf(service), 'plain')
       patch(world, service, { spec: { selector: null } })
@@ -213,7 +213,7 @@ export function releaseServices(world: World): void {
   }
 }
 
-/** Gives a Service back that has been released, or gives one a selector that never had any. */
+/** Gives a released Service back to the controllers, or gives a selector to a Service that never had one. */
 export function takeService(world: World): void {
   const service = world.find(world.services.values(), (candidate) => !isSelected(candidate))
   if (service === undefined) return

@@ -1,6 +1,6 @@
 /**
- * The fewest of the items, in their order, of which `fails` is still true: none of what is left can be taken out alone, unless `deadline`
- * (in milliseconds of `now`) came first. `fails` must be true of all of them.
+ * A smallest part of the items, in their order, for which `fails` is still true: none of the remaining items can be
+ * removed alone, unless `deadline` (in milliseconds of `now`) came first. `fails` must be true for all items together.
  */
 export async function shrink<T>(
   items: readonly T[],

@@ -17,14 +17,17 @@ import { type ClusterState, canary, pathTo, readClusterState } from './cluster-s
 import { spoil } from './spoil.ts'
 import type { Plural, Step } from './steps.ts'
 
-/** Whose controllers work on a side. */
+/** The program whose controllers run on a side. */
 export type Controllers = 'kube-controller-manager' | 'apiserver-bootstrap'
 
-/** Nothing is written for so long when the controllers have come to an end: a look at a changed slice is a second away, or two when it fails. */
+/**
+ * The controllers have come to rest if they write nothing for so long. The sync after a change of a slice is one second
+ * away, or two after a failure.
+ */
 const quietMs = 2600
 const quietWithinMs = 60_000
 
-/** An API server with the controllers that are compared, on which one history after another is lived. */
+/** An API server with the controllers under comparison. It runs one history after another. */
 export class Side {
   readonly controllers: Controllers
   readonly server: Apiserver
@@ -54,7 +57,7 @@ export class Side {
         const { namespace, name = '' } = object.metadata ?? {}
         if (namespace !== 'default' && !name.startsWith(canary)) side.#changedAt = performance.now()
       }
-      // A watch that ends in the middle would make everything look quiet.
+      // If a watch ended early, everything would seem quiet.
       side.server.api.watch(path, changed, stop.signal).catch((error: unknown) => {
         side.#watchFailure = error
       })
@@ -63,7 +66,7 @@ export class Side {
     return side
   }
 
-  /** Starts the controllers, or ends them and starts them with other options. */
+  /** Starts the controllers, or restarts them with other options. */
   async startControllers({ maxEndpointsPerSlice }: ControllerOptions): Promise<void> {
     await this.stopControllers()
     this.#options = { maxEndpointsPerSlice }
@@ -94,7 +97,7 @@ export class Side {
     await running?.close()
   }
 
-  /** Lives a history in namespaces of its own; resolves when all is quiet with what each step was answered. */
+  /** Runs a history in namespaces of its own. Resolves when all is quiet, with the answer to each step. */
   async live(steps: readonly Step[]): Promise<Life> {
     const { api } = this.server
     // A history that was cut short may have stopped them.
@@ -115,7 +118,7 @@ export class Side {
     }
   }
 
-  /** The end of what the controllers wrote to their log. */
+  /** The end of the controllers' log. */
   tail(): string {
     return this.#process?.tail(40) ?? ''
   }
@@ -134,14 +137,14 @@ export class Side {
         await sleep(leftMs)
         continue
       }
-      // Quiet may also be who gets no processor: the controllers must have answered to something that came last.
+      // Controllers without processor time are quiet too: they must also have processed a last change.
       const changedAt = this.#changedAt
       await this.#whenCanarySings(namespace)
       if (this.#changedAt === changedAt) return
     }
   }
 
-  /** Changes a Service that nobody else knows, and waits until its Endpoints and its slice show it. */
+  /** Changes a Service that nothing else uses, and waits until its Endpoints and its slice show the change. */
   async #whenCanarySings(namespace: string): Promise<void> {
     const { api } = this.server
     const song = String(++this.#songs)
@@ -237,24 +240,24 @@ export class Side {
   }
 }
 
-/** What a history can be lived on. */
+/** The part of a side that runs a history. */
 export type Livable = Pick<Side, 'controllers' | 'live' | 'tail'>
 
 export interface ControllerOptions {
   readonly maxEndpointsPerSlice: number
 }
 
-/** A history that has been lived on a side. */
+/** A history that has run on a side. */
 export interface Life {
-  /** Of each step: empty, or the status of the answer. */
+  /** For each step: empty, or the status of the answer. */
   readonly answers: readonly string[]
-  /** What is there now. */
+  /** Reads the present state. */
   state(): Promise<ClusterState>
-  /** Removes it all. */
+  /** Removes all its objects. */
   end(): Promise<void>
 }
 
-/** A subresource is made under the name of its object. */
+/** A subresource is created under the name of its object. */
 function withName(step: Extract<Step, { readonly type: 'create' }>): typeof step & { readonly name?: string } {
   const name = step.object.metadata?.name
   return step.subresource === undefined || name === undefined ? step : { ...step, name }

@@ -14,19 +14,19 @@ const damages: readonly SliceDamage[] = [
   'duplicate',
 ]
 
-/** To slices that a controller keeps: it hears of all of this, and puts it right. */
+/** Damages a slice that a controller manages. The controller sees all this damage, and corrects it. */
 export function damageSlice(world: World): void {
   const service = world.find(world.services.values(), (found) => isSelected(found) || world.endpoints.has(keyOf(found)))
   if (service === undefined) return
   const { namespace, name } = service
   const manager = isSelected(service) ? 'selected' : 'mirrored'
   const damage = world.pick(damages)
-  // More than one new slice at a time while another goes is what upstream's mirror cannot do.
+  // Upstream's mirroring controller cannot create more than one new slice while it deletes another.
   if (manager === 'mirrored' && damage === 'change ports') return
   world.add({ type: 'spoil', namespace, service: name, manager, damage })
 }
 
-/** Of this it does not hear. */
+/** The controller does not see this damage. */
 export function takeOwnerOff(world: World): void {
   const service = world.find(world.services.values(), isSelected)
   if (service === undefined) return
@@ -36,15 +36,15 @@ export function takeOwnerOff(world: World): void {
 }
 
 /**
- * Relabels a slice and gives it back later. While it is away the controllers take their view of the slices for stale, and do nothing for the
- * Service.
+ * Relabels a slice, and gives it back later. Meanwhile the controllers consider their view of the slices stale, and do
+ * nothing for the Service.
  */
 export function borrowSlice(world: World): void {
   const service = world.find(world.services.values(), (found) => isSelected(found) || world.endpoints.has(keyOf(found)))
   if (service === undefined) return
   const place = { type: 'spoil', namespace: service.namespace, service: service.name } as const
   const manager = isSelected(service) ? 'selected' : 'mirrored'
-  // What is said to mirror Endpoints that are not there is deleted.
+  // A controller deletes a slice that is labelled as a mirror of Endpoints that do not exist.
   const [away, back]: readonly [SliceDamage, SliceDamage] =
     manager === 'mirrored' || world.chance(0.5)
       ? ['take from its manager', 'give back to its manager']
@@ -68,7 +68,7 @@ const contents = [
   { addressType: 'IPv4', ports: [], endpoints: [] },
 ]
 
-/** Somebody else's slices, and such as claim to be a controller's. */
+/** Slices of other writers, some with the labels of a controller. */
 export function makeForeignSlice(world: World): void {
   const name = `foreign-${world.below(4)}`
   const namespace = world.below(2)

@@ -8,13 +8,16 @@ const serviceName = 'kubernetes.io/service-name'
 const nobody = 'somebody-else'
 const nowhere = 'elsewhere'
 
-/** Without the first two a slice is nobody's; that the last is missing nobody sees. */
+/** Without one of the first two labels, no controller manages a slice. No controller sees that the last is missing. */
 const kept =
   /^(endpointslice\.kubernetes\.io\/managed-by|kubernetes\.io\/service-name|service\.kubernetes\.io\/headless)$/
 
 type Spoil = Extract<Step, { readonly type: 'spoil' }>
 
-/** Does the damage to the first slice of the Service, by content, that it can be done to. Without one nothing happens. */
+/**
+ * Damages the first slice of the Service, ordered by content, to which the damage applies. Does nothing if there is
+ * none.
+ */
 export async function spoil(api: ApiClient, namespace: string, step: Spoil): Promise<void> {
   const slice = await chosenSlice(api, namespace, step)
   if (slice === undefined) return
@@ -74,7 +77,7 @@ async function chosenSlice(api: ApiClient, namespace: string, step: Spoil): Prom
     const isOfService = ownerOf(metadata?.ownerReferences, step.manager) === step.service
     return labels[managedBy] === manager && labels[serviceName] === service && isOfService
   })
-  // The order must not come from a generated name.
+  // The order must not depend on a generated name.
   const sorted = found.map((slice) => ({ slice, by: contentOf(slice) })).sort((a, b) => (a.by < b.by ? -1 : 1))
   return sorted[0]?.slice
 }

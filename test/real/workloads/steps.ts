@@ -1,9 +1,9 @@
 import type { KubeObject } from '../../../src/kube/resources.ts'
 
-/** What histories are made of. */
+/** The kinds of objects in histories. */
 export type Plural = 'nodes' | 'pods' | 'services' | 'endpoints' | 'endpointslices'
 
-/** The two controllers that make EndpointSlices, as they call themselves in `endpointslice.kubernetes.io/managed-by`. */
+/** The two controllers that make EndpointSlices, by their names in `endpointslice.kubernetes.io/managed-by`. */
 export const sliceManagers = {
   selected: 'endpointslice-controller.k8s.io',
   mirrored: 'endpointslicemirroring-controller.k8s.io',
@@ -11,7 +11,7 @@ export const sliceManagers = {
 
 export type SliceManager = keyof typeof sliceManagers
 
-/** What is done by hand to a slice that a controller made. */
+/** A change by hand of a slice that a controller made. */
 export type SliceDamage =
   | 'delete'
   | 'drop an endpoint'
@@ -28,17 +28,17 @@ export type SliceDamage =
   | 'take from its Service'
   | 'give back to its Service'
 
-/** Where an object is: the index of a namespace of the history, or nothing for a Node. */
+/** Where an object is: the index of a namespace of the history, or undefined for a Node. */
 export type Place = number | undefined
 
-/** One thing that is done from outside to a cluster. Plain data: the namespaces are numbered, nothing has a uid yet. */
+/** One action on a cluster from outside. Plain data: the namespaces are numbers, and no object has a uid yet. */
 export type Step =
   | {
       readonly type: 'create'
       readonly plural: Plural
       readonly namespace?: Place
       readonly object: KubeObject
-      /** Of the object that is named in it. */
+      /** A subresource of the object that is named in `object`. */
       readonly subresource?: 'binding'
     }
   | {
@@ -49,7 +49,7 @@ export type Step =
       readonly subresource?: 'status'
       /** A JSON merge patch. */
       readonly patch: unknown
-      /** Something that a controller makes: it may not be there yet. */
+      /** A controller makes the object, so it may not exist yet. */
       readonly mayMiss?: boolean
     }
   | {
@@ -60,7 +60,7 @@ export type Step =
       readonly graceSeconds?: number
       readonly mayMiss?: boolean
     }
-  /** Damage to one of the slices that a controller made for a Service, whichever are there. */
+  /** Damages one of the slices that a controller made for a Service, whichever exist. */
   | {
       readonly type: 'spoil'
       readonly namespace: number
@@ -72,11 +72,14 @@ export type Step =
   | { readonly type: 'pause'; readonly ms: number }
   /** Waits until the controllers have nothing more to do. */
   | { readonly type: 'quiet' }
-  /** Deletes a namespace, which stays and terminates: no namespace controller runs. Nothing can be created in it from then on. */
+  /**
+   * Deletes a namespace, which stays and terminates, because no namespace controller runs. From then on nothing can be
+   * created in it.
+   */
   | { readonly type: 'terminate'; readonly namespace: number }
   | { readonly type: 'stop controllers' | 'start controllers' }
 
-/** One line for a person, from which the step can be told apart. */
+/** One line for people, which distinguishes the step from others. */
 export function describeStep(step: Step): string {
   switch (step.type) {
     case 'create':

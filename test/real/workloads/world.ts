@@ -9,10 +9,10 @@ export interface ServiceOfHistory {
   readonly name: string
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalName'
   readonly headless: boolean
-  /** Undefined for one whose Endpoints are made by hand. */
+  /** Undefined if the Endpoints of the Service are made by hand. */
   readonly selector: Labels | undefined
   readonly labels: Labels
-  /** Hints by the annotation. */
+  /** Whether the annotation asks for hints. */
   readonly auto: boolean
   readonly families: 'IPv4' | 'IPv6' | 'IPv4,IPv6' | 'IPv6,IPv4'
 }
@@ -28,16 +28,16 @@ export interface PodOfHistory {
   readonly finalizer: boolean
 }
 
-/** What the history has made so far, as far as the choice of the next step needs it. */
+/** The objects that the history has made so far, as far as the choice of the next step needs them. */
 export class World {
   readonly random: Random
   readonly steps: Step[] = []
   readonly services = new Map<string, ServiceOfHistory>()
   readonly pods = new Map<string, PodOfHistory>()
   readonly nodes = new Set<string>()
-  /** Endpoints that were made by hand, or left to hands, by `namespace/name`. */
+  /** Endpoints that were made by hand, or that the controllers no longer manage, by `namespace/name`. */
   readonly endpoints = new Set<string>()
-  /** Which contents the Endpoints of a name may have, from the first that were made by hand. */
+  /** The contents that the Endpoints of a name may have, fixed by the first that were made by hand. */
   readonly contentLists = new Map<string, ContentList>()
   /** Names that may not be used again until the controllers have seen that they are free. */
   readonly buried = new Set<string>()
@@ -68,13 +68,13 @@ export class World {
     return items[this.below(items.length)] as T
   }
 
-  /** One of those that fit, or undefined. */
+  /** A random item that fits, or undefined. */
   find<T>(items: Iterable<T>, fits: (item: T) => boolean = () => true): T | undefined {
     const fitting = [...items].filter(fits)
     return fitting.length === 0 ? undefined : this.pick(fitting)
   }
 
-  /** A name in a namespace that nothing of the kind has, or undefined. */
+  /** A namespace and a name that is not taken there, or undefined. */
   freeName(
     prefix: string,
     limit: number,
@@ -86,7 +86,7 @@ export class World {
     return name === undefined ? undefined : { namespace, name }
   }
 
-  /** An IPv4 address and an IPv6 address that belong together; now and then one that was given out before. */
+  /** An IPv4 address and an IPv6 address that belong together; sometimes a pair that was used before. */
   addresses(): readonly [string, string] {
     if (this.#ips < 250 && !(this.#ips > 0 && this.chance(0.05))) this.#ips++
     const number = this.chance(0.05) ? 1 + this.below(this.#ips) : this.#ips
@@ -94,20 +94,21 @@ export class World {
   }
 
   /**
-   * What controllers do not look at when it happens. Whether they have seen it in the end depends on what else happens; so that it does
-   * not, the Services are looked at once more when all has been seen, at the next `settle`.
+   * Marks Services for a change that triggers no sync. Whether the controllers have processed it at the end depends on
+   * other events. To avoid that, the next `settle` triggers a sync of these Services once more, after the controllers
+   * have seen all changes.
    */
   markStale(concerns: (service: ServiceOfHistory) => boolean): void {
     for (const service of this.services.values())
       if (service.selector !== undefined && concerns(service)) this.#stale.add(keyOf(service))
   }
 
-  /** The same for Endpoints that are mirrored. */
+  /** The same for mirrored Endpoints. */
   markStaleMirror(key: string): void {
     this.#staleMirrors.add(key)
   }
 
-  /** Gives the controllers time to see what they do not wait for, and then has them look. */
+  /** Gives the controllers time to see the changes that trigger no sync, and then triggers one. */
   settle(): void {
     this.add(...this.borrowed.splice(0), { type: 'pause', ms: 700 })
     for (const key of this.#stale) {
@@ -123,7 +124,7 @@ export class World {
     this.buried.clear()
   }
 
-  /** A change that means nothing but an event. */
+  /** A change whose only effect is an event. */
   touch(plural: Plural, { namespace, name }: { readonly namespace: number; readonly name: string }): void {
     this.#touches++
     const patch = { metadata: { annotations: { 'example.com/touched': String(this.#touches) } } }

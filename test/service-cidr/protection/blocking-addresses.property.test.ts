@@ -7,7 +7,7 @@ import { identityOfIpAddress } from '../../../src/repair/ip-address/ip-address.t
 import { BlockingAddresses } from '../../../src/service-cidr/protection/blocking-addresses.ts'
 import { address, FINALIZER } from './cluster.ts'
 
-/** A range of the 32 addresses of a family: of 2 to the power of `bits` addresses, with this number in it. */
+/** A range among the 32 addresses of a family: it has 2 to the power of `bits` addresses, and contains this number. */
 interface Range {
   readonly family: 4 | 6
   readonly bits: number
@@ -56,7 +56,9 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
 
 type Put = Extract<Operation, { readonly type: 'put' }>
 
-/** Whether Services get the address from the range: number by number, as upstream's `PrefixContainsIP` says it. */
+/**
+ * Whether Services get the address from the range: the rule of upstream's `PrefixContainsIP`, computed with numbers.
+ */
 function gives({ family, bits, number }: Range, ip: Ip): boolean {
   const size = 2 ** bits
   const network = number - (number % size)

@@ -9,12 +9,12 @@ function cidr(name: string, cidrs: readonly string[], deletionTimestamp?: string
   return { metadata, spec: { cidrs } } as unknown as ServiceCidr
 }
 
-/** An IPAddress that somebody else than the allocator manages. */
+/** An IPAddress with another manager than the allocator. */
 function foreign(name: string): IpAddress {
   return { metadata: { name, labels: { 'ipaddress.kubernetes.io/managed-by': 'somebody' } } } as unknown as IpAddress
 }
 
-/** Blocking addresses of these IPAddresses; `reads` says how often all were read. */
+/** The blocking addresses of these IPAddresses. `reads` counts how often all of them were read. */
 function blocking(...stored: readonly IpAddress[]) {
   const world = { stored, reads: 0 }
   const addresses = new BlockingAddresses({

@@ -55,7 +55,7 @@ export class Cluster extends WorkloadCluster<WorkloadContext> {
     ].join(' ')
   }
 
-  /** What was written since this was last asked: `patch servicecidrs/a status 200`. */
+  /** The writes since the last call: `patch servicecidrs/a status 200`. */
   override written(): readonly string[] {
     return this.requests.splice(0).map(({ method, path, status }) => {
       const [, name = '', subresource = ''] = /servicecidrs\/([^/]+)(?:\/(\w+))?$/.exec(path) ?? []

@@ -5,7 +5,7 @@ import { coverageOf } from '../../../src/service-cidr/protection/coverage.ts'
 import { FINALIZER } from './cluster.ts'
 
 interface Like {
-  /** Of the minute in which the deletion began. */
+  /** The minute in which the deletion began. */
   readonly deletedAt?: string
   readonly finalizers?: readonly string[]
 }
@@ -16,7 +16,7 @@ function named(name: string, cidrs: readonly string[], like: Like = {}): Service
   return { metadata: { name, finalizers, ...deletionTimestamp }, spec: { cidrs } }
 }
 
-/** Whether nothing needs `a` beside `b`, which has the same range. */
+/** Whether `a` is not needed beside `b`, which has the same range. */
 function isCovered(a: Like, b: Like, names: readonly [string, string] = ['a', 'b']): boolean {
   const [one, other] = [named(names[0], ['10.0.0.0/24'], a), named(names[1], ['10.0.0.0/24'], b)]
   return coverageOf(one, [one, other]).needed.length === 0
@@ -27,7 +27,7 @@ test('each range must be included by one other ServiceCIDR, not all by the same'
   const [four, six] = [named('four', ['10.0.0.0/16']), named('six', ['fd00::/64'])]
   assert.equal(coverageOf(dual, [dual, four, six]).needed.length, 0)
   assert.equal(coverageOf(dual, [dual, four]).needed.length, 2)
-  // From the halves no Service gets 10.0.0.127 or 10.0.0.128.
+  // No Service gets 10.0.0.127 or 10.0.0.128 from the halves.
   const halves = [named('low', ['10.0.0.0/25']), named('high', ['10.0.0.128/25'])]
   const whole = named('whole', ['10.0.0.0/24'])
   assert.equal(coverageOf(whole, [whole, ...halves]).needed.length, 1)
@@ -35,7 +35,7 @@ test('each range must be included by one other ServiceCIDR, not all by the same'
 
 test('one that stays covers one that is being deleted', () => {
   assert.equal(isCovered({ deletedAt: '01' }, {}), true)
-  // As upstream counts it: the finalizer will be added.
+  // As upstream does: the finalizer will be added.
   assert.equal(isCovered({ deletedAt: '01' }, { finalizers: [] }), true)
 })
 

@@ -2,14 +2,21 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { bannedWords, longComments } from './support/words.ts'
+import { bannedWords, longComments, onlyComments } from './support/words.ts'
 
-const root = join(import.meta.dirname, '..', 'src')
-const sources = globSync('**/*.ts', { cwd: root })
-  .map((path) => path.replaceAll('\\', '/'))
-  .filter((path) => !path.startsWith('protobuf/gen/'))
-  .sort()
-  .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }))
+const root = join(import.meta.dirname, '..')
+const sources = read('src/**/*.ts').filter(({ path }) => !path.startsWith('src/protobuf/gen/'))
+/** The folders of tests whose comments are already in plain words. */
+const others = read(
+  'test/{bootstrap,commands,config,etcd,kube,kubernetes-service,lifecycle,mutants,namespaces,net,peers,real/*,repair,runtime,service-cidr,support,telemetry,upstream,verify,workloads}/**/*.ts',
+).filter(({ path }) => !/^test\/real\/[^/]+$/.test(path))
+
+function read(pattern: string): readonly { readonly path: string; readonly text: string }[] {
+  return globSync(pattern, { cwd: root })
+    .map((path) => path.replaceAll('\\', '/'))
+    .sort()
+    .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }))
+}
 
 /** Names that others gave. */
 const names = ['.well-known/openid-configuration', 'isWellFormed', 'toWellFormed']
@@ -22,9 +29,18 @@ test('names, comments and messages use the words of the field', () => {
   )
 })
 
+test('comments of tests use the words of the field', () => {
+  // Values of the code are in backticks.
+  assert.ok(others.length > 300)
+  assert.deepEqual(
+    others.flatMap(({ path, text }) => bannedWords(path, onlyComments(text).replaceAll(/`[^`\n]*`/g, ''), names)),
+    [],
+  )
+})
+
 test('comments fit the width of the formatter', () => {
   assert.deepEqual(
-    sources.flatMap(({ path, text }) => longComments(path, text)),
+    [...sources, ...others].flatMap(({ path, text }) => longComments(path, text)),
     [],
   )
 })
@@ -36,6 +52,11 @@ test('a banned word is found in a name, a comment, a constant and a message', ()
   }
   for (const text of ['lookup(key)', 'always(welcome)', '/** Reports it. */']) assert.equal(found(text), 0, text)
   assert.equal(bannedWords('a.ts', "get('.well-known/openid-configuration')", names).length, 0)
+})
+
+test('only comments count where names are free', () => {
+  const text = "// It was told.\nconst told = 'news'\n/** Nothing. */"
+  assert.deepEqual(bannedWords('a.ts', onlyComments(text)), ['a.ts:1: told (instead: report, log, record, state)'])
 })
 
 test('a comment that is too long is found, and code is not taken for one', () => {

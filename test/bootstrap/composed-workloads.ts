@@ -28,7 +28,7 @@ export async function serving(t: TestContext) {
       Availability,
     ]
     const servers = availabilityByServer({ api: server, etcd, own, leases: server })
-    /** How many parts follow whether the server is available. */
+    /** How many parts subscribe to the availability of the server. */
     let followers = 0
     const subscribe: PartPorts['availability']['subscribe'] = (handler) => {
       followers++
@@ -43,7 +43,9 @@ export async function serving(t: TestContext) {
     const events: EventSink = { record: ({ reportingController }) => recorded.add(reportingController) }
     const ports: PartPorts = { ...world.ports, metrics, availability, events, ...more }
     const active = metrics.gauge({ name: 'active', help: 'Of the test.', labels: ['duty'] })
-    /** What was reported since the last look: a term that has `begun`, what it has `done`, and who `crashed`. */
+    /**
+     * What was reported since the last call of `reported()`: terms that have `begun`, are `done`, or have `crashed`.
+     */
     const reported: string[] = []
     const healthOf = (name: WorkloadControllerName) => ({
       begun(term: Pick<DutyTerm, 'settled'>) {

@@ -25,7 +25,7 @@ const hooks = {
   'cluster-ip-repair': 'start-service-ip-repair-controllers',
 } as const
 
-/** What a kube-apiserver that has these duties itself says. */
+/** The answer of a kube-apiserver that performs these duties itself. */
 function serving(...duties: readonly (keyof typeof hooks)[]): ReadinessAnswer {
   const checks = [
     { name: 'ping', ok: true },
@@ -129,7 +129,7 @@ test('a start waits until the repair has freed the first ClusterIP, which a Serv
   await time.advance(1_000)
   await others.create(ipAddresses, newIpAddress('10.0.0.1', kubernetes))
   const { ended, end } = start()
-  // Under a refusal that only a person can end, the process would have ended after a minute.
+  // After a refusal that only a person can correct, the process would have ended after a minute.
   const outcome = Promise.race([ended.then(() => 'ended'), time.advance(100_000).then(() => 'runs')])
   assert.equal(await outcome, 'runs')
   assert.equal((await api.get(services, kubernetes)).spec?.clusterIP, '10.0.0.1')
@@ -320,13 +320,13 @@ test('a duty that is done without an answer of /readyz is degraded if it is refu
 for (const [readinessGate, endpointReconcilerType] of [
   ['continuous', 'lease'],
   ['startup', 'lease'],
-  // Nobody else asks for the server's health.
+  // No other part checks the server's health.
   ['startup', 'none'],
 ] as const) {
   test(`a server that is started again without its hooks has its duties taken over, with the gate ${readinessGate} and the reconciler ${endpointReconcilerType}`, async () => {
     const world = setUp()
     const { time, api, said } = world
-    // What the server has made before this master came.
+    // Creates what the server has created before this master starts.
     const earlier = beside(world)
     await time.advance(5_000)
     await earlier.end()

@@ -61,9 +61,9 @@ const hook = 'poststarthook/start-system-namespaces-controller'
 const bare: ReadinessAnswer = { answered: true, ready: true, checks: [{ name: 'ping', ok: true }] }
 const stock: ReadinessAnswer = { answered: true, ready: false, checks: [{ name: hook, ok: false }] }
 const away: ReadinessAnswer = { answered: false, reason: 'connection refused' }
-/** An answer that says nothing of any check, such as an error's. */
+/** An answer that states no check, such as an error. */
 const mute: ReadinessAnswer = { answered: true, ready: false, checks: [] }
-/** A refusal to tell, as of a user who may not get it. */
+/** A refusal, as for a user who may not read the checks. */
 const refused: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: 'HTTP status 403' }
 
 const absent: HookState = { type: 'absent' }
@@ -101,7 +101,7 @@ test('a server that makes the system namespaces and is no kube-apiserver leaves 
   assert.deepEqual(decision, { type: 'left-to-server', hook, except: ['kube-node-lease'] })
 })
 
-/** What is known of the hook after these answers, so many seconds apart. */
+/** What is known about the hook after these answers, which are `apartS` seconds apart. */
 function known(answers: readonly ReadinessAnswer[], apartS: number): HookState['type'] {
   let sightings: HookState = unknownHook
   for (const [index, answer] of answers.entries())

@@ -70,7 +70,7 @@ test('beside a server without the APIs of containers each duty is left out with 
   ])
   assert.deepEqual(await faults(started), [])
   assert.deepEqual(warnings(), [])
-  // The master has its lease: other masters may have what this server lacks.
+  // The master has its lease, because other masters may serve what this server lacks.
   assert.equal((await api.list(leases, { namespace: 'kube-system' })).items.length, 1)
   await started.end()
 })
@@ -97,7 +97,7 @@ test('what is not served is asked for once a minute in the end, and taken up whe
   const groupVersions = new Map<string, number>()
   for (const path of asked) groupVersions.set(path, (groupVersions.get(path) ?? 0) + 1)
   assert.ok(!asked.some((path) => /services$|ipaddresses$|servicecidrs$/.test(path)), asked.join('\n'))
-  // Each resource once; the core group has two of them.
+  // One request for each resource. The core group has two of them.
   assert.ok((groupVersions.get('/apis/discovery.k8s.io/v1') ?? 0) <= 11, JSON.stringify([...groupVersions]))
   assert.ok((groupVersions.get('/api/v1') ?? 0) <= 22, JSON.stringify([...groupVersions]))
 
@@ -230,7 +230,7 @@ for (const [says, hidden, duties] of [
     state.hidden = undefined
     await time.advance(62_000)
     assert.equal((await api.list(events)).items.filter(({ reason }) => reason === 'MasterRemoved').length, 0)
-    // Whatever happened meanwhile is seen again.
+    // The master notices changes again.
     await others.delete(endpointSlices, kubernetes)
     await time.advance(1_000)
     assert.deepEqual((await api.get(endpointSlices, kubernetes)).endpoints?.[0]?.addresses, ['192.0.2.1'])

@@ -20,13 +20,13 @@ const QUIET_MS = 60_000
 interface Term {
   readonly only: readonly string[] | undefined
   readonly signal: AbortSignal
-  /** Whether it was told that the duty is decided before it ended. */
+  /** Whether it was informed, before it ended, that the duty is decided. */
   readonly mayWrite: boolean
   readonly done: () => void
   readonly crash: (error: Error) => void
 }
 
-/** One duty, with `terms` that the test ends as it likes. They end with their signal unless `lingers` is pending. */
+/** One duty, whose `terms` the test ends. A term ends with its signal unless `lingers` is pending. */
 function setUp(
   t: { after(undo: () => Promise<void>): void },
   options: {
@@ -103,7 +103,7 @@ function setUp(
     for (const handler of handlers) handler({ answered: true, ready: true, checks } as ReadinessAnswer, 0)
     await time.advance(0)
   }
-  /** All answers of a minute. */
+  /** The server gives this answer for a minute. */
   const answerForAMinute = async (...hooks: readonly string[]): Promise<void> => {
     for (let passedMs = 0; passedMs < QUIET_MS; passedMs += 10_000) {
       await answer(...hooks)

@@ -15,7 +15,7 @@ import { setUp, storeLeaseOfAnother } from './masters-world.ts'
 const ready: ReadinessAnswer = { answered: true, ready: true, checks: [] }
 const etcdServers = 'http://127.0.0.1:2379'
 
-/** Two masters, of which the first is stopped while its own etcd member hangs, for so many milliseconds. */
+/** Two masters. The first is stopped while its own etcd member hangs for `hangsMs` milliseconds. */
 async function stoppedWhileEtcdHangs({ hangsMs, lives }: { readonly hangsMs: number; readonly lives: boolean }) {
   const { time, api, start, ports } = setUp()
   const hung = Promise.withResolvers<void>()

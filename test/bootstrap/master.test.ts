@@ -234,7 +234,7 @@ test('withdraw waits for a renewal of the others where clocks differ, and for no
 
 test('always withdraws the last ready master, and lists another that is alive and not ready', async () => {
   const { time, api, ports, start } = setUp()
-  // Its sidecar has stopped, and does not correct the list.
+  // The sidecar of this master stops, and does not correct the list.
   const one = start({ onShutdown: 'keep' })
   await time.advance(2_000)
   await storeLeaseOfAnother(api, 60, 'unready')

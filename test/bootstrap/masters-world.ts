@@ -45,7 +45,7 @@ export function setUp() {
   return { time, server, transport, api, ports, said, start, logger }
 }
 
-/** Stores the Lease of a master at 192.0.2.2 that does not run, beside that of a running one at 192.0.2.1, which is ready. */
+/** Stores the Lease of a master at 192.0.2.2 that does not run, beside that of a running, ready master at 192.0.2.1. */
 export async function storeLeaseOfAnother(
   api: KubeApi,
   leaseDurationSeconds: number,

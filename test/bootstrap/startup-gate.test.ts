@@ -7,7 +7,7 @@ import { sleep } from '../../src/runtime/clock.ts'
 import { aborted } from '../../src/runtime/signals.ts'
 import { setUp } from './masters-world.ts'
 
-// With the gate `startup`, where no other part of the master asks for the server's health.
+// With the gate `startup`, when no other part of the master checks the server's health.
 const settings = { readinessGate: 'startup', controllers: 'system-namespaces' } as const
 const ready: ReadinessAnswer = { answered: true, ready: true, checks: [] }
 

@@ -35,7 +35,7 @@ test('a controller has done its duty when it knows all that it needs, not when i
   transport.faults.add({ fault: { type: 'delay', ms: 5_000 }, pathPrefix: '/api/v1/pods' })
   await one.start()
   const begun = ['endpoints begun', 'service-cidr begun']
-  // Whoever does not lead has nothing to do.
+  // A process that does not lead has nothing to do.
   assert.deepEqual(one.reported(), [...begun, ...begun, 'endpoints done', 'service-cidr done', 'service-cidr done'])
   await time.advance(10_000)
   assert.deepEqual(one.reported(), ['endpoints done'])
@@ -119,7 +119,7 @@ test('a Service with few Pods is written often, one with many once a second at m
   }
   const setReady = readinessOf(api)
   await createPods(api, 60, (index) => (index < 5 ? { all: 'all', few: 'few' } : { all: 'all' }))
-  /** How long after the first of two changes the second one is written, by what is written. */
+  /** The milliseconds between the writes of two changes, by what is written. */
   const pauses = async (selector: Readonly<Record<string, string>>): Promise<Readonly<Record<string, number>>> => {
     const [name = ''] = Object.keys(selector)
     await createService(api, name, selector)
@@ -158,7 +158,7 @@ test('a process that was frozen beyond the end of its Lease writes nothing until
   const one = compose('one', { controllers: 'endpoints' }, { clock })
   await one.start()
   assert.deepEqual(await listed(), [2, undefined])
-  // Its timers do not fire, but what it watches reaches it.
+  // Its timers do not fire, but it receives the events of its watches.
   clock.freeze()
   await time.advance(60_000)
   await readinessOf(api)('pod-0', false)
@@ -244,7 +244,7 @@ interface Found {
 }
 
 /**
- * What controllers write for `kubernetes` and for `web`, of which these objects are found: `E` if they overwrite the
+ * What controllers write for `kubernetes` and for `web` if both have the objects in `found`: `E` if they overwrite the
  * Endpoints, `S` if they create a slice.
  */
 async function writtenBy(t: TestContext, controllers: string, found: Found): Promise<readonly string[]> {

@@ -75,7 +75,7 @@ async function setUp() {
       { subresource: 'status' },
     )
   }
-  /** What Endpoints and slices say, which should be the same. */
+  /** The addresses in Endpoints and in slices, which should be the same. */
   const listed = async () => {
     const of = async (): Promise<readonly string[]> => {
       const { items } = await api.list(endpoints, { namespace: 'default' })
@@ -194,7 +194,7 @@ test('what waited in the queues when a term ended does not count in the next', a
   const one = start('one')
   const depth = async (): Promise<string | undefined> =>
     /^workqueue_depth\{name="endpoint"\} (\d+)$/m.exec(await one.metrics.expose())?.[1]
-  // The workers hang in their writes, and the others wait, when the leader cannot renew its Lease.
+  // When the leader cannot renew its Lease, the workers hang in their writes, and the other Services wait.
   const pathPrefix = '/api/v1/namespaces/default/endpoints'
   one.transport.faults.add({ fault: { type: 'delay', ms: 60_000 }, methods: ['POST'], pathPrefix })
   await time.advance(3_000)
@@ -236,7 +236,7 @@ test('default/kubernetes is the masters’ own, also when its Service is deleted
   const after = await api.get(endpoints, ref)
   assert.equal(after.metadata?.uid, before.metadata?.uid)
 
-  // A selector that somebody gives it is taken away at once, and leaves no slice.
+  // If somebody gives the Service a selector, the master removes it at once, and no slice remains.
   await pod('a', '10.0.0.1')
   const service = await api.get(services, ref)
   await api.update(services, { ...service, spec: { ...service.spec, selector: { app: 'web' } } })
@@ -248,7 +248,7 @@ test('default/kubernetes is the masters’ own, also when its Service is deleted
   assert.deepEqual(await named(), ['kubernetes'])
   await one.end()
 
-  // Nor in a process that does not keep it, of a fleet that does.
+  // The same holds for a process that does not manage default/kubernetes, in a fleet that does.
   const two = start('two', { leaderElect: 'false' })
   await api.delete(services, ref)
   await time.advance(10_000)

@@ -4,12 +4,12 @@ import type { Cleanup } from '../support/cleanup.ts'
 import { type Child, spawnChild } from '../support/spawn-child.ts'
 import { makeTempDir } from '../support/temp-dir.ts'
 
-/** Bundled by scripts/test.ts, else the sources. */
+/** The bundle of scripts/test.ts, or else the sources. */
 export const program = process.env.TEST_PROGRAM ?? fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
 
 /**
- * Starts the program, with `node` arguments before it where a test needs some. Its temporary directory is its own: one that is ended
- * at once leaves files there.
+ * Starts the program, with `node` arguments before it if a test needs some. It has its own temporary directory, because
+ * a program that is killed leaves files there.
  */
 export async function startProgram(
   t: Cleanup,
@@ -19,12 +19,12 @@ export async function startProgram(
   const { path: TMPDIR, remove } = await makeTempDir()
   const env = { TMPDIR, KUBECONFIG: undefined, KUBERNETES_SERVICE_HOST: undefined, NODE_OPTIONS: undefined }
   const child = await spawnChild(t, process.execPath, [...nodeArgs, program, ...args], { env })
-  // After the end of the program.
+  // Runs after the end of the program.
   t.after(remove)
   return child
 }
 
-/** Where a started program serves its health, once its /readyz is 200. */
+/** Resolves with the health address of a started program once its /readyz answers 200. */
 export async function whenReady(child: Child): Promise<{ readonly address: string; readonly port: string }> {
   const [, address = '', port = ''] = await child.output(/"health":"([^"]+:(\d+))"/)
   while ((await fetch(`http://${address}/readyz`)).status !== 200) await sleep(50)

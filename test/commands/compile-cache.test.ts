@@ -9,9 +9,9 @@ import { spawnChild } from '../support/spawn-child.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const repository = resolve(import.meta.dirname, '..', '..')
-/** Somebody else, where this test may make files of others. */
+/** Another user, if this test may give files to others. */
 const stranger = process.getuid?.() === 0 ? 65_534 : undefined
-/** What the planted code says. */
+/** What the planted code prints. */
 const planted = /planted code runs/
 
 suite('what Node keeps of compiled code', () => {
@@ -98,8 +98,8 @@ interface Paths {
 }
 
 /**
- * A copy of the program, and a cache for it in which somebody has put code of his own at the place of one module: Node compares the length and
- * the checksum of the source with what the cache itself says they are.
+ * A copy of the program, and a cache for it in which somebody has replaced the code of one module. Node compares the
+ * length and the checksum of the source only with the values in the cache itself.
  */
 async function plant(t: Cleanup): Promise<{ readonly program: string; readonly cache: string }> {
   const root = await tempDir(t)
@@ -118,7 +118,7 @@ async function plant(t: Cleanup): Promise<{ readonly program: string; readonly c
   for (const name of filesIn(cache)) {
     const file = join(cache, name)
     const entry = readFileSync(file)
-    // Magic number, length and size, checksum of the source, checksum of what is kept.
+    // Magic number, length and size, checksum of the source, checksum of the cached code.
     if (entry.readUInt32LE(12) !== crc32(foreign)) continue
     entry.writeUInt32LE(crc32(own), 12)
     writeFileSync(file, entry)
@@ -137,7 +137,7 @@ async function run(
   return `${child.stdout()}${child.stderr()}`
 }
 
-/** Their paths in it. */
+/** The paths of the files, relative to the directory. */
 function filesIn(directory: string): readonly string[] {
   return globSync('**/*', { cwd: directory, withFileTypes: true })
     .filter((entry) => entry.isFile())

@@ -5,14 +5,14 @@ import { commands } from '../../src/commands/declarations.ts'
 import { spawnChild } from '../support/spawn-child.ts'
 import { runProgram } from './command-line.ts'
 
-/** What bash offers for the last of these words. */
+/** The completions that bash offers for the last of these words. */
 async function offered(t: Parameters<typeof spawnChild>[0], ...words: readonly string[]): Promise<readonly string[]> {
   const line = ['apiserver-bootstrap', ...words].map((word) => `'${word}'`).join(' ')
   const script = `${completionScript('bash', commands)}
 COMP_WORDS=(${line}) COMP_CWORD=${words.length}
 _apiserver_bootstrap
 printf '%s\\n' "\${COMPREPLY[@]}"`
-  // It complains of a locale that this machine does not have.
+  // Otherwise bash warns about a locale that this machine does not have.
   const env = { LC_ALL: 'C' }
   const bash = await spawnChild(t, 'bash', ['--noprofile', '--norc', '-c', script], { cwd: 'config', env })
   assert.deepEqual(await bash.exited, { code: 0, signal: null }, bash.stderr())
@@ -37,7 +37,7 @@ const cases: readonly (readonly [words: readonly string[], offered: readonly str
     ['verify', '--output', ''],
     ['table', 'json', 'junit', 'github'],
   ],
-  // bash takes --output=j for three words.
+  // bash splits --output=j into three words.
   [
     ['verify', '--output', '=', 'j'],
     ['json', 'junit'],

@@ -8,7 +8,7 @@ import type { Cleanup } from '../support/cleanup.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { runProgram } from './command-line.ts'
 
-/** A kubeconfig for a server that nobody listens at: whoever contacts it fails. */
+/** A kubeconfig for an address at which no server listens: every connection fails. */
 async function kubeconfigFor(t: Cleanup, server: string): Promise<string> {
   const file = join(await tempDir(t), 'kubeconfig')
   const config = {

@@ -39,7 +39,7 @@ const results = [1, 2, 3].map((seed): ScheduleResult => {
   const fleet = { leaseStore: 'etcd', leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 } as const
   return { seed, violations, cpuMs: 1, simulatorEvents: 1, flaps: 0, fleet, digest: '' }
 })
-// Not for every schedule that fails the shortest one is looked for.
+// A campaign does not shrink every schedule that fails.
 const outcome = { results, shrunk: [{ seed: 3, scenario: randomScenario(3), tries: 7 }] }
 const summary = { ...summarize(outcome, 1_000), interrupted: false }
 const options = { seed: 1, runs: 3, version: '1.2.3' }

@@ -60,7 +60,7 @@ test('in the simulator the first run of each variant is told, and of the others 
   assert.equal(text().match(/none-either/g)?.length, 2)
 })
 
-/** What a terminal shows in the end of its last line. */
+/** The text that a terminal shows at the end of its last line. */
 function lastShown(text: string): string | undefined {
   return text.split(clear).at(-1)?.split(' · ').at(-1)
 }

@@ -159,9 +159,9 @@ test('a report goes into any directory that can be made and written', { timeout:
     assert.rejects(prepareReportDirectory(name), { code: 'InvalidInput', message: `--report: ${name} ${fault}` })
   await refused(file, 'is not a directory')
   await refused(join(file, 'd'), 'is not a directory')
-  // It is there, and says that it is not.
+  // The directory exists, but the error states that it does not.
   if (process.platform === 'linux') await refused('/proc/x', 'cannot be made or written (ENOENT)')
-  // Whoever may do anything may write there too.
+  // root can write there too.
   if (process.getuid?.() === 0) return
   await chmod(empty, 0o500)
   await refused(empty, 'cannot be made or written (EACCES)')

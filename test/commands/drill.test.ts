@@ -8,7 +8,7 @@ import type { DrillReport } from '../../src/drill/report/report.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { program, runProgram, startProgram } from './command-line.ts'
 
-/** With the Node that this runs on first. */
+/** A PATH with the directory of this test's Node first. */
 const path = `${dirname(process.execPath)}${delimiter}${process.env.PATH}`
 
 const crash = `apiVersion: apiserver-bootstrap/v1alpha1
@@ -106,7 +106,7 @@ suite('drill', { concurrency: 2 }, () => {
     const [timeline = '', report = ''] = stdout.split('\nmine: One of three dies for good.\n')
     assert.match(timeline, /^ +\+5\.000s +step +kill master-2/m)
     assert.match(report, /held/)
-    // Quoted where the shell needs that.
+    // The path is quoted if the shell requires it.
     assert.ok(report.replaceAll("'", '').includes(`drill ${file} --seed 7`), report)
   })
 
@@ -130,7 +130,7 @@ suite('drill', { concurrency: 2 }, () => {
     const headings = timeline.split('\n').filter((line) => line.startsWith('#'))
     assert.deepEqual(headings, ['# lease (etcd), run 1, seed 5', '# none, run 1, seed 5', '# none, run 2, seed 6'])
 
-    // The report may take the place of an older one; and the same seed gives the same bytes.
+    // The report may replace an older one, and the same seed produces the same bytes.
     const again = await runProgram(t, [...args, '--report', directory])
     assert.deepEqual([again.code, again.stdout === stdout], [1, true])
   })
@@ -168,7 +168,7 @@ suite('drill', { concurrency: 2 }, () => {
   })
 })
 
-/** The exit code, and what standard error says. */
+/** The exit code, and the text of standard error. */
 async function withFullOutput(
   t: TestContext,
   args: string,

@@ -17,7 +17,7 @@ const echoing: RequestListener = ({ headers }, response) => {
   response.writeHead(403, { 'content-type': 'application/json' }).end(JSON.stringify(body))
 }
 
-/** Throws, where nothing catches it, at SIGUSR2. */
+/** Throws an error that nothing catches when it receives SIGUSR2. */
 const throwing = `--import=data:text/javascript,process.on('SIGUSR2',()=>{throw new Error('you sent ${token}')})`
 
 suite('a token that comes back in an error is not shown', { concurrency: 2 }, () => {

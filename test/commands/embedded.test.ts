@@ -8,7 +8,7 @@ import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { systemClock, systemRandom } from '../../src/runtime/system-clock.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 
-/** A screen on which an empty server, to which namespace `blue` is added and removed, was watched. */
+/** What a screen writes while it watches an empty server, to which the test adds namespace `blue` and removes it. */
 async function watched(terminal: { isTTY?: boolean; columns?: number; rows?: number }): Promise<readonly string[]> {
   const surroundings = { clock: systemClock, random: systemRandom(), logger: silentLogger }
   const transport = inProcessTransport(createApiServer(surroundings))

@@ -11,11 +11,11 @@ import type { HostileServer } from './hostile-outages.ts'
 /** An API server over HTTP that can turn hostile. */
 export interface HostileApiServer extends HostileServer {
   readonly url: string
-  /** How many requests came where only a redirect leads. */
+  /** How many requests arrived where only a redirect leads. */
   readonly followed: number
 }
 
-/** Puts `good` at a port of 127.0.0.1. What is answered while it is hostile, `random` decides. */
+/** Serves `good` at a port of 127.0.0.1. While the server is hostile, `random` selects the answers. */
 export async function startHostileApiServer(t: Cleanup, good: ApiServer, random: Random): Promise<HostileApiServer> {
   let hostile = false
   let given = 0
@@ -46,7 +46,10 @@ export async function startHostileApiServer(t: Cleanup, good: ApiServer, random:
   }
 }
 
-/** Answers as the good server does; with `spoil`, what it is given is the text that would have been answered, or of a watch its first line. */
+/**
+ * Answers as the good server does. With `spoil`, passes the text of the answer, or the first line of a watch, to
+ * `spoil` instead.
+ */
 async function serve(
   good: ApiServer,
   request: IncomingMessage,
@@ -64,7 +67,7 @@ async function serve(
       path: pathname,
       query: [...searchParams],
       headers: request.headers as Record<string, string>,
-      // A hostile server changes nothing: it would have to be made good again.
+      // A hostile server changes nothing, because the test would have to undo the changes.
       body: spoil !== undefined && request.method !== 'GET' ? {} : text === '' ? undefined : JSON.parse(text),
     },
     gone.signal,
@@ -91,14 +94,14 @@ interface Asked {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly random: Random
-  /** What a good server would have said. */
+  /** The answer of a good server. */
   readonly text: string
 }
 
 const json = { 'content-type': 'application/json' }
 
 const answers: readonly ((asked: Asked) => void)[] = [
-  // Torn, with and without its length said.
+  // Truncated, with and without a content-length.
   ({ response, text, random }) => {
     response.writeHead(200, { ...json, 'content-length': text.length + 1 })
     response.write(text.slice(0, randomInteger(random, text.length)), () => response.destroy())
@@ -114,7 +117,7 @@ const answers: readonly ((asked: Asked) => void)[] = [
   ({ response }) => endlessly(response.writeHead(200, json), Buffer.alloc(64 * 1024, ' ')),
   ({ response }) => endlessly(response.writeHead(500, { 'content-type': 'text/plain' }), Buffer.alloc(64 * 1024, 'x')),
   ({ response }) => response.writeHead(200, { ...json, 'content-length': 2 ** 40 }).write('{'),
-  // Of wrong types, at one place or at several.
+  // With wrong types, at one place or at several.
   ...[1, 1, 1, 3, 10].map((places) => ({ response, text, random }: Asked) => {
     let value: unknown
     try {
@@ -125,7 +128,7 @@ const answers: readonly ((asked: Asked) => void)[] = [
     for (let place = 0; place < places; place++) value = spoiled(value, random)
     response.writeHead(200, json).end(`${JSON.stringify(value)}\n`)
   }),
-  // Of a wrong content type or status.
+  // With a wrong content type or status.
   ({ response, text }) => response.writeHead(200, { 'content-type': 'text/html' }).end(`<html>${text}`),
   ({ response, text }) => response.writeHead(200, { 'content-type': 'application/vnd.kubernetes.protobuf' }).end(text),
   ({ response, text, random }) => response.writeHead(200 + randomInteger(random, 400), json).end(text),
@@ -134,7 +137,7 @@ const answers: readonly ((asked: Asked) => void)[] = [
     response.writeHead([403, 404, 409, 410, 422, 429, 500][randomInteger(random, 7)] ?? 500, json)
     response.end(JSON.stringify(status))
   },
-  // Endless headers, and endless answers before the answer.
+  // Endless headers, and endless informational responses before the response.
   ({ request: { socket } }) => {
     socket.write('HTTP/1.1 200 OK\r\n')
     endlessly(socket, `x-more: ${'x'.repeat(1000)}\r\n`)
@@ -150,7 +153,7 @@ const answers: readonly ((asked: Asked) => void)[] = [
     }, 100)
     response.once('close', () => clearInterval(timer))
   },
-  // Elsewhere.
+  // A redirect.
   ({ response, random }) => {
     response.writeHead([301, 302, 303, 307, 308][randomInteger(random, 5)] ?? 301, { location: '/elsewhere' }).end()
   },
@@ -161,7 +164,7 @@ const answers: readonly ((asked: Asked) => void)[] = [
   ({ request: { socket } }) => void socket.resetAndDestroy(),
 ]
 
-/** `value` with something else somewhere in it. */
+/** A copy of `value` with a wrong value somewhere in it. */
 function spoiled(value: unknown, random: Random): unknown {
   const isDeep = typeof value === 'object' && value !== null && Object.keys(value).length > 0
   if (!isDeep || randomInteger(random, 8) === 0) return wrong[randomInteger(random, wrong.length)]

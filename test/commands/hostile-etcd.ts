@@ -6,7 +6,7 @@ import { endlessly } from '../support/endlessly.ts'
 import { listenOnLoopback } from '../support/loopback-server.ts'
 import type { HostileServer } from './hostile-outages.ts'
 
-/** Puts the etcd at `port` of 127.0.0.1 behind another port. What is answered while that is hostile, `random` decides. */
+/** Puts the etcd at `port` of 127.0.0.1 behind another port. While that is hostile, `random` selects the answers. */
 export async function startHostileEtcd(
   t: Cleanup,
   port: number,
@@ -51,14 +51,14 @@ export async function startHostileEtcd(
 const grpc = { ':status': 200, 'content-type': 'application/grpc' }
 
 const answers: readonly ((stream: ServerHttp2Stream, random: Random) => void)[] = [
-  // Long, by its own word or in fact.
+  // Long, by the stated length or in fact.
   (stream) => {
     stream.respond(grpc)
     endlessly(stream, Buffer.concat([message(0x7fff_ffff), Buffer.alloc(60_000)]))
   },
   (stream) => {
     stream.respond(grpc)
-    // As long as is accepted.
+    // The longest message that a client accepts.
     stream.write(message(2 * 1024 * 1024))
     endlessly(stream, Buffer.alloc(60_000, 0x0a))
   },
@@ -73,7 +73,7 @@ const answers: readonly ((stream: ServerHttp2Stream, random: Random) => void)[] 
     const noise = Buffer.from(Array.from({ length }, () => randomInteger(random, 256)))
     stream.end(Buffer.concat([message(length), noise]))
   }),
-  // Torn, slow, compressed, of another kind, nothing.
+  // Truncated, slow, compressed, of another kind, or none.
   (stream) => {
     stream.respond(grpc)
     stream.end(message(100))
@@ -109,7 +109,7 @@ const greetings: readonly ((socket: Socket, random: Random) => void)[] = [
   (socket) => void socket.resume(),
 ]
 
-/** The head of a message that says to have `length` bytes. */
+/** The header of a message that states a length of `length` bytes. */
 function message(length: number): Buffer {
   const head = Buffer.alloc(5)
   head.writeUInt32BE(length, 1)

@@ -8,15 +8,18 @@ import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { runProgram, startProgram } from './command-line.ts'
 
-/** Clears the screen, sets the title, forges a line, turns the direction, hides a character, and begins a sequence of the other set. */
+/**
+ * Clears the screen, sets the title, forges a line, reverses the text direction, hides a character, and starts a
+ * control sequence of the C1 set.
+ */
 const hostile = 'node\u001b[2J\u001b]0;owned\u0007\nforged\r\u202e\u200b\u009b31m'
 const shown = 'node\\u001b[2J\\u001b]0;owned\\u0007\\u000aforged\\u000d\\u202e\\u200b\\u009b31m'
-/** Whatever but a line break a terminal would not just show. */
+/** Any character, except a line break, that a terminal would not simply display. */
 const raw = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
 
 let revision = 1
 
-/** A master whose host calls itself what it likes. */
+/** The lease of a master whose host has a hostile name. */
 function lease(address: string, resourceVersion: number): object {
   const holder = {
     instanceId: '\u001b[31m-0000-4000-8000-000000000000',
@@ -39,7 +42,7 @@ function lease(address: string, resourceVersion: number): object {
   }
 }
 
-/** A cluster with one master that lives, and one that does not renew its lease. */
+/** A cluster with one live master, and one that does not renew its lease. */
 const cluster: RequestListener = (request, response) => {
   const items = [lease('192.0.2.1', 1), lease('192.0.2.2', ++revision)]
   const list = { apiVersion: 'coordination.k8s.io/v1', kind: 'LeaseList', metadata: { resourceVersion: '1' }, items }

@@ -18,43 +18,43 @@ import { startHostileApiServer } from './hostile-api-server.ts'
 export interface HostileServer {
   /** How many hostile answers were given. */
   readonly given: number
-  /** From now on answers are hostile, or good again; those that are under way end. */
+  /** From now on answers are hostile, or good again. Answers that are under way end. */
   turn(hostile: boolean): void
 }
 
 export interface HostilityOptions {
   readonly seed: number
-  /** Hostile ones, in all outages together. */
+  /** The number of hostile answers, in all outages together. */
   readonly answers: number
   readonly outages: number
   readonly start: (args: readonly string[]) => Promise<Child>
-  /** What turns hostile. @default the API server */
+  /** The server that turns hostile. @default the API server */
   readonly hostile?: HostileServer
 }
 
-/** What was seen of one outage. */
+/** What was measured in one outage. */
 export interface HostileOutage {
-  /** From the first good answer until the Endpoints were right again, in milliseconds. */
+  /** From the first good answer until the Endpoints were correct again, in milliseconds. */
   readonly rightMs: number
-  /** The log from the first hostile answer until the next ones, without the audit of writes. */
+  /** The log from the first hostile answer until the next outage, without the audit of writes. */
   readonly lines: readonly string[]
-  /** The most memory that was ever resident until then, in MiB. */
+  /** The peak resident memory until then, in MiB. */
   readonly peakMib: number
-  /** What is resident when the outage is over, in MiB. */
+  /** The resident memory when the outage is over, in MiB. */
   readonly residentMib: number
-  /** What was resident before the first outage, in MiB. */
+  /** The resident memory before the first outage, in MiB. */
   readonly idleMib: number
 }
 
-/** The program counts what happens within five seconds of an outage among that outage. */
+/** The program counts what happens within five seconds after an outage as part of that outage. */
 const QUIET_MS = 5_500
 
 const ref = { namespace: 'default', name: 'kubernetes' }
 
 /**
- * Runs the program, with every informer that it has, against a server that is hostile several times and good in between. Each
- * time somebody has emptied the Endpoints meanwhile. Fails when the program ends, logs an error, follows a redirect, or is not right again
- * within a minute.
+ * Runs the program with all its informers against a server that is hostile several times and good in between. During
+ * each outage somebody empties the Endpoints. Fails if the program ends, logs an error, follows a redirect, or does not
+ * correct the Endpoints within a minute.
  */
 export async function endureHostility(t: TestContext, options: HostilityOptions): Promise<readonly HostileOutage[]> {
   const random = seededRandom(options.seed, 'hostile')
@@ -79,7 +79,7 @@ export async function endureHostility(t: TestContext, options: HostilityOptions)
     }
   }
   await becomeRight()
-  // Its start writes lines of its own.
+  // The start writes lines of its own.
   await whenReady(program)
   await sleep(1_000)
   const idleMib = Math.round(residentMib(program.pid))
@@ -125,8 +125,8 @@ export async function endureHostility(t: TestContext, options: HostilityOptions)
 }
 
 /**
- * Fails unless an outage was logged once when it began and once when it ended. A symptom that was there shortly before the
- * first line, or a refusal that ends the outage, may have two lines more.
+ * Fails unless an outage was logged once when it began and once when it ended. A symptom from shortly before the first
+ * line, or a refusal that ends the outage, may add two lines.
  */
 export function assertOneOutage(lines: readonly string[], most = 4): void {
   const messages = lines.map((line) => (JSON.parse(line) as { readonly message: string }).message)

@@ -46,7 +46,7 @@ async function setUp(
   return {
     time,
     said,
-    /** What the log and the events say of who did what. */
+    /** The fields of the log, which show who did what. */
     audited: () => logger.lines.map(({ fields }) => fields),
     told,
     leases: () => new EtcdLeases({ etcd, prefix, clock, logger: silentLogger, availability, ttlMs: 15_000 }),
@@ -56,7 +56,7 @@ async function setUp(
       (await etcd.list(`${prefix}/masterleases/`, { signal })).items.map(({ key }) => key.split('/').at(-1)),
     async evict(address: string, flags: { readonly force?: boolean; readonly yes?: boolean } = {}) {
       const { force = false, yes = true } = flags
-      // Each run of the program is a new one.
+      // Each eviction is a new run of the program.
       const audit = { logger, user: { host: 'host-9', etcdUser: 'admin' }, events: { record: told.push.bind(told) } }
       const source = new MastersSource({
         clock,
@@ -74,7 +74,7 @@ async function setUp(
       await time.runUntil(() => ended, 120_000)
       return noted
     },
-    /** Renews each five seconds from now on. */
+    /** Renews the lease every five seconds from now on. */
     keepRenewing(address: string): () => void {
       const stop = new AbortController()
       const master = this.leases()
@@ -245,7 +245,7 @@ test('leases that cannot be watched without interruption are left alone', async 
 test('a lease that kine does not end, because nobody is there to, is removed when it was watched long enough', async () => {
   const world = await setUp('kine', {
     listed: ['192.0.2.1'],
-    // A lease that stays: as seen through a store whose clock stands still.
+    // The lease stays, as in a store whose clock does not advance.
     inspector: (real) => ({
       evict: (sighting, at) => real.evict(sighting, at),
       inspect: async (at) =>

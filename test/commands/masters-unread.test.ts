@@ -9,7 +9,7 @@ import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { program } from './command-line.ts'
 
-/** More than a pipe holds. */
+/** Their list is longer than what a pipe holds. */
 const MASTERS = 2_000
 
 test('masters --watch keeps nothing for a reader that stops, and shows it what is so when it reads on', async (t) => {

@@ -12,7 +12,7 @@ import { spawnChild } from '../support/spawn-child.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { program } from './command-line.ts'
 
-/** Runs the program in a home of its own, where no cluster is named. */
+/** Runs the program with its own home directory, without a configured cluster. */
 async function run(t: TestContext, args: readonly string[], more: Readonly<Record<string, string>> = {}) {
   const env = { HOME: await tempDir(t), KUBECONFIG: undefined, KUBERNETES_SERVICE_HOST: undefined, ...more }
   const child = await spawnChild(t, process.execPath, [program, ...args], { env })
@@ -20,7 +20,7 @@ async function run(t: TestContext, args: readonly string[], more: Readonly<Recor
   return { code, stdout: child.stdout(), stderr: child.stderr().split('\n').slice(0, -1) }
 }
 
-/** The port of a server that ends each connection. A free port could become that of another test meanwhile. */
+/** The port of a server that ends each connection. Another test could take a free port in the meantime. */
 async function silentPort(t: TestContext): Promise<number> {
   const server = createServer((socket) => socket.destroy())
   t.after(() => server.close())

@@ -12,7 +12,10 @@ import { program } from './command-line.ts'
 
 type Output = 'a disk that is full' | 'a reader that goes away'
 
-/** How the program ends, and what it says, whose standard output, or standard error, is of no use. */
+/**
+ * Runs the program with a standard output or standard error that cannot be written. Returns the exit code and the lines
+ * of standard error.
+ */
 async function runInto(
   t: TestContext,
   args: readonly string[],

@@ -32,7 +32,7 @@ suite('run', { concurrency: 2 }, () => {
       .readNamespacedService({ namespace: 'default', name: 'kubernetes' })
     assert.equal(service.spec?.clusterIP, '10.0.0.1')
 
-    // The first pass of the repairs is part of the start, and not to be seen on the screen.
+    // The first pass of the repairs is part of the start, and the screen does not show it.
     const { address } = await whenReady(program)
     assert.match(await (await fetch(`http://${address}/metrics`)).text(), /^process_resident_memory_bytes \d/m)
 

@@ -259,7 +259,7 @@ test('who has gone before the page was loaded takes no room', async (t) => {
     socket.destroy()
     await once(socket, 'close')
   }
-  // A later connection: what the others sent, and that they went, has arrived by then.
+  // When this later connection is answered, the server has received the requests of the others, and their ends.
   const refused = await request(`${page.url}other`)
   await refused.body.dump()
   source.resolve(new ScriptedSource())
@@ -342,7 +342,7 @@ const event = {
   reportingController: 'apiserver-bootstrap',
   reportingInstance: 'here',
 }
-/** Of the older kind, which may hold almost anything. */
+/** An Event of the older kind, which may contain almost anything. */
 const coreEvent = {
   metadata: { name: 'old', namespace: 'default' },
   reportingComponent: 'apiserver-bootstrap',
@@ -401,7 +401,7 @@ test('an Event is one row, however often it happens, and whatever stands in it',
   await api.update(coreEvents, { ...created, count: 7 } as never)
   await advance(10)
   assert.deepEqual(linesOf(source), ['Normal R  : m (7 times)'])
-  // An Event of events.k8s.io need not say what it is about.
+  // An Event of events.k8s.io may lack the object that it regards.
   await api.create(events, { ...event, regarding: undefined } as never)
   for (const [name, lastTimestamp] of Object.entries({ late: '9999-12-31T23:59:59Z', early: '0001-01-01T00:00:00Z' })) {
     await api.create(coreEvents, { ...coreEvent, metadata: { name, namespace: 'default' }, lastTimestamp } as never)

@@ -12,7 +12,7 @@ function exitCodeOf(script: string): Promise<number> {
   })
 }
 
-/** A process that gets two signals, so many milliseconds apart, while it takes a while to stop. */
+/** The exit code of a process that receives two signals, `apartMs` milliseconds apart, and takes a while to stop. */
 function stopped(first: string, second: string, apartMs: number, release = ''): Promise<number> {
   return exitCodeOf(`
     import { stopSignals } from ${stopSignals}
@@ -45,7 +45,7 @@ test('the second of two does not end a process that has just obeyed the first', 
   assert.equal(await stopped('SIGTERM', 'SIGTERM', 20, 'release()'), 7)
 })
 
-/** A process that has run for so long when it gets SIGTERM, and another so much later, on a clock of its own. */
+/** The exit code of a process that receives SIGTERM after `ranMs`, and again `apartMs` later, on its own clock. */
 function stoppedAfter(ranMs: number, apartMs: number): Promise<number> {
   return exitCodeOf(`
     import { stopSignals } from ${stopSignals}

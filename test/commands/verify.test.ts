@@ -141,7 +141,7 @@ test('the ranges in the file of --config are checked, unless a flag or the file 
   assert.deepEqual(await failed(`--config=${config}`, `--expect=${expected}`), [1, 'kubernetes-service'])
   const flags = ['--service-cluster-ip-range=10.96.0.0/16', '--service-node-port-range=30000-32767']
   assert.deepEqual(await failed(`--config=${config}`, ...flags), [0])
-  // The defaults of `run` say nothing about a cluster.
+  // The defaults of `run` state nothing about a cluster.
   assert.deepEqual(await failed(`--config=${put('bare', 'Configuration', { kubeconfig })}`), [0])
 })
 

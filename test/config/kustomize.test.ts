@@ -69,7 +69,7 @@ test('the API server never waits for the sidecar, which withdraws the address by
   assert.equal(startupProbe, undefined)
   assert.deepEqual(Object.keys(lifecycle ?? {}), ['preStop'], 'a postStart hook would hold up the API server')
   const command = lifecycle?.preStop?.exec?.command ?? []
-  // The kubelet puts no variables into the command of a hook, and the image needs no shell.
+  // The kubelet does not expand variables in the command of a hook, and the image needs no shell.
   assert.deepEqual(command.slice(0, 2), ['apiserver-bootstrap', 'withdraw'])
   assert.doesNotMatch(command.join(' '), /\$\(/)
   const server = (await pod()).containers.find(({ name }) => name === 'kube-apiserver')
@@ -150,7 +150,7 @@ test('whatever is bound to the user of a whole fleet is bound to the group of ma
   assert.ok(bindings.length >= 6)
   for (const { metadata, subjects } of bindings) {
     const [apiGroup, names] = ['rbac.authorization.k8s.io', ['apiserver-bootstrap', 'apiserver-bootstrap:masters']]
-    // Neither verify nor the controllers of Endpoints are masters: each has a user of its own, and no more than that.
+    // Neither verify nor the Endpoints controllers are masters: each has only its own user.
     if (metadata.name !== 'apiserver-bootstrap' && subjects.length === 1) {
       const own = ['apiserver-bootstrap-verify', 'apiserver-bootstrap-endpoints']
       assert.ok(own.includes(metadata.name), metadata.name)

@@ -13,16 +13,16 @@ const { groups } = parse(readFileSync('config/monitoring/alerts.yaml', 'utf8')).
   }[]
 }
 const rules = groups.flatMap((group) => group.rules)
-/** Whoever scrapes gives these to every series. */
+/** The scraper adds these to every series. */
 const ofTheScraper = ['job', 'namespace', 'instance']
 
-/** The words of an expression that are no text, number or function. */
+/** The words of an expression that are not a text, number or function. */
 function wordsOf(expr: string): readonly string[] {
   const words = expr.replaceAll(/"[^"]*"/g, '').match(/\b[a-z][a-z_]*\b(?!\s*\()/g) ?? []
   return [...new Set(words)].filter((word) => !['sum', 'max', 'by', 'on', 'and', 'or', 'unless'].includes(word))
 }
 
-/** What in an expression is neither a metric of the program nor a label of one that the expression names. */
+/** The words of an expression that are neither a metric of the program nor a label of a metric in the expression. */
 function unknownWords(expr: string): readonly string[] {
   const words = wordsOf(expr).map((word) => word.replace(/_bucket$/, ''))
   const labels = words.flatMap((word) => metrics.get(word)?.labels ?? [])

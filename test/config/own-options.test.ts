@@ -28,7 +28,7 @@ test('every mistake in them is named', () => {
   })
 })
 
-/** What is wrong for a command that only looks. */
+/** The mistakes in a configuration for a command that only reads. */
 function mistakes(flags: Flags, file?: string): string {
   try {
     resolveConfiguration(flags, file === undefined ? undefined : parseYaml(file, 'f.yaml'), observerRules)

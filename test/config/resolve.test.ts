@@ -11,7 +11,7 @@ function file(body: string): ReturnType<typeof parseYaml> {
   return parseYaml(`apiVersion: apiserver-bootstrap/v1alpha1\nkind: Configuration\n${body}`, 'sidecar.yaml')
 }
 
-/** The lines with which a configuration is refused. */
+/** The lines of the error that refuses a configuration. */
 function mistakes(flags: Flags, body?: string): readonly string[] {
   try {
     resolveConfiguration(flags, body === undefined ? undefined : file(body))
@@ -191,7 +191,7 @@ test('a master that elects no leader has no election', () => {
 })
 
 test('a master whose address is missing has no other one instead', () => {
-  // `process.env.HOST_IP!`, where it is not set.
+  // As `process.env.HOST_IP!` if that is not set.
   const advertiseAddress = undefined as unknown as string
   assert.throws(() => defineMaster({ advertiseAddress }, 'host'), { message: /^--advertise-address: is required/ })
 })

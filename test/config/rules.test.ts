@@ -5,7 +5,7 @@ import { InvalidInputError } from '../../src/documents/validation.ts'
 
 const enough: Flags = { kubeconfig: 'admin.conf', advertiseAddress: '192.0.2.1' }
 
-/** What is wrong with these flags, beside enough others: one line each, without the flag's name where `flag` names it. */
+/** The mistakes in these flags, given together with `enough`: one line each. */
 function mistakes(flags: Flags): readonly string[] {
   try {
     resolveConfiguration({ ...enough, ...flags })
@@ -20,7 +20,7 @@ const none = undefined
 
 const clientCa: Flags = { healthTlsCertFile: 'a.crt', healthTlsPrivateKeyFile: 'a.key', clientCaFile: 'ca.crt' }
 
-/** Flags beside `enough`, and what the one line says that they are refused with; nothing where they are accepted. */
+/** Flags beside `enough`, and the one line of the error that refuses them; no line if they are accepted. */
 const table: readonly (readonly [flags: Flags, line?: string])[] = [
   [{}],
   // Which API server.

@@ -77,7 +77,7 @@ test('a request that waits has the server pinged once, and a living server is wa
   await time.advance(1)
   await eventually('a ping', () => server.pings === 1)
   await server.exchanged()
-  // No further one until etcd allows it, however long the answer takes.
+  // The client sends no other ping until etcd allows it, even if the answer takes long.
   await time.advance(defaultTimes.silenceMs - 1)
   await server.exchanged()
   assert.equal(server.pings, 1)
@@ -94,7 +94,7 @@ test('a server that shows no sign of life takes its requests with it', async (t)
   server.proxy.hold(true)
   await time.advance(defaultTimes.pingAfterMs)
   await time.advance(defaultTimes.pongMs - 1)
-  // Another one does not prolong it.
+  // Another request does not extend the time.
   const late = await connection.request('POST', '/', {})
   late.end().on('error', () => {})
   await time.advance(1)
@@ -187,7 +187,7 @@ interface FakeServer {
   readonly streams: readonly ServerHttp2Stream[]
   readonly proxy: TcpProxy
   pings: number
-  /** Resolves when the client has everything that was sent so far. */
+  /** Resolves when the client has received everything that was sent so far. */
   exchanged(): Promise<void>
 }
 

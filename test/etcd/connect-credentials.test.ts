@@ -83,7 +83,7 @@ test('while a file hangs it is not read again, and only the first connection wai
   const certfile = join(directory, 'client.crt')
   const put = (): Promise<void> => writeFile(certfile, readFileSync(join(data, 'client-1.crt')))
   let readings = 0
-  // The key is read once in each reading of all files.
+  // Each reading of all files reads the key once.
   const files = Object.defineProperty({ certfile, keyfile: '' }, 'keyfile', {
     enumerable: false,
     get: () => {

@@ -177,7 +177,7 @@ test('a watch begins with the first change after the revision of the read before
 
 test('a watch that breaks as soon as it stands is opened again at growing pauses', async (t) => {
   const server = await startServer(t, { answers: true, watchesAre: 'ended' })
-  // Only pauses are drawn.
+  // Only pauses have a random length.
   const { clock, pauses } = clockOfPauses((delayMs) => delayMs % 100 !== 0)
   const endpoints = [parseEndpoint(server.url)]
   const etcd = connectEtcd({ endpoints, clock, random: { next: () => 0.9871 }, requestTimeoutMs: 60_000 })
@@ -198,7 +198,7 @@ test('a watch that the server cancels is closed before it is opened again', asyn
   await eventually('twelve watches', () => server.watched.length >= 12)
   await watch.end()
   await eventually('no open watch', () => server.openWatches() === 0)
-  // The server may hear of an end a little later than of the next watch.
+  // The server may notice the end of a watch a little later than the next watch.
   assert.ok(server.mostOpenWatches() <= 4, `${server.mostOpenWatches()} watches at a time`)
 })
 
@@ -226,7 +226,7 @@ test('a request whose open connection breaks under it is sent again over a new o
   assert.deepEqual(server.asked, ['Range', 'Range', 'Range'])
 })
 
-/** Pauses pass at once; the times that requests and connections are given never do. */
+/** A clock on which pauses end at once, and the time limits of requests and connections never end. */
 function clockOfPauses(isPause: (delayMs: number) => boolean): { readonly clock: Clock; readonly pauses: number[] } {
   const pauses: number[] = []
   const clock: Clock = {
@@ -242,19 +242,19 @@ function clockOfPauses(isPause: (delayMs: number) => boolean): { readonly clock:
   return { clock, pauses }
 }
 
-/** An etcd that knows nothing, and may not even say so. */
+/** An etcd without keys, which may not even answer. */
 interface FakeEtcd {
   readonly url: string
   /** The methods that were called. */
   readonly asked: readonly string[]
-  /** The revisions that watches were to begin at. */
+  /** The start revisions of the watches. */
   readonly watched: readonly bigint[]
   /** How many watches are open now, and how many were at the same time at most. */
   openWatches(): number
   mostOpenWatches(): number
   /** How many connections were made so far. */
   connections(): number
-  /** The next request is answered by the end of its connection. */
+  /** Ends the connection of the next request instead of answering it. */
   breakNext(): void
   end(): Promise<void>
 }
@@ -269,9 +269,9 @@ async function startServer(
   }: {
     readonly answers: boolean
     readonly revision?: bigint
-    /** What becomes of a watch as soon as it stands; one that is canceled leaves its stream open. */
+    /** What happens to a watch as soon as it is established. A canceled one leaves its stream open. */
     readonly watchesAre?: 'kept' | 'ended' | 'canceled'
-    /** So many reads are refused, as a server refuses them that has no leader. */
+    /** How many reads are refused, as by a server without a leader. */
     readonly withoutLeader?: number
   },
 ): Promise<FakeEtcd> {

@@ -14,8 +14,8 @@ function answer(code: Code, message: string): ConnectError {
   return error
 }
 
-// The messages of etcd 3.6 (api/v3rpc/rpctypes/error.go) and kine 0.16, with their gRPC codes. A try is `harmless` where nothing can have
-// happened, and goes `on` where another server may do better.
+// The messages of etcd 3.6 (api/v3rpc/rpctypes/error.go) and kine 0.16, with their gRPC codes. An attempt is `harmless`
+// if it cannot have had an effect, and goes `on` if another server may succeed.
 const answers: readonly (readonly [Code, string, EtcdErrorCode, '' | 'on' | 'harmless, on'])[] = [
   [Code.OutOfRange, 'etcdserver: mvcc: required revision has been compacted', 'Compacted', ''],
   [Code.OutOfRange, 'etcdserver: mvcc: required revision is a future revision', 'Compacted', ''],

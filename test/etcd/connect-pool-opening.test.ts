@@ -18,7 +18,7 @@ test('requests at once share a connection that is being opened; one that is give
   await eventually('an attempt', () => servers.a.proxy.connections === 1)
   first.abort()
   await given[0]
-  // This one has an attempt of its own, because the first one may never succeed.
+  // This request has its own connection attempt, because the first one may never succeed.
   const third = ask()
   await eventually('another attempt', () => servers.a.proxy.connections === 2)
   second.abort()

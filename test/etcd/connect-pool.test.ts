@@ -100,7 +100,7 @@ test('during an election all endpoints are asked again every 200 ms, until two r
   assert.equal(asked.length, 2 * 29)
   await time.advance(1)
   await call
-  // The last round is the 30th, after 5.8 s: the next one would begin when it is too late.
+  // The last round is the 30th, after 5.8 s. The next one would begin too late.
   assert.equal(asked.length, 2 * 30)
 
   says.a = throwing(noLeader)
@@ -129,7 +129,7 @@ test('the signal ends the wait for an election at once', async (t) => {
   const stop = new AbortController()
   const reason = new Error('given up')
   const call = assert.rejects(ask('repeatable', stop.signal), reason)
-  // One is for the end of an idle connection.
+  // One timer is for the end of an idle connection.
   await eventually('the pause', () => timers() === 2)
   stop.abort(reason)
   await call

@@ -397,13 +397,13 @@ async function watching(
     onReport(act: () => void): void {
       onReport = act
     },
-    /** Resolves when the watch stands once more. */
+    /** Resolves when the watch is established once more. */
     async stands(): Promise<void> {
       looks++
       await eventually('a watch that stands', () => log.filter((line) => line === 'look').length >= looks)
     },
     pausing,
-    /** The watch is to pause for so long; lets the pause pass. */
+    /** Asserts that the watch pauses for `pauseMs`, and lets the pause pass. */
     async pause(pauseMs: number): Promise<void> {
       assert.equal(await pausing(), pauseMs)
       await time.advance(pauseMs)

@@ -9,11 +9,11 @@ import { watchCases } from './contract/watch-cases.ts'
 export type { EtcdContractTarget } from './contract/contract-case.ts'
 
 /**
- * What this program relies on in an etcd or kine, as tests: the same on the twin in this process and on real ones.
+ * What this program requires of etcd or kine, as tests: the same for the twin in this process and for real ones.
  *
- * @param test - node:test's, or something that registers like it.
- * @param makeTarget - called for each case. The store may be the same each time, the prefix may not. What a case leaves behind is
- *   the target's to clear away.
+ * @param test - node:test's, or a function that registers tests in the same way.
+ * @param makeTarget - called for each case. The store may be the same each time, the prefix must not. The target
+ *   removes what a case leaves behind.
  */
 export function etcdContract(
   test: (name: string, run: (t: TestContext) => Promise<void>) => unknown,

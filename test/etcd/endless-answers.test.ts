@@ -40,7 +40,7 @@ for (const [name, code, respond] of [
     (stream: ServerHttp2Stream) => {
       stream.respond(grpc)
       stream.write(envelope(2_000_000))
-      // Far fewer than the message has: a fast machine would send all of it in the time limit.
+      // Far fewer bytes than the message has: a fast machine would send all of it within the time limit.
       endlessly(stream, Buffer.alloc(1), 1_000_000)
     },
   ],
@@ -72,7 +72,7 @@ for (const [name, code, respond] of [
   })
 }
 
-/** The head of a message that says to have `length` bytes. */
+/** The header of a message that states a length of `length` bytes. */
 function envelope(length: number): Buffer {
   const head = Buffer.alloc(5)
   head.writeUInt32BE(length, 1)

@@ -6,10 +6,10 @@ import { systemClock } from '../../src/runtime/system-clock.ts'
 import { untilPasses } from '../peers/until.ts'
 import type { Cleanup } from '../support/cleanup.ts'
 
-/** For calls that nobody gives up. */
+/** For calls that are never aborted. */
 export const patient: AbortSignal = new AbortController().signal
 
-/** The program's own way to real servers, closed after the test. */
+/** The program's own client of real servers, closed after the test. */
 export function openClient(
   t: Cleanup,
   urls: readonly string[],
@@ -20,7 +20,7 @@ export function openClient(
   return etcd
 }
 
-/** Asserts what a call is refused with, and that it is said in one line that names `words`. Returns the line. */
+/** Asserts that a call fails with `code` and a message of one line that matches `words`. Returns the line. */
 export async function refusedWith(code: EtcdErrorCode, call: Promise<unknown>, ...words: RegExp[]): Promise<string> {
   const error = await call.then(
     () => assert.fail(`expected ${code}, but it was done`),
@@ -33,11 +33,11 @@ export async function refusedWith(code: EtcdErrorCode, call: Promise<unknown>, .
   return error.message
 }
 
-/** What a watch said, in short: `stands`, `look`, the code of what broke it, and each change as `type name`. */
+/** What a watch reported: `stands`, `look`, the code of the error that broke it, and each change as `type name`. */
 export interface WatchLog {
   readonly lines: readonly string[]
   readonly errors: readonly EtcdError[]
-  /** Resolves when `line` has come since the last call. */
+  /** Resolves when the watch has reported `line` since the last call. */
   next(line: string): Promise<void>
   end(): Promise<void>
 }
@@ -48,7 +48,7 @@ export async function openWatch(t: Cleanup, etcd: EtcdKv, prefix: string): Promi
   return watch
 }
 
-/** As {@link openWatch}, without waiting for it to stand. */
+/** As {@link openWatch}, but does not wait until the watch is established. */
 export function startWatch(t: Cleanup, etcd: EtcdKv, prefix: string): WatchLog {
   const stop = new AbortController()
   const lines: string[] = []
@@ -88,7 +88,7 @@ export function startWatch(t: Cleanup, etcd: EtcdKv, prefix: string): WatchLog {
   }
 }
 
-/** Runs a call over and over, whatever it is refused with meanwhile, until it is done. */
+/** Repeats a call until it succeeds, whatever error it fails with before. */
 export function untilDone<T>(what: string, call: () => Promise<T>, withinMs = 30_000): Promise<T> {
   return untilPasses(what, call, { withinMs })
 }

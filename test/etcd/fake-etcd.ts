@@ -14,24 +14,24 @@ import { listenOnLoopback } from '../support/loopback-server.ts'
 
 type WatchAnswer = MessageInitShape<typeof WatchResponseSchema>
 
-/** An etcd that is only read and watched, and that says what the test has it say. */
+/** An etcd that serves only reads and watches, with the answers that the test sets. */
 export interface FakeEtcd {
   readonly url: string
   /** The requests so far, in words. */
   readonly requests: readonly string[]
-  /** The watches so far, those that have ended included. */
+  /** All watches so far, including those that have ended. */
   readonly watches: readonly FakeWatch[]
-  /** How many streams of watches the client holds open. */
+  /** How many watch streams the client holds open. */
   readonly open: number
-  /** What a read is answered; undefined for no answer. */
+  /** The answer to a read; undefined for no answer. */
   read: () => MessageInitShape<typeof RangeResponseSchema> | undefined
-  /** What a watch says first; undefined for nothing. */
+  /** The first message of a watch; undefined for none. */
   first: WatchAnswer | undefined
 }
 
 export interface FakeWatch {
   send(...answers: readonly WatchAnswer[]): void
-  /** Ends the stream, well or with an error. */
+  /** Ends the stream, with or without an error. */
   end(error?: Error): void
 }
 

@@ -23,7 +23,7 @@ async function keys(etcd: EtcdKv, prefix = '/'): Promise<string[]> {
   return (await etcd.list(prefix, { signal })).items.map(({ key }) => key)
 }
 
-/** Follows a prefix; each entry is what one call of `onChange` was given, `undefined` as it is. */
+/** Follows a prefix. Each entry is the argument of one call of `onChange`, `undefined` included. */
 function follow(etcd: EtcdKv, prefix: string) {
   const told: (readonly KeyChange[] | undefined)[] = []
   const reports: unknown[] = []
@@ -81,7 +81,7 @@ test('a watch is told of the end of one key at the moment of that end, though no
     [{ expiryStepMs: 500, expiryPhaseMs: 200 }, 2_200],
   ] as const) {
     const { time, clock, etcd } = setUp(options)
-    // The steps are on the clock of the store, which does not begin at zero.
+    // The expiry steps follow the clock of the store, which does not begin at zero.
     await time.advance(1_000_000 - (clock.monotonicMs() % 1_000_000))
     const { told, stop } = follow(etcd, '/')
     await etcd.create('/a', bytes('1'), { lease: (await etcd.grantLease(2, signal)).id, signal })

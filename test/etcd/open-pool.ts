@@ -13,13 +13,13 @@ import type { Cleanup } from '../support/cleanup.ts'
 import { listenOnLoopback } from '../support/loopback-server.ts'
 import { patient } from './etcd-client.ts'
 
-/** How long a server may take to answer, and to take a connection. */
+/** How long a server may take to answer, and to accept a connection. */
 export const LIMIT_MS = 3_000
 export const CONNECT_MS = 2_000
 /** Longer than any test. */
 const EVER = 1e9
 
-/** What a server answers that has no leader, that fails, and that refuses what every server would. */
+/** The errors of a server that has no leader, of one that fails, and of one that refuses what every server would. */
 export const noLeader = new ConnectError('etcdserver: no leader', Code.Unavailable)
 export const fails = new ConnectError('database is locked', Code.Unknown)
 export const refuses = new ConnectError('etcdserver: request is too large', Code.InvalidArgument)
@@ -34,7 +34,7 @@ export function throwing(error: Error): Say {
   return () => Promise.reject(error)
 }
 
-/** A pool of up to three servers. A request is answered with the name of the server, unless it says something else. */
+/** A pool of up to three servers. A server answers a request with its name, unless `says` gives another answer. */
 export async function opened(t: Cleanup, count: 1 | 2 | 3, files?: CredentialFiles) {
   const names = (['a', 'b', 'c'] as const).slice(0, count)
   const start = async () => {

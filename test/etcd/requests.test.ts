@@ -31,7 +31,7 @@ test('the end of a prefix is the first key after all those that begin with it', 
   }
 })
 
-// What etcd's client/v3/kubernetes v3.6.8 sends, taken down as the bytes that its KVClient was given.
+// What etcd's client/v3/kubernetes v3.6.8 sends, recorded as the bytes that its KVClient received.
 test("requests are byte for byte those of etcd's client for Kubernetes", () => {
   const key = keyBytes('/a')
   const stored = { value: keyBytes('v'), lease: 7n }

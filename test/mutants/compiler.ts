@@ -3,10 +3,10 @@ import { API } from 'typescript/unstable/sync'
 import { root } from '../../scripts/command.ts'
 import { type Mistake, mistakesIn } from './mistakes.ts'
 
-/** The codes of what a mistake may leave behind, which is no fault of its own: unused names, code that is not reached. */
+/** The codes of errors that a mistake may leave behind, and that do not count: unused names, unreachable code. */
 const LEFT_BEHIND: ReadonlySet<number> = new Set([6133, 6192, 6196, 6198, 7027])
 
-/** What the compiler knows of the sources, and would say of a changed one. Files are named below src/. */
+/** What the compiler knows of the sources, and would report of a changed one. File names are relative to src/. */
 export class Compiler {
   readonly #shown = new Map<string, string>()
   readonly #api = new API({ cwd: root, fs: { readFile: (path) => this.#shown.get(path) } })
@@ -19,7 +19,7 @@ export class Compiler {
     return source === undefined ? [] : [...mistakesIn(source)]
   }
 
-  /** What the compiler says against changed files, in its own words, each after the name of its file. */
+  /** The compiler's errors in changed files, in its own words, each after the name of its file. */
   faultsIn(changed: ReadonlyMap<string, string>, { mayLeaveUnused = false } = {}): readonly string[] {
     this.#show(new Map([...changed].map(([file, text]) => [pathOf(file), text])))
     return [...changed.keys()].flatMap((file) => {
@@ -34,7 +34,7 @@ export class Compiler {
     this.#api.close()
   }
 
-  /** Shows these files as changed to the compiler, and no others. */
+  /** Presents these files, and no others, to the compiler as changed. */
   #show(files: ReadonlyMap<string, string>): void {
     const changed = [...this.#shown.keys(), ...files.keys()]
     if (changed.length === 0) return

@@ -10,7 +10,7 @@ import { NearestTests } from './nearest-tests.ts'
 export interface DrawOptions {
   readonly count: number
   readonly seed: string
-  /** Only files whose path below src/ begins so. */
+  /** Only files whose path below src/ begins with this. */
   readonly below: string
   /** Names that are taken. */
   readonly taken: ReadonlySet<string>
@@ -24,13 +24,13 @@ interface Source {
   readonly left: Mistake[]
 }
 
-/** Generated, or for people to look at, or only there to be imported. */
+/** Files that are generated, that people view, or that exist only to be imported. */
 const undecided = /^(?:protobuf\/gen|drill\/report\/page)\/|^(?:index|testing)\.ts$/
 const TESTS_OF_ONE = 4
 
 /**
- * Draws mistakes by seed from the files of src/: the longer the file the more, each kind of mistake as likely as the next. It draws none twice,
- * and none that the compiler refuses, which nobody could commit.
+ * Draws mistakes by seed from the files of src/. A longer file gets more of them, and each kind of mistake is equally
+ * likely. It draws none twice, and none that the compiler refuses, because nobody could commit it.
  */
 export async function drawMutants({ count, seed, below, taken }: DrawOptions): Promise<Record<string, TestedMutant>> {
   const compiler = new Compiler()
@@ -83,7 +83,7 @@ function sourceAt(sources: readonly Source[], line: number): Source {
   return found
 }
 
-/** Whole lines, and as many of those before as it takes for the text to be in its file once. */
+/** Whole lines, with as many lines before them as are needed to make the text unique in its file. */
 function replacement(text: string, { start, end, instead }: Mistake): Pick<TestedMutant, 'text' | 'instead'> {
   const to = instead === '' ? end : text.indexOf('\n', end)
   for (let from = text.lastIndexOf('\n', start) + 1; ; from = text.lastIndexOf('\n', from - 2) + 1) {

@@ -2,7 +2,7 @@ import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestedMutant } from './mutant.ts'
 
-/** All mutants of `list/` by their names, in the order of its files. Throws where two have one name. */
+/** All mutants of `list/` by their names, in the order of its files. Throws if two have the same name. */
 export async function testedMutants(): Promise<ReadonlyMap<string, TestedMutant>> {
   const directory = join(import.meta.dirname, 'list')
   const all = new Map<string, TestedMutant>()
@@ -11,7 +11,7 @@ export async function testedMutants(): Promise<ReadonlyMap<string, TestedMutant>
       readonly mutants?: Readonly<Record<string, TestedMutant>>
     }
     if (mutants === undefined) {
-      // A shell makes the file empty before it runs the command that writes into it.
+      // A shell empties the file before it runs the command that writes into it.
       if ((await stat(join(directory, file))).size === 0) continue
       throw new Error(`test/mutants/list/${file} does not export mutants`)
     }

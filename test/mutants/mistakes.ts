@@ -23,14 +23,14 @@ export interface Mistake {
   readonly kind: string
   /** What the program does wrong, in words. */
   readonly broken: string
-  /** The place, and what stands there instead. */
+  /** The place, and its replacement. */
   readonly start: number
   readonly end: number
   readonly instead: string
 }
 
 const K = SyntaxKind
-/** Another operator that is typed as easily. */
+/** Another operator that is as easy to type. */
 const swapped: ReadonlyMap<SyntaxKind, string> = new Map([
   [K.LessThanToken, '<='],
   [K.LessThanEqualsToken, '<'],
@@ -54,7 +54,7 @@ const methods: ReadonlyMap<string, string> = new Map(
   Object.entries({ max: 'min', min: 'max', some: 'every', every: 'some' }),
 )
 
-/** All mistakes that this knows for a file, but for types, imports, messages and log lines. */
+/** All known mistakes for a file, except in types, imports, messages and log lines. */
 export function mistakesIn(file: SourceFile): readonly Mistake[] {
   const found: Mistake[] = []
   const text = (node: Node): string => file.text.slice(node.getStart(file), node.end)

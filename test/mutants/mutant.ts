@@ -8,9 +8,9 @@ export interface Mutant {
   readonly broken: string
   /** The source file, below src/. */
   readonly file: string
-  /** What stands there, exactly once. */
+  /** The text to replace, which occurs exactly once. */
   readonly text: string
-  /** What stands there instead. */
+  /** The replacement. */
   readonly instead: string
 }
 
@@ -20,7 +20,7 @@ export interface TestedMutant extends Mutant {
   readonly tests: readonly string[]
 }
 
-/** The source with the mistake in it. Throws when the text that is to be replaced is not there exactly once. */
+/** The source with the mistake in it. Throws if the text to replace does not occur exactly once. */
 export async function mutated({ file, text, instead }: Mutant): Promise<string> {
   const source = await readFile(join(root, 'src', file), 'utf8')
   const parts = source.split(text)

@@ -6,9 +6,9 @@ import { root } from '../../scripts/command.ts'
 const slow =
   /^test\/(?:real|long|bench|floor|simulation|model|examples|mutants)\/|random-schedules|golden|drill\/(?:mutants|built-in)/
 
-/** Which test files import a source file, over how many others. */
+/** Which test files import a source file, and through how many others. */
 export class NearestTests {
-  /** Who imports a file. */
+  /** The importers of a file. */
   readonly #importers = new Map<string, Set<string>>()
   readonly #files = new Set<string>()
 
@@ -26,7 +26,10 @@ export class NearestTests {
     return nearest
   }
 
-  /** At most `count` test files, below test/, for a file below src/: first those that bear its name, then those that import it most directly. */
+  /**
+   * At most `count` test files, below test/, for a file below src/: first those that have its name, then those that
+   * import it most directly.
+   */
   of(source: string, count: number): readonly string[] {
     const distances = new Map([[`src/${source}`, 0]])
     for (const [file, distance] of distances) {
@@ -35,7 +38,7 @@ export class NearestTests {
       }
     }
     const mirrored = `test/${source.replace(/\.ts$/, '')}`
-    // One that starts a process imports nothing.
+    // A test that starts a process imports nothing.
     if (this.#files.has(`${mirrored}.test.ts`)) distances.set(`${mirrored}.test.ts`, 0)
     const folder = `${dirname(mirrored)}/`
     const rank = ([file, distance]: readonly [string, number]): number => {

@@ -7,7 +7,7 @@ import { output, root } from '../../scripts/command.ts'
 import { removeAtEndOfProcess } from '../support/temp-dir.ts'
 import { mutated, type TestedMutant } from './mutant.ts'
 
-/** What the test files said of one mutant. */
+/** The result of the test files for one mutant. */
 export interface Verdict {
   readonly type: 'noticed' | 'not noticed' | 'out of time'
   /** The tests that failed, by their names. */
@@ -29,8 +29,9 @@ export class SourceCopy {
   }
 
   /**
-   * Copies every file that Git knows or would add, as it is now; `node_modules` is a link. When `stop` is aborted, the tests that run end.
-   * Whoever gives one removes the copy then; any other is removed when this process is interrupted.
+   * Copies every file that Git tracks or would add, in its present state. `node_modules` is a link. When `stop` is
+   * aborted, the running tests end. A caller that passes `stop` then removes the copy; otherwise the copy is removed
+   * when this process is interrupted.
    */
   static async make(stop?: AbortSignal): Promise<SourceCopy> {
     const directory = await mkdtemp(join(tmpdir(), 'mutants-'))
@@ -38,7 +39,7 @@ export class SourceCopy {
     const listed = await output('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'])
     for (const file of listed.split('\0').filter((name) => name !== '' && name !== 'node_modules')) {
       await mkdir(dirname(join(directory, file)), { recursive: true })
-      // A file that was removed and not committed yet is listed as well.
+      // Git also lists a removed file whose removal is not committed yet.
       await cp(join(root, file), join(directory, file)).catch((error: NodeJS.ErrnoException) => {
         if (error.code !== 'ENOENT') throw error
       })
@@ -48,8 +49,9 @@ export class SourceCopy {
   }
 
   /**
-   * Runs the mutant's tests on sources that have its mistake, for `limitMs` at most. Throws when the text that it replaces is not in its
-   * file exactly once, or when what stands there instead is no TypeScript: a test that fails for that has noticed nothing.
+   * Runs the mutant's tests on sources that have its mistake, for `limitMs` at most. Throws if the text to replace is
+   * not exactly once in its file, or if the replacement is not TypeScript: a test that fails because of that has
+   * noticed nothing.
    */
   async try(mutant: TestedMutant, limitMs: number): Promise<Verdict> {
     const path = join(this.directory, 'src', mutant.file)
@@ -64,17 +66,17 @@ export class SourceCopy {
   }
 
   /**
-   * Runs test files, below test/, on the sources as they are in the copy. Rejects with the reason of `stop`, when that is aborted, and when
-   * the run fails without a test or a file that does: then no test has noticed anything.
+   * Runs test files, below test/, on the sources as they are in the copy. Rejects with the reason of `stop` when that
+   * is aborted. Also rejects if the run fails although no test or file does: then no test has noticed anything.
    */
   run(tests: readonly string[], limitMs: number): Promise<Verdict> {
     const files = tests.map((file) => join('test', file))
     return new Promise((settle, reject) => {
       this.#stop.throwIfAborted()
-      // A group of its own, so that whatever the tests have started ends with them.
+      // Its own process group, so that everything that the tests have started ends with them.
       const child = spawn(process.execPath, ['scripts/test.ts', 'unit', ...files], {
         cwd: this.directory,
-        // Inside a test file node:test would run none of them.
+        // Inside a test file, node:test would run none of these tests.
         env: { ...process.env, NODE_TEST_CONTEXT: undefined },
         stdio: ['ignore', 'pipe', 'pipe'],
         detached: true,

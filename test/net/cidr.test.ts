@@ -200,7 +200,7 @@ describe('the first and the last address that can be given out, and their neighb
     ['10.96.0.0/12', '10.96.0.1', '10.111.255.254', ['10.96.0.0', '10.111.255.255', '10.112.0.1', '::a60:1']],
     ['2001:db8:1::/120', '2001:db8:1::1', '2001:db8:1::ff', ['2001:db8:1::', '2001:db8:1::100', '2001:db8::1']],
     ['fd00::/112', 'fd00::1', 'fd00::ffff', ['fd00::', 'fd00::1:0']],
-    // Of those beyond the first 2^16 none, though they are in the range.
+    // No address beyond the first 2^16 can be given out, although it is in the range.
     ['fd00::/108', 'fd00::1', 'fd00::ffff', ['fd00::', 'fd00::1:0', 'fd00::1:1', 'fd00::f:ffff']],
   ]
   for (const [text, first, last, outside] of cases) {

@@ -4,9 +4,9 @@ import fc from 'fast-check'
 import { addressOf, tryParseAddress } from '../../src/net/address.ts'
 import { addressFrom, readAddress, textFrom } from '../../src/net/stored-address.ts'
 
-/** As canonical text; undefined for what is no address. */
+/** The canonical text; undefined if the text is not an address. */
 function read(text: string): string | undefined {
-  // What is left from the address before must not matter.
+  // What remains from the address before must not matter.
   const groups = new Uint16Array(8).fill(0xabcd)
   const family = readAddress(text, groups)
   if (family === undefined) return undefined
@@ -60,7 +60,7 @@ test('whatever a strict parser reads is read alike, and of other texts only thos
   )
 })
 
-// What Go's netutils.ParseIPSloppy of k8s.io/utils answers.
+// What Go's netutils.ParseIPSloppy of k8s.io/utils returns.
 const sloppy: Readonly<Record<string, string | undefined>> = {
   '010.001.0.09': '10.1.0.9',
   '0000000010.0.0.1': '10.0.0.1',

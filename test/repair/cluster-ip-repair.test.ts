@@ -18,7 +18,7 @@ import { memoryLogger, silentLogger } from '../../src/telemetry/logger.ts'
 import { Embedded } from '../apiserver/embedded.ts'
 import { TriedRegistry } from './bitmap/world.ts'
 
-/** A repair that does what the test says. */
+/** A repair that the test controls. */
 class ScriptedRepair implements Repair {
   served: 'unknown' | 'served' | 'absent' = 'unknown'
   running = false
@@ -276,7 +276,7 @@ async function watched(...taken: readonly number[]) {
     () => {},
   )
   await time.advance(1_000)
-  // The first that is told of a bitmap is only what others are compared with.
+  // The first reported state of a bitmap is only the base with which others are compared.
   set(taken)
   return {
     time,

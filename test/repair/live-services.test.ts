@@ -24,7 +24,7 @@ function numbers(...offsets: readonly number[]): Bitmap {
   return bitmap
 }
 
-/** Services, an informer that may be behind, and which requests are sent. */
+/** Services, an informer that may lag behind, and the requests that are sent. */
 async function opened() {
   const world = await RangeWorld.start()
   const requests: string[] = []
@@ -45,7 +45,7 @@ async function opened() {
   })
   const live = (claims: RangeClaims = nodePortClaims(parsePortRange(portsText)), index = 0): RangeReader =>
     new RangeReader({ api, services: informer, claims, index, clock })
-  /** Lets the informer catch up; after that it hears of nothing more. */
+  /** Lets the informer catch up. After that it receives nothing more. */
   const follow = async (): Promise<void> => {
     const stop = new AbortController()
     const run = informer.run(stop.signal)

@@ -10,7 +10,7 @@ function setUp() {
   const time = new VirtualClock()
   const clock = time.view()
   const limit = new RequestLimit({ clock, limitMs: 100 })
-  /** How long it was before the request was given up; undefined when it was answered. */
+  /** After how long the request was given up; undefined if it was answered. */
   const send = (tookMs: number): Promise<number | undefined> => {
     const startMs = time.nowMs
     return limit
@@ -68,7 +68,7 @@ test('after an outage of any length, a few answers in time end the longer limit'
 test('what an outage swallowed is given up at the limit once the store answers in time again', async () => {
   const { time, send, ask } = setUp()
   for (let request = 0; request < 5; request++) await ask(5_000)
-  // Both of these have 400 ms.
+  // Both of these requests have a limit of 400 ms.
   const swallowed = send(5_000)
   await time.advance(80)
   const sentLater = send(5_000)

@@ -24,7 +24,7 @@ test('the young generation of a process that allocates much stays small', async 
       let made = []
       for (let round = 0; round < 1_000_000; round++) made[round % 100_000] = [round]
       console.log(getHeapSpaceStatistics().find((space) => space.space_name === 'new_space').space_size)`
-    // While V8 marks step by step it lets the young generation exceed its size. On a busy machine that takes long.
+    // During incremental marking V8 lets the young generation exceed its size. On a busy machine that takes long.
     const args = ['--no-incremental-marking', '--input-type=module', '--eval', script]
     const child = await spawnChild(t, process.execPath, args)
     assert.deepEqual(await child.exited, { code: 0, signal: null }, child.stderr())
@@ -37,7 +37,7 @@ test('the young generation of a process that allocates much stays small', async 
   assert.ok(limited <= 4 * MIB, `${limited}`)
 })
 
-/** Calls `f`, which counts its argument down to zero. */
+/** A module whose function `f` counts its argument down to zero. */
 const countDown = '0061736d0100000001050160017f0003020100070501016600000a10010e000340200041016b22000d000b0b'
 
 test('WebAssembly that is called often is not compiled with optimization', async (t) => {
@@ -52,7 +52,7 @@ test('WebAssembly that is called often is not compiled with optimization', async
     const args = ['--trace-wasm-compilation-times', '--input-type=module', '--eval', script]
     const child = await spawnChild(t, process.execPath, args)
     assert.deepEqual(await child.exited, { code: 0, signal: null }, child.stderr())
-    // Node's own compiler of TypeScript, which came before, is WebAssembly too.
+    // Node's own TypeScript compiler, which ran before, is WebAssembly too.
     return child.stdout().split('begin')[1] as string
   }
   const module = import.meta.resolve('../../src/runtime/system-heap.ts')
@@ -62,7 +62,7 @@ test('WebAssembly that is called often is not compiled with optimization', async
   assert.doesNotMatch(limited, /TurboFan/i)
 })
 
-/** The readings of a process that grows by a burst, and gives back half of it when it collects. */
+/** The readings of a process whose memory grows by a burst, and which releases half of it in a collection. */
 function observed({ heapUsed = 20 * MIB }: Partial<MemoryReading> = {}) {
   const time = new VirtualClock()
   const memory = { rss: 100 * MIB, heapUsed }
@@ -85,7 +85,7 @@ test('memory is collected once after each burst, and not without one', async () 
   memory.rss += 20 * MIB
   await time.advance(60_000)
   assert.deepEqual(collectedAtMs, [65_000])
-  // What stays after a collection is where the next burst begins.
+  // The next burst begins at what remains after a collection.
   memory.rss += 15 * MIB
   await time.advance(60_000)
   memory.rss += MIB

@@ -8,7 +8,7 @@ import { tempDir } from '../support/temp-dir.ts'
 
 const source = new URL('../../src/runtime/system-package.ts', import.meta.url)
 
-/** The version that a program in this directory says, or why it has none. The limit ends a search without an end. */
+/** The version that a program in this directory reports, or why it has none. The limit ends an endless search. */
 async function versionIn(directory: string): Promise<string> {
   await mkdir(directory, { recursive: true })
   const module = join(directory, 'system-package.ts')

@@ -11,7 +11,7 @@ test('the validity of each certificate of a text is known, and what cannot be re
   const damaged = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'
   const text = `Subject: one\n${first?.certificate}${damaged}${first?.key}\n${second?.certificate}`
   const hours = validitiesIn(text).map(({ fromMs, toMs }) => (toMs - fromMs) / hourMs)
-  // They begin an hour ago.
+  // Both certificates are valid from an hour ago.
   assert.deepEqual(hours, [3, 4])
   assert.deepEqual(validitiesIn(''), [])
 })

@@ -4,12 +4,12 @@ import fc from 'fast-check'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { WorkQueue } from '../../src/runtime/work-queue.ts'
 
-/** What the queue should hold, written as naively as can be. */
+/** What the queue should hold, written as simply as possible. */
 interface Model {
   readonly waiting: string[]
   readonly dirty: Set<string>
   readonly processing: Set<string>
-  /** When each delay ends; those that end together do so in the order of this map. */
+  /** When each delay ends. Delays that end together end in the order of this map. */
   readonly delayed: Map<string, number>
   nowMs: number
 }

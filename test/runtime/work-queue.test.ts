@@ -10,7 +10,7 @@ function setUp(retry?: RetryRate) {
   return { time, clock, queue: new WorkQueue<string>({ clock, retry }) }
 }
 
-/** Takes `key` off the queue, works on it for no time. */
+/** Takes a key off the queue, and is done with it at once. */
 async function work(queue: WorkQueue): Promise<string | undefined> {
   const key = await queue.get()
   if (key !== undefined) queue.done(key)

@@ -1,7 +1,7 @@
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 
-/** A clock on which work takes time, although none passes for timers: `worked` counts it in milliseconds. */
+/** A clock on which work takes time, although no time passes for timers. `worked` adds such time, in milliseconds. */
 export function workingClock(time: VirtualClock): { readonly clock: Clock; readonly worked: (ms: number) => void } {
   const view = time.view()
   let workedMs = 0
@@ -18,7 +18,7 @@ export function workingClock(time: VirtualClock): { readonly clock: Clock; reado
   }
 }
 
-/** The most that was done without a pause: `progress` is read whenever another timer of the same time has its turn. */
+/** The most progress without a pause. It reads `progress` whenever another timer of the same time runs. */
 export function longestWithoutPause(time: VirtualClock, progress: () => number): () => number {
   let before = 0
   let longest = 0
@@ -32,7 +32,7 @@ export function longestWithoutPause(time: VirtualClock, progress: () => number):
   return () => Math.max(longest, progress() - before)
 }
 
-/** Around a clock: one on which 2 ms pass between two readings, and the number of pauses so far in long computations. */
+/** `timed` wraps a clock: 2 ms pass between two readings. `pauses` counts the pauses so far in long computations. */
 export function busyClock(): { readonly timed: (clock: Clock) => Clock; readonly pauses: () => number } {
   let workedMs = 0
   let count = 0

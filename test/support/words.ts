@@ -41,10 +41,17 @@ export function bannedWords(path: string, text: string, names: readonly string[]
   })
 }
 
+/** The text with each line emptied that is not a comment. Keeps the numbers of the lines. */
+export function onlyComments(text: string): string {
+  return text.replaceAll(/^(?!\s*(?:\/\/|\/\*\*|\* )).*$/gm, '')
+}
+
 /** Lines of comments that are longer than the formatter's width. */
 export function longComments(path: string, text: string): readonly string[] {
-  return text.split('\n').flatMap((line, index) => {
-    const isComment = /^\s*(?:\/\/|\/\*\*|\* )/.test(line) && !/biome-ignore|https?:\/\//.test(line)
-    return isComment && line.length > COMMENT_WIDTH ? [`${path}:${index + 1}: ${line.length} characters`] : []
-  })
+  return onlyComments(text)
+    .split('\n')
+    .flatMap((line, index) => {
+      const isLong = line.length > COMMENT_WIDTH && !/biome-ignore|https?:\/\//.test(line)
+      return isLong ? [`${path}:${index + 1}: ${line.length} characters`] : []
+    })
 }

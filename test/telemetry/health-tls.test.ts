@@ -18,7 +18,7 @@ import { eventually } from '../support/with-timeout.ts'
 const authority = new CertificateAuthority()
 const dayMs = 86_400_000
 
-/** A server whose files can be written anew, and to which nobody is allowed more than anybody but who `access` lets in. */
+/** A server whose files can be rewritten. Only callers that `access` admits may see more than everybody. */
 async function setUp(t: TestContext, access?: HealthAccess) {
   const directory = await tempDir(t)
   const certFile = join(directory, 'tls.crt')
@@ -53,7 +53,7 @@ async function setUp(t: TestContext, access?: HealthAccess) {
   const whenServed = async (name: string): Promise<void> => {
     while ((await served()) !== name) await sleep(200)
   }
-  /** In milliseconds from now. */
+  /** When the certificate ends, in milliseconds from now. */
   const ends = async (kind: string): Promise<number> => {
     const [, seconds] = new RegExp(`\\{kind="${kind}"\\} (\\d+)`).exec(await metrics.expose()) ?? []
     return Number(seconds) * 1000 - Date.now()
@@ -83,7 +83,7 @@ test('a certificate that changes is served from then on, and one that cannot be 
     logger.lines.map(({ level }) => level),
     ['info', 'warn', 'info'],
   )
-  // Who speaks plain HTTP, or says nothing, does not end it.
+  // A client that speaks plain HTTP, or sends nothing, does not end the server.
   const plain = connectTcp(server.port, '127.0.0.1')
   plain.on('error', () => {})
   plain.write('GET /livez HTTP/1.1\r\nHost: x\r\n\r\n')
@@ -121,7 +121,7 @@ test('a client certificate counts no longer than it is valid, or than its author
   const isRefused = async (agent: Agent): Promise<boolean> => (await ask(agent).catch(() => 0)) === 401
   writeFileSync(clientCaFile, other.certificate)
   await eventually('the end of its authority', () => isRefused(long), { intervalMs: 200 })
-  // The first authority is no exception when it comes back.
+  // The same holds for the first authority when it comes back.
   const foreign = agentOf(other.issue({ commonName: 'foreign' }))
   assert.equal(await ask(foreign), 200)
   writeFileSync(clientCaFile, authority.certificate)
@@ -162,7 +162,7 @@ test('who may see it is told why a check fails, and who is asked about is what t
   assert.deepEqual(asked.at(-1)?.certificate, { user: 'alice', groups: ['a', 'b'] })
   assert.deepEqual([asked.at(-1)?.verb, asked.at(-1)?.path], ['get', '/metrics'])
   assert.equal((await ask('/metrics', foreign)).status, 401)
-  // Which of two names would count?
+  // It is unclear which of two names would count.
   assert.equal((await ask('/metrics', authority.issue({ commonName: 'alice', furtherNames: ['bob'] }))).status, 401)
   for (const authorization of ['Basic right', 'Basic Bearer right', 'Bearer right too']) {
     assert.equal((await ask('/metrics', undefined, authorization)).status, 401, authorization)

@@ -4,14 +4,17 @@ import { startProgram, whenReady } from '../commands/command-line.ts'
 import { residentMib } from '../peers/footprint.ts'
 import { sendHostileRequests } from '../peers/hostile-requests.ts'
 
-/** Sends `count` hostile requests to the program: it lives, takes no more memory, says nothing of them, and answers within `withinMs`. */
+/**
+ * Sends `count` hostile requests to the program. It must survive, use no more memory, log nothing about them, and
+ * answer within `withinMs`.
+ */
 export async function surviveHostileRequests(
   t: TestContext,
   { seed, count, withinMs }: { seed: number; count: number; withinMs: number },
 ) {
   const program = await startProgram(t, ['run', '--embedded', '--health-bind-address', '127.0.0.1:0'])
   const { address, port } = await whenReady(program)
-  // What the code for them takes, and the buffers that wait for a collection: once.
+  // The code for them, and the buffers that wait for a collection, take memory once.
   await sendHostileRequests({ port: Number(port), seed: seed + 1, count: 300 + count / 2 })
   const beforeMib = residentMib(program.pid)
   const linesBefore = program.stderr().split('\n').length

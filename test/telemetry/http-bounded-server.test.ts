@@ -22,7 +22,7 @@ async function setUp(t: TestContext, respond: Respond = async () => ok, host = '
   const logger = memoryLogger()
   const server = await serveBounded({ host, port: 0, logger, respond })
   t.after(() => server.close())
-  /** A connection, with all that it received. */
+  /** A connection, and everything that it received. */
   const open = async (): Promise<{ readonly socket: Socket; readonly received: () => string }> => {
     const socket = connect(server.port, host).setEncoding('utf8')
     t.after(() => socket.destroy())
@@ -34,7 +34,7 @@ async function setUp(t: TestContext, respond: Respond = async () => ok, host = '
     await once(socket, 'connect')
     return { socket, received: () => text }
   }
-  /** All that the server answers to this until it closes the connection. */
+  /** Everything that the server answers to these requests until it closes the connection. */
   const exchange = async (...requests: readonly string[]): Promise<string> => {
     const { socket, received } = await open()
     for (const request of requests) socket.write(request)
@@ -141,7 +141,7 @@ test('one connection too many closes the oldest that is open, and no other', asy
   all.pop()?.socket.destroy()
   while (all.length < serverLimits.connections) all.push(await open())
   const [oldest, next] = all
-  // One that has ended does not count.
+  // A connection that has ended does not count.
   oldest?.socket.write(get())
   await once(oldest?.socket as Socket, 'data')
   const closed = once(oldest?.socket as Socket, 'close')

@@ -28,7 +28,7 @@ async function setUp(t: TestContext) {
   return { server, state, logger, ask }
 }
 
-/** What a raw request line is answered with, down to the end of the connection. */
+/** The answer to a raw request line, until the end of the connection. */
 async function rawAnswer(server: BoundedServer, requestLine: string): Promise<string> {
   const socket = connect(server.port, '127.0.0.1').setEncoding('utf8')
   socket.end(`${requestLine}\r\nHost: x\r\nConnection: close\r\n\r\n`)
@@ -203,7 +203,7 @@ test('whoever says nothing, half a request, a body without end, or takes no answ
     else socket.resume()
     socket.write(text)
     const timer = setInterval(() => andSo((more) => socket.write(more)), 200)
-    // Who reads nothing hears of the end by what it writes.
+    // A client that reads nothing notices the end by its writes.
     if (takesNothing) setTimeout(() => socket.resume(), 14_000)
     await once(socket, 'close')
     clearInterval(timer)

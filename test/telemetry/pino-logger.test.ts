@@ -110,7 +110,7 @@ test('what a line tells of a cluster is one line in either format, and nothing t
 })
 
 const src = resolve(import.meta.dirname, '..', '..', 'src')
-/** More than a pipe and what may wait for it hold. */
+/** More bytes than a pipe and the logger's queue hold together. */
 const fill = `data:text/javascript,${encodeURIComponent(`process.stderr.write('x'.repeat(${2 * MAX_WAITING_BYTES}) + '\\n')`)}`
 
 suite('a log that nobody takes', () => {

@@ -25,7 +25,7 @@ test('a process tells its memory, processor time and start under the usual names
   assert.ok(cpuSeconds > 0 && cpuSeconds <= (user + system) / 1e6)
 })
 
-/** A process whose timers are as late as it is told. */
+/** A process whose timers are as late as the test sets. */
 function slowProcess() {
   let nowMs = 0
   let next: { readonly dueMs: number; readonly callback: () => void } | undefined

@@ -68,6 +68,6 @@ test('however many secrets come, the newest are kept, and time stays linear', ()
   for (const piece of ['://', 'eyJ', '-----BEGIN PRIVATE KEY-----', 'Bearer ', 'token:', 'a-', '@', ' ']) {
     withoutSecrets(piece.repeat(1_000_000 / piece.length))
   }
-  // A second or so; hours if anything were quadratic.
+  // This takes about a second, but hours if anything is quadratic.
   assert.ok(performance.now() - startMs < 60_000)
 })

@@ -2,28 +2,28 @@ import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { EtcdError, type EtcdErrorCode, type EtcdKv, type KeyChange } from '../../../src/etcd/kv.ts'
 
-/** What the contract is held against. */
+/** The store against which the contract is tested. */
 export interface EtcdContractTarget {
-  /** kine differs in what it says of leases. */
+  /** kine reports leases differently. */
   readonly flavour: 'etcd' | 'kine'
   readonly etcd: EtcdKv
   /** One more client of the same store, which the case may close. */
   another(): EtcdKv
-  /** Ends in a slash; nobody else uses it, and nothing is under it. */
+  /** Ends with a slash. Nothing else uses it, and no key is below it. */
   readonly prefix: string
-  /** Lets so many milliseconds pass, for the store as for everybody. */
+  /** Lets `ms` milliseconds pass, for the store as for everything else. */
   pass(ms: number): Promise<void>
-  /** Forgets everything before a revision; left out where nobody can have that done. */
+  /** Discards everything before a revision. Absent if no client can request that. */
   compact?(revision: bigint): Promise<void>
 }
 
-/** One sentence of the contract. */
+/** One statement of the contract. */
 export interface EtcdContractCase {
   readonly name: string
   readonly run: (target: EtcdContractTarget, t: TestContext) => Promise<void>
 }
 
-/** For calls that nobody gives up. */
+/** For calls that are never aborted. */
 export const patient: AbortSignal = new AbortController().signal
 
 export function bytes(text: string): Uint8Array {
@@ -34,7 +34,7 @@ export function text(value: Uint8Array | undefined): string | undefined {
   return value === undefined ? undefined : new TextDecoder().decode(value)
 }
 
-/** The errors' code is what a caller decides by: asserts it, and returns the error. */
+/** Asserts the error's code, by which a caller decides, and returns the error. */
 export async function rejectsWith(code: EtcdErrorCode, promise: Promise<unknown>): Promise<EtcdError> {
   try {
     await promise
@@ -46,14 +46,14 @@ export async function rejectsWith(code: EtcdErrorCode, promise: Promise<unknown>
   assert.fail(`expected ${code}, but it was done`)
 }
 
-/** Creates a key that is known not to exist; its revision. */
+/** Creates a key that does not exist yet, and returns its revision. */
 export async function created(etcd: EtcdKv, key: string, value: string, lease?: bigint): Promise<bigint> {
   const revision = await etcd.create(key, bytes(value), { lease, signal: patient })
   assert.ok(revision !== undefined, `${key} exists already`)
   return revision
 }
 
-/** Lets time pass until `condition` holds; fails, naming `what`, when it does not within `withinMs`. */
+/** Lets time pass until `condition` holds. Fails with `what` if it does not hold within `withinMs`. */
 export async function until(
   target: EtcdContractTarget,
   what: string,
@@ -67,18 +67,18 @@ export async function until(
   }
 }
 
-/** What a watch said, in its order: how it fares, and the changes. */
+/** What a watch reported, in order: its state, and the changes. */
 export interface Seen {
   readonly log: readonly ('stands' | 'look' | 'broke')[]
   readonly changes: readonly KeyChange[]
   readonly errors: readonly unknown[]
-  /** Resolves when it ends, whoever ended it. */
+  /** Resolves when the watch ends, for any reason. */
   readonly done: Promise<void>
   /** Ends the watch and waits for it. */
   end(): Promise<void>
 }
 
-/** Watches until the case ends it; resolves when the watch stands. */
+/** Watches until the case ends the watch. Resolves when the watch is established. */
 export async function watching(target: EtcdContractTarget, prefix: string, t: TestContext): Promise<Seen> {
   const seen = startWatching(target, prefix, t)
   await until(target, `a watch of ${prefix}`, () => seen.log.includes('look'))

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { bytes, created, type EtcdContractCase, patient, rejectsWith, until, watching } from './contract-case.ts'
 
-/** Etcd leases: keys that go by themselves. */
+/** Etcd leases: keys that expire. */
 export const leaseCases: readonly EtcdContractCase[] = [
   {
     name: 'a key on a lease is gone when the lease is over and not before, and a watch sees it go',

@@ -111,7 +111,7 @@ export const listCases: readonly EtcdContractCase[] = [
     name: 'many keys are listed whole',
     async run({ etcd, prefix }) {
       const names = Array.from({ length: 300 }, (_, index) => `${index}`.padStart(4, '0'))
-      // Not all at once: kine writes one after the other, and each may take as long as a request may.
+      // Not all at once: kine writes one key after another, and each write must end within the time limit of a request.
       for (let from = 0; from < names.length; from += 20) {
         const some = names.slice(from, from + 20)
         await Promise.all(some.map((name) => created(etcd, `${prefix}${name}`, name.repeat(250))))

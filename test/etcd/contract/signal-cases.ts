@@ -3,7 +3,7 @@ import { bytes, created, type EtcdContractCase, patient, rejectsWith, until, wat
 
 const reason = new Error('given up')
 
-/** Giving up, and closing. */
+/** Aborting calls, and closing clients. */
 export const signalCases: readonly EtcdContractCase[] = [
   {
     name: 'a call whose signal is aborted already rejects with its reason and does nothing',
@@ -39,7 +39,7 @@ export const signalCases: readonly EtcdContractCase[] = [
       for (const result of await Promise.allSettled(calls)) {
         assert.deepEqual(result, { status: 'rejected', reason })
       }
-      // What was given up may have happened; the client goes on.
+      // The aborted calls may have taken effect. The client remains usable.
       assert.equal(await etcd.get(`${prefix}none`, patient), undefined)
     },
   },

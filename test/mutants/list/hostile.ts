@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: sources have templates
 import type { TestedMutant } from '../mutant.ts'
 
-/** By which a hostile or broken peer would get more than it may. */
+/** Mistakes that would let a hostile or broken peer get more than it may. */
 export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-permission-for-all-groups': {
     broken: 'Remembers what a user may do for the same name with other groups.',

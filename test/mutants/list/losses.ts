@@ -1,6 +1,6 @@
 import type { TestedMutant } from '../mutant.ts'
 
-/** By which a master, or an endpoint, could lose its address, or another keep one for too long. */
+/** Mistakes by which a master or an endpoint could lose its address, or another could keep one for too long. */
 export const mutants: Readonly<Record<string, TestedMutant>> = {
   'proved-by-an-earlier-renewal': {
     broken: 'A renewal that was sent before a lease was seen to be missing proves that it has ended.',

@@ -1,6 +1,8 @@
 import type { TestedMutant } from '../mutant.ts'
 
-/** By which an address could get lost, or damage stay, and which only tests of their own class notice. */
+/**
+ * Mistakes by which an address could get lost, or damage could remain, and which only tests of their own class notice.
+ */
 export const mutants: Readonly<Record<string, TestedMutant>> = {
   'proved-by-a-read-before-the-margin': {
     broken: 'A read that was sent before the margin was over proves that a lease has ended, if its answer is late.',

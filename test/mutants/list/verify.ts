@@ -1,6 +1,6 @@
 import type { TestedMutant } from '../mutant.ts'
 
-/** Of the checks of a live cluster, and of the invariants of a fleet. */
+/** Mistakes in the checks of a live cluster, and in the invariants of a fleet. */
 export const mutants: Readonly<Record<string, TestedMutant>> = {
   'verify-dial-loopback': {
     broken: 'Probes a listed address that is this machine, or a metadata service.',

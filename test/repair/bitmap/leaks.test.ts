@@ -4,7 +4,7 @@ import { RangeWorld, thirtySeconds } from './world.ts'
 
 const minute = 60_000
 
-/** When, in milliseconds from now, a port is no longer taken. */
+/** After how many milliseconds from now a port is no longer allocated. */
 async function freedAfter(world: RangeWorld, port: number, limitMs: number): Promise<number | undefined> {
   const from = world.time.nowMs
   for (let ms = 0; ms < limitMs; ms += 1_000) {
@@ -83,7 +83,7 @@ test('nothing is freed on the word of a watch that lags behind', async () => {
   master.registry.hold()
   master.run()
   await world.time.advance(100_000)
-  // The port is given back and taken again by a request that is still under way, and the watch has not told of it.
+  // The port is released, and a request that is still under way allocates it again. The watch has not reported it.
   world.store([])
   world.store([30_077])
   await world.time.advance(59_000)
@@ -100,7 +100,7 @@ test('the number of a Service in the making is never freed', async () => {
     const world = await RangeWorld.start()
     world.store([30_077])
     const master = world.master('a', { intervalMs: thirtySeconds }).run()
-    // An old leak is cleaned up by somebody else and taken at once by a request that takes 50 s.
+    // Another client cleans up an old leak, and a request that takes 50 s allocates the number at once.
     await world.time.advance(80_000 + delay * 5_000)
     world.store([])
     world.store([30_077])

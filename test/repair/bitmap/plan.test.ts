@@ -29,7 +29,7 @@ const bits = (...numbers: readonly number[]): Bitmap => {
   return bitmap
 }
 
-/** Sees the same numbers at each of these times. */
+/** A ledger that has seen the same numbers at each of these times. */
 function seen(times: readonly number[], ...numbers: readonly number[]): LeakLedger {
   return times.reduce((ledger, nowMs) => seenByPass(ledger, bits(...numbers), nowMs), noLeaks)
 }
@@ -94,7 +94,7 @@ const kinds: Readonly<Record<string, RangeClaims>> = {
   'ClusterIPs of two families': clusterIpClaims([parseCidr('fd00::/124'), parseCidr('10.0.0.0/28')]),
 }
 
-/** What a range holds, in items: the model knows no numbers. */
+/** The items that a range holds. The model knows no numbers. */
 type Items = ReadonlySet<string>
 
 function itemsOf(claims: RangeClaims, range: number, bitmap: Bitmap): Items {
@@ -110,7 +110,7 @@ function allItems(text: string): readonly string[] {
   return numbers(1, 15).map((last) => `fd00::${last.toString(16)}`)
 }
 
-/** What a Service claims, in items, as often as it does: the sloppy forms of the samples are spelled out. */
+/** The items that a Service claims, each as often as it claims it. The samples' sloppy forms are written out. */
 function claimed({ kind }: RangeClaims, { spec }: Service): readonly string[] {
   const sloppy: Readonly<Record<string, string>> = { '10.0.0.03': '10.0.0.3', '::ffff:10.0.0.4': '10.0.0.4' }
   if (kind === 'cluster-ip') {
@@ -120,7 +120,7 @@ function claimed({ kind }: RangeClaims, { spec }: Service): readonly string[] {
   }
   const all = (spec?.ports ?? []).map(({ nodePort, protocol }) => [nodePort, protocol])
   if (spec?.healthCheckNodePort !== undefined) all.push([spec.healthCheckNodePort, 'TCP'])
-  // A port counts once, and once more for each time that a protocol has it again.
+  // A port counts once, and once more for each time that a protocol repeats it.
   return all.flatMap(([port, protocol], index) => {
     const before = all.slice(0, index).filter(([other]) => other === port)
     const again = before.some(([, other]) => other === protocol)
@@ -182,7 +182,7 @@ for (const [name, claims] of Object.entries(kinds)) {
                 [...itemsOf(claims, range, plan.missing)],
                 holds.filter((item) => !had.has(item)),
               )
-              // Nothing that is held is ever freed.
+              // The plan never frees what a Service holds.
               for (const item of itemsOf(claims, range, plan.leaked)) assert.ok(!held.includes(item))
             })
             const inRange = claims.ranges.flatMap(({ text }) => allItems(text))

@@ -7,7 +7,10 @@ import { openWriter, readOnly } from './range-writer-world.ts'
 type Opened = Awaited<ReturnType<typeof openWriter>>
 const leaked = (port: number, end = ': cleaning up'): string => `Port ${port} appears to have leaked${end}`
 
-/** Two passes have seen that nobody holds 30005 and 30006; the next call is the third, when they have been so for two minutes. */
+/**
+ * Two passes have seen that no Service holds 30005 and 30006. The next call is the third, when no Service has held them
+ * for two minutes.
+ */
 async function leaking(options?: Parameters<typeof openWriter>[0], waitMs = 120_000): Promise<Opened> {
   const opened = await openWriter(options)
   const { world, writer, catchUp, time, signal, done } = opened
@@ -165,7 +168,7 @@ describe('leaked numbers', () => {
 })
 
 describe('a number that was set while its Service gave it up', () => {
-  /** The number 30001 has been set for a Service that is gone since; the watches have told of all. */
+  /** The number 30001 was set for a Service that has been deleted since. The watches have reported everything. */
   async function setInVain(): Promise<Opened> {
     const opened = await openWriter()
     const { world, writer, catchUp, done, signal, sent } = opened

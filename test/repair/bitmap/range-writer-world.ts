@@ -18,7 +18,7 @@ interface WriterOptions {
   readonly adoptRange?: boolean
 }
 
-/** A {@link RangeWriter} by itself, with a watch of its range and one of Services; nobody calls it but the test. */
+/** A {@link RangeWriter} alone, with a watch of its range and one of Services. Only the test calls it. */
 export async function openWriter({ registry: around = (inner) => inner, adoptRange = false }: WriterOptions = {}) {
   const world = await RangeWorld.start()
   const { time } = world
@@ -76,7 +76,7 @@ export async function openWriter({ registry: around = (inner) => inner, adoptRan
   await time.advance(1_000)
   return {
     ...{ world, time, writer, registry, logger, permit, signal, claims, reporter },
-    /** Lets time pass until it has ended. */
+    /** Lets time pass until `work` has ended. */
     async done<T>(work: Promise<T>): Promise<T> {
       let ended = false
       const settled = work.finally(() => {
@@ -88,12 +88,12 @@ export async function openWriter({ registry: around = (inner) => inner, adoptRan
     },
     /** Lets both watches catch up. */
     catchUp: () => time.advance(10),
-    /** From now on no change of a Service is heard of. */
+    /** From now on the writer receives no change of a Service. */
     async deafen(): Promise<void> {
       deaf.abort()
       await runs[0]
     },
-    /** What was asked of the API server and then of the registry since the last call. */
+    /** The requests to the API server, then those to the registry, since the last call. */
     sent: () => [...requests.splice(0), ...registry.calls.splice(0).map((call) => call.replace(/ .*/, ''))],
     /** The Events since the last call. */
     told: () => told.splice(0),

@@ -3,7 +3,10 @@ import { test } from 'node:test'
 import type { Service } from '../../../src/kube/resources.ts'
 import { type RangeMaster, RangeWorld, thirtySeconds } from './world.ts'
 
-/** A server that turns a NodePort Service into another as kube-apiserver does: it clears the bit, and stores the Service some time later. */
+/**
+ * A server that converts a NodePort Service to another type as kube-apiserver does: it clears the bit, and stores the
+ * Service some time later.
+ */
 async function convertedAfter(
   pauseMs: number,
 ): Promise<{ readonly world: RangeWorld; readonly master: RangeMaster; readonly service: Service }> {

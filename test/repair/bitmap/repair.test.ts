@@ -441,7 +441,7 @@ test('where a server repairs itself, a Service that it is just making is not tol
   master.registry.read = async (...args) => {
     master.registry.read = read
     const stored = await read(...args)
-    // The state was read before the number was taken, and the Service heard of before it.
+    // The state was read, and the Service was received, before the number was allocated.
     world.time.view().schedule(10, () => world.store([30_001]))
     return stored
   }

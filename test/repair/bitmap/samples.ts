@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import type { Service } from '../../../src/kube/resources.ts'
 
-/** Ports in and around 30000-30015, so that many meet. */
+/** Ports in and around 30000-30015, so that many coincide. */
 const port = fc.integer({ min: 29_998, max: 30_017 })
 const address = fc.oneof(
   fc.integer({ min: 0, max: 17 }).map((last) => `10.0.0.${last}`),
@@ -9,7 +9,7 @@ const address = fc.oneof(
   fc.constantFrom('10.0.0.03', '::ffff:10.0.0.4', '10.0.1.1', 'fd01::1', '192.0.2.1', 'not an address', ''),
 )
 
-/** A Service as it may be stored, with whatever it may hold of the ranges above, of 10.0.0.0/28 and of fd00::/124. */
+/** A Service as it may be stored, with any items of the ranges above, of 10.0.0.0/28 and of fd00::/124. */
 const service = fc
   .record({
     second: fc.integer({ min: 0, max: 2 }),
@@ -36,7 +36,7 @@ const service = fc
     },
   }))
 
-/** Services with names of their own. */
+/** Services with different names. */
 export const someServices: fc.Arbitrary<readonly Service[]> = fc.array(service, { maxLength: 12 }).map((all) =>
   all.map(
     (one, index) =>

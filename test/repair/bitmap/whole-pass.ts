@@ -13,7 +13,7 @@ import {
 import type { Finding } from '../../../src/repair/reporter.ts'
 import { atOnce } from '../../../src/runtime/steps.ts'
 
-/** A full pass over all ranges at one moment: a repair plans one range after the other. */
+/** A full pass over all ranges at one moment. A repair plans one range after another. */
 export function wholePass(input: {
   readonly claims: RangeClaims
   readonly services: readonly Service[]

@@ -27,7 +27,7 @@ test('a range that is stored for another flag is left alone, with one Warning ev
   )
   assert.deepEqual(await master.metric(withheld), { 'range="servicenodeports",reason="mismatch"': 1 })
   assert.equal(master.repair.fault(), note)
-  // No waiting mends it, so nobody who waits for the first pass is kept waiting.
+  // Waiting does not correct it, so it does not delay anything that waits for the first pass.
   assert.equal(master.settled, true)
   assert.ok(!master.requests().some((request) => request.startsWith('write')))
   world.store([30_050])
@@ -142,7 +142,7 @@ test('masters that may adopt different ranges do not fight', async () => {
   )
   await world.time.advance(10 * thirtySeconds)
   const writes = masters.flatMap((master) => master.requests()).filter((request) => request.startsWith('write'))
-  // Each one, and one of them that was overtaken.
+  // One write of each master, and one more that was overtaken.
   assert.ok(writes.length <= 3, `${writes.length} writes`)
   assert.equal(masters.filter((master) => master.repair.fault() !== undefined).length, 1)
   await Promise.all(masters.map((master) => master.stop()))

@@ -45,7 +45,7 @@ export class RangeWorld {
     return world
   }
 
-  /** A NodePort Service, and nothing else: nobody takes its ports. */
+  /** Creates a NodePort Service and nothing else: nobody allocates its ports. */
   async service(...ports: readonly number[]): Promise<Service> {
     const name = `s${++this.#names}`
     return this.api.create(services, {
@@ -62,14 +62,14 @@ export class RangeWorld {
     await this.api.delete(services, { namespace: 'default', name: service.metadata?.name ?? '' })
   }
 
-  /** What is taken, as ports; undefined when nothing is stored. */
+  /** The allocated ports; undefined if nothing is stored. */
   async taken(first = 30_000): Promise<readonly number[] | undefined> {
     const stored = await this.registry.read('servicenodeports', new AbortController().signal)
     if (stored.type !== 'range') return undefined
     return [...(Bitmap.fromBytes(65_536, stored.data) as Bitmap)].map((offset) => first + offset)
   }
 
-  /** Stores that these ports are taken, as anybody might. */
+  /** Stores these ports as allocated, as any client might. */
   store(ports: readonly number[], text = portsText): void {
     const { first, size } = parsePortRange(text)
     const bitmap = new Bitmap(size)
@@ -87,7 +87,7 @@ export class RangeWorld {
     const counted: typeof transport = {
       ...transport,
       send(request, signal) {
-        // The informer asks for what the server has in its cache; who decides reads what is stored.
+        // The informer reads the server's cache. Code that decides reads what is stored.
         const cached = request.query.some(([name]) => name === 'resourceVersion' || name === 'sendInitialEvents')
         if (request.stream !== true && !cached) asked.push(`${request.method} ${request.path}`)
         return transport.send(request, signal)
@@ -108,7 +108,7 @@ export interface MasterOptions {
   readonly user?: AuditUser
   readonly permit?: Partial<WritePermit>
   readonly intervalMs?: number
-  /** Around its clock. @default its clock alone */
+  /** Wraps its clock. @default its clock alone */
   readonly timed?: (clock: Clock) => Clock
 }
 
@@ -171,12 +171,15 @@ export class RangeMaster {
     await this.#running
   }
 
-  /** What was asked of the API server and then of the registry since the last time, watches and the informer's lists aside. */
+  /**
+   * The requests to the API server, then those to the registry, since the last call. Watches and the informer's lists
+   * are left out.
+   */
   requests(): readonly string[] {
     return [...this.#asked.splice(0), ...this.registry.calls.splice(0)]
   }
 
-  /** The values of a metric by their labels, `type="leak"`; without the zeros. */
+  /** The values of a metric that are not zero, by their labels, such as `type="leak"`. */
   async metric(name: string): Promise<Readonly<Record<string, number>>> {
     const lines = (await this.#metrics.expose()).split('\n')
     const found = lines.flatMap((line) => {
@@ -187,19 +190,19 @@ export class RangeMaster {
   }
 }
 
-/** A registry on a line that tests can cut, and on which they see who asks. */
+/** A registry whose connection tests can cut, and whose calls they can see. */
 export class TriedRegistry implements RangeRegistry {
   readonly calls: string[] = []
   readonly #inner: RangeRegistry
-  /** What the next calls reject with; a write may have happened nevertheless. */
+  /** The error with which the next calls reject. A write may have happened nevertheless. */
   failure: Error | undefined
-  /** Whether a write that fails happens. */
+  /** Whether a write that rejects happens nevertheless. */
   writesHappen = false
-  /** Called after each read that was made, before its answer is there. */
+  /** Called after each successful read, before its answer arrives. */
   afterRead: () => void | Promise<void> = () => {}
   /** Called before each write reaches the registry. */
   beforeWrite: () => void | Promise<void> = () => {}
-  /** Called after each write that was made, before its answer is there. */
+  /** Called after each successful write, before its answer arrives. */
   afterWrite: () => void | Promise<void> = () => {}
   #onChange: ((change: RangeChange | undefined) => void) | undefined
   #held: RangeChange[] | undefined
@@ -243,19 +246,19 @@ export class TriedRegistry implements RangeRegistry {
     return this.#inner.watch({ ...options, onChange })
   }
 
-  /** From now on the watch tells of no change. */
+  /** From now on the watch reports no change. */
   hold(): void {
     this.#held = []
   }
 
-  /** It tells what it held back, and goes on. */
+  /** The watch reports what it held back, and continues. */
   release(): void {
     const held = this.#held ?? []
     this.#held = undefined
     for (const change of held) this.#onChange?.(change)
   }
 
-  /** The watch broke and stands again; nobody knows what happened in between. */
+  /** The watch broke and is established again. Nobody knows what happened in between. */
   gap(): void {
     this.#onChange?.(undefined)
   }

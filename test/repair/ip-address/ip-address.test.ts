@@ -137,7 +137,7 @@ test('a range has the addresses that its prefix says, whatever the family', () =
       const value = cidr.network.value + offset
       if (value < 0n || value >> (cidr.family === 4 ? 32n : 128n) !== 0n) return
       const address = addressOf(cidr.family, value)
-      // One that is mapped from IPv4 is no ClusterIP of the family.
+      // An address that is mapped from IPv4 is not a ClusterIP of the family.
       if (ipAddressNameOf(address.text) !== address.text || tryParseAddress(cidr.network.text) === undefined) return
       const last = cidr.network.value + cidr.size - 1n
       const expected = cidrContains(cidr, address) && offset !== 0n && (cidr.family === 6 || value !== last)

@@ -260,7 +260,7 @@ describe('ages', () => {
     assert.equal(ages.ageMs(second), 59_999)
     await time.advance(1)
     ages.tidy()
-    // As old as the first list, which is older than a minute.
+    // It counts as old as the first list, which is older than a minute.
     assert.equal(ages.ageMs(second), 91_000)
   })
 

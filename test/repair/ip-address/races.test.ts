@@ -99,7 +99,7 @@ test('a Service that was deleted before the write is not written for', async () 
   const ip = ipOf(await world.service('web'))
   const master = world.master()
   await world.advance(1_000)
-  // The watch of Services is behind: only a live read knows.
+  // The watch of Services lags behind, so only a live read shows the deletion.
   master.line.faults.add({ fault: { type: 'delay', ms: 400 }, pathPrefix: '/api/v1/services', stream: true })
   master.line.faults.resetStreams()
   await world.advance(2_000)
@@ -116,7 +116,7 @@ test('the IPAddress of a Service that only the server knows of is not deleted', 
   const world = await IpAddressWorld.start()
   const master = world.master()
   await world.advance(20_000)
-  // The watch of Services is minutes behind.
+  // The watch of Services lags minutes behind.
   master.line.faults.add({ fault: { type: 'delay', ms: 600_000 }, pathPrefix: '/api/v1/services', stream: true })
   master.line.faults.resetStreams()
   await world.advance(2_000)
@@ -294,7 +294,7 @@ describe('what the server refuses is tried until it does not', () => {
       for (const ip of await world.services(20)) await world.deleteIp(ip)
       const master = world.master()
       master.line.faults.add({ fault: { type: 'status', status }, methods: ['POST'], pathPrefix: path })
-      // A conflict is somebody else's repair, until it lasts for longer than a watch can be late.
+      // A conflict counts as another client's repair, until it lasts longer than a watch can lag.
       const seconds = status === 409 ? 20 : 5
       await world.advance(seconds * 1_000)
       assert.equal(master.settled, false)
@@ -491,7 +491,10 @@ test('it ends at once, whatever it is doing, and leaves nothing behind', async (
   assert.equal((await world.server.api.list(ipAddresses)).items.length < 40, true)
 })
 
-/** A server that turns a Service into one without an address as kube-apiserver does: it deletes the IPAddress, then stores the Service. */
+/**
+ * A server that converts a Service to one without an address as kube-apiserver does: it deletes the IPAddress, then
+ * stores the Service.
+ */
 async function convertedAfter(pauseMs: number) {
   const world = await IpAddressWorld.start(undefined, { serviceAllocators: 'none' })
   const ip = '10.96.0.7'

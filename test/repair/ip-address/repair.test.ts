@@ -393,7 +393,8 @@ test('after a first full pass that failed, a check for another ServiceCIDR does 
   const { api } = world.server
   const master = world.master()
   await world.advance(5)
-  // The copies have been read: only the live read before a write is refused, and each time the next pass is later.
+  // The copies are complete. The server refuses only the live read before a write, and each refusal delays the next
+  // pass further.
   const fault = { type: 'status', status: 403 } as const
   const admit = master.line.faults.add({ fault, pathPrefix: '/api/v1/namespaces/default/services', stream: false })
   await world.advance(2_000)

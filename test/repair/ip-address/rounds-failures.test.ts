@@ -120,7 +120,7 @@ describe('a write that fails', () => {
 })
 
 describe('a delete that fails', () => {
-  /** An orphan that a full round deletes, though the server refuses it. */
+  /** An orphan that a full round tries to delete, but the server refuses. */
   async function undeleted(code: 'ServerError' | 'Conflict'): Promise<World> {
     const world = openRounds()
     world.hear(ip(A, 'gone'))

@@ -34,8 +34,8 @@ export function refusal(code: KubeErrorCode): KubeError {
 }
 
 /**
- * {@link IpAddressRounds} by itself. The test decides what the copies hold, what the server answers, and when there is
- * which round. Every request that is not refused is done: `live` has the Services of the server.
+ * {@link IpAddressRounds} alone. The test decides what the copies hold, what the server answers, and when each round
+ * runs. Every request that is not refused succeeds. `live` has the Services of the server.
  */
 export function openRounds() {
   const time = new VirtualClock()
@@ -52,7 +52,7 @@ export function openRounds() {
   const world = {
     mode: 'repair' as 'repair' | 'report',
     granted: async (): Promise<boolean> => true,
-    /** An error or a wait before a request is done. */
+    /** Throws an error or waits before a request is carried out. */
     before: async (_request: string): Promise<void> => {},
     /** How long IPAddresses have existed, by name. @default for ever */
     ages: new Map<string, number>(),
@@ -111,7 +111,7 @@ export function openRounds() {
   })
   const stop = new AbortController()
 
-  /** Tells the copy of Services what the handlers of an informer would hear. */
+  /** Applies a change to the copy of Services, as an informer's handlers would receive it. */
   const tell = (type: 'ADDED' | 'DELETED', object: Service): void => {
     const change = known.services.store.apply({ type, object })
     if (change !== undefined) index.apply(change)
@@ -120,12 +120,12 @@ export function openRounds() {
     ...{ time, clock, api, rounds, schedule, requests, live, events, logger, availability, stop },
     tidied: () => tidied,
     settled: () => settled,
-    /** Both the server and the copy have these Services. */
+    /** Adds these Services to the server and to the copy. */
     store(...objects: readonly Service[]): void {
       for (const object of objects) live.set(keyOfObject(object), object)
       for (const object of objects) tell('ADDED', object)
     },
-    /** The copy no longer has the Service; with `server`, it is gone. */
+    /** Removes the Service from the copy; with `server`, from the server too. */
     forget(object: Service, where: 'copy' | 'server'): void {
       if (where === 'server') live.delete(keyOfObject(object))
       tell('DELETED', object)
@@ -145,7 +145,7 @@ export function openRounds() {
     sent: () => requests.splice(0),
     /** The events since the last call, as their notes. */
     told: () => events.splice(0).map(({ note }) => note),
-    /** The next round that is scheduled within ten minutes, and in how many milliseconds. */
+    /** The next round that is scheduled within ten minutes, and the milliseconds until then. */
     async next(): Promise<readonly [string, number] | undefined> {
       const giveUp = new AbortController()
       const fromMs = time.nowMs

@@ -221,7 +221,7 @@ describe('an IPAddress without its Service', () => {
 })
 
 describe('an address that another client is faster to repair', () => {
-  /** Every create is refused as overtaken. */
+  /** The server refuses every create, because another client was faster. */
   function overtaken() {
     const world = openRounds()
     world.store(web)

@@ -18,7 +18,7 @@ import { memoryLogger } from '../../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
 import { Embedded } from '../../apiserver/embedded.ts'
 
-/** A server with Services, and any number of masters that keep its IPAddresses. */
+/** A server with Services, and any number of masters that manage its IPAddresses. */
 export class IpAddressWorld {
   readonly server: Embedded
   readonly #masters: Master[] = []
@@ -34,7 +34,7 @@ export class IpAddressWorld {
     return new IpAddressWorld(await Embedded.started(cidrs, options))
   }
 
-  /** Starts a master; without a signal of its own it runs to the end. */
+  /** Starts a master, which runs until it is stopped. */
   master(options: MasterOptions = {}): Master {
     const master = new Master(this.server, options, this.#masters.length + 1)
     this.#masters.push(master)
@@ -79,7 +79,7 @@ export class IpAddressWorld {
     return (await this.server.api.list(ipAddresses)).items
   }
 
-  /** Makes an IPAddress as the allocator does, or with other labels, or for something else. */
+  /** Creates an IPAddress as the allocator does, or with other labels, or for another parent. */
   async makeIp(
     name: string,
     parent: object,
@@ -118,13 +118,13 @@ export function ipOf({ spec }: Service): string {
 export interface MasterOptions {
   readonly permit?: WritePermit
   readonly intervalMs?: number
-  /** Around its clock. @default its clock alone */
+  /** Wraps its clock. @default its clock alone */
   readonly timed?: (clock: Clock) => Clock
   /** How far its wall clock is off, in milliseconds. */
   readonly skewMs?: number
-  /** What goes wrong from its first request on. */
+  /** The faults from its first request on. */
   readonly faults?: readonly FaultRule[]
-  /** Between its requests and the server. */
+  /** Wraps the transport to the server. */
   readonly through?: (transport: Transport) => Transport
 }
 
@@ -134,7 +134,7 @@ export class Master {
   readonly events: EventToRecord[] = []
   readonly logger = memoryLogger()
   readonly metrics = prometheusMetrics()
-  /** What was asked of the server beside lists and watches of informers, as `METHOD path`. */
+  /** The requests to the server, except lists and watches of informers, as `METHOD path`. */
   readonly requests: string[] = []
   readonly line: ReturnType<typeof faultyTransport>
   readonly clock: ReturnType<Embedded['time']['view']>
@@ -181,7 +181,7 @@ export class Master {
     return this.events.map(({ reason, note }) => `${reason} ${note}`)
   }
 
-  /** The writes that were asked for, as `METHOD name`. */
+  /** The requested writes, as `METHOD name`. */
   get writes(): readonly string[] {
     return this.requests.filter((request) => !request.startsWith('GET')).map((request) => request.replace(/ .*\//, ' '))
   }

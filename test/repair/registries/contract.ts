@@ -8,24 +8,24 @@ import {
   type StoredRange,
 } from '../../../src/repair/registries/range-registry.ts'
 
-/** What the contract is held against: a store with nothing in it. */
+/** The store against which the contract is tested; it is empty. */
 export interface RangeRegistryTarget {
-  /** One master's way to it. */
+  /** One master's connection to it. */
   open(): RangeRegistry
-  /** Takes a range away, as somebody else might. */
+  /** Deletes a range, as another client might. */
   remove(name: RangeName): Promise<void>
-  /** Puts something there that is none. */
+  /** Stores a value that is not a range. */
   damage(name: RangeName): Promise<void>
-  /** Lets so many milliseconds pass, for the store as for everybody. */
+  /** Lets `ms` milliseconds pass, for the store as for everything else. */
   pass(ms: number): Promise<void>
 }
 
 type Case = (target: RangeRegistryTarget, t: TestContext) => Promise<void>
 
-/** For calls that nobody gives up. */
+/** For calls that are never aborted. */
 export const { signal: patient } = new AbortController()
 
-/** What every registry does, wherever it keeps the ranges. */
+/** What every registry does, wherever it stores the ranges. */
 export function rangeRegistryContract(
   define: (name: string, run: (t: TestContext) => Promise<void>) => unknown,
   makeTarget: (t: TestContext) => RangeRegistryTarget | Promise<RangeRegistryTarget>,
@@ -36,7 +36,7 @@ export function rangeRegistryContract(
 const ports = 'servicenodeports'
 const addresses = 'serviceips'
 
-/** Writes over what is read, and fails when it was overtaken. */
+/** Overwrites what it reads, and fails if that has changed in between. */
 export async function put(
   registry: RangeRegistry,
   name: RangeName,
@@ -54,18 +54,18 @@ export function inWords(stored: StoredRange | undefined): string {
   return stored?.type ?? 'overtaken'
 }
 
-/** What a watch told: `look`, `stands`, `broke`, and each change as `name words`. */
+/** What a watch reported: `look`, `stands`, `broke`, and each change as `name words`. */
 export interface SeenRanges {
   readonly log: readonly string[]
   /** The changes alone, in order. */
   readonly told: readonly StoredRange[]
-  /** Those of one range. */
+  /** The changes of one range. */
   of(name: RangeName): readonly StoredRange[]
   /** Ends the watch and waits for it. */
   end(): Promise<void>
 }
 
-/** Watches until the test ends it; resolves when the watch stands. */
+/** Watches until the test ends it; resolves when the watch is established. */
 export async function watching(
   target: Pick<RangeRegistryTarget, 'pass'>,
   registry: RangeRegistry,
@@ -172,7 +172,7 @@ const cases: Readonly<Record<string, Case>> = {
     const [a, b] = [open(), open()]
     const first = await put(a, ports, '1-9', 1)
     const second = await put(b, ports, '1-9', 2)
-    // The same bytes as at first: the content is not what is compared.
+    // The same bytes as at first: the registry does not compare the content.
     const third = await put(b, ports, '1-9', 1)
     for (const old of [first, second, { type: 'absent' } as const]) {
       assert.equal(await a.write(ports, { range: '1-9', data: Buffer.of(9) }, old, patient), undefined)

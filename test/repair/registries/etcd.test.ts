@@ -25,7 +25,7 @@ function setUp() {
   const etcd = store.client()
   const calls: string[] = []
   const world = {
-    /** What is thrown at a call, before it is made or after. */
+    /** The error that a call throws, before it is made or after. */
     fault: (_call: EtcdCall, _place: 'before' | 'after'): unknown => undefined,
   }
   const at = (place: 'before' | 'after') => async (call: EtcdCall) => {
@@ -213,7 +213,7 @@ for (const [what, error] of Object.entries({
     await put(other, name, '1-9', 2)
     await until(world, 'the change', () => seen.told.length === 1)
     faulty.breakWatches(error)
-    // Cleared and taken again: the same bits as before, by another write.
+    // Cleared and set again: another write stores the same bits as before.
     await put(other, name, '1-9', 0)
     await put(other, name, '1-9', 2)
     store.compact()

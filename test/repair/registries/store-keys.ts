@@ -9,7 +9,7 @@ export async function deleteKey(etcd: EtcdKv, key: string): Promise<void> {
   }
 }
 
-/** Writes a key, whatever is there; as a foreign process would. */
+/** Writes a key, whatever is there, as another process would. */
 export async function overwriteKey(etcd: EtcdKv, key: string, value: Uint8Array): Promise<void> {
   for (;;) {
     const stored = await etcd.get(key, patient)

@@ -43,8 +43,7 @@ test('a connection goes to the last address of the endpoint while DNS fails', as
     const endpoint = parseEndpoint(`http://fails.test:${port}`)
     const options = { clock: systemClock, times: { ...defaultTimes, connectMs: 60_000 }, signal }
     const connection = await EtcdConnection.open(endpoint, undefined, options)
-    connection.close(new Error('the test is over'))
-    await connection.closed
+    await connection.close(new Error('the test is over'))
   }
   await open()
   system.fails = true

@@ -6,7 +6,7 @@ import { root } from './command.ts'
 /** Packages that the program imports but never uses; see `scripts/unused-module.mjs`. */
 const unusedPackages = ['@opentelemetry/api', 'hpagent', 'js-yaml', 'socks', 'socks-proxy-agent']
 
-/** The module that stands in the bundle for one that would take time or memory in every process although nothing uses it. */
+/** The module that replaces an unused one in the bundle. The unused one would take time or memory in every process. */
 function substituteFor(source: string, importer: string, kind: string): string | undefined {
   if (source === 'node:http' && kind === 'import-statement') return join(root, 'scripts/node-http.mjs')
   if (source === 'undici') return join(root, 'scripts/undici-parts.mjs')

@@ -126,7 +126,9 @@ function go(args: readonly string[], cwd: string, env: PeerModule['env']): Promi
   })
 }
 
-/** The flags for the compiler and the linker. Nobody debugs these programs: without DWARF, compiling takes a tenth less. */
+/**
+ * The flags for the compiler and the linker. Nobody debugs these programs: without DWARF, compiling takes a tenth less.
+ */
 async function toolFlags(module: PeerModule): Promise<readonly string[]> {
   const { unoptimized } = module
   return [

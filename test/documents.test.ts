@@ -4,18 +4,18 @@ import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { banned } from './support/words.ts'
 
-/** Every document of the repository; what is built or installed has others. */
+/** Every document of the repository, without those in built or installed files. */
 const files = globSync('**/*.md', {
   exclude: (path) => /(?:^|[\\/])(?:node_modules|dist|\.git|peers|artefacts)$/.test(path),
 }).sort()
 const textOf = (file: string): string => readFileSync(file, 'utf8')
 
-/** As many as `wc -w` counts. */
+/** The number of words, as `wc -w` counts them. */
 function words(text: string): number {
   return text.split(/\s+/).filter((word) => word !== '').length
 }
 
-/** Prose alone: no code, and no part of a link that a reader does not see. */
+/** Only the prose, without code and without the parts of links that a reader does not see. */
 function proseOf(text: string): string {
   const blank = (code: string): string => code.replaceAll(/[^\n]/g, ' ')
   return text

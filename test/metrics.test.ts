@@ -18,7 +18,7 @@ import type { MetricOptions, Metrics } from '../src/telemetry/metrics.ts'
 import { observeProcess, watchEventLoop } from '../src/telemetry/process-metrics.ts'
 import { prometheusMetrics } from '../src/telemetry/prometheus-metrics.ts'
 
-/** Metrics that note what they are asked for, as a row of the table in docs/metrics.md. */
+/** Metrics that record each requested metric as a row of the table in docs/metrics.md. */
 function noting(rows: Set<string>): Metrics {
   const inner = prometheusMetrics()
   const note = (type: string, { name, labels = [], help }: MetricOptions<string>): void => {
@@ -72,7 +72,7 @@ test('docs/metrics.md has every metric with its type, labels and help, and no ot
   })
   const ended = master.run(stop.signal)
   await time.advance(3_000)
-  // What else a program registers, and parts that are not in use by every master.
+  // The other metrics that a program registers, and those of parts that not every master uses.
   observeProcess(metrics, clock)
   watchEventLoop({ clock, logger, metrics })()
   expiryReporter({ metrics, clock, logger })

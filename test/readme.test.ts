@@ -26,7 +26,7 @@ function commandLines(text: string): readonly string[] {
     .filter((line) => line !== '' && !line.startsWith('#'))
 }
 
-/** What stands behind the name of the program, for the lines that call it. */
+/** The words after the name of the program, for each line that calls it. */
 function ownCommands(text: string): readonly (readonly string[])[] {
   return commandLines(text)
     .map((line) => /^(?:source <\()?apiserver-bootstrap ([^)>]*)/.exec(line)?.[1])
@@ -116,7 +116,7 @@ test('every command line of the README, the guides and the help is accepted', ()
     assert.ok(declared !== undefined, name)
     const known = declared.groups.flatMap(({ options }) => Object.keys(options))
     for (const key of Object.keys(flags)) assert.ok(known.includes(key), `${name}: --${flagOf(key)}`)
-    // What a file lacks is not the command line's mistake.
+    // If settings are missing in a file, that is not a mistake of the command line.
     if (command === 'run' && flags.config === undefined) assert.doesNotThrow(() => resolveConfiguration(flags), name)
     if (command === 'drill') assert.doesNotThrow(() => readDrillRequest(flags, argument), name)
   }

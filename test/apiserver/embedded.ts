@@ -11,7 +11,7 @@ import type { ApiRequest, Transport } from '../../src/kube/transport.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 
-/** An answer as tests look at it. */
+/** An answer as tests check it. */
 export interface Answer {
   readonly status: number
   // biome-ignore lint/suspicious/noExplicitAny: bodies are JSON of many kinds
@@ -33,7 +33,7 @@ export class Embedded {
     this.api = restKubeApi({ transport, clock, random: seededRandom(1, 'client') })
   }
 
-  /** With the namespace `default` and, unless there are none, a ServiceCIDR. */
+  /** With the namespace `default` and, unless `cidrs` is empty, a ServiceCIDR. */
   static async started(
     cidrs: readonly string[] = ['10.96.0.0/16'],
     options: Partial<ApiServerOptions> = {},
@@ -44,7 +44,7 @@ export class Embedded {
     return embedded
   }
 
-  /** Sends a request as it would come over HTTP, `path` with its query. */
+  /** Sends a request as it would arrive over HTTP. `path` includes the query. */
   async send(
     method: ApiRequest['method'],
     path: string,
@@ -59,7 +59,7 @@ export class Embedded {
     return { status: response.status, body: 'body' in response ? response.body : response.stream }
   }
 
-  /** Opens a watch, of Endpoints if not said otherwise, and returns its events one by one. */
+  /** Opens a watch, by default of Endpoints, and returns its events one by one. */
   async watch(
     query: string,
     signal: AbortSignal = new AbortController().signal,
@@ -81,7 +81,7 @@ export interface WatchedEvent {
   readonly object: any
 }
 
-/** What is there to read now, without waiting: as `TYPE name`. The reader must not be used afterwards. */
+/** The events that can be read now, without waiting, as `TYPE name`. The reader must not be used afterwards. */
 export async function drain(events: AsyncIterator<WatchedEvent>): Promise<readonly string[]> {
   const told: string[] = []
   for (;;) {

@@ -24,7 +24,7 @@ async function faulty(...rules: readonly FaultRule[]) {
   return { embedded, time, faults: transport.faults, transport, api: restKubeApi(options) }
 }
 
-/** What came of a call: the code of its error, or `ok`; undefined while it is under way. */
+/** The outcome of a call: the code of its error, or `ok`; undefined while it is under way. */
 function outcomeOf(promise: Promise<unknown>): { readonly code: string | undefined } {
   const outcome: { code: string | undefined } = { code: undefined }
   promise.then(

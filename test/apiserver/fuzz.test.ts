@@ -2,7 +2,7 @@ import { test } from 'node:test'
 import { inUnitOrFloor } from '../support/tier.ts'
 import { surviveFuzzedRequests } from './fuzzed-requests.ts'
 
-// 100,000 of them, and their memory: test/long/fuzzed-requests.test.ts.
+// test/long/fuzzed-requests.test.ts sends 100,000 requests, and checks the memory.
 
 const count = inUnitOrFloor(500, 2000)
 

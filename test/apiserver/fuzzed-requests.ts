@@ -40,7 +40,7 @@ const definition = {
   },
 }
 
-/** A collection of each kind, and an object that it takes. */
+/** A collection of each kind, and an object that it accepts. */
 const kinds: readonly (readonly [string, Json])[] = [
   [`${core}/services`, { spec: { selector: { a: 'b' }, ports: [{ name: 'a', port: 80, targetPort: 'web' }] } }],
   [
@@ -218,7 +218,7 @@ const pointers = [
 ]
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'HEAD'] as const
 
-/** The 5xx that kube-apiserver answers too. */
+/** The 5xx answers that kube-apiserver gives too. */
 const expected5xx = new RegExp(
   [
     ...[
@@ -227,7 +227,7 @@ const expected5xx = new RegExp(
       'Too large resource version',
     ],
     ...['failed to allocate a serviceIP', 'field not declared in schema', 'failed to create typed patch object'],
-    // Of strategic merge patches.
+    // For strategic merge patches.
     ...['unknown patch type', 'does not contain declared merge key', 'list element types are not identical'],
     ...[
       'The order in patch list',
@@ -236,12 +236,12 @@ const expected5xx = new RegExp(
       'expected a .* but received a',
     ],
     ...['merging lists cannot yet be specified'],
-    // Of scales.
+    // For scales.
     ...['the spec replicas field', 'accessor error', 'value cannot be set because'],
   ].join('|'),
 )
 
-/** Sends requests that are wrong in every way that a seed draws: none may break anything, and nothing may pile up. */
+/** Sends wrong requests, drawn by the seed. No request may break anything, and nothing may accumulate. */
 export async function surviveFuzzedRequests(t: TestContext, { seed, count }: { seed: number; count: number }) {
   const logger = memoryLogger()
   const server = await startApiServer({ logger, historyLimit: 100 })
@@ -266,7 +266,7 @@ export async function surviveFuzzedRequests(t: TestContext, { seed, count }: { s
     if (isWatch) answer.body.on('error', () => {}).destroy()
     else {
       const text = await answer.body.text()
-      // The answer to HEAD has no text; what is unexpected is logged too.
+      // The answer to HEAD has no text, but the server also logs unexpected errors.
       const isExpected = answer.statusCode < 500 || method === 'HEAD' || expected5xx.test(text)
       assert.ok(isExpected, `${method} ${path} ${JSON.stringify(headers)} ${String(body).slice(0, 500)}: ${text}`)
     }
@@ -279,7 +279,7 @@ export async function surviveFuzzedRequests(t: TestContext, { seed, count }: { s
       await sendOne()
     }
   }
-  /** What has been created goes, so that all memory that is still taken is lost. The definition goes last. */
+  /** Deletes the created objects, so that memory that is still in use is a leak. The definition goes last. */
   async function empty(): Promise<void> {
     for (const [path] of kinds.slice(0, -1)) {
       await server.server.handle({ method: 'DELETE', path: path as `/${string}`, query: [], headers: {} }, t.signal)
@@ -396,7 +396,7 @@ function pick<T>(random: Random, items: readonly T[]): T {
   return items[randomInteger(random, items.length)] as T
 }
 
-/** One time in `of`. */
+/** True with a probability of 1 in `of`. */
 function chance(random: Random, of: number): boolean {
   return randomInteger(random, of) === 0
 }

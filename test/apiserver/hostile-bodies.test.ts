@@ -14,7 +14,7 @@ const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
 const endless = { terminationGracePeriodSeconds: Number.MAX_SAFE_INTEGER }
 const pod = { metadata: { name: 'p' }, spec: { containers: [{ name: 'c', image: 'i' }], nodeName: 'n', ...endless } }
 
-/** Requests that clients can send, and the statuses with which they are answered. */
+/** Requests that clients can send, and the statuses of the answers. */
 const requests: readonly (readonly [method: string, path: string, type: string, body: unknown, status: number])[] = [
   ['PATCH', `${pods}/p/status`, merge, { status: { containerStatuses: 'x' } }, 400],
   ['PATCH', `${pods}/p/status`, merge, { status: { containerStatuses: [null] } }, 200],
@@ -50,7 +50,7 @@ const requests: readonly (readonly [method: string, path: string, type: string, 
   ['PATCH', `${maps}/g`, merge, { metadata: { finalizers: null } }, 404],
 ]
 
-/** What is applied, and what is said of its type. */
+/** Applied bodies, and the type that the answer names. */
 const applied: readonly (readonly [body: unknown, type: string])[] = [
   [{ apiVersion: 5, kind: 'X' }, '/, Kind=X'],
   [{ apiVersion: 'v1', kind: { toString: 1 } }, '/v1, Kind='],

@@ -21,7 +21,7 @@ async function withFoos(properties: object, more: object = {}): Promise<Embedded
   return embedded
 }
 
-/** What every custom resource says that it is. */
+/** The type of every custom resource. */
 const foo = { apiVersion: 'example.com/v1', kind: 'Foo' }
 const fooOf = (name: string, length: number) => ({
   ...foo,

@@ -28,7 +28,7 @@ async function started(t: TestContext, options: StartApiServerOptions = {}): Pro
 
 type Served = Pick<StartedApiServer, 'url' | 'certificate' | 'token'>
 
-/** A server of which only the part that does HTTP is real. */
+/** A server of which only the HTTP part is real. */
 async function served(t: TestContext, options: Pick<ApiServingOptions, 'send'> & Partial<ApiServingOptions>) {
   const tls = selfSignedCertificate(['127.0.0.1'])
   const token = 'secret'
@@ -106,7 +106,7 @@ test('a long list is sent in parts, which are together what is sent at once', as
     const metadata = { name: `map-${index}`, namespace: 'default' }
     return { apiVersion: 'example.com/v1', kind: 'Widget', metadata, data: { key: '[é,]' } }
   })
-  // Of built-in kinds there is no HEAD.
+  // Built-in kinds do not support HEAD.
   const server = await started(t, { crds: [definition], objects: [defaultNamespace, ...objects] })
   const widgets = '/apis/example.com/v1/namespaces/default/widgets'
   for (const limit of [1, 20, 21, 40, 250]) {
@@ -125,7 +125,7 @@ test('a long list is sent in parts, which are together what is sent at once', as
     const request = { method: 'GET', path: widgets, query: [], headers: table } as const
     return ((await server.server.handle(request, t.signal)) as { body: unknown }).body
   }
-  // The ages in it may have changed between two requests.
+  // The ages in the table may change between two requests.
   const before = await wholeTable()
   const { body, headers } = await send(server, widgets, { headers: table })
   assert.equal(headers['content-length'], undefined)
@@ -138,7 +138,7 @@ test('a body in protobuf is stored as its JSON is, one that is broken is refused
     'content-type': 'application/vnd.kubernetes.protobuf',
     accept: 'application/vnd.kubernetes.protobuf,*/*',
   }
-  // ConfigMap one of v1, with data a: 1, as Go sends it.
+  // The v1 ConfigMap `one` with the data `a: 1`, as Go sends it.
   const body = 'k8s\0\n\x0f\n\x02v1\x12\tConfigMap\x12\x0f\n\x05\n\x03one\x12\x06\n\x01a\x12\x011\x1a\0"\0'
   const created = await send(server, maps, { method: 'POST', headers, body })
   assert.equal(created.status, 201)
@@ -371,7 +371,7 @@ test('a client that takes nothing of its watch is cut off', async (t) => {
   const response = await open(server, `${maps}?watch=true`)
   const broken = assert.rejects(once(response.pause(), 'close'), /aborted/)
   const data = { a: 'x'.repeat(1024 * 1024) }
-  // Not over the network, where the limit would be for their answers too.
+  // These requests do not use the network, where the limit would apply to their answers too.
   const inside = inProcessTransport(server.server)
   for (let i = 0; i < 40; i++) {
     const body = JSON.parse(configMap(`map-${i}`, data))
@@ -454,7 +454,7 @@ test('a wait ends with the first state that meets the condition, whether it is t
   assert.equal(await gone, undefined)
   await post('red')
   await post('blue')
-  // States that come and go before anybody reads them.
+  // States that are replaced before a client reads them.
   await Promise.all([put('2'), put('3')])
   await send(server, `${maps}/blue`, { method: 'DELETE' })
   assert.equal((await exists)?.data?.size, '1')
@@ -476,7 +476,7 @@ test('a wait misses nothing when the history is compacted, and faults between cl
     server.server.compact()
   }
   const second = server.waitFor<Data>(blue, (object) => object?.data?.size === '9')
-  // Before its watch begins.
+  // This request comes before the watch of the second wait begins.
   const body = JSON.parse(configMap('e'))
   void server.server.handle(
     { method: 'POST', path: maps, query: [], headers: json, body },

@@ -23,7 +23,7 @@ function requestOf(server: StartedApiServer, path: string, headers = ''): string
   return `GET ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${server.token}\r\n${headers}\r\n`
 }
 
-/** What is sent until the server ends the connection. */
+/** What the server sends until it ends the connection. */
 async function received(socket: TLSSocket): Promise<string> {
   let text = ''
   for await (const chunk of socket.setEncoding('utf8')) text += chunk
@@ -57,12 +57,12 @@ test('requests of one connection are answered one after the other', async (t) =>
 })
 
 test('a client that never begins its TLS handshake does not keep the server from closing', async (t) => {
-  // No limit of the handshake ends it first.
+  // No limit of the handshake ends the connection first.
   const server = await started(t, { limits: { closeMs: 50, headersMs: 3_600_000 } })
   const socket = connectPlain(server.port, '127.0.0.1').on('error', () => {})
   const cut = once(socket.resume(), 'close')
   await once(socket, 'connect')
-  // It is accepted by now.
+  // The server has accepted the connection by now.
   await connected(t, server)
   try {
     await withTimeout(Promise.all([server.close(), cut]), 60_000, 'the end of both')

@@ -41,7 +41,7 @@ test('a kubeconfig goes with its server, and the file of one that ended badly is
   const file = join(await tempDir(t), 'kubeconfig')
   const [first, second] = [await started(t), await started(t)]
   await first.writeKubeconfig(file)
-  // As if the first had been killed.
+  // As if the first server had been killed.
   await second.writeKubeconfig(file)
   assert.ok(readFileSync(file, 'utf8').includes(second.url))
   await second.close()

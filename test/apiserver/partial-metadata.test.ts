@@ -7,7 +7,7 @@ import { Embedded } from './embedded.ts'
 
 const maps = '/api/v1/namespaces/default/configmaps'
 
-/** As client-go's metadata client sends it: protobuf first. */
+/** The Accept header of client-go's metadata client: protobuf first. */
 function accepted(kind: string): string {
   const form = `as=${kind};g=meta.k8s.io;v=v1`
   return `application/vnd.kubernetes.protobuf;${form},application/json;${form},application/json`

@@ -22,7 +22,7 @@ const live = {
   labels: { one: '1', two: '2' },
 }
 
-/** The patched object, of which only what differs is listed. */
+/** The fields of the patched object that differ from those before. */
 function changed(patch: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const before = structuredClone(live)
   const after = strategicMergePatch(live, patch, schema) as Readonly<Record<string, unknown>>

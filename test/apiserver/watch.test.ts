@@ -155,7 +155,7 @@ test('a watch that is over leaves no listener and no timer', async () => {
   const aborted = await embedded.watch(query, controller.signal)
   const returned = await embedded.watch(query, controller.signal)
   assert.equal(getEventListeners(controller.signal, 'abort').length, 2)
-  // Each has told of one bookmark, and waits for the next.
+  // Each watch has sent one bookmark, and waits for the next.
   await embedded.time.advance(90_000)
   await returned.return?.()
   assert.equal(getEventListeners(controller.signal, 'abort').length, 1)

@@ -1,5 +1,6 @@
-// The floor of a start: a script that knows the answers. It makes the calls that bootstrap an empty server, over one keep-alive
-// connection, and prints how long they took, from the first to the last, in milliseconds.
+// The lower bound of a start: a script that knows what the server will answer. It makes the calls that bootstrap an
+// empty server, over one keep-alive connection, and prints how long they took, from the first to the last, in
+// milliseconds.
 // usage: node bare-calls.ts URL CA-FILE TOKEN SECURE-PORT
 
 import { readFileSync } from 'node:fs'
@@ -56,7 +57,7 @@ function createLease(): Promise<void> {
   })
 }
 
-/** Again until the allocator has seen the range, as everybody has to. */
+/** Retries until the allocator has seen the range, as every client must. */
 async function createService(): Promise<void> {
   const service = {
     apiVersion: 'v1',

@@ -16,7 +16,7 @@ import { median, type Report, shown } from './report.ts'
 
 const address = '192.0.2.1'
 const spacingMs = 1200
-/** A stock server looks every ten seconds: what is wrong after that stays wrong. */
+/** A stock server reconciles every ten seconds: what is wrong after that stays wrong. */
 const neverMs = 12_000
 
 interface Subject {
@@ -26,7 +26,7 @@ interface Subject {
   readonly undamaged: ServiceState
 }
 
-/** How long each damage shows to somebody who watches, beside a stock kube-apiserver with its own lease reconciler. */
+/** How long a watcher sees each damage, compared with a stock kube-apiserver that runs its own lease reconciler. */
 export async function measureDamage({ rounds }: { readonly rounds: number }): Promise<Report> {
   const owner = openOwner()
   try {
@@ -35,7 +35,8 @@ export async function measureDamage({ rounds }: { readonly rounds: number }): Pr
     const rows: (readonly string[])[] = []
     const all: number[] = []
     for (const damage of damages) {
-      // Side by side: while the stock server waits for its tick, ours is damaged again and again.
+      // In parallel: while the stock server waits for its tick, the server beside this program is damaged again and
+      // again.
       const [times, peer] = await Promise.all([timeRounds(ours, damage, rounds), timeOnce(stock, damage)])
       await restore(stock)
       all.push(...times)
@@ -88,7 +89,7 @@ async function timeRounds(subject: Subject, damage: Damage, rounds: number): Pro
   return times
 }
 
-/** NaN when it is not mended at all. */
+/** NaN if the damage is not corrected at all. */
 function timeOnce(subject: Subject, damage: Damage): Promise<number> {
   return time(subject, damage, neverMs).catch(() => Number.NaN)
 }
@@ -99,7 +100,7 @@ async function time({ server, expected, history }: Subject, damage: Damage, with
   return wrongFor(history, since, expected, { withinMs })
 }
 
-/** By hand, where the server does not. */
+/** Restores the objects by hand where the server does not. */
 async function restore({ server, expected, undamaged }: Subject): Promise<void> {
   const kept = {
     [paths.service]: undamaged.service,

@@ -1,6 +1,6 @@
 import { Agent, type Dispatcher, request } from 'undici'
 
-/** Where an API server listens, and what it asks of its clients. */
+/** Where an API server listens, and what its clients need. */
 export interface ServerAccess {
   readonly url: string
   /** Its authority, as PEM. */
@@ -15,7 +15,7 @@ interface RequestParts {
   readonly contentType?: string
 }
 
-/** A client that does as little as it can: keep-alive connections, texts in and out, nothing parsed. */
+/** A client that does as little as possible: keep-alive connections, texts in both directions, no parsing. */
 export class RawClient {
   readonly #access: ServerAccess
   readonly #requests: Agent
@@ -28,7 +28,7 @@ export class RawClient {
     this.#watches = new Agent(options)
   }
 
-  /** Resolves with the body when its last byte is here. Throws for an answer outside 2xx. */
+  /** Resolves with the body when its last byte has arrived. Throws for a status outside 2xx. */
   async send(parts: RequestParts): Promise<Buffer> {
     const { statusCode, body } = await this.#request(parts, this.#requests)
     const chunks: Buffer[] = []
@@ -41,8 +41,8 @@ export class RawClient {
   }
 
   /**
-   * Opens a watch on a connection of its own; resolves when the server has answered it. `onEvent` is called when the last byte of
-   * an event is here, `onEnd` when there will be no more.
+   * Opens a watch on its own connection; resolves when the server has answered. Calls `onEvent` when the last byte of
+   * an event has arrived, and `onEnd` when no more events will come.
    */
   async watch(path: string, onEvent: () => void, onEnd: (cause?: Error) => void): Promise<void> {
     const { statusCode, body } = await this.#request({ method: 'GET', path }, this.#watches)
@@ -72,5 +72,5 @@ export class RawClient {
   }
 }
 
-/** Events are separated by it, and within them it is escaped. */
+/** Separates events; inside an event it is escaped. */
 const NEWLINE = 10

@@ -36,8 +36,8 @@ export async function startServe(owner: Owner): Promise<Served> {
 }
 
 /**
- * How long `serve` needs from exec until it listens, and in turns how long a Node that does nothing. The first start, which
- * is not in it, fills the compile cache.
+ * Times `serve` from exec until it listens and, in turns, a Node process that does nothing. The first start does not
+ * count: it fills the compile cache.
  */
 export async function timeServeStarts(
   count: number,
@@ -60,7 +60,7 @@ export async function timeServeStarts(
 
 const warmUps = 10
 
-/** How long a test waits for a server of its own, in this process, which has started some before. */
+/** How long a test waits for its own server in this process, which has started servers before. */
 export async function timeStartsInProcess(count: number): Promise<readonly number[]> {
   const built = new URL('../../dist/lib/testing.js', import.meta.url).href
   const library = (await import(built)) as { readonly startApiServer: typeof startApiServer }

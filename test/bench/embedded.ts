@@ -39,7 +39,7 @@ class Subject {
     owner.after(() => this.client.close())
   }
 
-  /** Notes how long `action` takes, divided by the `count` of things that it does. */
+  /** Records how long `action` takes, divided by `count`, the number of things that it does. */
   async time(row: keyof typeof rows, action: () => Promise<unknown>, count = 1): Promise<void> {
     const startedMs = performance.now()
     await action()
@@ -53,7 +53,7 @@ class Subject {
   }
 }
 
-/** The embedded API server beside kube-apiserver on an etcd that does not wait for its disk. */
+/** Compares the embedded API server with kube-apiserver on an etcd that does not wait for its disk. */
 export async function measureEmbedded({ rounds }: { readonly rounds: number }): Promise<Report> {
   const inProcessMs = median(await timeStartsInProcess(50))
   const starts = await timeServeStarts(10)
@@ -114,7 +114,7 @@ export async function measureEmbedded({ rounds }: { readonly rounds: number }): 
   }
 }
 
-/** Each step on both, in an order that changes with the rounds. */
+/** Runs each step on both servers, in an order that alternates from round to round. */
 async function inTurns(
   subjects: readonly Subject[],
   rounds: number,
@@ -129,7 +129,7 @@ async function inTurns(
 async function completeManifest({ api }: Apiserver): Promise<(index: number) => string> {
   const first = podMarks(0, shape)
   const create = () => api.create<{ readonly spec: object }>(collection, podManifest(first))
-  // Until its namespace is there.
+  // Retries until its namespace exists.
   const { spec } = await untilPasses('a Pod', create, { withinMs: 20_000 })
   await api.send('DELETE', `${collection}/${first.pod}?gracePeriodSeconds=0`)
   return (index) => {
@@ -173,9 +173,9 @@ function labelPatch(label: string, value: string): string {
   return JSON.stringify({ metadata: { labels: { [label]: value } } })
 }
 
-/** Open watches, which count together. */
+/** Open watches that are counted together. */
 interface FanOut {
-  /** Resolves when each has got one more event. Rejects if one ends. */
+  /** Resolves when each watch has received one more event. Rejects if one ends. */
   nextEvent(): Promise<void>
 }
 

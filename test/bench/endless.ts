@@ -9,14 +9,17 @@ import { listenOnLoopback } from '../support/loopback-server.ts'
 import type { Report } from './report.ts'
 
 const MB = 1_000_000
-/** What an API server answers to everything but /readyz. The first is what the others are compared with. */
+/**
+ * What an API server answers to every request except /readyz. The first answer is the one with which the others are
+ * compared.
+ */
 const answers = [
   { name: 'HTTP 503', bytes: 0 },
   { name: '60 MB', bytes: 60 * MB },
   { name: '600 MB', bytes: 600 * MB },
 ]
 
-/** How much memory the program takes while its API server answers everything at great length. */
+/** How much memory the program uses while its API server gives very long answers. */
 export async function measureEndlessAnswers({ seconds }: { readonly seconds: number }): Promise<Report> {
   const found: { readonly name: string; readonly peakMib: number; readonly sentMb: number; readonly lines: number }[] =
     []
@@ -61,7 +64,7 @@ export async function measureEndlessAnswers({ seconds }: { readonly seconds: num
   }
 }
 
-/** A list of ConfigMaps without end, as far as `bytes`; cut off by who reads. */
+/** Writes a list of ConfigMaps of about `bytes` bytes, which the reader cuts off. */
 function writeMuch(response: ServerResponse, bytes: number, wrote: (bytes: number) => void): void {
   const object = `${JSON.stringify({ metadata: { name: 'x'.repeat(200) }, data: { key: 'x'.repeat(60_000) } })},`
   let left = bytes

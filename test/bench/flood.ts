@@ -11,7 +11,7 @@ import { median, type Report, shown } from './report.ts'
 const script = fileURLToPath(new URL('../peers/health-flood.ts', import.meta.url))
 const askEveryMs = 100
 
-/** How long /livez takes, and how much memory, while somebody floods the health address. */
+/** How long /livez takes, and how much memory the program uses, while a client floods the health address. */
 export async function measureFlood({ seconds }: { readonly seconds: number }): Promise<Report> {
   const owner = openOwner()
   try {

@@ -7,13 +7,14 @@ import { type Owner, temporaryDirectory } from '../peers/owner.ts'
 import { freePort } from '../peers/ports.ts'
 
 /**
- * A server that accepts connections and never says a word. A program that is pointed at it starts, loads, reads its kubeconfig,
- * and waits: what comes after that is not measured, and what came before shows in the moment at which it connects.
+ * A server that accepts connections and never answers. A program that uses it starts, loads its code, reads its
+ * kubeconfig, connects and waits. The moment of the connection shows how long everything before it took; nothing after
+ * it is measured.
  */
 export interface Hole {
   readonly kubeconfig: string
   readonly port: number
-  /** Resolves at the next connection, on the clock of `performance.now()`. */
+  /** Resolves at the next connection to its time, on the clock of `performance.now()`. */
   nextConnection(): Promise<number>
 }
 

@@ -11,20 +11,20 @@ import { storeAtOnce, storedValues } from '../peers/stored-values.ts'
 import { untilPasses } from '../peers/until.ts'
 import { stamped } from './stamped.ts'
 
-/** How many Services to store, and how many of them, the first ones, have a NodePort. */
+/** How many Services to store, and how many of them have a NodePort: the first ones. */
 export interface MassOptions {
   readonly services: number
   readonly nodePorts: number
 }
 
-/** One of the Services that are stored, in namespace default. */
+/** One of the stored Services, in namespace default. */
 export interface MassService {
   readonly name: string
   readonly address: string
   readonly nodePort: number | undefined
 }
 
-/** What the store of a bootstrapped cluster holds, and how a Service of each kind and its IPAddress look in it. */
+/** What the store of a bootstrapped cluster holds, and a Service of each kind with its IPAddress as they are stored. */
 export interface StoreTemplate {
   readonly rest: ReadonlyMap<string, Uint8Array>
   readonly clusterIp: StoredService
@@ -34,7 +34,7 @@ export interface StoreTemplate {
 interface StoredService {
   readonly service: Buffer
   readonly ipAddress: Buffer
-  /** What is in those bytes that other Services have otherwise. */
+  /** The values in those bytes that differ in other Services. */
   readonly marks: Marks
 }
 
@@ -54,21 +54,22 @@ export const rangeKeys = {
   nodePorts: '/registry/ranges/servicenodeports',
 } as const
 export const ipAddressPrefix = '/registry/ipaddresses/'
-/** The addresses of {@link massServices} begin with this, and that of default/kubernetes does not. */
+/** The addresses of {@link massServices} begin with this; the address of default/kubernetes does not. */
 export const massAddressPrefix = '10.1'
 
-/** The value of a label of all Services, and nothing else in them. */
+/** The value of one label of all Services. It occurs nowhere else in them. */
 export const partOf = 'mass'
 
 const servicePrefix = '/registry/services/specs/default/'
 /** etcd takes 128 operations in a transaction. */
 const operationsAtOnce = 120
-/** What a bootstrap makes, beside the ranges. */
+/** What a bootstrap creates besides the ranges. */
 const bootstrapped = ['namespaces', 'servicecidrs', 'services/specs', 'ipaddresses'].map((kind) => `/registry/${kind}/`)
 
 /**
- * Has a stock kube-apiserver store a Service of each kind, and takes what it stored. `range`: of its ClusterIPs; the one of all test servers
- * has room for 120,000 of {@link massServices}. `managers`: whether objects have managedFields, which take half of a server's memory.
+ * Lets a stock kube-apiserver store a Service of each kind, and reads what it stored. `range`: the range of ClusterIPs;
+ * the default range, which all test servers have, has room for 120,000 of {@link massServices}. `managers`: whether
+ * objects have managedFields, which take half of a server's memory.
  */
 export async function makeTemplate({ range = serviceRange, managers = true } = {}): Promise<StoreTemplate> {
   const owner = openOwner()
@@ -111,7 +112,7 @@ export async function makeTemplate({ range = serviceRange, managers = true } = {
   }
 }
 
-/** Makes an empty store that of a bootstrapped cluster with so many Services, every allocation right. */
+/** Fills an empty store with what a bootstrapped cluster with these Services holds. Every allocation is correct. */
 export async function fillStore(etcd: Etcd, template: StoreTemplate, options: MassOptions): Promise<void> {
   const entries = storedEntries(template, options)
   const worker = async (): Promise<void> => {
@@ -129,7 +130,7 @@ export async function fillStore(etcd: Etcd, template: StoreTemplate, options: Ma
   await Promise.all(Array.from({ length: 4 }, worker))
 }
 
-/** Made one by one, because those of a million Services would take gigabytes. */
+/** Yields the entries one by one, because those of a million Services would take gigabytes. */
 function* storedEntries(template: StoreTemplate, options: MassOptions): Generator<[string, Uint8Array], undefined> {
   const services = massServices(options)
   yield* template.rest
@@ -153,7 +154,10 @@ export function storedFor(service: MassService, template: StoreTemplate): Record
   }
 }
 
-/** All that {@link fillStore} stores, at most a million. Their names, addresses and ports are of one length each; the addresses are in 10.0.0.0/8. */
+/**
+ * All Services that {@link fillStore} stores, at most a million. All names have one length, and so have all addresses
+ * and all ports. The addresses are in 10.0.0.0/8.
+ */
 export function massServices({ services, nodePorts }: MassOptions): readonly MassService[] {
   return Array.from({ length: services }, (_, index) => {
     const parts = [Math.floor(index / 10_000), Math.floor(index / 100) % 100, index % 100].map((part) => 100 + part)
@@ -164,13 +168,13 @@ export function massServices({ services, nodePorts }: MassOptions): readonly Mas
   })
 }
 
-/** The range of NodePorts as it is stored while these Services have theirs. */
+/** The range of NodePorts as it is stored when these Services hold their NodePorts. */
 export function nodePortsTaken(services: readonly MassService[]): Uint8Array {
   const ports = services.flatMap(({ nodePort }) => (nodePort === undefined ? [] : [nodePort]))
   return taken(nodePortRange, ports)
 }
 
-/** The range of ClusterIPs as it is stored, where it is, while these Services have theirs. */
+/** The range of ClusterIPs as it is stored, by servers that store it, when these Services hold their ClusterIPs. */
 export function clusterIpsTaken(services: readonly MassService[]): Uint8Array {
   return taken(
     clusterIpRange,
@@ -213,7 +217,7 @@ function remarked(value: Buffer, from: Marks, to: Marks): Buffer {
   )
 }
 
-/** `nodePort`, field 5 of a ServicePort, as protobuf has it. */
+/** `nodePort`, field 5 of a ServicePort, as protobuf encodes it. */
 function portField(port: number): Buffer {
   return Buffer.from([0x28, (port & 0x7f) | 0x80, ((port >> 7) & 0x7f) | 0x80, port >> 14])
 }

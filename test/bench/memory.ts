@@ -10,7 +10,10 @@ import { type Report, shown } from './report.ts'
 const address = '192.0.2.1'
 const sampleEveryMs = 5000
 
-/** Resident memory after quiet minutes, beside the same bundle that has read its kubeconfig and reaches nobody. */
+/**
+ * Resident memory after quiet minutes, compared with the same bundle when it has read its kubeconfig but gets no
+ * answer.
+ */
 export async function measureMemory({ minutes }: { readonly minutes: number }): Promise<Report> {
   const owner = openOwner()
   try {
@@ -43,7 +46,7 @@ export async function measureMemory({ minutes }: { readonly minutes: number }): 
       rows: [row('keeping a cluster', 'working'), row('idling after it has read its kubeconfig', 'idling')],
       bounds: [
         { name: 'resident', value: last, limit: 95, unit: 'MiB' },
-        // Against its least: that it tries again from time to time is not idling.
+        // Compared with the idling bundle's minimum: when it retries from time to time, it is not idle.
         { name: 'above the idling bundle', value: last - Math.min(...of('idling')), limit: 25, unit: 'MiB' },
       ],
     }

@@ -1,7 +1,7 @@
 import type { Program } from '../peers/program.ts'
 import { untilPasses } from '../peers/until.ts'
 
-/** Resolves with the program when it says that it is ready. */
+/** Resolves with the program when it reports that it is ready. */
 export async function readyProgram(program: Program, withinMs = 60_000): Promise<Program> {
   const { health } = await program.waitForLog(/"message":"started"/, 20_000)
   await untilPasses(

@@ -17,14 +17,15 @@ interface Watcher {
 }
 
 /**
- * An API server whose objects are many and right, and at rest except for {@link change}. It keeps none of them: each is parsed anew for
- * whoever asks, as it would be from a connection, so that what stays in memory is what the askers keep.
+ * An API server with many correct objects that change only through {@link change}. It stores none of them: it parses
+ * each object anew for every request, as if it came from a connection. So the objects in memory are those that the
+ * clients store.
  */
 export class ApiAtRest implements KubeApi {
   readonly #collections: ReadonlyMap<string, CollectionAtRest>
   readonly #objectsPerTurn: number
   readonly #watchers = new Set<Watcher>()
-  /** Requests beside the first list of each collection, which is a streaming one. */
+  /** All requests except the first list of each collection, which is a streaming list. */
   readonly requests: string[] = []
 
   /**
@@ -53,7 +54,7 @@ export class ApiAtRest implements KubeApi {
     return { metadata: { resourceVersion, ...(to < count && { continue: String(to) }) }, items }
   }
 
-  /** Sends changed objects, as JSON, to all who watch a collection. */
+  /** Sends changed objects, as JSON, to all watchers of a collection. */
   change(plural: string, objects: readonly string[]): void {
     for (const watcher of this.#watchers) if (watcher.plural === plural) watcher.send(objects)
   }

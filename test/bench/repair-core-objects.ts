@@ -1,7 +1,7 @@
 import { serviceRange } from '../peers/apiserver.ts'
 import type { CollectionAtRest } from './repair-core-api.ts'
 
-/** What NodePorts are taken from: wide, so that every second of 100,000 Services can have one. */
+/** The range of NodePorts. It is wide, so that every second of 100,000 Services can have one. */
 export const widePortRange = '10000-65535'
 
 const created = '2026-01-01T00:00:00Z'

@@ -1,4 +1,5 @@
-// One run of the bench of full passes, in a process of its own: `informers` alone, or with the `repairs` on top. Prints a CoreRun as JSON.
+// One run of the bench of full passes, in a process of its own: `informers` alone, or with the `repairs` on top. Prints
+// a CoreRun as JSON.
 // usage: node --expose-gc repair-core-run.ts informers|repairs COUNT
 
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
@@ -40,7 +41,7 @@ console.log(JSON.stringify(run))
 stop.abort()
 await ended
 
-/** Everything is right: a pass that asks the API server for anything, or writes, does what it need not. */
+/** Everything is correct, so a pass that sends any request to the API server does unnecessary work. */
 async function assertQuiet(): Promise<void> {
   if (api.requests.length > 0) throw new Error(`the passes asked for ${api.requests.slice(0, 5).join(', ')}`)
   const ages = (await setup.metrics.expose())

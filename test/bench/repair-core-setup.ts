@@ -22,7 +22,7 @@ import { serviceRange } from '../peers/apiserver.ts'
 import type { ApiAtRest } from './repair-core-api.ts'
 import { addressAt, nodePortAt, widePortRange } from './repair-core-objects.ts'
 
-/** Informers of `count` Services and their IPAddresses, and the repairs on top of them, none of them running. */
+/** Informers of `count` Services and their IPAddresses, and the repairs on top of them. Nothing runs yet. */
 export function repairSetup({
   api,
   clock,
@@ -37,7 +37,7 @@ export function repairSetup({
   /** False: the informers alone. */
   readonly repairing: boolean
 }) {
-  // The middle of everything: intervals are then not spread, and each later pass falls into its own stretch of time.
+  // Always the middle of a range: intervals are then not spread, and each later pass falls into its own interval.
   const random = { next: (): number => 0.5 }
   const logger = silentLogger
   const metrics = prometheusMetrics()
@@ -72,7 +72,7 @@ export function repairSetup({
   ]
   return {
     metrics,
-    /** Runs all; resolves when every copy is there and the first full passes have ended. */
+    /** Runs everything. `settled` resolves when every informer is synced and the first full passes have ended. */
     start(signal: AbortSignal): { readonly settled: Promise<unknown>; readonly ended: Promise<unknown> } {
       const running = [informers, ...(repairing ? repairs : [])].map((one) => one.run(signal))
       const firstPasses = repairing ? repairs.map(({ settled }) => settled) : []

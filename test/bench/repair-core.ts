@@ -6,17 +6,20 @@ import { median, type Report, shown } from './report.ts'
 
 const services = 100_000
 
-/** What one run of repair-core-run.ts says. */
+/** What one run of repair-core-run.ts reports. */
 export interface CoreRun {
-  /** From the start of the lists until all is in the informers and, with repairs, their first full passes have ended. */
+  /**
+   * From the start of the lists until the informers hold all objects and, with repairs, the first full passes have
+   * ended.
+   */
   readonly startCpuMs: number
-  /** Of one full pass of each repair, later; 0 without repairs. */
+  /** Of one full pass of each repair, for each later interval; empty without repairs. */
   readonly passCpuMs: readonly number[]
-  /** In use after a collection: after the start, and after the later passes. */
+  /** In use after a garbage collection: after the start, and after the later passes. */
   readonly bytes: { readonly start: number; readonly later: number }
 }
 
-/** What a full pass over 100,000 Services costs in this process, the API server left out. */
+/** What a full pass over 100,000 Services costs in this process, without the API server. */
 export async function measureRepairCore({ rounds }: { readonly rounds: number }): Promise<Report> {
   const informers: CoreRun[] = []
   const repairs: CoreRun[] = []

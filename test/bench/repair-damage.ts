@@ -21,7 +21,7 @@ import { type AllocationPart, type AllocationWatch, watchAllocations } from './r
 import { median, type Report, shown } from './report.ts'
 
 const address = '192.0.2.1'
-/** What each server keeps. */
+/** The allocations that each server stores. */
 const parts = {
   stock: ['ipAddresses', 'nodePorts'],
   bare: ['ipAddresses', 'nodePorts'],
@@ -29,7 +29,7 @@ const parts = {
 } as const satisfies Record<string, readonly AllocationPart[]>
 const mass: MassOptions = { services: 500, nodePorts: 200 }
 const spacingMs = 1000
-/** A stock server's pass is every three minutes. */
+/** A stock server runs a pass every three minutes. */
 const peerWithinMs = 240_000
 
 interface Subject {
@@ -41,7 +41,7 @@ interface Subject {
 interface Damage {
   readonly name: string
   apply(etcd: Etcd): Promise<void>
-  /** Of {@link AllocationWatch}. */
+  /** The part of {@link AllocationWatch} that shows the damage. */
   readonly part: AllocationPart
 }
 
@@ -61,14 +61,14 @@ const clusterIpsZeroed: Damage = {
   part: 'clusterIps',
 }
 
-/** How long damaged allocations stay wrong, beside a stock kube-apiserver with its own repair. */
+/** How long damaged allocations stay wrong, compared with a stock kube-apiserver that runs its own repair. */
 export async function measureRepairDamage({ rounds }: { readonly rounds: number }): Promise<Report> {
   const owner = openOwner()
   try {
     const template = await makeTemplate()
     const stock = await startSubject(owner, 'stock', template)
     const peerDamages = [ipAddressesDeleted, nodePortsZeroed]
-    // While the stock server waits for its next pass, ours is damaged again and again.
+    // While the stock server waits for its next pass, the servers beside this program are damaged again and again.
     const peer = Promise.all(peerDamages.map((damage) => timeOnce(stock, damage)))
     const times = new Map<Damage, readonly number[]>()
     for (const [kind, damages] of [

@@ -10,11 +10,11 @@ import { callsOf, cpuMs, type RequestCounts, requestsFor } from './server-cost.t
 
 const address = '192.0.2.1'
 const mass: MassOptions = { services: 10_000, nodePorts: 1000 }
-/** The first pass is over by then, whoever does it. */
+/** By then the first pass is over, whichever process does it. */
 const firstMs = 60_000
 const resources = ['services', 'ipaddresses']
 
-/** Who repairs. `program without`: nobody, but the program runs with its other duties. */
+/** Which process repairs. `program without`: none, but the program runs with its other duties. */
 const repairers = ['nobody', 'kube-apiserver', 'program without', 'program'] as const
 
 interface Subject {
@@ -22,22 +22,24 @@ interface Subject {
   readonly server: Apiserver
   readonly program: Program | undefined
   readonly before: { readonly etcdCpuMs: number; readonly etcdCalls: number }
-  /** Of the server, on the clock of `performance.now()`. */
+  /** The start of the server, on the clock of `performance.now()`. */
   readonly startedAtMs: number
 }
 
-/** What the same minutes have cost. */
+/** What one subject cost in the same minutes. */
 interface Cost {
   readonly requests: RequestCounts
   readonly etcdCalls: number
   readonly cpuMs: Cpu
-  /** Of all of it in the first minute, in which the first pass is. */
+  /** The CPU of all processes in the first minute, which includes the first pass. */
   readonly firstCpuMs: number
 }
 
 type Cpu = Readonly<Record<'server' | 'etcd' | 'program', number>>
 
-/** What it costs to keep the allocations of 10,000 Services right, beside a kube-apiserver that does it itself. */
+/**
+ * What it costs to keep the allocations of 10,000 Services correct, compared with a kube-apiserver that does it itself.
+ */
 export async function measureRepairMass({ minutes }: { readonly minutes: number }): Promise<Report> {
   const owner = openOwner()
   try {
@@ -45,7 +47,7 @@ export async function measureRepairMass({ minutes }: { readonly minutes: number 
     const costs: Promise<Cost>[] = []
     for (const repairer of repairers) {
       const cost = costOf(await startSubject(owner, repairer, template), minutes)
-      // Whoever fails first is heard of below.
+      // The first failure is reported below.
       cost.catch(() => {})
       costs.push(cost)
     }
@@ -60,7 +62,7 @@ async function startSubject(
   repairer: (typeof repairers)[number],
   template: StoreTemplate,
 ): Promise<Subject> {
-  // As kubeadm has it: without, a collection at rest gives no bookmarks.
+  // As kubeadm sets it. Without this flag the watch of a collection at rest gets no bookmarks.
   const etcd = await startEtcd(owner, { flags: ['--watch-progress-notify-interval=5s'] })
   await fillStore(etcd, template, mass)
   const before = { etcdCpuMs: cpuMs(etcd.process.pid), etcdCalls: await callsOf(etcd) }
@@ -82,7 +84,7 @@ async function startProgram(
   return readyProgram(await startMaster(owner, server, { address, flags }))
 }
 
-/** Over so many minutes from the start of its server, the first pass included. */
+/** The cost in these minutes from the start of its server, including the first pass. */
 async function costOf(subject: Subject, minutes: number): Promise<Cost> {
   const { etcd, server, program, before, startedAtMs } = subject
   const untilMs = (sinceStartMs: number): number => Math.max(0, startedAtMs + sinceStartMs - performance.now())

@@ -9,7 +9,7 @@ import { allRight, changedService } from './repair-core-objects.ts'
 import { bytesInUse, cpuSince, repairSetup } from './repair-core-setup.ts'
 import type { StallRun } from './repair-stalls.ts'
 
-/** Of a connection several objects arrive at a time. */
+/** On a connection several objects arrive at a time. */
 const OBJECTS_PER_TURN = 50
 const INTERVAL_MS = 10_000
 const CHANGES_PER_SECOND = 1_000
@@ -36,7 +36,7 @@ await wait(100)
 delay.reset()
 delay.enable()
 const before = process.cpuUsage()
-// Of each repair one pass: their intervals are not spread.
+// One pass of each repair: their intervals are not spread.
 await wait(INTERVAL_MS)
 const passMs = longestMs()
 const passCpuMs = cpuSince(before)
@@ -49,7 +49,7 @@ console.log(JSON.stringify(run))
 stop.abort()
 await ended
 
-/** Each second so many Services change, one after the other. */
+/** Changes `CHANGES_PER_SECOND` Services each second, one after the other. */
 async function churn(): Promise<void> {
   const startedAt = performance.now()
   let changed = 0

@@ -6,22 +6,22 @@ import { median, type Report, shown } from './report.ts'
 
 const services = 1_000_000
 
-/** What one run of repair-stalls-run.ts says. */
+/** What one run of repair-stalls-run.ts reports. */
 export interface StallRun {
   /**
-   * The longest time in which the event loop ran nothing else, in milliseconds: from the start to the end of the first passes, in later
-   * passes, and in a minute in which 1,000 Services change each second, passes included.
+   * The longest time in which the event loop ran nothing else, in milliseconds: from the start to the end of the first
+   * passes, in later passes, and in a minute in which 1,000 Services change each second, passes included.
    */
   readonly startMs: number
   readonly passMs: number
   readonly churnMs: number
   /** CPU of one later pass of each repair. */
   readonly passCpuMs: number
-  /** In use after a collection. */
+  /** In use after a garbage collection. */
   readonly bytes: number
 }
 
-/** How long the repairs of a million Services keep this process from anything else, such as the renewal of its lease. */
+/** How long the repairs of a million Services block this process from other work, such as the renewal of its lease. */
 export async function measureRepairStalls({ rounds }: { readonly rounds: number }): Promise<Report> {
   const runs: StallRun[] = []
   for (let round = 0; round < rounds; round++) {

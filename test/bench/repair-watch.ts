@@ -22,16 +22,16 @@ import {
 
 export type AllocationPart = 'ipAddresses' | 'nodePorts' | 'clusterIps'
 
-/** The allocations of Services, as somebody sees them who watches the API server and etcd. */
+/** The allocations of Services, as a watcher of the API server and etcd sees them. */
 export interface AllocationWatch {
   /**
-   * When all of a part were right for good, on the clock of `performance.now()`: after they had been seen wrong at or after `sinceMs`.
-   * Rejects when they are not right within `withinMs`.
+   * Resolves to the time from which all allocations of a part stay correct, on the clock of `performance.now()`, after
+   * the watcher has seen a wrong one at or after `sinceMs`. Rejects if they are not correct within `withinMs`.
    */
   rightAfter(part: AllocationPart, sinceMs: number, withinMs: number): Promise<number>
 }
 
-/** For so long it must stay right to be right for good. */
+/** How long a part must stay correct to count as correct. */
 const settleMs = 300
 
 const ipAddressesPath = '/apis/networking.k8s.io/v1/ipaddresses'
@@ -39,7 +39,7 @@ const ipAddressesPath = '/apis/networking.k8s.io/v1/ipaddresses'
 /** How many allocations are missing, each time that this changes. */
 type History = { readonly atMs: number; readonly missing: number }[]
 
-/** Watches these parts until its owner is done. Resolves when all of them are right. */
+/** Watches these parts until its owner closes. Resolves when all of them are correct. */
 export async function watchAllocations(
   owner: Owner,
   { etcd, server }: { readonly etcd: Etcd; readonly server: Apiserver },
@@ -84,7 +84,7 @@ export async function watchAllocations(
 function watchIpAddresses(server: Apiserver, services: readonly MassService[], signal: AbortSignal): History {
   const owners = new Map(services.map(({ name, address }) => [address, name]))
   const history: History = []
-  // A server under load ends watches that it cannot serve in time; the next one begins with all that there is.
+  // A server under load ends watches that it cannot serve in time. The next watch begins with all existing objects.
   const watch = async (): Promise<void> => {
     const missing = new Set(owners.keys())
     const note = ({ type, object }: SeenEvent<IpAddress>): void => {
@@ -115,7 +115,7 @@ function isRight({ metadata, spec }: IpAddress, owner: string): boolean {
   )
 }
 
-/** In etcd, and not at the server, which does not show them. */
+/** Watches the ranges in etcd, because the API server does not show them. */
 function watchRanges(
   owner: Owner,
   etcd: Etcd,

@@ -8,7 +8,7 @@ export interface Report {
   readonly bounds: readonly Bound[]
 }
 
-/** What was promised, and what came out. */
+/** A promised limit, and the measured value. */
 export interface Bound {
   readonly name: string
   readonly limit: number

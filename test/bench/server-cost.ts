@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import type { ApiClient } from '../peers/api-client.ts'
 import type { Etcd } from '../peers/etcd.ts'
 
-/** What one kind of request was made how often. A WATCH counts when it begins. */
+/** How often each kind of request was made. A WATCH counts when it begins. */
 export interface RequestCounts {
   readonly list: number
   readonly watch: number
@@ -13,12 +13,12 @@ const clockTickMs = 10
 
 /** The CPU time that a process has used since its start, in milliseconds. Linux only. */
 export function cpuMs(pid: number): number {
-  // The second field, the name, may hold spaces.
+  // The second field, the name, may contain spaces.
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? []
   return (Number(fields[11]) + Number(fields[12])) * clockTickMs
 }
 
-/** What all processors together have done since the machine's start. */
+/** The time of all processors together since the machine started, in ticks. */
 export interface MachineTicks {
   readonly all: number
   readonly idle: number
@@ -27,18 +27,18 @@ export interface MachineTicks {
 /** Linux only. */
 export function machineTicks(): MachineTicks {
   const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n')
-  // The last two fields, of guests, are in the first two as well.
+  // The last two fields, the time of guests, are included in the first two.
   const ticks = line.trim().split(/\s+/).slice(1, 9).map(Number)
   const [, , , idle = 0, waiting = 0] = ticks
   return { all: ticks.reduce((sum, each) => sum + each, 0), idle: idle + waiting }
 }
 
-/** The part of all processors' time that was in use. */
+/** The share of all processors' time that was in use. */
 export function busyBetween(before: MachineTicks, after: MachineTicks): number {
   return 1 - (after.idle - before.idle) / (after.all - before.all)
 }
 
-/** What an API server counted of requests for these resources since its start, its own included. */
+/** The requests for these resources that an API server has counted since its start, including its own. */
 export async function requestsFor(api: ApiClient, resources: readonly string[]): Promise<RequestCounts> {
   const counts = { list: 0, watch: 0, other: 0 }
   for (const [resource, { list, watch, other }] of await requestsByResource(api)) {
@@ -50,21 +50,23 @@ export async function requestsFor(api: ApiClient, resources: readonly string[]):
   return counts
 }
 
-/** As {@link requestsFor}, for each resource that was asked for; and for each path that is none, such as `/readyz`. */
+/**
+ * As {@link requestsFor}, but for each requested resource, and for each path that is no resource, such as `/readyz`.
+ */
 export async function requestsByResource(api: ApiClient): Promise<ReadonlyMap<string, RequestCounts>> {
   const found = new Map<string, { list: number; watch: number; other: number }>()
   for (const { name, labels, value } of samplesIn(await api.get<string>('/metrics'))) {
     const asked = labels.resource || (labels.subresource ?? '')
     const counts = found.get(asked) ?? { list: 0, watch: 0, other: 0 }
     found.set(asked, counts)
-    // What lasts is in the total only when it has ended.
+    // The total includes a long-running request only when it has ended.
     if (name === 'apiserver_request_total') counts[kindOf(labels.verb)] += value
     else if (name === 'apiserver_longrunning_requests') counts.watch += value
   }
   return found
 }
 
-/** All calls that an etcd has taken since its start. */
+/** All calls that an etcd has received since its start. */
 export async function callsOf(etcd: Etcd): Promise<number> {
   const response = await fetch(`${etcd.url}/metrics`, { headers: { connection: 'close' } })
   const started = [...samplesIn(await response.text())].filter(({ name }) => name === 'grpc_server_started_total')

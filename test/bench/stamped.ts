@@ -1,7 +1,7 @@
-/** What is in stored bytes that another object of the kind has otherwise: text by text. */
+/** The texts in stored bytes that differ in another object of the same kind, each with its replacement. */
 export type Stamps = ReadonlyMap<string | Buffer, string | Buffer>
 
-/** The same bytes with other marks: a protobuf value stays one as long as no length changes. */
+/** The same bytes with other marks. A protobuf value stays valid as long as no length changes. */
 export function stamped(value: Uint8Array, stamps: Stamps): Buffer {
   const copy = Buffer.from(value)
   for (const [old, fresh] of stamps) {

@@ -16,7 +16,9 @@ import { median, type Report, shown } from './report.ts'
 
 const address = '192.0.2.1'
 
-/** From exec to the last object on an empty server, against the sum of what cannot be left out. */
+/**
+ * The time from exec to the last object on an empty server, compared with the sum of the parts that are unavoidable.
+ */
 export async function measureStartup({ rounds }: { readonly rounds: number }): Promise<Report> {
   const owner = openOwner()
   try {
@@ -69,7 +71,7 @@ function reportOn(samples: readonly Readonly<Record<'node' | 'load' | 'calls' | 
   }
 }
 
-/** How long a Node needs that does nothing: what the machine adds to every start now. */
+/** How long a Node process that does nothing takes: what the machine currently adds to every start. */
 export async function timeNodeStart(): Promise<number> {
   const startedAt = performance.now()
   const child = spawn(process.execPath, ['-e', '0'], { stdio: 'ignore' })
@@ -113,7 +115,7 @@ async function timeBareCalls({ server }: Cluster): Promise<number> {
   }
 }
 
-/** The moments at which a watcher saw everything as it has to be. */
+/** When a watcher saw all objects in their desired state. */
 interface Objects {
   readonly history: readonly Transition[]
   readonly others: readonly { readonly atMs: number; readonly complete: boolean }[]
@@ -183,7 +185,10 @@ const emptied = [
   'events',
 ]
 
-/** Takes everything that a bootstrap makes out of the store, under the server, and waits until the server has seen it and is calm. */
+/**
+ * Removes everything that a bootstrap creates from the store of the running server. Then waits until the server has
+ * seen this and is idle.
+ */
 async function emptyStore({ etcd, server }: Cluster): Promise<void> {
   for (const kind of emptied) await etcd.deletePrefix(`/registry/${kind}/`)
   await untilPasses('the server to see its store empty', () => assertEmpty(server.api), {
@@ -194,14 +199,14 @@ async function emptyStore({ etcd, server }: Cluster): Promise<void> {
 }
 
 async function assertEmpty(api: ApiClient): Promise<void> {
-  // From the server's caches, which is what its admission and allocators look at.
+  // Reads the server's caches, because its admission and allocators use them.
   for (const path of [paths.namespaces, paths.slices, paths.services, '/apis/networking.k8s.io/v1/servicecidrs']) {
     const { items } = await api.get<{ readonly items: readonly unknown[] }>(`${path}?resourceVersion=0`)
     if (items.length > 0) throw new Error(`${path} still has ${items.length}`)
   }
 }
 
-/** Throws where there is no build: neither speed nor memory of the source is of interest. */
+/** Throws if there is no build: the speed and memory of the sources are of no interest. */
 export function requireBuild(): void {
   if (!programPath().endsWith('dist/cli.js')) throw new Error('dist/cli.js is missing: run "npm run build"')
 }

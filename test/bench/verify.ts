@@ -24,7 +24,7 @@ interface Run {
   readonly peakMib: number
 }
 
-/** All checks of a large cluster that is right. */
+/** Runs all checks on a large cluster that is correct. */
 export async function measureVerify({ rounds }: { readonly rounds: number }): Promise<Report> {
   const template = await makeWorkloadTemplate()
   const owner = openOwner()
@@ -63,7 +63,7 @@ export async function measureVerify({ rounds }: { readonly rounds: number }): Pr
   }
 }
 
-/** The store is of another server, and kube-apiserver does not correct the port of its Service. */
+/** The store comes from another server, and kube-apiserver does not correct the port of its Service. */
 async function correctPort({ api, port }: Apiserver): Promise<void> {
   const path = '/api/v1/namespaces/default/services/kubernetes'
   const read = () => api.get<{ spec: { ports: object[] } }>(path)

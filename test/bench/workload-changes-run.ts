@@ -18,18 +18,18 @@ import {
 import type { WorkloadTemplate } from './workload-store.ts'
 import type { WorkloadWatch } from './workload-watch.ts'
 
-/** What a manager needed from the beginning of a change until {@link settleMs} after it was shown. */
+/** What a manager used from the beginning of a change until {@link settleMs} after the change was shown. */
 export interface Cost {
   readonly cpuMs: number
   readonly requests: Requests
-  /** At the end, and the most in between. */
+  /** At the end, and the peak in between. */
   readonly residentMib: number
   readonly peakResidentMib: number
-  /** The part of all CPU of the machine that was in use until the change was shown. */
+  /** The share of all CPU of the machine that was in use until the change was shown. */
   readonly busy: number
 }
 
-/** Of each write: from its answer until it is shown. */
+/** For each write: from its answer until it is shown. */
 export interface Latencies {
   readonly latenciesMs: readonly number[]
 }
@@ -55,7 +55,7 @@ export interface ChangesOptions {
 
 type Shown<Change extends keyof ChangesRun> = Omit<ChangesRun[Change], keyof Cost>
 
-/** Runs a manager on a server of its own through one change after the other. */
+/** Runs a manager on its own server through one change after the other. */
 export async function runChanges(
   start: ManagerStart,
   template: WorkloadTemplate,
@@ -133,7 +133,7 @@ async function eventsOfServer(api: ApiClient): Promise<number> {
   return items.filter(({ reportingController }) => reportingController === 'ipallocator-repair-controller').length
 }
 
-/** Has one Node and all its Pods become unready at once, as the node lifecycle controller does it. */
+/** Makes one Node and all its Pods unready at once, as the node lifecycle controller does. */
 async function loseNode(api: ApiClient, watch: WorkloadWatch, shape: WorkloadShape): Promise<Shown<'Node lost'>> {
   const { node } = nodeMarks(1)
   await patchStatus(api, `/api/v1/nodes/${node}/status`, { conditions: [{ type: 'Ready', status: 'Unknown' }] })
@@ -148,7 +148,7 @@ async function loseNode(api: ApiClient, watch: WorkloadWatch, shape: WorkloadSha
   return { latenciesMs, slicesMs: sinceMs(slices), endpointsMs: sinceMs(endpoints) }
 }
 
-/** Creates Services at once that select Pods of the second generation, shard by shard. */
+/** Creates Services at once. Each selects one shard of a workload's Pods of the second generation. */
 async function createServices(
   api: ApiClient,
   watch: WorkloadWatch,

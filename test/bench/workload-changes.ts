@@ -71,7 +71,10 @@ const measures: { readonly [Situation in keyof ChangesRun]: readonly Measure<Cha
   ],
 }
 
-/** The controllers of Endpoints and EndpointSlices beside those of kube-controller-manager, while a cluster changes. */
+/**
+ * Compares the controllers of Endpoints and EndpointSlices with those of kube-controller-manager while a cluster
+ * changes.
+ */
 export async function measureWorkloadChanges({ rounds }: { readonly rounds: number }): Promise<Report> {
   const template = await makeWorkloadTemplate()
   const situations = Object.keys(measures) as (keyof ChangesRun)[]

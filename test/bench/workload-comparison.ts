@@ -1,22 +1,22 @@
 import { type Bound, shown } from './report.ts'
 import type { ManagerName } from './workload-run.ts'
 
-/** A manager's own figures, of all rounds together. */
+/** One figure of a manager, over all rounds together. */
 export interface Measure<Run> {
   readonly name: string
-  /** How many of the peer's the program may need, at most. */
+  /** The largest allowed ratio of the program's figure to the peer's. */
   readonly limit?: number
   of(runs: readonly Run[]): number
 }
 
 export type RunsOfBoth<Run> = Readonly<Record<ManagerName, readonly Run[]>>
 
-/** How many of the peer's the program may need, at most. */
+/** The largest allowed ratio of the program's figure to the peer's. */
 export const limits = { cost: 0.5, time: 0.6, latency: 0.5, requests: 1 } as const
 
 export const order: readonly ManagerName[] = ['kube-controller-manager', 'program']
 
-/** Runs both in turn, the one that was last in a round first in the next. */
+/** Runs both managers in turn. The one that was last in a round is first in the next. */
 export async function runBoth<Run>(
   scenario: string,
   rounds: number,
@@ -48,7 +48,7 @@ export function compared<Run>(
   const bounds: Bound[] = []
   for (const { name, limit, of } of measures) {
     const [peer, ours] = order.map((manager) => of(runs[manager])) as [number, number]
-    // Also where both are 0.
+    // Also if both are 0.
     const ratio = ours === peer ? 1 : ours / peer
     rows.push([scenario, name, shown(peer), shown(ours), shown(ratio)])
     if (limit !== undefined) bounds.push({ name: `${scenario}, ${name}, of the peer’s`, value: ratio, limit, unit: '' })

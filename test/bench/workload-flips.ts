@@ -12,8 +12,9 @@ export interface FlipOptions {
 }
 
 /**
- * Has random Pods become unready, one after the other at an even pace, whatever the server takes for each. Resolves, once all have been seen so in
- * EndpointSlices, to how long that took for each in milliseconds: from the answer to the write of its status to the event of the slice.
+ * Makes random Pods unready, one after the other at an even pace, however long the server takes for each. When
+ * EndpointSlices show all of them as unready, resolves to how long this took for each in milliseconds: from the answer
+ * to the write of its status until the event of the slice.
  */
 export async function flipPods(
   api: ApiClient,
@@ -26,14 +27,14 @@ export async function flipPods(
   for (const pod of drawn(shape, count, random)) {
     await sleep(Math.max(0, startMs + (flips.length * 1000) / perSecond - performance.now()))
     const flip = flipPod(api, watch, pod)
-    // Whoever fails first is heard of below.
+    // The first failure is reported below.
     flip.catch(() => {})
     flips.push(flip)
   }
   return latenciesOf(await Promise.all(flips))
 }
 
-/** Has these conditions of a Pod become false: by default as a kubelet does it. */
+/** Sets these conditions of a Pod to False: by default those that a kubelet sets. */
 export function flipPod(
   api: ApiClient,
   watch: WorkloadWatch,
@@ -46,20 +47,22 @@ export function flipPod(
   return seenWrite(watch, pod, 'unready', () => patchStatus(api, path, { conditions }))
 }
 
-/** Patches the status of an object as kubelets and the node lifecycle controller do it. */
+/** Patches the status of an object as kubelets and the node lifecycle controller do. */
 export async function patchStatus(api: ApiClient, path: string, status: object): Promise<void> {
   const contentType = 'application/strategic-merge-patch+json'
   const answer = await api.send('PATCH', path, { body: { status }, contentType, timeoutMs: 60_000 })
   if (answer.status !== 200) throw new Error(`PATCH ${path}: ${answer.status}`)
 }
 
-/** When a write was answered, and how long after that the event of the slice comes that shows it, in milliseconds. */
+/** When a write was answered, and how long after that the event of the slice that shows it arrives, in milliseconds. */
 export interface SeenWrite {
   readonly answeredMs: number
   readonly latencyMs: Promise<number>
 }
 
-/** Writes, after which EndpointSlices are to show the Pod so. Resolves when it is answered. */
+/**
+ * Performs a write after which EndpointSlices should show the Pod in this state. Resolves when the write is answered.
+ */
 export async function seenWrite(
   watch: WorkloadWatch,
   pod: PodMarks,
@@ -69,7 +72,7 @@ export async function seenWrite(
   const seen = watch.expect(pod, state)
   await write()
   const answeredMs = performance.now()
-  // The event may be faster than the answer.
+  // The event may arrive before the answer.
   return { answeredMs, latencyMs: seen.then((seenMs) => Math.max(0, seenMs - answeredMs)) }
 }
 

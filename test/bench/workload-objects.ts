@@ -1,4 +1,7 @@
-/** How many of what there is. The Pods of a Service are spread over all Nodes, the Services over all namespaces. */
+/**
+ * How many objects of each kind there are. The Pods of a Service are spread over all Nodes, the Services over all
+ * namespaces.
+ */
 export interface WorkloadShape {
   readonly namespaces: number
   readonly services: number
@@ -6,7 +9,10 @@ export interface WorkloadShape {
   readonly nodes: number
 }
 
-/** What tells one object from the others of its kind. Each part is of one length for all of the kind. */
+/**
+ * The values that distinguish an object from others of its kind. Each value has the same length in all objects of the
+ * kind.
+ */
 export interface NodeMarks {
   readonly node: string
   readonly nodeIp: string
@@ -29,7 +35,7 @@ export interface PodMarks {
   readonly pod: string
   readonly podIp: string
   readonly podUid: string
-  /** Of the ReplicaSet that it is of, as the hash of its template. */
+  /** The UID of its ReplicaSet. The template hash is that of the same ReplicaSet. */
   readonly ownerUid: string
   readonly templateHash: string
   readonly node: string
@@ -65,7 +71,10 @@ export function serviceMarks(index: number, { namespaces }: WorkloadShape): Serv
   }
 }
 
-/** Of the Pod with this number among all; the first ones are those of the first Service. The second generation replaces the first. */
+/**
+ * The marks of the Pod with this number among all Pods. The Pods of the first Service come first. The second generation
+ * replaces the first.
+ */
 export function podMarks(index: number, shape: WorkloadShape, generation: Generation = 0): PodMarks {
   const owner = Math.floor(index / shape.podsPerService)
   const { namespace, service } = serviceMarks(owner, shape)
@@ -83,7 +92,7 @@ export function podMarks(index: number, shape: WorkloadShape, generation: Genera
   }
 }
 
-/** No two Services have the same one, nor two Pods, whatever their namespaces. */
+/** No two Services have the same name, and no two Pods, even in different namespaces. */
 export function serviceName(index: number): string {
   return `app-${digits(index, 6)}`
 }
@@ -133,7 +142,7 @@ export function serviceManifest(
   }
 }
 
-/** As a Deployment and its kubelet leave it: one container with probes, ready. `labels` are those that it has beside its own. */
+/** A Pod as a Deployment and its kubelet leave it: one container with probes, ready. `labels` are added to its own. */
 export function podManifest(marks: PodMarks, labels: Readonly<Record<string, string>> = {}): unknown {
   const { pod, podIp, ownerUid, templateHash, node, nodeIp, service } = marks
   const probe = (path: string): unknown => ({ httpGet: { path, port: 'http' }, periodSeconds: 10 })
@@ -199,7 +208,7 @@ function condition(type: string, status: 'True' | 'False'): unknown {
   return { type, status, lastTransitionTime: madeAt }
 }
 
-/** Three parts of three digits, so that all are of one length. */
+/** Three parts of three digits, so that all addresses have the same length. */
 function addressIn(first: string, index: number): string {
   const parts = [Math.floor(index / 10_000), Math.floor(index / 100) % 100, index % 100].map((part) => 100 + part)
   return `${first}.${parts.join('.')}`

@@ -7,20 +7,21 @@ import type { ShownState, WorkloadWatch } from './workload-watch.ts'
 /** How fast all Pods are replaced. A Pod that ends and one that begins are two changes. */
 export const pace = { servicesAtOnce: 10, waves: 4, changesPerSecond: 60, terminationMs: 1000 } as const
 
-/** The Pods of a Service that have this label with one value are as many. */
+/** The label that divides the Pods of a Service into shards of equal size. */
 export const shardLabel = 'shard'
 export const podsPerShard = 5
 
 export interface Rollout {
-  /** Of each write of a Pod that is ready, terminating or gone thereafter. */
+  /** Of each write after which a Pod is ready, terminating or gone. */
   readonly latenciesMs: readonly number[]
   readonly lastAnswerMs: number
 }
 
 /**
- * Replaces all Pods by those of the second generation, as Deployments, kubelets and the scheduler do it: a few Services at the same time, in each one
- * wave after the other, the next one when the last one is written. Each Pod is told to end, and is gone a while later; each new one is created, then
- * ready. The pace does not depend on whether EndpointSlices follow.
+ * Replaces all Pods with those of the second generation, as Deployments, kubelets and the scheduler do: a few Services
+ * at the same time, and in each Service one wave after the other. A wave begins when the previous one is written. Each
+ * old Pod is asked to terminate, and is gone a while later. Each new Pod is created, then becomes ready. The pace does
+ * not depend on whether EndpointSlices follow.
  */
 export async function rollOut(api: ApiClient, watch: WorkloadWatch, shape: WorkloadShape): Promise<Rollout> {
   const startMs = performance.now()

@@ -17,7 +17,7 @@ export type ManagerName = 'kube-controller-manager' | 'program'
 
 /** What one manager needed for one store full of workloads. */
 export interface WorkloadRun {
-  /** From its exec, and from the first object that it wrote, to all Endpoints and EndpointSlices right. */
+  /** From its exec, and from the first object that it wrote, until all Endpoints and EndpointSlices are correct. */
   readonly convergedMs: number
   readonly wroteMs: number
   /** Of each flip. */
@@ -28,18 +28,18 @@ export interface WorkloadRun {
   readonly peakResidentMib: number
   readonly convergeRequests: Requests
   readonly flipsRequests: Requests
-  /** The part of all CPU that was in use from the first flip to the last event. */
+  /** The share of all CPU that was in use from the first flip to the last event. */
   readonly busy: number
 }
 
-/** Without those for Leases, and for what no endpoint is made of. */
+/** Without requests for Leases and for resources that do not contribute to endpoints. */
 export interface Requests {
   readonly endpoints: number
   readonly slices: number
   /** Of Endpoints and EndpointSlices. */
   readonly writes: number
   readonly all: number
-  /** Whether the server is ready or lives; not in `all`. */
+  /** Probes of whether the server is ready or alive; not in `all`. */
   readonly probes: number
 }
 
@@ -56,15 +56,15 @@ export const managers: Readonly<Record<ManagerName, ManagerStart>> = {
 }
 
 export const flipsPerSecond = 100
-/** What a manager still does about its own writes is over by then. */
+/** By then a manager has finished reacting to its own writes. */
 export const settleMs = 3000
-/** All that managers ask for Endpoints and EndpointSlices. */
+/** All resources that managers request for Endpoints and EndpointSlices. */
 const counted = ['endpoints', 'endpointslices', 'services', 'nodes', 'pods', 'events']
 
-/** How long a manager may take until all is right. */
+/** How long a manager may take until everything is correct. */
 export const withinMs = 120_000
 
-/** A server whose store is full of workloads and empty of Endpoints. */
+/** A server whose store contains workloads but no Endpoints. */
 export async function startWorkload(
   owner: Owner,
   template: WorkloadTemplate,
@@ -78,7 +78,7 @@ export async function startWorkload(
   return { server, watch }
 }
 
-/** Runs a manager on a server of its own, then flips readiness of Pods. */
+/** Runs a manager on its own server, then flips the readiness of Pods. */
 export async function runWorkload(
   start: ManagerStart,
   template: WorkloadTemplate,
@@ -123,11 +123,14 @@ export async function runWorkload(
   }
 }
 
-/** Since the start of the server, its own included, the bench's not: its watches and as many others as `own`. */
+/**
+ * The requests since the start of the server, including the server's own. Those of the bench are not included: its
+ * watches, and `own` others.
+ */
 export async function requestsOf(server: Apiserver, watch: WorkloadWatch, own = 0): Promise<Requests> {
   const found = await requestsByResource(server.api)
   const countsOf = (resource: string): RequestCounts => found.get(resource) ?? { list: 0, watch: 0, other: 0 }
-  // Pods are written by the bench alone.
+  // Only the bench writes Pods.
   const of = (resource: string): number => {
     const { list, watch, other } = countsOf(resource)
     return list + watch + (resource === 'pods' ? 0 : other)

@@ -18,7 +18,7 @@ import {
   type WorkloadShape,
 } from './workload-objects.ts'
 
-/** What the store of a bootstrapped cluster holds, and how the first object of each kind looks in it. */
+/** What the store of a bootstrapped cluster holds, and the first object of each kind as it is stored. */
 export interface WorkloadTemplate {
   readonly rest: ReadonlyMap<string, Uint8Array>
   readonly namespace: StoredObject
@@ -26,13 +26,13 @@ export interface WorkloadTemplate {
   readonly pod: StoredObject
   readonly service: StoredObject
   readonly ipAddress: StoredObject
-  /** How many bytes of JSON the server answers for a Pod. */
+  /** How many bytes of JSON the server sends for a Pod. */
   readonly podJsonBytes: number
 }
 
 interface StoredObject {
   readonly value: Uint8Array
-  /** What the server gave it. */
+  /** The UID that the server assigned. */
   readonly uid: string
 }
 
@@ -44,7 +44,7 @@ const keys = {
   ipAddress: ({ clusterIp }: ServiceMarks) => `/registry/ipaddresses/${clusterIp}`,
 } as const
 
-/** What a bootstrap makes, beside the ranges. */
+/** What a bootstrap creates, including the ranges. */
 const bootstrapped = ['namespaces', 'servicecidrs', 'services/specs', 'ipaddresses', 'ranges'].map(
   (kind) => `/registry/${kind}/`,
 )
@@ -57,7 +57,7 @@ const first = {
   pod: podMarks(0, firstShape),
 }
 
-/** Has a stock kube-apiserver store one object of each kind, and takes what it stored. */
+/** Lets a stock kube-apiserver store one object of each kind, and reads what it stored. */
 export async function makeWorkloadTemplate(): Promise<WorkloadTemplate> {
   const owner = openOwner()
   try {
@@ -98,7 +98,10 @@ export async function makeWorkloadTemplate(): Promise<WorkloadTemplate> {
   }
 }
 
-/** Makes an empty store that of a bootstrapped cluster with these workloads, none of whose Services has Endpoints or EndpointSlices. */
+/**
+ * Fills an empty store with what a bootstrapped cluster with these workloads holds. No Service has Endpoints or
+ * EndpointSlices.
+ */
 export async function fillWorkload(etcd: Etcd, template: WorkloadTemplate, shape: WorkloadShape): Promise<void> {
   const batch = new Map<string, Uint8Array>()
   const flush = async (): Promise<void> => {
@@ -140,7 +143,7 @@ function* valuesOf(template: WorkloadTemplate, shape: WorkloadShape): Generator<
   }
 }
 
-/** The marks in the order in which they are declared: the longer name before the one that it contains. */
+/** The marks in the order in which they are declared: a longer name comes before a name that it contains. */
 function stampsOf<Marks extends { readonly [Mark in keyof Marks]: string }>(
   first: Marks,
   marks: Marks,

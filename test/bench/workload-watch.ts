@@ -9,16 +9,18 @@ const paths = {
   slices: '/apis/discovery.k8s.io/v1/endpointslices',
   endpoints: '/api/v1/endpoints',
 }
-/** Endpoints of more are cut at so many. */
+/** Endpoints list at most this many addresses. */
 const endpointsCapacity = 1000
 
-/** What EndpointSlices show of a Pod. Endpoints do not list one that is terminating. */
+/** The state in which EndpointSlices show a Pod. Endpoints do not list a terminating Pod. */
 export type ShownState = 'ready' | 'unready' | 'terminating'
 type PodOfService = Pick<PodMarks, 'service' | 'pod'>
 /** What should be shown: by Service, then by Pod. */
 type Wanted = ReadonlyMap<string, Map<string, ShownState>>
 
-/** The Endpoints and EndpointSlices of all Services, as somebody sees them who watches the API server, beside what they should be. */
+/**
+ * The Endpoints and EndpointSlices of all Services as a watcher of the API server sees them, and what they should be.
+ */
 export class WorkloadWatch {
   readonly #server: Apiserver
   readonly #stop = new AbortController()
@@ -53,7 +55,10 @@ export class WorkloadWatch {
     return { slices: this.#slices.lastAtMs, endpoints: this.#endpoints.lastAtMs }
   }
 
-  /** Follows Endpoints too, from now on. A watcher of 1,000 addresses at each flip would take the CPU from who is measured. */
+  /**
+   * Follows Endpoints too, from now on. A watcher that reads 1,000 addresses at each flip would take CPU from the
+   * measured process.
+   */
   followEndpoints(): void {
     this.#followingEndpoints = new AbortController()
     const signal = AbortSignal.any([this.#stop.signal, this.#followingEndpoints.signal])
@@ -64,7 +69,10 @@ export class WorkloadWatch {
     this.#followingEndpoints.abort()
   }
 
-  /** From now on this Pod is to be shown so, or not at all; resolves to when EndpointSlices show it, or what was expected of it later. */
+  /**
+   * From now on expects that EndpointSlices show this Pod in this state, or not at all. Resolves to the time at which
+   * they show it so, or as a later call expects it.
+   */
   expect({ service, pod }: PodOfService, state: ShownState | 'gone'): Promise<number> {
     const pods = this.#podsOf(service)
     if (state === 'gone') pods.delete(pod)
@@ -73,7 +81,10 @@ export class WorkloadWatch {
     return this.#slices.whenShown(service, pod)
   }
 
-  /** From now on this Service is to have these Pods, all ready; resolves to when its Endpoints and EndpointSlices show them. */
+  /**
+   * From now on expects that this Service has these Pods, all ready. Resolves to the time at which its Endpoints and
+   * EndpointSlices show them.
+   */
   async expectService(service: string, pods: readonly string[]): Promise<number> {
     for (const pod of pods) this.#podsOf(service).set(pod, 'ready')
     this.#endpoints.changed(service)
@@ -81,7 +92,9 @@ export class WorkloadWatch {
     return Math.max(...(await Promise.all(seen)))
   }
 
-  /** Resolves when all EndpointSlices are right, and all Endpoints, to the moment at which the last one became so. */
+  /**
+   * When all EndpointSlices and all Endpoints are correct, resolves to the moment at which the last one became correct.
+   */
   async whenRight(withinMs: number): Promise<number> {
     return untilPasses(
       'Endpoints and EndpointSlices to be right',
@@ -101,7 +114,7 @@ export class WorkloadWatch {
     return pods
   }
 
-  /** A server under load ends watches that it cannot serve in time; the next one begins with all that there is. */
+  /** A server under load ends watches that it cannot serve in time. The next watch begins with all existing objects. */
   async #follow<T>(path: string, view: View<T>, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       this.#begun += 1
@@ -116,7 +129,7 @@ interface View<T> {
   take(event: SeenEvent<T>): void
 }
 
-/** Who waits for what, by its name. */
+/** The callbacks that wait for a name. */
 class Waiting {
   readonly #callbacks = new Map<string, ((atMs: number) => void)[]>()
 
@@ -134,7 +147,7 @@ class Waiting {
   }
 }
 
-/** In which slices of each Service each Pod is, and how. */
+/** Which slices of each Service show each Pod, and in which state. */
 class SliceView implements View<EndpointSlice> {
   firstAtMs = Number.POSITIVE_INFINITY
   /** When the last event came. */
@@ -191,7 +204,10 @@ class SliceView implements View<EndpointSlice> {
     }
   }
 
-  /** Right is a Pod that is in exactly one slice of the Service as it should be, or in none if it should not. */
+  /**
+   * A Pod is correct if exactly one slice of the Service shows it in its desired state, or no slice if none should show
+   * it.
+   */
   #judge(service: string, pod: string, atMs: number): void {
     const place = placeOf(service, pod)
     const wanted = this.#wanted.get(service)
@@ -207,7 +223,7 @@ class SliceView implements View<EndpointSlice> {
   }
 }
 
-/** Pods have names of their own, Services too. */
+/** All Pods have different names, and so have all Services. */
 function placeOf(service: string, pod: string): string {
   return `${service}/${pod}`
 }
@@ -227,7 +243,7 @@ class EndpointsView implements View<Endpoints> {
   lastAtMs = 0
   readonly #wanted: Wanted
   readonly #seen = new Map<string, Endpoints>()
-  /** The Services that are, when last judged, wrong, and those that are to be judged again. */
+  /** The Services that were wrong when last judged, and those to be judged again. */
   readonly #wrong = new Set<string>()
   readonly #unjudged = new Set<string>()
   readonly #waiting = new Waiting()

@@ -47,7 +47,7 @@ const measures: readonly Measure<WorkloadRun>[] = [
   { name: 'CPU of the machine in use during the flips, %', of: (runs) => median(runs.map(({ busy }) => 100 * busy)) },
 ]
 
-/** The Endpoints and EndpointSlices controllers beside those of kube-controller-manager. */
+/** Compares the Endpoints and EndpointSlices controllers with those of kube-controller-manager. */
 export async function measureWorkloads({ rounds }: { readonly rounds: number }): Promise<Report> {
   const template = await makeWorkloadTemplate()
   const rows: (readonly string[])[] = []
@@ -87,7 +87,7 @@ const growth = [1000, 10_000, 50_000] as const
 const grown = (pods: number): WorkloadShape => {
   return { namespaces: pods / 100, services: pods / 10, podsPerService: 10, nodes: pods / 50 }
 }
-/** Of the largest number of Pods, in MiB. */
+/** For the largest number of Pods, in MiB. */
 const mostResident = 300
 const growthMeasures = {
   'CPU to converge, ms': (run: WorkloadRun) => run.convergeCpuMs,
@@ -95,7 +95,7 @@ const growthMeasures = {
   'resident, the most, MiB': (run: WorkloadRun) => run.peakResidentMib,
 } as const
 
-/** What the program needs for ever more Pods. */
+/** What the program needs as the number of Pods grows. */
 export async function measureWorkloadGrowth({ rounds }: { readonly rounds: number }): Promise<Report> {
   const template = await makeWorkloadTemplate()
   const found = new Map<number, WorkloadRun[]>(growth.map((pods) => [pods, []]))

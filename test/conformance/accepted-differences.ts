@@ -5,7 +5,7 @@ interface AcceptedDifference {
   readonly why: string
 }
 
-/** All of them. One that no longer exists fails the test, as a new difference does. */
+/** All accepted differences. One that no longer exists fails the test, as a new difference does. */
 export const acceptedDifferences: readonly AcceptedDifference[] = [
   {
     where: /^POST .*\/endpoints\.warning: real .*deprecated/,

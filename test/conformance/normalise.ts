@@ -1,4 +1,4 @@
-/** Members whose values two servers never have in common. */
+/** Members whose values always differ between two servers. */
 const ownValues: ReadonlySet<string> = new Set([
   'uid',
   'resourceVersion',
@@ -19,7 +19,7 @@ const replacements: readonly (readonly [RegExp, string])[] = [
   [/namespaces \\?"conformance-\d+\\?"/g, 'namespaces "NS"'],
   [/conformance-\d+/g, 'NS'],
   [/in record \(\d+\)/g, 'in record (VERSION)'],
-  // The diff of two Go structs, after what a Pod's update may change.
+  // The diff of two Go structs, which follows the list of what an update of a Pod may change.
   [/(?<=if it was previously negative\)\n?)\n@@[\s\S]*$/, ''],
 ]
 
@@ -35,7 +35,7 @@ export function normalised(value: unknown): unknown {
   )
 }
 
-/** The order of managedFields follows from times of whole seconds. */
+/** Sorted, because the order of managedFields depends on times of whole seconds. */
 function sortedManagers(key: string, value: unknown): unknown {
   if (key !== 'managedFields' || !Array.isArray(value)) return value
   return value
@@ -44,7 +44,7 @@ function sortedManagers(key: string, value: unknown): unknown {
     .map((text) => JSON.parse(text))
 }
 
-/** A field of which nothing below is owned is written as `{}` or as `{".":{}}`. */
+/** Servers write a field without owned fields below it as `{}` or as `{".":{}}`. */
 function sortedMembers(value: unknown): unknown {
   if (!isRecord(value)) return value
   const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))

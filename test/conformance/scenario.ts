@@ -1,8 +1,8 @@
 import { serviceRange } from '../peers/apiserver.ts'
 
 /**
- * One request of a scenario. `NS` in its path and body stands for the scenario's own namespace, `LISTED` and `CONTINUE` for
- * the resourceVersion and the token of the last list.
+ * One request of a scenario. `NS` in its path and body stands for the scenario's own namespace, `LISTED` and `CONTINUE`
+ * for the resourceVersion and the token of the last list.
  */
 export interface Step {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -14,17 +14,17 @@ export interface Step {
   readonly contentType?: string
   /** @default application/json */
   readonly accept?: string
-  /** It is sent until it is answered with this. */
+  /** The request is repeated until the answer has this status. */
   readonly untilStatus?: number
 }
 
-/** Requests that are sent to two servers one after the other, whose answers must be equal. */
+/** Requests that are sent to two servers, one after the other. The answers of both servers must be equal. */
 export interface Scenario {
   readonly name: string
   readonly steps: readonly Step[]
 }
 
-/** What the embedded server has from its start, as a real one has after its bootstrap. */
+/** The objects that the embedded server has from its start, as a real server has after its bootstrap. */
 export const bootstrapped: readonly object[] = [
   { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } },
   {
@@ -65,7 +65,7 @@ export const patchTypes = {
 
 export const asTable = 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json'
 
-/** As client-go's metadata client asks. */
+/** The Accept header of client-go's metadata client. */
 export function asMetadata(kind: 'PartialObjectMetadata' | 'PartialObjectMetadataList', version = 'v1'): string {
   const form = `as=${kind};g=meta.k8s.io;v=${version}`
   return `application/json;${form},application/json`

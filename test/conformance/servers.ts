@@ -32,7 +32,7 @@ export class ConformanceClient {
     this.#agent = new Agent({ connect: { ca: target.ca }, connections: 4 })
   }
 
-  /** Sends a step, again and again where it waits for a status. */
+  /** Sends a step, and repeats it while it waits for a status. */
   async send(step: Step, namespace: string): Promise<Answer> {
     const deadline = performance.now() + 20_000
     for (;;) {

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { DurationError, formatDuration, humanDuration, parseDuration } from '../../src/documents/duration.ts'
 
-// What Go's time.ParseDuration makes of these, in milliseconds, and how Duration.String writes it.
+// Texts, the result of Go's time.ParseDuration in milliseconds, and how Duration.String writes it.
 for (const [text, ms, written] of [
   ['0', 0, '0s'],
   ['-0', 0, '0s'],

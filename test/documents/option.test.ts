@@ -29,7 +29,7 @@ test('the form of the input is seen through codecs', () => {
 test("a flag's text is brought into the form of the input, or handed on as it is", () => {
   assert.equal(inputOfFlag(wholeNumber(0, 9), '7'), 7)
   assert.equal(inputOfFlag(wholeNumber(0, 9), '-7'), -7)
-  // As a number the last one would be told otherwise than it was given.
+  // As a number, the last text would be reported differently from how it was given.
   for (const text of ['', ' 7', '7.0', '0x7', '7e0', 'seven', '99999999999999999999']) {
     assert.equal(inputOfFlag(wholeNumber(0, 9), text), text)
   }

@@ -9,7 +9,7 @@ import {
   parseInput,
 } from '../../src/documents/validation.ts'
 
-/** What is said of each issue that a schema has with a value. */
+/** The message for each issue that a schema has with a value. */
 function complaints(schema: z.ZodMiniType, value: unknown): readonly string[] {
   return parseInput(schema, value).error?.issues.map((issue) => describeIssue(issue, value)) ?? []
 }
@@ -29,7 +29,7 @@ test('a complaint says what is wanted and what was given', () => {
 test('the words that a host program has chosen for all schemas do not count, those of a schema do', async (t) => {
   const { localeError } = z.config()
   t.after(() => void z.config({ localeError }))
-  // As the whole of zod does when it is imported.
+  // The complete zod package does this when it is imported.
   z.config(z.locales.en())
   assert.deepEqual(complaints(z.boolean(), 'maybe'), ['must be true or false, not "maybe"'])
   assert.deepEqual(complaints(z.string('must be a name'), 7), ['must be a name, not 7'])

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { InvalidInputError } from '../../src/documents/validation.ts'
 import { parseYaml, parseYamlDocuments } from '../../src/documents/yaml.ts'
 
-/** The lines with which a text is refused. */
+/** The lines of the error that refuses a text. */
 function refusal(text: string): readonly string[] {
   try {
     parseYaml(text, 'a.yaml')
@@ -50,7 +50,7 @@ const follows = 'nothing may follow the value on this line but a comment'
 const indented = 'does not match the indentation of its siblings or parent'
 const noSetting = 'is not a setting: write NAME: VALUE, with a space after the colon'
 
-/** What a person may write by mistake, and what it is told, each line without the file's name. */
+/** Mistakes that a person may make, and the lines of the refusal, each without the file's name. */
 const slips: readonly (readonly [text: string, ...lines: readonly string[]])[] = [
   ['a:\n\tb: 1\n', '2:1: this line is indented with a tab; YAML allows only spaces'],
   ['a: "open\nb: 1\n', '1:4: the quotation mark that begins here is not closed'],

@@ -47,10 +47,10 @@ export function trafficDistributionOf(random: Random): string | undefined {
   return oneOf(random, [undefined, undefined, 'PreferClose', 'PreferSameZone', 'PreferSameNode'])
 }
 
-/** A Service of some kind; most select Pods. */
+/** A random Service; most select Pods. */
 export function newService(name: string, namespace: string, random: Random, isDualStack: boolean): Service {
   const isSelecting = random.next() < 0.85
-  // A headless one that selects nothing is of both families wherever it is, and could not select anything later.
+  // A headless Service without a selector has both families in every cluster, and could not get a selector later.
   const isHeadless = isSelecting && random.next() < 0.3
   const traffic = trafficDistributionOf(random)
   const ports = isHeadless && random.next() < 0.3 ? undefined : portsOf(random)
@@ -70,7 +70,7 @@ export function newService(name: string, namespace: string, random: Random, isDu
   }
 }
 
-/** Endpoints as somebody writes them by hand, in both families. */
+/** Endpoints as a user writes them by hand, in both families. */
 export function newEndpoints(name: string, namespace: string, random: Random): Endpoints {
   const labels = oneOf(random, [{}, { team: 'one' }, { 'endpointslice.kubernetes.io/skip-mirror': 'true' }])
   const annotations = oneOf(random, [{}, { note: 'by hand' }])
@@ -86,7 +86,7 @@ export function newEndpoints(name: string, namespace: string, random: Random): E
   return { apiVersion: 'v1', kind: 'Endpoints', metadata: { name, namespace, labels, annotations }, subsets }
 }
 
-/** A Pod that has been given to a Node and has not begun. */
+/** A Pod that is assigned to a Node and has not started. */
 export function newPod(
   of: {
     readonly name: string

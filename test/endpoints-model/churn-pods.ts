@@ -9,7 +9,7 @@ export interface PodChurnOptions {
   readonly pods: number
   readonly nodes: number
   readonly isDualStack: boolean
-  /** The time that conditions bear, in RFC 3339. */
+  /** The time in conditions, in RFC 3339. */
   readonly now: () => string
   readonly note: (text: string) => void
 }
@@ -22,7 +22,7 @@ interface KnownPod {
   isEnded: boolean
 }
 
-/** Pods that come, turn ready and unready, move, end and go. Each action resolves with what was done. */
+/** Pods that appear, turn ready and unready, move, end and disappear. Each action resolves with what it did. */
 export class PodChurn {
   readonly #options: PodChurnOptions
   readonly #requests: UserRequests
@@ -36,7 +36,7 @@ export class PodChurn {
     this.#requests = requests
   }
 
-  /** A Pod turns unready or ready, and back after a wait: what has to be written then is what was there before. */
+  /** Changes the readiness of a Pod, and changes it back after a wait. The desired state is then that from before. */
   async flap(wait: () => Promise<void>): Promise<void> {
     const pod = this.#anyPod(({ isEnded }) => !isEnded)
     if (pod === undefined) return
@@ -87,13 +87,13 @@ export class PodChurn {
     return isGone ? `remove ${pod.name}` : undefined
   }
 
-  /** Only what was ready: upstream does not look at a Pod's phase when it changes. */
+  /** Ends only a ready Pod, because upstream does not check a Pod's phase when it changes. */
   async end(): Promise<string | undefined> {
     const pod = this.#anyPod(({ isReady }) => isReady)
     if (pod === undefined) return undefined
     const phase = oneOf(this.#options.random, ['Failed', 'Succeeded'])
     if (!(await this.#status(pod.name, pod.ips, false, phase))) return this.#forget(pod)
-    // Its addresses are free, while it is still to be seen.
+    // Its addresses are free while the Pod still exists.
     this.#freeIps.push(...pod.ips.filter(isV4))
     this.#pods.set(pod.name, { ...pod, ips: [], isReady: false, isEnded: true })
     return `end ${pod.name}: ${phase}`
@@ -128,7 +128,7 @@ export class PodChurn {
     return this.#requests.patch(`${this.#requests.path('pods', name)}/status`, { status })
   }
 
-  /** An address in each family, as often as not one that another Pod had before. */
+  /** An address in each family. About half of the time, another Pod had it before. */
   #takeIps(isDualStack: boolean): readonly string[] {
     const reused = this.#freeIps.length > 8 || this.#options.random.next() < 0.5 ? this.#freeIps.shift() : undefined
     const number = this.#madeIps

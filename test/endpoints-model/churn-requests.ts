@@ -1,6 +1,6 @@
-/** The way of the users of a cluster to its server. */
+/** How the users of a cluster reach its server. */
 export interface UserApi {
-  /** Any answer resolves. */
+  /** Resolves with any answer. */
   send(
     method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
     path: string,
@@ -9,7 +9,7 @@ export interface UserApi {
   ): Promise<{ readonly status: number; readonly body: unknown }>
 }
 
-/** What users ask of the server, in one namespace. */
+/** The requests of users to the server, in one namespace. */
 export class UserRequests {
   readonly #api: UserApi
   readonly #namespace: string
@@ -23,7 +23,7 @@ export class UserRequests {
     return `/api/v1/namespaces/${this.#namespace}/${plural}${name === undefined ? '' : `/${name}`}`
   }
 
-  /** The body of what is at a path. */
+  /** The object at a path. */
   async get(path: string): Promise<unknown> {
     const { status, body } = await this.#api.send('GET', path)
     if (status !== 200) throw new Error(`GET ${path}: ${status}`)
@@ -34,7 +34,10 @@ export class UserRequests {
     return this.did('PATCH', path, body, 'application/merge-patch+json')
   }
 
-  /** Whether it was done: what is gone or has come meanwhile is part of the game. Rejects when the request makes no sense. */
+  /**
+   * Sends a request. Resolves with whether the server carried it out: an object may be gone, or exist already. Rejects
+   * if the request is invalid.
+   */
   async did(
     method: 'POST' | 'PUT' | 'PATCH' | 'DELETE',
     path: string,

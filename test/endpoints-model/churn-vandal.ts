@@ -11,7 +11,7 @@ export interface VandalTools {
   readonly did: (method: 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown) => Promise<boolean>
 }
 
-/** Damages what the controllers have made, in a way that upstream's notice. Resolves with what was done. */
+/** Damages objects of the controllers in a way that upstream's controllers notice. Resolves with what it did. */
 export async function spoil({ slices, services, namespace, random, did }: VandalTools): Promise<string | undefined> {
   const own = slices.filter(({ metadata }) => metadata?.namespace === namespace)
   const slice = own.length === 0 ? undefined : oneOf(random, own)
@@ -32,7 +32,7 @@ export async function spoil({ slices, services, namespace, random, did }: Vandal
   }
   const [first, ...rest] = slice.endpoints ?? []
   if (first === undefined) return undefined
-  // A slice that somebody else has emptied may stay as it is.
+  // Does not empty a slice, because a slice that another client has emptied may stay as it is.
   const endpoints =
     rest.length > 0 && random.next() < 0.5 ? rest : [{ ...first, conditions: { ready: false } }, ...rest]
   return (await did('PUT', slicePath(slice), { ...slice, endpoints })) ? `spoil: change slice ${name}` : undefined

@@ -16,26 +16,26 @@ import { type ClusterState, readClusterState } from './cluster-state.ts'
 
 export interface ChurnOptions extends PodChurnOptions {
   readonly api: UserApi
-  /** Whether somebody spoils Endpoints and slices. */
+  /** Whether a vandal damages Endpoints and slices. */
   readonly hasVandal: boolean
   /** Whether Nodes come, go and change their zones. */
   readonly changesNodes: boolean
-  /** Whether a garbage collector is among them. @default true */
+  /** Whether a garbage collector runs too. @default true */
   readonly collectsGarbage?: boolean
-  /** Whether Services are called as others before them. @default true */
+  /** Whether new Services reuse the names of earlier ones. @default true */
   readonly reusesNames?: boolean
 }
 
 /**
- * The users of a cluster: Services, Pods and Nodes come, change and go. What upstream's controllers do not notice by themselves is not done:
- * no Pod that never was ready ends, and no hostname changes.
+ * The users of a cluster: they create, change and delete Services, Pods and Nodes. They avoid changes that upstream's
+ * controllers do not notice by themselves: no Pod ends that was never ready, and no hostname changes.
  */
 export class Churn {
   readonly #options: ChurnOptions
   readonly #requests: UserRequests
   readonly #pods: PodChurn
   readonly #services = new Set<string>()
-  /** Those that select nothing. */
+  /** Services without a selector. */
   readonly #manual = new Set<string>()
   readonly #nodes = new Set<string>()
   #madeServices = 1_000
@@ -48,7 +48,7 @@ export class Churn {
     this.#pods = new PodChurn(options, this.#requests)
   }
 
-  /** What is there before anybody begins. */
+  /** Creates the objects that exist at the start. */
   async prepare(): Promise<void> {
     const { nodes, services, pods } = this.#options
     for (let index = 0; index < nodes; index++) await this.#addNode(`node-${index}`)
@@ -56,7 +56,7 @@ export class Churn {
     for (let index = 0; index < pods / 2; index++) await this.#pods.add()
   }
 
-  /** Something happens. Resolves with false when the server would have none of it. */
+  /** Takes a random action. Resolves with false if it was not carried out. */
   async step(): Promise<boolean> {
     const { random, hasVandal, changesNodes } = this.#options
     const actions: (readonly [weight: number, action: () => Promise<string | undefined>])[] = [
@@ -88,12 +88,12 @@ export class Churn {
     return false
   }
 
-  /** A Pod turns unready or ready, and back after a wait: what has to be written then is what was there before. */
+  /** Changes the readiness of a Pod, and changes it back after a wait. The desired state is then that from before. */
   flap(wait: () => Promise<void>): Promise<void> {
     return this.#pods.flap(wait)
   }
 
-  /** What a garbage collector does, if there is one: removes slices whose owner is gone. */
+  /** Acts as the garbage collector, if there is one: removes slices whose owner is gone. */
   async collectGarbage(): Promise<string | undefined> {
     if (this.#options.collectsGarbage === false) return undefined
     const { services, endpoints, slices } = await this.state()
@@ -123,7 +123,7 @@ export class Churn {
     return (await this.#requests.did('POST', this.#requests.path('services'), service)) ? `add ${name}` : undefined
   }
 
-  /** Where nothing is selected users write the Endpoints. */
+  /** Users write the Endpoints of Services without a selector. */
   async #writeEndpoints(): Promise<string | undefined> {
     const { random, namespace } = this.#options
     const names = [...this.#manual].filter((name) => this.#services.has(name))

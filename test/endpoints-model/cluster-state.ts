@@ -14,7 +14,7 @@ import {
   services,
 } from '../../src/kube/resources.ts'
 
-/** Everything of a cluster that has to do with the endpoints of its Services. */
+/** All objects of a cluster that concern the endpoints of its Services. */
 export interface ClusterState {
   readonly services: readonly Service[]
   readonly pods: readonly Pod[]
@@ -23,7 +23,7 @@ export interface ClusterState {
   readonly slices: readonly EndpointSlice[]
 }
 
-/** Reads it with plain lists; `get` answers with the body of what is at a path. Nothing may change meanwhile. */
+/** Reads the state with plain lists. `get` resolves with the object at a path. Nothing may change meanwhile. */
 export async function readClusterState(get: (path: string) => Promise<unknown>): Promise<ClusterState> {
   const list = async <T extends KubeObject>(resource: Resource<T>): Promise<readonly T[]> =>
     ((await get(pathOf(resource))) as { items: readonly T[] }).items

@@ -1,4 +1,4 @@
-/** How two collections of lines differ, whatever their order: what is missing, what is too much, what is there more than once. */
+/** How two collections of lines differ, in any order: lines that are missing, unexpected, or there too often. */
 export function lineFaults(what: string, found: readonly string[], expected: readonly string[]): readonly string[] {
   const foundCounts = countsOf(found)
   const expectedCounts = countsOf(expected)

@@ -3,9 +3,9 @@ import type { ClusterState } from './cluster-state.ts'
 import { addressesOf, isHeadless, type Member, membersOf, portsText } from './expected-members.ts'
 
 /**
- * What Endpoints and EndpointSlices of a Service must say, one line for each endpoint (in Endpoints: for each endpoint and port), in
- * any order. Written from upstream's Go (endpoints_controller.go, endpointslice's reconciler.go and utils.go, 1.36), without any of
- * the code that is judged by it.
+ * What the Endpoints and EndpointSlices of a Service must contain: one line for each endpoint (in Endpoints: for each
+ * endpoint and port), in any order. Written from upstream's Go (endpoints_controller.go, endpointslice's reconciler.go
+ * and utils.go, 1.36), without any of the code that it judges.
  */
 export interface ExpectedEndpoints {
   readonly endpoints: readonly string[]
@@ -15,16 +15,16 @@ export interface ExpectedEndpoints {
 
 export interface ExpectedSlices {
   readonly lines: readonly string[]
-  /** Whether a slice without endpoints may be there beside others. */
+  /** Whether a slice without endpoints may exist beside others. */
   readonly mayBeEmpty: boolean
   /**
-   * Pods whose Node is gone. They may be listed, in their former zone, until something else changes of their Service: nobody looks at Services
-   * because a Node goes, so that one that is made anew costs no endpoint.
+   * Pods whose Node is gone. Slices may list them, in their former zone, until something else changes in their Service:
+   * the deletion of a Node causes no sync of Services, so that a Node that is created again costs no endpoint.
    */
   readonly undecided: ReadonlySet<string>
 }
 
-/** Of a Service that has endpoints. */
+/** Requires a Service that has endpoints. */
 export function expectedEndpoints(service: Service, state: ClusterState): ExpectedEndpoints {
   const members = membersOf(service, state)
   const slices = familiesOf(service).map((family) => [family, expectedSlices(service, members, family, state)] as const)
@@ -44,7 +44,7 @@ export function endpointsLine(of: {
   return `${of.ip} ${of.port} ${state}, Pod ${of.pod} on ${of.node || 'no Node'}, hostname ${of.hostname ?? 'none'}`
 }
 
-/** Whether a line of Endpoints says that its address is ready. */
+/** Whether a line of Endpoints shows its address as ready. */
 export function isReady(line: string): boolean {
   return !line.includes(' not ready, Pod ')
 }
@@ -68,7 +68,7 @@ export function sliceLine(of: {
   return `${[...addresses].sort().join()} ${ports} ${conditions}, ${place}, hints ${hints || 'none'}`
 }
 
-/** What a reference to a Pod says. */
+/** A reference to a Pod as text. */
 export function podText(
   reference:
     | { readonly kind?: string; readonly namespace?: string; readonly name?: string; readonly uid?: string }
@@ -139,7 +139,10 @@ function expectedSlices(
   return { lines, mayBeEmpty, undecided }
 }
 
-/** Those of `trafficDistribution`; the ones of the topology annotation are a matter of all endpoints together, and not known here. */
+/**
+ * The hints for `trafficDistribution`. Those for the topology annotation depend on all endpoints together, and are not
+ * known here.
+ */
 function hintsOf({ spec }: Service, zone: string | undefined, node: string | undefined): string {
   const distribution = spec?.trafficDistribution
   if (distribution === undefined) return ''

@@ -11,7 +11,7 @@ export interface MemberPort {
 
 type ServicePort = NonNullable<NonNullable<Service['spec']>['ports']>[number]
 
-/** A Pod that a Service selects, with what that Service means by its ports. */
+/** A Pod that a Service selects, with the Service's ports as they resolve for the Pod. */
 export interface Member {
   readonly pod: Pod
   readonly ports: readonly MemberPort[]
@@ -20,7 +20,7 @@ export interface Member {
   readonly hostname: string | undefined
 }
 
-/** Whether a controller makes endpoints for a Service: it selects Pods, and is no alias. */
+/** Whether a controller makes endpoints for a Service: the Service selects Pods, and is no alias. */
 export function hasEndpoints(service: Service): boolean {
   return service.spec?.type !== 'ExternalName' && service.spec?.selector !== undefined
 }
@@ -30,7 +30,7 @@ export function isHeadless(service: Service): boolean {
   return ip === '' || ip === 'None'
 }
 
-/** The Pods that can be endpoints of a Service at all: selected, with an address, and not at their end. */
+/** The Pods that can be endpoints of a Service: selected, with an address, and not ended. */
 export function membersOf(service: Service, state: ClusterState): readonly Member[] {
   return state.pods
     .filter((pod) => isSelected(pod, service))
@@ -51,7 +51,7 @@ export function addressesOf(pod: Pod, family: string): readonly string[] {
   return (pod.status?.podIPs ?? []).map(({ ip }) => ip).filter(isWanted)
 }
 
-/** In one word, the same for the same ports in whatever order. */
+/** The ports as one word, which does not depend on their order. */
 export function portsText(
   ports: readonly {
     readonly name?: string | undefined
@@ -72,7 +72,7 @@ function isSelected(pod: Pod, service: Service): boolean {
   return Object.entries(service.spec?.selector ?? {}).every(([name, value]) => labels[name] === value)
 }
 
-/** A Pod that has no port of the name is left out of that port; a number is taken as it is. */
+/** Empty if the target port is a name that the Pod does not have. A number is used as it is. */
 function portOf(pod: Pod, servicePort: ServicePort): readonly MemberPort[] {
   const { targetPort, name = '', protocol = 'TCP', appProtocol } = servicePort
   if (typeof targetPort !== 'string') return [{ name, port: Number(targetPort), protocol, appProtocol }]

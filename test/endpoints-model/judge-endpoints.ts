@@ -15,7 +15,7 @@ export function endpointsFaults(service: Service, expected: ExpectedEndpoints, s
   const object = state.endpoints.find((candidate) => keyOf(candidate) === keyOf(service))
   if (object === undefined) return ['no Endpoints']
   const { labels = {}, annotations = {} } = object.metadata ?? {}
-  // A headless label that is wrong is mended when something else is: upstream does not look at it.
+  // Upstream does not compare the headless label: a wrong one is corrected only together with something else.
   const { [headlessLabel]: _headless, ...judged } = labels
   const { [headlessLabel]: _own, ...own } = service.metadata?.labels ?? {}
   const wanted = { ...own, 'endpoints.kubernetes.io/managed-by': 'endpoint-controller' }
@@ -30,7 +30,7 @@ export function endpointsFaults(service: Service, expected: ExpectedEndpoints, s
   if (size !== capacity) faults.push(`Endpoints are called truncated, with ${size} addresses`)
   const known = new Set(expected.endpoints)
   const found = new Set(lines)
-  // Upstream leaves out those that are not ready first.
+  // Upstream first leaves out the addresses that are not ready.
   const left = expected.endpoints.filter((line) => isReady(line) && !found.has(line))
   const kept = lines.filter((line) => !isReady(line))
   if (left.length > 0 && kept.length > 0) faults.push(`Endpoints leave out ${left[0]} and keep ${kept[0]}`)
@@ -52,7 +52,10 @@ function linesOf(subset: Subset): readonly string[] {
   return [...of(subset.addresses, true), ...of(subset.notReadyAddresses, false)]
 }
 
-/** As upstream packs subsets: every port in one of them, no two with the same addresses, none empty, addresses in order. */
+/**
+ * Differences from upstream's packing: each port is in one subset, no two subsets have the same addresses, no subset is
+ * empty, and the addresses are in order.
+ */
 function packingFaults({ subsets = [] }: Endpoints): readonly string[] {
   const faults: string[] = []
   const ports = subsets.flatMap((subset) => (subset.ports ?? []).map((port) => portsText([port])))

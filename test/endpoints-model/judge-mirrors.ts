@@ -10,7 +10,10 @@ const notMirrored = [
   'kubectl.kubernetes.io/last-applied-configuration',
 ]
 
-/** What is wrong with the slices that mirror the Endpoints of a Service, or that ought not to (utils.go and reconciler.go of endpointslicemirroring). */
+/**
+ * What is wrong with the slices that mirror the Endpoints of a Service, or that should not mirror them (utils.go and
+ * reconciler.go of endpointslicemirroring).
+ */
 export function mirrorFaults(key: string, service: Service | undefined, state: ClusterState): readonly string[] {
   const endpoints = state.endpoints.find((candidate) => keyOf(candidate) === key)
   const mirrors = state.slices.filter((slice) => mirroredKeyOf(slice) === key)

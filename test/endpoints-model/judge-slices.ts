@@ -12,7 +12,7 @@ const reserved = {
   headless: 'service.kubernetes.io/headless',
 }
 
-/** What is wrong with the EndpointSlices of a Service, other managers' aside. */
+/** What is wrong with the EndpointSlices of a Service, without the slices of other managers. */
 export function sliceFaults(
   service: Service,
   expected: ExpectedEndpoints,
@@ -51,7 +51,7 @@ export function sliceFaults(
   return faults
 }
 
-/** What is wrong with one slice, whatever its endpoints. */
+/** What is wrong with one slice, apart from its endpoints. */
 function ownFaults(slice: EndpointSlice, service: Service, maxEndpoints: number): readonly string[] {
   const { name = '', labels = {}, ownerReferences = [] } = slice.metadata ?? {}
   const what = `slice ${name}`

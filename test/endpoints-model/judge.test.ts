@@ -111,7 +111,7 @@ const right: ClusterState = {
 
 const placeholder = { ...slice, endpoints: null, ports: null } as unknown as EndpointSlice
 
-/** How a cluster may be, and the beginning of each fault that must be found in it. */
+/** States of a cluster, and the beginning of each fault that the judge must find in them. */
 const cases: Readonly<Record<string, readonly [state: Partial<ClusterState>, ...faults: readonly RegExp[]]>> = {
   'nothing is wrong': [{}],
   'there are no Endpoints': [{ endpoints: [] }, /^shop\/web: no Endpoints/],

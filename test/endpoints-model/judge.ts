@@ -8,15 +8,16 @@ import { mirroredKeyOf, mirrorFaults } from './judge-mirrors.ts'
 import { managedBySlices, sliceFaults } from './judge-slices.ts'
 
 export interface JudgeOptions {
-  /** What is kept; all when left out. */
+  /** The kinds that are managed. @default all */
   readonly kinds?: readonly ('Endpoints' | 'EndpointSlices' | 'mirrors')[]
   /** @default 100 */
   readonly maxEndpointsPerSlice?: number
 }
 
 /**
- * What is wrong with the Endpoints and EndpointSlices of a cluster at rest, in a line each: every desired endpoint is there exactly once, and
- * nothing else; no slice is too large; labels and owners are right; what has no Service has no endpoints, and no slice is left of a Service that is gone.
+ * What is wrong with the Endpoints and EndpointSlices of a cluster at rest, one line for each fault. Each desired
+ * endpoint must exist exactly once, and no other; no slice may be too large; labels and owners must be right. Without a
+ * Service there may be no endpoints, and no slice may be left of a Service that is gone.
  */
 export function judge(state: ClusterState, options: JudgeOptions = {}): readonly string[] {
   const { kinds = ['Endpoints', 'EndpointSlices', 'mirrors'], maxEndpointsPerSlice = 100 } = options
@@ -33,7 +34,7 @@ export function judge(state: ClusterState, options: JudgeOptions = {}): readonly
   }
   if (kinds.includes('Endpoints')) {
     for (const object of state.endpoints) {
-      // What somebody else made for a Service that nobody heard of is his.
+      // Endpoints that another client made for an unknown Service belong to that client.
       const isOurs = object.metadata?.labels?.['endpoints.kubernetes.io/managed-by'] === 'endpoint-controller'
       if (isOurs && !services.has(keyOf(object))) faults.push(`${keyOf(object)}: Endpoints without a Service`)
     }

@@ -12,7 +12,7 @@ export class Cluster extends WorkloadCluster<EndpointsControllerOptions> {
     return new EndpointsController(options)
   }
 
-  /** The methods of the requests since this was last asked, with the key and the status: `PUT other/foo 200`. */
+  /** The methods of the requests since the last call, with the key and the status: `PUT other/foo 200`. */
   override written(): readonly string[] {
     return this.requests.splice(0).map(({ method, path, status, body }) => {
       const [, namespace, name] = /namespaces\/([^/]+)\/endpoints(?:\/([^/]+))?$/.exec(path) ?? []
@@ -21,13 +21,13 @@ export class Cluster extends WorkloadCluster<EndpointsControllerOptions> {
     })
   }
 
-  /** The Endpoints as the server has them; undefined where there are none. */
+  /** The Endpoints as the server has them; undefined if there are none. */
   async endpoints(name: string, namespace = 'other'): Promise<Endpoints | undefined> {
     const { items } = await this.api.list(endpoints, { namespace })
     return items.find(({ metadata }) => metadata?.name === name)
   }
 
-  /** The addresses of Endpoints in one line: `192.0.2.1 192.0.2.2 !192.0.2.3 :8080`, those that are not ready with a mark. */
+  /** Each subset of Endpoints in one line: `192.0.2.1 192.0.2.2 !192.0.2.3 :8080`. A mark means not ready. */
   async listed(name: string): Promise<readonly string[]> {
     const found = await this.endpoints(name)
     return (found?.subsets ?? []).map(({ addresses = [], notReadyAddresses = [], ports = [] }) =>

@@ -211,7 +211,7 @@ test('a Service without a selector that takes the place of one with one has no a
   await cluster.api.update(endpoints, { ...own, subsets: [{ addresses: [{ ip: '192.0.2.7' }] }] })
   const taken = await cluster.endpoints('baz')
   await cluster.api.update(endpoints, { ...taken, metadata: { ...taken?.metadata, labels: {} } })
-  // Otherwise the watch would tell of one after the other.
+  // Otherwise the watch would report the changes one after the other.
   cluster.embedded.server.compact()
   hear()
   await cluster.pass(60_000)
@@ -232,7 +232,7 @@ test('a Service that came again keeps its Endpoints when it loses its selector',
   await cluster.pass()
   await cluster.deleteService('foo')
   await cluster.service('foo')
-  // Otherwise the watch would tell of one after the other.
+  // Otherwise the watch would report the changes one after the other.
   cluster.embedded.server.compact()
   hear()
   await cluster.pass(60_000)

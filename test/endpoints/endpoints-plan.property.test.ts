@@ -131,7 +131,7 @@ test('the subsets of a Service are what packing one subset for each Pod and port
         if (spec?.ports?.length === 0) return spec.clusterIP === 'None' ? [listed] : []
         return (spec?.ports ?? []).flatMap((port) => {
           const number = findPort(pod, port)
-          // Without it: ports of one Service are the same to upstream also where they have one.
+          // Without `appProtocol`: for upstream, ports of one Service are the same also if they have one.
           const { appProtocol: _, ...plain } = port
           return number === undefined ? [] : [{ ...listed, ports: [endpointPort(plain, number)] }]
         })

@@ -65,7 +65,7 @@ test('a copy of what was deleted is old, one of what took its place is not', () 
     assert.equal(tracker.isDeleted(key, copy, 0), old)
   }
   assert.equal(tracker.isDeleted(key, undefined, 0), false)
-  // It stays for now, held by a finalizer.
+  // The object still exists, because it has a finalizer.
   tracker.observed(key)
   assert.equal(tracker.isStale(key, version('2'), 0), false)
 })

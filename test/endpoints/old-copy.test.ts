@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { endpoints } from '../../src/kube/resources.ts'
 import { Cluster } from './cluster.ts'
 
-/** What the controller hears of Endpoints comes half a second late. */
+/** The controller receives events of Endpoints half a second late. */
 async function hardOfHearing(): Promise<Cluster> {
   const cluster = await Cluster.started()
   cluster.fault({ fault: { type: 'delay', ms: 500 }, stream: true, pathPrefix: '/api/v1/endpoints' })
@@ -66,7 +66,7 @@ test('the Endpoints of a Service that goes before the copy has them are deleted'
   await cluster.pass(50)
   await cluster.deleteService('foo')
   await cluster.pass(3_000)
-  // The creation arrives after the deletion was answered: the object looks like one that nobody has deleted.
+  // The event of the creation arrives after the answer to the deletion, so the object seems not to be deleted.
   assert.deepEqual(cluster.written(), ['POST other/foo 201', 'DELETE other/foo 200', 'DELETE other/foo 404'])
   assert.equal(await cluster.endpoints('foo'), undefined)
   await stop()
@@ -165,7 +165,7 @@ test('Endpoints that were made and deleted while no watch was open are made agai
 test('while requests work and the watch of Endpoints delivers nothing, they are listed again and put right', async () => {
   for (const afterEvents of [1, 2]) {
     const cluster = await Cluster.started()
-    // The end of the first list, which is empty, and in the second round the new Endpoints.
+    // The events are the end of the first list, which is empty, and in the second round also the new Endpoints.
     cluster.fault({ fault: { type: 'stall', afterEvents }, pathPrefix: '/api/v1/endpoints', stream: true, times: 1 })
     const stop = await cluster.lead()
     await cluster.service('foo')

@@ -38,7 +38,7 @@ function pod(n: number, like: PodLike = {}): Pod {
   } as Pod
 }
 
-/** Each subset in a line: `1 2 !3 name:port`, Pods by the end of their address, and marked if they are not ready. */
+/** Each subset in a line: `1 2 !3 name:port`. Pods appear as the end of their address, with a mark if not ready. */
 function listed(of: Service, pods: readonly Pod[]): readonly string[] {
   const last = ({ ip }: { readonly ip: string }): string => ip.slice(ip.lastIndexOf('.') + 1)
   return wantedSubsets(of, pods)
@@ -106,7 +106,7 @@ test('the numbers 1 and 12 of two ports are not 11 and 2', () => {
 })
 
 test('ports are grouped by exactly the Pods that offer them, however many kinds of Pods there are', () => {
-  // The Pods differ by the port `own`, so that each is a kind of its own.
+  // The Pods differ in the port `own`, so that each is a separate kind.
   const pods = Array.from({ length: 13 }, (_, kind) => {
     const ports = kind === 1 || kind === 2 ? { x: 1 } : kind === 12 ? { y: 1 } : {}
     return pod(100 + kind, { ports: { ...ports, own: 200 + kind } })

@@ -21,7 +21,7 @@ export class Cluster extends WorkloadCluster<Options> {
     return new EndpointSliceController({ maxEndpointsPerSlice: 100, metrics: this.#sliceMetrics, ...options })
   }
 
-  /** Says that the server has come back. */
+  /** Reports to the controller that the server is available again. */
   hasten(): void {
     this.controller?.expedite()
   }
@@ -68,7 +68,7 @@ export class Cluster extends WorkloadCluster<Options> {
     await this.api.update(endpointSlices, change(await this.slice(service)))
   }
 
-  /** The endpoints of each slice in one line, sorted: `192.0.2.1 !192.0.2.2 :8080`, those that are not ready with a mark. */
+  /** The endpoints of each slice in one line, sorted: `192.0.2.1 !192.0.2.2 :8080`. A mark means not ready. */
   async listed(service: string): Promise<readonly string[]> {
     return (await this.slices(service)).map(({ endpoints, ports }) =>
       [

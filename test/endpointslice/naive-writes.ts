@@ -2,15 +2,16 @@ import type { EndpointSlice } from '../../src/kube/resources.ts'
 
 type Endpoint = NonNullable<EndpointSlice['endpoints']>[number]
 
-/** A slice as far as the number of writes depends on it. */
+/** The parts of a slice on which the number of writes depends. */
 interface Held {
   readonly endpoints: string[]
   readonly slice?: EndpointSlice
 }
 
 /**
- * How many slices of one address type upstream's algorithm writes, told step by step and without any haste. `desired` are the endpoints by what their slices
- * are grouped by; `groupOf` says the same of a slice, `isOwned` and `isLabelled` whether it is the Service's and bears its labels.
+ * How many slices of one address type upstream's algorithm writes, calculated step by step and without optimization.
+ * `desired` has the endpoints by the group of their slices. `groupOf` returns the group of a slice, `isOwned` whether
+ * the Service owns it, and `isLabelled` whether it has the Service's labels.
  */
 export function naiveWrites(options: {
   readonly slices: readonly EndpointSlice[]

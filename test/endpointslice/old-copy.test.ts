@@ -27,7 +27,7 @@ test('while requests work and the watch of slices delivers nothing, a slice is l
   await cluster.service('foo')
   await cluster.pod('a', { ip: '192.0.2.1' })
   await cluster.pod('b', { ip: '192.0.2.2' })
-  // The end of the first list, which is empty, and the new slice.
+  // The events are the end of the first list, which is empty, and the new slice.
   cluster.fault({ fault: { type: 'stall', afterEvents: 2 }, pathPrefix, stream: true, times: 1 })
   const stop = await cluster.lead()
   await cluster.podStatus('a', { ip: '192.0.2.1', ready: false })

@@ -43,7 +43,7 @@ function settledIn({ settled }: ReturnType<SlicesMemory['recall']>, portsKey: st
   return getOrMake(settled, portsKey, () => new InSyncSlices())
 }
 
-/** A memory that has one plan for some Pods, each of which is in a slice of its own. */
+/** A memory with one plan for some Pods, each in its own slice. */
 class Planned {
   readonly memory = new SlicesMemory()
   readonly first: ReturnType<SlicesMemory['recall']>
@@ -60,7 +60,7 @@ class Planned {
     return this.memory.recall({ service, nodesVersion: 1, addressType: 'IPv4', nodeOf, pods, ...asked })
   }
 
-  /** The desired Pods with their addresses, and those whose slices need no check, in the order of the alphabet. */
+  /** The desired Pods, and those whose slices need no check, both in alphabetical order. */
   after(pods: readonly Pod[], asked: Asked = {}): { desired: string; settled: string; isFresh: boolean } {
     const recalled = this.recall(pods, asked)
     const groups = [...recalled.desired.groups]
@@ -129,7 +129,7 @@ test('up to a quarter of the Pods may change; with more, all is made anew', () =
     settled: 'abcdefgh',
     isFresh: false,
   })
-  // Of the Pods of the plan before, not of those that are left.
+  // A quarter of the Pods of the previous plan, not of the remaining Pods.
   assert.equal(new Planned(pods).after(pods.slice(2)).isFresh, false)
   assert.equal(new Planned(pods).after(pods.slice(3)).isFresh, true)
   assert.equal(new Planned(pods).after([...replaced(3), ...podsOf('ijklmnop')]).isFresh, true)
@@ -141,7 +141,7 @@ test('another version of the Service, or another state of the Nodes, makes all a
     const planned = new Planned(pods)
     const isAnew = { desired: 'abcd', settled: '', isFresh: true }
     assert.deepEqual(planned.after(pods, asked), isAnew)
-    // What was made anew is known from then on.
+    // The memory has the new result from then on.
     assert.equal(planned.recall(pods, asked), planned.recall(pods, asked))
   }
 })
@@ -205,7 +205,7 @@ test('a Pod that goes to other ports is forgotten in the group in which it was',
 test('neither a Pod that was replaced nor the slices of the first plan are kept', async () => {
   const memory = new SlicesMemory()
   const nodeOf = (name: string): Node | undefined => nodes.get(name)
-  /** Plans twice; the second time one of the Pods is another object. */
+  /** Plans twice. The second time one of the Pods is another object. */
   const plan = (): readonly WeakRef<object>[] => {
     const pods = podsOf('abcd')
     const slices = [sliceOf('one')]

@@ -37,7 +37,7 @@ function stored(name: string, { uid = 'present', addressType = 'IPv4', annotatio
   } as unknown as EndpointSlice
 }
 
-/** A new slice with one endpoint, by whose address it is known. */
+/** A new slice with one endpoint, whose address identifies it. */
 function fresh(address: string, addressType: 'IPv4' | 'IPv6' = 'IPv4'): EndpointSlice {
   return newSlice(service, {
     addressType,
@@ -193,7 +193,7 @@ test('without its creations an update that leaves an address of theirs listed is
   const endpoints = (...addresses: readonly string[]) => addresses.map((one) => ({ addresses: [one] }))
   const holding = (name: string, ...addresses: readonly string[]) =>
     ({ ...stored(name), endpoints: endpoints(...addresses) }) as EndpointSlice
-  // Pods on the network of their Node have one address with several ports, in as many slices.
+  // Pods in the network of their Node have one address with several ports, in as many slices.
   const existing = [
     holding('a', '192.0.2.1', '192.0.2.9'),
     holding('b', '192.0.2.1', '192.0.2.2'),

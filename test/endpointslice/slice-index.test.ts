@@ -13,7 +13,7 @@ async function indexing(t: TestContext) {
   const stop = new AbortController()
   for (const name of ['m', 'n']) await api.create(namespaces, { metadata: { name } })
 
-  /** Stores a slice that names a Service, in the namespace `n`; each time it is another version. */
+  /** Stores a slice that names a Service, by default in the namespace `n`. Each call stores another version. */
   let version = 0
   const put = async (name: string, service: string | undefined, { managedBy = 'us', namespace = 'n' } = {}) => {
     const labels = {
@@ -93,7 +93,7 @@ test('a slice that another controller takes leaves, and comes back when it is gi
   await put('web-0', 'web', { managedBy: 'them' })
   assert.deepEqual(slices.of('n/web'), [])
   assert.deepEqual(listed(), {})
-  // It leaves nothing behind for the changes that follow.
+  // The slice leaves nothing in the index that affects later changes.
   await put('web-0', 'db', { managedBy: 'them' })
   await put('web-0', 'db')
   assert.deepEqual(listed(), { 'n/db': 'web-0' })

@@ -33,7 +33,7 @@ const nodes: Readonly<Record<string, Node>> = {
 const movedNodes = { ...nodes, a: { metadata: { name: 'a', labels: { 'topology.kubernetes.io/zone': 'y' } } } }
 const addressTypes = ['IPv4', 'IPv6'] as const
 
-/** What a Pod is like; another value is another Pod object. */
+/** The properties of a Pod. Another value means another Pod object. */
 interface PodLike {
   readonly ready: boolean
   readonly port: number | undefined
@@ -85,7 +85,7 @@ function podOf(index: number, like: PodLike): Pod {
   } as unknown as Pod
 }
 
-/** The slices as they are after a plan was done. */
+/** The slices, as they are after plans were carried out. */
 class World {
   static #version = 1
   slices: readonly EndpointSlice[]
@@ -94,7 +94,7 @@ class World {
     this.slices = slices
   }
 
-  /** Somebody copies a slice. */
+  /** Copies a slice, as another client may do. */
   double(name: string | undefined): void {
     const copies = this.slices.filter(({ metadata }) => metadata?.name === name)
     this.slices = [
@@ -103,7 +103,7 @@ class World {
     ]
   }
 
-  /** Does a plan and returns how much it wrote. */
+  /** Carries out a plan, and returns the number of its writes. */
   apply({ addressTypes, unsupported }: SlicesPlan): number {
     const slices = new Map(this.slices.map((slice) => [slice.metadata?.name ?? '', slice]))
     const actions = [
@@ -162,7 +162,10 @@ function assertRight(pods: readonly Pod[], slices: readonly EndpointSlice[], kno
   for (const slice of slices) assert.ok(isOwnedBy(slice, service))
 }
 
-/** Any slices: of endpoints that are Pods or were, in any state, once or more; with right and wrong ports, owners and labels. */
+/**
+ * Arbitrary slices: their endpoints are present or former Pods, in any state, once or more. Ports, owners and labels
+ * are right or wrong.
+ */
 const startOf = (max: number): fc.Arbitrary<readonly EndpointSlice[]> =>
   fc
     .array(
@@ -247,7 +250,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ type: fc.constant('nodes' as const) }) },
 )
 
-/** All that a plan says besides the slices themselves, in an order of its own. */
+/** All of a plan except the slices themselves, in a fixed order. */
 function saidBy({ addressTypes, unsupported }: SlicesPlan): unknown {
   return [
     unsupported.length,

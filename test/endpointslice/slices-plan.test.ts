@@ -53,7 +53,7 @@ function sliceOf(name: string, ...pods: readonly string[]): EndpointSlice {
   return { metadata: { name }, addressType: 'IPv4', endpoints: [...endpointsOf(...pods)] }
 }
 
-/** What becomes of the slices, in words: `update a: 1 2`. */
+/** The planned actions in words: `update a: 1 2`. */
 function planned(existing: readonly EndpointSlice[], desired: readonly string[], more: Partial<PortGroup> = {}) {
   const { create, update, remove } = planPortGroup({
     existing,

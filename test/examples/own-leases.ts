@@ -7,7 +7,9 @@ import {
   type MasterPorts,
 } from '../../src/index.ts'
 
-/** Leases that never end, in a list of your own, for tests alone: redis-leases.ts is a store that keeps the contract. */
+/**
+ * Leases that never end, in a list of your own, only for tests. redis-leases.ts is a store that fulfils the contract.
+ */
 export class StaticLeases implements MasterLeases {
   readonly #leases = new Map<string, MasterLease>()
   readonly #looks = new Set<() => void>()

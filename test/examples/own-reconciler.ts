@@ -1,6 +1,6 @@
 import { createMaster, defineMaster, type EndpointReconciler, type MasterPorts } from '../../src/index.ts'
 
-/** Tells a load balancer's API instead of writing Endpoints. */
+/** Updates a load balancer through its API instead of writing Endpoints. */
 class LoadBalancerReconciler implements EndpointReconciler {
   readonly backends = new Set<string>()
 

@@ -10,7 +10,8 @@ import {
   RemoteError,
 } from '../../src/index.ts'
 
-// A lease store on Redis: one hash for each fleet, with a field for each master: when its lease ends, by Redis' own clock, and its record.
+// A lease store on Redis. Each fleet is one hash with a field for each master: when its lease ends, by Redis' own
+// clock, and its record.
 
 const prelude = `
   local t = redis.call('TIME')
@@ -20,7 +21,10 @@ const prelude = `
     if tonumber(ends) > now then return text, ends end
   end`
 
-/** ARGV: master, record, and for how long; without that the lease lasts as long as it would have, and none is made. */
+/**
+ * ARGV: master, record and TTL. Without a TTL the lease ends when it would have ended anyway, and no new lease is
+ * created.
+ */
 const announce = `${prelude}
   local text, ends = live(ARGV[1])
   if text then
@@ -58,17 +62,17 @@ const list = `${prelude}
 
 export interface RedisLeasesOptions {
   readonly port: number
-  /** Tells fleets apart that share a Redis. */
+  /** Distinguishes fleets that share a Redis. */
   readonly fleet: string
   readonly ttlMs: number
-  /** How often the leases are read for whoever watches. */
+  /** How often the leases are read for a watcher. */
   readonly pollMs: number
 }
 
 export class RedisLeases implements MasterLeases {
   readonly #options: RedisLeasesOptions
   readonly #writer = randomUUID()
-  /** Counts what is sent: a write that was given up may arrive after its successor, and is then passed over. */
+  /** Numbers the writes: an abandoned write may arrive after its successor, and is then ignored. */
   #sequence = 0
 
   constructor(options: RedisLeasesOptions) {
@@ -92,7 +96,7 @@ export class RedisLeases implements MasterLeases {
     await this.#eval(remove, [masterOf(holder), holder.instanceId], signal)
   }
 
-  /** Rejects when Redis is away, or does not answer; it is then watched again. */
+  /** Rejects when Redis is unreachable or does not answer; the caller then watches again. */
   async watch(look: () => void, signal: AbortSignal): Promise<void> {
     let before: string | undefined
     while (!signal.aborted) {
@@ -123,12 +127,12 @@ function addressOf({ addresses: [address = ''] }: Holder): string {
   return address
 }
 
-/** What tells masters apart, also two behind one address. */
+/** Distinguishes masters, also two behind one address. */
 function masterOf(holder: Holder): string {
   return `${addressOf(holder)} ${holder.host}`
 }
 
-/** Tells the program what to do about it: try again soon, or say loudly that somebody must change something. */
+/** States what the program should do about it: retry soon, or report clearly that somebody must change something. */
 export class RedisError extends RemoteError {
   readonly code: string
   readonly nature: FailureNature
@@ -139,7 +143,7 @@ export class RedisError extends RemoteError {
   }
 }
 
-/** One request over a connection of its own: none that hung is ever used again. */
+/** Sends one request over its own connection, so that a connection that hung is never reused. */
 function ask(port: number, words: readonly string[], signal: AbortSignal): Promise<string> {
   signal.throwIfAborted()
   const { promise, resolve, reject } = Promise.withResolvers<string>()
@@ -153,7 +157,7 @@ function ask(port: number, words: readonly string[], signal: AbortSignal): Promi
     reply = Buffer.concat([reply, chunk])
     const begin = reply.indexOf('\r\n') + 2
     if (begin === 1) return
-    // Scripts answer with a text, which has its length in front, or an error.
+    // A script answers with a text, preceded by its length, or with an error.
     const line = reply.toString('utf8', 1, begin - 2)
     const end = begin + Number(line)
     if (reply[0] !== 0x24) reject(new RedisError(line.split(' ')[0] ?? '', line))

@@ -13,8 +13,8 @@ import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { Embedded } from '../apiserver/embedded.ts'
 
 /**
- * Of this process' time, whatever else the machine does. Whoever compares each item with each, or moves all for each,
- * takes longer, and answers nobody meanwhile.
+ * CPU time of this process, independent of the rest of the machine. Code that compares each item with every other item,
+ * or moves all items for each one, takes longer, and answers no other request meanwhile.
  */
 const LONG_MS = 8000
 
@@ -44,7 +44,7 @@ const services = '/api/v1/namespaces/default/services'
 const endpoints = '/api/v1/namespaces/default/endpoints'
 const objects = <T>(count: number, of: (text: string, index: number) => T): T[] => numbered(count).map(of)
 
-/** Requests on a server that says what kubectl prints, and the statuses with which they are answered. */
+/** Requests whose answers are the tables that kubectl prints, and the expected statuses. */
 const long: readonly (readonly [method: ApiRequest['method'], path: string, body: () => unknown, status: number])[] = [
   [
     'POST',
@@ -124,7 +124,7 @@ test('objects of long lists are stored, changed and printed in a moment', async 
   }
 })
 
-/** The ports of Services, by what their NodePorts are. */
+/** The ports of Services, by the kind of their NodePorts. */
 const manyPorts = {
   given: objects(60_000, (_, index) => ({ name: `p${index}`, port: index + 1, nodePort: index + 1 })),
   'for the server to find': objects(30_000, (_, index) => ({ name: `p${index}`, port: index + 1 })),

@@ -34,7 +34,7 @@ function copyContext(to: string): void {
   }
 }
 
-/** Takes the instructions of the first stage in a folder, with the installed packages in place of `npm ci`. */
+/** Executes the instructions of the first stage in a folder, with the installed packages in place of `npm ci`. */
 function build(folder: string): void {
   copyContext(folder)
   const env = { ...process.env, PATH: [node, process.env.PATH].join(delimiter), NODE_TEST_CONTEXT: undefined }
@@ -46,7 +46,7 @@ function build(folder: string): void {
   }
 }
 
-/** Takes those of the second stage; returns its user. */
+/** Executes the instructions of the second stage; returns its user. */
 function assemble(folder: string, image: string): number {
   let user = 0
   for (const instruction of stages()[1] ?? []) {
@@ -99,7 +99,7 @@ test('the steps of the Dockerfile give a program that runs as another user in a 
     'CycloneDX',
   )
 
-  // Who is not root cannot become another user; the tree is read-only all the same.
+  // Only root can become another user; the tree is read-only in either case.
   const other = process.getuid?.() === 0 ? ['setpriv', `--reuid=${user}`, `--regid=${user}`, '--clear-groups'] : []
   const run = (...args: readonly string[]) => {
     const path = [join(image, 'usr/local/bin'), node, '/usr/bin', '/bin'].join(delimiter)

@@ -8,7 +8,7 @@ import { spawnChild } from '../support/spawn-child.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const root = join(import.meta.dirname, '../..')
-/** The oldest Node that is promised, the one that is developed on, and the newest. */
+/** The oldest supported Node, the one used for development, and the newest. */
 const nodes = {
   '22.19': join(root, 'test/floor/node_modules/.bin/node'),
   '24': join(root, 'node_modules/.bin/node'),
@@ -87,7 +87,8 @@ test('the package works where it is installed', { timeout: 180_000 }, async (t) 
   await t.test('its types are what its modules are, however they are resolved', async () => {
     const analysis = await checkPackage(createPackageFromTarballData(await readFile(tarball.file)))
     assert.ok(analysis.types)
-    // Node requires modules since 22.12; a resolution that knows no `exports` finds neither entry point.
+    // Node can `require` ES modules since 22.12. A resolution that does not support `exports` finds neither entry
+    // point.
     const problems = analysis.problems.filter(
       (problem) =>
         problem.kind !== 'CJSResolvesToESM' && !('resolutionKind' in problem && problem.resolutionKind === 'node10'),

@@ -9,7 +9,7 @@ const compilers = {
   'TypeScript 5.9': join(root, 'test/floor/node_modules/.bin/tsc'),
   'TypeScript 7': join(root, 'node_modules/.bin/tsc'),
 }
-/** What a user's own sources may look like. */
+/** An example of a user's own sources. */
 const typed = `
 import { fromKubeConfig, loadKubeConfig, type MasterPorts, type Service, services } from 'apiserver-bootstrap'
 import { createApiServer, type Scenario, VirtualClock } from 'apiserver-bootstrap/testing'

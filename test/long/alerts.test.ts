@@ -85,7 +85,7 @@ describe('the alert rules, on the metrics of real runs', () => {
     await run.minutes(5)
     await run.fleet.perform({ type: 'retire', master: 'master-3' })
     await run.minutes(10)
-    // The summary says how many are listed now, not how many were.
+    // The summary states how many masters are listed now, not how many were.
     await fired(t, run.scrapes, ['MasterOffTheList'], { ApiserverBootstrapMasterOffTheList: 2 })
   })
 

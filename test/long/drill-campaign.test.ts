@@ -27,7 +27,8 @@ test(`${SCHEDULES} random schedules of ten minutes, on every lease store: what m
   assert.equal(summary.schedules, SCHEDULES)
   assert.equal(failed.length, 0, [`${failed.length} of ${SCHEDULES}`, ...told].join('\n'))
   assert.ok(summary.simulatorEvents.mean <= 20_000, 'the simulator is as thrifty as it is said to be')
-  // An address may go on the account of what was so before an outage, but not more often with short leases than with long ones.
+  // An address may be removed because of a state from before an outage, but not more often with short leases than with
+  // long ones.
   const rates = summary.flaps.map(({ schedules, flaps }) => flaps / schedules)
   t.diagnostic(`flaps a schedule, by TTL: ${rates.map((rate) => rate.toFixed(3)).join(', ')}`)
 })

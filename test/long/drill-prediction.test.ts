@@ -16,7 +16,7 @@ import { programPath } from '../peers/program.ts'
 
 const liveRuns = 24
 const simulatedRuns = 200
-/** What the simulator may be wrong by. */
+/** How far the simulator may differ from real processes. */
 const medianWithinMs = 500
 const distanceUnder = 0.35
 
@@ -26,8 +26,9 @@ type Lease = readonly [ttlMs: number, intervalMs: number]
 const { signal } = new AbortController()
 
 /**
- * A master of three dies at a moment that the seed decides, at any phase of its lease alike. The phases of `runs` runs are spread evenly but
- * for chance: the median of so few that are drawn freely would be a second off by itself.
+ * One of three masters dies at a moment that the seed determines; each phase of its lease is equally likely. The phases
+ * of `runs` runs are spread evenly, apart from a random part: the median of so few freely drawn phases would be off by
+ * a second by itself.
  */
 async function crashAt(seed: number, runs: number, [leaseTtlMs, reconcileIntervalMs]: Lease): Promise<Scenario> {
   const crash = await loadScenario('crash')
@@ -42,7 +43,7 @@ async function crashAt(seed: number, runs: number, [leaseTtlMs, reconcileInterva
   }
 }
 
-/** How long the dead one stayed listed. */
+/** How long the dead master stayed listed. */
 async function removalOf(scenario: Scenario, target: DrillTarget, seed: number): Promise<number> {
   const { events, violations, untilMs } = await runOnce(scenario, { target, seed, signal })
   assert.deepEqual(violations, [])
@@ -111,7 +112,7 @@ function medianOf(values: readonly number[]): number {
     : ((sorted[middle - 1] ?? Number.NaN) + (sorted[middle] ?? Number.NaN)) / 2
 }
 
-/** The two-sample Kolmogorov-Smirnov distance: the most by which the shares of values up to some value differ. */
+/** The two-sample Kolmogorov-Smirnov distance: the largest difference between the shares of values up to some value. */
 function distanceOf(a: readonly number[], b: readonly number[]): number {
   const share = (values: readonly number[], limit: number): number =>
     values.filter((value) => value <= limit).length / values.length

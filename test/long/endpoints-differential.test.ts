@@ -7,7 +7,7 @@ import type { HistoryName } from '../real/workloads/history.ts'
 import { type Controllers, type Livable, Side } from '../real/workloads/side.ts'
 import type { Step } from '../real/workloads/steps.ts'
 
-// A suite has the time of all its tests, not of one.
+// The timeout of a suite is for all its tests, not for one.
 const timeout = 170 * 60_000
 
 describeSeeds('kube-controller-manager makes the same of a history twice', {
@@ -59,7 +59,7 @@ interface SeedsOptions {
   readonly busyLoops?: number
 }
 
-/** Odd seeds with slices of three endpoints at most, so that there are many to fill and to pack. */
+/** Odd seeds use slices of at most three endpoints, so that there are many slices to fill and to pack. */
 function describeSeeds(
   title: string,
   { right, seeds, steps = 300, history = 'plain', busyLoops = 0 }: SeedsOptions,
@@ -86,7 +86,7 @@ function describeSeeds(
   }
 }
 
-/** A side on which some steps of a history are not taken. */
+/** A side that skips some steps of a history. */
 function withoutSome(side: Side, misses: (step: Step) => boolean): Livable {
   return {
     controllers: side.controllers,

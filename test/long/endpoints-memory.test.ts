@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { promisify } from 'node:util'
 
 const ROUNDS = 300
-/** By then everything is as warm as it gets. */
+/** After so many rounds the process is fully warmed up. */
 const warm = 150
 const measured = 50
 const mayGrowBytes = 300_000
@@ -13,7 +13,7 @@ test(`${ROUNDS} rounds of churn and faults leave nothing in the controllers`, as
   const args = ['--expose-gc', 'test/simulation/workload-memory.ts', `${ROUNDS}`]
   const { stdout } = await promisify(execFile)(process.execPath, args)
   const used = JSON.parse(stdout) as readonly number[]
-  // What is there at a moment differs with what there is in the cluster.
+  // The memory in use at one moment depends on what the cluster contains then.
   const averageOf = (of: readonly number[]): number => of.reduce((sum, bytes) => sum + bytes, 0) / of.length
   const early = averageOf(used.slice(warm, warm + measured))
   const late = averageOf(used.slice(-measured))

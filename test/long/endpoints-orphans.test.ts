@@ -14,7 +14,7 @@ import { startControllers } from '../real/endpoints-world.ts'
 const namespace = 'shop'
 const core = `/api/v1/namespaces/${namespace}`
 const slicesPath = `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`
-/** A slice whose Service is gone stays for this long, where nobody else deletes it. */
+/** How long a slice stays after its Service is gone, if no other process deletes it. */
 const graceMs = 10_000
 const withinMs = 5_000
 const deletions = 'endpoint_slice_controller_changes{operation="delete"}'
@@ -48,7 +48,7 @@ describe('slices of Services that are deleted', { concurrency: 1 }, () => {
   const deleteService = (name: string): Promise<void> => server.api.delete(`${core}/services/${name}`)
   const selecting = (app: string) => ({ selector: { app } })
 
-  /** A Service of somebody who writes the Endpoints himself. */
+  /** Creates a Service whose user writes the Endpoints by hand. */
   async function addByHand(name: string): Promise<void> {
     await addService(name, {})
     const subsets = [{ addresses: [{ ip: '192.0.2.7' }], ports: [{ port: 80 }] }]
@@ -137,7 +137,7 @@ describe('slices of Services that are deleted', { concurrency: 1 }, () => {
     for (const name of names) await whenListed(name, ['10.244.0.1'])
     collector.signal('SIGSTOP')
     await Promise.all(names.map(deleteService))
-    // It wakes up while this program is at it.
+    // The collector continues while this program deletes the slices.
     await sleep(graceMs)
     collector.signal('SIGCONT')
     for (const name of names) await whenListed(name, [])

@@ -15,16 +15,19 @@ import { spawnChild } from '../support/spawn-child.ts'
 
 const answers = Number(process.env.HOSTILE_ANSWERS ?? 10_000)
 
-/** Memory stays flat, the list is right again at once after each of forty outages, and is one line at its begin and one at its end. */
+/**
+ * Memory stays flat. After each of forty outages the list is correct again at once. Each outage is one line in the log
+ * when it begins and one when it ends.
+ */
 async function endure(t: TestContext, more: readonly string[], hostile?: HostileServer) {
   const program = programPath()
-  // From its sources the program holds another 80 MiB until the first collections.
+  // When it runs from its sources, the program holds another 80 MiB until the first garbage collections.
   assert.match(program, /\.js$/, 'run npm run build before')
   const start = (args: readonly string[]) => spawnChild(t, process.execPath, [program, ...args, ...more])
   const options = { seed: 1, answers, outages: 40, start }
   const outages = await endureHostility(t, hostile === undefined ? options : { ...options, hostile })
   const [first] = outages
-  // The least of ten outages is what stays after garbage is collected.
+  // The minimum of ten outages is what remains after garbage is collected.
   const least = (some: readonly HostileOutage[]): number => Math.min(...some.map(({ residentMib }) => residentMib))
   const [warmMib, lastMib] = [least(outages.slice(-20, -10)), least(outages.slice(-10))]
   assert.ok(lastMib - warmMib <= 10, `${warmMib} MiB in the third quarter, ${lastMib} MiB in the last`)

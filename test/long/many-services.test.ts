@@ -31,7 +31,7 @@ const intervalMs = 1_000
 const passMs = 10_000
 const churnMs = 60_000
 const changesPerSecond = 1_000
-/** How often a second, each time with a part of the changes. */
+/** Writes per second; each contains a part of the changes. */
 const writesPerSecond = 20
 
 test(`a lease of 3 s is renewed in time while ${mass.services} Services are read, checked, repaired and changed`, async (t) => {
@@ -41,7 +41,7 @@ test(`a lease of 3 s is renewed in time while ${mass.services} Services are read
   await fillStore(etcd, template, mass)
   t.diagnostic('stored')
   const flags = ['--endpoint-reconciler-type=none', `--service-cluster-ip-range=${range}`]
-  // Without a limit its heap grows to twice of what it holds.
+  // Without a limit its heap grows to twice the size of its content.
   const env = { GOMEMLIMIT: '18GiB' }
   const server = await startApiserver(owner, { kind: 'bare', etcd, flags, env, readyWithinMs: 600_000 })
   t.diagnostic(`the server is ready: ${residentMib(server.process.pid).toFixed(0)} MiB`)
@@ -60,7 +60,7 @@ test(`a lease of 3 s is renewed in time while ${mass.services} Services are read
       `--repair-interval=${passMs}ms`,
     ],
   })
-  // Ready after the first passes; the lease is there before.
+  // The program is ready after the first passes; the lease exists before that.
   const program = await readyProgram(master, 600_000)
   const seconds = (performance.now() - startedAt) / 1000
   t.diagnostic(`ready after ${seconds.toFixed(1)} s, ${residentMib(program.process.pid).toFixed(0)} MiB resident`)
@@ -106,7 +106,7 @@ async function timeRepair(etcd: Etcd, service: MassService): Promise<number> {
   return performance.now() - startedAt
 }
 
-/** Changes a label of one Service after the other. `end` resolves to the changes a second that were made. */
+/** Changes a label of one Service after the other. `end` resolves to the number of changes made per second. */
 function startChurn(
   owner: Owner,
   etcd: Etcd,

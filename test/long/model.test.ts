@@ -16,8 +16,9 @@ type Setting = Pick<WorldOptions, 'masters' | 'shared' | 'store'>
 type Pair = readonly Fault[]
 
 /**
- * A history of two faults has two kinds of them at most. So all of them are in the explorations of each pair of kinds by itself, which end
- * soon; one with all kinds at once does not. A kind with itself is in each pair that it is in. What counts for two faults is alone.
+ * A history of two faults contains at most two kinds of faults. So exploring each pair of kinds by itself covers all
+ * these histories. Such an exploration ends soon; one with all kinds at once does not. A pair also covers two faults of
+ * the same kind. A fault that counts as two is explored alone.
  */
 const pairs: readonly Pair[] = [
   ...FAULTS.filter((fault) => costOf(fault) === 2).map((fault) => [fault]),
@@ -25,8 +26,9 @@ const pairs: readonly Pair[] = [
 ]
 
 /**
- * Whoever stops goes when the others have not said in time whether they serve. On `kubernetes` a master whose own API server does not answer
- * can say nothing. That it goes is as it should be; the judge does not know this, and the exploration ends there.
+ * A master that stops leaves the list if the others have not stated in time whether they serve. On `kubernetes` a
+ * master whose own API server does not answer cannot state anything. So it is correct that the stopping master leaves.
+ * The judge does not know this, and the exploration ends there.
  */
 const speechless: readonly string[] = ['dead and withdraw', 'hung and withdraw']
 
@@ -43,7 +45,7 @@ function explored(setting: Setting, faults: Pair, limits: Omit<ExploreOptions, '
   return explore(model, { fairEvery: 50, ...limits })
 }
 
-/** Two faults of each of these pairs, until the time is over. */
+/** Explores two faults of each of these pairs, until the time is over. */
 function exploredPairs(
   setting: Setting,
   among: readonly Pair[],
@@ -66,7 +68,7 @@ function statesOf(found: ReadonlyMap<Pair, Exploration>): number {
   return [...found.values()].reduce((sum, { states }) => sum + states, 0)
 }
 
-/** What all pairs have led to, on one line. */
+/** The results of all pairs, on one line. */
 function pairsText(found: ReadonlyMap<Pair, Exploration>): string {
   const all = [...found.values()]
   const exhausted = all.filter(({ isFrontierEmpty }) => isFrontierEmpty).length
@@ -116,7 +118,8 @@ test('three masters with any one fault', (t) => {
 test('three masters with two faults, as deep as the time goes', (t) => {
   const untilMs = performance.now() + minutes * minute
   const found = new Map<Pair, Exploration>()
-  // The pairs that few states exhaust first. What one of the others led to before is seen again: a tenth at most.
+  // Begins with the pairs that few states exhaust. A later exploration of another pair repeats its earlier states: a
+  // tenth at most.
   for (const maxStates of [300_000, 3_000_000, 20_000_000]) {
     const open = pairs.filter((pair) => !found.get(pair)?.isFrontierEmpty)
     const deeper = exploredPairs({ masters: 3, shared: false }, open, { maxStates, untilMs })

@@ -19,12 +19,12 @@ import { metricOf, whenReady } from '../peers/program-health.ts'
 import { changeRange, storedRange } from '../peers/stored-ranges.ts'
 import { throughout, untilPasses } from '../peers/until.ts'
 
-// Most of this is waiting until something may be freed; the clusters wait at the same time.
+// These tests mostly wait until something may be freed; their clusters wait at the same time.
 
 const address = '192.0.2.1'
 const withinMs = 30_000
 
-/** Waits for an event with a reason that is about an object, such as `Service a`. */
+/** Waits for an event with this reason about an object, such as `Service a`. */
 async function toldOf(api: ApiClient, reason: string, about: string, note: RegExp): Promise<void> {
   await untilPasses(
     `an event ${reason} about ${about}`,
@@ -58,7 +58,8 @@ describe('what is wrong is put right at once, and what is too much only after it
     const path = (ip: string): string => `${allocationPaths.ipAddresses}/${ip}`
     const find = (ip: string) => api.find<IpAddress>(path(ip))
 
-    // These stay for as long as an API server may take to store a Service whose address it has taken.
+    // These IPAddresses stay for as long as an API server may take to store a Service after it has allocated the
+    // address.
     const parents = { '10.100.0.1': 'nobody', '10.100.0.2': 'external', '10.100.0.4': 'a-0' }
     const orphans = Object.keys(parents)
     for (const [ip, name] of Object.entries(parents)) {

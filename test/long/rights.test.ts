@@ -7,10 +7,10 @@ import { rightsFor, runSituation, useOfRights, worldOf } from './rights/run.ts'
 import type { Situation } from './rights/situations.ts'
 import { startWorlds } from './rights/world.ts'
 
-/** What the program says when it lacks a right; text of its log without backslashes. */
+/** Whether a text of the program's log, without backslashes, reports that this right is missing. */
 function isTold(text: string, { verb, resource, name, namespace, path }: Right): boolean {
   if (path !== undefined) return text.includes(`${path} cannot be read: HTTP status 403`)
-  // Admission's words name no resource.
+  // The message of admission names no resource.
   if (resource?.endsWith('/finalizers')) return text.includes('cannot set blockOwnerDeletion')
   return [
     `cannot ${verb} resource "${resource}"`,
@@ -35,7 +35,7 @@ test('each right in config/kustomize/rbac, rbac-endpoints, rbac-service-cidr, le
 test('without any single right of the manifests something fails, and the log names the right', async (t) => {
   const worlds = await startWorlds(openOwner(t))
   const { used } = await useOfRights(worlds)
-  /** What came of the situation; undefined where the log named the right. */
+  /** Why the situation did not show the missing right; undefined if the log named it. */
   const without = async (text: string, situation: Situation): Promise<string | undefined> => {
     const world = worldOf(worlds, situation)
     const right = rightsFor(world, situation).find((candidate) => describe(candidate) === text)
@@ -52,7 +52,7 @@ test('without any single right of the manifests something fails, and the log nam
     let fault: string | undefined
     for (const situation of users) {
       fault = await without(text, situation)
-      // Some are used in a situation only where two things happen to meet; then another one must show it.
+      // A situation may use a right only if two events happen to coincide. Then another situation must show it.
       if (fault === undefined) break
     }
     if (fault !== undefined) silent.push(fault)

@@ -9,7 +9,7 @@ import { startChromium } from '../real/drill-page/chromium.ts'
 import { spawnChild } from '../support/spawn-child.ts'
 
 const minutes = Number(process.env.PAGE_MINUTES ?? 60)
-/** More changes than the embedded API server remembers of a kind: from then on its history does not grow. */
+/** More changes than the embedded API server stores for one kind: from then on its history does not grow. */
 const warmChanges = 2_500
 const third = Math.ceil(minutes / 3)
 const mayGrowMib = 10

@@ -44,7 +44,7 @@ describe(`${minutes} minutes in which nothing happens, with 15 s and 10 s`, { co
       await whenRight({ addresses, port: server.port }, 60_000)
       await sleep(60_000)
       const from = history.length
-      // A fault that changes nothing counts.
+      // A fault that changes nothing counts the requests.
       const counted = ways.map(({ api, etcdWay }) => ({
         requests: new Map(
           resources.flatMap((resource) =>
@@ -78,7 +78,8 @@ describe(`${minutes} minutes in which nothing happens, with 15 s and 10 s`, { co
         assert.ok(others <= 4 * intervals, `${others} requests besides the renewals`)
         const writes = [...made.keys()].filter((name) => !/^(get|list) |^update leases$/.test(name))
         assert.deepEqual(writes, [])
-        // Two reads of the leases for each round, and for a renewal two grants and two writes. The repair reads two ranges every three minutes.
+        // Each round needs two reads of the leases, and a renewal two grants and two writes. The repair reads two
+        // ranges every three minutes.
         const repairs = 2 * Math.ceil(minutes / 3)
         for (const [method, placed] of calls) assert.ok((placed?.hits ?? 0) <= 2 * intervals + repairs, method)
         const steady = [calls.get('Range'), calls.get('Txn')].map((placed) => placed?.hits ?? 0)

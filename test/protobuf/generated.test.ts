@@ -14,7 +14,8 @@ test('the bytes are the ones that Kubernetes stores', () => {
     typeMeta: { apiVersion: 'v1', kind: 'Endpoints' },
     raw: toBinary(EndpointsSchema, create(EndpointsSchema, { subsets: [{ addresses: [{ ip: '192.0.2.1' }] }] })),
   })
-  // Field numbers and wire types by hand: typeMeta 1 { apiVersion 1, kind 2 }, raw 2 { subsets 2 { addresses 1 { ip 1 } } }.
+  // Field numbers and wire types by hand: typeMeta 1 { apiVersion 1, kind 2 },
+  // raw 2 { subsets 2 { addresses 1 { ip 1 } } }.
   const expected = Buffer.concat([
     Buffer.from([0x0a, 15, 0x0a, 2]),
     Buffer.from('v1'),

@@ -54,7 +54,7 @@ test('a ConfigMap is read as Go would print it', () => {
 })
 
 test('what Go leaves out where it is empty is left out, what it points to is not', () => {
-  // The port has no name and no nodePort, the Service does not say what it allocates.
+  // The port has an empty name and no nodePort. The Service has `allocateLoadBalancerNodePorts: false`.
   const targetPort = message([1, 1], [3, 'web'])
   const port = message([1, ''], [3, 80], [4, targetPort], [5, 0])
   assert.deepEqual(jsonOfMessage('core/v1.Service', message([2, message([1, port], [3, ''], [20, 0])])), {

@@ -1,6 +1,6 @@
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 
-/** A message: each field is its number and its value; a list of fields is a message in it. */
+/** A field of a message: its number and its value. A list of fields is a nested message. */
 export type Part = readonly [number, string | number | Buffer | readonly Part[]]
 
 export function message(...parts: readonly Part[]): Buffer {

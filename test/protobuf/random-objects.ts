@@ -8,12 +8,13 @@ import {
 } from '../../src/protobuf/gen/k8s.io/api/core/v1/generated_pb.ts'
 import type { ObjectMetaSchema } from '../../src/protobuf/gen/k8s.io/apimachinery/pkg/apis/meta/v1/generated_pb.ts'
 
-// Objects of which every field is there now and then. Integers stay where JSON has them whole, times within the years of RFC 3339.
+// Random objects, in which every field is sometimes present. Integers stay in the range that JSON represents exactly,
+// times within the years of RFC 3339.
 
 const text = fc.oneof(fc.string({ unit: 'grapheme', maxLength: 20 }), fc.constantFrom('', 'kubernetes', '192.0.2.1'))
 const int64 = fc.oneof(fc.maxSafeInteger().map(BigInt), fc.constantFrom(0n, 1n, -1n))
 const time = fc.record({ seconds: fc.bigInt({ min: -62_135_596_799n, max: 253_402_300_799n }) })
-/** Go's maps have each key once; among them are some that a language may take for something else. */
+/** Each key is there once, as in Go's maps. Some of the keys may have another meaning in a language. */
 const entries = fc.uniqueArray(
   fc.record({
     key: fc.oneof(

@@ -5,14 +5,14 @@ import type { StoredKind } from '../../src/protobuf/stored-object.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** The JSON that an API server serves for a message, without what is empty in it. */
+/** The JSON that an API server serves for a message, without empty fields. */
 export function servedObject<Desc extends DescMessage>(kind: StoredKind<Desc>, object: MessageShape<Desc>): Json {
   return withoutEmpty(servedFields(reflect(kind.schema, object)))
 }
 
 /**
- * JSON without fields that are null, empty or zero: Go has them or not, depending on a tag on each. kind and apiVersion are not in
- * the message and left out too.
+ * JSON without fields that are null, empty or zero: a tag on each field decides whether Go writes it then. kind and
+ * apiVersion are not in the message, so they are left out too.
  */
 export function withoutEmpty({ kind: _kind, apiVersion: _apiVersion, ...object }: Json): Json {
   return pruned(object) ?? {}

@@ -15,12 +15,12 @@ const rangeAllocation: StoredKind<typeof RangeAllocationSchema> = {
   schema: RangeAllocationSchema,
 }
 
-/** A value that is said to hold this kind, whatever `raw` is. */
+/** A value that states this kind, whatever `raw` is. */
 function envelope(raw: Uint8Array, typeMeta = { apiVersion: 'v1', kind: 'Endpoints' }): Buffer {
   return Buffer.concat([Buffer.from('k8s\0'), toBinary(UnknownSchema, create(UnknownSchema, { typeMeta, raw }))])
 }
 
-/** Why a value is not read; undefined when it is. */
+/** Why a value cannot be read; undefined if it can. */
 function reasonFor(value: Uint8Array): string | undefined {
   const stored = decodeStored(endpoints, value)
   return stored.type === 'unreadable' ? stored.reason : undefined
@@ -128,7 +128,7 @@ test('10,000 damaged values are each written back as they were, or refused in on
     assert.deepEqual(Buffer.from(encodeStored(endpoints, stored.object, stored.envelope)), Buffer.from(value))
   })
   fc.assert(property, { numRuns: 10_000 })
-  // Else the values would be so damaged, or so little, that nothing was tried.
+  // Otherwise the values would be damaged too much or too little to test anything.
   for (const count of Object.values(outcomes)) assert.ok(count > 50, JSON.stringify(outcomes))
 })
 

@@ -12,7 +12,7 @@ const reader = trimmedReader('core/v1.Service', {
   spec: { type: true, clusterIPs: true, ports: { port: true, targetPort: true } },
 })
 
-/** A Service with fields that are read, that are not, and that nobody knows. */
+/** A Service with fields that are read, fields that are not read, and unknown fields. */
 const service: readonly Part[] = [
   [
     1,
@@ -120,7 +120,7 @@ test('what is damaged, or no list, is an error and not an object', () => {
   assert.throws(answer(Buffer.from('{}')), ProtobufError)
   assert.throws(answer(enveloped('v1', 'Service', message(...service))), /kind "Service", not a list/)
   const whole = enveloped('v1', 'ServiceList', message([2, service]))
-  // Without its contents, which come last, a list is empty, and has no resourceVersion.
+  // The contents come last. Without them, a list is empty and has no resourceVersion.
   const noContents = enveloped('v1', 'ServiceList', Buffer.alloc(0)).length - 2
   for (let length = 0; length < whole.length; length++) {
     if (length === noContents) assert.deepEqual(answer(whole.subarray(0, length))(), { metadata: {}, items: [] })

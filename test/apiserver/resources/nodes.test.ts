@@ -7,7 +7,7 @@ import { Embedded } from '../embedded.ts'
 test('the addresses of a Node are merged by their type, and owned one by one', async () => {
   const embedded = await Embedded.started()
   const internal = { type: 'InternalIP', address: '192.0.2.1' }
-  // Without a field of its creator no owner would be noted ever.
+  // Without a field of its creator, the server would never record an owner.
   const metadata = { name: 'one', labels: { a: 'b' } }
   await embedded.send('POST', '/api/v1/nodes', { metadata, status: { addresses: [internal] } })
   const external = { type: 'ExternalIP', address: '198.51.100.1' }

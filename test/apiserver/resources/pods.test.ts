@@ -13,7 +13,7 @@ interface Refused {
   readonly body: { readonly details?: { readonly causes?: readonly { field: string; message: string }[] } }
 }
 
-/** The status, and what each cause says. */
+/** The status, and the field and message of each cause. */
 function faults({ status, body }: Refused): readonly (string | number)[] {
   return [status, ...(body.details?.causes ?? []).map(({ field, message }) => `${field}: ${message}`)]
 }

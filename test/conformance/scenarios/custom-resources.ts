@@ -81,7 +81,7 @@ function versions(stored: Readonly<Record<string, boolean>>): object {
   return { spec: { versions: all } }
 }
 
-/** A definition is established a little after it was made, and then some more until it is served. */
+/** A definition is established a little after its creation, and served a little later. */
 const served: Step = { ...get(widgets), untilStatus: 200 }
 
 /** A definition whose objects have replicas. */

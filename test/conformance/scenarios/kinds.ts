@@ -192,7 +192,7 @@ export const kindScenarios: readonly Scenario[] = [
       patch('merge', '/api/v1/namespaces/NS', { spec: { finalizers: [] } }),
       get('/api/v1/namespaces/NS'),
       post(inNamespace('configmaps'), { metadata: { name: 'one' } }),
-      // The embedded server empties the namespace at once, which only kube-controller-manager does for a real one.
+      // The embedded server empties the namespace at once. For a real server only kube-controller-manager does that.
       remove('/api/v1/namespaces/NS'),
     ],
   },

@@ -68,7 +68,7 @@ const lease = {
 
 const tables = [
   ...['services', 'endpoints', 'endpointslices', 'configmaps', 'pods', 'leases'].map((plural) => inNamespace(plural)),
-  // A busy kube-apiserver may add an Event of its own: its repair has seen a Service before its IPAddress.
+  // A busy kube-apiserver may add an Event of its own, if its repair has seen a Service before its IPAddress.
   `${inNamespace('events')}?fieldSelector=reason%3DReported`,
 ]
 

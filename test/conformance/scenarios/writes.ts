@@ -17,7 +17,7 @@ const maps = inNamespace('configmaps')
 const map = inNamespace('configmaps', 'map')
 const web = inNamespace('services', 'web')
 const services = inNamespace('services')
-/** Of a ConfigMap, with two mistakes. */
+/** A ConfigMap with two mistakes. */
 const unknown = { ...configMap('unknown', { a: '1' }), dta: { b: '2' }, metadata: { name: 'unknown', anotations: {} } }
 
 const pods = inNamespace('pods')
@@ -113,7 +113,7 @@ export const writeScenarios: readonly Scenario[] = [
       remove(map, { gracePeriodSeconds: 'x' }),
       remove(map, []),
       get(map),
-      // A body takes the place of the parameters.
+      // A body replaces the parameters.
       remove(`${map}?dryRun=All`, { gracePeriodSeconds: -1 }),
       get(map),
       post(inNamespace('pods'), pod('one', { nodeName: 'none' })),

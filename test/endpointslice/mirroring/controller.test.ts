@@ -75,7 +75,7 @@ test('a slice that was made and deleted while no watch was open is mirrored agai
 test('while requests work and the watch of slices delivers nothing, a slice is listed again and put right', async () => {
   const cluster = await MirroredCluster.started()
   const pathPrefix = `${slicesPath}/endpointslices`
-  // The end of the first list, which is empty, and the new slice.
+  // The events are the end of the first list, which is empty, and the new slice.
   cluster.fault({ fault: { type: 'stall', afterEvents: 2 }, pathPrefix, stream: true, times: 1 })
   const stop = await cluster.lead()
   await cluster.service('db')

@@ -91,7 +91,7 @@ const anyEndpoints = fc
   .record({ subsets, labels, annotations, uid: fc.constantFrom('e-1', 'e-2') })
   .map(({ subsets, ...metadata }) => endpointsOf(subsets, metadata))
 
-/** What one who reads slices knows: which address is ready on which ports. */
+/** What clients read from slices: which address is ready on which ports. */
 function offers(slices: readonly EndpointSlice[]): readonly string[] {
   return slices
     .flatMap(({ endpoints, ports }) =>

@@ -15,7 +15,7 @@ import { WorkloadCluster } from '../../workloads/cluster.ts'
 
 type Subsets = NonNullable<Endpoints['subsets']>
 
-/** One subset of Endpoints with port 80: those with a mark are not ready. */
+/** One subset of Endpoints with port 80. Addresses with the mark `!` are not ready. */
 export function subsetOf(...ips: readonly string[]): Subsets {
   const addresses = ips.filter((ip) => !ip.startsWith('!')).map((ip) => ({ ip }))
   const notReadyAddresses = ips.filter((ip) => ip.startsWith('!')).map((ip) => ({ ip: ip.slice(1) }))
@@ -40,7 +40,7 @@ export class MirroredCluster extends WorkloadCluster<EndpointSliceMirroringOptio
     })
   }
 
-  /** One without a selector. */
+  /** Creates a Service without a selector. */
   override service(name: string, spec: object = {}, metadata: object = {}): Promise<Service> {
     return super.service(name, { selector: undefined, ports: [{ port: 80 }], ...spec }, metadata)
   }
@@ -64,7 +64,7 @@ export class MirroredCluster extends WorkloadCluster<EndpointSliceMirroringOptio
     return (await this.api.list(endpointSlices, { namespace: 'other', labelSelector })).items
   }
 
-  /** The addresses of each slice in one line, those that are not ready with a mark; sorted. */
+  /** The addresses of each slice in one line, with a mark if not ready. The lines are sorted. */
   async listed(service: string): Promise<readonly string[]> {
     const lines = (await this.slices(service)).map(({ endpoints }) =>
       (endpoints ?? []).map(({ addresses, conditions }) => `${conditions?.ready ? '' : '!'}${addresses}`).join(' '),

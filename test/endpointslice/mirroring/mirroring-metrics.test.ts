@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { MirroringMetrics } from '../../../src/endpointslice/mirroring/mirroring-metrics.ts'
 import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
 
-/** Desired slices, slices and endpoints, as the gauges say. */
+/** Desired slices, slices and endpoints, as the gauges show them. */
 async function gauges(registry: ReturnType<typeof prometheusMetrics>): Promise<readonly number[]> {
   const text = await registry.expose()
   return ['desired_endpoint_slices', 'num_endpoint_slices', 'endpoints_desired'].map((name) =>

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { cpuRatiosOf, millisOf, nanosOf } from '../../../src/endpointslice/topology/allocations.ts'
 import type { Node } from '../../../src/kube/resources.ts'
 
-/** What `resource.Quantity` makes of these: its value in thousandths, rounded up. */
+/** Texts, and the value that `resource.Quantity` gives them, in thousandths and rounded up. */
 const quantities: Readonly<Record<string, number>> = {
   '2': 2_000,
   '+2': 2_000,

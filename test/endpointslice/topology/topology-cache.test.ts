@@ -88,7 +88,7 @@ test('each ready endpoint is hinted to one zone that has Nodes, and no zone has 
       const distances = [...plan.allocations].map(([zone, { desired }]) => (counts.get(zone) ?? 0) - desired)
       const surplus = Math.max(...distances)
       const lack = -Math.min(...distances)
-      // The plan subtracts ones from these numbers, so its sums may differ from ours in the last digits.
+      // The plan subtracts ones from these numbers, so its sums may differ from those here in the last digits.
       const [half, one] = [0.5 + 1e-9, 1 + 1e-9]
       assert.ok(surplus < half || lack < half || (surplus < one && lack < one), `${surplus} too many, ${lack} too few`)
     }),

@@ -43,7 +43,7 @@ export class ScrapedFleet {
     return new ScrapedFleet(fleet, metrics, ports)
   }
 
-  /** The API and the etcd, as the last master to start reaches them. */
+  /** The API and etcd, through the connections of the master that started last. */
   get api(): KubeApi {
     return present(this.#ports.api)
   }

@@ -13,14 +13,14 @@ export function ruleFile(): { readonly groups: readonly { readonly rules: readon
 
 export const alertRules = ruleFile().groups.flatMap(({ rules }) => rules)
 
-/** What a Prometheus would hold of the metrics that the rules need: one scrape of every instance at a time. */
+/** What Prometheus would store of the metrics that the rules need. One scrape reads every instance. */
 export class Scrapes {
   /** Between two scrapes. */
   readonly intervalSeconds: number
   /** Unix time of the first one. */
   readonly startSeconds: number
   readonly #rules = alertRules.map(({ expr }) => expr).join(' ')
-  /** By series, with the number of the scrape. */
+  /** By series, then by the number of the scrape. */
   readonly #samples = new Map<string, Map<number, string>>()
   #count = 0
 
@@ -29,7 +29,7 @@ export class Scrapes {
     this.startSeconds = startSeconds
   }
 
-  /** Takes what each instance exposes; one that is down exposes nothing. */
+  /** Adds what each instance exposes; an instance that is down exposes nothing. */
   add(exposed: ReadonlyMap<string, string>): void {
     for (const [instance, text] of exposed) {
       for (const [, name = '', labels = '', value = ''] of text.matchAll(/^(\w+)(?:\{(.*)\})? (\S+)$/gm)) {
@@ -43,7 +43,10 @@ export class Scrapes {
     this.#count++
   }
 
-  /** A test file of promtool, which expects that exactly these alerts have fired, and at the end the `$value` of some. */
+  /**
+   * A test file for promtool. It expects that exactly these alerts have fired, and that some have these `$value`s at
+   * the end.
+   */
   expecting(
     fired: readonly string[],
     ruleFiles: readonly string[],
@@ -77,7 +80,7 @@ export class Scrapes {
     }
   }
 
-  /** A series that an instance no longer exposes is stale, not as it was. */
+  /** A series that an instance no longer exposes becomes stale; it does not keep its last value. */
   #values(samples: ReadonlyMap<number, string>): string {
     return Array.from(
       { length: this.#count },

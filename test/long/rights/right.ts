@@ -1,21 +1,21 @@
 import { readFileSync } from 'node:fs'
 import type { ApiClient } from '../../peers/api-client.ts'
 
-/** One verb on one resource, of one name where the rule has names, or on one path. */
+/** One verb on one resource or on one path. If the rule has names, it is for one name. */
 export interface Right {
-  /** Where it stands. */
+  /** The role that grants it. */
   readonly role: string
   /** Undefined: in the whole cluster. */
   readonly namespace: string | undefined
   readonly verb: string
   readonly group?: string
-  /** With its subresource. */
+  /** Including its subresource. */
   readonly resource?: string
   readonly name?: string
   readonly path?: string
 }
 
-/** A request that the server let through. */
+/** A request that the server allowed. */
 export interface AuditedRequest {
   readonly verb: string
   readonly group: string
@@ -39,7 +39,7 @@ interface StoredRole {
   readonly rules: readonly PolicyRule[]
 }
 
-/** The path of a role of this program's, and what it grants one by one. */
+/** The path of a role of this program, and each right that it grants. */
 export interface GrantedRole {
   readonly path: string
   readonly rights: readonly Right[]
@@ -47,7 +47,7 @@ export interface GrantedRole {
 
 const rbac = '/apis/rbac.authorization.k8s.io/v1'
 
-/** All roles that are bound to the user `apiserver-bootstrap`, as the manifests that were applied have them. */
+/** All roles that are bound to the user `apiserver-bootstrap`, as the applied manifests define them. */
 export async function grantedRoles(api: ApiClient): Promise<readonly GrantedRole[]> {
   const stored: StoredRole[] = []
   for (const kind of ['ClusterRole', 'Role'] as const) {
@@ -85,7 +85,7 @@ function rightsOf(rule: PolicyRule, where: Pick<Right, 'role' | 'namespace'>): r
   ])
 }
 
-/** Makes a role of the rights alone. */
+/** Makes a role grant exactly these rights. */
 export async function grant(api: ApiClient, { path, rights }: GrantedRole): Promise<void> {
   const rules = rights.map(({ verb, group, resource, name, path: url }): PolicyRule => {
     if (url !== undefined) return { verbs: [verb], nonResourceURLs: [url] }
@@ -111,7 +111,10 @@ export function describe({ role, namespace, verb, resource, name, path }: Right)
   return `${where}: ${verb} ${path ?? resource}${name === undefined ? '' : ` ${name}`}`
 }
 
-/** What the user `apiserver-bootstrap` was allowed, in the order in which it was, after the first `since` bytes of the log. */
+/**
+ * The requests that the user `apiserver-bootstrap` was allowed after the first `since` bytes of the log, in their
+ * order.
+ */
 export function auditedRequests(log: string, since = 0): readonly AuditedRequest[] {
   const lines = readFileSync(log).subarray(since).toString().split('\n').filter(Boolean)
   return lines.flatMap((line) => {

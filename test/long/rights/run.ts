@@ -18,18 +18,18 @@ const roleOf = {
 export interface SituationOptions {
   /** A right that is not granted. */
   readonly without?: Right
-  /** Whether a line of the log is what is waited for; without backslashes. */
+  /** Whether a line of the log, without backslashes, is the expected one. */
   readonly isSeen?: (text: string) => boolean
 }
 
 export interface Outcome {
-  /** Where what the program did stands in the audit log. */
+  /** Where the requests of the program begin in the audit log. */
   readonly since: number
-  /** The first line of its log that was waited for. */
+  /** The first expected line in the program's log. */
   readonly seen: LogLine | undefined
 }
 
-/** What is granted while a situation lasts: all of the manifests that are for it, but for one right. */
+/** The rights that are granted during a situation: all rights in the manifests for it, except `without`. */
 export function rightsFor({ roles }: World, { part }: Situation, without?: Right): readonly Right[] {
   const others = Object.entries(roleOf).flatMap(([name, role]) => (name === part ? [] : [role as string]))
   const all = roles.flatMap(({ rights }) => rights)
@@ -63,7 +63,10 @@ async function isAllowed(api: ApiClient, { namespace, verb, group, resource, nam
   return (await api.create<{ status: { allowed: boolean } }>(reviews, { spec })).status.allowed
 }
 
-/** Goes through a situation to its end, or until the program logs a line that `isSeen`. Rejects where a step does not come to its end. */
+/**
+ * Runs a situation to its end, or until the program logs a line for which `isSeen` returns true. Rejects if a step does
+ * not complete.
+ */
 export async function runSituation(
   world: World,
   situation: Situation,
@@ -88,7 +91,7 @@ export async function runSituation(
     const seen = (): LogLine | undefined =>
       program.log.find((line) => isSeen(JSON.stringify(line).replaceAll('\\', '')))
     for (const step of situation.steps) {
-      // What was to be changed may not be there, where what makes it is forbidden.
+      // The object to change may be missing, if creating it is forbidden.
       await step.act?.(run).catch((error: unknown) => {
         if (without === undefined) throw error
       })
@@ -106,13 +109,13 @@ export async function runSituation(
   }
 }
 
-/** By the words of {@link describe}: in which situations a right is used, and which are granted twice. */
+/** In which situations a right is used, and which rights are granted twice. {@link describe} names the rights. */
 export interface Use {
   readonly used: ReadonlyMap<string, ReadonlySet<Situation>>
   readonly twice: ReadonlySet<string>
 }
 
-/** Goes through all situations and compares what the server allowed with what was granted. */
+/** Runs all situations and compares what the server allowed with what was granted. */
 export async function useOfRights(worlds: Worlds): Promise<Use> {
   const used = new Map<string, Set<Situation>>()
   const use = (right: string, situation: Situation) =>
@@ -125,10 +128,10 @@ export async function useOfRights(worlds: Worlds): Promise<Use> {
     for (const request of auditedRequests(world.auditLog, since)) {
       const permitting = rights.filter((right) => permits(right, request)).map(describe)
       for (const right of permitting) use(right, situation)
-      // The rights to all objects of a kind are rights to those that the masters have, too.
+      // Rights to all objects of a kind also cover the objects that the masters manage.
       if (permitting.length > 1 && situation.part === undefined) twice.add(permitting.join(' and '))
     }
-    // Admission asks for these, and an audit log tells of requests alone.
+    // Admission checks these rights, but an audit log records only requests.
     if (situation.part === 'rbac-endpoints') {
       for (const right of rights) if (right.resource?.endsWith('/finalizers')) use(describe(right), situation)
     }

@@ -5,11 +5,11 @@ import { paths, whenRight } from '../../peers/kubernetes-service.ts'
 import type { Program } from '../../peers/program.ts'
 import { nodePortSpec, ranges, type World } from './world.ts'
 
-/** Something that happens, and what the program must have made of it. */
+/** Something that happens, and what the program must do about it. */
 export interface Step {
   readonly what: string
   act?(run: Run): Promise<unknown>
-  /** Throws until it is so. */
+  /** Throws until the program has done it. */
   until(run: Run): Promise<unknown>
 }
 
@@ -18,12 +18,12 @@ export interface Situation {
   readonly name: string
   /** @default bare */
   readonly kind?: 'bare' | 'bare-1.32'
-  /** Which part of config/kustomize is applied, and not config/kustomize/rbac alone. @default none */
+  /** The part of config/kustomize that is applied in addition to config/kustomize/rbac. @default none */
   readonly part?: 'rbac-endpoints' | 'rbac-service-cidr'
   readonly address?: string
   readonly serviceClusterIpRange?: string
   flags?(world: World): readonly string[]
-  /** Before the program is started. */
+  /** Runs before the program starts. */
   before?(world: World): Promise<unknown>
   readonly steps: readonly Step[]
 }
@@ -50,7 +50,7 @@ const found = async (run: Run, path: string): Promise<void> => {
 const gone = async (run: Run, path: string): Promise<void> => {
   assert.equal(await run.world.server.api.find(path), undefined)
 }
-/** The masters' and that of the leader election. */
+/** The leases of the masters and of the leader election. */
 async function ownLeases({ world }: Run, namespace: string): Promise<readonly Lease[]> {
   const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`
   const { items } = await world.server.api.get<List<Lease>>(path)
@@ -98,7 +98,10 @@ const readyServiceCidr: Step = {
   },
 }
 
-/** One master from an empty store on, and everything that somebody may do to what it keeps. */
+/**
+ * One master, beginning with an empty store, and all changes that another client may make to the objects that it
+ * manages.
+ */
 const bootstrap: Situation = {
   name: 'a master on an empty server',
   flags: () => short,
@@ -227,7 +230,7 @@ function dualStack(first: 4 | 6): Situation {
 
 const ledger: Situation = {
   name: 'a master with ledgers in ConfigMaps',
-  // Where there are IPAddresses nobody needs bitmaps of ClusterIPs.
+  // A server that has IPAddresses needs no bitmaps of ClusterIPs.
   kind: 'bare-1.32',
   serviceClusterIpRange: ranges,
   flags: () => [...short, '--range-registry=configmap', '--controllers=auto,-kubernetes-service'],

@@ -13,7 +13,10 @@ import { startMaster } from '../../peers/program.ts'
 import { untilPasses } from '../../peers/until.ts'
 import { type GrantedRole, grantedRoles } from './right.ts'
 
-/** A server on which the user `apiserver-bootstrap` has all that config/kustomize grants, and an audit log of what it does there. */
+/**
+ * A server on which the user `apiserver-bootstrap` has all rights that config/kustomize grants, with an audit log of
+ * what this user does.
+ */
 export interface World {
   readonly server: Apiserver
   /** Of the user `apiserver-bootstrap`. */
@@ -31,7 +34,7 @@ export const ranges = '10.96.0.0/12,fd00:10:96::/112'
 const policy = {
   apiVersion: 'audit.k8s.io/v1',
   kind: 'Policy',
-  // A watch is told of when it begins: its end may come after the log was read.
+  // The log records a watch when it begins: its end may come after the log was read.
   omitStages: ['RequestReceived'],
   rules: [{ level: 'Metadata' }],
 }
@@ -48,7 +51,7 @@ async function startWorld(owner: Owner, kind: 'bare' | 'bare-1.32'): Promise<Wor
       `--service-cluster-ip-range=${ranges}`,
       `--audit-policy-file=${file('policy.json')}`,
       `--audit-log-path=${auditLog}`,
-      // Streamed lists are watches: a server without them needs the right to list.
+      // Streamed lists are watches. On a server without them a client needs the right to list.
       '--feature-gates=WatchList=false',
       '--enable-admission-plugins=OwnerReferencesPermissionEnforcement',
     ],
@@ -60,16 +63,16 @@ async function startWorld(owner: Owner, kind: 'bare' | 'bare-1.32'): Promise<Wor
   }
   const part = (name: string): string =>
     relative(directory, fileURLToPath(new URL(`../../../config/kustomize/${name}`, import.meta.url)))
-  // Each has ../rbac: kustomize accepts no object twice.
+  // Each part includes ../rbac, and kustomize accepts no object twice.
   for (const name of ['rbac-endpoints', 'rbac-service-cidr']) {
     const applied = { resources: [part(name)], components: [part('components/rbac-reviews')] }
     writeFileSync(file('kustomization.yaml'), JSON.stringify(applied))
     await must('apply', '-k', directory)
   }
   await must('apply', '-f', join(directory, part('lease-namespace/leases.yaml')))
-  // Everybody may get /readyz by these.
+  // These bindings allow every client to get /readyz.
   await must('delete', 'clusterrolebinding', 'system:public-info-viewer', 'system:discovery')
-  // Who has neither a ServiceCIDR nor the bitmap of NodePorts gives no Service an address or a port.
+  // A server without a ServiceCIDR and without the bitmap of NodePorts allocates no address or port to a Service.
   const preparing = await startMaster(owner, server, {
     address: '192.0.2.1',
     serviceClusterIpRange: ranges,
@@ -108,7 +111,7 @@ export const nodePortSpec = {
 const serviceCidrs = '/apis/networking.k8s.io/v1/servicecidrs'
 const leaseNamespaces = ['kube-system', 'apiserver-bootstrap']
 
-/** Takes away whatever earlier situations have left, so that all is made again. */
+/** Deletes everything that earlier situations have left, so that the program creates it again. */
 export async function reset({ server: { api } }: World): Promise<void> {
   const items = async (path: string): Promise<readonly { metadata: { name: string } }[]> =>
     (await api.find<{ items: readonly { metadata: { name: string } }[] }>(path))?.items ?? []
@@ -119,7 +122,7 @@ export async function reset({ server: { api } }: World): Promise<void> {
       `/api/v1/namespaces/${namespace}/pods`,
       `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`,
     ]),
-    // A server that has not heard of its ServiceCIDR yet leaves the IPAddress of a Service that is deleted.
+    // A server that has not seen its ServiceCIDR yet does not delete the IPAddress of a deleted Service.
     '/apis/networking.k8s.io/v1/ipaddresses',
     serviceCidrs,
     '/apis/events.k8s.io/v1/namespaces/default/events',
@@ -141,7 +144,7 @@ export async function reset({ server: { api } }: World): Promise<void> {
   }
   const namespace = `${paths.namespaces}/kube-node-lease`
   await api.send('DELETE', namespace)
-  // Nobody else empties it.
+  // No other process does this.
   await api.send('PUT', `${namespace}/finalize`, {
     body: { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-node-lease' }, spec: { finalizers: [] } },
   })

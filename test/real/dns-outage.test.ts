@@ -13,9 +13,10 @@ import { followKeys } from '../peers/stored-versions.ts'
 import { TcpProxy } from '../peers/tcp-proxy.ts'
 
 const addresses = ['192.0.2.1', '192.0.2.2']
-const times = ['--lease-ttl=6s', '--reconcile-interval=3s']
-/** Longer than a lease lasts. */
-const outageMs = 10_000
+/** A lease lasts long enough for a machine that pauses for some seconds. */
+const times = ['--lease-ttl=15s', '--reconcile-interval=5s']
+/** How long DNS fails, and how long it then hangs: together longer than a lease lasts. */
+const outageMs = 9_000
 
 for (const leaseStore of ['etcd', 'kubernetes'] as const) {
   test(`a master stays listed while DNS fails and its connections end, with leases in ${leaseStore}`, async (t) => {

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { banned } from './support/words.ts'
 
-/** Every document of the repository, without those in built or installed files. */
+/** Every document of the repository, without those that are built or installed. */
 const files = globSync('**/*.md', {
   exclude: (path) => /(?:^|[\\/])(?:node_modules|dist|\.git|peers|artefacts)$/.test(path),
 }).sort()

@@ -7,7 +7,7 @@ import { revisionOf, writesSince } from '../peers/stored-history.ts'
 import { numberIn, rangeKey, type StoredRange, type StoredRangeName, storedRangeIn } from '../peers/stored-ranges.ts'
 import { untilPasses } from '../peers/until.ts'
 
-/** One thing that was stored, in the order in which it was. */
+/** One stored change; steps are in the order in which they were stored. */
 export type Step = { readonly revision: number } & (
   | { readonly type: 'service'; readonly name: string; readonly service: Service | undefined }
   | { readonly type: 'ipAddress'; readonly ip: string; readonly exists: boolean }
@@ -18,7 +18,7 @@ interface ListOf<T> {
   readonly items: readonly T[]
 }
 
-/** Follows all that is stored of Services and what is allocated to them, from now on, without a gap. */
+/** Follows, from now on and without a gap, what is stored of Services and of the allocations to them. */
 export async function followAllocations(owner: Owner, { etcd, server }: Cluster) {
   const { api } = server
   const from = await revisionOf(etcd)
@@ -70,7 +70,10 @@ export async function followAllocations(owner: Owner, { etcd, server }: Cluster)
   }
 }
 
-/** Has a last event go through the watch of Services, and a moment later it has gone through that of IPAddresses too. */
+/**
+ * Creates a last event and waits until the watch of Services delivers it. A moment later the watch of IPAddresses has
+ * delivered it too.
+ */
 async function endOf(api: ApiClient, seen: () => number): Promise<void> {
   const mark = await api.create<Service>(allocationPaths.services, {
     metadata: { name: 'mark' },
@@ -87,10 +90,11 @@ async function endOf(api: ApiClient, seen: () => number): Promise<void> {
 }
 
 /**
- * What was taken away in the history that must not have been: an address or port of a Service that was there, or was stored without what had
- * been taken for it. What was taken at one of the revisions in `damages` does not count. Nor does, from then on, what another Service got after such
- * damage: a server may have given it twice, and then it is freed with the first of the two. These are `givenTwice`; when there are many, little was
- * looked at. Pure.
+ * What the history shows as wrongly freed: an address or port that an existing Service lost, or that was already
+ * missing when the Service was stored. Removals at one of the revisions in `damages` do not count. After such damage, a
+ * server may have given the item to another Service too, and then frees it with the first of the two. So from then on
+ * the item does not count for the other Service. These items are `givenTwice`; if there are many, the check covered
+ * little. Pure.
  */
 export function wronglyFreed(
   steps: readonly Step[],
@@ -107,7 +111,7 @@ export function wronglyFreed(
     const range = ranges.get(name)
     return range === undefined || range.taken.has(numberIn(range, item))
   }
-  /** By its words: what is missing and of whom. */
+  /** What is missing and of which Service, by its description. */
   const missing = (): ReadonlyMap<string, { readonly item: string; readonly of: string }> => {
     const found = new Map<string, { readonly item: string; readonly of: string }>()
     const lacks = (what: string, item: string, of: string) => found.set(`${what} ${item} of ${of}`, { item, of })

@@ -42,7 +42,10 @@ function verification(kit: string): readonly string[] {
   return last.split(' ').slice(2)
 }
 
-/** The list is empty until the sidecar runs, and then everything holds: as the workflow's own command says. */
+/**
+ * Asserts with the workflow's own command that the list is empty until the sidecar runs, and that everything holds
+ * then.
+ */
 async function passesItsOwnTest(owner: Owner, kit: string, options: Omit<MachineOptions, 'kit' | 'address' | 'host'>) {
   const { kubeconfig: onTheNode = '' } = options.configuration as { readonly kubeconfig?: string }
   assert.ok((await nodePaths(kit)).includes(onTheNode), onTheNode)

@@ -27,7 +27,7 @@ async function fish(t: TestContext): Promise<Complete> {
   }
 }
 
-/** What zsh offers: a terminal of its own, in which Tab is pressed. */
+/** What zsh offers when Tab is pressed in a terminal of its own. */
 async function zsh(t: TestContext): Promise<Complete> {
   const directory = await tempDir(t)
   writeFileSync(join(directory, 'completion.zsh'), completionScript('zsh', commands))

@@ -30,7 +30,7 @@ interface Setup {
   readonly directory: string
   /** The kubeconfig of the troubled master. */
   readonly kubeconfig: string
-  /** Replaces it in one step, by one with another user. */
+  /** Replaces this kubeconfig in one step with one for another user. */
   rewrite(user: Readonly<Record<string, unknown>>): void
   /** Starts a steady master and the troubled one; resolves when both are listed. */
   start(
@@ -39,7 +39,7 @@ interface Setup {
   ): Promise<{
     readonly master: Program
     readonly watched: Watched
-    /** Since when both are listed, in the history. */
+    /** The index in the history from which both are listed. */
     readonly from: number
   }>
 }
@@ -71,16 +71,16 @@ async function setUp(t: TestContext): Promise<Setup> {
   }
 }
 
-/** Fails if there was a moment at which a watcher saw one of the two missing, in Endpoints or in the slices. */
+/** Fails if a watcher ever saw one of the two missing in Endpoints or in the slices. */
 function assertListedThroughout({ history }: Watched, from: number): void {
   for (const { state } of history.slice(from)) {
     assert.deepEqual(listedIn(state.endpoints), [steady, troubled])
-    // Who deletes the slice sees it missing.
+    // When somebody deletes the slice, the watcher sees none.
     if (state.slices.length > 0) assert.deepEqual(listedInSlices(state.slices), [steady, troubled])
   }
 }
 
-/** Waits until the program writes: it alone is left to make the slice anew. */
+/** Waits until the program writes: only the program can create the slice again. */
 async function assertWrites({ api }: Apiserver, master: Program): Promise<void> {
   const before = await api.get<EndpointSlice>(paths.slice)
   await api.send('DELETE', paths.slice)
@@ -95,7 +95,7 @@ async function assertWrites({ api }: Apiserver, master: Program): Promise<void> 
   )
 }
 
-/** A client certificate of an administrator, as a kubeconfig has it inside. */
+/** A client certificate of an administrator, as embedded in a kubeconfig. */
 function certificateUser({ authority }: Apiserver, validForMs: number): Readonly<Record<string, unknown>> {
   const { certificate, key } = authority.issue({ commonName: 'sidecar', organizations: ['system:masters'], validForMs })
   const base64 = (text: string): string => Buffer.from(text).toString('base64')
@@ -111,7 +111,7 @@ describe('credentials that end, or are not there', () => {
     test(`a client certificate in the kubeconfig that expires and is renewed late costs no address (${store})`, async (t) => {
       const { etcd, server, kubeconfig, rewrite, start } = await setUp(t)
       rewrite(certificateUser(server, HOUR_MS))
-      // Leases of the API are not renewed without credentials: the next certificate must come before they end.
+      // Without credentials a master cannot renew leases in the API: the next certificate must come before they expire.
       const flags =
         store === 'etcd'
           ? [`--etcd-servers=${etcd.url}`, ...shortLease]
@@ -131,7 +131,7 @@ describe('credentials that end, or are not there', () => {
       await master.waitForLog(/does not accept the credentials \(401\)/, boundMs)
       await sleep(store === 'etcd' ? 8_000 : 4_000)
       master.assertRunning()
-      // First half of it, as by a program that writes in place.
+      // At first only half of the file is there, as when a program writes it in place.
       writeFileSync(kubeconfig, readFileSync(kubeconfig, 'utf8').slice(0, 700))
       await sleep(1_500)
       rewrite(certificateUser(server, HOUR_MS))
@@ -175,7 +175,7 @@ describe('credentials that end, or are not there', () => {
     await assertWrites(server, master)
   })
 
-  // Nearly all of it is waiting.
+  // These tests wait most of the time.
   describe('a sidecar restarts while it gets no credentials', { concurrency: true }, () => {
     for (const [what, user] of [
       ['its exec plugin fails', { exec: { command: 'sh', args: ['plugin.sh'] } }],
@@ -234,7 +234,7 @@ describe('credentials that end, or are not there', () => {
     assert.match(notes[0] ?? '', /^the readiness of the API server of 192\.0\.2\.2 is unknown: .* HTTP status 401/)
     readyz.setReady(true)
     await master.waitForLog(/is known again/, boundMs)
-    // What it says counts again.
+    // The answers of the server count again.
     readyz.setReady(false)
     await watched.whenRight({ addresses: [steady], port: server.port }, boundMs)
   })

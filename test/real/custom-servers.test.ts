@@ -31,7 +31,7 @@ test('beside a generic control plane run and verify need no flags: what it does 
     /--controllers=auto,-kubernetes-service/,
   )
   assert.deepEqual(complaints(master), [])
-  // It makes the system namespaces itself, except that one.
+  // The server creates the system namespaces itself, except kube-node-lease.
   assert.deepEqual(await namespacesOf(server), ['default', 'kube-node-lease', 'kube-public', 'kube-system'])
   assert.equal(master.logged(/leaving it to the server, except for kube-node-lease/).length, 1)
 
@@ -40,7 +40,7 @@ test('beside a generic control plane run and verify need no flags: what it does 
   assert.match(verified.output, /^system-namespaces +held/m)
   assert.match(verified.output, /^kubernetes-service +skipped +the server does not have it/m)
 
-  // The first kind appears: it is taken up within a minute, alone.
+  // The first kind appears: within a minute the program takes up its duty, and no other one.
   await server.api.create('/apis/apiextensions.k8s.io/v1/customresourcedefinitions', serviceCidrDefinition)
   await untilPasses(
     'the default ServiceCIDR',
@@ -51,7 +51,7 @@ test('beside a generic control plane run and verify need no flags: what it does 
   )
   await server.api.delete('/apis/apiextensions.k8s.io/v1/customresourcedefinitions/servicecidrs.networking.k8s.io')
 
-  // The same address becomes a whole kube-apiserver.
+  // A complete kube-apiserver replaces the server at the same address.
   await server.kill()
   await server.start({ kind: 'bare' })
   await whenRight(server.api, { addresses: [address], port: server.port }, 60_000)
@@ -88,7 +88,7 @@ test('beside a bare server without --etcd-servers the lack of NodePorts is said 
     },
     { withinMs: 10_000 },
   )
-  // The address is not held up by it.
+  // This does not block the address.
   await whenRight(server.api, { addresses: [address], port: server.port }, 30_000)
   await lacking.stop()
 

@@ -10,10 +10,10 @@ import { openOwner } from '../peers/owner.ts'
 import { type Program, startMaster } from '../peers/program.ts'
 
 const spacingMs = 1200
-/** Ten times what the bench asks for. */
+/** Ten times the limit of the bench. */
 const boundMs = 10_000
 
-/** Defines a suite that does each damage `rounds` times, and expects each to be mended before the next. */
+/** Defines a suite that does each damage `rounds` times, and expects the program to repair each before the next. */
 export function describeDamage(
   title: string,
   options: { readonly rounds: number; readonly controllerManager: boolean },

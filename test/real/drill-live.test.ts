@@ -11,10 +11,11 @@ import { untilPasses } from '../peers/until.ts'
 import { isAlive } from '../support/is-alive.ts'
 import { childrenOf, type DrillOutcome, drill, kinds, nothingIsLeft, startDrill } from './drill-world.ts'
 
-// With the default TTL, all eight built-in ones, and with a dead etcd of one master: test/long/drill-live.test.ts.
+// test/long/drill-live.test.ts runs all eight built-in drills with the default TTL, and one with a dead etcd of one
+// master.
 
 const namespace = '/api/v1/namespaces/default'
-/** What a list by hand looks like: one that is not the drill's. */
+/** A list that somebody wrote by hand: it is not the drill's. */
 const found = {
   apiVersion: 'v1',
   kind: 'Endpoints',
@@ -25,7 +26,7 @@ const head = `apiVersion: apiserver-bootstrap/v1alpha1
 kind: Drill
 description: For a test.
 `
-/** Throws, where nothing catches it, at SIGUSR2. */
+/** At SIGUSR2, throws an error that nothing catches. */
 const throwing = `--import=data:text/javascript,process.on('SIGUSR2',()=>{throw new Error('unforeseen')})`
 const quick = `leaseTtl: 3s
   reconcileInterval: 1s`
@@ -230,7 +231,7 @@ steps:
     const flags = [`--etcd-servers=${etcd.url}`, '--lease-ttl=3s', '--reconcile-interval=1s']
     const master = await startMaster(owner, server, { address: '203.0.113.5', flags })
     await whenReady(master, 60_000)
-    // The leases of the drill that was killed end first.
+    // The leases of the killed drill must expire first.
     const before = await untilPasses(
       'the list to be its own',
       async () => {
@@ -254,16 +255,16 @@ steps:
     for (const path of kinds) await server.api.send('DELETE', path)
   })
 
-  /** Writes the list that a drill then finds; it goes with the test. */
+  /** Writes a list for a drill to find, and deletes it at the end of the test. */
   async function listByHand(t: TestContext): Promise<void> {
     const { api } = cluster.server
-    // A bare server has none before somebody makes it.
+    // A bare server has no namespace `default` before somebody creates it.
     await api.send('POST', '/api/v1/namespaces', { body: { metadata: { name: 'default' } } })
     await api.send('POST', `${namespace}/endpoints`, { body: found })
     t.after(() => api.send('DELETE', `${namespace}/endpoints/kubernetes`).then(() => {}))
   }
 
-  /** A drill whose masters are listed. */
+  /** Starts a drill, and resolves when its masters are listed. */
   async function started(cluster: Cluster, nodeArgs: readonly string[] = []): Promise<Program> {
     const program = await startDrill(
       owner,
@@ -291,7 +292,7 @@ steps:
   }
 })
 
-/** What was reported of a drill in which everything held. */
+/** Asserts that everything held in a drill, and returns what was reported. */
 function held(
   t: TestContext,
   { code, report, said }: DrillOutcome,

@@ -229,7 +229,7 @@ suite('the page of a drill report, in a browser', () => {
   }
 })
 
-/** The same with names that find no room anywhere. */
+/** The same report with names that are too long for any place on the page. */
 function withLongNames(report: DrillReport): DrillReport {
   const text = JSON.stringify(report).replaceAll('master-2', `master-2-${'x'.repeat(90)}`)
   return JSON.parse(text.replaceAll('"none"', `"none-${'y'.repeat(70)}"`)) as DrillReport

@@ -80,7 +80,7 @@ describe('a live drill on a store at a private socket', () => {
   })
 })
 
-/** Where a process listens, by any address. */
+/** The ports on which a process listens, at any address. */
 function portsOf({ process: { pid } }: Program): readonly number[] {
   const open = readdirSync(`/proc/${pid}/fd`).map((fd) => {
     try {

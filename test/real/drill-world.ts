@@ -24,12 +24,11 @@ export function startDrill(
   return Program.start(owner, args, undefined, nodeArgs)
 }
 
-/** What came of a drill. */
 export interface DrillOutcome {
   readonly code: number | null
-  /** Undefined when it did not come to its end. */
+  /** Undefined if the drill did not reach its end. */
   readonly report: DrillReport | undefined
-  /** The end of what it said. */
+  /** The end of its output. */
   readonly said: string
   /** The output of each process, by the name of its file. */
   readonly logs: Readonly<Record<string, string>>
@@ -37,7 +36,7 @@ export interface DrillOutcome {
 
 const MOST_REPEATS = 2
 
-/** Runs one to its end. */
+/** Runs a drill to its end. */
 export async function drill(
   owner: Owner,
   cluster: Pick<Cluster, 'etcd' | 'server'>,
@@ -47,7 +46,7 @@ export async function drill(
   for (let again = 0; ; again++) {
     const outcome = await drillOnce(owner, cluster, scenario, flags)
     const { report } = outcome
-    // The report itself says that the pauses of this machine may have caused it.
+    // The report itself states that pauses of this machine may be the cause.
     if (report === undefined || report.held || report.hostLate === undefined || again === MOST_REPEATS) return outcome
     console.log(`once more: ${report.hostLate}`)
   }
@@ -67,7 +66,7 @@ async function drillOnce(
   try {
     report = JSON.parse(readFileSync(join(directory, 'report.json'), 'utf8')) as DrillReport
   } catch {
-    // It says why.
+    // The output shows why.
   }
   const logs = join(directory, 'logs')
   const names = existsSync(logs) ? readdirSync(logs) : []

@@ -11,14 +11,14 @@ import { type Owner, openOwner } from '../peers/owner.ts'
 import { type Program, startMaster } from '../peers/program.ts'
 import { untilPasses } from '../peers/until.ts'
 
-// A renewal that a busy machine delays for a second or two must cost nobody the list.
+// Long enough that no master leaves the list when a busy machine delays a renewal by a second or two.
 const shortLease = ['--lease-ttl=8s', '--reconcile-interval=2s']
 const boundMs = 30_000
 
-/** The order of the families, and what the objects of the second one are called. */
+/** The order of the families, and the names of the objects of the second one. */
 interface Families {
   readonly ranges: readonly [string, string]
-  /** Of a master, by its number, the primary one first. */
+  /** The addresses of a master, by its number; the primary one comes first. */
   readonly addresses: (number: number) => readonly [string, string]
   readonly clusterIPs: readonly [string, string]
   readonly ipFamilies: readonly ['IPv4' | 'IPv6', 'IPv4' | 'IPv6']
@@ -52,7 +52,7 @@ function startDual(
   ...flags: readonly string[]
 ): Promise<Program> {
   return startMaster(owner, server, {
-    // In the other order: the ranges say which family is the primary one.
+    // In reverse order: the ranges decide which family is the primary one.
     address: families.addresses(number).toReversed().join(','),
     serviceClusterIpRange: families.ranges.join(','),
     flags: [...shortLease, ...flags],
@@ -67,7 +67,7 @@ function startSingle(owner: Owner, server: Apiserver, families: Families, number
   })
 }
 
-/** What default/kubernetes says, as far as families go, in the order in which it says it. */
+/** What default/kubernetes states about families, in its own order. */
 interface Seen {
   readonly policy: string | undefined
   readonly families: readonly string[] | undefined
@@ -130,14 +130,14 @@ function whenSeen(server: Apiserver, expected: Seen): Promise<void> {
   })
 }
 
-/** The resourceVersions of everything that is kept: each write changes one. */
+/** The resourceVersions of all managed objects: each write changes one. */
 async function versions(server: Apiserver): Promise<readonly unknown[]> {
   const { service, endpoints, slices } = await readState(server.api)
   const objects: readonly (Service | Endpoints | EndpointSlice | undefined)[] = [service, endpoints, ...slices]
   return objects.map((object) => [object?.kind, object?.metadata?.name, object?.metadata?.resourceVersion])
 }
 
-/** Asserts that nobody writes for a while: more than two intervals of ours. */
+/** Asserts that nobody writes for a while: longer than two reconcile intervals of the masters. */
 async function assertQuiet(server: Apiserver, forMs = 5_000): Promise<void> {
   const before = await versions(server)
   await sleep(forMs)
@@ -213,7 +213,7 @@ test('what is done to the second slice and to the families is undone at once', a
   }
   for (const [name, damage] of Object.entries(damages)) {
     await t.test(name, async () => {
-      // The masters may be faster than whoever deletes and creates.
+      // The masters may be faster than a damage that deletes and then creates.
       await damage().catch((error: Error) => assert.match(error.message, /already exists/))
       await whenSeen(server, right)
       const slice = await api.get<EndpointSlice>(path)
@@ -236,7 +236,7 @@ test('API servers that have one family before and after: the Service merely pref
   await server.start({ flags: rangeFlags(families.ranges) })
   await whenSeen(server, dualOf(families, 1))
 
-  // Back to one family, the API server first: it does not give the second address back when the Service does.
+  // Back to one family, at the API server first: it does not free the second address when the Service gives it up.
   await server.kill()
   await server.start({ flags: rangeFlags(families.ranges.slice(0, 1)) })
   await whenSeen(server, dualOf(families, 1))
@@ -244,7 +244,8 @@ test('API servers that have one family before and after: the Service merely pref
   master = await startSingle(owner, server, families, 1)
   await whenSeen(server, singleOf(families, 1))
 
-  // Forth again: the second address is nobody's and cannot be had, so there is another one.
+  // To two families again: no Service holds the former second address, but it is unavailable. So the Service gets
+  // another one.
   assert.deepEqual(await master.stop(), { code: 0, signal: null })
   await server.kill()
   await server.start({ flags: rangeFlags(families.ranges) })
@@ -276,7 +277,7 @@ test('beside a kube-apiserver with its own lease reconciler there is one family,
   const [advertiseAddress] = families.addresses(3)
   const stock = await startApiserver(owner, { kind: 'stock', etcd, advertiseAddress, flags })
   await whenSeen(server, singleOf(families, 1, 2, 3))
-  // A kube-apiserver looks every ten seconds.
+  // A kube-apiserver reconciles every ten seconds.
   await assertQuiet(server, 25_000)
 
   await stock.kill()

@@ -59,7 +59,7 @@ test(`kube-controller-manager fills ${services} Services of ${podsEach} Pods on 
   await server.writeKubeconfig(kubeconfig)
   const manager = await startControllerManager(owner, { kubeconfig }, endpointControllers)
 
-  // Pods on a Node that is not there are not listed in slices.
+  // Slices do not list Pods on a Node that does not exist.
   await api.create('/api/v1/nodes', { metadata: { name: 'node' } })
   const each = Array.from({ length: services }, (_, service) => service)
   const startedAt = performance.now()

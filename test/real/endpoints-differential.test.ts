@@ -11,7 +11,7 @@ import type { Step } from './workloads/steps.ts'
 
 const steps = 300
 
-// What both make of 200 seeds, and kube-controller-manager of itself, is in test/long/endpoints-differential.test.ts.
+// test/long/endpoints-differential.test.ts compares both for 200 seeds, and kube-controller-manager with itself.
 describe('kube-controller-manager and this program make the same Endpoints and EndpointSlices of a history', {
   concurrency: 1,
 }, () => {

@@ -15,7 +15,7 @@ const faultMs = 4_000
 const shortOutageMs = 10_000
 const outageMs = 30_000
 const settledWithinMs = 60_000
-/** Much more than the garbage of a while, much less than what is kept of every change would be. */
+/** Much more than temporary garbage, and much less than memory that is retained for every change. */
 const mayGrowMib = 60
 
 describe(`while Services and Pods come, change and go (seed ${seed})`, () => {

@@ -9,7 +9,7 @@ import { testSeed } from '../support/test-seed.ts'
 import { killOverAndOver } from './endpoints-kills.ts'
 import { EndpointsWorld, lease, startControllers } from './endpoints-world.ts'
 
-// Fifty are in test/long/endpoints-kills.test.ts.
+// Fifty kills: test/long/endpoints-kills.test.ts.
 test('after each of 6 kills at random moments of churn no endpoint is missing, twice there or left over', (t) =>
   killOverAndOver(t, 6))
 
@@ -75,7 +75,7 @@ test('whoever loses leadership and however, no endpoint is missing, twice there 
   for (const program of programs) program.assertRunning()
 })
 
-/** Whether a process leads as `holder`, which it says in its log. */
+/** Whether the log of a process states that it leads as `holder`. */
 function holdsAs(program: Program, holder: string): boolean {
   return holder !== '' && program.log.some(({ identity }) => identity === holder)
 }

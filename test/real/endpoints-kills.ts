@@ -9,7 +9,10 @@ import { EndpointsWorld, startControllers } from './endpoints-world.ts'
 const killsBetweenRests = 5
 const settledWithinMs = 30_000
 
-/** Kills the program so many times at random moments of churn, starts it again each time, and judges what it has made when the churn rests. */
+/**
+ * Kills the program `kills` times at random moments of churn, and starts it again each time. Judges what it has written
+ * whenever the churn rests.
+ */
 export async function killOverAndOver(t: TestContext, kills: number): Promise<void> {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare' })

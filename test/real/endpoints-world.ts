@@ -14,7 +14,10 @@ import { TcpProxy } from '../peers/tcp-proxy.ts'
 const namespace = 'shop'
 export const lease = '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/apiserver-bootstrap'
 
-/** The way from the program to its server: its connections end at the TCP proxy, which leads to the TLS proxy, which leads to the server. */
+/**
+ * The path from the program to its server: the program connects to the TCP proxy, which forwards to the TLS proxy,
+ * which forwards to the server.
+ */
 export interface Way {
   readonly http: HttpProxy
   readonly tcp: TcpProxy
@@ -49,7 +52,10 @@ export function startControllers(
   ])
 }
 
-/** A cluster on a real server whose Services and Pods come, change and go, as long as it is told to. */
+/**
+ * A cluster on a real server whose Services and Pods come, change and go between {@link EndpointsWorld.go} and
+ * {@link EndpointsWorld.rest}.
+ */
 export class EndpointsWorld {
   readonly churn: Churn
   readonly #api: ApiClient
@@ -93,12 +99,15 @@ export class EndpointsWorld {
     return randomInteger(this.#random, limit)
   }
 
-  /** Begins, or goes on, until {@link rest}. What the server does not take meanwhile has not happened. */
+  /**
+   * Starts or continues the churn until {@link rest}. A change that the server does not accept meanwhile counts as not
+   * made.
+   */
   go(): void {
     if (this.#going !== undefined) return
     this.#stopped = false
     this.#going = this.#work()
-    // Who rests hears of it.
+    // `rest` rejects with the error.
     this.#going.catch(() => {})
   }
 
@@ -108,7 +117,10 @@ export class EndpointsWorld {
     this.#going = undefined
   }
 
-  /** Rests, and resolves when all endpoints are as they must be, with how long that took. Rejects with what is wrong after `withinMs`. */
+  /**
+   * Stops the churn and waits until all endpoints are as they must be. Resolves with how long that took. Rejects with
+   * what is wrong after `withinMs`.
+   */
   async settled(withinMs: number): Promise<number> {
     await this.rest()
     const startedAt = performance.now()
@@ -122,18 +134,18 @@ export class EndpointsWorld {
     }
   }
 
-  /** Counts from now on what is written for {@link written}. */
+  /** From now on counts the writes, for {@link written}. */
   watch(owner: Owner): void {
     const end = new AbortController()
     owner.after(() => end.abort())
     for (const path of ['/api/v1/endpoints', '/apis/discovery.k8s.io/v1/endpointslices']) {
       const watching = this.#api.watch(`${path}?resourceVersion=0`, () => this.#writes++, end.signal)
-      // Who waits notices.
+      // The caller that waits notices.
       watching.catch(() => {})
     }
   }
 
-  /** Resolves after so many more writes of Endpoints and slices, or when `withinMs` have passed. */
+  /** Resolves after `count` more writes of Endpoints and slices, or after `withinMs`. */
   async written(count: number, withinMs: number): Promise<void> {
     const enough = this.#writes + count
     const endMs = performance.now() + withinMs
@@ -157,7 +169,7 @@ export class EndpointsWorld {
   }
 }
 
-/** No answer at all, or the server's own word that it cannot now. */
+/** Whether the server did not answer at all, or answered that it cannot serve now. */
 function isOutage(error: Error): boolean {
   return /ECONNREFUSED|ECONNRESET|other side closed|aborted|timeout|: 5\d\d$/i.test(`${error.message} ${error.cause}`)
 }

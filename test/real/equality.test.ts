@@ -1,7 +1,7 @@
 import { describeEquality } from './equality/comparison.ts'
 
-// kube-apiserver is the real one, made to look every 200 ms. That it makes the same when it looks every 10 s, and what this file leaves out, are
-// in test/long/equality.test.ts.
+// kube-apiserver is the real one, changed to reconcile every 200 ms. test/long/equality.test.ts checks that it makes
+// the same when it reconciles every 10 s, and has the cases that this file leaves out.
 
 /** The reconciler decides which addresses stay. Everything else is the same code for each. */
 const hasAddresses = /address|own|subset|nothing|all is right|Endpoints only|slice only/

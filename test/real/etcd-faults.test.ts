@@ -87,7 +87,7 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     const direct = openClient(t, [server.url])
     let revision = (await direct.create('/a/1', bytes('one'), options)) as bigint
     await watch.next('created 1')
-    // More than its window, and than etcd keeps for a watch that does not read.
+    // More than the window of the watch, and more than etcd stores for a watch that does not read.
     proxy.hold(true)
     for (let write = 0; write < 400; write++) {
       revision = (await direct.update('/a/1', new Uint8Array(4_000), revision, options)) as bigint
@@ -138,7 +138,7 @@ describe('what becomes of a real etcd, and of the way to it', () => {
         return (await etcd.update('/a/1', bytes('three'), modRevision, options)) ?? assert.fail('it has changed')
       })
       assert.ok(acknowledged > found.modRevision)
-      // What happened meanwhile is either seen or looked for.
+      // The watch either reports the change made meanwhile, or asks its reader to read again.
       await untilDone('the watch', async () =>
         assert.ok(watch.lines.includes('created 2') || watch.lines.lastIndexOf('look') > 1),
       )
@@ -154,7 +154,7 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     const watch = await openWatch(t, etcd, '/a/')
     const idle = openClient(t, [server.url])
     const silent = await openWatch(t, idle, '/a/')
-    // Three pings in the silent one, and requests at odd times in the other.
+    // Three pings on the silent connection, and requests at irregular times on the other.
     for (let request = 0; request < 20; request++) {
       await sleep(1_000)
       if (request % 3 === 0) await etcd.get('/b', patient)
@@ -184,10 +184,11 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     }
     await refusedWith('NoSpace', fill(), /database space exceeded/)
     await refusedWith('NoSpace', etcd.grantLease(15, patient), /database space exceeded/)
-    // One by one: together they are longer than what is read of one answer.
+    // Each value is read by its own request: one answer with all of them would be longer than what the client reads of
+    // an answer.
     const read = await Promise.all(Array.from({ length: filled + 1 }, (_, i) => etcd.get(`/fill/${i}`, patient)))
     const items = read.filter((item) => item !== undefined)
-    // The write that meets the quota first is sometimes done, and refused all the same.
+    // The first write that exceeds the quota is sometimes stored, although it is refused.
     assert.ok(items.length === filled || items.length === filled + 1, `${items.length} of ${filled}`)
     for (const { key, modRevision } of items) assert.equal(await etcd.delete(key, modRevision, patient), true)
     await watch.next(`deleted ${items.length - 1}`)

@@ -25,9 +25,9 @@ import type { Cleanup } from '../support/cleanup.ts'
 
 const { signal } = new AbortController()
 const self = holder('192.0.2.1')
-/** Of the kube-apiserver. */
+/** The address of the kube-apiserver. */
 const foreign = '192.0.2.250'
-/** Ten times as long as kube-apiserver's interval, and more than any lease here. */
+/** Ten times kube-apiserver's interval, and longer than any lease here. */
 const withinMs = 100_000
 
 function openLeases(
@@ -40,7 +40,7 @@ function openLeases(
   return new EtcdLeases({ ...options, etcd, clock: systemClock, logger: silentLogger, availability })
 }
 
-// Nearly all of it is waiting.
+// These tests wait most of the time.
 describe('leases in a store', { concurrency: true }, () => {
   for (const { flavour, start } of [
     { flavour: 'etcd', start: startEtcd },
@@ -166,7 +166,7 @@ test('an etcd that is full for longer than the leases last, and then takes write
   const full = { memberID: '0', alarm: 'NOSPACE' }
   await etcd.call('/v3/maintenance/alarm', { ...full, action: 'ACTIVATE' })
   await untilPasses('all leases to end', async () => assert.deepEqual(await leases.list(signal), []), { withinMs })
-  // One comes much later than the others, who find no lease of it.
+  // One master returns much later than the others, which find no lease of it.
   masters[2]?.process.signal('SIGSTOP')
   await etcd.call('/v3/maintenance/alarm', { ...full, action: 'DEACTIVATE' })
   await untilPasses('two to be back', async () => assert.deepEqual(await addressesOf(leases), addresses.slice(0, 2)), {
@@ -179,7 +179,7 @@ test('an etcd that is full for longer than the leases last, and then takes write
   assert.deepEqual(history.slice(from), [])
 })
 
-/** Renews every two seconds in the state that it was last told. */
+/** Renews the lease every two seconds, with the state that was last set by `as`. */
 function keepRenewed(t: TestContext, leases: MasterLeases) {
   const ended = new AbortController()
   let current = self

@@ -121,7 +121,7 @@ describe('several endpoints of a real etcd', { concurrency: false }, () => {
     const second = await renew(first ?? 0n)
     assert.equal((await etcd.get('/lease', patient))?.modRevision, second)
 
-    // And with a connection that is yet to be made.
+    // The same with a connection that is not made yet.
     const late = openClient(t, [`http://127.0.0.1:${swallowing.port}`, server.url])
     const third = await late.update('/lease', bytes(''), second, { signal: patient })
     assert.ok(third !== undefined, 'a write that was never sent goes to the next endpoint')
@@ -129,16 +129,16 @@ describe('several endpoints of a real etcd', { concurrency: false }, () => {
 
   test('a member that is stopped in its tracks hands over, and is asked again when the other one goes', async (t) => {
     const [first, second] = [await startEtcd(openOwner(t)), await startEtcd(openOwner(t))]
-    // Two stores, to tell who answered.
+    // Two stores, so that the value shows which one answered.
     await openClient(t, [first.url]).create('/who', bytes('first'), { signal: patient })
     await openClient(t, [second.url]).create('/who', bytes('second'), { signal: patient })
     const etcd = openClient(t, [first.url, second.url])
     const who = async (): Promise<string> => new TextDecoder().decode((await etcd.get('/who', patient))?.value)
     assert.equal(await who(), 'first')
-    // Nothing but its own pings tells this one.
+    // Only its own pings show this watch that the member has stopped.
     const quiet = await openWatch(t, openClient(t, [first.url, second.url]), '/a/')
     first.pause()
-    // What it is sent before the signal arrives it still answers.
+    // The member still answers requests that arrive before the signal does.
     await untilPasses('the other one to answer', async () => assert.equal(await who(), 'second'), { withinMs: 5_000 })
     await quiet.next('Unreachable')
     await quiet.next('look')

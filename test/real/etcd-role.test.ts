@@ -39,13 +39,13 @@ describe('an etcd with users, and the role of docs/etcd.md', () => {
   const authority = new CertificateAuthority()
   let etcd: Etcd
   let server: Apiserver
-  /** With all rights. */
+  /** A client with all rights. */
   let root: EtcdKv
   let call: (path: string, body: unknown) => Promise<unknown>
 
   before(async () => {
     etcd = await startEtcd(owner, { authority })
-    // The harness comes without a certificate.
+    // The harness connects without a certificate.
     await etcd.call('/v3/auth/user/add', { name: 'harness', password: 'secret' })
     await etcd.call('/v3/auth/user/grant', { user: 'harness', role: 'root' })
     for (const command of commands) await etcd.call(...gatewayCall(command))
@@ -178,7 +178,7 @@ describe('an etcd with users, and the role of docs/etcd.md', () => {
       }),
     )
     const writing = lacking.filter(({ prefix, lacks }) => lacks === 'WRITE' && !prefix.includes('ranges'))
-    // What is written before the refusal counts: a master whose record was marked goes.
+    // What is written before the refusal takes effect: a master whose record was marked leaves.
     for (const command of [['masters', 'evict', '--force', '--yes'], ['withdraw']]) {
       await Promise.all(
         writing.map(async ({ prefix, name }, index) => {
@@ -221,7 +221,7 @@ describe('an etcd with users, and the role of docs/etcd.md', () => {
   })
 })
 
-/** What etcd's JSON gateway is asked for in place of an etcdctl command. */
+/** The request to etcd's JSON gateway that replaces an etcdctl command. */
 function gatewayCall(command: string): readonly [path: string, body: unknown] {
   const [, noun, verb, name = '', ...rest] = command.split(' ')
   switch (`${noun} ${verb}`) {
@@ -261,7 +261,7 @@ async function addUser(
   await call('/v3/auth/user/grant', { user: name, role: name })
 }
 
-/** A client certificate that etcd takes for this user. */
+/** A client certificate that etcd accepts for this user. */
 function certificateOf(owner: Owner, authority: CertificateAuthority, name: string): Required<CredentialFiles> {
   const directory = temporaryDirectory(owner, 'client')
   const file = (name: string, content: string): string => {

@@ -231,7 +231,7 @@ class ClientFiles {
     return join(this.directory, name)
   }
 
-  /** In one step, as those who rotate certificates do. */
+  /** Writes in one step, like tools that rotate certificates. */
   write(name: string, content: string): void {
     writeFileSync(this.path('next'), content, { mode: 0o600 })
     renameSync(this.path('next'), this.path(name))

@@ -1,7 +1,7 @@
 import type { Fault, FaultRule, Verb } from '../peers/fault-rules.ts'
 import { addresses, type LeaseStore, type LifeOptions } from './fault-fleet.ts'
 
-/** One fault between masters and their servers, and what may come of it. */
+/** One fault between masters and their servers, and its permitted consequences. */
 export interface FaultCell {
   readonly store: LeaseStore
   /** The name of the fault: a column of the table. */
@@ -12,17 +12,23 @@ export interface FaultCell {
   /** To one master only, or to every one. */
   readonly at: 'one' | 'all'
   readonly lengthMs: number
-  /** It cannot be told from a dead server, or keeps the lease from being renewed for longer than it lasts: the master may be off the list. */
+  /**
+   * The master may be off the list: the fault cannot be distinguished from a dead server, or prevents renewals for
+   * longer than the lease lasts.
+   */
   readonly mayLeave?: boolean
-  /** It must be off the list before the fault is over, while the others serve. */
+  /** The master must be off the list before the fault ends, while the others serve. */
   readonly mustLeave?: boolean
-  /** What is damaged meanwhile, beside Endpoints, which get a foreign address. */
+  /** What is damaged meanwhile, besides Endpoints, which get a foreign address. */
   readonly damage?: Damage
   /** Another master is killed meanwhile. */
   readonly kill?: boolean
-  /** There are requests for it in any case. Others are made where a watch that was closed is asked for again in time, or a write is needed. */
+  /**
+   * The fault meets requests in any case. Other faults do so if a closed watch is requested again in time, or if a
+   * write is needed.
+   */
   readonly certain?: boolean
-  /** From the end of the fault until all is right, where that is not the usual time. */
+  /** The time from the end of the fault until all is right, if it is not the usual time. */
   readonly rightWithinMs?: number
   /** The master begins a new life while the fault lasts. */
   readonly restart?: LifeOptions
@@ -39,13 +45,13 @@ interface Row {
   readonly verbs?: readonly Verb[]
   readonly faults: readonly string[]
   readonly lengthMs: number
-  /** Of what is refused at once and leaves nothing behind, where it is shorter. */
+  /** The length of a fault that refuses requests at once and leaves nothing behind, if it is shorter. */
   readonly refusedMs?: number
-  /** Of delayed requests and late answers. */
+  /** The delay of delayed requests and late answers. */
   readonly lateMs: number
-  /** Only so many requests in a row. */
+  /** The fault meets only this many requests in a row. */
   readonly times?: number
-  /** The lease depends on it: there are requests for it in any case. */
+  /** The lease depends on this resource: there are requests for it in any case. */
   readonly vital?: boolean
   readonly kill?: boolean
   readonly mayLeave?: readonly string[]
@@ -59,7 +65,7 @@ const silent = ['hang', 'lost answer']
 const slow = ['hang', 'delay', 'late answer', 'lost answer']
 const watched = ['cut watches', 'lost event']
 const all = [...statuses, ...slow, 'writes refused', ...watched]
-/** Those of which nothing but a duty of its own depends: one fault of each nature. */
+/** For resources on which only a separate duty depends: one fault of each kind. */
 const some = ['403', '429', '503', 'hang', 'late answer', 'lost answer', 'writes refused', 'cut watches']
 
 const short = { lengthMs: 2_000, lateMs: 1_500 }
@@ -79,14 +85,16 @@ const rows: readonly Row[] = [
   ...health('readyz', {}),
 ]
 
-/** What says whether the server lives. One that is not heard of for a lease may be dead. */
+/**
+ * The requests that show whether the server lives. A server that does not answer for the length of a lease may be dead.
+ */
 function health(resource: string, options: Partial<Row>): readonly Row[] {
   const row = { resource, mayLeave: silent, vital: true, ...options }
   return [
     { ...row, faults: client, lengthMs: 4_000, lateMs: 0 },
-    // Shorter than a server has to be unready before its master leaves.
+    // Shorter than the time that a server must be unready before its master leaves.
     { ...row, faults: server, lengthMs: 3_000, lateMs: 0 },
-    // A late answer to every request is not to keep two in a row from being answered in time.
+    // So short that two requests in a row are answered in time although every answer is late.
     { ...row, faults: slow, lengthMs: 3_500, lateMs: 400 },
   ]
 }
@@ -120,7 +128,10 @@ const rowsOf: Readonly<Record<LeaseStore, readonly Row[]>> = {
   ],
 }
 
-/** Every fault of every resource; or an eighth, another with each store. Both together have each fault and each resource. */
+/**
+ * Every fault of every resource; or an eighth, which differs between the stores. The eighths of both stores together
+ * have each fault and each resource.
+ */
 export function matrixCells(store: LeaseStore, part: 'all' | 'eighth'): readonly FaultCell[] {
   const first = store === 'etcd' ? 1 : 2
   return rowsOf[store].flatMap((row, at) =>
@@ -135,7 +146,8 @@ function cellOf(store: LeaseStore, row: Row, name: string): FaultCell {
   const refusedAtOnce = name !== '429' && (statuses.includes(name) || name === 'writes refused')
   const resources = row.resources ?? (resource === 'everything' ? undefined : [resource])
   const verbs = name === 'writes refused' ? writes : row.verbs
-  // What one master misses or may not write, others make up for; and whoever removes a dead master tells of it, once.
+  // Other masters correct what one master misses or may not write, and only the master that removes a dead one reports
+  // it, once.
   const toAll = ['lost event', 'writes refused'].includes(name)
   const at = toAll || resource === 'events' ? 'all' : 'one'
   return {
@@ -178,7 +190,7 @@ function faultOf(name: string, ms: number): Fault {
 const refused: Fault = { type: 'answer', status: 403 }
 const unauthorized: Fault = { type: 'answer', status: 401 }
 const cut: Fault = { type: 'cut-watches', everyMs: 2_000 }
-/** What an API server answers whose own etcd member is dead. */
+/** The answer of an API server whose own etcd member is dead. */
 const etcdDead: Fault = { type: 'answer', status: 500, failing: ['etcd', 'etcd-readiness'] }
 const killed = { lengthMs: 5_000, kill: true } as const
 
@@ -211,7 +223,7 @@ export function specialCells(store: LeaseStore): readonly FaultCell[] {
       lengthMs: 9_000,
       damage: 'IPAddress',
       restart: { repairStartupTimeout: '5s' },
-      // A repair that is refused tries again at growing distances.
+      // A refused repair retries with back-off.
       rightWithinMs: 12_000,
     },
     {
@@ -277,7 +289,7 @@ export function specialCells(store: LeaseStore): readonly FaultCell[] {
   ]
 }
 
-/** Whom a cell happens to: each master in turn. */
+/** The index of the master that a cell happens to: each master in turn. */
 export function victimOf(index: number): number {
   return index % addresses.length
 }

@@ -26,7 +26,7 @@ export const timings = membershipTimings({
   readinessProbePeriodMs: 1_000,
 })
 
-/** A kube-apiserver with a proxy before it, and one before its etcd, for each of three masters. */
+/** A kube-apiserver and its etcd. Each of three masters reaches them through proxies of its own. */
 export interface FaultSite {
   readonly etcd: Etcd
   readonly etcdPrefix: string
@@ -39,7 +39,7 @@ export interface FaultSite {
 export interface FaultFleet {
   readonly site: FaultSite
   readonly masters: readonly ProxiedMaster[]
-  /** Waits until Service, Endpoints, slices and leases are what they are with these masters. */
+  /** Waits until Service, Endpoints, slices and leases are right for these masters. */
   whenRight(listed: readonly string[], withinMs: number): Promise<void>
 }
 
@@ -81,7 +81,8 @@ export async function startFaultFleet(owner: Owner, site: FaultSite, store: Leas
     )
   await Promise.all(masters.map((master) => master.start()))
   await whenRight(addresses, 120_000)
-  // Fleets that start together make each other late. Masters whose first renewals failed judge nobody for so long.
+  // Fleets that start together delay each other. For this long, masters whose first renewals failed do not judge other
+  // masters.
   await sleep(timings.recoveryMs)
   return { site, masters, whenRight }
 }
@@ -93,7 +94,7 @@ interface Settings {
   readonly etcdProxy: EtcdFaultProxy | undefined
 }
 
-/** How a master's life differs from the usual. */
+/** How a life of a master differs from the usual one. */
 export interface LifeOptions {
   readonly repairStartupTimeout?: string
 }
@@ -107,7 +108,7 @@ interface Life {
 /** One master in this process, which can be killed and started again. */
 export class ProxiedMaster {
   readonly address: string
-  /** Why the present life has ended, which nothing but `kill` should have done. */
+  /** Why the current life has ended, if not by `kill`. */
   failure: string | undefined
   readonly #settings: Settings
   readonly #lines: string[] = []
@@ -156,7 +157,7 @@ export class ProxiedMaster {
     this.#life = { stop, end, hangUp }
   }
 
-  /** As SIGKILL: it says nothing more to anybody, and its connections are closed. */
+  /** Like SIGKILL: the master sends nothing more to anybody, and its connections are closed. */
   async kill(): Promise<void> {
     const life = this.#life
     if (life === undefined) return
@@ -166,7 +167,7 @@ export class ProxiedMaster {
     await life.end
   }
 
-  /** Has a fault happen between this master and its servers. Methods of etcd begin with a capital letter. */
+  /** Places a fault between this master and its servers. Methods of etcd begin with a capital letter. */
   place(rule: FaultRule): PlacedFault {
     const { proxy, etcdProxy } = this.#settings
     const isEtcd = rule.resources?.some((resource) => /^[A-Z]/.test(resource)) ?? false

@@ -6,7 +6,7 @@ import { judgeCells, startFaultSites } from './fault-matrix.ts'
 
 // All cells: test/long/fault-matrix.test.ts.
 
-/** A kube-apiserver each; most of a cell is waiting. */
+/** Each fleet has its own kube-apiserver; a cell waits most of the time. */
 const fleets = 5
 
 describe('single faults between a master and its servers', { concurrency: false }, () => {

@@ -31,14 +31,14 @@ interface CellResult {
   readonly problems: readonly string[]
 }
 
-/** What is promised for after the fault; and how long this machine may take to see it. */
+/** The promised time from the end of the fault until all is right; and how long this machine may take to see it. */
 const rightAfterMs = 2_000
 const slackMs = 1_000
-/** A master that left has to be seen ready for a while, and to join. */
+/** A master that left must be seen ready for a while, and then join. */
 const backWithinMs = 8_000
-/** After a kill, until the address is gone: promised, and what this machine may add. */
+/** The time from a kill until the address is gone: what is promised, and what this machine may add. */
 const goneWithinMs = ttlMs + 1_000 + slackMs
-/** How late this machine may be before a cell that fails says nothing. */
+/** If this machine is later than this, a cell that fails proves nothing. */
 const tooLateMs = 200
 /** How often such a cell is repeated. */
 const mostRepeats = 6
@@ -49,7 +49,9 @@ export async function startFaultSites(owner: Owner, count: number): Promise<read
   return Promise.all(Array.from({ length: count }, (_, index) => startFaultSite(owner, etcd, `/fleet-${index + 1}`)))
 }
 
-/** Has every cell happen, in a fleet at each site, and prints a table of what came of them. Fails with the cells that do not hold. */
+/**
+ * Runs every cell, in one fleet at each site, and prints a table of the results. Fails with the cells that do not hold.
+ */
 export async function judgeCells(
   t: TestContext,
   cells: readonly FaultCell[],
@@ -65,7 +67,7 @@ export async function judgeCells(
       const [index, cell] = next
       lateness.reset()
       let result = await haveFault(fleet, cell, victimOf(index))
-      // Five fleets and their servers share two cores, and their pauses look like faults.
+      // Five fleets and their servers share two cores, and their pauses resemble faults.
       for (let again = 0; again < mostRepeats && result.problems.length > 0 && lateness.maxMs > tooLateMs; again++) {
         const why = `this machine was ${Math.round(lateness.maxMs)} ms late; ${result.problems.join('; ')}`
         t.diagnostic(`${nameOf(cell)}: once more: ${why}`)
@@ -89,7 +91,7 @@ export async function judgeCells(
   )
 }
 
-/** Has one fault in a fleet that is right. Resolves with what was wrong. */
+/** Causes one fault in a fleet that is right. Resolves with what was wrong. */
 async function haveFault(fleet: FaultFleet, cell: FaultCell, victim: number): Promise<CellResult> {
   const { masters } = fleet
   const { followed, server } = fleet.site
@@ -101,7 +103,8 @@ async function haveFault(fleet: FaultFleet, cell: FaultCell, victim: number): Pr
     ],
   )
   if (wrong !== undefined) return { cell, happened: false, problems: wrong }
-  // Whoever could not renew in the cell before removes nobody for so long whom it has not seen renew since.
+  // For this long, a master that could not renew in the previous cell does not remove a master that it has not seen
+  // renew since.
   if (cell.kill) await sleep(timings.recoveryMs)
   await followed.caughtUp()
   const since = followed.versions.length
@@ -140,7 +143,10 @@ async function haveFault(fleet: FaultFleet, cell: FaultCell, victim: number): Pr
   return { cell, happened, problems }
 }
 
-/** Where requests are answered, or are not, the watches are closed, too, so that they have to be asked for again. */
+/**
+ * A fault that answers requests, or leaves them without an answer, also closes the watches, so that they must be
+ * requested again.
+ */
 function placeAt(master: ProxiedMaster, { rule }: FaultCell): PlacedFault {
   const placed = master.place(rule)
   if (rule.fault.type !== 'cut-watches' && rule.fault.type !== 'lost-event') {
@@ -149,7 +155,7 @@ function placeAt(master: ProxiedMaster, { rule }: FaultCell): PlacedFault {
   return placed
 }
 
-/** Whoever is dead lives again, and all is as before the first cell. */
+/** Starts dead masters again, and waits until all is as before the first cell. */
 async function putRight(fleet: FaultFleet): Promise<void> {
   for (const master of fleet.masters) {
     if (master.isAlive && master.failure === undefined) continue
@@ -157,7 +163,7 @@ async function putRight(fleet: FaultFleet): Promise<void> {
     await master.start()
   }
   await fleet.whenRight(addresses, 10_000).catch(async () => {
-    // Whatever a fault has left in a master, the next cell begins without it.
+    // After a restart of all masters, nothing of the last fault is left in them for the next cell.
     for (const master of fleet.masters) {
       await master.kill()
       await master.start()
@@ -166,7 +172,7 @@ async function putRight(fleet: FaultFleet): Promise<void> {
   })
 }
 
-/** Where an address is listed that should not be any more. */
+/** The objects that still list an address that they should no longer list. */
 async function stillListed({ site: { followed } }: FaultFleet, address: string): Promise<string[]> {
   await followed.caughtUp()
   const last = new Map(followed.versions.map((version) => [version.key, version]))
@@ -210,7 +216,7 @@ const damage: Readonly<Record<Damage, (api: ApiClient) => Promise<unknown>>> = {
     api.merge(paths.service, { spec: { ports: [{ name: 'https', port: 443, protocol: 'TCP', targetPort: 4444 }] } }),
   async Namespace(api) {
     await api.delete(namespace)
-    // Nobody else finishes it here.
+    // Nothing else finalizes it here.
     const terminating = await api.get<Namespace>(namespace)
     await api.update(`${namespace}/finalize`, { ...terminating, spec: { finalizers: [] } })
   },
@@ -223,7 +229,7 @@ async function stillThere(api: ApiClient, withinMs: number): Promise<void> {
   await untilPasses('what was deleted to be there', get, { withinMs })
 }
 
-/** Reads and writes, again when somebody else was faster. */
+/** Reads, edits and writes an object; repeats this after a conflict. */
 async function change<T>(api: ApiClient, path: string, edit: (object: T) => T): Promise<void> {
   for (;;) {
     try {
@@ -251,8 +257,9 @@ async function untilInTime(lateness: Lateness): Promise<void> {
 }
 
 /**
- * How late this process' timers are, or the server's answer to a write without a proxy: masters are then late themselves.
- * Only a write shows a slow disk. A renewal that is written after its time-out meets a conflict, and has to read first.
+ * How late the timers of this process are, or the server's answers to a write without a proxy: the masters are then
+ * late too. Only a write shows a slow disk. After a renewal that is written after its time-out, the next renewal meets
+ * a conflict and must read first.
  */
 function watchLateness(owner: Owner, { server }: FaultSite): Lateness {
   const periodMs = 250
@@ -288,7 +295,10 @@ function nameOf({ store, resource, fault, at, kill }: FaultCell): string {
   return `${store}: ${fault} of ${resource}${at === 'all' ? ', at all masters' : ''}${kill ? ', another master killed' : ''}`
 }
 
-/** A row for each resource, of one master or of all, a column for each fault. In brackets what happened to no request: nobody asked in that time. */
+/**
+ * A row for each resource, at one master or at all, and a column for each fault. A result in brackets met no request:
+ * none was sent in that time.
+ */
 function tableOf(results: readonly CellResult[]): readonly string[] {
   const faults = [...new Set(results.map(({ cell }) => cell.fault))]
   const rowName = ({ store, resource, at, kill }: FaultCell): string =>

@@ -19,7 +19,7 @@ import { assertSaidOnce } from './said-once.ts'
 const address = '192.0.2.1'
 const quietMs = 3000
 const faultMs = 8000
-/** Long enough for a stream that has gone silent to be given up. */
+/** Long enough for the program to give up a silent stream. */
 const mendedWithinMs = 60_000
 /** Longer than an idle connection stays in the program's pool. */
 const idleConnectionsGoneMs = 75_000
@@ -35,7 +35,7 @@ describe('between the program and its server', () => {
 
   before(async () => {
     ;({ server } = await startCluster(owner, { kind: 'bare' }))
-    // The program's connections end at the TCP proxy, which leads to the TLS proxy, which leads to the server.
+    // The program connects to the TCP proxy, which forwards to the TLS proxy, which forwards to the server.
     http = await HttpProxy.start(owner, server)
     tcp = await TcpProxy.start(owner, { target: Number(new URL(http.url).port) })
     const directory = temporaryDirectory(owner, 'proxy')
@@ -55,7 +55,9 @@ describe('between the program and its server', () => {
 
   const right = () => whenRight(server.api, { addresses: [address], port: server.port }, mendedWithinMs)
 
-  /** Does something to the connection, damages what the program keeps behind its back, and expects it to recover from both. */
+  /**
+   * Disturbs the connection, damages an object that the program manages, and expects the program to recover from both.
+   */
   async function survives(fault: () => Promise<void>): Promise<void> {
     const said = master.log.length
     const asked = http.requests.length
@@ -145,7 +147,7 @@ describe('between the program and its server', () => {
   })
 
   test('after all that no connection is left over', async () => {
-    // One for each watch, and what the probes and the renewals share.
+    // One connection for each watch, and those that the probes and the renewals share.
     const most = watches + 2
     await untilPasses(
       `at most ${most} connections`,

@@ -82,7 +82,7 @@ describe('addresses that several hosts have', { concurrency: 2 }, () => {
 
     test(`a host that comes with the address of one that died takes its place, and nobody is written off (leases in ${store})`, async (t) => {
       const { history, start, whenListed, etcd } = await startFleet(t, store)
-      // The lease of the old one must last until the new one has started, and has its own.
+      // The lease of the old master must last until the new master has started and has its own lease.
       const longTtlMs = 15_000
       const longLease = [`--lease-ttl=${longTtlMs / 1000}s`]
       const [, old] = await Promise.all([start('steady', '192.0.2.1', longLease), start('old', '192.0.2.2', longLease)])
@@ -103,7 +103,7 @@ describe('addresses that several hosts have', { concurrency: 2 }, () => {
   }
 })
 
-/** Its first list of masters, itself included, was made or found right. */
+/** Waits until the first list of this master, which includes itself, was written or found right. */
 async function announced(master: Program): Promise<void> {
   await untilPasses(
     'the program to be ready',

@@ -12,8 +12,8 @@ const addresses = ['192.0.2.1', '192.0.2.2', '192.0.2.3', '192.0.2.4', '192.0.2.
 const leaseTtlMs = 3000
 
 /**
- * Five masters lose their one API server for `outageMs`, many times their lease. From its first answer on, and for several
- * leases more, every one of them is listed all the time.
+ * Five masters lose their one API server for `outageMs`, many times their TTL. From its first answer on, and for
+ * several TTLs more, all of them stay listed.
  */
 export async function fiveMastersThroughAnOutage(t: TestContext, outageMs: number): Promise<void> {
   const owner = openOwner(t)

@@ -42,7 +42,7 @@ async function startFleet(t: TestContext): Promise<Fleet> {
   return { readyz: [...readyz], history, etcd: openClient(t, [etcd.url]), whenListed }
 }
 
-/** Those whom a kube-apiserver would list. */
+/** The addresses that a kube-apiserver would list. */
 async function leasedIn(etcd: EtcdKv): Promise<readonly string[]> {
   const { items } = await etcd.list('/registry/masterleases/', { signal: patient })
   return items.map(({ key }) => key.split('/').at(-1) ?? '')
@@ -70,7 +70,7 @@ describe('fleets whose servers are not ready', () => {
       t.diagnostic(`left after ${Math.round(removedMs - failedMs)} ms`)
       assert.ok(removedMs - failedMs > 3_000)
       await whenListed(addresses[0], addresses[2])
-      // The record says so first; the lease goes a moment later.
+      // The record states this first; the lease is removed a moment later.
       await untilPasses(
         'the lease to go',
         async () => assert.deepEqual(await leasedIn(etcd), [addresses[0], addresses[2]]),

@@ -11,12 +11,12 @@ import type { Exit } from '../peers/process.ts'
 import { type Program, startMaster } from '../peers/program.ts'
 import { untilPasses } from '../peers/until.ts'
 
-/** kube-apiserver's; neither is a flag there. */
+/** The values of kube-apiserver, which has a flag for neither. */
 const ttlMs = 15_000
 const leases = '/registry/masterleases/'
 const ours = ['192.0.2.1', '192.0.2.2', '192.0.2.3']
 const foreign = '192.0.2.9'
-/** Far more than anything takes, where no lease has to end. */
+/** Far longer than anything takes, if no lease has to end. */
 const soonMs = 60_000
 
 export interface FleetPlan {
@@ -24,13 +24,13 @@ export interface FleetPlan {
   readonly startStore: (owner: Owner) => Promise<Pick<Etcd, 'url'>>
   /** How long nothing may change. */
   readonly steadyMs: number
-  /** Also stop the kube-apiserver as it wants to be stopped, and start it again. */
+  /** Also stops the kube-apiserver gracefully, and starts it again. */
   readonly restart?: boolean
 }
 
 /**
- * Three of our processes and a real kube-apiserver with its own lease reconciler, on one store. Every version of Endpoints and slice is
- * judged, from before the first of them was there.
+ * Three processes of this program and a real kube-apiserver with its own lease reconciler share one store. Every
+ * version of Endpoints and slice is judged, from before the first one exists.
  */
 export async function fleetWithKubeApiserver(
   t: TestContext,
@@ -38,7 +38,7 @@ export async function fleetWithKubeApiserver(
 ): Promise<void> {
   const owner = openOwner(t)
   const store = await startStore(owner)
-  // Another API server of the cluster, to look through: it stays when the others are killed.
+  // Another API server of the cluster, to read through: it stays when the others are killed.
   const home = await startApiserver(owner, { kind: 'bare', etcd: store })
   const { history, whenRight } = await watchState(owner, home.api)
   const renewals = followRenewals(t, openClient(t, [store.url]))
@@ -99,7 +99,9 @@ export async function fleetWithKubeApiserver(
   assert.ok(listed.every((endpoints) => listedIn(endpoints).length > 0, 'never empty'))
 }
 
-/** Whoever is told to stop ends as it should, and is gone with the first write after that. */
+/**
+ * Asserts that a process that is asked to stop exits with 0, and that the first write after that removes its address.
+ */
 async function leavesWithTheNextWrite(
   history: readonly Transition[],
   rest: readonly string[],
@@ -132,7 +134,10 @@ function followRenewals(t: TestContext, etcd: EtcdKv): { awhileAgo(address: stri
     await watching
   })
   return {
-    /** Waits until some of its time has passed, but no other renewal is near; resolves with when it was renewed. */
+    /**
+     * Waits until part of the lease's time has passed, but no other renewal is near. Resolves with the time of the last
+     * renewal.
+     */
     awhileAgo: (address) =>
       untilPasses(
         `the lease of ${address} to be some seconds old`,
@@ -147,7 +152,7 @@ function followRenewals(t: TestContext, etcd: EtcdKv): { awhileAgo(address: stri
   }
 }
 
-/** When the first state was seen in which nothing lists an address that was listed before. */
+/** The time of the first state in which no object lists the address any longer. */
 function removalOf(address: string, history: readonly Transition[]): number {
   const isListed = ({ state }: Transition): boolean =>
     listedIn(state.endpoints).includes(address) || listedInSlices(state.slices).includes(address)
@@ -156,7 +161,9 @@ function removalOf(address: string, history: readonly Transition[]): number {
   return removal.atMs
 }
 
-/** What it said that was wrong; that Endpoints are deprecated is said by the API server. */
+/**
+ * The warnings and errors of a master, without those that the API server sent: it warns that Endpoints are deprecated.
+ */
 function complaintsOf(master: Program): readonly string[] {
   return master.log
     .filter(

@@ -25,14 +25,17 @@ const slowMs = 2_000
 const users = 100
 const requestsPerUser = 6
 
-/** A webhook that takes its time over each new ConfigMap: requests that keep their seats for long and cost no processor time. */
+/**
+ * Installs a webhook that is slow for each new ConfigMap: such requests hold their seats for long and cost no processor
+ * time.
+ */
 async function slowDownConfigMaps(owner: Owner, server: Apiserver): Promise<void> {
   const authority = new CertificateAuthority()
   const { certificate, key } = authority.issue({ commonName: 'slow', ips: ['127.0.0.1'] })
   const webhook = createServer({ cert: certificate, key }, async (incoming, answer) => {
     const chunks = await incoming.toArray()
     const { uid } = JSON.parse(Buffer.concat(chunks).toString()).request
-    // Some of them nobody waits for any more when the test is over.
+    // When the test is over, nobody waits for some of them any more.
     await sleep(slowMs, undefined, { ref: false })
     const review = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response: { uid, allowed: true } }
     answer.setHeader('content-type', 'application/json').end(JSON.stringify(review))
@@ -59,7 +62,10 @@ async function slowDownConfigMaps(owner: Owner, server: Apiserver): Promise<void
   })
 }
 
-/** Many users with many slow requests each, until `stop` is called: it resolves to how many were refused with 429. */
+/**
+ * Sends many slow requests for each of many users until `stop` is called. `stop` resolves with how many were refused
+ * with 429.
+ */
 function startFlood(owner: Owner, server: Apiserver): { stop(): Promise<number> } {
   const agent = new Agent({ connect: { ca: server.authority.certificate } })
   const ended = new AbortController()
@@ -104,7 +110,7 @@ test('with config/kustomize/flow-control no master loses its address to a flood 
   const masters = [
     { address: '192.0.2.1', as: 'apiserver-bootstrap' },
     { address: '192.0.2.2', as: 'master-2', 'as-groups': ['apiserver-bootstrap:masters'] },
-    // system:masters, whom no flood holds up: it takes the others off the list when their leases end.
+    // In system:masters, which no flood delays: this master removes the others from the list when their leases end.
     { address: '192.0.2.3' },
   ]
   for (const { address, ...impersonation } of masters) {
@@ -149,7 +155,7 @@ test('with config/kustomize/flow-control no master loses its address to a flood 
   await throughout(18_000, async () => {
     assert.deepEqual(await listed(), addresses)
     const { items } = await server.api.get<{ readonly items: readonly Lease[] }>(ownLeases)
-    // Between two looks that are too far apart there may have been a renewal that nobody saw.
+    // If two reads are too far apart, the test may have missed a renewal between them.
     if (performance.now() - lookedMs > 1_500) renewals.clear()
     lookedMs = performance.now()
     for (const { metadata, spec } of items) {

@@ -16,7 +16,10 @@ const addresses = ['192.0.2.1', '192.0.2.2', '192.0.2.3'] as const
 export const withinMs = 60_000
 export const ended = { code: 0, signal: null }
 
-/** What a kit gives the API server because of its sidecar: its own reconciler is off; at its end it serves on for a while. */
+/**
+ * The flags that a kit gives the API server because of its sidecar: its own reconciler is off, and at its end it serves
+ * for a while longer.
+ */
 export function serverFlags(which = /^--(?:endpoint-reconciler-type|shutdown-)/): readonly string[] {
   const { spec } = readKit<{ spec: { template: { spec: { containers: readonly KitContainer[] } } } }>(
     'kustomize/in-a-pod/deployment.yaml',
@@ -26,7 +29,7 @@ export function serverFlags(which = /^--(?:endpoint-reconciler-type|shutdown-)/)
   return flags.filter((flag) => which.test(flag)).map((flag) => flag.replace('delay-duration=10s', 'delay-duration=5s'))
 }
 
-/** What the README of the kit says to run before a kube-apiserver is stopped. */
+/** The command that the README of the kit requires before a kube-apiserver is stopped. */
 function withdrawal(): readonly string[] {
   const readme = readFileSync(kitPath('kustomize/static-pod/README.md'), 'utf8')
   return /`(withdraw [^`]+)`/.exec(readme)?.[1]?.split(' ') ?? assert.fail('the README has no withdraw')
@@ -44,7 +47,7 @@ export interface KitFleet {
   meanwhileAway(machine: Machine, change: () => Promise<void>): Promise<void>
   /** `verify --wait` with the rights of its own role. */
   verify(step: string): Promise<void>
-  /** Asserts that no address was lost but by intent; that at least so many versions were written. */
+  /** Asserts that no address was lost except by intent, and that at least `versions` versions were written. */
   judge(versions: number): Promise<void>
 }
 

@@ -30,7 +30,7 @@ test('the real server accepts every folder of config/kustomize by server-side dr
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'stock', authorization: 'RBAC' })
   const kubectl = kubectlFor(owner, server.kubeconfig)
-  // What lease-namespace makes is not there in a dry run.
+  // A dry run does not create the namespace of lease-namespace.
   await kubectl('create', 'namespace', 'apiserver-bootstrap')
   assert.ok(folders.length > 12, folders.join())
   for (const folder of folders) {

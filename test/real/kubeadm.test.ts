@@ -25,7 +25,10 @@ interface Rendered {
   command(pod: string): readonly string[]
 }
 
-/** Certificates and static Pods by kubeadm's own phases. `flags` are those that the README of the kit adds to kube-apiserver. */
+/**
+ * Certificates and static Pods by kubeadm's own phases. `flags` are those that the README of the kit adds to
+ * kube-apiserver.
+ */
 async function renderMaster(owner: Owner, flags: readonly string[]): Promise<Rendered> {
   const root = temporaryDirectory(owner, 'kubeadm')
   const manifests = join(root, 'manifests')
@@ -81,7 +84,7 @@ test('the kit of a static Pod works with the files and static Pods that kubeadm 
   assert.deepEqual(added, ['--endpoint-reconciler-type=none', '--shutdown-watch-termination-grace-period=5s'])
   const { root, kubeadm, command } = await renderMaster(owner, added)
   const [client, peer, metrics, secure] = [await freePort(), await freePort(), await freePort(), await freePort()]
-  /** Runs the command of a static Pod on this machine's ports, with what else differs here. */
+  /** Runs the command of a static Pod on this machine's ports, with `others` as the other flags that differ here. */
   const start = (pod: string, ...others: readonly string[]): Promise<RunningProcess> => {
     const [name = '', ...args] = command(pod).map((word) =>
       word
@@ -160,7 +163,7 @@ test('the kit of a static Pod works with the files and static Pods that kubeadm 
     const args = here.replaceAll('/etc/kubernetes', root).split(' ')
     const { code, output } = await runToEnd(owner, args)
     assert.equal(code, 0, `${words}\n${output}`)
-    // The sidecar's configuration leads it to etcd.
+    // The sidecar's configuration shows `verify` where etcd is.
     if (words.startsWith('verify ')) assert.match(output, /^range-allocations +held/m)
   }
   assert.deepEqual(sidecar.logged(/forbidden|"level":"error"/), [])

@@ -118,7 +118,7 @@ const lines: readonly string[] = [
   'get leases -n kube-system -l none=here',
 ]
 
-/** A kind with replicas, which both servers have before. */
+/** A kind with replicas, which both servers have before the tests. */
 const definition = {
   apiVersion: 'apiextensions.k8s.io/v1',
   kind: 'CustomResourceDefinition',

@@ -23,7 +23,7 @@ const { signal } = new AbortController()
 const self = holder('192.0.2.1')
 const rbac = '/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system'
 
-/** A kubeconfig as `base`, with another server, or as somebody else. */
+/** A copy of the kubeconfig `base` that has another server, or that acts as another user. */
 function kubeconfigLike(
   base: string,
   name: string,
@@ -56,7 +56,7 @@ describe('leases in a real kube-apiserver', () => {
   const owner = openOwner({ after })
   let cluster: Cluster
   let api: KubeApi
-  /** May do everything with Leases but delete them. */
+  /** A client that may do everything with Leases except delete them. */
   let restricted: KubeApi
 
   before(async () => {

@@ -16,7 +16,7 @@ import { startMaster } from '../peers/program.ts'
 const address = '192.0.2.1'
 const intervalMs = 10_000
 
-/** A way to an API server on which changes that watches tell are lost while `loses` is set; bookmarks get through. */
+/** A path to an API server that loses the events of watches while `loses` is set; bookmarks get through. */
 async function startLossyWay(owner: Owner, server: Apiserver) {
   const agent = new Agent({ ca: server.authority.certificate, keepAlive: true })
   const way = { loses: false, lost: 0, kubeconfig: '' }
@@ -86,7 +86,7 @@ test('a foreign address in Endpoints, in the slice, and a foreign port, of which
     )
   let events = 0
   for (const damage of damages) {
-    // Where the interval is over right after the damage, so is the damage; an interval later it cannot be again.
+    // If an interval ends right after the damage, so does the damage. The next try cannot meet this again.
     for (let tries = 1, stands = false; !stands; tries++) {
       assert.ok(tries <= 2, 'somebody is told')
       const before = way.lost
@@ -101,7 +101,8 @@ test('a foreign address in Endpoints, in the slice, and a foreign port, of which
     await whenRight(api, right, intervalMs + 1_000)
   }
   assert.deepEqual(master.logged(/lost the API server|refuses/), [])
-  // A repair whose own event is lost too is told once: as when the interval is over while events are still lost.
+  // If the event of a repair is lost too, the log reports it once: for example if the interval ends while events are
+  // still lost.
   const missed = master.logged(/watch missed a change/)
   assert.ok(missed.length <= events, JSON.stringify(missed))
 })

@@ -19,7 +19,7 @@ import { untilPasses } from '../peers/until.ts'
 import { type Child, spawnChild } from '../support/spawn-child.ts'
 
 const { signal } = new AbortController()
-/** Several looks of a kube-apiserver, which come each ten seconds. */
+/** Several reconciliations of a kube-apiserver, which happen every ten seconds. */
 const withinMs = 60_000
 
 interface Master {
@@ -129,12 +129,12 @@ test('beside a kube-apiserver a key that never ends is shown as what it is, and 
     ],
   )
   await listed('192.0.2.1', '192.0.2.250')
-  // kube-apiserver looks every 10 s, and can be first.
+  // kube-apiserver reconciles every 10 s, and may be first.
   const { managedFields = [] } = (await readState(server.api)).endpoints?.metadata ?? {}
   const byServer = managedFields.some(
     ({ manager, time }) => manager === 'kube-apiserver' && new Date(time ?? 0).getTime() >= evictedAtSecond,
   )
-  // The server shows the write a moment before the line about it has arrived here.
+  // The server shows the write a moment before the log line about it arrives here.
   if (!byServer) {
     await untilPasses(
       'the write that follows, in the log of the master',
@@ -262,7 +262,7 @@ test('with Leases, a killed fleet is shown as it dies, and its members can be ev
   assert.deepEqual(await stopped(watching), { code: 0, signal: null })
   assert.equal(watching.stderr(), '')
 
-  // Listed still: nobody is left who would take it off.
+  // Still listed: no master is left that could remove it.
   const done = await run('masters', 'evict', '192.0.2.1', '--yes', ...flags)
   assert.equal(done.code, 0, done.stderr)
   assert.match(done.stdout, /^removed Lease kube-system\/apiserver-bootstrap-192-0-2-1-[0-9a-f]+\n$/)

@@ -21,7 +21,7 @@ const boundMs = 30_000
 interface Pair {
   readonly server: Apiserver
   readonly troubledMaster: Program
-  /** What the troubled master asks for the health of its API server. */
+  /** The endpoint that the troubled master asks for the health of its API server. */
   readonly readyz: FakeReadyz
   whenListed(...addresses: readonly string[]): Promise<void>
   /** When watchers saw the troubled address go, on the clock of `performance.now()`. */
@@ -56,7 +56,7 @@ describe('masters that die, hang or are not ready', () => {
     await troubledMaster.kill()
     await whenListed(steady)
     const took = removedAtMs() - killedAtMs
-    // Renewed every two seconds, the lease of three has at least one left.
+    // The lease lasts three seconds and is renewed every two, so at least one second is left.
     assert.ok(took > 800, `gone ${Math.round(took)} ms after the kill`)
   })
 

@@ -11,7 +11,7 @@ import { type Owner, openOwner, temporaryDirectory } from '../peers/owner.ts'
 import { type LogLine, type Program, startMaster } from '../peers/program.ts'
 import { whenReady } from '../peers/program-health.ts'
 
-// What a person reads who has made a mistake, or whose server has gone: the party to blame, and the remedy.
+// Messages for a user who made a mistake, or whose server is gone: they name the party at fault and the remedy.
 
 const address = '192.0.2.1'
 
@@ -66,7 +66,7 @@ suite('messages', () => {
     assert.ok(expired?.[0]?.message.endsWith(`write a newer client certificate to ${certificate}`))
     const endedMs = Date.now() - Date.parse(String(expired?.[0]?.ends))
     assert.ok(endedMs > 3_500_000 && endedMs < 3_800_000, `${endedMs} ms ago`)
-    // The others say that the certificate has ended, and that the readiness is unknown.
+    // The other warnings state that the certificate has expired, and that the readiness is unknown.
     assert.deepEqual(
       masters.map((master) => warnings(master).length),
       [2, 3],

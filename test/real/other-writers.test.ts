@@ -12,9 +12,12 @@ import { untilPasses } from '../peers/until.ts'
 
 const address = '192.0.2.1'
 const everyMs = 50
-/** For how long they go on after the master has backed off from all of them. */
+/** How long the other writers continue after the master has backed off from all of them. */
 const goOnMs = 10_000
-/** What the fight over an object may cost in that time; corrected each time, it would be far more. */
+/**
+ * How often the master may correct an object in that time. If it corrected every overwrite, there would be far more
+ * corrections.
+ */
 const most = 40
 
 type ListOf<T> = { readonly items: readonly T[] }
@@ -25,8 +28,8 @@ async function eventsOf(api: ApiClient, reason: string): Promise<readonly KubeEv
 }
 
 /**
- * Does something over and over until the signal is aborted; what it finds gone or changed it leaves, and a connection that the server
- * closes just as a request is sent on it is a request less.
+ * Repeats `work` until the signal is aborted. Ignores objects that are gone or changed, and requests that fail because
+ * the server closes the connection just as they are sent.
  */
 async function keepDoing(work: () => Promise<unknown>, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
@@ -38,7 +41,7 @@ async function keepDoing(work: () => Promise<unknown>, signal: AbortSignal): Pro
   }
 }
 
-/** How often an object was seen with this property, of all that it went through. */
+/** Counts the observed versions of an object that have this property. */
 function follow<T>(owner: Owner, api: ApiClient, collection: string, isRight: (object: T) => boolean): () => number {
   let count = 0
   const stop = new AbortController()
@@ -125,7 +128,7 @@ test('writers that undo the Endpoints, the slice, the Service and the lease ever
   assert.match(notes.get('LeaseContested Endpoints') ?? '', /lease of 192\.0\.2\.1/)
   assert.deepEqual(master.logged(/lost the API server|refuses a request|operation refused/), [])
 
-  // Quiet again: one more damage is mended as quickly as ever.
+  // Quiet again: the program repairs one more damage as quickly as ever.
   await untilPasses(
     'the ends of four fights',
     () => assert.equal(master.logged(/other writers no longer overwrite|no other client deletes/).length, 4),

@@ -5,7 +5,10 @@ import { explain } from '../peers/listing-judge.ts'
 import { openOwner } from '../peers/owner.ts'
 import { haveOutage, type LeaseTimings, type Outage, type OutageResult, startOutageWorld } from './outage-world.ts'
 
-/** Has outages one after the other in one world and prints a line about each. Fails when any of them cost a living master its address. */
+/**
+ * Causes outages one after the other in one world, and prints a line about each. Fails if any of them cost a living
+ * master its address.
+ */
 export async function judgeOutages(
   t: TestContext,
   outages: readonly Outage[],

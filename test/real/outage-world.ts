@@ -11,7 +11,7 @@ import { storeValue } from '../peers/stored-values.ts'
 import { type FollowedKeys, followKeys } from '../peers/stored-versions.ts'
 import { untilPasses } from '../peers/until.ts'
 
-/** What is away, and how. All that leave the API servers alive leave every master alive. */
+/** What is away, and how. Each kind that leaves the API servers alive leaves every master alive. */
 export type OutageKind =
   | 'etcd killed'
   | 'etcd frozen'
@@ -33,7 +33,10 @@ export interface OutageWorld {
   readonly followed: FollowedKeys
   readonly timings: LeaseTimings
   readonly random: Random
-  /** Whether the API server of an address was up at a time; one that was killed counts again when it has had the time to be listed. */
+  /**
+   * Whether the API server of an address was up at a time. A killed server counts as up again only after the time that
+   * it needs to be listed.
+   */
   lives(address: string, atMs: number): boolean
   /** A server is dead from now on. */
   died(index: number): void
@@ -54,13 +57,16 @@ export interface OutageResult extends Judgement {
 
 const addresses = ['192.0.2.1', '192.0.2.2', '192.0.2.3'] as const
 const port = 6443
-/** From the readiness of a server that was dead until its master must be listed. */
+/** The time from when a server that was dead is ready until its master must be listed. */
 const joinMs = 10_000
 const rightWithinMs = 60_000
-/** Room for what a test stores; what fills it up costs no memory worth speaking of. */
+/** Enough for what a test stores, and small enough that filling it costs hardly any memory. */
 const quotaBytes = 64 * 2 ** 20
 
-/** Three real kube-apiservers on one etcd, or on a cluster of three members, with a sidecar that keeps its leases there beside each. */
+/**
+ * Starts three real kube-apiservers on one etcd, or on a cluster of three members. Beside each runs a sidecar that
+ * stores its leases there.
+ */
 export async function startOutageWorld(
   owner: Owner,
   { size, timings, seed }: { readonly size: 1 | 3; readonly timings: LeaseTimings; readonly seed: number },
@@ -106,15 +112,18 @@ export async function startOutageWorld(
   }
 }
 
-/** Has one outage, at a random moment of a steady fleet's interval, and judges every version of the list from before it on. */
+/**
+ * Causes one outage, at a random moment of a steady fleet's interval, and judges every version of the list from before
+ * the outage on.
+ */
 export async function haveOutage(world: OutageWorld, outage: Outage): Promise<OutageResult> {
   const { followed, timings, random, masters, servers } = world
-  // Every lease was renewed since the last outage.
+  // Long enough that every lease is renewed after the last outage.
   await sleep(timings.intervalMs * (1 + random.next()))
   await followed.caughtUp()
   const since = followed.versions.length
   await during[outage.kind](world, () => sleep(outage.lengthMs))
-  // What was said during the outage takes effect a lease later at most.
+  // What was reported during the outage takes effect at most one TTL later.
   await sleep(timings.ttlMs)
   const right = await whenRight((servers[0] as Apiserver).api, { addresses, port }, rightWithinMs).then(
     () => true,

@@ -12,7 +12,7 @@ import { assertSaidOnce } from './said-once.ts'
 
 const address = '192.0.2.1'
 const outageMs = 20_000
-/** Ten times what is promised. */
+/** Ten times the promised time. */
 const rightAgainMs = 20_000
 const quietMs = 3000
 
@@ -47,7 +47,7 @@ describe('while its server does not serve', () => {
       assert.ok(master.log.length > said, 'the outage is worth a line')
 
       const started = part === 'etcd' ? etcd.start() : server.start({ wait: false })
-      // The first write that the server takes is one that has to be mended.
+      // The first write that the server accepts is one that the program must correct.
       await untilPasses('the first write', () => server.api.delete(paths.slice), { withinMs: 120_000, everyMs: 20 })
       await whenRight(server.api, { addresses: [address], port: server.port }, rightAgainMs)
       await started
@@ -57,7 +57,7 @@ describe('while its server does not serve', () => {
         async () => assert.equal((await footprint()).watches, undisturbed.watches),
         { withinMs: 20_000, everyMs: 500 },
       )
-      // What is still away when the next outage begins belongs to this one.
+      // What is still unavailable when the next outage begins would belong to this outage.
       await untilPasses(
         'the line that ends the outage',
         async () => assert.ok(master.log.slice(said).some(({ message }) => message === 'the API server is back')),
@@ -65,7 +65,8 @@ describe('while its server does not serve', () => {
       )
       await sleep(quietMs)
       assertSaidOnce(master.log.slice(said))
-      // Those that the outage took are idle now, and go by themselves. Some of the start may have gone, too.
+      // The connections that the outage needed are idle now, and close by themselves. Some of those from the start may
+      // have closed too.
       await untilPasses(
         'no more connections than before',
         async () => {

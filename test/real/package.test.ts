@@ -11,7 +11,7 @@ import { packClone, pathWithNode, run } from '../support/package.ts'
 import { spawnChild } from '../support/spawn-child.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
-/** The command line of the README that begins so, without line breaks. */
+/** The command line of the README that begins with `start`, without line breaks. */
 function readmeLine(start: string): string {
   const text = readFileSync('README.md', 'utf8').replaceAll(/\\\n */g, '')
   return text.split('\n').find((line) => line.startsWith(start)) ?? assert.fail(`the README has no line ${start}`)

@@ -70,7 +70,7 @@ for (const kind of ['stock', 'bare-1.32'] as const) {
       const metadata = { name: `n-${index}`, namespace: 'made', labels: { app: `a-${index}` } }
       const containers = [{ name: 'c', image: 'i', ports: [{ name: 'web', containerPort: 80 + index }] }]
       await api.create(pods, { metadata, spec: { containers, nodeName: `node-${index}` } } as never)
-      // The other server allocates no ClusterIP before somebody has bootstrapped it.
+      // The other server allocates no ClusterIP before it is bootstrapped.
       const address = kind === 'stock' ? { type: 'NodePort' } : { clusterIP: 'None' }
       const spec = { ...address, selector: { app: 'x' }, ports: [{ port: 80, targetPort: 'web' }] }
       await api.create(services, { metadata, spec } as never)
@@ -96,12 +96,13 @@ for (const kind of ['stock', 'bare-1.32'] as const) {
     }
 
     for (const [what, [resource, trim]] of Object.entries(read)) {
-      // 1.32 has none in v1.
+      // 1.32 has no IPAddresses in v1.
       if (resource === ipAddresses && kind === 'bare-1.32') continue
       test(`${what} are the same in a list, in pages and in a stream of initial events as in JSON`, async () => {
         types.length = 0
         const asKubeObject = resource as unknown as Resource<KubeObject>
-        // Items of a list have no kind, objects of a stream have one. Of the repairs' copies their own fields are compared.
+        // Items of a list have no kind, objects of a stream have one. Only the fields that the trimmed copies have are
+        // compared.
         const trimmed = (objects: readonly KubeObject[]): readonly object[] =>
           objects.map((object) => ({ ...trim(object as never), apiVersion: undefined, kind: undefined }))
         const { items: listed } = await api.list(asKubeObject)

@@ -84,7 +84,7 @@ describe('ranges in ConfigMaps of a kube-apiserver that nobody bootstraps', () =
 
   rangeRegistryContract(test, async (t): Promise<RangeRegistryTarget> => {
     const { api, registry } = await connect(t)
-    // It makes kube-system itself, for a ConfigMap of its own, perhaps a moment later.
+    // The server creates kube-system itself, for a ConfigMap of its own, perhaps a moment later.
     await api.create(namespaces, { metadata: { name: 'kube-system' } }).catch((error: unknown) => {
       if (!isKubeError(error, 'AlreadyExists')) throw error
     })
@@ -249,7 +249,7 @@ test('a write that etcd was too slow to answer happens, or is overtaken by the n
   etcd.resume()
   assert.ok(failure instanceof RemoteError && failure.nature === 'away', `${failure}`)
   await untilPasses('a read', () => registry.read(name, patient), { withinMs: 30_000 })
-  // Until now, or even now: a read that does not show it does not mean that it will not happen.
+  // The first write may have happened until now, or may still happen: a read that does not show it does not exclude it.
   const again = await registry.write(name, { range: '1-9', data: Buffer.of(4) }, first, patient)
   assert.equal(inWords(await registry.read(name, patient)), again === undefined ? '1-9 02' : '1-9 04')
 })

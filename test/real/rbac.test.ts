@@ -34,7 +34,7 @@ async function startRestricted(owner: Owner, name: string) {
   return { server, kubectl, kubeconfig }
 }
 
-/** Has the user of a kubeconfig act as another from now on. */
+/** Makes the user of a kubeconfig act as another user from now on. */
 function impersonate(
   kubeconfig: string,
   other: { readonly as: string; readonly 'as-groups'?: readonly string[] },
@@ -173,7 +173,7 @@ describe('the rights in config/kustomize', () => {
     const [own = ''] = listed.stdout.trim().split('/').slice(1)
     assert.match(own, /^apiserver-bootstrap-192-0-2-1-/)
 
-    // Somebody who may write all Leases, as nodes and controllers may.
+    // A user that may write all Leases, as nodes and controllers may.
     const allowed = ['--clusterrole=lease-writer', '--user=writer', '--group=apiserver-bootstrap:masters']
     await kubectl('create', 'clusterrole', 'lease-writer', '--verb=*', '--resource=leases.coordination.k8s.io')
     await kubectl('create', 'clusterrolebinding', 'lease-writer', ...allowed)
@@ -201,7 +201,7 @@ describe('the rights in config/kustomize', () => {
     assert.match((await write('replace', { metadata, spec: {} }, ...asWriter)).stderr, /not writer/)
     const taken = { metadata: { name: own, namespace: 'apiserver-bootstrap' }, spec: {} }
     assert.match((await write('replace', taken, ...asWriter)).stderr, /not writer/)
-    // In a namespace in which it has the right.
+    // In a namespace in which apiserver-bootstrap has the right.
     const lasting = (leaseDurationSeconds: number) => ({
       metadata: { ...metadata, namespace: 'apiserver-bootstrap' },
       spec: { leaseDurationSeconds },

@@ -49,7 +49,7 @@ async function whenCreated(api: ApiClient, name: string, spec = {}): Promise<Ser
   )
 }
 
-// What each says before anybody has bootstrapped it. 1.32 serves no IPAddresses: its ClusterIPs are in a bitmap.
+// How each server refuses before it is bootstrapped. 1.32 serves no IPAddresses: its ClusterIPs are in a bitmap.
 const servers = [
   { name: '1.36 on etcd', kind: 'bare', on: 'etcd', refusal: /range is full/ },
   { name: '1.36 on kine', kind: 'bare', on: 'kine', refusal: /range is full/ },
@@ -68,7 +68,7 @@ for (const { name, kind, on, refusal } of servers) {
     const store = etcd ?? (await startKine(owner))
     const server = await startApiserver(owner, { kind, etcd: store })
     const { api } = server
-    // So that it is not for want of a namespace.
+    // So that a missing namespace is not the reason for the refusal.
     await api.create(paths.namespaces, { metadata: { name: 'default' } })
     for (const spec of [{}, nodePort]) {
       const early = await create(api, 'early', spec)

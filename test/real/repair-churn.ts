@@ -23,22 +23,22 @@ import { testSeed } from '../support/test-seed.ts'
 import { followAllocations, wronglyFreed } from './allocation-history.ts'
 
 const withinMs = 30_000
-// As long as it takes for so many, however slow the machine is.
+// The churn lasts until there are enough interleavings, however slow the machine is.
 const leastMs = 10_000
 const mostMs = 60_000
 const workers = 8
 const enoughInterleavings = 60
-/** A machine that is slow for as long as it may take still has to show so many. */
+/** Even a machine that is so slow that it needs the longest time must show this many. */
 const leastInterleavings = 20
-// Wide: a port whose bit is taken away here is free for a moment, and is seldom given to the next Service then.
+// Wide: a port whose bit is removed here is free for a moment, and the server then seldom gives it to the next Service.
 const nodePorts = '10000-65535'
-/** By chance it is one port in ten runs. */
+/** By chance, one port in ten runs is given twice. */
 const mostGivenTwice = 3
 const path = (name: string): string => `${allocationPaths.services}/${name}`
 
-/** The Services that exist now, with what each was given when it was made. */
+/** The existing Services, with what each was given when it was created. */
 class Living {
-  /** How many were made, those that have gone included. */
+  /** How many Services were created, including those that are gone. */
   made = 0
   readonly #held = new Map<string, { readonly uid: string; readonly holds: string }>()
 
@@ -55,7 +55,7 @@ class Living {
     this.#held.delete(name)
   }
 
-  /** It still is the one that was made, with the same addresses and ports. */
+  /** Asserts that the Service is still the one that was created, with the same addresses and ports. */
   assertSame(service: Service): void {
     const known = this.#held.get(service.metadata?.name ?? '')
     if (known === undefined) return
@@ -134,8 +134,8 @@ async function damage({ etcd, server }: Cluster, living: Living, damages: Damage
 }
 
 /**
- * Declares the test: Services are created and deleted by clients, and lose what they hold, while two programs repair it.
- * 1.32 keeps ClusterIPs in a bitmap, and later versions in IPAddresses.
+ * Declares the test: clients create and delete Services, which lose what they hold, while two programs repair it. 1.32
+ * stores ClusterIPs in a bitmap, later versions in IPAddresses.
  */
 export function testChurn(kind: 'bare' | 'bare-1.32'): void {
   const what = kind === 'bare' ? 'IPAddresses and NodePort bits' : 'bits of both bitmaps'
@@ -174,7 +174,7 @@ export function testChurn(kind: 'bare' | 'bare-1.32'): void {
     assert.ok(damages.taken >= leastInterleavings, `${damages.taken} damages`)
     assert.ok(total >= leastInterleavings, `${total} Services`)
 
-    // Bits that nobody holds are freed after two minutes; IPAddresses that name nobody after one.
+    // Bits that no Service holds are freed after two minutes, IPAddresses that refer to no Service after one.
     const { services } = await whenAllocated(cluster, 75_000, { mayLeak: true })
     const names = new Set(services.map(({ metadata }) => metadata?.name))
     for (const service of services) living.assertSame(service)

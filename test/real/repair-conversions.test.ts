@@ -39,13 +39,14 @@ test('a Service that is turned into one without address and port gets the same a
     while (performance.now() < endMs) {
       await server.api.create<Service>(allocationPaths.services, serviceNamed(`w-${number}`, held))
       await server.api.merge(path, { spec: external })
-      // The server would say so here if what it has just given back were taken.
+      // The server would refuse here if the address and port that it has just released were taken.
       const back = { spec: { ...held, externalName: null, clusterIPs: [clusterIP] } }
       await server.api.merge(path, back).catch(async (error: unknown) => {
         if (!(error instanceof ApiFailure && error.status === 422)) throw error
         rounds.refused++
         t.diagnostic(error.message)
-        // A server that was stopped between the release and the store must have it back when the program has seen that nobody holds it.
+        // If the server was stopped between the release and the store, the address must be available again when the
+        // program has seen that no Service holds it.
         await untilPasses(`w-${number} gets its address again`, () => server.api.merge(path, back), { withinMs })
       })
       if (rounds.done++ % 2 === 0) await server.api.merge(path, { spec: external })
@@ -64,7 +65,7 @@ test('a Service that is turned into one without address and port gets the same a
 test('the bitmap of ClusterIPs that an upgraded cluster still has, and no server uses, is left alone', async (t) => {
   const owner = openOwner(t)
   const { etcd, server } = await startCluster(owner, { kind: 'bare' })
-  // Of another range at that: it is long ago.
+  // It even has another range: it is from long ago.
   const old = { range: '10.0.0.0/24', taken: new Set([0, 9]) }
   await storeRange(etcd, 'serviceips', old)
   const flags = [`--etcd-servers=${etcd.url}`, '--repair-interval=2s']

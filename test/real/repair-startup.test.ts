@@ -34,7 +34,7 @@ test('a stored range that cannot be read leaves the program up, unready, and is 
   assert.equal(status, 500)
   assert.match(text, /^\[\+\]cluster-ip-repair ok$/m)
   assert.match(text, /^\[-\]node-port-repair failed/m)
-  // ClusterIPs are not held up by it.
+  // This does not block ClusterIPs.
   await createServices(server.api, 'a', 3)
   assert.deepEqual((await storedValues(etcd, key)).get(key), unreadable)
 
@@ -62,7 +62,7 @@ interface ClusterRole {
   readonly rules: readonly Rule[] | null
 }
 
-/** A cluster whose program may do what the manifests grant, but with IPAddresses only what `grant` says. */
+/** A cluster whose program has the rights in the manifests, but for IPAddresses only those of `grant`. */
 async function restricted(owner: Owner) {
   const cluster = await startCluster(owner, { kind: 'bare', authorization: 'RBAC' })
   const { etcd, server } = cluster
@@ -113,7 +113,7 @@ test('a repair that is refused for long is degraded: the process lives, its addr
   const since = watched.history.length
   const degraded = await master.waitForLog(/the duty is degraded/, withinMs)
   assert.match(JSON.stringify(degraded), /cluster-ip-repair.*ipaddresses.*forbidden/i)
-  // Several leases and several times the timeout.
+  // Several TTLs, and several times the timeout.
   await sleep(20_000)
   master.assertRunning()
   await whenRight(server.api, right, 0)

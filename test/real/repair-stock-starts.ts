@@ -11,12 +11,13 @@ const hook = 'poststarthook/start-service-ip-repair-controllers'
 const hookWithinMs = 90_000
 
 /**
- * Starts a stock kube-apiserver over and over against a store in which 800 IPAddresses are missing, while the program runs and is pointed
- * at it: at first one that did this repair until now, for a bare server at the same place, and from then on in turn one that has just been
- * started and one that knows the server.
+ * Starts a stock kube-apiserver over and over against a store in which 800 IPAddresses are missing, while the program
+ * runs against its address. At first this is a program that did this repair until now, for a bare server at the same
+ * address. From then on it is, in turn, a program that was just started and one that knows the server.
  *
- * Somebody who made the IPAddresses at the same time would make the server's own first repair fail, which is not retried: the server's
- * hook then ends the server a minute after its start. A start whose hook is done has that behind it, and need not be watched for longer.
+ * A writer that created the IPAddresses at the same time would make the server's own first repair fail. The server does
+ * not retry that repair: its hook ends the server a minute after its start. Once the hook is done, this can no longer
+ * happen, so the test need not watch that start for longer.
  */
 export async function startStockServers(t: TestContext, { starts }: { readonly starts: number }): Promise<void> {
   const owner = openOwner(t)

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import type { LogLine } from '../peers/program.ts'
 
 /**
- * Asserts that each change of state is one line: in the log of one disturbance no line is said twice. Lines about different
- * things, told apart by what they name, may share their message.
+ * Asserts that each change of state is one line: the log of one disturbance contains no line twice. Lines about
+ * different things may share their message, because they name different things.
  */
 export function assertSaidOnce(log: readonly LogLine[]): void {
   const said = new Set<string>()

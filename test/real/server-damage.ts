@@ -11,12 +11,12 @@ import { leaseOf, withTwoMasters } from '../verify/cluster/damage.ts'
 const right = { commonName: 'kube-apiserver', ips: ['192.0.2.2'] } as const
 const kubernetes = { namespace: 'default', name: 'kubernetes' } as const
 
-/** What answers instead of the API server of the second master. */
+/** The server that answers instead of the API server of the second master. */
 export interface Front {
   readonly port: number
-  /** From now on; `hangs`: takes connections and answers nothing. */
+  /** Changes the behaviour from now on. With `hangs` it accepts connections and answers nothing. */
   behave(change: Partial<Behaviour>): void
-  /** As at first. */
+  /** Restores the first behaviour. */
   mend(): void
 }
 
@@ -53,7 +53,7 @@ export interface ServerDamage {
   readonly name: string
   readonly check: CheckId
   inflict(world: ServerWorld): Promise<unknown>
-  /** What is done by hand; without it the printed command repairs. */
+  /** A repair by hand. Without it, the printed command repairs the damage. */
   readonly mend?: (world: ServerWorld) => Promise<unknown>
 }
 
@@ -67,7 +67,7 @@ export interface ServerWorld {
 
 const mendFront = async ({ front }: ServerWorld): Promise<void> => front.mend()
 
-/** Alternates two writes until the world's `stops` are called. The other content is there for a moment only. */
+/** Alternates two writes until the world's `stops` are called. The content of `away` is there for a moment only. */
 function fight(away: (api: KubeApi) => Promise<unknown>, back: (api: KubeApi) => Promise<unknown>) {
   return async ({ api, stops }: ServerWorld): Promise<void> => {
     let isOver = false
@@ -100,7 +100,7 @@ function familyPolicy(ipFamilyPolicy: string, fieldManager: string) {
     api.patch(services, kubernetes, { type: 'merge', body: { spec: { ipFamilyPolicy } } }, { fieldManager })
 }
 
-/** The lease of the second master is over in some seconds, and nobody renews it. */
+/** Makes the lease of the second master expire in some seconds; nobody renews it. */
 async function endLease({ api }: ServerWorld): Promise<void> {
   const { metadata } = await leaseOf(api, '192.0.2.2')
   const renewTime = new Date().toISOString().replace('Z', '000Z')

@@ -42,7 +42,7 @@ interface Seen {
   readonly finalizers: readonly string[]
   readonly deleting: boolean
   readonly conditions: readonly string[]
-  /** Who owns fields of the status. */
+  /** The managers of fields of the status. */
   readonly owners: readonly string[]
 }
 
@@ -84,7 +84,7 @@ class Side {
     return this.#api.delete(`${collection}/${name}`)
   }
 
-  /** Waits for a state of a ServiceCIDR, and records all that there are then. */
+  /** Waits for a state of a ServiceCIDR, then records all ServiceCIDRs. */
   async becomes(name: string, state: 'protected' | 'blocked' | 'held' | 'gone'): Promise<void> {
     const step = `${name} is ${state}`
     await untilPasses(step, async () => assertState(await this.#find(name), state), { withinMs })
@@ -97,7 +97,7 @@ class Side {
     await throughout(forMs, async () => assertState(await this.#find(name), state), { everyMs: 250 })
   }
 
-  /** Creates a Service with this address, as soon as the server's allocator has received the range of it. */
+  /** Creates a Service with this address, as soon as the server's allocator has received its range. */
   async serve(name: string, clusterIP: string): Promise<void> {
     const body = { metadata: { name }, spec: { clusterIP, ports: [{ port: 80 }] } }
     await untilPasses(`${clusterIP} to be given`, () => this.#api.create<Service>(services, body), { withinMs })
@@ -126,7 +126,8 @@ class Side {
       metadata: { name },
       spec: { policyName: name, validationActions: ['Deny'] },
     })
-    // The controllers leave the condition of this one alone: it is being deleted, and shows when the policy is in force.
+    // The controllers do not write the condition of this one, because it is being deleted. It shows when the policy is
+    // in force.
     await this.create(name, ['192.168.7.0/24'], ['example.com/hold'])
     await this.delete(name)
     const status = { conditions: [{ type: 'Probe', status: 'True', reason: 'Probe', lastTransitionTime: null }] }
@@ -203,7 +204,7 @@ function assertState(found: ServiceCidr | undefined, state: string): void {
   }
 }
 
-/** All that the controller is for, on an empty server. */
+/** Uses everything that the controller does, on an empty server. */
 async function live(side: Side): Promise<void> {
   await side.becomes('kubernetes', 'protected')
 
@@ -211,7 +212,7 @@ async function live(side: Side): Promise<void> {
   await side.create('unused', ['192.168.1.0/24', 'fd00:1::/112'])
   await side.becomes('unused', 'protected')
   await side.delete('unused')
-  // The grace is ten seconds.
+  // The grace period is ten seconds.
   await side.stays('unused', 'there', 5_000)
   await side.becomes('unused', 'gone')
 

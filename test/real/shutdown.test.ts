@@ -149,7 +149,7 @@ describe('how a master shuts down', () => {
         )
       }
     }
-    // The server tells of a write before the line about it has arrived here.
+    // The server reports a write before the log line about it arrives here.
     await untilPasses('the audit trail', assertAudited, { withinMs: 10_000 })
     assert.equal((await eventsFor(server.api, 'MasterWithdrawn')).length, 1)
     const state = await whenRight(server.api, { addresses: ['192.0.2.2'], port: server.port }, 0)

@@ -15,7 +15,7 @@ import { clippedTexts, faintTexts } from './drill-page/looks.ts'
 const artefacts = resolve(import.meta.dirname, '../artefacts')
 const addresses = [1, 2, 3, 4, 5].map((number) => `192.0.2.${number}`)
 const withinMs = 60_000
-/** On a quiet machine it takes a tenth of a second; this only says that it is no accident. */
+/** On an idle machine it takes a tenth of a second; this limit only shows that it is no accident. */
 const seenWithinMs = 20_000
 
 suite('the page of a fleet, in a browser', () => {

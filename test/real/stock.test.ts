@@ -9,7 +9,7 @@ import { openOwner } from '../peers/owner.ts'
 import { startMaster } from '../peers/program.ts'
 import { untilPasses } from '../peers/until.ts'
 
-// The sidecar's usual place: a stock server whose hooks are on, and whose endpoint reconciler alone is off.
+// The usual server of a sidecar: a stock server whose hooks are on, and whose endpoint reconciler alone is off.
 const stock = { kind: 'stock', flags: ['--endpoint-reconciler-type=none'] } as const
 
 test('on a stock server auto leaves namespaces and ServiceCIDR to it, says so once, and lists its master', async (t) => {
@@ -54,7 +54,7 @@ test('a stock server that is started again without its hooks has its duties take
   await master.waitForLog(/default-service-cidr.*leaving it to|leaving it to.*default-service-cidr/, 30_000)
   await server.kill()
   await server.start({ kind: 'bare' })
-  // As a person may, between the two.
+  // As a person may do, between the two servers.
   const serviceCidr = '/apis/networking.k8s.io/v1/servicecidrs/kubernetes'
   await server.api.merge(serviceCidr, { metadata: { finalizers: [] } })
   await server.api.delete(serviceCidr)
@@ -79,7 +79,7 @@ test('a stock server that is started again without its hooks has its duties take
     async () => assert.deepEqual(await writtenByTheProgram(server), ['kube-node-lease', 'kubernetes']),
     { withinMs: 30_000 },
   )
-  // And back: the server that does it itself is left alone again.
+  // And back: the program leaves the duties to the server again, which does them itself.
   await server.kill()
   await server.start({ kind: 'stock' })
   await untilPasses(

@@ -24,7 +24,7 @@ import { servedObject, withoutEmpty } from '../protobuf/served-object.ts'
 
 const seed = 20_260_801
 const count = 1000
-/** Of each kind that is read as protobuf. */
+/** How many objects of each kind that is read as protobuf. */
 const trimmedCount = Number(process.env.TRIMMED_OBJECTS ?? 1000)
 
 const endpoints: StoredKind<typeof EndpointsSchema> = { apiVersion: 'v1', kind: 'Endpoints', schema: EndpointsSchema }
@@ -34,7 +34,7 @@ const rangeAllocation: StoredKind<typeof RangeAllocationSchema> = {
   schema: RangeAllocationSchema,
 }
 
-/** The message in a value, which must be written back as it is. */
+/** Returns the message in a value, and asserts that it is written back as it is. */
 function readExactly<Desc extends DescMessage>(kind: StoredKind<Desc>, value: Buffer): MessageShape<Desc> {
   const stored = decodeStored(kind, value)
   if (stored.type !== 'protobuf') assert.fail(`${stored.type}: ${value.toString('hex')}`)
@@ -127,7 +127,7 @@ describe('values and the code that Kubernetes itself reads and writes them with'
   })
 })
 
-/** Without null, and lists and objects that are empty: Go has them or not, and a server takes them for absent. */
+/** Without null and without empty lists and objects: Go may have them or not, and a server treats them as absent. */
 function withoutNothing(value: unknown): unknown {
   if (Array.isArray(value)) return value.map((item) => withoutNothing(item) ?? {})
   if (value === null || typeof value !== 'object') return value ?? undefined

@@ -22,7 +22,7 @@ test('every version of a key is seen, through a kill of etcd and a compaction', 
   await followed.caughtUp()
   assert.deepEqual(seen().toSorted(), ['/a 1', '/a 2', '/b 1'])
 
-  // Their last versions are older than what etcd still knows when the watches begin anew.
+  // When the watches start again, their last versions are older than the revisions that etcd still has.
   for (let index = 0; index < 5; index++) await storeValue(etcd, '/other', Buffer.from(String(index)))
   await etcd.compact(BigInt(await revisionOf(etcd)))
   await etcd.kill()

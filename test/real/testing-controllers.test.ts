@@ -11,7 +11,7 @@ import { eventually } from '../support/with-timeout.ts'
 const root = join(import.meta.dirname, '../..')
 const example = join(root, 'test/examples/testing-controllers')
 
-// With several files at once, and without limits that a busy machine reaches.
+// With several files at once, and with limits that a busy machine does not reach.
 const node = { script: 'test:node', folder: 'node-test', flags: ['--test-concurrency=2'] } as const
 const vitest = { script: 'test:vitest', folder: 'vitest', flags: ['--maxWorkers=2', '--testTimeout=60000'] } as const
 const jest = { script: 'test:jest', folder: 'jest', flags: ['--maxWorkers=2', '--testTimeout=60000'] } as const
@@ -20,7 +20,7 @@ const file = 'copier.spec.ts'
 
 type Runner = (typeof runners)[number]
 
-/** How each runner counts its tests: what it prints when so many passed and so many failed, one of them none. */
+/** How each runner counts its tests: what it prints for these numbers of passed and failed tests, one of which is 0. */
 function summary({ script }: Runner, passed: number, failed: number): RegExp {
   const [count, word] = failed === 0 ? [passed, 'passed'] : [failed, 'failed']
   if (script === 'test:node') return new RegExp(`^ℹ pass ${passed}\\nℹ fail ${failed}$`, 'm')
@@ -40,7 +40,7 @@ function broken(source: string): string {
 
 test('the guide to testing controllers holds under node:test, vitest and jest', { timeout: 280_000 }, async (t) => {
   let directory: string | undefined
-  // Before it is removed.
+  // Before the directory is removed.
   t.after(async () => directory && endProcessesIn(directory))
   directory = await tempDir(t)
   const folder = join(directory, 'testing-controllers')
@@ -48,7 +48,8 @@ test('the guide to testing controllers holds under node:test, vitest and jest', 
   await mkdir(temporary)
   await cp(example, folder, { recursive: true, filter: (path) => basename(path) !== 'node_modules' })
   const tarball = await pack(t, ['--ignore-scripts', '--pack-destination', directory], root)
-  // All that the lock file names, as `npm ci` does, and this package: two runs of npm would take twice as long.
+  // Installs all that the lock file names, as `npm ci` does, and this package: two runs of npm would take twice as
+  // long.
   await run(t, 'npm', ['install', '--no-save', '--prefer-offline', tarball.file], { cwd: folder })
 
   const { scripts } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as {
@@ -56,7 +57,7 @@ test('the guide to testing controllers holds under node:test, vitest and jest', 
   }
   const PATH = [join(folder, 'node_modules/.bin'), dirname(process.execPath), process.env.PATH].join(delimiter)
   const env = { PATH, TMPDIR: temporary, NO_COLOR: '1', FORCE_COLOR: undefined, NODE_OPTIONS: undefined }
-  /** In place of a shell, so that a signal reaches the runner. */
+  /** The runner replaces the shell, so that a signal reaches it. */
   const start = (line: string | undefined, { flags }: Runner): Promise<Child> =>
     spawnChild(t, 'sh', ['-c', `exec ${[line, ...flags].join(' ')}`], { cwd: folder, env })
   const controller = join(folder, 'copier.ts')
@@ -77,7 +78,7 @@ test('the guide to testing controllers holds under node:test, vitest and jest', 
       const printed = child.stdout() + child.stderr()
       assert.deepEqual(exit, { code: 0, signal: null }, printed)
       assert.match(printed, summary(runner, 4, 0))
-      // The other two have caches there.
+      // The other two runners have caches there.
       if (runner.script === 'test:node') assert.deepEqual(await readdir(temporary), [])
     })
   }
@@ -92,7 +93,7 @@ test('the guide to testing controllers holds under node:test, vitest and jest', 
       const rerun = child.output(summary(vitest, 0, 2), 120_000).finally(() => {
         isSeen = true
       })
-      // It may not watch the file yet.
+      // Vitest may not watch the file yet.
       const changed = eventually(
         'a run after the change',
         async () => isSeen || (await writeFile(controller, mistaken)),
@@ -107,7 +108,7 @@ test('the guide to testing controllers holds under node:test, vitest and jest', 
 
   await t.test('each runner fails for a broken controller, and names why', async () => {
     await writeFile(controller, mistaken)
-    // Most of it is waiting.
+    // The runners wait most of the time.
     const children = await Promise.all(
       runners.map(async (runner) => [runner, await start(scripts[runner.script], runner)] as const),
     )

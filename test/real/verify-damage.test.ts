@@ -71,7 +71,7 @@ test('each kind of damage is found by its check alone, and its printed command r
       readonly watchMs?: number | undefined
       readonly only?: readonly CheckId[]
       readonly nodePorts?: string
-      /** By how much later than now, in milliseconds, the cluster is to be checked. */
+      /** How far in the future the cluster is checked, in milliseconds. */
       readonly laterByMs?: number
     } = {},
   ) =>
@@ -104,7 +104,7 @@ test('each kind of damage is found by its check alone, and its printed command r
     const body = { spec: { leaseDurationSeconds: 3_600 } }
     await api.patch(leases, { namespace: 'kube-system', name: metadata.name ?? '' }, { type: 'merge', body })
   }
-  // A deleted namespace goes only with this one.
+  // A deleted namespace disappears only with this controller.
   await startControllerManager(owner, server, ['namespace-controller'])
 
   const bin = temporaryDirectory(owner, 'bin')
@@ -164,7 +164,7 @@ test('each kind of damage is found by its check alone, and its printed command r
   for (const { name, check, inflict, mend } of serverDamages) {
     const watchMs = check === 'single-writer' ? 2_000 : undefined
     await inflict(world)
-    // What several writers undo in turn may be looked at between two of their writes.
+    // While several writers undo each other's changes, the check may read between two of their writes.
     const report = await untilPasses(
       name,
       async () => {

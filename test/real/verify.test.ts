@@ -54,7 +54,7 @@ serviceClusterIpRange: 10.96.0.0/12
   const own = await runToEnd(owner, ['verify', `--kubeconfig=${restricted}`, ...stricter])
   assert.equal(own.code, 0, own.output)
   assert.match(own.output, / 0 failed, 0 skipped/)
-  // Without any right nothing is known.
+  // Without any rights, every check is skipped.
   for (const { user } of content.users) Object.assign(user, { as: 'nobody-at-all' })
   writeFileSync(restricted, JSON.stringify(content), { mode: 0o600 })
   const nobody = await runToEnd(owner, ['verify', `--kubeconfig=${restricted}`])

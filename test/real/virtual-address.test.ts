@@ -27,7 +27,7 @@ test('three masters of the kit for a virtual address list it alone, and it stays
         address: `192.0.2.${number}`,
         host: `host-${number}`,
         server: { kind: 'bare', flags: ['--endpoint-reconciler-type=none'] },
-        // That of the load balancer.
+        // The port of the load balancer.
         securePort: 6443,
         store,
         authority,

@@ -43,7 +43,8 @@ test('withdraw needs no address, and deletes the lease in etcd of a master whose
   assert.ok(tookMs < 15_000, `${Math.round(tookMs)} ms`)
   await watched.whenRight({ addresses: ['192.0.2.2'], port: securePort }, 6_000)
 
-  // It comes back, and is withdrawn while it serves: its own write is the one that takes the address out.
+  // The first master returns, and is withdrawn while its server serves: then the write of `withdraw` itself removes the
+  // address.
   await first.start()
   await masters[0]?.stop()
   await startMaster(owner, first, { address: addresses[0], securePort, host: 'host-1', flags: [store] })

@@ -8,7 +8,7 @@ function port(nodePort: number, more: object = {}): object {
   return { name: 'web', port: 80, nodePort, ...more }
 }
 
-/** Services that servers refuse. Node ports are 31,010. */
+/** Services that servers refuse. The node port of their ports is 31,010. */
 const refused: readonly object[] = [
   { externalTrafficPolicy: 'Local' },
   { type: 'NodePort', externalTrafficPolicy: 'Nonsense', ports: [port(31_010)] },

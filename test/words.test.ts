@@ -6,10 +6,7 @@ import { bannedWords, longComments, onlyComments } from './support/words.ts'
 
 const root = join(import.meta.dirname, '..')
 const sources = read('src/**/*.ts').filter(({ path }) => !path.startsWith('src/protobuf/gen/'))
-/** Tests and scripts, without the folders whose comments are not yet in plain words. */
-const others = read('{test,scripts}/**/*.{ts,mjs}').filter(
-  ({ path }) => !/^test\/(?:drill|model|simulation)\//.test(path),
-)
+const others = read('{test,scripts}/**/*.{ts,mjs}')
 
 function read(pattern: string): readonly { readonly path: string; readonly text: string }[] {
   return globSync(pattern, { cwd: root })

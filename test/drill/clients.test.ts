@@ -69,7 +69,7 @@ test('each listed address is picked alike', () => {
   const expected = failed.length / 5
   const counts = [1, 2, 3, 4, 5].map((number) => failed.filter((one) => one.address === address(number)).length)
   const chiSquare = counts.reduce((sum, count) => sum + (count - expected) ** 2 / expected, 0)
-  // Of four degrees of freedom: more than 18.5 comes once in a thousand.
+  // With four degrees of freedom, chi-square exceeds 18.5 once in a thousand times.
   assert.ok(chiSquare < 18.5, `${counts}`)
 })
 
@@ -151,7 +151,7 @@ const histories = fc
 test('every connection is counted, in the order of time, and fails by what was so at its moment', () => {
   fc.assert(
     fc.property(histories, fc.integer({ min: 0, max: 500 }), (history, watchDelayMs) => {
-      // Nobody waits here: what an address is like at the moment is what a client meets.
+      // No client waits (the timeout is 0): it gets the outcome that the address has at that moment.
       const plan = { ...defaultClients, watchDelayMs, timeoutMs: 0 }
       const met = simulateClients(history, plan, { random: seededRandom(7, 'clients'), untilMs: 10_000 })
       assert.deepEqual(
@@ -190,7 +190,7 @@ test('where every known address is dead every connection fails', () => {
   )
 })
 
-/** What is so at a moment, looked up event by event. */
+/** The list that clients know and the outcome of each address at a moment, computed event by event. */
 function naively(
   history: readonly DrillEvent[],
   atMs: number,

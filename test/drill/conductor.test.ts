@@ -8,7 +8,7 @@ import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { atEnd, type Drilled, drill, of, scenarioOf, slices } from './drilled.ts'
 import { addresses, fleetPlan, masterPlan } from './simulator/fleet-under-test.ts'
 
-/** What was done after the fleet had come up, in words. */
+/** What the conductor did after the fleet had started, as text. */
 function done({ primitives }: Drilled): readonly string[] {
   return primitives
     .filter(({ atMs }) => atMs >= 0)

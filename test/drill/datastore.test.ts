@@ -4,17 +4,17 @@ import { Datastore, ServerStore } from '../../src/drill/datastore.ts'
 import type { Random } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 
-/** Always the same number. */
+/** Always returns the same number. */
 const fixed = (number: number): Random => ({ next: () => number })
 
-/** A datastore whose servers recover after a share of the outage: the least for 0, the most for 1. */
+/** A datastore whose servers recover after a share of the outage: the smallest share for 0, the largest for 1. */
 function setUp(number = 0) {
   const time = new VirtualClock()
   const datastore = new Datastore({ clock: time.view(), random: fixed(number) })
   const join = () => {
     const seen: string[] = []
     const store: ServerStore = new ServerStore(datastore, () => seen.push(store.state))
-    /** The states that were told since the last call. */
+    /** The states that the store reported since the last call. */
     const told = () => seen.splice(0)
     return { store, told }
   }

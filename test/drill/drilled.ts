@@ -12,13 +12,13 @@ import { SimulatedTarget } from '../../src/drill/simulator/target.ts'
 import type { DrillTarget, Primitive } from '../../src/drill/target.ts'
 import { FleetChecker, type Violation } from '../../src/verify/fleet-checker.ts'
 
-/** What a drill of a simulated fleet came to. */
+/** The result of a drill of a simulated fleet. */
 export interface Drilled {
   readonly events: readonly DrillEvent[]
   readonly violations: readonly Violation[]
-  /** What was done to the fleet, and when. */
+  /** What the conductor did to the fleet, and when. */
   readonly primitives: readonly { readonly atMs: number; readonly primitive: Primitive }[]
-  /** As the observer was told them. */
+  /** The events as the recorder emitted them. */
   readonly told: readonly DrillEvent[]
 }
 
@@ -26,7 +26,7 @@ export interface DrillSettings {
   readonly durationMs?: number
   readonly seed?: number
   readonly signal?: AbortSignal
-  /** Instead of what the target does. */
+  /** Replaces the target's `perform`; if it returns undefined, the target performs. */
   readonly perform?: (primitive: Primitive, target: SimulatedTarget) => Promise<void> | undefined
 }
 
@@ -35,7 +35,7 @@ export function scenarioOf(fleet: FleetPlan, steps: readonly Step[], durationMs 
   return { name: 'test', description: 'A test.', fleet, clients, steps, durationMs, bounds }
 }
 
-/** Drills without clients. Rejects as the conductor does. */
+/** Runs a drill without clients. Rejects when the conductor rejects. */
 export async function drill(fleet: FleetPlan, steps: readonly Step[], settings: DrillSettings = {}): Promise<Drilled> {
   const { durationMs = 60_000, seed = 1, signal = new AbortController().signal, perform } = settings
   const target = new SimulatedTarget(fleet, seed)
@@ -58,7 +58,7 @@ export async function drill(fleet: FleetPlan, steps: readonly Step[], settings: 
   return { events, violations, told, primitives: primitives.map((one) => ({ ...one, atMs: one.atMs - beginMs })) }
 }
 
-/** The target, but for what performs. */
+/** The target with another `perform`. */
 function proxied(target: SimulatedTarget, perform: DrillTarget['perform']): DrillTarget {
   return {
     kind: target.kind,
@@ -75,7 +75,10 @@ function proxied(target: SimulatedTarget, perform: DrillTarget['perform']): Dril
   }
 }
 
-/** The simulator's own time of time 0: the first thing that was recorded happened when the first primitive was performed. */
+/**
+ * The simulator's time at time 0 of the drill. The recorder emits its first event when the first primitive is
+ * performed.
+ */
 function startOf(told: readonly DrillEvent[], primitives: readonly { atMs: number }[]): number | undefined {
   const first = told[0]
   return first === undefined ? undefined : (primitives[0]?.atMs ?? 0) - first.atMs
@@ -95,7 +98,7 @@ export function slices(drilled: Drilled): readonly { readonly atMs: number; read
     .map(({ atMs, addresses = [] }) => ({ atMs, addresses }))
 }
 
-/** How a master fared at the end. */
+/** The last state of a master. */
 export function atEnd(drilled: Drilled, master: string): EventOf<'state'> | undefined {
   return of(drilled, 'state').findLast((state) => state.master === master)
 }

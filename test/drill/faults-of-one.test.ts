@@ -4,7 +4,8 @@ import { defaultBounds, type FleetPlan, type Step } from '../../src/drill/scenar
 import { type Drilled, drill, slices } from './drilled.ts'
 import { addresses, fleetPlan } from './simulator/fleet-under-test.ts'
 
-// What one master's own server, or what all of them store in, does to it; beside the built-in scenarios, of which two are about that.
+// Faults of one master's server or of the shared lease store. The built-in scenarios own-etcd-dead, unauthorized and
+// datastore-outage cover such faults too.
 
 const one = ['master-2']
 const all = addresses(1, 2, 3)
@@ -13,7 +14,7 @@ const requests = { atMs: 12_000, action: 'requests-fail', masters: one } as cons
 interface Story {
   readonly leaseStore: FleetPlan['leaseStore']
   readonly steps: readonly Step[]
-  /** Who is listed at one time or another, in the order of these times. */
+  /** The successive lists, oldest first. */
   readonly listed: readonly (readonly string[])[]
 }
 
@@ -66,7 +67,7 @@ const stories: Readonly<Record<string, Story>> = {
   },
 }
 
-/** What the next renewals of one master meet. */
+/** A fault that the next renewals of one master's lease meet. */
 function lost(how: Omit<Extract<Step, { action: 'requests-fail' }>, 'atMs' | 'action' | 'masters'>): Step {
   return { ...requests, resource: 'leases', verb: 'update', forMs: 25_000, ...how }
 }
@@ -105,7 +106,7 @@ function slicesAndEndpoints({ events }: Drilled) {
   )
 }
 
-/** Whom the slice listed at that time and after, each list once. */
+/** The lists of the slice at that time and after it. */
 function since(drilled: Drilled, fromMs: number): readonly (readonly string[])[] {
   const lists = slices(drilled)
   const before = lists.findLast(({ atMs }) => atMs <= fromMs)

@@ -1,7 +1,8 @@
 import { allMutants, assertNoticed, findMutant } from './mutant.ts'
 
-// usage: node test/drill/find-mutant.ts NAME [SCHEDULES=20]: runs random schedules on a copy of the sources with this mistake of
-// test/drill/mutants/ until one does not hold, and says which. Exits with 1 if the mistake is not noticed, or another invariant notices it.
+// usage: node test/drill/find-mutant.ts NAME [SCHEDULES=20]: runs random schedules on a copy of the sources with this
+// mutant of test/drill/mutants/ until one violates an invariant, and prints which. Exits with 1 if no schedule notices
+// the mutant, or if another invariant notices it.
 
 const [name = '', schedules = '20'] = process.argv.slice(2)
 const mutants = await allMutants()

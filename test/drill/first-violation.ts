@@ -1,15 +1,16 @@
 import { runSchedule } from '../../src/drill/campaign/run-schedule.ts'
 import { randomScenario } from '../../src/drill/random/random-scenario.ts'
 
-/** What the first random schedule that does not hold came to. */
+/** The result of the first random schedule that violates an invariant. */
 export interface FirstViolation {
-  /** Undefined when all of them held. */
+  /** Undefined if all schedules hold. */
   readonly seed: number | undefined
   readonly invariant: string | undefined
   readonly detail: string | undefined
 }
 
-// usage: node test/drill/first-violation.ts LIMIT: runs the seeds from 1 to LIMIT until one does not hold; prints a FirstViolation as JSON.
+// usage: node test/drill/first-violation.ts LIMIT: runs the seeds from 1 to LIMIT until one violates an invariant;
+// prints a FirstViolation as JSON.
 
 const limit = Number(process.argv[2] ?? 1)
 let found: FirstViolation = { seed: undefined, invariant: undefined, detail: undefined }

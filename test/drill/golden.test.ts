@@ -5,8 +5,8 @@ import { renderTranscript } from '../../src/drill/report/transcript.ts'
 import { runDrill } from '../../src/drill/run-drill.ts'
 import { parseScenario } from '../../src/drill/scenario/parse.ts'
 
-// What these scenarios come to in the simulator, event by event. After a change that is meant:
-// UPDATE_GOLDEN=1 node scripts/test.ts unit test/drill/golden.test.ts, and read the difference.
+// The events of these scenarios in the simulator. After an intended change, run `UPDATE_GOLDEN=1 node scripts/test.ts
+// unit test/drill/golden.test.ts` and review the difference.
 const update = process.env.UPDATE_GOLDEN === '1'
 
 for (const name of ['crash', 'graceful', 'shared-vip', 'damage']) {

@@ -10,11 +10,11 @@ import type { FirstViolation } from './first-violation.ts'
 
 /** A mistake that random schedules must notice. */
 export interface DrillMutant extends Mutant {
-  /** The invariant that the first schedule which notices it violates. */
+  /** The invariant that the first failing schedule violates. */
   readonly invariant: string
 }
 
-/** All of them by the names of their files, in order. */
+/** All mutants in the order of their files' names, which are the keys. */
 export async function allMutants(): Promise<ReadonlyMap<string, DrillMutant>> {
   const files = await Array.fromAsync(glob('test/drill/mutants/*.ts', { cwd: root }))
   const mutants = new Map<string, DrillMutant>()
@@ -25,10 +25,10 @@ export async function allMutants(): Promise<ReadonlyMap<string, DrillMutant>> {
   return mutants
 }
 
-/** What makes no difference to a mistake, but would to the compiler. */
+/** A mutant may leave code unused, which the compiler would refuse. */
 const mayLeaveUnused = ['--noUnusedLocals', 'false', '--noUnusedParameters', 'false', '--allowUnreachableCode', 'true']
 
-/** What the compiler says against the mistakes, each in a file beside the one that has it; empty when all compile. */
+/** The compiler's errors for the mutants, each in a file beside the original; empty when all compile. */
 export async function errorsOf(mutants: ReadonlyMap<string, Mutant>): Promise<string> {
   return inCopy(async (copy) => {
     for (const [name, mutant] of mutants) {
@@ -39,8 +39,8 @@ export async function errorsOf(mutants: ReadonlyMap<string, Mutant>): Promise<st
 }
 
 /**
- * Runs random schedules on a copy of the sources that has the mistake, from seed 1, until the first one that does not hold. Types are not
- * checked here: {@link errorsOf} checks all mistakes at once. Rejects when the copy does not run.
+ * Runs random schedules from seed 1 on a copy of the sources with the mutant, until one violates an invariant. Does not
+ * check types: {@link errorsOf} checks all mutants at once. Rejects when the copy does not run.
  */
 export async function findMutant(mutant: Mutant, limit: number): Promise<FirstViolation> {
   return inCopy(async (copy) => {
@@ -50,7 +50,7 @@ export async function findMutant(mutant: Mutant, limit: number): Promise<FirstVi
   })
 }
 
-/** Fails unless the schedules have violated what the mutant names, and nothing else first. */
+/** Fails unless the first violation is of the invariant that the mutant names. */
 export function assertNoticed({ broken, invariant }: DrillMutant, found: FirstViolation, limit: number): void {
   assert.notEqual(found.seed, undefined, `not noticed within ${limit} schedules: ${broken}`)
   const violated = `seed ${found.seed} violates ${found.invariant}: ${found.detail}`
@@ -59,7 +59,7 @@ export function assertNoticed({ broken, invariant }: DrillMutant, found: FirstVi
 
 const run = promisify(execFile)
 
-/** Carries out `work` in a copy of the repository. */
+/** Runs `work` in a copy of the repository. */
 async function inCopy<T>(work: (directory: string) => Promise<T>): Promise<T> {
   const copy = await SourceCopy.make()
   try {
@@ -69,7 +69,7 @@ async function inCopy<T>(work: (directory: string) => Promise<T>): Promise<T> {
   }
 }
 
-/** What the compiler says against a copy. */
+/** The compiler's errors for a copy. */
 async function compile(copy: string): Promise<string> {
   const compiler = join(root, 'node_modules/.bin/tsc')
   const compiled = run(compiler, ['--noEmit', '-p', 'tsconfig.build.json', ...mayLeaveUnused], { cwd: copy })

@@ -14,7 +14,7 @@ test('the text that each mutant replaces is in its file once, and what comes of 
   }
 })
 
-// Those that the first schedules show; test/long/drill-mutants.test.ts has all of them.
+// The first schedules notice these mutants; test/long/drill-mutants.test.ts runs all of them.
 const late = inUnitOrFloor([], ['leave-an-empty-list', 'ignore-a-conflict', 'decide-from-the-cache'])
 for (const name of ['count-a-shared-address-twice', ...late]) {
   test(`${name} is noticed`, async () => {
@@ -32,7 +32,7 @@ test('a change without a meaning is not noticed', async () => {
   assert.equal(seed, undefined)
 })
 
-// The compiler needs as long as all tests above.
+// The compiler takes as long as all tests above together.
 for (const everyMutant of inUnitOrFloor([], [new Map([...mutants, ['no-op', noOp]])])) {
   test('each mutant compiles', async () => {
     assert.equal(await errorsOf(everyMutant), '')

@@ -9,7 +9,7 @@ import { describeShortFailure, runShortSchedule } from './short-schedule.ts'
 const SEEDS = inUnitOrFloor(16, 60)
 const UNDER_TRIPWIRE = inUnitOrFloor(8, 16)
 const COMPARED = inUnitOrFloor(6, 16)
-/** The Node that the project brings: where this test runs on another one, both must come to the same. */
+/** The Node.js version that the project pins. If another version runs this test, both must produce the same digests. */
 const node = 'node_modules/.bin/node'
 
 test(`the first minutes of ${SEEDS} random schedules, on every lease store: what must hold does, ${COMPARED} the same in two processes`, async (t) => {
@@ -25,12 +25,12 @@ test(`the first minutes of ${SEEDS} random schedules, on every lease store: what
   await t.test(`in ${UNDER_TRIPWIRE} of them simulated code waits only for what the simulator settles`, async () => {
     assert.deepEqual(await foreignResources(() => run(1, UNDER_TRIPWIRE)), [])
   })
-  // Not before: what a child does would be taken for something that a schedule does.
+  // Not earlier: the tripwire would attribute the child's resources to a schedule.
   const other = promisify(execFile)(node, ['test/drill/schedule-digests.ts', '1', String(COMPARED)])
   other.catch(() => {})
   t.after(() => other.child.kill())
   await run(UNDER_TRIPWIRE + 1, SEEDS)
   assert.equal(failures.length, 0, failures.slice(0, 3).join('\n'))
-  // With answers that share their parts.
+  // The other process ran with answers that share their parts.
   assert.deepEqual((await other).stdout.trim().split('\n'), lines.slice(0, COMPARED))
 })

@@ -12,7 +12,7 @@ import { begin, dead, refused, slice, state, step } from './report/histories.ts'
 
 const crash = parseScenario(readFileSync('config/drills/crash.yaml', 'utf8'), 'crash.yaml')
 
-/** What no type refuses, and what is said of it. */
+/** Options that the types allow, and the error for each. */
 const wrong: readonly (readonly [options: DrillOptions, message: string])[] = [
   ...[0, -1, 1.5, Number.NaN].map((runs) => [{ runs }, `runs must be a whole number from 1 on, not ${runs}`] as const),
   ...[-1, 0.5, Number.NaN].map((seed) => [{ seed }, `seed must be a whole number from 0 on, not ${seed}`] as const),

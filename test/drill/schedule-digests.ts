@@ -1,8 +1,8 @@
 import { byReference } from '../support/by-copy.ts'
 import { runShortSchedule } from './short-schedule.ts'
 
-// usage: node test/drill/schedule-digests.ts FIRST LAST: one line for each seed, its number and the digest of its run. The
-// answers of the API server share their parts.
+// usage: node test/drill/schedule-digests.ts FIRST LAST: prints for each seed its number and the digest of its run. The
+// API server's answers share their parts.
 
 const [first = 1, last = 1] = process.argv.slice(2).map(Number)
 const lines: string[] = []

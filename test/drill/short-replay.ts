@@ -2,7 +2,8 @@ import { Transcript } from '../../src/drill/report/transcript.ts'
 import { renderScenario } from '../../src/drill/scenario/render.ts'
 import { describeShortFailure, runShortSchedule, shortSchedule } from './short-schedule.ts'
 
-// usage: node test/drill/short-replay.ts SEED: the short schedule as a scenario file, what happened, and what did not hold.
+// usage: node test/drill/short-replay.ts SEED: prints the short schedule as a scenario file, its events and its
+// violations.
 
 const seed = Number(process.argv[2] ?? 1)
 const { events, violations, digest } = await runShortSchedule(seed)

@@ -33,16 +33,16 @@ export interface WorldOptions {
   readonly shared: boolean
   readonly faults: readonly Fault[]
   /**
-   * `etcd` ends leases by its own clock. With `kubernetes` each sidecar judges by its own, and deletes what it finds over; all requests go
-   * through the master's own API server.
+   * `etcd` expires leases by its own clock. With `kubernetes` each sidecar decides by its own clock which leases are
+   * over, and deletes them; all requests go through the master's own API server.
    * @default etcd
    */
   readonly store?: 'etcd' | 'kubernetes' | undefined
-  /** Reads tell renewals apart. @default false */
+  /** Whether reads distinguish renewals. @default false */
   readonly renewals?: boolean | undefined
 }
 
-/** A write that may still be carried out though it was given up. */
+/** A write that the store may still execute although the sidecar gave it up. */
 export interface Ghost {
   readonly master: number
   readonly type: 'renew' | 'mark' | 'remove'
@@ -50,15 +50,17 @@ export interface Ghost {
   readonly left: number
 }
 
-/** What all moves share: what the numbers of a state stand for, who can reach whom, and what others notice of a change at once. */
+/**
+ * What all moves share: the meaning of the numbers in a state, which requests fail, and what watches report at once.
+ */
 export class Cluster {
   readonly options: WorldOptions
   readonly processes: Processes
   readonly stores: Stores
   readonly masters: readonly number[]
-  /** The store ends no leases: each sidecar judges. */
+  /** Whether each sidecar decides which leases are over, because the store expires none. */
   readonly observes: boolean
-  /** What a sidecar knows changes with each renewal of another's lease. */
+  /** Whether each renewal of another master's lease changes what a sidecar knows. */
   readonly tracksRenewals: boolean
   readonly width: number
   readonly #faults: ReadonlySet<Fault>
@@ -90,7 +92,7 @@ export class Cluster {
     return this.#faults.has(fault)
   }
 
-  /** Numbers a write that may still be carried out. */
+  /** Assigns a number to a write that may still be executed. */
   ghost(ghost: Ghost): number {
     const key = JSON.stringify(ghost)
     const known = this.#ghostIds.get(key)
@@ -116,7 +118,7 @@ export class Cluster {
     return 1 << this.addressOf(master)
   }
 
-  /** It runs, serves, wants to be listed and may be. */
+  /** Whether the master runs, serves, and has neither left nor begun to leave. */
   isMember(world: World, master: number, slots: readonly number[]): boolean {
     if (this.server(world, master) !== OK) return false
     return slots.some((slot) => {
@@ -130,12 +132,12 @@ export class Cluster {
     return this.stores.facts(store).view
   }
 
-  /** Whether no request for the leases is carried out for this master. */
+  /** Whether this master's requests for the leases fail. */
   isAway(world: World, master: number): boolean {
     return world[ENV] === 1 || (this.observes && !this.answers(world, master))
   }
 
-  /** Whether no list can be read or written by way of this master's API server. */
+  /** Whether this master can neither read nor write the list through its API server. */
   listFails(world: World, master: number): boolean {
     return world[ENV] === 1 || !this.answers(world, master)
   }
@@ -145,7 +147,7 @@ export class Cluster {
     return server === OK || server === FAILING
   }
 
-  /** Whether the watch of the leases tells this sidecar what happens. */
+  /** Whether the watch of the leases delivers to this sidecar. */
   hears(world: World, master: number, slot: number): boolean {
     if (statusOf(world, master, slot) !== RUNNING) return false
     if (slot === CUR && get(world, master, 'deaf') === 1) return false
@@ -159,7 +161,7 @@ export class Cluster {
     setProcess(world, master, slot, this.processes.changed(id, this.server(world, master), present))
   }
 
-  /** The lease of this master was renewed. */
+  /** Updates all sidecars after the renewal of a master's lease. */
   renewed(before: World, world: World, renewed: number): void {
     const isNew = this.stores.record(before[STORE] as number, renewed) === undefined
     for (const master of this.masters) {
@@ -172,14 +174,14 @@ export class Cluster {
     }
   }
 
-  /** Tells the watches of a change of the store. */
+  /** Delivers a change of the store to the watches. */
   noticed(before: World, world: World): World {
     if (this.viewOf(before[STORE] as number) === this.viewOf(world[STORE] as number)) return world
     for (const master of this.masters) for (const slot of [CUR, OLD]) this.tell(world, master, slot)
     return world
   }
 
-  /** Sidecars that are out have ended; departures that nobody speaks of are forgotten. */
+  /** Ends the sidecars that are out, and restarts the numbering of departures that nothing mentions. */
   settled(world: World): World {
     let mentions = this.stores.facts(world[STORE] as number).mentions
     for (const master of this.masters) {
@@ -209,9 +211,9 @@ export class Cluster {
     return this.recounted(world)
   }
 
-  /** Counts the lives of each master from the first that anybody speaks of. */
+  /** Renumbers the lives of each master from the first that anything mentions. */
   recounted(world: World): World {
-    // A write that comes late speaks of them as well.
+    // A late write mentions lives too.
     if (world[GHOST] !== 0 || this.masters.every((master) => get(world, master, 'life') === 0)) return world
     let all = this.stores.facts(world[STORE] as number).lives
     for (const master of this.masters) {
@@ -232,7 +234,7 @@ export class Cluster {
           }
         }
       }
-      // Of a life that nobody speaks of, only that it was there.
+      // Without a running sidecar, the number is that of the latest life that anything mentions.
       const life = processIn(world, master, CUR) === 0 ? 0 : this.processes.of(processIn(world, master, CUR)).life
       const latest = lives === 0 ? 0 : 31 - Math.clz32(lives)
       set(world, master, 'life', processIn(world, master, CUR) === 0 ? (counted?.[latest] ?? latest) : life)

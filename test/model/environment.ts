@@ -24,7 +24,7 @@ import { costOf, type Emit, type Fault, moveOf } from './moves.ts'
 import { DEAD, FAILING, HUNG, OK, type Server } from './processes.ts'
 import type { Requests } from './requests.ts'
 
-/** What goes wrong with sidecars, servers, watches and the store, and right again. */
+/** The faults of sidecars, servers, watches and the store, and their ends. */
 export class Environment {
   readonly #cluster: Cluster
   readonly #requests: Requests
@@ -34,7 +34,10 @@ export class Environment {
     this.#requests = requests
   }
 
-  /** Ends all faults that last: frozen sidecars go on, the store answers, watches tell. Servers and sidecars that are dead stay so. */
+  /**
+   * Ends lasting faults: frozen sidecars thaw, the store answers, and watches deliver. Executes a late write. Failed
+   * servers and crashed sidecars stay so.
+   */
   healed(world: World): World {
     let after = world[ENV] === 1 ? this.#storeBack(world) : world.slice()
     if (after[GHOST] !== 0) after = this.#ghostDone(after)
@@ -110,7 +113,7 @@ export class Environment {
         for (const mode of ['withdraw', 'always', 'keep'] as const) {
           change(mode, master, slot, (after) => {
             setProcess(after, master, slot, this.#cluster.processes.stopped(id, server, mode))
-            // It takes away what a later life has not made its own yet.
+            // The earlier life takes away a lease that the later life has not taken over yet.
             const holder = this.#cluster.stores.record(after[STORE] as number, master)
             const { life } = this.#cluster.processes.of(id)
             if (slot === CUR && mode !== 'withdraw') set(after, master, 'hit', 1)

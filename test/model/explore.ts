@@ -7,11 +7,11 @@ import { StateSet } from './state-set.ts'
 import type { WorldModel } from './world.ts'
 
 export interface ExploreOptions {
-  /** Faults that may happen in one history. */
+  /** How many faults one history may have. */
   readonly faults: number
   readonly maxStates: number
   readonly maxMs?: number | undefined
-  /** Of how many states one is tried for whether all becomes right once faults end. */
+  /** One of this many states is checked for recovery once faults end. */
   readonly fairEvery: number
   readonly onProgress?: ((text: string) => void) | undefined
 }
@@ -26,7 +26,7 @@ export interface Counterexample {
 export interface Exploration {
   readonly states: number
   readonly depth: number
-  /** So many faults in one history have been tried in every order. */
+  /** Histories with up to this many faults were explored completely. */
   readonly faultsDone: number
   readonly isFrontierEmpty: boolean
   readonly seconds: number
@@ -34,7 +34,7 @@ export interface Exploration {
   readonly counterexample: Counterexample | undefined
 }
 
-/** States that wait, all of one depth. */
+/** States of one depth that are still to be visited. */
 class Frontier {
   readonly #width: number
   #rows: Int32Array
@@ -67,7 +67,7 @@ class Frontier {
     return this.#rows[(row + 1) * this.#width - 2] as number
   }
 
-  /** −1 of a state that has its number. */
+  /** −1 if the state already has its number. */
   move(row: number): Move {
     return this.#rows[(row + 1) * this.#width - 1] as number
   }
@@ -103,8 +103,8 @@ class Layer {
 }
 
 /**
- * Visits every state that can be reached with so many faults: those without a fault first, then those with one, and so on; each of
- * them breadth-first. So what is found first has the fewest faults, and of those the fewest steps.
+ * Visits every state that `options.faults` faults can reach: first those without a fault, then those with one, and so
+ * on, each set breadth-first. So the first counterexample has the fewest faults, and among those the fewest steps.
  */
 export function explore(model: WorldModel, options: ExploreOptions): Exploration {
   const startedMs = performance.now()
@@ -119,7 +119,7 @@ export function explore(model: WorldModel, options: ExploreOptions): Exploration
   let isOver = false
 
   for (let faults = 0; faults <= options.faults && !isOver; faults++) {
-    // What a fault leads to is visited with the next number of faults, unless it can be reached with fewer.
+    // A state after a fault is visited with its number of faults, unless fewer faults reach it.
     const layer = layers[faults] as Layer
     const later = [new StateSet(), new StateSet()]
     for (let at = 0; at < layer.depths && !isOver; at++) {
@@ -205,7 +205,7 @@ function transcriptOf(
         2,
       )
     } catch {
-      // The last one throws; its cause is said below.
+      // The last move throws; the code below reports why.
     }
     if (next === undefined) break
     const said = model.words.describe(move, world)
@@ -226,7 +226,7 @@ function transcriptOf(
   return lines
 }
 
-/** What an exploration has seen, on one line. */
+/** The figures of an exploration in one line. */
 export function figuresText(found: Exploration, budget: number): string {
   const { states, depth, faultsDone, isFrontierEmpty, seconds } = found
   const frontier = isFrontierEmpty

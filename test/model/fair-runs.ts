@@ -2,13 +2,18 @@ import type { World } from './fields.ts'
 import { Violation } from './judge.ts'
 import type { WorldModel } from './world.ts'
 
-/** So many ticks after the last fault all is right: a lease, a recovery, and the steps that follow. */
+/**
+ * Everything must be right within this many ticks after the last fault: a lease, a recovery, and the steps that follow.
+ */
 const BOUND_TICKS = 24
 
-/** Whether all becomes right from any state once faults end: runs in which nothing fails, each state of them visited once. */
+/**
+ * Checks that the system recovers from any state once faults end. It continues without faults, and visits each state of
+ * these runs once.
+ */
 export class FairRuns {
   readonly #model: WorldModel
-  /** By state: the ticks until all is right and stays so. */
+  /** By state: the ticks until everything is right and stays so. */
   readonly #known = new Map<string, number>()
   runs = 0
 
@@ -16,7 +21,7 @@ export class FairRuns {
     this.#model = model
   }
 
-  /** Throws {@link Violation} when it does not. */
+  /** Throws {@link Violation} if the system does not recover. */
   check(from: World): void {
     this.runs++
     const model = this.#model
@@ -32,7 +37,7 @@ export class FairRuns {
       }
       const before = at.get(key)
       if (before !== undefined) {
-        // From here on it goes round in a circle: all must be right whenever the circle rests.
+        // The run repeats a cycle from here on: everything must be right in each quiet state of the cycle.
         const circle = path.slice(before)
         const wrong = circle.find((one) => one.wrong !== undefined)?.wrong
         if (wrong !== undefined) throw new Violation('becomes-right', `faults have ended, but for ever ${wrong}`)
@@ -48,7 +53,7 @@ export class FairRuns {
     }
   }
 
-  /** The run that was wrong, and its state after each move. */
+  /** The run that failed, with the state after each move. */
   explain(from: World, ticks: number): readonly string[] {
     const model = this.#model
     let world = model.healed(from)

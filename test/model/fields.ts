@@ -1,4 +1,4 @@
-/** Numbers that a state of the world consists of: shared ones, and those of each master. */
+/** The indexes of a state's numbers: first the shared ones, then those of each master. */
 export const LIST = 0
 export const STORE = 1
 export const GHOST = 2
@@ -9,20 +9,20 @@ export const OLD = 1
 export const BITS = 2
 export const EACH = 3
 
-/** What has become of a sidecar. `FREEZING`: frozen in this tick, so that what it has sent may still be carried out. */
+/** The status of a sidecar. `FREEZING`: it froze in this tick, so its requests may still be executed. */
 export const [ABSENT, RUNNING, FREEZING, FROZEN, CRASHED, GONE] = [0, 1, 2, 3, 4, 5] as const
 
-/** Fields of a master's bits: where they begin and how wide they are. */
+/** The fields of a master's bits, as shift and mask. */
 const fields = {
   server: [0, 3],
   cur: [2, 7],
   old: [5, 7],
-  /** Its server or sidecar had a fault, and it has not renewed since. */
+  /** The server or sidecar had a fault, and the master has not renewed since. */
   hit: [8, 1],
   /** The watch of the sidecar is broken. */
   deaf: [9, 1],
   life: [10, 3],
-  /** Whether the server was not well at the beginning of this tick. */
+  /** Whether the server had a fault at the beginning of this tick. */
   down: [12, 1],
 } as const
 export type Field = keyof typeof fields

@@ -2,7 +2,7 @@ import type { Cluster } from './cluster.ts'
 import { CUR, get, LIST, nameOf, OLD, processIn, RUNNING, STORE, type World } from './fields.ts'
 import { FAILING, OK } from './processes.ts'
 
-/** What is wrong in a state or with a move. */
+/** A state or a move violates an invariant. */
 export class Violation extends Error {
   readonly invariant: string
   constructor(invariant: string, reason: string) {
@@ -11,7 +11,7 @@ export class Violation extends Error {
   }
 }
 
-/** What must hold. */
+/** The invariants. */
 export class Judge {
   readonly #cluster: Cluster
 
@@ -19,7 +19,7 @@ export class Judge {
     this.#cluster = cluster
   }
 
-  /** What is not as it should be once faults have ended long ago; undefined when all is. */
+  /** What is still wrong long after faults have ended; undefined if nothing is. */
   unsettled(world: World): string | undefined {
     const listed = world[LIST] as number
     const members = this.#cluster.masters.filter((master) => this.#cluster.isMember(world, master, [CUR, OLD]))
@@ -36,7 +36,10 @@ export class Judge {
     return undefined
   }
 
-  /** Bits of the masters who could have kept their addresses: those that run, and have renewed since their last fault or are failing. */
+  /**
+   * Bits of the masters that could keep their addresses: they run, and either have renewed since their last fault or
+   * their server has a fault.
+   */
   awake(world: World): number {
     return this.#cluster.masters
       .filter((master) => get(world, master, 'cur') === RUNNING)
@@ -44,7 +47,7 @@ export class Judge {
       .reduce((bits, master) => bits | (1 << master), 0)
   }
 
-  /** Who is told that it was withdrawn stays out. */
+  /** A master that learns that it was withdrawn must leave or stay out. */
   withdrawn(id: number): void {
     const { master, state } = this.#cluster.processes.of(id)
     const { type } = state.phase
@@ -52,14 +55,14 @@ export class Judge {
     throw new Violation('withdrawn', `${nameOf(master)} goes on though it was told that it was withdrawn`)
   }
 
-  /** Whoever lives, serves and renews stays listed. */
+  /** A master that lives, serves and renews must stay listed. */
   plan(world: World, by: number, base: number, plan: number, met: number): void {
     for (const master of this.#cluster.masters) {
       const bit = this.#cluster.addressBit(master)
       if ((base & ~plan & bit) === 0) continue
       if (!this.#cluster.isMember(world, master, [CUR]) || get(world, master, 'hit') === 1) continue
       if (this.#cluster.stores.record(world[STORE] as number, master)?.state === 'withdrawn') continue
-      // It cannot know that the lease ended in an outage.
+      // The planner cannot know that the lease expired in an outage.
       if ((met & (1 << master)) === 0) continue
       throw new Violation(
         'healthy-stays',
@@ -82,7 +85,8 @@ export class Judge {
     if (gone === undefined || listed === 0) return
     const serves = this.#cluster.masters.some((master) => {
       if ((listed & this.#cluster.addressBit(master)) === 0) return false
-      // One whose host died cannot say so before its lease ends, nor can a later life that its server has not answered yet.
+      // A master whose host crashed counts as serving: it cannot announce that before its lease expires. So does a
+      // master whose record is still that of an earlier life: its server has not answered the new life yet.
       if (get(after, master, 'down') === 0 || get(after, master, 'cur') !== RUNNING) return true
       const speaker = this.#cluster.stores.record(after[STORE] as number, master)?.instanceId
       return speaker !== undefined && speaker !== `${nameOf(master)}${get(after, master, 'life')}`
@@ -90,7 +94,10 @@ export class Judge {
     if (!serves) throw new Violation('serving', `${nameOf(gone)} goes, and nobody who is left serves`)
   }
 
-  /** It does not leave, and makes no new lease before its server serves: the others keep its place for the recovery time only. */
+  /**
+   * Whether the master is listed without a record: it does not leave, and creates no new lease before its server
+   * serves. The other masters retain its address only for the recovery time.
+   */
   #hasLetItsLeaseEnd(world: World, master: number): boolean {
     const id = processIn(world, master, CUR)
     const hasRecord = this.#cluster.stores.record(world[STORE] as number, master) !== undefined

@@ -1,13 +1,14 @@
 import { LIVES } from './machine.ts'
 
 /**
- * Lives of masters in plain data: instance ids such as `a1`, departures such as `a1/2`, and the times at which they started. Those that
- * nobody speaks of any more are forgotten, and the rest are counted from 0: a master that was started again is like one that never stopped.
+ * Finds the lives of masters in plain data: instance ids such as `a1`, departures such as `a1/2`, and start times.
+ * Lives that nothing mentions any more are forgotten, and the rest are renumbered from 0. So a restarted master is like
+ * one that never stopped.
  */
 const LIFE = /^([abc])(\d)(?=$|\/)/
 const STARTED = /^2026-01-01T00:00:0\d/
 
-/** Bits for the lives, {@link LIVES} of each master, that are spoken of. */
+/** Bits of the lives that a value mentions, {@link LIVES} bits for each master. */
 export function livesIn(value: unknown): number {
   if (typeof value === 'string') {
     const [, host, life] = LIFE.exec(value) ?? []
@@ -19,7 +20,7 @@ export function livesIn(value: unknown): number {
   return bits
 }
 
-/** By life, the number that it gets among these of one master; undefined when each has its own already. */
+/** The new number of each of these lives of one master; undefined if no number changes. */
 export function countedAnew(lives: number): readonly number[] | undefined {
   const counted: number[] = []
   let next = 0
@@ -33,7 +34,7 @@ export function countedAnew(lives: number): readonly number[] | undefined {
   return isSame ? undefined : counted
 }
 
-/** The same with other numbers for the lives of one master. */
+/** The same value with new numbers for the lives of one master. */
 export function withLives<T>(value: T, host: string, counted: readonly number[]): T {
   return renamed(value, host, counted) as T
 }

@@ -28,7 +28,7 @@ export const modelTimings: MembershipTimings = {
   retryMs: 0,
   slowRetryMs: TICK_MS,
   answerFreshMs: 2 * TICK_MS,
-  // What these three decide is not modelled: who serves confirms at once.
+  // The model leaves out what these three decide: a master that serves confirms at once.
   unseenMs: 1_000 * TICK_MS,
   confirmAfterMs: 0,
   confirmShare: 0,
@@ -40,10 +40,10 @@ export const modelTimings: MembershipTimings = {
   contentionMs: 2 * TICK_MS,
 }
 
-/** A life of a master: so many can be told apart, then their ids are used again. */
+/** How many lives of a master have different ids. After that the ids are reused. */
 export const LIVES = 4
 
-/** How a life wants to be known. `address` is the index of its address. */
+/** The holder record of a life. `address`: the index of its address. */
 export function holderOf(master: number, life: number, address: number): Holder {
   const host = 'abc'[master] as string
   return {

@@ -40,7 +40,7 @@ if (inUnitOrFloor(false, true)) {
   })
 }
 
-// Those that few states show; test/long/model.test.ts has all of them.
+// Mutants that few states show; test/long/model.test.ts runs all of them.
 for (const name of [
   'believe-while-recovering',
   'never-prove',

@@ -1,40 +1,40 @@
 import type { World } from './fields.ts'
 
-/** What may go wrong; each use of one is taken from the budget. */
+/** The faults. Each fault that happens counts against the budget. */
 export const FAULTS = [
-  'crash', // the sidecar dies; it may be started again at any time
-  'host', // the sidecar and its server die
-  'freeze', // the sidecar stops for as long as it likes
-  'failing', // the server says that it is not ready, for as long as it likes
-  'dead', // the server refuses connections, for as long as it likes
-  'hung', // the server answers nothing, for as long as it likes
-  'restart', // another life begins while this one goes on
+  'crash', // the sidecar crashes; it may start again at any time
+  'host', // the sidecar and its server crash
+  'freeze', // the sidecar freezes for any length of time
+  'failing', // the server answers that it is not ready, for any length of time
+  'dead', // the server refuses connections for any length of time
+  'hung', // the server answers nothing for any length of time
+  'restart', // another life starts while this one runs
   'withdraw', // SIGTERM with each mode
   'always',
   'keep',
-  'evict', // marked as withdrawn from outside
-  'watch', // the watch of the leases tells nothing, for as long as it likes
+  'evict', // another client marks the record as withdrawn
+  'watch', // the watch of the leases delivers nothing for any length of time
   'clock', // this sidecar's clock runs ahead by a tick
-  'store', // the store of the leases answers nothing, for as long as it likes
-  'outage', // the same, and all servers fail meanwhile
-  'all-failing', // all servers say that they are not ready
+  'store', // the lease store answers nothing for any length of time
+  'outage', // the same, and all servers answer that they are not ready
+  'all-failing', // all servers answer that they are not ready
   'all-hung', // all servers answer nothing
   'refused', // one request is refused
   'lost', // one request is lost
   'answer-lost', // one answer is lost
   'slow', // one request takes a tick
-  'late', // one write is carried out after it was given up
+  'late', // the store executes one write after the sidecar gave it up
 ] as const
 export type Fault = (typeof FAULTS)[number]
 
 const hitsAll: ReadonlySet<Fault> = new Set(['outage', 'all-failing', 'all-hung'])
 
-/** What a fault takes from the budget: two when it hits several at once. */
+/** What a fault costs: two if it hits several masters at once. */
 export function costOf(fault: Fault): number {
   return hitsAll.has(fault) ? 2 : 1
 }
 
-/** What was done, as a number, so that a trace can be played again: see `WorldText.describe`. */
+/** A move as a number, so that a trace can be replayed. `WorldText.describe` renders it. */
 export type Move = number
 
 const moves = [
@@ -77,5 +77,5 @@ export function partsOf(move: Move): {
   }
 }
 
-/** `faults`: how many it takes from the budget. */
+/** `faults`: what the move costs. */
 export type Emit = (move: Move, world: World, faults: number) => void

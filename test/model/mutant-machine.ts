@@ -8,7 +8,7 @@ import type { ModelMutant } from './mutants.ts'
 const src = join(import.meta.dirname, '../../src')
 const domain = join(src, 'kubernetes-service')
 
-/** Loads a copy of the membership that has the mistake. Throws when what is replaced is not there exactly once. */
+/** Loads a copy of the membership with the mistake. Throws if the text to replace does not occur exactly once. */
 export async function mutantMachine({ text, instead }: ModelMutant): Promise<Machine> {
   const { path: copy, remove } = await makeTempDir('membership-')
   try {

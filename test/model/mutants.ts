@@ -2,24 +2,28 @@ import type { Fault } from './moves.ts'
 
 /** One deliberate mistake in the membership, and the faults that show it. */
 export interface ModelMutant {
-  /** What it does wrong, in words. */
+  /** What the mutant does wrong, in words. */
   readonly broken: string
-  /** What stands in src/kubernetes-service/membership/, exactly once. */
+  /** A text that occurs exactly once in src/kubernetes-service/membership/. */
   readonly text: string
   readonly instead: string
   readonly faults: readonly Fault[]
-  /** How many of them a history may have. */
+  /** How many faults one history may have. */
   readonly budget: number
 }
 
 /**
- * Each is caught. Not here, because they are not noticed with two masters and two faults:
- * - to take a read that is older than the last: what it shows as gone is proved first, and what it shows as there the next read corrects;
- * - to renew for a server that does not answer: the other master confirms the departure sooner than the lease would end. It matters where
- *   nobody can confirm, beside API servers without a sidecar, which the model does not have;
- * - to confirm departures whatever the probe says: whoever is asked and does not serve writes `failing` before it comes to that.
- * - to join as ready with a server that is not: it was noticed before the model compared the list each interval; why not since is open.
- * Nor what forgets to compare renewals with the beginning of a recovery: states are told apart only by what the shipped code compares.
+ * The exploration catches each of these. Some mistakes are not here, because two masters and two faults do not show
+ * them:
+ * - to accept a read that is older than the last: a lease that it lacks needs a proof first, and the next read corrects
+ *   a lease that it still shows;
+ * - to renew for a server that does not answer: the other master confirms the departure before the lease would expire.
+ *   It matters only where nobody can confirm, beside API servers without a sidecar, which the model does not have;
+ * - to confirm departures whatever the probe shows: a master that is asked and does not serve writes `failing` first;
+ * - to join as ready with a server that is not: the exploration caught it before the model compared the list each
+ *   interval; why it no longer does is an open question.
+ * A mutant that does not compare renewals with the beginning of a recovery is not here either: the model distinguishes
+ * states only by what the shipped code compares.
  */
 export const mutants: Readonly<Record<string, ModelMutant>> = {
   'leave-without-confirmation': {

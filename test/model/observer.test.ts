@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { LeaseObserver } from '../../src/kube/lease-observer.ts'
 import * as observers from './observer.ts'
 
-/** A lease of six ticks; a sixth of it is the shortest grace. */
+/** A lease lasts six ticks; a sixth of that is the shortest grace period. */
 const TICK_MS = 1_500
 const MASTERS = 2
 
@@ -29,12 +29,12 @@ test('the observer of the model judges each lease as the shipped one does, whate
       const master = draw(MASTERS)
       const isTold = draw(2) === 0
       switch (draw(20)) {
-        case 0: // renewed, or made
+        case 0: // renewed or created
           renewals[master] = run * 1_000 + at
           if (isTold) shipped.readOne(leaseOf(master), nowMs)
           model = observers.renewed(model, master, isTold)
           break
-        case 1: // the watch begins anew
+        case 1: // the watch starts again
           for (const [index, renewal] of renewals.entries()) {
             if (renewal === undefined) shipped.forget(`${index}`)
             else shipped.readOne(leaseOf(index), nowMs)

@@ -1,6 +1,6 @@
 /**
- * What one sidecar knows of the leases of a store that ends none: src/kube/lease-observer.ts in whole ticks, as plain
- * data. The real one keeps its memory to itself, so that no state can be made from it; a test compares the two.
+ * What one sidecar knows of the leases in a store that expires none: src/kube/lease-observer.ts in whole ticks, as
+ * plain data. The shipped observer's memory is private, so the model cannot use it as a state. A test compares the two.
  */
 export interface Observer {
   /** Ticks since the last list, at most {@link GAP}. */
@@ -10,13 +10,16 @@ export interface Observer {
 }
 
 interface Sighting {
-  /** `renewed`: no list has shown it shortly before its end yet; `grace`: one has; `over`: one has shown it after that. */
+  /**
+   * `renewed`: no list near the end of the TTL has returned this renewal; `grace`: one list has; `over`: a later one
+   * has too.
+   */
   readonly stage: 'renewed' | 'grace' | 'over'
   /** Ticks since this renewal was first seen, at most {@link TTL}. */
   readonly age: number
   /** Ticks since the stage `grace` began, at most {@link GRACE}. */
   readonly graceAge: number
-  /** It has been renewed since, and neither a list nor the watch has told of that. */
+  /** Whether it was renewed since, and neither a list nor the watch has shown that. */
   readonly unseen: boolean
 }
 
@@ -30,7 +33,7 @@ const fresh: Sighting = { stage: 'renewed', age: 0, graceAge: 0, unseen: false }
 
 export const unknownLeases: Observer = { listedAgo: GAP, sightings: [] }
 
-/** A complete list, of the leases that are in the store. */
+/** A complete list has returned the leases in the store. */
 export function listed({ listedAgo, sightings }: Observer, present: readonly boolean[]): Observer {
   const hadGap = listedAgo >= GAP
   return {
@@ -54,14 +57,17 @@ function isDue({ stage, age, graceAge }: Sighting): boolean {
   return stage === 'grace' && age >= TTL && graceAge >= GRACE
 }
 
-/** A lease was renewed; `isTold`: the watch tells of it. */
+/** A lease was renewed; `isTold`: the watch reports it. */
 export function renewed({ listedAgo, sightings }: Observer, master: number, isTold: boolean): Observer {
   const known = sightings[master]
   const now = isTold ? fresh : known && { ...known, unseen: true }
   return { listedAgo, sightings: withSighting(sightings, master, now) }
 }
 
-/** The watch tells what is in the store: all at its beginning and after a break, and at once what goes. */
+/**
+ * The watch has shown what is in the store: all of it at its start and after an interruption, and each deletion at
+ * once.
+ */
 export function watched({ listedAgo, sightings }: Observer, present: readonly boolean[]): Observer {
   return {
     listedAgo,
@@ -89,7 +95,7 @@ export function older({ listedAgo, sightings }: Observer): Observer {
   }
 }
 
-/** Whether a list is due that has not been before: a lease comes to its end. */
+/** Whether a list has become due in between, because a lease nears its end. */
 export function isListDue(before: Observer, now: Observer): boolean {
   return now.sightings.some((one, master) => {
     const earlier = before.sightings[master]
@@ -101,7 +107,9 @@ export function isOver({ sightings }: Observer, master: number): boolean {
   return sightings[master]?.stage === 'over'
 }
 
-/** Whether it makes no difference to this observer when in this tick the lease is renewed, provided that the watch tells. */
+/**
+ * Whether this observer judges the same whenever in this tick the lease is renewed, provided that the watch reports it.
+ */
 export function isFarFromEnd({ sightings }: Observer, master: number): boolean {
   const known = sightings[master]
   return known !== undefined && !known.unseen && known.stage === 'renewed' && !isDue(known)

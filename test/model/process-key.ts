@@ -4,7 +4,10 @@ import type { Phase } from '../../src/kubernetes-service/membership/state.ts'
 import { observerKey } from './observer.ts'
 import type { Process } from './process.ts'
 
-/** The same text for equal processes, and another one for any other. Short: it is made millions of times. */
+/**
+ * The same text for equal processes, and different texts for different ones. It is short because it is computed
+ * millions of times.
+ */
 export function processKey(process: Process): string {
   const { state, list } = process
   const { server, lease, fleet } = state

@@ -5,63 +5,70 @@ import type { LeavingStep, Membership, Phase } from '../../src/kubernetes-servic
 import { modelTimings, TICK_MS } from './machine.ts'
 import { type Observer, older } from './observer.ts'
 
-/** What has become of a request that is under way. `lost`: no answer will come, and its time limit ends it at the next tick. */
+/** The state of a request. `lost`: no answer comes, and the request times out at the next tick. */
 export type Underway = 'none' | 'pending' | 'delayed' | 'lost'
 
-/** A comparison of the list with the leases, or the write of a master that leaves. `base`, `plan`: addresses as bits. */
+/**
+ * A comparison of the list with the leases, or the write of a master that leaves. `base` and `plan` are bits of
+ * addresses.
+ */
 export interface ListJob {
   readonly kind: 'reconcile' | 'leave'
   readonly stage: 'look' | 'commit'
-  /** `failing`: it ends at the next tick without success. `lost`: the same, but it was carried out. */
+  /** `failing`: it fails at the next tick, although its write may have been executed. */
   readonly status: 'pending' | 'delayed' | 'failing'
   readonly mayEmpty: boolean
   readonly needsOthers: boolean
   readonly base: number
   readonly plan: number
-  /** Whose removal is judged: those that the planner had ever met, and that could have kept their addresses. */
+  /**
+   * Bits of the masters whose removal is judged: those that the planner had met and that could keep their addresses.
+   */
   readonly met: number
-  /** Somebody has written the list since `base` was read. */
+  /** Whether the list was written since `base` was read. */
   readonly stale: boolean
 }
 
-/** One sidecar: the membership, and what its runner has under way. All times are counted from the present tick. */
+/** One sidecar: its membership and the running requests of its runner. All times are relative to the current tick. */
 export interface Process {
   readonly master: number
   readonly life: number
   readonly state: Membership
   readonly lease: Underway
   readonly read: Underway
-  /** The store's contents that a slow read has found already. */
+  /** The view of the store that a slow read has already taken. */
   readonly found: number | undefined
   readonly list: ListJob | undefined
-  /** The list is to be compared again. */
+  /** Whether the list must be compared again. */
   readonly again: boolean
-  /** Since when a probe of the period has had no answer. */
+  /** When the periodic probe that has no answer yet was sent. */
   readonly probingMs: number | undefined
-  /** Bits of the masters that have renewed their leases since it runs. */
+  /** Bits of the masters that have renewed their leases since this sidecar started. */
   readonly renewing: number
-  /** Bits of those among them whose leases it has read after that, and after they were made. */
+  /**
+   * Bits of those among them whose leases this sidecar has read after such a renewal, and since the lease was created.
+   */
   readonly met: number
-  /** Where the store ends no leases: how old they are for this sidecar. */
+  /** If the store does not expire leases: what this sidecar has observed of their age. */
   readonly observer: Observer | undefined
-  /** The store tells renewals apart. */
+  /** Whether reads distinguish renewals. */
   readonly knowsRenewals: boolean
 }
 
-/** Answers within one tick are told apart by their order only. Those of the present tick begin here. */
+/** Within a tick, times only order the answers. Those of the current tick begin here. */
 const PRESENT_MS = 50
-/** What is older does not matter any more: longer than any lease, any time-out and any recovery. */
+/** Older times do not matter: this is longer than any lease, time limit or recovery. */
 const HORIZON_MS = 9 * TICK_MS
 const LONG_AGO_MS = -HORIZON_MS
 
 type Times = {
   /** When something happened. */
   readonly past: (atMs: number) => number
-  /** When something is due, or what only whole ticks are counted of. */
+  /** When something is due, or a time that only counts in whole ticks. */
   readonly whole: (atMs: number) => number
 }
 
-/** The present time of this process: later than all that it remembers. */
+/** The current time of this process: later than all times that it remembers. */
 export function nowOf(process: Process): number {
   let latest = PRESENT_MS - 1
   mapTimes(process, {
@@ -82,9 +89,9 @@ export function aged(process: Process): Process {
 }
 
 /**
- * The one form of all processes that behave alike from now on.
+ * The same form for all processes that behave alike from now on.
  *
- * Within a tick only the order of what happened counts; what is too old, or is not looked at in this phase, is forgotten.
+ * Within a tick only the order of events counts. Times that are too old, or that this phase does not read, are dropped.
  */
 export function canonical(process: Process): Process {
   const lean = withoutDeadTimes(process)
@@ -116,17 +123,17 @@ export function canonical(process: Process): Process {
   return mapTimes(lean, put, keepsBegan)
 }
 
-/** Whether the leases tell of renewals, and it matters when this sidecar began to recover. */
+/** Whether the leases show renewals and this sidecar compares them with the time when it began to recover. */
 function comparesRenewals({ knowsRenewals, state }: Process): boolean {
   return knowsRenewals && state.lease.trust.type === 'recovering'
 }
 
-/** A master that is listed and does not read compares the time of its last read with nothing. */
+/** Whether the time of the last read no longer counts: the master is listed, and no read is running. */
 function forgetsReadTime({ read, state }: Process): boolean {
   return read === 'none' && state.phase.type === 'listed'
 }
 
-/** Times that nothing will be compared with. */
+/** Resets the times that nothing will be compared with. */
 function withoutDeadTimes(process: Process): Process {
   const { state } = process
   const { phase, lease, fleet, server } = state
@@ -146,7 +153,7 @@ function withoutDeadTimes(process: Process): Process {
         writtenAtMs: isReading ? lease.writtenAtMs : Number.NEGATIVE_INFINITY,
         missedAtMs: lease.missing && server.probedAtMs < lease.missedAtMs ? lease.missedAtMs : Number.NEGATIVE_INFINITY,
         failures: Math.min(lease.failures, 3),
-        // Below a tick, a pause ends with the tick.
+        // A pause shorter than a tick ends with the tick.
         retryAtMs: lease.retryAtMs <= now ? LONG_AGO_MS : Math.max(lease.retryAtMs, TICK_MS),
         renewedAtMs: phase.type === 'out' ? undefined : lease.renewedAtMs,
       },
@@ -170,12 +177,15 @@ function withoutDeadTimes(process: Process): Process {
   }
 }
 
-/** The renewal that a read shows. {@link BEFORE}: any earlier one. {@link LONG_BEFORE}: one before the earlier one that a slow read has found. */
+/**
+ * The renewal that a read shows. {@link BEFORE}: any earlier one. {@link LONG_BEFORE}: one before the earlier one that
+ * a slow read has found.
+ */
 export const [SHOWN, BEFORE, LONG_BEFORE] = ['1', '0', '-'] as const
 
 /**
- * A lease with its renewal, as far as a later read is compared with it: the own one never is, and none that was read before this sidecar
- * began to recover. The next renewal of a lease that has gone is another one in any case.
+ * The lease, with its renewal only if a later read is compared with it. This sidecar's own lease never is, nor is a
+ * lease that was read before the sidecar began to recover. The next renewal of a missing lease differs in any case.
  */
 function comparable(lease: MasterLease, { state }: Process, readSince: boolean): MasterLease {
   const { renewal, ...rest } = lease
@@ -183,12 +193,12 @@ function comparable(lease: MasterLease, { state }: Process, readSince: boolean):
   return lease.expirySuspected === true ? { ...rest, renewal: BEFORE } : lease
 }
 
-/** Of the time of the last read nothing counts but whether it was sent since this sidecar recovers. */
+/** The time of the last read, reduced to whether the read was sent since this sidecar began to recover. */
 function forgotten(readSince: boolean, beganMs: number): number {
   return readSince ? Math.floor(beganMs / TICK_MS) * TICK_MS : LONG_AGO_MS
 }
 
-/** A holder record without what says nothing. */
+/** A holder record without empty fields and without the reason. */
 export function bare({ departure, confirms, reason: _, ...holder }: Holder): Holder {
   return {
     ...holder,
@@ -214,7 +224,7 @@ function mapTimes(process: Process, { past, whole }: Times, keepsBegan = false):
         probedAtMs: past(server.probedAtMs),
         serving: server.serving,
         readySinceAtMs: server.readySinceAtMs === undefined ? undefined : LONG_AGO_MS,
-        // Compared with nothing: the share is none here.
+        // Compared with nothing, because `confirmShare` is 0 here.
         failedAtMs: undefined,
         failsByEtcd: false,
         probingSinceAtMs: ifAny(server.probingSinceAtMs),

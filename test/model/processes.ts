@@ -25,18 +25,18 @@ const answers: readonly ReadinessAnswer[] = [
   { answered: false, reason: '' },
 ]
 
-/** More inputs than this at one moment are a circle. */
+/** More inputs than this at one moment are an endless loop. */
 const MAX_INPUTS = 50
 
-/** A mistake that one process alone shows. */
+/** A mistake that one process alone shows, without the others. */
 export class ProcessMistake extends Error {}
 
-/** What the world must know of a process without looking into it. */
+/** What the world needs to know of a process. */
 export interface ProcessFacts {
   readonly process: Process
-  /** Bits of the lives that it speaks of, itself included. */
+  /** Bits of the lives that it mentions, including its own. */
   readonly lives: number
-  /** Bits of lives whose departures it knows or speaks of. */
+  /** Bits of the lives whose departures it mentions. */
   readonly mentions: number
   readonly isOut: boolean
   readonly hasExited: boolean
@@ -45,13 +45,13 @@ export interface ProcessFacts {
 export interface ProcessOptions {
   readonly machine: Machine
   readonly timings: MembershipTimings
-  /** Each sidecar judges for itself which leases have ended. */
+  /** Whether each sidecar decides for itself which leases are over. */
   readonly observes: boolean
-  /** A read tells whether a lease has been renewed since the one before. */
+  /** Whether a read shows that a lease was renewed since the previous read. */
   readonly knowsRenewals: boolean
 }
 
-/** All processes that were ever met, each once, and what each does with each input. */
+/** All states of processes found so far, each once, and the result of each input to each of them. */
 export class Processes {
   readonly machine: Machine
   readonly timings: MembershipTimings
@@ -59,7 +59,7 @@ export class Processes {
   readonly #facts: ProcessFacts[] = []
   readonly #steps = new Map<number, number>()
   readonly #ticks = new Map<number, number>()
-  /** Inputs that one event has led to. */
+  /** How many inputs the current event has caused. */
   #inputs = 0
   readonly #views: (readonly MasterLease[])[] = []
   readonly #viewIds = new Map<string, number>()
@@ -127,7 +127,7 @@ export class Processes {
     })
   }
 
-  /** The watch tells that leases have changed. `present`: bits of the masters that have one now. */
+  /** The watch reports changed leases. `present`: bits of the masters that have a lease now. */
   changed(id: number, server: Server, present: number): number {
     return this.#memo(id, server, 32 + present, (process) => {
       const { observer } = process
@@ -136,7 +136,7 @@ export class Processes {
     })
   }
 
-  /** A lease was renewed while this sidecar ran or was frozen, or made. `isTold`: its watch tells of it. */
+  /** A lease was renewed or created while this sidecar ran or was frozen. `isTold`: its watch reports that. */
   renewed(id: number, master: number, isTold: boolean, isNew: boolean): number {
     const code = 20 + master * 4 + (isTold ? 2 : 0) + (isNew ? 1 : 0)
     return this.#memo(id, OK, code, (process) => {
@@ -160,7 +160,10 @@ export class Processes {
     })
   }
 
-  /** Whether it makes no difference to this sidecar when in this tick a lease is renewed of which its watch tells. */
+  /**
+   * Whether this sidecar behaves the same whenever in this tick the lease is renewed, provided that its watch reports
+   * it.
+   */
   isBlindTo(id: number, master: number): boolean {
     const { observer, state } = this.of(id)
     if (state.fleet.leases.some(({ holder, renewal }) => renewal !== undefined && holder?.host === 'abc'[master])) {
@@ -169,7 +172,7 @@ export class Processes {
     return observer === undefined || observers.isFarFromEnd(observer, master)
   }
 
-  /** Bits of the masters whose leases this sidecar has found over. */
+  /** Bits of the masters whose leases are over by this sidecar's judgement. */
   overFor(id: number): number {
     const { observer } = this.of(id)
     if (observer === undefined) return 0
@@ -213,7 +216,7 @@ export class Processes {
     return this.intern({ ...process, list: { ...(process.list as ListJob), ...list } })
   }
 
-  /** Somebody has written the list. */
+  /** The list was written. */
   outdated(id: number): number {
     return this.#memo(id, OK, 15, (process) =>
       process.list?.stage === 'commit' && !process.list.stale
@@ -222,12 +225,12 @@ export class Processes {
     )
   }
 
-  /** It has seen that the list is not what it should be. */
+  /** This sidecar has seen that the list differs from its desired state. */
   unsatisfied(id: number): number {
     return this.#memo(id, OK, 19, (process) => this.#settledList({ ...process, again: true }))
   }
 
-  /** The lives of a master are counted anew; see {@link countedAnew}. */
+  /** Renumbers the lives of a master; see {@link countedAnew}. */
   recounted(id: number, master: number, lives: number): number {
     return this.#memo(id, OK, 48 + master * 16 + lives, (process) => {
       const host = 'abc'[master] as string
@@ -241,12 +244,12 @@ export class Processes {
     })
   }
 
-  /** It may number its departures from the beginning. */
+  /** Restarts the numbering of its departures. */
   renumbered(id: number): number {
     return this.#memo(id, OK, 16, (process) => ({ ...process, state: { ...process.state, departures: 0 } }))
   }
 
-  /** Numbers what a read of the leases shows. */
+  /** Assigns a number to what a read of the leases shows. */
   view(leases: readonly MasterLease[]): number {
     const key = JSON.stringify(leases)
     let index = this.#viewIds.get(key)
@@ -258,7 +261,10 @@ export class Processes {
     return index
   }
 
-  /** A read of the leases has ended that was sent as `asked` says: for a `read` effect, or right now for the list. */
+  /**
+   * A read of the leases has ended. `asked`: a `read` effect requested it; otherwise it was sent just now, for the
+   * list.
+   */
   leasesRead(id: number, server: Server, view: number, asked: boolean): number {
     return this.#memo(id, server, 96 + view * 2 + (asked ? 1 : 0), (process) => {
       const sentAtMs = asked ? (process.state.fleet.readingSinceAtMs as number) : nowOf(process)
@@ -279,13 +285,14 @@ export class Processes {
     })
   }
 
-  /** The first probe, and whatever else is due at once. */
+  /** The first probe, and everything that is due at once. */
   begun(id: number, server: Server): number {
     return this.#memo(id, server, 17, (process) => this.#asked(process, server))
   }
 
   /**
-   * What one tick brings to a process that runs: time limits, answers of probes, timers; in this order. Frozen ones only grow older.
+   * One tick of a running process: time limits, answers of probes and timers, in this order. A frozen process only
+   * ages.
    */
   ticked(id: number, server: Server, isFrozen: boolean): number {
     const key = (id * 4 + server) * 2 + (isFrozen ? 1 : 0)
@@ -304,7 +311,7 @@ export class Processes {
     return after
   }
 
-  /** It goes on after it was frozen: all that was due comes at once. */
+  /** Continues a frozen process: everything that was due happens at once. */
   thawed(id: number, server: Server): number {
     return this.#memo(id, server, 18, (process) => this.#tick(process, server, true, false))
   }
@@ -356,7 +363,7 @@ export class Processes {
     return isDue ? this.#take(process, { type: 'timer' }, server) : this.#settled(process, server)
   }
 
-  /** One probe of the period. */
+  /** Sends the periodic probe. */
   #asked(process: Process, server: Server): Process {
     const nowMs = nowOf(process)
     return server === HUNG ? { ...process, probingMs: nowMs } : this.#probed(process, server, nowMs, false)
@@ -385,13 +392,13 @@ export class Processes {
     return after
   }
 
-  /** Feeds one input, and answers the probes that it leads to: a server answers, or refuses, at once. */
+  /** Feeds one input, and answers the probes that it causes: a server that does not hang answers or refuses at once. */
   #take(process: Process, input: MembershipInput, server: Server): Process {
     if (++this.#inputs > MAX_INPUTS) throw new ProcessMistake('it goes on asking its server without a pause')
     const { state, effects } = this.machine.step(process.state, input, nowOf(process), this.timings)
     let after: Process = { ...process, state, met: process.met | (metBy(input) & process.renewing) }
     for (const effect of effects) after = carriedOut(after, effect)
-    // Later inputs are told from this one by their times.
+    // Later inputs have later times than this one.
     return this.#settled(canonical(after), server)
   }
 
@@ -419,7 +426,8 @@ function carriedOut(process: Process, effect: MembershipEffect): Process {
     case 'mark':
     case 'remove':
       if (process.lease !== 'none') throw new ProcessMistake('a second request for the lease while one is under way')
-      // The list is compared each interval. It is so long as the renewals', and taken to begin with theirs.
+      // The list is compared each interval. That interval is as long as the one of the renewals; the model begins both
+      // together.
       return { ...process, lease: 'pending', again: process.again || (effect.type === 'renew' && isListed(process)) }
     case 'write-list':
       if (process.list !== undefined) throw new ProcessMistake('a second write of the list while one is under way')
@@ -453,7 +461,7 @@ function spanOf({ life }: Process): LifeSpan {
   return { beganMs: Date.UTC(2026, 0, 1, 0, 0, life), nowMs: Date.UTC(2026, 0, 1, 0, 0, 9) }
 }
 
-/** Bits for the lives, `LIVES` of each master, whose departures a text names. */
+/** Bits of the lives whose departures a text names, `LIVES` bits for each master. */
 export function mentionsOf(text: string): number {
   let bits = 0
   if (!text.includes('/')) return bits

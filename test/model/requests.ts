@@ -33,11 +33,11 @@ export interface Pending {
   readonly isFrozen: boolean
 }
 
-/** The requests of the sidecars: how each may end, and what that leads to. */
+/** The requests of the sidecars, how each may end, and the state after that. */
 export class Requests {
   readonly #cluster: Cluster
   readonly #judge: Judge
-  /** What was being tried when something threw. */
+  /** The move that was tried when something threw. */
   trying: Move = 0
 
   constructor(cluster: Cluster, judge: Judge) {
@@ -46,8 +46,8 @@ export class Requests {
   }
 
   /**
-   * What each sidecar's next request is. Those that it has sent at once are carried out in this order: for the lease, the read, the
-   * list. Faults bring any other: what is slow is carried out behind the rest.
+   * The next request of each sidecar. Requests that a sidecar sent at the same time are executed in the order lease,
+   * read, list. Faults bring other orders: a slow request is executed after the rest.
    */
   pending(world: World): Pending[] {
     const found: Pending[] = []
@@ -67,8 +67,9 @@ export class Requests {
   }
 
   /**
-   * Whether nobody can tell when exactly in this tick it is carried out: a renewal that changes nothing but the time that a lease has
-   * left, or a read of what this master knows already while nobody is about to write.
+   * Whether it makes no difference when in this tick the request is executed: it fails anyway, it is a renewal that
+   * changes only the remaining time of a lease, or it is a read that causes no request while no pending request may
+   * write.
    */
   isInvisible(world: World, one: Pending, pending: readonly Pending[]): boolean {
     if (one.kind === 'list' ? this.#cluster.listFails(world, one.master) : this.#cluster.isAway(world, one.master))
@@ -104,7 +105,7 @@ export class Requests {
     )
   }
 
-  /** Whether a request that is under way may change what others read. */
+  /** Whether a pending request may change what others read. */
   #writes(world: World, { id, kind, master }: Pending): boolean {
     const { list, state } = this.#cluster.processes.of(id)
     if (kind === 'list') return list?.stage === 'commit'
@@ -114,7 +115,7 @@ export class Requests {
     return this.#cluster.viewOf(store) !== this.#cluster.viewOf(world[STORE] as number)
   }
 
-  /** Whether this read leads to nothing: no request follows from it. */
+  /** Whether no request follows from this read. */
   #doneQuietly(world: World, one: Pending): boolean {
     const done = this.done(world, one)
     const after = processIn(done, one.master, one.slot)
@@ -155,7 +156,7 @@ export class Requests {
         if (this.#cluster.isAway(world, master)) return
         if (allows('lost')) emit(move('lost'), with_(this.#cluster.processes.withRead(id, 'lost', undefined)), 1)
         if (this.#cluster.observes && allows('refused')) {
-          // The list is answered, and what it shows as over cannot be deleted.
+          // The list of the leases succeeds, and the deletion of those that are over is refused.
           const read = this.#read(world, one, this.#cluster.viewOf(world[STORE] as number), true)
           if (this.#over(world, read) !== 0) emit(move('refused'), with_(read), 1)
         }
@@ -193,7 +194,7 @@ export class Requests {
   }
 
   #read(world: World, { master, id, isFrozen }: Pending, view: number, asked: boolean): number {
-    // What a frozen sidecar was sent waits until it goes on.
+    // A frozen sidecar receives the answer when it thaws; with the store `kubernetes` the answer is lost.
     if (isFrozen) {
       return this.#cluster.observes
         ? this.#cluster.processes.withRead(id, 'lost', undefined)
@@ -202,12 +203,12 @@ export class Requests {
     return this.#cluster.processes.leasesRead(id, this.#cluster.server(world, master), view, asked)
   }
 
-  /** Leases that are in the store, and over for whoever has just listed them. */
+  /** Bits of the masters whose stored leases are over for the sidecar that has just listed them. */
   #over(world: World, id: number): number {
     return this.#cluster.processes.overFor(id) & this.#cluster.stores.facts(world[STORE] as number).present
   }
 
-  /** Who has listed the leases deletes those that are over. */
+  /** A sidecar that has listed the leases deletes those that are over. */
   #collected(world: World, master: number, slot: number, id: number): World {
     const after = world.slice()
     setProcess(after, master, slot, id)
@@ -232,10 +233,10 @@ export class Requests {
     if (answered && !one.isFrozen && outcome === 'withdrawn') this.#judge.withdrawn(process)
     const after = world.slice()
     after[STORE] = store
-    // Every store compares what a write rests on. So what was given up is not carried out behind a later write.
+    // Each store checks what a write is based on. So it does not execute a late write after a newer one.
     if ((store !== world[STORE] || isRenewed) && this.#cluster.ghostIn(world)?.master === master) after[GHOST] = 0
     setProcess(after, master, slot, process)
-    // What it sent before it was told to stop protects nobody.
+    // A renewal that was sent before the stop does not protect a master that leaves.
     const isLeaving = this.#cluster.processes.of(process).state.phase.type === 'leaving'
     const isWell = server === OK && slot === CUR && holder.state === 'ready' && !isLeaving
     if (isWell && answered && !one.isFrozen && type === 'renew' && outcome === 'done') set(after, master, 'hit', 0)
@@ -247,7 +248,7 @@ export class Requests {
     const before = this.#cluster.stores.record(world[STORE] as number, master)
     const written = this.#cluster.stores.write(world[STORE] as number, master, type, holder)
     const after = this.#cluster.stores.record(written.store, master)
-    // Life 0 is never started again while later ones are there.
+    // The ids are in order: life 0 does not start again while later lives exist.
     if (before !== undefined && before.instanceId > holder.instanceId && after?.instanceId !== before.instanceId) {
       throw new Violation('lives', `${holder.instanceId} overwrites or removes the lease of its later life`)
     }
@@ -261,7 +262,8 @@ export class Requests {
     if (this.#cluster.listFails(world, master))
       return this.#cluster.with(world, master, slot, this.#cluster.processes.withList(id, { status: 'failing' }))
     if (job.stage === 'commit') return this.#committed(world, one, true)
-    // The list is read first, then the leases: here at once, because whoever writes in between makes the commit fail.
+    // The sidecar reads the list first, then the leases. The model reads both at once, because a write of the list in
+    // between makes the commit fail.
     const known = this.#cluster.processes.leasesRead(id, server, this.#cluster.viewOf(world[STORE] as number), false)
     const { state } = this.#cluster.processes.of(known)
     const { leases } = state.fleet
@@ -285,7 +287,7 @@ export class Requests {
   #planned(state: Membership, base: number): number {
     let bits = 0
     const current = endpointsOf(base)
-    // Nobody adds strangers here.
+    // No other client adds addresses in this model.
     const observed = { endpoints: current, slice: undefined, secondSlices: [] }
     for (const address of listedAddresses(leasesForList(state, observed, addressesIn(current)))) {
       for (const master of this.#cluster.masters) {
@@ -311,7 +313,8 @@ export class Requests {
         const process = processIn(after, other, place)
         if (process === 0) continue
         const outdated = this.#cluster.processes.outdated(process)
-        // The watch of the objects tells: whoever wants another list compares it with the leases.
+        // The watch of the objects reports the write. A sidecar with another desired state compares the list with the
+        // leases again.
         const { state: theirs } = this.#cluster.processes.of(outdated)
         const isWanted = other === master && place === slot ? true : this.#planned(theirs, plan) === plan
         setProcess(after, other, place, isWanted ? outdated : this.#cluster.processes.unsatisfied(outdated))

@@ -1,6 +1,6 @@
 /**
- * States by a 64-bit hash of their numbers, each with the state and the move that it came from. Two states with one hash count as
- * one: with ten million states the chance that there are any is below one in 100,000.
+ * States by a 64-bit hash of their numbers, each with the state and the move that it came from. Two states with the
+ * same hash count as one; among ten million states the probability of such a pair is below one in 100,000.
  */
 export class StateSet {
   #high = new Uint32Array(2 ** 16)
@@ -15,7 +15,7 @@ export class StateSet {
     return this.#find(world) < 0
   }
 
-  /** The number of a state that is new; −1 of one that is known. */
+  /** The number of a new state; −1 for a known one. */
   add(world: Int32Array, parent: number, move: number): number {
     const slot = this.#find(world)
     if (slot < 0) return -1
@@ -30,7 +30,7 @@ export class StateSet {
     return index
   }
 
-  /** Where to put a state; −1 when it is there. */
+  /** The slot for a new state; −1 for a known one. */
   #find(world: Int32Array): number {
     let high = 0x9e3779b9
     let low = 0x85ebca6b

@@ -12,7 +12,7 @@ import { TICK_MS } from './machine.ts'
 import { bare } from './process.ts'
 import { mentionsOf } from './processes.ts'
 
-/** A holder record, and how long it and its lease last unless they are renewed. */
+/** A holder record, and how long it and its lease last without a renewal. */
 interface StoredRecord {
   readonly holder: Holder
   readonly leftMs: number
@@ -21,27 +21,27 @@ interface StoredRecord {
 export interface StoreFacts {
   /** By master. */
   readonly records: readonly (StoredRecord | undefined)[]
-  /** Equal for stores that a read does not tell apart. */
+  /** Equal for stores that a read cannot distinguish. */
   readonly view: number
-  /** Bits of the masters that have one. */
+  /** Bits of the masters that have a record. */
   readonly present: number
-  /** Bits of the lives that are spoken of. */
+  /** Bits of the lives that the records mention. */
   readonly lives: number
   readonly mentions: number
 }
 
 export interface StoreOptions {
-  /** Infinite: the store ends no leases. */
+  /** Infinite if the store expires no leases. */
   readonly ttlMs: number
-  /** What a read shows of the renewal of a lease in this state, if anything. */
+  /** The renewal that a read shows of a lease in this state, if any. */
   readonly renewalOf: (state: HolderState) => string | undefined
-  /** Numbers what a read shows. */
+  /** The number of what a read shows. */
   readonly viewOf: (leases: readonly MasterLease[]) => number
 }
 
 export type LeaseOutcome = 'done' | 'withdrawn'
 
-/** What the store of the leases holds. It ends leases by its own clock, as etcd does. */
+/** The contents of the lease store. It expires leases by its own clock, as etcd does, unless their TTL is infinite. */
 export class Stores {
   readonly #options: StoreOptions
   readonly #ids = new Map<string, number>()
@@ -92,7 +92,7 @@ export class Stores {
     return after
   }
 
-  /** Carries out one request, as the memory and etcd stores do. */
+  /** Executes one request as the memory and etcd stores do. */
   write(
     id: number,
     master: number,
@@ -119,7 +119,7 @@ export class Stores {
     if (type === 'renew')
       return { store: withRecord({ holder: stored, leftMs: ttlMs }), outcome: 'done', isRenewed: true }
     if (before === undefined) return { store: id, outcome: 'done' }
-    // In etcd an unready master has no lease: it makes one anew.
+    // In etcd an unready master has no lease, so it creates one when it is ready or failing again.
     const isBack = !hasLease(before.holder.state) && (holder.state === 'ready' || holder.state === 'failing')
     return {
       store: withRecord({ holder: stored, leftMs: isBack ? ttlMs : before.leftMs }),
@@ -128,19 +128,19 @@ export class Stores {
     }
   }
 
-  /** The lives of a master are counted anew; see {@link countedAnew}. */
+  /** Renumbers the lives of a master; see {@link countedAnew}. */
   recounted(id: number, master: number, lives: number): number {
     return this.intern(
       withLives(this.facts(id).records, 'abc'[master] as string, countedAnew(lives) as readonly number[]),
     )
   }
 
-  /** Somebody deletes the leases of these masters. */
+  /** Deletes the leases of these masters. */
   without(id: number, masters: number): number {
     return this.intern(this.facts(id).records.map((one, master) => (masters & (1 << master) ? undefined : one)))
   }
 
-  /** Somebody outside marks the record as withdrawn. */
+  /** Marks the record as withdrawn, as another client does. */
   withdrawn(id: number, master: number): number {
     return this.intern(
       this.facts(id).records.map((record, index) =>

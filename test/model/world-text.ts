@@ -33,7 +33,7 @@ export class WorldText {
     return `${String(ticks).padStart(3)}  `
   }
 
-  /** What the world looks like, on one line. */
+  /** The state of the world in one line. */
   text(world: World): string {
     const { records } = this.#cluster.stores.facts(world[STORE] as number)
     const stored = records

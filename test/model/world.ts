@@ -23,22 +23,28 @@ import { Requests } from './requests.ts'
 import { WorldText } from './world-text.ts'
 
 /**
- * Masters, their API servers, the store of the leases and the list, in ticks of one second.
+ * Masters, their API servers, the lease store and the list, in ticks of one second.
  *
- * Assumed, so that the space stays small:
- * - A request without a fault is carried out in the tick in which it was sent; those of different sidecars in any order, those of one
- *   in the order lease, read, list. Faults bring other orders.
- * - What a sidecar that freezes has sent is carried out in the same tick, or when it goes on. In between, `late` carries it out.
- * - What others cannot notice is done at once: probes, timers, renewals that change no record, reads that lead to nothing.
- * - The list and the leases are read at one moment. Whoever writes the list between makes the later write fail anyway.
- * - Until the first fault all masters are alike: it hits the first one.
- * - The list is compared with the leases each interval, when the lease is renewed; an API server that does not answer fails both.
- * - Where sidecars judge leases: whoever lists them deletes at the same moment those that are over. A write between the two makes the
- *   deletion fail, as if it had come before both. A slow list is slow before it is carried out, one of a sidecar that freezes is lost, and
- *   nothing in it is older than what the watch has told: stale lists are explored with etcd.
- * - Who has begun since a lease was last renewed, or has not read it since it was made, cannot know that it ended in an outage: what it
- *   does to that address is not judged.
- * - After a fault that hit a master itself, or an order to go always, it is protected again once it has renewed as ready.
+ * Assumptions that keep the space small:
+ * - A request without a fault is executed in the tick in which it was sent: requests of different sidecars in any
+ *   order, those of one sidecar in the order lease, read, list. Faults bring other orders.
+ * - The requests of a sidecar that freezes are executed in the same tick or when it thaws. `late` executes a write in
+ *   between.
+ * - What others cannot notice happens at once: probes, timers, renewals that change no record, reads that lead to
+ *   nothing.
+ * - A sidecar reads the list and the leases at the same moment. A write of the list in between would make its own write
+ *   fail anyway.
+ * - Until the first fault all masters are alike, so the first fault hits the first master.
+ * - A master compares the list with the leases each interval, when it renews its lease. While its API server does not
+ *   answer, it can neither read nor write the list.
+ * - With the store `kubernetes`, a sidecar that lists the leases deletes those that are over at the same moment. A
+ *   write in between would make the deletion fail, as if it had come before both. A slow list waits before it is
+ *   executed, and the list of a sidecar that freezes is lost. No list is older than what the watch has shown; only the
+ *   exploration with etcd covers stale lists.
+ * - A sidecar that started after the last renewal of a lease, or has not read the lease since its creation, cannot know
+ *   that the lease expired in an outage. The judge ignores what it does to that address.
+ * - After a fault of a master itself, or a stop with `always` or `keep`, the judge protects the master again once it
+ *   has renewed as ready.
  */
 export class WorldModel extends Cluster {
   readonly words: WorldText
@@ -54,19 +60,22 @@ export class WorldModel extends Cluster {
     this.#environment = new Environment(this, this.#requests)
   }
 
-  /** The move that {@link successors} or {@link fairMove} was about when it threw. */
+  /** The move that {@link successors} or {@link fairMove} tried when it threw. */
   get trying(): Move {
     return this.#requests.trying
   }
 
-  /** Nobody has been started. */
+  /** The state before any sidecar starts. */
   initial(): World {
     const world = new Int32Array(this.width)
     world[STORE] = this.stores.intern(this.masters.map(() => undefined))
     return world
   }
 
-  /** All that can happen next; `affordable`: with so many faults at most. Throws {@link Violation} for what must not. */
+  /**
+   * Emits everything that can happen next. `affordable`: the rest of the budget of faults. Throws {@link Violation} if
+   * a move violates an invariant.
+   */
   successors(world: World, emit: Emit, isFirstFault: boolean, affordable: number): void {
     // All masters are alike until the first fault.
     const victims = affordable === 0 ? 0 : isFirstFault ? 1 : this.masters.length
@@ -102,7 +111,7 @@ export class WorldModel extends Cluster {
     return first === undefined ? this.#tick(world) : this.#requests.done(world, first)
   }
 
-  /** Whether all that must be done before the next tick is done. */
+  /** Whether no request must be executed before the next tick. */
   isQuiet(world: World): boolean {
     return this.#requests.pending(world).length === 0
   }

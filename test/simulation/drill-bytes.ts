@@ -4,7 +4,8 @@ import type { Step } from '../../src/drill/scenario/scenario.ts'
 import { scenarioOf } from '../drill/drilled.ts'
 import { fleetPlan, masterPlan } from '../drill/simulator/fleet-under-test.ts'
 
-// usage: node test/simulation/drill-bytes.ts: one line for each variant of a drill that does everything: its name, and what came of it.
+// usage: node test/simulation/drill-bytes.ts: prints a line for each variant of a drill with many kinds of steps: its
+// name, the number of events and a digest.
 
 const two = ['master-1', 'master-2']
 const steps: readonly Step[] = [
@@ -34,7 +35,9 @@ const variants: readonly Variant[] = [
   { name: 'kube-apiserver', fleet: {}, kubeApiservers: true },
 ]
 
-/** Of each variant its name and a digest of its whole report, what clients met included. */
+/**
+ * For each variant its name, the number of its events, and a digest of its whole report, including what clients met.
+ */
 export async function drillBytes(): Promise<readonly string[]> {
   const scenario = scenarioOf(fleetPlan(3, { masters, spikes: true }), steps, 210_000)
   const report = await runDrill(scenario, { seed: 7, variants })

@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { drillBytes } from './drill-bytes.ts'
 import { foreignResources } from './tripwire.ts'
 
-/** The Node that the project brings: where this test runs on another one, both must come to the same. */
+/** The Node.js version that the project pins. If another version runs this test, both must produce the same report. */
 const node = 'node_modules/.bin/node'
 
 test('a drill of every kind of fleet waits only for the simulator, and another process comes to the same report, byte for byte', async () => {

@@ -44,7 +44,7 @@ interface Undo {
   after(undo: () => Promise<void>): void
 }
 
-/** Three masters, of which those run that have settings. */
+/** A fleet of three masters that starts those with settings. */
 async function startedFleet(
   t: Undo,
   settings: readonly Settings[],
@@ -65,7 +65,7 @@ interface State {
   readonly policy: string | undefined
   readonly clusterIPs: readonly string[] | undefined
   readonly listed: readonly string[] | undefined
-  /** Undefined when the slice is not there. */
+  /** Undefined if the second slice does not exist. */
   readonly second: readonly string[] | undefined
 }
 
@@ -217,7 +217,7 @@ test('damage to the second slice and to the families is mended at once', async (
       }),
   }
   for (const [name, damage] of Object.entries(damages)) {
-    // Its creation may still be on its way back to one of the masters.
+    // A master that has not yet received the slice's last creation may create the slice before the damage does.
     await damage().catch((error: unknown) => assert.ok(isKubeError(error, 'AlreadyExists'), `${name}: ${error}`))
     await fleet.advance(1_500)
     assert.deepEqual(await stateOf(fleet), dualState(1, 2), name)
@@ -308,7 +308,7 @@ test('beside a kube-apiserver there is one family, and two again when its lease 
   await assertQuiet(fleet)
 })
 
-/** A sidecar is restarted while nobody can renew. */
+/** A sidecar restarts while no master can renew. */
 const outage: readonly Step[] = [
   { atMs: 10_000, jitterMs: 5_000, action: 'datastore-outage', how: 'full', forMs: 25_000 },
   {
@@ -350,7 +350,7 @@ const killed: Step = {
   forMs: 100_000,
 }
 
-/** Of each its seed, the lease stores, what happens, and how many addresses master-1 has. */
+/** The seed, the lease stores, the steps and the number of addresses of master-1. */
 const outages: Readonly<Record<string, readonly [number, readonly FleetPlan['leaseStore'][], readonly Step[], 1 | 2]>> =
   {
     'a sidecar is restarted in an outage': [5, ['etcd'], outage, 2],
@@ -386,14 +386,14 @@ async function runSchedule(seed: number): Promise<void> {
   const fleet = new Fleet({ seed, masters: 3, etcd: seed % 2 === 0 ? 'etcd' : undefined })
   const random = seededRandom(seed, 'schedule')
   const schedule: string[] = []
-  /** Who lives, and whether it has two addresses. */
+  /** The running masters, and whether each has two addresses. */
   const alive = new Map<number, boolean>()
   try {
     for (let step = 0; step < 12; step++) {
       schedule.push(disturb(fleet, random, alive))
       await fleet.advance(randomInteger(random, 6_000))
     }
-    // Who was killed is gone, who was started is listed, and of two lives the earlier has ended.
+    // By now killed masters are removed, started ones are listed, and of two overlapping lives the earlier has ended.
     await fleet.advance(25_000)
     const expected = [...alive.values()].every((isDual) => isDual) ? dualState : singleState
     if (alive.size > 0) assert.deepEqual(await stateOf(fleet), expected(...[...alive.keys()].sort()))

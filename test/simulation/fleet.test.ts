@@ -28,12 +28,12 @@ function since(fleet: Fleet, atMs: number): (readonly string[] | undefined)[] {
 
 test('a master that is killed is gone when its lease ends, not at the next tick', async (t) => {
   const fleet = await startedFleet(t, { masters: 2 })
-  // Renewed at 10 s, killed half a second later: its lease ends at 25 s.
+  // The master renewed at 10 s and was killed half a second later: its lease ends at 25 s.
   await fleet.advance(5_500)
   master(fleet, 2).kill()
   await fleet.advance(14_400)
   assert.deepEqual(fleet.listed('slice'), addresses(1, 2))
-  // With the margin after its end.
+  // The removal margin after that end has passed.
   await fleet.advance(700)
   assert.deepEqual(fleet.listed('slice'), addresses(1))
   assert.deepEqual(fleet.listed('endpoints'), addresses(1))
@@ -222,7 +222,7 @@ test('after outages of every kind a master has as many watches and timers as bef
     server.breakStreams()
     await fleet.advance(20_000)
   }
-  // A moment between two probes, like the one before.
+  // The same moment between two probes as before.
   await fleet.advance(100_000 - (fleet.time.nowMs % 10_000) + 7_500)
   assert.deepEqual(counts(), before)
 })
@@ -249,7 +249,7 @@ for (const [fleetOf, options] of Object.entries({
       assert.ok(renewals.length <= 361, `${renewals.length} renewals`)
       const others = own.filter((request) => !renewals.includes(request))
       assert.deepEqual([...new Set(others.map(({ method }) => method))], ['GET'])
-      // The leases, and live the Service, the Endpoints and one slice.
+      // The requests read the leases, and live the Service, the Endpoints and one slice.
       assert.ok(others.length <= 4 * 361, `${others.length} requests besides the renewals`)
       const slices = new Set(others.map(({ path }) => path).filter((path) => path.includes('endpointslices')))
       assert.equal(slices.size, Array.isArray(options.masters) ? 2 : 1, `each slice is read: ${[...slices]}`)

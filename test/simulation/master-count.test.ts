@@ -7,7 +7,7 @@ import { type Random, randomInteger } from '../../src/runtime/random.ts'
 
 const SEEDS = 30
 const all = ['192.0.2.1', '192.0.2.2', '192.0.2.3']
-/** Without leases nobody can tell an address that somebody added from a master's. */
+/** Without leases no reconciler can distinguish an address that another client added from a master's. */
 const mended = (Object.keys(damages) as DamageName[]).filter((name) => name !== 'endpoints-with-a-foreign-address')
 
 test(`${SEEDS} random schedules of masters that are counted: never an empty list, and in the end all of them`, async () => {

@@ -5,12 +5,12 @@ import { Fleet, type FleetOptions } from '../../src/drill/simulator/fleet.ts'
 import type { Host, SimulatedMaster } from '../../src/drill/simulator/master.ts'
 import { inUnitOrFloor } from '../support/tier.ts'
 
-// Two things that happen at nearly the same moment. Each test tries the moments around it, one fleet for each.
+// Two events at nearly the same moment. Each test tries several moments around it, each with its own fleet.
 
 const stores = { kubernetes: undefined, etcd: 'etcd', kine: 'kine' } as const
 
 const ttlMs = 15_000
-/** Between two of the moments that are tried. */
+/** The time between two of the moments. */
 const STEP_MS = inUnitOrFloor(2_000, 500)
 const all = ['192.0.2.1', '192.0.2.2', '192.0.2.3']
 

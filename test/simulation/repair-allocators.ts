@@ -13,18 +13,18 @@ import { Ended, type Patience, type Step } from './repair-pace.ts'
 /** The server refuses a request. */
 export class Refused extends Error {}
 
-/** What a user asks for. */
+/** What a user requests. */
 export interface ServiceRequest {
   readonly namespace: string
   readonly name: string
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalName'
   readonly families: 1 | 2
-  /** An address or a port that must be had. */
+  /** A specific address or port, without which the request fails. */
   readonly clusterIp?: string | undefined
   readonly nodePort?: string | undefined
-  /** How many NodePorts, where it has any. */
+  /** The number of NodePorts, if the type has any. */
   readonly ports: number
-  /** How fast the server is with it. @default by chance */
+  /** How fast the server handles the request. @default random */
   readonly patience?: Patience | undefined
 }
 
@@ -38,10 +38,10 @@ export interface AllocatorsOptions {
 }
 
 /**
- * The allocators of one kube-apiserver: what they take is taken step by step, and given back likewise.
+ * The allocators of one kube-apiserver. They allocate and release step by step.
  *
  * Upstream: ipallocator/{ipallocator,cidrallocator}.go, portallocator/operation.go and allocator/storage/storage.go in
- * pkg/registry/core/service (compare-and-put; a bit that is not set is given back without a write).
+ * pkg/registry/core/service (compare-and-put; the release of a bit that is not set writes nothing).
  */
 export class Allocators {
   readonly #options: AllocatorsOptions
@@ -51,7 +51,7 @@ export class Allocators {
     this.#options = options
   }
 
-  /** Takes the addresses of a Service: what its spec says of them. */
+  /** Allocates the addresses of a Service, and returns the fields of its spec for them. */
   async addresses(request: ServiceRequest, step: Step, making: Making): Promise<object> {
     const { ledger } = this.#options
     const ranges = ledger.ranges.addresses.slice(0, request.families)
@@ -72,7 +72,7 @@ export class Allocators {
 
   async #takeAddress(range: ItemRange, wanted: string | undefined, step: Step, making: Making): Promise<string> {
     const { book, ledger } = this.#options
-    // The lister's copy is as old as the pause is long.
+    // The copy of the lister gets old during the pause.
     const listed = new Set(ledger.addresses.keys())
     await step()
     if (book === 'objects') {
@@ -93,7 +93,7 @@ export class Allocators {
     throw new Refused('provided IP is already allocated')
   }
 
-  /** Makes the IPAddress of an address; false when there is one. */
+  /** Creates the IPAddress of an address. Returns false if that fails, for example because it exists. */
   async #note(ip: string, making: Making): Promise<boolean> {
     const { api, ledger, coverage } = this.#options
     const family = ip.includes(':') ? 'IPv6' : 'IPv4'
@@ -116,7 +116,7 @@ export class Allocators {
     return true
   }
 
-  /** Takes its NodePorts; the last one of a LoadBalancer is for health checks. */
+  /** Allocates the NodePorts of a Service. The last one of a LoadBalancer is for health checks. */
   async nodePorts(step: Step, making: Making, { nodePort, ports, type }: ServiceRequest): Promise<string[]> {
     const taken: string[] = []
     const count = type === 'LoadBalancer' ? ports + 1 : ports
@@ -139,7 +139,10 @@ export class Allocators {
     return item
   }
 
-  /** Gives back what a Service held, each whoever's it is by now. What is left when the server ends is leaked. */
+  /**
+   * Releases what a Service held, even if another Service holds an item by now. What remains when the server ends is
+   * leaked.
+   */
   async release(step: Step, items: readonly string[]): Promise<void> {
     const { book, ledger, api, coverage } = this.#options
     const rest = [...items]
@@ -164,7 +167,7 @@ export class Allocators {
     }
   }
 
-  /** GuaranteedUpdate of a bitmap. Undefined, and no write, when `change` gives undefined. */
+  /** GuaranteedUpdate of a bitmap. If `change` returns undefined, it returns undefined and writes nothing. */
   async #change<T>(range: ItemRange, step: Step, change: (bitmap: Bitmap) => T | undefined): Promise<T | undefined> {
     const { etcd, random } = this.#options
     for (;;) {

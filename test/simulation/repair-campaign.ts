@@ -2,22 +2,22 @@ import { repairCompositionOf } from './repair-composition.ts'
 import { RepairCoverage } from './repair-coverage.ts'
 import { describeRepairFailure, runRepairScenario } from './repair-scenario.ts'
 
-/** What came of many seeds. */
+/** The results of many seeds. */
 export interface RepairCampaignReport {
   readonly failures: readonly string[]
-  /** How often each race was run. */
+  /** How often each race occurred. */
   readonly races: Readonly<Record<string, number>>
-  /** How many seeds noted ClusterIPs where. */
+  /** How many seeds used each address book. */
   readonly books: Readonly<Record<string, number>>
-  /** One of each seed, in order. */
+  /** One digest for each seed, in order. */
   readonly digests: readonly string[]
   readonly cpuMs: number
 }
 
-// usage: node test/simulation/repair-campaign.ts FIRST LAST: runs the seeds and prints a RepairCampaignReport as JSON. Not within a
-// test, whose runner makes promises cost twice as much.
+// usage: node test/simulation/repair-campaign.ts FIRST LAST: runs the seeds and prints a RepairCampaignReport as JSON.
+// It does not run inside a test, because the test runner doubles the cost of promises.
 
-// Refusals are part of the game, and nobody reads where they come from.
+// Refusals are frequent here, and nobody reads their stack traces.
 Error.stackTraceLimit = 0
 
 const [first = 1, last = 1] = process.argv.slice(2).map(Number)

@@ -4,10 +4,13 @@ import { parsePortRange } from '../../src/net/host-port.ts'
 import type { RangeName } from '../../src/repair/registries/range-registry.ts'
 import { randomInteger, seededRandom } from '../../src/runtime/random.ts'
 
-/** Where kube-apiserver notes which ClusterIPs are taken: from 1.34 in IPAddresses, up to 1.30 in a bitmap, and between in both. */
+/**
+ * Where kube-apiserver records allocated ClusterIPs: from 1.34 in IPAddresses, up to 1.30 in a bitmap, in between in
+ * both.
+ */
 export type AddressBook = 'objects' | 'both' | 'bitmap'
 
-/** What a seed decided about a cluster. */
+/** The properties of a cluster, drawn from a seed. */
 export interface RepairComposition {
   readonly book: AddressBook
   /** The ranges of ClusterIPs, the first family's first. */
@@ -17,14 +20,14 @@ export interface RepairComposition {
   readonly kubeApiservers: number
   readonly intervalMs: number
   readonly activeMs: number
-  /** Whether somebody spoils what is stored. */
+  /** Whether a vandal damages what is stored. */
   readonly vandal: boolean
-  /** Whether masters, their servers and the ways to them fail. */
+  /** Whether masters, their servers and their connections fail. */
   readonly faults: boolean
   readonly spikes: boolean
 }
 
-/** Small ranges, so that what is given back is soon taken again. */
+/** The ranges are small, so that released items are soon allocated again. */
 export function repairCompositionOf(seed: number): RepairComposition {
   const random = seededRandom(seed, 'composition')
   const chance = (probability: number): boolean => random.next() < probability
@@ -38,7 +41,7 @@ export function repairCompositionOf(seed: number): RepairComposition {
     masters: 1 + randomInteger(random, 2),
     kubeApiservers: 1 + randomInteger(random, 2),
     intervalMs: 40_000 + randomInteger(random, 4) * 10_000,
-    // What leaks is freed after two minutes: in the long ones while others work on.
+    // Leaks are freed after two minutes: in the long schedules, while users still work.
     activeMs: chance(0.35) ? 150_000 + randomInteger(random, 4) * 50_000 : 40_000 + randomInteger(random, 4) * 20_000,
     vandal: chance(0.75),
     faults: chance(0.7),
@@ -46,7 +49,7 @@ export function repairCompositionOf(seed: number): RepairComposition {
   }
 }
 
-/** In one line. */
+/** Describes a composition in one line. */
 export function describeRepairComposition(composition: RepairComposition): string {
   const { book, cidrs, nodePorts, masters, kubeApiservers, intervalMs, vandal, faults, spikes } = composition
   const where = { objects: 'IPAddresses', both: 'IPAddresses and bitmaps', bitmap: 'bitmaps' }[book]
@@ -54,7 +57,7 @@ export function describeRepairComposition(composition: RepairComposition): strin
   return `${cidrs.join(' and ')} in ${where}, ${nodePorts}; masters: ${masters}, kube-apiservers: ${kubeApiservers}, every ${intervalMs} ms; ${trouble.join(', ') || 'no trouble'}`
 }
 
-/** One range that has a bitmap, its items as text. */
+/** One range of addresses or ports, with its items as text. */
 export interface ItemRange {
   readonly name: RangeName
   readonly key: string
@@ -97,7 +100,7 @@ function itemRange(name: RangeName, allocation: ItemRange['allocation']): ItemRa
   return { name, key: `/registry/ranges/${name}`, text: allocation.text, items, allocation }
 }
 
-/** Whether an item is an address; else it is a port. */
+/** Whether an item is an address; otherwise it is a port. */
 export function isAddress(item: string): boolean {
   return /[.:]/.test(item)
 }

@@ -1,4 +1,4 @@
-/** What must happen in a campaign, or it has shown nothing: each race by its name. */
+/** The races that must occur in a campaign, or it proves nothing about them. */
 export const raceNames = [
   'a server ended with a Service half made',
   'a server ended before it had given everything back',
@@ -31,14 +31,14 @@ export const raceNames = [
 
 export type RaceName = (typeof raceNames)[number]
 
-/** Those that a few hundred seeds may miss; thousands must not. */
+/** Races that a few hundred seeds may miss. Thousands of seeds must not. */
 export const rareRaces: ReadonlySet<RaceName> = new Set([
   'an IPAddress that came too late was taken back',
   'an IPAddress was made for a Service that had just gone',
   'a bit was set for a Service that had just gone',
 ])
 
-/** How often each race was run. */
+/** Counts how often each race occurred. */
 export class RepairCoverage {
   readonly counts = new Map<string, number>()
 

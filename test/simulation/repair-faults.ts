@@ -11,7 +11,7 @@ export interface RepairFaultTools {
 
 type MasterFault = (master: RepairMaster, world: RepairWorld, random: Random) => string | undefined
 
-/** Goes on doing things to masters, and undoing them, for so long. */
+/** Injects faults into masters and ends them again, for `ms` milliseconds. */
 export async function disturbMasters(world: RepairWorld, tools: RepairFaultTools, ms: number): Promise<void> {
   const { clock, random, note } = tools
   const endMs = clock.monotonicMs() + ms
@@ -27,12 +27,12 @@ export async function disturbMasters(world: RepairWorld, tools: RepairFaultTools
     master.heal()
     for (const other of world.masters) other.server.store.own = 'ok'
     note(`heal ${master.name}`)
-    // Long enough, now and then, to get through its passes.
+    // Now and then the pause is long enough for all passes of a repair.
     if (random.next() < 0.4) await sleep(clock, random.next() * 150_000)
   }
 }
 
-/** How long something stays broken at most; once in a while longer than any grace. */
+/** The longest duration of a fault; sometimes longer than any grace period. */
 function durationMs(random: Random): number {
   const chance = random.next()
   return chance < 0.5 ? 1_500 : chance < 0.93 ? 15_000 : 180_000

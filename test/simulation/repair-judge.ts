@@ -5,34 +5,36 @@ import type { RepairMaster } from './repair-master.ts'
 import { graceMs, leakMs, RepairStanding, type RepairStandingOptions } from './repair-standing.ts'
 import { at } from './repair-verdicts.ts'
 
-/** Who has set a bit for nobody waits so long for its server before giving it back. */
+/**
+ * A repair that has set a bit for no holder waits this long for the server to release it, and then releases it itself.
+ */
 const giveBackMs = 2_000
 
-/** From the live look at a Service to the write that rests on it, at most. */
+/** The longest time from a live read of a Service to the write that is based on it. */
 const lookToWriteMs = 1_500
-/** From a write that came too late to its undoing. */
+/** The longest time from a write that came too late to its reversal. */
 const takenBackMs = 3_000
 export interface RepairJudgeOptions extends RepairStandingOptions {
   readonly masters: () => readonly RepairMaster[]
 }
 
 /**
- * Judges each write of a repair as it is made, by what is stored at that moment and what is in the making; and after every event whether
- * what is wrong has been wrong for too long.
+ * Judges each write of a repair when it is made, by what is stored and what is being created at that moment. After
+ * every event it also checks that nothing has been wrong for too long.
  */
 export class RepairJudge implements LedgerReader {
-  /** Writes of the repairs that were made, and those that were refused or overtaken. */
+  /** The repairs' writes: those that succeeded, and those that were refused or lost a conflict. */
   readonly writes = { made: 0, lost: 0 }
-  /** When something was last spoiled. */
+  /** When something was last damaged. */
   damagedAtMs = 0
   readonly #options: RepairJudgeOptions
   readonly #standing: RepairStanding
   readonly #coverage: RepairCoverage
-  /** When a leaked bit that a pass must have seen was cleared. */
+  /** When a leaked bit was cleared that a pass must have seen. */
   readonly #leakEndedMs = new Map<string, number>()
-  /** Who has set a bit last. */
+  /** The writer that last set each bit. */
   readonly #setBy = new Map<string, string>()
-  /** IPAddresses that a repair made for a Service that was no longer there, by uid. */
+  /** IPAddresses that a repair created for a Service that no longer existed, by uid. */
   readonly #late = new Map<string, { readonly noted: Noted; readonly master: RepairMaster | undefined }>()
   readonly #madeByRepair = new Set<string>()
   #seen = -1
@@ -98,7 +100,8 @@ export class RepairJudge implements LedgerReader {
     this.writes.made++
     const holders = ledger.holdersOf(ip)
     const right = noted.labelled && holders.some(({ key }) => key === parent)
-    // Where somebody has let two Services have one address, it is right for either, also for one that has gone since it was looked at.
+    // After damage, two Services may hold one address. Then the IPAddress is right for either, also for one that was
+    // deleted after the repair had read it.
     const leftMs = this.#nowMs() - (ledger.heldUntilMs.get(ip) ?? Number.NEGATIVE_INFINITY)
     const shared = ledger.spoiled.has(ip) && (holders.length > 1 || leftMs < lookToWriteMs)
     if (right && !shared) this.#violated(`${by} deleted IPAddress ${ip} of ${parent}, which holds it`)
@@ -130,7 +133,7 @@ export class RepairJudge implements LedgerReader {
     }
     for (const item of set) this.#setBy.set(item, by)
     for (const item of cleared) {
-      // Long enough for a pass to have seen it.
+      // A pass must have seen a leak of this age.
       const sinceMs = this.#standing.leakedSinceMs(item) ?? nowMs
       if (nowMs - sinceMs > 1.1 * this.#options.composition.intervalMs) this.#leakEndedMs.set(item, nowMs)
     }
@@ -140,7 +143,8 @@ export class RepairJudge implements LedgerReader {
       const holders = [...ledger.holdersOf(item), ...ledger.makersOf(item)]
       const leakedMs = nowMs - (ledger.setAtMs.get(item) ?? 0)
       if (ledger.holdersOf(item).length === 0 && ledger.spoiled.has(item) && this.#setBy.get(item) === by) {
-        // Somebody has let a Service in the making have what another had: it gets it again when it is stored.
+        // After damage, a Service that is being created may get what another one had. The repair sets the bit again
+        // when the Service is stored.
         this.#coverage.count('a bit that was set for a Service that gave it up just then was given back')
       } else if (holders.length > 0) this.#violated(`${by} freed ${item}, which ${holders[0]?.key} holds`)
       else if (this.#setBy.get(item) === by && leakedMs >= giveBackMs) {
@@ -173,7 +177,7 @@ export class RepairJudge implements LedgerReader {
     this.#coverage.count('a range was overtaken by another writer')
   }
 
-  /** After an event. */
+  /** Checks everything that has a time limit. Called after every event. */
   look(): void {
     const { ledger, masters } = this.#options
     const ableSinceMs = Math.min(...masters().map((master) => master.ableSinceMs()))
@@ -185,12 +189,14 @@ export class RepairJudge implements LedgerReader {
     this.#expectTakenBack()
   }
 
-  /** At the end nothing is left to do. */
+  /** Expects that nothing is left to do at the end. */
   expectExact(): void {
     this.#standing.expectExact()
   }
 
-  /** No fight: hardly more than one write for each thing to do, and as many tries that somebody else was faster than. */
+  /**
+   * Expects that there was no fight: little more than one write for each repair, and no more lost conflicts than that.
+   */
   expectFewWrites(): void {
     const { made, lost } = this.writes
     const most = 1.5 * this.#standing.work + 10
@@ -228,7 +234,7 @@ export class RepairJudge implements LedgerReader {
   }
 }
 
-/** Writers that are lives of masters. */
+/** Whether the writer is a life of a master. */
 function isRepair(by: string): boolean {
   return by.startsWith('master')
 }

@@ -2,7 +2,7 @@ import type { EtcdKv } from '../../src/etcd/kv.ts'
 import type { ApiRequest, Transport } from '../../src/kube/transport.ts'
 import { type Clock, sleep } from '../../src/runtime/clock.ts'
 
-/** Watches that tell late: what they hold back comes in its order when the time is over. */
+/** Delays watches. The events that it holds back arrive in order when the time is over. */
 export class WatchLag {
   readonly #clock: Clock
   readonly #untilMs = new Map<string, number>()
@@ -11,7 +11,10 @@ export class WatchLag {
     this.#clock = clock
   }
 
-  /** Holds back what watches of a resource, by its plural, tell for so long; `ranges` are those in etcd. */
+  /**
+   * Holds back the events of a resource's watches for `ms` milliseconds. `plural` names the resource; `ranges` stands
+   * for the bitmaps in etcd.
+   */
   hold(plural: string, ms: number): void {
     this.#untilMs.set(plural, this.#clock.monotonicMs() + ms)
   }

@@ -2,7 +2,7 @@ import type { Service } from '../../src/kube/resources.ts'
 import type { ApiRequest } from '../../src/kube/transport.ts'
 import type { ItemRange } from './repair-composition.ts'
 
-/** A Service that is stored, and what it holds: addresses and ports as text. */
+/** A stored Service, and what it holds: addresses and ports as text. */
 export interface Holder {
   readonly key: string
   readonly uid: string
@@ -11,29 +11,29 @@ export interface Holder {
   readonly object: Service
 }
 
-/** An IPAddress that is stored. */
+/** A stored IPAddress. */
 export interface Noted {
   readonly ip: string
   readonly uid: string
-  /** `namespace/name` of the Service that it names; undefined when it names something else. */
+  /** `namespace/name` of the Service that it names; undefined if it names something else. */
   readonly parent: string | undefined
   readonly managed: boolean
-  /** Its labels are those that the allocator gives. */
+  /** Whether its labels are those of the allocator. */
   readonly labelled: boolean
   readonly by: string
   readonly atMs: number
 }
 
-/** What a request under way has taken: an address counts from the moment at which it is noted. */
+/** What a running request has allocated. An item counts from the moment at which it is recorded in the store. */
 export interface Making {
   readonly key: string
   readonly sinceMs: number
   readonly items: Set<string>
-  /** The uids of the IPAddresses that it made. */
+  /** The uids of the IPAddresses that the request created. */
   readonly uids: Set<string>
 }
 
-/** Hears of every change as it is made, before the ledger takes it in. */
+/** Receives every change when it is made, before the ledger records it. */
 export interface LedgerReader {
   addressMade(noted: Noted): void
   addressChanged(noted: Noted, by: string): void
@@ -53,7 +53,7 @@ export interface RangeWrite {
   readonly readAtMs: number
 }
 
-/** Reads nothing. */
+/** Ignores all changes. */
 export const nobody: LedgerReader = {
   addressMade() {},
   addressChanged() {},

@@ -8,7 +8,7 @@ import type { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import type { ItemRanges } from './repair-composition.ts'
 import { type Holder, type LedgerReader, type Making, type Noted, nobody } from './repair-ledger-reader.ts'
 
-/** Everything that is stored, as it is at this moment, and who has claims to it: what the invariants are judged by. */
+/** Everything that is stored at this moment, and who has claims to it. The invariants are judged by it. */
 export class Ledger {
   readonly services = new Map<string, Holder>()
   readonly addresses = new Map<string, Noted>()
@@ -17,11 +17,11 @@ export class Ledger {
   /** When the bit of an item was last set. */
   readonly setAtMs = new Map<string, number>()
   readonly making = new Set<Making>()
-  /** What deleted Services held and their server has not given back yet, each as often as it is to be given back. */
+  /** Items that a server will still release, each as often as it will be released. */
   readonly releasing: string[] = []
-  /** When an item was last held by a stored Service, where none holds it now. */
+  /** When a stored Service last stopped holding an item. */
   readonly heldUntilMs = new Map<string, number>()
-  /** Items for which nothing can be expected, because somebody spoiled them or a server gave them back twice. */
+  /** Items without expectations, because they were damaged or a server released them twice. */
   readonly spoiled = new Set<string>()
   readonly transcript: string[] = []
   /** Counts every change. */
@@ -29,7 +29,9 @@ export class Ledger {
   readonly ranges: ItemRanges
   readonly #time: VirtualClock
   #reader: LedgerReader = nobody
-  /** When a writer first read a revision of a range; and, for those who heard of it otherwise, when it was written. */
+  /**
+   * When a writer first read a revision of a range. For writers that know the revision otherwise: when it was written.
+   */
   readonly #reads = new Map<string, number>()
 
   constructor(time: VirtualClock, ranges: ItemRanges) {
@@ -37,7 +39,7 @@ export class Ledger {
     this.ranges = ranges
   }
 
-  /** Tells of every change from now on. */
+  /** Reports every change from now on. */
   follow(reader: LedgerReader): void {
     this.#reader = reader
   }
@@ -50,14 +52,14 @@ export class Ledger {
     return [...this.making].filter(({ items }) => items.has(item))
   }
 
-  /** A request begins: until it has ended, what it takes is its own. */
+  /** Begins a request. Until it ends, it owns what it allocates. */
   begin(key: string): Making {
     const making: Making = { key, sinceMs: this.#time.nowMs, items: new Set(), uids: new Set() }
     this.making.add(making)
     return making
   }
 
-  /** Notes what a server is about to give back. */
+  /** Records what a server will release. */
   willRelease(items: readonly string[]): void {
     this.releasing.push(...items)
   }
@@ -68,7 +70,7 @@ export class Ledger {
     this.version++
   }
 
-  /** The API server as `by` reaches it, every write of which is noted. `isDown`: what it stores into answers nobody. */
+  /** The API server as `by` reaches it. Records every write. `isDown`: whether the store behind the server is down. */
   transport(inner: Transport, by: string, isDown: () => boolean = () => false): Transport {
     return {
       send: async (request, signal) => {
@@ -83,7 +85,7 @@ export class Ledger {
     }
   }
 
-  /** The store of the bitmaps as `by` reaches it, every write of which is noted. `isDown`: it answers nobody. */
+  /** The store of the bitmaps as `by` reaches it. Records every write. `isDown`: whether the store is down. */
   kv(inner: EtcdKv, by: string, isDown: () => boolean = () => false): EtcdKv {
     const up = (): void => {
       if (isDown()) throw new EtcdError('Unreachable', 'connection refused')

@@ -33,7 +33,7 @@ interface RepairLife {
   readonly logger: ReturnType<typeof memoryLogger>
 }
 
-/** One master of a cluster, of which only the repairs run: the code that ships, on links that fail. */
+/** One master that runs only the repairs: the shipped code, on connections that fail. */
 export class RepairMaster {
   readonly name: string
   readonly server: SimulatedServer
@@ -41,7 +41,7 @@ export class RepairMaster {
   readonly lag: WatchLag
   readonly lives: RepairLife[] = []
   life: RepairLife | undefined
-  /** What ended a life that should have gone on. */
+  /** The error that ended a life unexpectedly. */
   failure: unknown
   readonly #options: RepairMasterOptions
   #wellSinceMs = Number.POSITIVE_INFINITY
@@ -57,7 +57,7 @@ export class RepairMaster {
     this.lag = new WatchLag(options.clock)
   }
 
-  /** Who its present life writes as. */
+  /** The name under which its current life writes. */
   get writer(): string | undefined {
     return this.life?.writer
   }
@@ -85,7 +85,7 @@ export class RepairMaster {
     )
   }
 
-  /** SIGKILL: what it had under way is never heard of again. */
+  /** SIGKILL: its running requests never return. */
   kill(): void {
     this.life?.clock.freeze()
     this.life = undefined
@@ -107,12 +107,14 @@ export class RepairMaster {
     this.life.clock.thaw()
   }
 
-  /** Whether it was frozen at some time in the last so many milliseconds. */
+  /** Whether a freeze ended within the last `ms` milliseconds. */
   wasFrozen(ms: number): boolean {
     return this.#options.time.nowMs - this.#thawedAtMs <= ms
   }
 
-  /** Since when it runs and reaches everything in time; never, while it does not. To be asked after every event. */
+  /**
+   * Since when it runs and reaches everything in time; infinite while it does not. Must be called after every event.
+   */
   ableSinceMs(): number {
     const { server, etcd, lag, life } = this
     const { nowMs } = this.#options.time
@@ -125,7 +127,7 @@ export class RepairMaster {
     return this.#wellSinceMs
   }
 
-  /** Undoes whatever is wrong with it. */
+  /** Ends all its faults. */
   heal(): void {
     const { server, etcd, lag } = this
     server.start()

@@ -1,19 +1,19 @@
 import { type Clock, sleep } from '../../src/runtime/clock.ts'
 import type { Random } from '../../src/runtime/random.ts'
 
-/** Within it a Service is stored, or not at all: kube-apiserver's `--request-timeout`. */
+/** kube-apiserver's `--request-timeout`: a Service is stored within this time or not at all. */
 export const requestTimeoutMs = 60_000
 
-/** The server has ended: what it had under way goes no further. */
+/** The server has ended, and its running requests with it. */
 export class Ended extends Error {}
 
-/** How fast a server is with one request. */
+/** How fast a server handles one request. */
 export type Patience = 'quick' | 'slow' | 'very slow'
 
-/** Lets some time pass between two steps of a request. Rejects with {@link Ended} when the server has ended meanwhile. */
+/** Lets some time pass between two steps of a request. Rejects with {@link Ended} if the server has ended meanwhile. */
 export type Step = () => Promise<void>
 
-/** The pauses of one request: all of them together fit into its time. */
+/** The pauses of one request. Together they fit into its time limit. */
 export function stepsOf(options: {
   readonly clock: Clock
   readonly random: Random
@@ -35,7 +35,7 @@ function patienceOf(random: Random): Patience {
   return chance < 0.7 ? 'quick' : chance < 0.88 ? 'slow' : 'very slow'
 }
 
-/** Mostly milliseconds; a server that is short of breath takes seconds, up to the end of the request's time. */
+/** Mostly milliseconds. An overloaded server takes seconds, up to the end of the request's time. */
 function pauseMs(random: Random, patience: Patience): number {
   if (patience === 'quick' || random.next() < 0.3) return 1 + random.next() * 8
   return patience === 'slow' ? random.next() * 800 : random.next() * 40_000

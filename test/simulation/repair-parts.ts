@@ -29,7 +29,7 @@ export interface RepairPartsOptions {
   readonly composition: RepairComposition
 }
 
-/** Runs the repairs of one master as its composition does, until the signal is aborted. */
+/** Runs the repairs that the cluster needs, as one master does, until the signal is aborted. */
 export async function runRepairs(options: RepairPartsOptions, signal: AbortSignal): Promise<void> {
   const { api, etcd, clock, random, logger, events, composition } = options
   const metrics = prometheusMetrics()

@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os'
 import { promisify } from 'node:util'
 import type { RepairCampaignReport } from './repair-campaign.ts'
 
-/** Runs seeds 1 to `seeds` in as many processes as there are processors: their reports put together. */
+/** Runs seeds 1 to `seeds` in as many processes as there are processors, and merges their reports. */
 export async function runRepairCampaign(seeds: number): Promise<RepairCampaignReport & { readonly seconds: number }> {
   const processes = availableParallelism()
   const startedMs = performance.now()

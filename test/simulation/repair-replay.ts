@@ -1,6 +1,6 @@
 import { runRepairScenario } from './repair-scenario.ts'
 
-// usage: node test/simulation/repair-replay.ts SEED: the cluster, what was done to it, every write, and what did not hold.
+// usage: node test/simulation/repair-replay.ts SEED: prints the cluster, the steps, every write and the violations.
 
 const { schedule, transcript, violations, digest, coverage } = await runRepairScenario(Number(process.argv[2] ?? 1))
 const [cluster = '', ...done] = schedule

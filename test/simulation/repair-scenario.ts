@@ -7,11 +7,11 @@ import { disturbMasters } from './repair-faults.ts'
 import { Users } from './repair-users.ts'
 import { RepairWorld } from './repair-world.ts'
 
-/** How a random schedule went. */
+/** The result of a random schedule. */
 export interface RepairOutcome {
-  /** The cluster, and what was done to it, in order. */
+  /** The cluster and the steps, in order. */
   readonly schedule: readonly string[]
-  /** Every write, by whom. */
+  /** Every write and its writer. */
   readonly transcript: readonly string[]
   readonly violations: readonly string[]
   readonly coverage: RepairCoverage
@@ -19,7 +19,7 @@ export interface RepairOutcome {
   readonly digest: string
 }
 
-/** Users, a vandal and faults against the repairs, for some minutes; the same for the same seed. */
+/** Runs users, a vandal and faults against the repairs for some minutes. The same seed gives the same result. */
 export async function runRepairScenario(
   seed: number,
   { coverage = new RepairCoverage(), transport = byCopy } = {},
@@ -53,7 +53,8 @@ export async function runRepairScenario(
     if (time.nowMs > 10 * activeMs) throw new Error(`seed ${seed} does not end`)
   }
   await ended
-  // Requests under way have their minute, and orphans their grace; leaks go in the third pass after two minutes.
+  // Running requests end within a minute, and orphans have their grace period. The third pass after two minutes frees
+  // leaks.
   for (const master of masters) master.heal()
   note('heal all')
   await world.advance(60_000 + 120_000 + 4.4 * intervalMs)
@@ -72,7 +73,7 @@ export async function runRepairScenario(
   return { schedule, transcript, violations: verdicts.violations, coverage, digest }
 }
 
-/** Everything that is needed to see it again. */
+/** Describes a failure, with the command that replays it. */
 export function describeRepairFailure(seed: number, { violations, schedule }: RepairOutcome): string {
   const again = `seed ${seed} (node_modules/.bin/node test/simulation/repair-replay.ts ${seed}):`
   return [again, ...violations, ...schedule.slice(0, 1)].join('\n  ')

@@ -8,7 +8,7 @@ import { runRepairScenario } from './repair-scenario.ts'
 import { foreignResources } from './tripwire.ts'
 
 const SEEDS = inUnitOrFloor(40, 200)
-/** How often each race must occur, or the campaign has shown nothing of it. */
+/** How often each race must occur, or the campaign proves nothing about it. */
 const RACES = inUnitOrFloor(1, 5)
 const UNDER_TRIPWIRE = 10
 
@@ -23,7 +23,7 @@ test(`in ${SEEDS} random interleavings no Service loses an address or port, and 
       again.push((await runRepairScenario(seed, { transport: byReference })).digest)
     }
   })
-  // Another process, with answers by copy, came to the same.
+  // Another process, with answers by copy, computed the same digests.
   assert.deepEqual(again, digests.slice(0, UNDER_TRIPWIRE))
   assert.deepEqual(foreign, [])
 })

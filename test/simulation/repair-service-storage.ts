@@ -13,15 +13,15 @@ export interface ServiceStorageOptions extends AllocatorsOptions {
 }
 
 /**
- * How one kube-apiserver stores Services: not in one step but in several, with pauses in between, and it may end after any of them.
+ * Stores Services as one kube-apiserver does: in several steps with pauses in between. It may end after any step.
  *
- * Upstream: pkg/registry/core/service/storage/{storage,alloc}.go: allocate, store, then commit or revert; releases wait until the Service is
- * stored.
+ * Upstream: pkg/registry/core/service/storage/{storage,alloc}.go: allocate, store, then commit or revert; releases wait
+ * until the Service is stored.
  */
 export class ServiceStorage {
   readonly #options: ServiceStorageOptions
   readonly #allocators: Allocators
-  /** Counts the ends of this server: what an earlier life had under way goes no further. */
+  /** The number of the current life. Requests of an earlier life stop. */
   #life = 1
 
   constructor(options: ServiceStorageOptions) {
@@ -29,12 +29,14 @@ export class ServiceStorage {
     this.#allocators = new Allocators(options)
   }
 
-  /** Ends it, with all that it has under way, and starts it again. What it had taken and not stored is leaked. */
+  /**
+   * Ends the server with all its running requests, and starts it again. What was allocated and not stored is leaked.
+   */
   crash(): void {
     this.#life++
   }
 
-  /** POST. Resolves when the request has ended, however. */
+  /** POST. Resolves when the request has ended, even if it failed. */
   create(request: ServiceRequest): Promise<void> {
     return this.#request(request, async (step, making, deadlineMs) => {
       const { type, ports: count } = request
@@ -57,7 +59,7 @@ export class ServiceStorage {
     })
   }
 
-  /** PUT with another type; with the same type NodePorts get others. */
+  /** PUT with another type. A NodePort Service that remains one gets other NodePorts. */
   update(ref: ObjectRef & { readonly namespace: string }, type: ServiceRequest['type']): Promise<void> {
     return this.#request(ref, async (step, making, deadlineMs) => {
       const { api, ledger } = this.#options
@@ -87,7 +89,7 @@ export class ServiceStorage {
     })
   }
 
-  /** DELETE: the Service goes first, what it held afterwards. */
+  /** DELETE: deletes the Service first, and then releases what it held. */
   remove(ref: ObjectRef & { readonly namespace: string; readonly patience?: Patience }): Promise<void> {
     return this.#request(ref, async (step) => {
       const { api, ledger } = this.#options
@@ -119,7 +121,7 @@ export class ServiceStorage {
       if (error instanceof Ended) {
         if (making.items.size > 0) coverage.count('a server ended with a Service half made')
       } else {
-        // What was taken is given back; a failure of that is only logged.
+        // The server releases what it had allocated. Upstream only logs if that fails.
         const taken = [...making.items]
         ledger.making.delete(making)
         ledger.willRelease(taken)
@@ -132,7 +134,7 @@ export class ServiceStorage {
     }
   }
 
-  /** Stores a Service. One in a while is stored, and the server hears only that the time was over. */
+  /** Stores a Service. Now and then the write succeeds, but the server only sees a timeout. */
   async #store(making: Making, deadlineMs: number, write: () => Promise<Service>): Promise<Service> {
     const { clock, random, coverage, ledger } = this.#options
     if (clock.monotonicMs() >= deadlineMs) throw new Refused('the request timed out')

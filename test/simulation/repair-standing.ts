@@ -3,11 +3,11 @@ import type { RepairCoverage } from './repair-coverage.ts'
 import type { Ledger } from './repair-ledger.ts'
 import { at, type RepairVerdicts } from './repair-verdicts.ts'
 
-/** kube-apiserver and ours leave what is in the making alone for so long. */
+/** kube-apiserver and our repairs leave alone for this long what may belong to a Service that is being created. */
 export const graceMs = 60_000
-/** And what has leaked for so long. */
+/** And a leaked item for this long. */
 export const leakMs = 120_000
-/** From the end of a master's trouble to its first right look. */
+/** The longest time from the end of a master's faults to its first correct read. */
 const recoveryMs = 4_000
 
 export interface RepairStandingOptions {
@@ -17,29 +17,29 @@ export interface RepairStandingOptions {
   readonly verdicts: RepairVerdicts
 }
 
-/** What is wrong at a moment, and since when. */
+/** What is wrong now, and since when. */
 export class RepairStanding {
   readonly #options: RepairStandingOptions
   readonly #wrongSinceMs = new Map<string, number>()
   readonly #orphanSinceMs = new Map<string, number>()
   readonly #leakSinceMs = new Map<string, number>()
-  /** IPAddresses that have been in the making for long. */
+  /** The uids of IPAddresses whose Services have been in creation for long. */
   readonly #slow = new Set<string>()
   /** Items that several Services hold. */
   #shared: ReadonlySet<string> = new Set()
-  /** How many things there were to do. */
+  /** How many repairs were necessary so far. */
   work = 0
 
   constructor(options: RepairStandingOptions) {
     this.#options = options
   }
 
-  /** Since when a bit is set that nobody has a claim to. */
+  /** Since when the bit of an item has been set without a claim; undefined if the item is not leaked. */
   leakedSinceMs(item: string): number | undefined {
     return this.#leakSinceMs.get(item)
   }
 
-  /** Takes in what has changed. */
+  /** Updates the state after changes. */
   take(): void {
     const { ledger } = this.#options
     const nowMs = this.#options.verdicts.nowMs()
@@ -96,7 +96,7 @@ export class RepairStanding {
     return wrong
   }
 
-  /** Nothing may be wrong for too long, while a master is able and nothing has been spoiled since. */
+  /** Expects that nothing is wrong for too long, while a master is able to repair and nothing was damaged since. */
   expectSoon({ ableSinceMs, damagedAtMs }: { readonly ableSinceMs: number; readonly damagedAtMs: number }): void {
     const { ledger } = this.#options
     const { intervalMs, spikes } = this.#options.composition
@@ -126,7 +126,7 @@ export class RepairStanding {
     }
   }
 
-  /** At the end: what is stored is exactly what the Services hold. */
+  /** Expects that at the end exactly what the Services hold is stored. */
   expectExact(): void {
     const { ledger } = this.#options
     const { book } = this.#options.composition

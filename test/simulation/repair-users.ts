@@ -6,7 +6,7 @@ import type { Ledger } from './repair-ledger.ts'
 import type { ServiceStorage } from './repair-service-storage.ts'
 import type { Vandal } from './repair-vandal.ts'
 
-/** Few, so that they are reused. */
+/** Only a few names, so that they are reused. */
 const names = ['default/a', 'default/b', 'default/c', 'default/d', 'default/e', 'shop/a', 'shop/b']
 
 export interface UsersOptions {
@@ -16,13 +16,13 @@ export interface UsersOptions {
   readonly vandal: Vandal
   readonly clock: Clock
   readonly random: Random
-  /** Told of each thing done, in words. */
+  /** Receives a description of each step. */
   readonly note: (text: string) => void
-  /** Something was spoiled. */
+  /** Called when something is damaged. */
   readonly damaged: () => void
 }
 
-/** People who make, change and delete Services, and one who spoils what is stored. */
+/** Users that create, change and delete Services, and a vandal that damages what is stored. */
 export class Users {
   readonly #options: UsersOptions
 
@@ -30,7 +30,7 @@ export class Users {
     this.#options = options
   }
 
-  /** Works for so long, in bursts; what was asked for last may go on afterwards. */
+  /** Works for `ms` milliseconds, in bursts. The last requests may still run afterwards. */
   async work(ms: number): Promise<void> {
     const { clock, random, composition, vandal, note, damaged } = this.#options
     const endMs = clock.monotonicMs() + ms
@@ -49,7 +49,7 @@ export class Users {
     }
   }
 
-  /** What has leaked is given back by hand, and at once asked for by somebody who takes his time. */
+  /** The vandal releases a leaked item by hand, and a user requests it at once, mostly from a very slow server. */
   async #retake(): Promise<void> {
     const { random, servers, ledger, vandal, note } = this.#options
     const item = await vandal.cleanUp().catch(() => undefined)
@@ -63,7 +63,10 @@ export class Users {
     void this.#pick(servers).create({ namespace, name, type: 'NodePort', families: 1, ports: 1, patience, ...wanted })
   }
 
-  /** A Service goes while what was taken from it is being given back, and another one is after it. */
+  /**
+   * A Service is deleted while a repair restores the item that was taken from it, and another Service requests that
+   * item.
+   */
   async #ambush(): Promise<void> {
     const { clock, random, servers, ledger, vandal, note, damaged } = this.#options
     const victim = this.#pick([...ledger.services.values()].filter(({ items }) => items.size > 0))
@@ -108,7 +111,7 @@ export class Users {
     } else {
       note(`delete ${key}`)
       void server.remove({ namespace, name })
-      // A shop that is closed and opened again.
+      // Sometimes the name is used again at once.
       if (random.next() < 0.3) {
         const request = this.#request({ namespace, name })
         void this.#later(() => void this.#pick(servers).create(request))

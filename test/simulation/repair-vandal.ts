@@ -15,7 +15,7 @@ export interface VandalOptions {
   readonly book: AddressBook
 }
 
-/** Somebody who spoils what is allocated. Whatever he touches, he does in one step. */
+/** A client that damages allocations, without a pause between the requests of one change. */
 export class Vandal {
   readonly #options: VandalOptions
   readonly #signal = new AbortController().signal
@@ -24,7 +24,7 @@ export class Vandal {
     this.#options = options
   }
 
-  /** Does one thing; what, in words. */
+  /** Damages one thing, and returns a description of that. */
   async strike(): Promise<string> {
     const { random, book, ledger } = this.#options
     const ranges = [...(book === 'objects' ? [] : ledger.ranges.addresses), ledger.ranges.nodePorts]
@@ -33,7 +33,7 @@ export class Vandal {
     return onBits ? this.#spoilBits(range) : this.#spoilAddress()
   }
 
-  /** Gives back an address or port that nobody has; which. Undefined where there is none. */
+  /** Releases one leaked address or port and returns it; undefined if none is leaked. */
   async cleanUp(): Promise<string | undefined> {
     const { ledger } = this.#options
     const leaked = ledger.ranges.all.flatMap(({ items }) => items.filter((item) => this.#isLeaked(item)))
@@ -42,7 +42,7 @@ export class Vandal {
     return item
   }
 
-  /** Takes from a Service what it holds, and from nobody else. */
+  /** Deletes the record of an item that a Service holds, and no other. */
   async rob(item: string): Promise<void> {
     const { book, ledger } = this.#options
     if (isAddress(item) && book !== 'bitmap') await this.#deleteAddress(item)

@@ -1,4 +1,4 @@
-/** What must not be, and was. */
+/** The violations that were found. */
 export class RepairVerdicts {
   readonly violations: string[] = []
   readonly nowMs: () => number
@@ -8,7 +8,7 @@ export class RepairVerdicts {
     this.nowMs = nowMs
   }
 
-  /** Notes it, the first time. */
+  /** Records a violation, once. */
   violated(what: string): void {
     if (this.#said.has(what)) return
     this.#said.add(what)
@@ -16,7 +16,7 @@ export class RepairVerdicts {
   }
 }
 
-/** A moment, in words. */
+/** A moment as text. */
 export function at(ms: number): string {
   return `${Math.round(ms)}`
 }

@@ -15,7 +15,7 @@ import { ServiceStorage } from './repair-service-storage.ts'
 import { Vandal } from './repair-vandal.ts'
 import { RepairVerdicts } from './repair-verdicts.ts'
 
-/** A cluster whose Services are stored by kube-apiservers that repair nothing, and whose masters run our repairs. */
+/** A cluster whose kube-apiservers store Services and repair nothing, and whose masters run our repairs. */
 export class RepairWorld {
   readonly time = new VirtualClock()
   readonly verdicts = new RepairVerdicts(() => this.time.nowMs)
@@ -80,7 +80,7 @@ export class RepairWorld {
     ledger.follow(this.judge)
   }
 
-  /** What a cluster has before its first Service; half of the time our repairs must make the bitmaps. */
+  /** Creates what a cluster has before its first Service. Without `withBitmaps` our repairs must create the bitmaps. */
   async prepare(withBitmaps: boolean): Promise<void> {
     const { cidrs, book } = this.#composition
     const api = restKubeApi({
@@ -92,7 +92,7 @@ export class RepairWorld {
     for (const name of ['default', 'shop']) await api.create(namespaces, { metadata: { name } })
     await api.create(serviceCidrs, { metadata: { name: 'kubernetes' }, spec: { cidrs } })
     const { addresses, nodePorts } = this.ledger.ranges
-    // Bitmaps of ClusterIPs are on servers that have them only.
+    // Only servers that record ClusterIPs in bitmaps have bitmaps for them.
     if (!withBitmaps) return
     for (const { key, text } of book === 'objects' ? [nodePorts] : [...addresses, nodePorts]) {
       await this.etcd.store
@@ -101,7 +101,7 @@ export class RepairWorld {
     }
   }
 
-  /** Lets time pass, and looks after every event. */
+  /** Lets time pass, and judges after every event. */
   async advance(ms: number): Promise<void> {
     await this.time.runUntil(() => {
       this.judge.look()

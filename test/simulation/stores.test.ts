@@ -5,7 +5,7 @@ import { SimulatedKubeApiserver } from '../../src/drill/simulator/kube-apiserver
 import type { Host, SimulatedMaster } from '../../src/drill/simulator/master.ts'
 import { endpoints } from '../../src/kube/resources.ts'
 
-// What must come out the same wherever the leases are.
+// What must have the same result in every lease store.
 
 const stores = { kubernetes: undefined, etcd: 'etcd', kine: 'kine' } as const
 
@@ -52,7 +52,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     master(fleet, 'master-2').kill()
     await fleet.advance(14_400)
     assert.deepEqual(since(fleet, killedMs), [])
-    // The margin after its end, and as much as the store may be late.
+    // The removal margin after the lease's end, and the longest delay of the store.
     await fleet.advance(900)
     assert.deepEqual(since(fleet, killedMs), Array(2).fill(['192.0.2.1', '192.0.2.3']))
   })
@@ -275,7 +275,7 @@ for (const etcd of ['etcd', 'kine'] as const) {
 
   test(`an API server that answers no request but its /readyz does not cost a lease in ${etcd}`, async (t) => {
     const fleet = await startedFleet(t, { masters: 2, etcd })
-    // Shortly before a renewal is due.
+    // A renewal is due shortly after this.
     await fleet.advance(4_500)
     const damagedMs = fleet.time.nowMs
     master(fleet, 'master-2').server.hanging = true

@@ -1,6 +1,9 @@
 import { createHook } from 'node:async_hooks'
 
-/** What `work` waits for besides promises and the simulator's own turns of the event loop. */
+/**
+ * The types of asynchronous resources that `work` creates, besides promises and the simulator's own turns of the event
+ * loop.
+ */
 export async function foreignResources(work: () => Promise<void>): Promise<readonly string[]> {
   const settling = ['PROMISE', 'Immediate', 'TickObject', 'Microtask']
   const foreign = new Set<string>()

@@ -1,21 +1,21 @@
 import { describeWorkloadFailure, runWorkloadScenario } from './workload-scenario.ts'
 
-/** What came of many seeds. */
+/** The results of many seeds. */
 export interface WorkloadCampaignReport {
   readonly failures: readonly string[]
-  /** How often what happened. */
+  /** How often each kind of step and fault occurred. */
   readonly coverage: Readonly<Record<string, number>>
-  /** One of each seed, in order. */
+  /** One digest for each seed, in order. */
   readonly digests: readonly string[]
-  /** How long it took at most until all was right, in milliseconds. */
+  /** The longest time until everything was right again, in milliseconds. */
   readonly settledMs: number
   readonly cpuMs: number
 }
 
-// usage: node test/simulation/workload-campaign.ts FIRST LAST: runs the seeds and prints a WorkloadCampaignReport as JSON. Not within a
-// test, whose runner makes promises cost twice as much.
+// usage: node test/simulation/workload-campaign.ts FIRST LAST: runs the seeds and prints a WorkloadCampaignReport as
+// JSON. It does not run inside a test, because the test runner doubles the cost of promises.
 
-// Refusals are part of the game, and nobody reads where they come from.
+// Refusals are frequent here, and nobody reads their stack traces.
 Error.stackTraceLimit = 0
 
 const [first = 1, last = 1] = process.argv.slice(2).map(Number)

@@ -1,11 +1,13 @@
 import { randomInteger, seededRandom } from '../../src/runtime/random.ts'
 import { oneOf } from '../endpoints-model/churn-objects.ts'
 
-/** What a seed decided about a cluster and the processes that keep its Endpoints and EndpointSlices. */
+/**
+ * The properties of a cluster, and of the processes that manage its Endpoints and EndpointSlices, drawn from a seed.
+ */
 export interface WorkloadComposition {
-  /** Of which one leads. */
+  /** How many processes there are. One of them leads. */
   readonly processes: number
-  /** Whether a process works only while it leads; one that is alone need not. */
+  /** Whether a process works only while it leads. A single process may work without an election. */
   readonly elects: boolean
   readonly services: number
   readonly pods: number
@@ -21,7 +23,7 @@ export interface WorkloadComposition {
   readonly hasVandal: boolean
   readonly changesNodes: boolean
   readonly spikes: boolean
-  /** Whether there is a garbage collector, which removes what has no owner sooner than the controllers do. */
+  /** Whether there is a garbage collector, which deletes objects without an owner sooner than the controllers do. */
   readonly collectsGarbage: boolean
 }
 
@@ -29,7 +31,7 @@ export interface WorkloadComposition {
 export function workloadCompositionOf(seed: number): WorkloadComposition {
   const random = seededRandom(seed, 'composition')
   const chance = (probability: number): boolean => random.next() < probability
-  // Enough for what is done differently for large Services.
+  // Enough Pods for the code that handles large Services differently.
   const isCrowded = chance(0.06)
   const processes = 1 + randomInteger(random, 2)
   return {
@@ -51,7 +53,7 @@ export function workloadCompositionOf(seed: number): WorkloadComposition {
   }
 }
 
-/** In one line. */
+/** Describes a composition in one line. */
 export function describeWorkloadComposition(composition: WorkloadComposition): string {
   const { processes, services, pods, nodes, maxEndpointsPerSlice, workers, batchPeriodMs, troubles } = composition
   const size = `${services} Services, ${pods} Pods, ${nodes} Nodes${composition.isDualStack ? ', dual-stack' : ''}`

@@ -10,14 +10,14 @@ export interface WorkloadFaultTools {
   readonly clock: Clock
   readonly random: Random
   readonly note: (text: string) => void
-  /** Whether processes end and begin again. @default true */
+  /** Whether faults may interrupt the term of a process: kill, stop or freeze it, or delete its Lease. @default true */
   readonly endsLives?: boolean
 }
 
-/** Does something to a process, or to all; returns how to undo it. */
+/** Injects a fault into one process or all of them. Returns a function that ends the fault. */
 type WorkloadFault = (process: WorkloadProcess, world: WorkloadWorld, random: Random) => () => void
 
-/** Goes on doing things to processes, and undoing them, for so long. */
+/** Injects faults into processes and ends them again, for `ms` milliseconds. */
 export async function disturbWorkloads(world: WorkloadWorld, tools: WorkloadFaultTools, ms: number): Promise<void> {
   const { clock, random, note, endsLives = true } = tools
   const choice = faults.filter(([name]) => endsLives || !lifeEnding.includes(name))
@@ -35,13 +35,16 @@ export async function disturbWorkloads(world: WorkloadWorld, tools: WorkloadFaul
   }
 }
 
-/** How long something lasts; once in a while longer than a term of leadership, and than any watch is trusted. */
+/** The duration of a fault; sometimes longer than the leader's lease. */
 function durationMs(random: Random): number {
   const chance = random.next()
   return random.next() * (chance < 0.5 ? 1_500 : chance < 0.9 ? 12_000 : 60_000)
 }
 
-/** A rule for the requests of the present life; with `reset`, open streams meet it too. */
+/**
+ * A rule for the requests of the current life. With `reset` it also breaks open streams, so that it applies to new
+ * ones.
+ */
 function rule(of: (random: Random) => FaultRule, reset = false): WorkloadFault {
   return (process, _world, random) => {
     const { life } = process
@@ -137,7 +140,7 @@ const faults: readonly (readonly [name: string, fault: WorkloadFault])[] = [
       const end = slow(process, world, random)
       return () => {
         end()
-        // A stream stays as slow as it was when it began.
+        // A stream retains the delay with which it started.
         life?.faults.resetStreams()
       }
     },
@@ -197,18 +200,18 @@ const faults: readonly (readonly [name: string, fault: WorkloadFault])[] = [
   ],
 ]
 
-/** What it wrote comes back late, all else at once. */
+/** Delays the watches of Endpoints and EndpointSlices, so that the process sees its own writes late. */
 function own(process: WorkloadProcess, _world: WorkloadWorld, random: Random): () => void {
   for (const plural of ['endpoints', 'endpointslices']) process.lag.hold(plural, random.next() * 15_000)
   return () => process.lag.end()
 }
 
-/** What is done to processes. */
+/** The names of all faults. */
 export const workloadFaultNames: readonly string[] = [...new Set(faults.map(([name]) => name))]
 
 const lifeEnding = ['killed', 'terminated', 'frozen', 'its Lease deleted']
 
-/** Ends a life; another begins later. */
+/** Ends a life, and starts another one when the fault ends. */
 function ended(end: (process: WorkloadProcess) => void): WorkloadFault {
   return (process) => {
     end(process)

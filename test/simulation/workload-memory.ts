@@ -4,8 +4,8 @@ import { disturbWorkloads } from './workload-faults.ts'
 import { use } from './workload-scenario.ts'
 import { WorkloadWorld } from './workload-world.ts'
 
-// usage: node --expose-gc test/simulation/workload-memory.ts ROUNDS: churn and faults around one process that lives on; prints as JSON how many
-// bytes of heap are in use after each round.
+// usage: node --expose-gc test/simulation/workload-memory.ts ROUNDS: runs churn and faults around one long-lived
+// process, and prints the bytes of heap in use after each round as JSON.
 
 const collect = (globalThis as { gc?: () => void }).gc
 if (collect === undefined) throw new Error('needs --expose-gc')
@@ -14,10 +14,10 @@ Error.stackTraceLimit = 0
 const activeMs = 30_000
 const restMs = 30_000
 const seed = 1
-// One term: with the next nothing of it would be left anyhow.
+// One term only: a new term would free everything anyway.
 const own = { processes: 1, elects: false, services: 8, pods: 30, nodes: 4, hasVandal: true }
 const composition = { ...workloadCompositionOf(seed), ...own }
-// So that what the server keeps is soon as much as it can be.
+// A small limit, so that the server's history soon reaches its full size.
 const historyLimit = 50
 const world = new WorkloadWorld(seed, composition, { historyLimit, reusesNames: false })
 const { time, clock, processes, transcript, churn } = world

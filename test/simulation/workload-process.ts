@@ -23,7 +23,7 @@ export interface WorkloadProcessOptions {
   readonly seed: number
   readonly time: VirtualClock
   readonly composition: WorkloadComposition
-  /** The server as a life of this process reaches it, by its name. */
+  /** The server, as the life with this name reaches it. */
   readonly storeOf: (writer: string) => Transport
 }
 
@@ -33,14 +33,16 @@ interface WorkloadLife {
   readonly faults: Faults
 }
 
-/** One process that runs the controllers of Endpoints and EndpointSlices: the code that ships, on a link that fails. */
+/**
+ * One process that runs the controllers of Endpoints and EndpointSlices: the shipped code, on a connection that fails.
+ */
 export class WorkloadProcess {
   readonly name: string
   readonly server: SimulatedServer
   readonly lag: WatchLag
   readonly logger = memoryLogger()
   life: WorkloadLife | undefined
-  /** What ended a life that should have gone on. */
+  /** The error that ended a life unexpectedly. */
   failure: unknown
   #lives = 0
   readonly #options: WorkloadProcessOptions
@@ -93,7 +95,7 @@ export class WorkloadProcess {
       ports,
       active,
       () => ({
-        // As DutyHealth: who is told to stop before it has settled never does.
+        // As in DutyHealth: a term that stops before it has settled rejects here, which is no failure.
         begun: ({ settled }) => void settled.catch(() => {}),
         crashed: (error) => this.#ended(stop, error),
       }),
@@ -105,7 +107,7 @@ export class WorkloadProcess {
     )
   }
 
-  /** SIGKILL: what it had under way is never heard of again. */
+  /** SIGKILL: its running requests never return. */
   kill(): void {
     this.life?.clock.freeze()
     this.server.breakStreams()
@@ -118,7 +120,7 @@ export class WorkloadProcess {
     this.life = undefined
   }
 
-  /** Undoes whatever is wrong with it; streams that have fallen silent stay so. */
+  /** Ends all its faults, except that silent streams stay silent. */
   heal(): void {
     if (!this.server.serving || this.server.cut || this.server.hanging) this.server.heal()
     this.server.start()

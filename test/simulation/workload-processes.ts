@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import type { WorkloadCampaignReport } from './workload-campaign.ts'
 import { workloadFaultNames } from './workload-faults.ts'
 
-/** Runs seeds 1 to `seeds` in as many processes as there are processors: their reports put together. */
+/** Runs seeds 1 to `seeds` in as many processes as there are processors, and merges their reports. */
 export async function runWorkloadCampaign(
   seeds: number,
 ): Promise<WorkloadCampaignReport & { readonly seconds: number }> {
@@ -36,7 +36,7 @@ export async function runWorkloadCampaign(
 const steps = ['add', 'change', 'delete', 'end', 'flap', 'flip', 'move', 'relabel', 'remove', 'spoil', 'write']
 const occurrences = [...workloadFaultNames, ...steps.map((step) => `step ${step}`), 'leading', 'conflicts']
 
-/** The kinds of steps and faults that occurred less often than `least`: a campaign has shown nothing of them. */
+/** The kinds of steps and faults that occurred less often than `least`: the campaign proves nothing about them. */
 export function tooRareIn({ coverage }: Pick<WorkloadCampaignReport, 'coverage'>, least: number): readonly string[] {
   return occurrences.filter((what) => (coverage[what] ?? 0) < least)
 }

@@ -8,36 +8,39 @@ import { describeWorkloadComposition, type WorkloadComposition, workloadComposit
 import { disturbWorkloads } from './workload-faults.ts'
 import { WorkloadWorld } from './workload-world.ts'
 
-/** How a random schedule went. */
+/** The result of a random schedule. */
 export interface WorkloadOutcome {
-  /** The cluster, and all that was done and written, in order. */
+  /** The cluster, the steps and the writes, in order. */
   readonly transcript: readonly string[]
   readonly violations: readonly string[]
-  /** How often what happened. */
+  /** How often each kind of step and fault occurred. */
   readonly coverage: ReadonlyMap<string, number>
-  /** How long after a trouble all was right, in milliseconds. */
+  /** The longest time until everything was right again, in milliseconds. */
   readonly settledMs: number
   /** A digest of everything that was written and logged. */
   readonly digest: string
 }
 
 /**
- * How long it takes where nothing went wrong: a slice of a Service that is gone stays for ten seconds. The rest is the second before a slice is looked at, a
- * batch and how often is looked here.
+ * The time limit without faults. A slice of a deleted Service stays for ten seconds. The rest is the second before a
+ * controller reads a slice, a batch period, and the interval of the checks here.
  */
 const undisturbedWithinMs = 16_000
 const quietMs = 60_000
-/** Until another process leads for one that was killed: its lease ends, and somebody looks. */
+/** The time until another process leads after a kill: the Lease expires, and a candidate tries. */
 const electionMs = defaultLeaderElectionTiming.leaseDurationMs + defaultLeaderElectionTiming.retryPeriodMs
-/** How long a silent watch is trusted, and a little more. */
+/** How long a silent watch is trusted, with a margin. */
 const silentMs = 100_000
-/** A watch may fall silent when all else is healed: after so many events, each of which may be the bookmark of a minute. */
+/**
+ * A watch may fall silent after the other faults have ended: after up to three events, each of which may be the
+ * bookmark of a minute.
+ */
 const fallsSilentMs = silentMs + 3 * 60_000
 const rounds = 4
-/** The longest wait of a Service that could not be synced. */
+/** The longest back-off of a Service whose sync failed. */
 const longestRetryMs = 1_000_000
 
-/** Users, a vandal and faults against the controllers, for some minutes; the same for the same seed. */
+/** Runs users, a vandal and faults against the controllers for some minutes. The same seed gives the same result. */
 export async function runWorkloadScenario(seed: number, { transport = byCopy } = {}): Promise<WorkloadOutcome> {
   const composition = workloadCompositionOf(seed)
   const world = new WorkloadWorld(seed, composition, { transport })
@@ -51,7 +54,7 @@ export async function runWorkloadScenario(seed: number, { transport = byCopy } =
   for (let round = 1; round <= rounds && violations.length === 0; round++) {
     const begunMs = time.nowMs
     await work(world, composition, seed * rounds + round)
-    // A Service that was refused waits twice as long each time, so no longer than it was refused.
+    // The back-off of a refused Service doubles each time, so it is no longer than the refusals lasted.
     const refusedMs = time.nowMs - begunMs
     for (const process of processes) process.heal()
     world.note('heal all')
@@ -60,7 +63,7 @@ export async function runWorkloadScenario(seed: number, { transport = byCopy } =
     const withinMs = undisturbedWithinMs + troubledMs
     settledMs = Math.max(settledMs, await settle(world, { maxEndpointsPerSlice, withinMs, violations }))
   }
-  // Whatever is still written when the last silent watch has been given up would be written for ever.
+  // A controller that still writes when the last silent watch has been replaced would write forever.
   await time.advance(silentMs)
   await churn.collectGarbage()
   const restedMs = time.nowMs
@@ -74,7 +77,7 @@ export async function runWorkloadScenario(seed: number, { transport = byCopy } =
   await time.advance(1_000)
   const logged = processes.flatMap(({ logger }) => logger.lines)
   for (const { level, message } of logged) {
-    // That is so while a server refuses everything, or where Pods are on a Node that is gone.
+    // This error is normal while a server refuses everything, or if Pods are on a deleted Node.
     if (level === 'error' && message !== 'a Service cannot be synced; retrying') violations.push(`logged: ${message}`)
   }
   count(world, 'leading', logged.filter(({ message }) => message === 'leading').length)
@@ -88,7 +91,7 @@ export async function runWorkloadScenario(seed: number, { transport = byCopy } =
   return { transcript, violations, coverage: world.coverage, settledMs, digest }
 }
 
-/** Users at work, and faults, for a while. */
+/** Runs users and faults for a while. */
 async function work(world: WorkloadWorld, { activeMs, troubles }: WorkloadComposition, seed: number): Promise<void> {
   const { time, clock } = world
   const note = (text: string): void => world.note(text)
@@ -111,7 +114,7 @@ async function work(world: WorkloadWorld, { activeMs, troubles }: WorkloadCompos
   await ended
 }
 
-/** Users at work, now and then many things at once. */
+/** Runs users; now and then they make many changes at once. */
 export async function use({ churn, clock }: WorkloadWorld, ms: number, seed: number): Promise<void> {
   const random = seededRandom(seed, 'pace')
   const endMs = clock.monotonicMs() + ms
@@ -120,12 +123,15 @@ export async function use({ churn, clock }: WorkloadWorld, ms: number, seed: num
     const burst = random.next() < 0.1 ? randomInteger(random, 12) : 1
     for (let index = 0; index < burst; index++) await churn.step()
   }
-  // While the last faults go on.
+  // The last faults may still be active meanwhile.
   const flaps = randomInteger(random, 4)
   for (let index = 0; index < flaps; index++) await churn.flap(() => sleep(clock, random.next() * 200))
 }
 
-/** Lets time pass until all is right, which it must be `withinMs`; how long that took, in milliseconds. */
+/**
+ * Lets time pass until everything is right, and returns how long that took, in milliseconds. Longer than `withinMs` is
+ * a violation.
+ */
 async function settle(
   world: WorkloadWorld,
   {
@@ -158,7 +164,7 @@ function count({ coverage }: WorkloadWorld, what: string, by: number): void {
   coverage.set(what, (coverage.get(what) ?? 0) + by)
 }
 
-/** Everything that is needed to see it again. */
+/** Describes a failure, with the command that replays it. */
 export function describeWorkloadFailure(seed: number, { violations, transcript }: WorkloadOutcome): string {
   const again = `seed ${seed} (node_modules/.bin/node test/simulation/workload-replay.ts ${seed}):`
   return [again, ...violations, ...transcript.slice(0, 1)].join('\n  ')

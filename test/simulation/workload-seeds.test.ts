@@ -22,7 +22,7 @@ test(`after ${SEEDS} random schedules of churn and faults Endpoints and Endpoint
       again.push((await runWorkloadScenario(seed, { transport: byReference })).digest)
     }
   })
-  // Another process, with answers by copy, came to the same.
+  // Another process, with answers by copy, computed the same digests.
   assert.deepEqual(again, report.digests.slice(0, UNDER_TRIPWIRE))
   assert.deepEqual(foreign, [])
 })

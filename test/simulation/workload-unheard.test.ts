@@ -33,7 +33,7 @@ test('a slice that was made and deleted while nothing was heard of slices does n
   const { slices } = await churn.state()
   assert.equal(slices.length, 1, 'it writes without hearing')
   await api.delete(endpointSlices, { namespace, name: slices[0]?.metadata?.name ?? '' })
-  // Otherwise the watch would tell of both.
+  // Otherwise the watch would report the creation and the deletion.
   server.compact()
   hear?.()
 

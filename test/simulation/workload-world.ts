@@ -11,19 +11,19 @@ import type { UserApi } from '../endpoints-model/churn-requests.ts'
 import type { WorkloadComposition } from './workload-composition.ts'
 import { lease, WorkloadProcess } from './workload-process.ts'
 
-/** A cluster in one process: its server, its users, and the processes that keep its Endpoints and EndpointSlices. */
+/** A cluster in one process: its server, its users, and the processes that manage its Endpoints and EndpointSlices. */
 export class WorkloadWorld {
   readonly time = new VirtualClock()
   /** True time. */
   readonly clock: ClockView = this.time.view()
   readonly server: ApiServer
-  /** The undisturbed way to the server. */
+  /** A client of the server without faults. */
   readonly api: KubeApi
   readonly churn: Churn
   readonly processes: readonly WorkloadProcess[]
-  /** What was done, and every write of Endpoints and slices, in order. */
+  /** The steps, and every write of Endpoints and slices, in order. */
   readonly transcript: string[] = []
-  /** How often each fault was met. */
+  /** How often each fault occurred. */
   readonly coverage = new Map<string, number>()
   /** When Endpoints or slices were last written by a controller. */
   writtenAtMs = 0
@@ -31,7 +31,7 @@ export class WorkloadWorld {
   constructor(
     seed: number,
     composition: WorkloadComposition,
-    /** `historyLimit`: how many changes of a kind the server keeps. */
+    /** `historyLimit`: how many changes of a kind the server retains. */
     { historyLimit = 1_000, reusesNames = true, transport = inProcessTransport } = {},
   ) {
     const { time, clock } = this

@@ -19,7 +19,7 @@ function resultOf(seed: number, fails: boolean): ScheduleResult {
   return { seed, violations, cpuMs: seed, simulatorEvents: 10 * seed, flaps: fails ? 1 : 0, fleet, digest: '' }
 }
 
-/** Somebody who does tasks without running anything; `done` is what was asked. */
+/** Workers that run nothing. They add each task to `done`. */
 function crew(count: number, fails: (seed: number) => boolean, done: CampaignTask[]): readonly CampaignWorker[] {
   return Array.from({ length: count }, () => ({
     async perform(task, hear) {

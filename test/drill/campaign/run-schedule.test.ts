@@ -6,10 +6,13 @@ import { parseScenario } from '../../../src/drill/scenario/parse.ts'
 import { renderScenario } from '../../../src/drill/scenario/render.ts'
 import type { Scenario, Step } from '../../../src/drill/scenario/scenario.ts'
 
-/** Of a schedule that has damage and a freeze. */
+/** The seed of a schedule that has damage and a freeze. */
 const SEED = 3
 
-/** Fails a second after the last of the steps that are there of every kind in `needed`. */
+/**
+ * Takes the first step of each kind in `needed`, and fails one second after the last of them. Holds if a kind is
+ * missing.
+ */
 function failsWith(...needed: readonly Step['action'][]): (scenario: Scenario) => Promise<number | undefined> {
   return async ({ steps, durationMs }) => {
     const firsts = needed.map(

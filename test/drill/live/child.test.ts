@@ -7,7 +7,7 @@ import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 import { eventually, withTimeout } from '../../support/with-timeout.ts'
 
-/** A shell that does this, and a reader of its output. */
+/** Starts a shell that runs the script; `output` reads what it printed. */
 async function start(t: TestContext, script: string): Promise<{ child: Child; output: () => string }> {
   const watchdog = new Watchdog()
   const file = join(await tempDir(t), 'output')

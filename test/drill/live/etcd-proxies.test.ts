@@ -58,9 +58,9 @@ test('where sockets cannot be named in a list of URLs is said before', () => {
   assert.match(socketFault(`/tmp/${'x'.repeat(100)}`) ?? '', /longer than \d+ bytes/)
 })
 
-/** Ways to a server at a socket that says what it hears. */
+/** Proxies to an echo server at a socket. */
 async function open(t: TestContext): Promise<{ readonly ways: EtcdProxies; readonly directory: string }> {
-  // A path of a socket is short.
+  // The system limits a socket's path to about 100 bytes, so the directory's name is short.
   const { path, remove } = await makeTempDir('ways-')
   const root = await realpath(path)
   const directory = join(root, "a b's $(x)")

@@ -14,7 +14,9 @@ import { trimIpAddress } from '../../../src/repair/ip-address/ip-address.ts'
 import { CertificateAuthority } from '../../peers/certificates.ts'
 import { untilPasses } from '../../peers/until.ts'
 
-/** Far longer than anything takes on loopback; what hangs is waited for so long. */
+/**
+ * Far longer than any request takes on loopback. The tests wait this long before they conclude that something hangs.
+ */
 const awhileMs = 150
 const endpoints = '/api/v1/namespaces/default/endpoints'
 const never = new AbortController().signal
@@ -177,7 +179,7 @@ for (const scheme of ['http', 'https'] as const) {
   })
 }
 
-/** The answer to a request that no client library sends. */
+/** Sends a request that no client library sends, and returns the answer. */
 async function sendRaw(port: number, head: string, secure: boolean): Promise<string> {
   const place = { host: '127.0.0.1', port }
   const socket = secure ? connect({ ...place, rejectUnauthorized: false }) : connectTcp(place)
@@ -192,7 +194,7 @@ interface Seen {
   readonly headers: IncomingHttpHeaders
 }
 
-/** A proxy before a server that answers everything, and keeps watches open. */
+/** A proxy in front of a server that answers every request and keeps watches open. */
 async function open(t: TestContext, over: Partial<FaultProxyOptions> = {}) {
   const seen: Seen[] = []
   const watches = new Set<ServerResponse>()
@@ -226,7 +228,7 @@ async function open(t: TestContext, over: Partial<FaultProxyOptions> = {}) {
   const tellHalf = (text: string): void => {
     for (const response of watches) response.write(text)
   }
-  /** To how many. */
+  /** Returns how many watches receive the event. */
   const tell = (event: unknown): number => {
     tellHalf(`${JSON.stringify(event)}\n`)
     return watches.size
@@ -244,7 +246,7 @@ function bodyOf(response: ApiResponse): unknown {
   return 'body' in response ? response.body : undefined
 }
 
-/** What is heard of a watch, and how it ends. */
+/** The events that a watch receives, and how it ends. */
 function follow(opened: Promise<ApiResponse>) {
   const heard: unknown[] = []
   const read = async (): Promise<string> => {

@@ -25,7 +25,7 @@ const service: Service = {
   spec: { clusterIP: 'None', ports: [{ name: 'https', port: 443, protocol: 'TCP', targetPort: 6443 as never }] },
 }
 
-/** The content of all three kinds, without what a server counts. */
+/** The content of all three kinds, without the fields that the server assigns. */
 async function contentOf(api: KubeApi): Promise<unknown> {
   const lists = await Promise.all(
     [services, endpoints, endpointSlices].map((kind) => api.list(kind as typeof services, { namespace: 'default' })),

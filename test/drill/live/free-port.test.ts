@@ -4,7 +4,7 @@ import type { Server } from 'node:net'
 import { test } from 'node:test'
 import { listenAnywhere } from '../../../src/drill/live/tcp-proxy.ts'
 
-/** A server that fails so at each of these attempts to listen, and then listens. */
+/** A server whose attempts to listen fail with these codes, one after the other, and then succeed. */
 function serverThat(...failures: readonly string[]): { readonly server: Server; readonly ports: number[] } {
   const ports: number[] = []
   const server = Object.assign(new EventEmitter(), {

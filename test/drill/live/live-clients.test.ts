@@ -18,7 +18,7 @@ test('clients connect to what the slice listed, and tell what they met', async (
   const targets: Readonly<Record<string, readonly ClientTarget[]>> = {
     '192.0.2.1': [{ port: serving, tls: false }],
     '192.0.2.2': [{ port: silent, tls: false }],
-    // Nobody listens at the first.
+    // No server listens at port 1.
     '192.0.2.3': [{ port: 1, tls: false }],
     '192.0.2.4': [
       { port: 1, tls: false },
@@ -26,7 +26,7 @@ test('clients connect to what the slice listed, and tell what they met', async (
     ],
   }
   const met = new Map<string, Set<ConnectionOutcome>>()
-  // Connections that end by what a server does, not by time.
+  // The connections that end when a server acts, not when time passes.
   let underWay = 0
   const isAnswered = (address: string): boolean => address !== '192.0.2.2' && targets[address] !== undefined
   const time = new VirtualClock()

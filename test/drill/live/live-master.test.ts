@@ -22,7 +22,7 @@ fleet:
   leaseStore: kubernetes
 steps: []
 `
-/** A sidecar that notes its process ID, and ends with success when it is told to. */
+/** A sidecar that writes its process ID to a file, and exits with 0 on SIGTERM. */
 const sidecar = `echo $$ >> "$0"; trap 'exit 0' TERM; while :; do sleep 0.05; done`
 const timeout = 20_000
 

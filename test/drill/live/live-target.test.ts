@@ -130,7 +130,7 @@ steps: []
   'test.yaml',
 )
 
-/** An open target whose sidecars and kube-apiservers only note their flags. */
+/** An open target whose sidecars and kube-apiservers only write their flags to a file. */
 async function openTarget(
   t: TestContext,
   watching = observer,

@@ -17,7 +17,7 @@ function lease(life: LeaseLife, revision = '1'): InspectedLease {
   return { id: 'a key', revision, address: '203.0.113.5', holders: [], leased: true, odd: [], life }
 }
 
-/** A cluster whose leases are found so, one reading after the other, and then no more. */
+/** A cluster whose reads of the leases return `readings` one after the other, and then no leases. */
 function clusterOf(readings: readonly (readonly InspectedLease[])[], readyz = '[+]ping ok'): Cluster {
   const options = { clock: systemClock, random: seededRandom(1, 'server') }
   const api = restKubeApi({ transport: inProcessTransport(createApiServer(options)), ...options })

@@ -18,7 +18,7 @@ import { readPem } from '../../../src/kube/kube-config-access.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 import { scenario } from '../report/reports.ts'
 
-/** A life of a process that does nothing until it is told to stop. */
+/** A life of a process that does nothing until a signal ends it. */
 async function startLife(t: TestContext, number: number): Promise<SidecarLife> {
   const watchdog = new Watchdog()
   const directory = await tempDir(t)
@@ -71,7 +71,7 @@ const around = {
   etcd: { servers: ['http://127.0.0.1:20001', 'http://127.0.0.1:20002'], flags: ['--etcd-prefix=/registry'] },
 }
 
-/** What a master makes of a command line. */
+/** The options that a master derives from a command line. */
 function optionsOf(flags: readonly string[]): ReturnType<typeof masterOptionsOf> {
   const given = flags.slice(1).map((flag) => /^--([^=]+)=(.*)$/.exec(flag) ?? [])
   const camel = (name = ''): string => name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())

@@ -106,10 +106,10 @@ test('an end is passed on, after all that was sent before it', async (t) => {
 
 interface Opened {
   readonly proxy: TcpProxy
-  /** Where the server behind it is. */
+  /** The address of the server behind the proxy. */
   readonly upstream: { readonly port: number }
   readonly time: VirtualClock
-  /** The proxy's own. */
+  /** The proxy's clock. */
   readonly clock: ClockView
 }
 
@@ -131,7 +131,10 @@ async function open(t: TestContext): Promise<Opened> {
   return { proxy, upstream: { port }, time, clock }
 }
 
-/** Others are answered ten times past the proxy: what is not held would have come by then. */
+/**
+ * Sends and receives ten times directly, not through the proxy. Bytes that the proxy does not hold would arrive
+ * meanwhile.
+ */
 async function others(t: TestContext, upstream: { readonly port: number }): Promise<void> {
   const socket = await connected(t, upstream)
   for (let round = 0; round < 10; round++) await echo(socket, 'x')
@@ -153,7 +156,7 @@ async function outcomeOf(t: TestContext, proxy: TcpProxy): Promise<string> {
   )
 }
 
-/** Sends a text; resolves with so many bytes of what comes back. */
+/** Sends a text; resolves with the first `length` bytes that come back. */
 async function echo(socket: Socket, text: string, length = text.length): Promise<string> {
   let back = ''
   socket.write(text)

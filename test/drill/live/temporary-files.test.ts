@@ -8,7 +8,7 @@ import { Watchdog } from '../../../src/drill/live/child.ts'
 import { writeRecoveryFile } from '../../../src/drill/live/found-state.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
-// A file that a command in a name would make.
+// If a shell ran the commands in these names, a file named `made` would appear.
 const names = [
   'plain',
   'a b',
@@ -29,7 +29,7 @@ for (const name of names) {
     const parent = await tempDir(t)
     const outside = join(await tempDir(t), 'kept')
     await writeFile(outside, '')
-    // What the words of the name are by themselves.
+    // Directories that a removal would hit if a shell split or expanded the name.
     const siblings = ['a', 'b', 'made-by-nobody', 'plain.txt'].filter((one) => one !== name)
     for (const sibling of siblings) await mkdir(join(parent, sibling))
     const directory = join(parent, name)

@@ -201,7 +201,7 @@ test('an address that leaves while its master is well is a flap, unless it has j
   assert.equal(flaps(state(25_000, 2, dead), slice(29_000, [1])), 0)
   assert.equal(flaps(state(25_000, 2, stopping), slice(25_040, [1])), 0)
   assert.equal(flaps({ ...slice(15_000, [1]), object: 'endpoints' } as DrillEvent), 0)
-  // Before the drill begins nothing counts.
+  // Changes before the drill begins do not count.
   assert.equal(figuresOf(state(-19_000, 1), slice(-18_000, [1]), slice(-2000, []), slice(-1000, [1])).flaps, 0)
 })
 
@@ -406,7 +406,7 @@ test('whatever happens, shares sum up to all connections and every time is withi
           samples.toSorted((a, b) => a.atMs - b.atMs),
         )
       }
-      // Who is never removed is still there.
+      // A master that was never removed is still listed.
       if (figures.timeToRemove.never > 0) assert.ok(figures.deadListedAtEnd > 0)
     }),
   )

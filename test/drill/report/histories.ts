@@ -1,9 +1,9 @@
 import type { DrillEvent, MemberStatus } from '../../../src/drill/event.ts'
 
-/** `192.0.2.1` of 1. */
+/** `192.0.2.1` for 1. */
 export const address = (number: number): string => `192.0.2.${number}`
 
-/** A master is so from now on; it is well where nothing else is said, and its address is that of its number. */
+/** A master has this state from now on. Fields that `change` omits are healthy, and the address is the number's. */
 export function state(atMs: number, number: number, change: Partial<MemberStatus> = {}): DrillEvent {
   return { atMs, type: 'state', master: `master-${number}`, ...well(number), ...change }
 }
@@ -19,7 +19,7 @@ export function well(number: number): MemberStatus {
   }
 }
 
-/** Killed, with its API server. */
+/** The sidecar and its API server were killed. */
 export const dead = {
   sidecar: 'down',
   server: 'down',
@@ -28,7 +28,7 @@ export const dead = {
   healthy: false,
 } as const satisfies Partial<MemberStatus>
 
-/** Frozen, with its API server. */
+/** The sidecar and its API server are frozen. */
 export const frozen = {
   sidecar: 'frozen',
   server: 'silent',
@@ -37,7 +37,7 @@ export const frozen = {
   healthy: false,
 } as const satisfies Partial<MemberStatus>
 
-/** Told to stop, while its API server still serves. */
+/** The sidecar is stopping while its API server still serves. */
 export const stopping = { sidecar: 'stopping', healthy: false } as const satisfies Partial<MemberStatus>
 
 /** The slice lists these masters' addresses from now on. */
@@ -71,11 +71,11 @@ export function refused(atMs: number, number: number): DrillEvent {
   return { atMs, type: 'connection', client: 'client-1', address: address(number), outcome: 'refused' }
 }
 
-/** Everybody is well and listed when the drill begins. */
+/** All masters are healthy and listed when the drill begins. */
 export function begin(count: number): readonly DrillEvent[] {
   const numbers = Array.from({ length: count }, (_, index) => index + 1)
   return [...numbers.map((number) => state(-100, number)), slice(-20, numbers)]
 }
 
-/** Its API server says that it is not ready, and serves all the same. */
+/** The API server reports that it is not ready, but serves. */
 export const unready = { server: 'unready', healthy: false } as const satisfies Partial<MemberStatus>

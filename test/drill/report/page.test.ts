@@ -180,7 +180,7 @@ function restless(atMs: number, number: number, index: number) {
   } as const
 }
 
-/** The leaves of a figure that the text lacks; all of them are of different values. */
+/** The numbers of a figure that the text lacks. All numbers differ, so that none stands in for another. */
 function absent(text: string, name: string, figure: unknown): readonly string[] {
   if (typeof figure === 'object' && figure !== null) {
     return Object.entries(figure).flatMap(([key, value]) => absent(text, `${name}.${key}`, value))
@@ -194,14 +194,14 @@ function absent(text: string, name: string, figure: unknown): readonly string[] 
   return text.includes(` ${shown} `) ? [] : [`${name}: ${shown}`]
 }
 
-/** What is read, without style and titles; in one line. */
+/** The visible text in one line, without tags and style. */
 function textOf(page: string): string {
   const [, body = ''] = page.split('<body>')
   const words = body.replaceAll(/<[^>]*>/g, ' ').replaceAll(/[\s\u00A0]+/g, ' ')
   return words.replaceAll('&#39;', "'")
 }
 
-/** As in WCAG 2. */
+/** The contrast ratio of WCAG 2. */
 function contrast(palette: Palette, text: keyof Palette, under: keyof Palette): number {
   const [brighter = 0, darker = 0] = [luminance(palette[text]), luminance(palette[under])].sort((a, b) => b - a)
   return (brighter + 0.05) / (darker + 0.05)

@@ -31,14 +31,14 @@ export const scenario: Scenario = {
   bounds: defaultBounds,
 }
 
-/** A master dies, and goes ten seconds later. */
+/** A master dies and is removed ten seconds later. */
 export const removed = [
   ...[...begin(3), leases(-10, [1, 2, 3]), step(5000, 'kill', [2]), state(5000, 2, dead)],
   ...[leases(14_973.4, [1, 3]), slice(15_000, [1, 3])],
   { atMs: 0, type: 'served', count: 9_800 },
 ] as const
 
-/** A master dies, and stays. */
+/** A master dies and stays listed. */
 export const kept = [...begin(3), step(5000, 'kill', [2]), state(5000, 2, dead)]
 
 export const figures: Figures = computeFigures([{ events: removed, untilMs: 60_000 }], { deadUntilMs: 17_000 })

@@ -19,7 +19,7 @@ function run(scenario: Scenario, fleet: Partial<FleetPlan>, seed: number): Promi
   return runSchedule(varied, seed, new AbortController().signal).then(({ violations }) => violations)
 }
 
-/** kube-apiservers keep their leases in etcd only. */
+/** kube-apiservers store their leases in etcd only. */
 function storesOf({ fleet }: Scenario): readonly FleetPlan['leaseStore'][] {
   return fleet.masters.some(({ kind }) => kind === 'kube-apiserver')
     ? stores.filter((store) => store === 'etcd' || store === 'kine')
@@ -40,7 +40,9 @@ for (const scenario of scenarios) {
 
 const DEAD_STAYS = ['dead-master-removed', 'in-sync-after-the-last-fault']
 
-/** What is known of reconcilers without leases: a dead master stays, and with `none` whatever somebody spoils, too. */
+/**
+ * The known violations of reconcilers without leases. Both leave a dead master listed. With `none`, damage stays too.
+ */
 const known: Readonly<Record<'master-count' | 'none', Readonly<Record<string, readonly string[]>>>> = {
   'master-count': {
     crash: DEAD_STAYS,

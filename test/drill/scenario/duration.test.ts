@@ -31,7 +31,7 @@ test('what the last step leads to is due when everything has recovered, or the l
     [{}, 25_000],
     [{ fleet: long }, 67_000],
     [{ steps: steps.map((step) => ({ ...step, jitterMs: 2_000 })) }, 27_000],
-    // At least its pauses.
+    // A rolling restart lasts at least as long as its pauses.
     [{ steps: [roll] }, 28_000],
   ]
   for (const [changed, ms] of dueMs) {
@@ -51,12 +51,13 @@ const heal = (atMs: number, masters: 'all' | readonly string[]): Step => ({ atMs
 
 test('what is done on a slow way is due as much later as that is slow', () => {
   const dueMs: readonly (readonly [steps: readonly Step[], ms: number])[] = [
-    // Twelve messages, at its end or all along, of whoever is to be seen to and of whoever sees to it.
+    // Twelve delayed messages count once if the slowness ends. If it lasts, they count twice: for the affected master
+    // and for the one that reacts.
     [[slow(1_000, { forMs: 5_000 })], 10_000 + 20_000 + 12_000],
     [[slow(250)], 5_000 + 20_000 + 6_000],
     [[slow(1_000), heal(8_000, 'all')], 8_000 + 20_000 + 12_000],
     [[slow(1_000), heal(9_000, ['master-2', 'master-1'])], 9_000 + 20_000 + 12_000],
-    // One by one, each by whichever step: who is replaced is slow no more.
+    // The masters recover one by one, each by another step. A replaced master is no longer slow.
     [[slow(1_000), heal(8_000, ['master-1']), heal(9_000, ['master-2'])], 9_000 + 20_000 + 12_000],
     [[slow(1_000, { masters: 'all' }), ...['1', '3', '2'].map((one) => heal(9_000, [`master-${one}`]))], 41_000],
     [[slow(1_000), replace(8_000, ['master-2']), heal(9_000, ['master-1'])], 41_000],
@@ -118,7 +119,7 @@ test('nothing is due of who is too slow for its lease to the end, and each repor
     [slow(417)],
     [slow(417), heal(8_000, ['master-1'])],
     [heal(1_000, 'all'), slow(417)],
-    // At the same time, but before it; and perhaps before it.
+    // The heal happens at the same time but before the fault, or perhaps before it.
     [heal(5_000, 'all'), slow(417)],
     [slow(417, { jitterMs: 60_000 }), heal(8_000, 'all')],
   ]) {

@@ -112,7 +112,7 @@ for (const [name, message] of notThere) {
   })
 }
 
-/** Of everything in a mapping or list, however deep, but for items of lists. */
+/** The paths of all keys, however deep. Items of lists have no path of their own. */
 function pathsIn(value: unknown, path: readonly string[] = []): readonly (readonly string[])[] {
   if (typeof value !== 'object' || value === null) return []
   return Object.entries(value).flatMap(([key, inner]) => [

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { base, mistakesIn, replaced } from './mistakes.ts'
 
-/** Instead of something in the file something else, and what is said of it. */
+/** A text in the file, its replacement and the expected mistake. */
 const inTheFile: readonly (readonly [from: string, to: string, mistake: string])[] = [
   ['apiVersion: apiserver-bootstrap/v1alpha1\n', '', '1:1: a drill needs "apiVersion": the version of the file format'],
   ['v1alpha1', 'v1', '1:13: apiVersion: must be apiserver-bootstrap/v1alpha1, not "apiserver-bootstrap/v1"'],
@@ -110,7 +110,7 @@ const inTheFile: readonly (readonly [from: string, to: string, mistake: string])
   ['name: mine', 'name: mine\n---\na: b', '4:1: a second document begins here; only one is allowed'],
 ]
 
-/** One more line in the fleet. */
+/** A line to add to the fleet, and the expected mistake. */
 const inTheFleet: readonly (readonly [line: string, mistake: string])[] = [
   ['virtualAddresses: [192.0.2.100]', '7:22: virtualAddresses: 192.0.2.100 is not the address of two masters or more'],
   ['virtualAddresses: [localhost]', '7:22: virtualAddresses: "localhost" is not an IP address'],
@@ -140,7 +140,7 @@ const inTheFleet: readonly (readonly [line: string, mistake: string])[] = [
   ['lease-ttl: 15s', '7:3: fleet has no "lease-ttl"; did you mean leaseTtl?'],
 ]
 
-/** Instead of a number of masters. */
+/** A list of masters instead of their number, and the expected mistake. */
 const inMasters: readonly (readonly [masters: readonly string[], mistake: string])[] = [
   [['a', '{}'], '7:7: a master must be a mapping of keys to values'],
   [['{name: A}', '{}'], '7:14: name: must be lower case letters, digits and dashes, not "A"'],

@@ -15,7 +15,7 @@ steps:
     masters: [master-2]
 `
 
-/** What is said of a text, without the name of the file. */
+/** The mistakes that the parser finds in a text, without the name of the file. */
 export function mistakesIn(text: string): readonly string[] {
   try {
     parseScenario(text, 'f')
@@ -26,7 +26,7 @@ export function mistakesIn(text: string): readonly string[] {
   return []
 }
 
-/** The file with something else instead of `from`. */
+/** The file without mistakes, with `from` replaced. */
 export function replaced(from: string, to: string): string {
   assert.ok(base.includes(from), from)
   return base.replace(from, to)

@@ -13,14 +13,14 @@ const replaced: Step = { atMs: 7_000, action: 'replace', masters: ['master-1'], 
 const scaled = (atMs: number, to: number): Step => ({ atMs, action: 'scale', to })
 const healed = (atMs: number, ...masters: readonly string[]): Step => ({ atMs, action: 'reset-connections', masters })
 
-/** Names in steps that no master ever has. */
+/** Names in steps that no master of the drill has at any time. */
 function unknownNames(scenario: Scenario): readonly string[] {
   const known = namesIn(scenario)
   const named = scenario.steps.flatMap((step) => ('masters' in step && step.masters !== 'all' ? step.masters : []))
   return named.filter((name) => !known.includes(name))
 }
 
-/** Steps for three masters, and the names in them that no master ever has. */
+/** Steps for three masters, and the names in them that no master has at any time. */
 const stories: readonly (readonly [title: string, steps: readonly Step[], unknown: readonly string[]])[] = [
   ['a successor before it comes', [replaced, healed(8_000, 'master-1-anew')], []],
   ['a successor', [replaced, healed(12_001, 'master-1-anew')], []],
@@ -64,7 +64,7 @@ function rosterOf(...plans: readonly MasterPlan[]): Roster {
   return roster
 }
 
-/** Somebody else in its place, as the conductor does. */
+/** Puts a successor in its place, as the conductor does. */
 function replace(roster: Roster, name: string): MasterPlan {
   const plan = roster.plan(name)
   assert.ok(plan !== undefined)

@@ -16,7 +16,7 @@ function parse(rest: string): Scenario {
   return parseScenario(head + rest, 'mine.yaml')
 }
 
-/** The steps of a drill of five. */
+/** The steps of a drill with five masters. */
 function steps(...lines: readonly string[]): readonly Step[] {
   return parse(`fleet: {masters: 5}\nsteps:\n${lines.map((line) => `  - {${line}}\n`).join('')}`).steps
 }
@@ -166,7 +166,7 @@ test('a scenario that is written as a file is read back as the same', () => {
     for (const { action } of scenario.steps) seen.add(action)
     assert.deepEqual(parseScenario(renderScenario(scenario), `seed ${seed}`), scenario)
   }
-  // What no random schedule has.
+  // What random schedules do not contain.
   const rest = parse(`fleet:
   masters: [{addresses: [192.0.2.9]}, {addresses: [192.0.2.9], settings: {leaseTtl: 30s, securePort: 1}}]
   virtualAddresses: [192.0.2.9]

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { actionNames } from '../../../src/drill/scenario/step-schema.ts'
 import { mistakesIn, replaced } from './mistakes.ts'
 
-/** Instead of the one step. */
+/** A replacement of the only step, and the expected mistake. */
 const inAStep: readonly (readonly [step: string, mistake: string])[] = [
   ['kill', '8:5: a step must be a mapping of keys to values'],
   [

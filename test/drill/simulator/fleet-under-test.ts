@@ -21,7 +21,7 @@ export function masterPlan(number: number, over: Partial<MasterPlan> = {}): Mast
   }
 }
 
-/** As many masters with the defaults, but for what is said otherwise. */
+/** A fleet of `count` masters with the defaults, except for `over`. */
 export function fleetPlan(count: number, over: Partial<FleetPlan> = {}): FleetPlan {
   return {
     masters: Array.from({ length: count }, (_, index) => masterPlan(index + 1)),
@@ -37,7 +37,7 @@ export function fleetPlan(count: number, over: Partial<FleetPlan> = {}): FleetPl
   }
 }
 
-/** A simulated target, driven by hand, and what it told. */
+/** A simulated target that a test drives, and what it reported. */
 export class FleetUnderTest {
   readonly target: SimulatedTarget
   readonly listings: Listing[] = []
@@ -49,7 +49,7 @@ export class FleetUnderTest {
     this.target = new SimulatedTarget(plan, seed, { createMaster: compose })
   }
 
-  /** With everybody started; five seconds later everybody is listed. */
+  /** Starts all masters and waits until all are listed. */
   static async started(plan: FleetPlan, compose?: typeof createMaster): Promise<FleetUnderTest> {
     const fleet = new FleetUnderTest(plan, 1, compose)
     await fleet.target.open(fleet.#observer())

@@ -40,7 +40,7 @@ function setUp() {
   return { time, clock, datastore, server, link, served, tell }
 }
 
-/** How a promise fares, without waiting for it. */
+/** The state of a promise, without waiting for it. */
 function watched(answer: Promise<unknown>): { state: string } {
   const seen = { state: 'waiting' }
   answer.then(
